@@ -1,0 +1,101 @@
+package zkproto
+
+import "strconv"
+
+// An Op is an operation code (org.apache.zookeeper.ZooDefs.OpCode).
+type Op int32
+
+// The operations that this package has messages for.
+const (
+	OpError           Op = -1 // in multi: the end of a request, an error in a response
+	OpCreate          Op = 1
+	OpDelete          Op = 2
+	OpExists          Op = 3
+	OpGetData         Op = 4
+	OpSetData         Op = 5
+	OpGetChildren     Op = 8
+	OpSync            Op = 9
+	OpPing            Op = 11
+	OpGetChildren2    Op = 12
+	OpCheck           Op = 13 // inside multi only
+	OpMulti           Op = 14
+	OpCreate2         Op = 15
+	OpRemoveWatches   Op = 18
+	OpCreateContainer Op = 19
+	OpAuth            Op = 100
+	OpSetWatches      Op = 101
+	OpCloseSession    Op = -11
+)
+
+var opText = map[Op]string{
+	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
+	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
+	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches",
+	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
+	OpCloseSession: "close session",
+}
+
+// String is the verb that error messages use.
+func (o Op) String() string {
+	if s, ok := opText[o]; ok {
+		return s
+	}
+	return "op " + strconv.Itoa(int(o))
+}
+
+// Transaction ids with a meaning of their own. Everything else is the client's
+// count; a server echoes whatever it is sent.
+const (
+	XidNotification int32 = -1
+	XidPing         int32 = -2
+	XidAuth         int32 = -4
+	XidSetWatches   int32 = -8
+)
+
+// Create flags (org.apache.zookeeper.CreateMode).
+const (
+	FlagPersistent           int32 = 0
+	FlagEphemeral            int32 = 1
+	FlagPersistentSequential int32 = 2
+	FlagEphemeralSequential  int32 = 3
+	FlagContainer            int32 = 4
+)
+
+// An EventType says what happened to a watched node (Watcher.Event.EventType).
+type EventType int32
+
+// The event types that a server sends.
+const (
+	EventNone                EventType = -1
+	EventNodeCreated         EventType = 1
+	EventNodeDeleted         EventType = 2
+	EventNodeDataChanged     EventType = 3
+	EventNodeChildrenChanged EventType = 4
+)
+
+// String is the name of the type in Apache's documentation.
+func (t EventType) String() string {
+	switch t {
+	case EventNone:
+		return "None"
+	case EventNodeCreated:
+		return "NodeCreated"
+	case EventNodeDeleted:
+		return "NodeDeleted"
+	case EventNodeDataChanged:
+		return "NodeDataChanged"
+	case EventNodeChildrenChanged:
+		return "NodeChildrenChanged"
+	}
+	return "EventType(" + strconv.Itoa(int(t)) + ")"
+}
+
+// StateSyncConnected is the state of every event that a server sends.
+const StateSyncConnected int32 = 3
+
+// Kinds of watch in a RemoveWatchesRequest (Watcher.WatcherType).
+const (
+	WatchChildren int32 = 1
+	WatchData     int32 = 2
+	WatchAny      int32 = 3
+)

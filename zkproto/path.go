@@ -1,0 +1,54 @@
+package zkproto
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrInvalidPath is wrapped by every error of ValidatePath.
+var ErrInvalidPath = errors.New("invalid path")
+
+// ValidatePath applies ZooKeeper's rules (org.apache.zookeeper.common.PathUtils): a
+// path starts with "/", does not end with it unless it is the root, has no empty,
+// "." or ".." component and none of the characters that Java's check of UTF-16
+// units rejects: controls, private use, surrogates (so everything above U+FFFF) and
+// U+FFF0 to U+FFFF.
+func ValidatePath(path string) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w %q: %s", ErrInvalidPath, path, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case path == "":
+		return bad("it is empty")
+	case path[0] != '/':
+		return bad("it does not start with /")
+	case path == "/":
+		return nil
+	case path[len(path)-1] == '/':
+		return bad("it ends with /")
+	}
+	for rest := path[1:]; ; {
+		name, after, more := strings.Cut(rest, "/")
+		switch name {
+		case "":
+			return bad("it has an empty component")
+		case ".", "..":
+			return bad("it has the component %q; relative paths are not allowed", name)
+		}
+		if !more {
+			break
+		}
+		rest = after
+	}
+	for i, c := range path {
+		switch {
+		case c == utf8.RuneError:
+			return bad("byte %d is not UTF-8 text that ZooKeeper accepts", i)
+		case c <= 0x1f, c >= 0x7f && c <= 0x9f, c >= 0xd800 && c <= 0xf8ff, c >= 0xfff0:
+			return bad("character %U at byte %d is not allowed", c, i)
+		}
+	}
+	return nil
+}
