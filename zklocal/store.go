@@ -17,7 +17,7 @@ import (
 var errClosed = errors.New("the store was closed")
 
 const (
-	// startPatience is how long a started host may take to get the directory's lock.
+	// startPatience is how long, at most, a started host may take to get the directory's lock.
 	// Then we host ourselves; should it come after all, it finds the lock taken and
 	// ends, so a patience that is too short does no harm.
 	startPatience = 2 * time.Second
@@ -209,13 +209,19 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", err)
 		return s.hostHere()
 	}
+	patience := startPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		// A short attempt must still come to the end of this, or it and its successors
+		// would start one hopeless host after the other.
+		patience = min(patience, time.Until(deadline)/2)
+	}
 	for wait := (backoff{}); ; {
 		conn, err := dialSocket(ctx, s.dir)
 		if err == nil {
 			conn.Close()
 			return true, nil
 		}
-		if wait.total >= startPatience {
+		if wait.total >= patience {
 			hosted, err := s.hosted()
 			if err != nil {
 				return false, err
