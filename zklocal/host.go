@@ -23,6 +23,10 @@ const (
 	// whether there is a host holds it for some microseconds, and must not be taken
 	// for one.
 	lockPatience = 50 * time.Millisecond
+	// handoverPatience is how long openHost waits for the store when it has the lock. The
+	// files of a killed process are closed one after the other, host.lock before those of
+	// the store, which have a lock of their own.
+	handoverPatience = time.Second
 	// removalCheck is how often a host looks whether its directory is still there.
 	// While a removed one goes on, a process that makes the directory anew could take
 	// a lock that is held here.
@@ -81,7 +85,12 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 	if err := writePID(dir); err != nil {
 		return nil, explain("host", dir, err)
 	}
-	if h.server, err = zkserver.Open(cfg); err != nil {
+	h.server, err = zkserver.Open(cfg)
+	for wait := (backoff{}); errors.Is(err, zkserver.ErrInUse) && wait.total < handoverPatience; {
+		wait.pause(context.Background())
+		h.server, err = zkserver.Open(cfg)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err)
 	}
 	if h.listener, h.socket, err = listenSocket(dir); err != nil {

@@ -36,9 +36,11 @@ func TestMain(m *testing.M) {
 	case "member":
 		err = member(Config{Dir: dir})
 	case "member that starts hosts":
-		err = member(Config{Dir: dir, StartHost: startProcess})
+		err = member(Config{Dir: dir, StartHost: startHost})
 	case "host":
-		err = host(dir)
+		err = host(dir, 0)
+	case "host with linger":
+		err = host(dir, 2*time.Second)
 	case "any umask":
 		err = anyUmask(dir)
 	default:
@@ -87,8 +89,8 @@ func member(cfg Config) error {
 }
 
 // host is what the command does as a detached host.
-func host(dir string) error {
-	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: 2 * time.Second})
+func host(dir string, linger time.Duration) error {
+	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: linger})
 	if err != nil {
 		return err
 	}
@@ -97,9 +99,9 @@ func host(dir string) error {
 	return h.Err()
 }
 
-// startProcess starts a host that outlives this process.
-func startProcess(dir string) error {
-	cmd := roleCommand(dir, "host")
+// startHost starts a host that outlives this process.
+func startHost(dir string) error {
+	cmd := roleCommand(dir, "host with linger")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -124,7 +126,7 @@ func roleCommand(dir, role string) *exec.Cmd {
 	return cmd
 }
 
-// process is a member in a process of its own.
+// process is another process, which plays one of the roles.
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -134,7 +136,7 @@ type process struct {
 	started int
 }
 
-func startMember(t *testing.T, dir, role string) *process {
+func startProcess(t *testing.T, dir, role string) *process {
 	t.Helper()
 	p := &process{cmd: roleCommand(dir, role)}
 	var err error

@@ -24,7 +24,7 @@ func TestTwentyProcessesMakeOneHost(t *testing.T) {
 			dir := newDir(t)
 			members := make([]*process, 20)
 			for i := range members {
-				members[i] = startMember(t, dir, role)
+				members[i] = startProcess(t, dir, role)
 			}
 			hosts, started := 0, 0
 			var want []string
@@ -59,13 +59,13 @@ func TestTwentyProcessesMakeOneHost(t *testing.T) {
 
 func TestAKilledHostIsTakenOver(t *testing.T) {
 	dir := newDir(t)
-	victim := startMember(t, dir, "member")
+	victim := startProcess(t, dir, "member")
 	victim.connected(t)
 	if !victim.hosts {
 		t.Fatal("the first process does not host")
 	}
 	victim.create(t, "/victim")
-	witness := startMember(t, dir, "member")
+	witness := startProcess(t, dir, "member")
 	witness.connected(t)
 	witness.create(t, "/witness")
 	client := newClient(t, newStore(t, Config{Dir: dir}))
@@ -113,7 +113,7 @@ func TestAKilledHostIsTakenOver(t *testing.T) {
 
 func TestASessionOutlivesManyKilledHosts(t *testing.T) {
 	dir := newDir(t)
-	store := newStore(t, Config{Dir: dir, StartHost: startProcess})
+	store := newStore(t, Config{Dir: dir, StartHost: startHost})
 	client := newClient(t, store)
 	create(t, client, "/held", zk.Ephemeral)
 	id := sessionID(t, client)
@@ -142,7 +142,7 @@ func TestASessionOutlivesManyKilledHosts(t *testing.T) {
 
 func TestAStoppedHostKeepsItsPlace(t *testing.T) {
 	dir := newDir(t)
-	if err := startProcess(dir); err != nil {
+	if err := startHost(dir); err != nil {
 		t.Fatal(err)
 	}
 	pid := hostPID(t, dir)
@@ -179,6 +179,32 @@ func TestAStoppedHostKeepsItsPlace(t *testing.T) {
 	create(t, client, "/a", zk.Ephemeral)
 	if hostPID(t, dir) != pid {
 		t.Error("the host changed")
+	}
+}
+
+func TestAHostWithoutItsDirectoryEndsAndLeavesItsSuccessorAlone(t *testing.T) {
+	dir := newDir(t)
+	old := startProcess(t, dir, "host")
+	if line := old.line(t); line != "ready" {
+		t.Fatal(line)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	successor := newHost(t, zkserver.Config{Dir: dir})
+	if line := old.line(t); !strings.Contains(line, errRemoved.Error()) {
+		t.Errorf("the host whose directory was removed said %q; want %q", line, errRemoved)
+	}
+	old.cmd.Wait()
+	for _, name := range []string{socketName, hostPIDName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("the successor's %s: %v", name, err)
+		}
+	}
+	select {
+	case <-successor.Done():
+		t.Errorf("the successor ended: %v", successor.Err())
+	default:
 	}
 }
 
