@@ -108,7 +108,7 @@ func (c *Client) Close() error {
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for {
 		c.mu.Lock()
-		s, changed, dialErr := c.session, c.changed, c.dialErr
+		s, changed := c.session, c.changed
 		c.mu.Unlock()
 		if s != nil && s.ctx.Err() == nil {
 			return s, nil
@@ -119,9 +119,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return nil, &Error{Op: "session", Err: ErrClosed}
 		case <-ctx.Done():
 			err := context.Cause(ctx)
-			if dialErr != nil {
-				err = fmt.Errorf("%w (%w)", err, dialErr)
+			c.mu.Lock()
+			if c.dialErr != nil {
+				err = fmt.Errorf("%w (%w)", err, c.dialErr)
 			}
+			c.mu.Unlock()
 			return nil, &Error{Op: "session", Err: err}
 		}
 	}
@@ -158,7 +160,7 @@ func (c *Client) publish(s *Session) {
 // said that it expired, or until ctx ends. Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	pause := 20 * time.Millisecond
-	for tried := 1; ; tried++ {
+	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
 		c.next = (c.next + 1) % len(c.servers)
 		nc, resp, sent, err := c.attach(ctx, server, req)
@@ -181,20 +183,24 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		if tried%len(c.servers) != 0 {
 			continue
 		}
-		// All servers failed. Jitter, or all clients of a server that restarts come
-		// back in step (CURATOR-441).
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		sleep(ctx, pause)
 		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
 	}
 	if c.ctx.Err() != nil {
 		return nil, nil, time.Time{}, ErrClosed
 	}
 	return nil, nil, time.Time{}, ErrSessionExpired
+}
+
+// sleep waits for between half of d and one and a half, or until ctx ends. Without
+// the jitter, all clients of a server that restarts come back in step (CURATOR-441).
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func (c *Client) failed(err error) {
