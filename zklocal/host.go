@@ -22,7 +22,7 @@ const (
 	// lockPatience is how long OpenHost asks for host.lock. A process that only looks
 	// whether there is a host holds it for some microseconds, and must not be taken
 	// for one.
-	lockPatience = 50 * time.Millisecond
+	lockPatience = 100 * time.Millisecond
 	// handoverPatience is how long openHost waits for the store when it has the lock. The
 	// files of a killed process are closed one after the other, host.lock before those of
 	// the store, which have a lock of their own.
@@ -70,7 +70,7 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 		lock, err = tryLock(filepath.Join(dir, hostLockName))
 	}
 	if errors.Is(err, errHeld) {
-		return nil, fmt.Errorf("zklocal: host %s: %w (%s): connect to it with --server file://%[1]s, or end it first", dir, ErrHosted, hostName(dir))
+		return nil, fmt.Errorf("zklocal: host %s: %w (%s): connect to it as file://%[1]s, or end it first", dir, ErrHosted, hostName(dir))
 	}
 	if err != nil {
 		return nil, explain("host", dir, err)

@@ -134,7 +134,7 @@ func TestALookAtTheLockIsNotTakenForAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(lockPatience/10, look.unlock)
+	time.AfterFunc(lockPatience/20, look.unlock)
 	newHost(t, zkserver.Config{Dir: dir})
 }
 
