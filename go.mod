@@ -1,3 +1,10 @@
 module holdfast
 
-go 1.26
+go 1.26.0
+
+require (
+	github.com/rogpeppe/go-internal v1.16.0
+	golang.org/x/sys v0.49.0
+)
+
+require golang.org/x/tools v0.26.0 // indirect
