@@ -60,6 +60,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 						t.Errorf("MayHaveHappened(%v) = false", err)
 					}
 				}
+				synctest.Wait() // until the connection is broken
 				if _, ok, err := c.Exists(t.Context(), "/a"); !ok || err != nil {
 					t.Errorf("on the next connection: %v, %v", ok, err)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -46,9 +47,12 @@ func (p *peer) frame() []byte {
 func (p *peer) accept(id int64, timeout time.Duration) zkproto.ConnectRequest {
 	var req zkproto.ConnectRequest
 	body := p.frame()
+	if body == nil {
+		runtime.Goexit() // the client gave the attempt up
+	}
 	r := zkproto.NewReader(body)
 	req.Decode(r)
-	if err := r.Complete(); err != nil && body != nil {
+	if err := r.Complete(); err != nil {
 		p.t.Errorf("connect request: %v", err)
 	}
 	resp := zkproto.ConnectResponse{
