@@ -18,7 +18,7 @@ func TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want(report{Code: 6})
+	s.want(result{Code: 6})
 	if !gone(pid) {
 		t.Errorf("process %d, left behind in another session, is still there", pid)
 	}
@@ -33,7 +33,7 @@ func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
 	}
 	waitReaped(t, pid)
 	s.signal(usr1)
-	s.want(report{Code: 0})
+	s.want(result{Code: 0})
 }
 
 func TestCommandDiesWithItsSupervisor(t *testing.T) {

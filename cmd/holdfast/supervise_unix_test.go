@@ -145,15 +145,15 @@ func (s *supervised) signal(sig os.Signal) {
 	}
 }
 
-type report struct {
+type result struct {
 	Code int
 	Lost bool
 	Err  string
 }
 
-func (s *supervised) outcome() report {
+func (s *supervised) outcome() result {
 	s.t.Helper()
-	var r report
+	var r result
 	line, err := s.result.ReadString('\n')
 	if err != nil {
 		s.t.Fatalf("no outcome: %v; stderr:\n%s", err, s.stderr.String())
@@ -164,7 +164,7 @@ func (s *supervised) outcome() report {
 	return r
 }
 
-func (s *supervised) want(want report) {
+func (s *supervised) want(want result) {
 	s.t.Helper()
 	if got := s.outcome(); got != want {
 		s.t.Errorf("outcome %+v; want %+v; stderr:\n%s", got, want, s.stderr.String())
@@ -187,13 +187,13 @@ func gone(pid int) bool {
 func TestOutcomeIsTheCommandsExit(t *testing.T) {
 	for _, tt := range []struct {
 		script string
-		want   report
+		want   result
 	}{
-		{"exit 0", report{Code: 0}},
-		{"exit 7", report{Code: 7}},
-		{"exit 255", report{Code: 255}},
-		{"kill -TERM $$", report{Code: 128 + 15}},
-		{"kill -KILL $$", report{Code: 128 + 9}},
+		{"exit 0", result{Code: 0}},
+		{"exit 7", result{Code: 7}},
+		{"exit 255", result{Code: 255}},
+		{"kill -TERM $$", result{Code: 128 + 15}},
+		{"kill -KILL $$", result{Code: 128 + 9}},
 	} {
 		t.Run(tt.script, func(t *testing.T) {
 			startSupervised(t, time.Second, "sh", "-c", tt.script).want(tt.want)
@@ -231,7 +231,7 @@ func TestSignalsReachTheWholeGroup(t *testing.T) {
 			s.signal(tt.sig)
 			s.waitFor("inner")
 			s.waitFor("outer")
-			s.want(report{Code: 3})
+			s.want(result{Code: 3})
 		})
 	}
 }
@@ -248,7 +248,7 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 	s.signal(syscall.SIGCONT)
 	waitState(t, pid, 'S')
 	s.signal(syscall.SIGTERM)
-	s.want(report{Code: 128 + 15})
+	s.want(result{Code: 128 + 15})
 }
 
 // waitState polls: the kernel has no event for another process's child being stopped.
@@ -272,7 +272,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	s.signal(os.Interrupt)
 	s.waitFor("int")
 	s.signal(os.Interrupt)
-	s.want(report{Code: 128 + 9})
+	s.want(result{Code: 128 + 9})
 }
 
 func TestDeadlineStopsTheCommandInTime(t *testing.T) {
@@ -282,7 +282,7 @@ func TestDeadlineStopsTheCommandInTime(t *testing.T) {
 	s.tell("deadline 10s")
 	s.signal(syscall.SIGWINCH) // a turn of the loop; else it looks again at the old deadline's time
 	s.waitFor("told")
-	s.want(report{Code: 0, Lost: true}) // never masked by the command's code
+	s.want(result{Code: 0, Lost: true}) // never masked by the command's code
 }
 
 func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
@@ -295,7 +295,7 @@ func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
 	if d := time.Since(start); d < 450*time.Millisecond {
 		t.Errorf("TERM after %v; want it kill-after before the deadline, at 500 ms", d)
 	}
-	s.want(report{Code: 128 + 9, Lost: true})
+	s.want(result{Code: 128 + 9, Lost: true})
 	if d := time.Since(start); d > time.Second {
 		t.Errorf("the command lived for %v, which is past its deadline of 1 s", d)
 	}
@@ -311,7 +311,7 @@ func TestTheDeadlineIsFollowedWhileItMoves(t *testing.T) {
 		s.tell("deadline 400ms")
 	}
 	s.signal(syscall.SIGUSR1)
-	s.want(report{Code: 0})
+	s.want(result{Code: 0})
 }
 
 func TestDeadlineThatMovesOnAfterTermIsStillALoss(t *testing.T) {
@@ -322,7 +322,7 @@ func TestDeadlineThatMovesOnAfterTermIsStillALoss(t *testing.T) {
 	s.waitFor("told")
 	s.tell("deadline 1h")
 	s.signal(syscall.SIGUSR1)
-	s.want(report{Code: 0, Lost: true})
+	s.want(result{Code: 0, Lost: true})
 }
 
 func TestLossStopsTheCommandAtOnce(t *testing.T) {
@@ -330,7 +330,7 @@ func TestLossStopsTheCommandAtOnce(t *testing.T) {
 	s.waitFor("ready")
 	s.tell("lose")
 	s.waitFor("told")
-	s.want(report{Code: 5, Lost: true})
+	s.want(result{Code: 5, Lost: true})
 }
 
 func TestLossPastTheDeadlineKillsAtOnce(t *testing.T) {
@@ -338,7 +338,7 @@ func TestLossPastTheDeadlineKillsAtOnce(t *testing.T) {
 	s.waitFor("ready")
 	s.tell("deadline -1s")
 	s.tell("lose")
-	s.want(report{Code: 128 + 9, Lost: true})
+	s.want(result{Code: 128 + 9, Lost: true})
 	if got := s.line(); got != "" {
 		t.Errorf("the command said %q; want it killed without TERM", got)
 	}
@@ -356,7 +356,7 @@ func TestStoppedCommandIsContinuedToHearTerm(t *testing.T) {
 	waitState(t, pid, 'T')
 	s.tell("lose")
 	s.waitFor("told")
-	s.want(report{Code: 0, Lost: true})
+	s.want(result{Code: 0, Lost: true})
 }
 
 func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
@@ -365,7 +365,7 @@ func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want(report{Code: 6})
+	s.want(result{Code: 6})
 	if !gone(pid) {
 		t.Errorf("process %d, left behind in the group, is still there", pid)
 	}
