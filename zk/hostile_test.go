@@ -148,6 +148,8 @@ func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("over %v after the deadline", late)
 		}
+		c.Close()
+		time.Sleep(2 * time.Second) // the peer sees that nobody is there
 	})
 }
 
