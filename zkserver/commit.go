@@ -41,7 +41,7 @@ func (s *Server) handOver() {
 		s.idle <- struct{}{}
 		return
 	}
-	s.committingSince.Store(int64(time.Since(s.opened)))
+	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
 	s.commits <- b
 }
 
