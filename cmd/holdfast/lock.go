@@ -16,7 +16,7 @@ func newLock(g *globals) *cobra.Command {
 		Long: `lock waits for the lock, prints one line on stdout when it has it, and holds it until it
 gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or --wait ended),
 79 the lock was lost, 128+N signal N came during the wait.`,
-		Args: exactly("lock"),
+		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, args[0])
 			if err != nil {

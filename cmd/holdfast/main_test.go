@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,6 +11,7 @@ import (
 // in processes of their own.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"holdfast":  func() { os.Exit(Main()) },
 		"supervise": superviseMain,
 	})
 }

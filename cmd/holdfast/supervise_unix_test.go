@@ -244,15 +244,15 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGTSTP)
-	waitState(t, pid, 'T')
+	waitProcess(t, pid, 'T')
 	s.signal(syscall.SIGCONT)
-	waitState(t, pid, 'S')
+	waitProcess(t, pid, 'S')
 	s.signal(syscall.SIGTERM)
 	s.want(result{Code: 128 + 15})
 }
 
-// waitState polls: the kernel has no event for another process's child being stopped.
-func waitState(t *testing.T, pid int, state byte) {
+// waitProcess polls: the kernel has no event for another process's child being stopped.
+func waitProcess(t *testing.T, pid int, state byte) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -353,7 +353,7 @@ func TestStoppedCommandIsContinuedToHearTerm(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, pid, 'T')
+	waitProcess(t, pid, 'T')
 	s.tell("lose")
 	s.waitFor("told")
 	s.want(result{Code: 0, Lost: true})
