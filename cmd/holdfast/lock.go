@@ -31,14 +31,16 @@ gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or 
 
 func (k *taker) lock() error {
 	signals := make(chan os.Signal, 16)
+	surviveBrokenPipe()
 	notify(signals, stopSignals...)
+	k.say = newSayer(os.Stderr)
+	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	// stderr first: who reads the line on stdout may act on it at once.
-	fmt.Fprintf(os.Stderr, "holdfast: to release %s, press ctrl-C or: kill %d\n", escape(k.name), os.Getpid())
+	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
 	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), t.hold.Token(), uint64(t.hold.Session()))
 	if err != nil {
 		_ = t.hold.Unlock()

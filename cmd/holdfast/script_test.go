@@ -121,6 +121,9 @@ func killHosts(dir string) {
 		text, _ := os.ReadFile(path)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
+			for !gone(pid) { // or it would write into a directory that is being removed
+				time.Sleep(time.Millisecond)
+			}
 		}
 		return nil
 	})

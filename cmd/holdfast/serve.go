@@ -74,6 +74,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 	signals := make(chan os.Signal, 16)
+	surviveBrokenPipe()
 	notify(signals, stopSignals...)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	host, err := zklocal.OpenHost(zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log})
