@@ -75,7 +75,7 @@ type supervised struct {
 	control *os.File
 	result  *bufio.Reader
 	stdout  *bufio.Reader
-	stderr  bytes.Buffer
+	stderr  lockedBuffer
 }
 
 func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *supervised {
@@ -304,11 +304,13 @@ func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
 func TestTheDeadlineIsFollowedWhileItMoves(t *testing.T) {
 	s := startSupervised(t, 100*time.Millisecond, "sh", "-c", `trap 'exit 0' USR1; echo ready; while :; do sleep 0.02; done`)
 	s.waitFor("ready")
-	s.tell("deadline 400ms")
+	const ahead = 1500 * time.Millisecond
+	first := time.Now().Add(ahead)
+	s.tell("deadline %v", ahead)
 	s.signal(syscall.SIGWINCH)
-	for range 20 { // 1 s, well past the first deadline
+	for time.Now().Before(first.Add(100 * time.Millisecond)) {
 		time.Sleep(50 * time.Millisecond)
-		s.tell("deadline 400ms")
+		s.tell("deadline %v", ahead)
 	}
 	s.signal(syscall.SIGUSR1)
 	s.want(result{Code: 0})

@@ -47,7 +47,10 @@ func startConsole(t *testing.T, env ...string) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "console")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("sh", "-i")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PS1=$ ", "ENV=", "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
@@ -69,7 +72,13 @@ func startConsole(t *testing.T, env ...string) *console {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		<-ended
-		killHosts(dir)
+		// A holdfast that is still on its way out may start another host.
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			killHosts(dir)
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
 	})
 	c.expect(`\$ `)
 	return c
