@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOLDFAST_SERVER", "file://"+store)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_STATE_HOME", "")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			running := &background{processes: map[string]*process{}}
 			env.Values[backgroundKey{}] = running
 			env.Defer(func() {
@@ -158,7 +159,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	p := &process{cmd: exec.Command(file, args[2:]...), done: make(chan struct{})}
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "XDG_STATE_HOME", "HOLDFAST_SERVER", "HOLDFAST_NAMESPACE", "HOLDFAST_SESSION_TIMEOUT", "GOCOVERDIR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "XDG_STATE_HOME", "HOLDFAST_SERVER", "HOLDFAST_NAMESPACE", "HOLDFAST_SESSION_TIMEOUT", "GOCOVERDIR", "GORACE"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
