@@ -22,7 +22,11 @@ const (
 	// lockPatience is how long OpenHost asks for host.lock. A process that only looks
 	// whether there is a host holds it for some microseconds, and must not be taken
 	// for one.
-	lockPatience = 50 * time.Millisecond
+	lockPatience = 100 * time.Millisecond
+	// handoverPatience is how long openHost waits for the store when it has the lock. The
+	// files of a killed process are closed one after the other, host.lock before those of
+	// the store, which have a lock of their own.
+	handoverPatience = time.Second
 	// removalCheck is how often a host looks whether its directory is still there.
 	// While a removed one goes on, a process that makes the directory anew could take
 	// a lock that is held here.
@@ -66,7 +70,7 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 		lock, err = tryLock(filepath.Join(dir, hostLockName))
 	}
 	if errors.Is(err, errHeld) {
-		return nil, fmt.Errorf("zklocal: host %s: %w (%s): connect to it with --server file://%[1]s, or end it first", dir, ErrHosted, hostName(dir))
+		return nil, fmt.Errorf("zklocal: host %s: %w (%s): connect to it as file://%[1]s, or end it first", dir, ErrHosted, hostName(dir))
 	}
 	if err != nil {
 		return nil, explain("host", dir, err)
@@ -81,7 +85,12 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 	if err := writePID(dir); err != nil {
 		return nil, explain("host", dir, err)
 	}
-	if h.server, err = zkserver.Open(cfg); err != nil {
+	h.server, err = zkserver.Open(cfg)
+	for wait := (backoff{}); errors.Is(err, zkserver.ErrInUse) && wait.total < handoverPatience; {
+		wait.pause(context.Background())
+		h.server, err = zkserver.Open(cfg)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err)
 	}
 	if h.listener, h.socket, err = listenSocket(dir); err != nil {

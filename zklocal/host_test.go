@@ -134,8 +134,39 @@ func TestALookAtTheLockIsNotTakenForAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(lockPatience/10, look.unlock)
+	time.AfterFunc(lockPatience/20, look.unlock)
 	newHost(t, zkserver.Config{Dir: dir})
+}
+
+func TestAHostWaitsForTheStoreOfAKilledOne(t *testing.T) {
+	dir, err := prepareDir(newDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dying, err := zkserver.Open(zkserver.Config{Dir: dir}) // without host.lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(handoverPatience/20, func() { dying.Close() })
+	newHost(t, zkserver.Config{Dir: dir})
+}
+
+func TestAStoreThatIsOpenElsewhereIsReported(t *testing.T) {
+	dir := newDir(t)
+	server, err := zkserver.Open(zkserver.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	_, err = OpenHost(zkserver.Config{Dir: dir})
+	if !errors.Is(err, zkserver.ErrInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v; want ErrInUse and %s", err, dir)
+	}
+	lock, err := tryLock(filepath.Join(dir, hostLockName))
+	if err != nil {
+		t.Fatalf("after a failed OpenHost: %v", err)
+	}
+	lock.unlock()
 }
 
 func TestAClosedHostLeavesTheDirectoryFree(t *testing.T) {
@@ -193,32 +224,6 @@ func TestALingeringHostEndsAndTheNextOneHasItsNodes(t *testing.T) {
 	wait(t, second.Done(), "the end of a host whose client has left")
 
 	mustExist(t, newClient(t, store), "/a")
-}
-
-func TestAHostWithoutItsDirectoryEndsAndLeavesItsSuccessorAlone(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not remove files that are open")
-	}
-	dir := newDir(t)
-	old := newHost(t, zkserver.Config{Dir: dir})
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	successor := newHost(t, zkserver.Config{Dir: dir})
-	wait(t, old.Done(), "the end of the host whose directory was removed")
-	if !errors.Is(old.Err(), errRemoved) {
-		t.Errorf("Err: got %v; want %v", old.Err(), errRemoved)
-	}
-	for _, name := range []string{socketName, hostPIDName} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			t.Errorf("the successor's %s: %v", name, err)
-		}
-	}
-	select {
-	case <-successor.Done():
-		t.Errorf("the successor ended: %v", successor.Err())
-	default:
-	}
 }
 
 func TestAHostServesFurtherListeners(t *testing.T) {

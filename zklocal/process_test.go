@@ -12,9 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"holdfast/zk"
 	"holdfast/zkserver"
@@ -32,13 +35,15 @@ func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv(roleVar); role {
 	case "":
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	case "member":
 		err = member(Config{Dir: dir})
 	case "member that starts hosts":
-		err = member(Config{Dir: dir, StartHost: startProcess})
+		err = member(Config{Dir: dir, StartHost: startHost})
 	case "host":
-		err = host(dir)
+		err = host(dir, 0)
+	case "host with linger":
+		err = host(dir, 2*time.Second)
 	case "any umask":
 		err = anyUmask(dir)
 	default:
@@ -87,8 +92,8 @@ func member(cfg Config) error {
 }
 
 // host is what the command does as a detached host.
-func host(dir string) error {
-	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: 2 * time.Second})
+func host(dir string, linger time.Duration) error {
+	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: linger})
 	if err != nil {
 		return err
 	}
@@ -97,24 +102,51 @@ func host(dir string) error {
 	return h.Err()
 }
 
-// startProcess starts a host that outlives this process.
-func startProcess(dir string) error {
-	cmd := roleCommand(dir, "host")
+// startHost starts a host that outlives this process.
+func startHost(dir string) error {
+	_, err := startHostProcess(dir)
+	return err
+}
+
+func startHostProcess(dir string) (*exec.Cmd, error) {
+	cmd := roleCommand(dir, "host with linger")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		cmd.Wait()
+		return nil, errors.New(line)
+	}
+	return cmd, nil
+}
+
+// hostStarter answers a StartHost whose hosts end with the test. Call it before making
+// the stores and clients, which then are closed before their hosts are gone.
+func hostStarter(t *testing.T) func(dir string) error {
+	var (
+		mu    sync.Mutex
+		hosts []*exec.Cmd
+	)
+	t.Cleanup(func() {
+		for _, cmd := range hosts {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return func(dir string) error {
+		cmd, err := startHostProcess(dir)
+		if err == nil {
+			mu.Lock()
+			hosts = append(hosts, cmd)
+			mu.Unlock()
+		}
 		return err
 	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	if line != "ready\n" {
-		cmd.Wait()
-		return errors.New(line)
-	}
-	go cmd.Wait()
-	return nil
 }
 
 func roleCommand(dir, role string) *exec.Cmd {
@@ -124,7 +156,7 @@ func roleCommand(dir, role string) *exec.Cmd {
 	return cmd
 }
 
-// process is a member in a process of its own.
+// process is another process, which plays one of the roles.
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -134,7 +166,7 @@ type process struct {
 	started int
 }
 
-func startMember(t *testing.T, dir, role string) *process {
+func startProcess(t *testing.T, dir, role string) *process {
 	t.Helper()
 	p := &process{cmd: roleCommand(dir, role)}
 	var err error
@@ -196,4 +228,23 @@ func hostPID(t *testing.T, dir string) int {
 		t.Fatalf("host.pid: got %q; want another process", b)
 	}
 	return pid
+}
+
+// endHosts kills the host that a member has started, which is not our child, and waits
+// until the directory has no host.
+func endHosts(t *testing.T, dir string) {
+	t.Helper()
+	for wait := (backoff{}); wait.total < patience; wait.pause(context.Background()) {
+		lock, err := tryLock(filepath.Join(dir, hostLockName))
+		if err == nil {
+			lock.unlock()
+			return
+		}
+		if wait.total == 0 {
+			if err := syscall.Kill(hostPID(t, dir), syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Error("the host does not end")
 }

@@ -221,7 +221,7 @@ func TestCloseEndsAnAttempt(t *testing.T) {
 	}
 }
 
-func TestAClientWaitsForAHostThatIsComingUp(t *testing.T) {
+func TestAHostThatDiesBeforeItListensIsReplaced(t *testing.T) {
 	dir := newDir(t)
 	lock := silent(t, dir)
 	store := newStore(t, Config{Dir: dir})
@@ -233,7 +233,7 @@ func TestAClientWaitsForAHostThatIsComingUp(t *testing.T) {
 		}
 		connected <- err
 	}()
-	// It is up, and then it dies before it listens.
+	// The attempt finds the lock taken, or free again; it must end the same way.
 	lock.unlock()
 	if err := <-connected; err != nil {
 		t.Fatal(err)

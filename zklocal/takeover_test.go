@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holdfast"
 	"holdfast/zk"
 	"holdfast/zkserver"
 )
@@ -22,9 +23,10 @@ func TestTwentyProcessesMakeOneHost(t *testing.T) {
 	for _, role := range []string{"member", "member that starts hosts"} {
 		t.Run(role, func(t *testing.T) {
 			dir := newDir(t)
+			t.Cleanup(func() { endHosts(t, dir) })
 			members := make([]*process, 20)
 			for i := range members {
-				members[i] = startMember(t, dir, role)
+				members[i] = startProcess(t, dir, role)
 			}
 			hosts, started := 0, 0
 			var want []string
@@ -59,13 +61,13 @@ func TestTwentyProcessesMakeOneHost(t *testing.T) {
 
 func TestAKilledHostIsTakenOver(t *testing.T) {
 	dir := newDir(t)
-	victim := startMember(t, dir, "member")
+	victim := startProcess(t, dir, "member")
 	victim.connected(t)
 	if !victim.hosts {
 		t.Fatal("the first process does not host")
 	}
 	victim.create(t, "/victim")
-	witness := startMember(t, dir, "member")
+	witness := startProcess(t, dir, "member")
 	witness.connected(t)
 	witness.create(t, "/witness")
 	client := newClient(t, newStore(t, Config{Dir: dir}))
@@ -113,7 +115,7 @@ func TestAKilledHostIsTakenOver(t *testing.T) {
 
 func TestASessionOutlivesManyKilledHosts(t *testing.T) {
 	dir := newDir(t)
-	store := newStore(t, Config{Dir: dir, StartHost: startProcess})
+	store := newStore(t, Config{Dir: dir, StartHost: hostStarter(t)})
 	client := newClient(t, store)
 	create(t, client, "/held", zk.Ephemeral)
 	id := sessionID(t, client)
@@ -140,13 +142,79 @@ func TestASessionOutlivesManyKilledHosts(t *testing.T) {
 	}
 }
 
+func TestAHoldAndItsQueueOutliveKilledHosts(t *testing.T) {
+	dir := newDir(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const path = "/holdfast/locks/nightly"
+	start := hostStarter(t)
+	holder := newClient(t, newStore(t, Config{Dir: dir, StartHost: start}))
+	waiter := newClient(t, newStore(t, Config{Dir: dir, StartHost: start}))
+	hold, err := holdfast.NewMutex(holder, path).Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		hold *holdfast.Hold
+		err  error
+	}
+	next := make(chan result, 1)
+	go func() {
+		h, err := holdfast.NewMutex(waiter, path).Lock(ctx)
+		next <- result{h, err}
+	}()
+	for round := range 3 {
+		// Each kill comes when both have their place in the queue, as the host knows it.
+		for {
+			entries, err := holdfast.List(ctx, holder, path)
+			if errors.Is(err, zk.ErrConnectionLoss) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(entries) == 2 {
+				if entries[0].Token != hold.Token() {
+					t.Fatalf("round %d: token %x is first; want the holder's, %x", round, entries[0].Token, hold.Token())
+				}
+				break
+			}
+		}
+		if err := syscall.Kill(hostPID(t, dir), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		mustExist(t, holder, hold.Path())
+		mustExist(t, waiter, hold.Path())
+	}
+	if err := hold.Context().Err(); err != nil {
+		t.Fatalf("the lock was lost: %v", context.Cause(hold.Context()))
+	}
+	select {
+	case r := <-next:
+		t.Fatalf("the next in line has the lock while it is held (%v)", r.err)
+	default:
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	r := <-next
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if r.hold.Token() <= hold.Token() {
+		t.Errorf("token %x follows %x; want it larger", r.hold.Token(), hold.Token())
+	}
+	if err := r.hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAStoppedHostKeepsItsPlace(t *testing.T) {
 	dir := newDir(t)
-	if err := startProcess(dir); err != nil {
+	if err := hostStarter(t)(dir); err != nil {
 		t.Fatal(err)
 	}
 	pid := hostPID(t, dir)
-	defer syscall.Kill(pid, syscall.SIGKILL)
 	store := newStore(t, Config{Dir: dir})
 	client := newClient(t, store)
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -179,6 +247,32 @@ func TestAStoppedHostKeepsItsPlace(t *testing.T) {
 	create(t, client, "/a", zk.Ephemeral)
 	if hostPID(t, dir) != pid {
 		t.Error("the host changed")
+	}
+}
+
+func TestAHostWithoutItsDirectoryEndsAndLeavesItsSuccessorAlone(t *testing.T) {
+	dir := newDir(t)
+	old := startProcess(t, dir, "host")
+	if line := old.line(t); line != "ready" {
+		t.Fatal(line)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	successor := newHost(t, zkserver.Config{Dir: dir})
+	if line := old.line(t); !strings.Contains(line, errRemoved.Error()) {
+		t.Errorf("the host whose directory was removed said %q; want %q", line, errRemoved)
+	}
+	old.cmd.Wait()
+	for _, name := range []string{socketName, hostPIDName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("the successor's %s: %v", name, err)
+		}
+	}
+	select {
+	case <-successor.Done():
+		t.Errorf("the successor ended: %v", successor.Err())
+	default:
 	}
 }
 
