@@ -37,6 +37,7 @@ type taker struct {
 	try     bool
 	bounded bool // wait says for how long
 	wait    time.Duration
+	say     *sayer
 	// check looks at the session before a place in the queue is taken.
 	check func(*zk.Session) error
 }

@@ -20,7 +20,7 @@ const (
 	maxHostLog   = 1 << 20
 )
 
-// hostStart is held while a host is being started: see orphans.
+// hostStart is held while a host is being started: see children.
 var hostStart sync.Mutex
 
 // startHost is what zklocal calls when the directory has no host. It does not wait until

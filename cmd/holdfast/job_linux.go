@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,11 @@ func (j *job) startAndWait(started chan<- error) {
 	// Orphans of the job come to us instead of init: sweep finds what has left the
 	// process group with setsid, and sees for itself that all is gone.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	// Whoever exec'ed us may have had children; in bash, exec holdfast run … > >(logger).
+	j.others = make(map[int]bool)
+	for _, pid := range children() {
+		j.others[pid] = true
+	}
 	err := j.cmd.Start()
 	if err == nil {
 		j.pid = j.cmd.Process.Pid
@@ -56,6 +62,7 @@ func (j *job) wait() {
 			return
 		default:
 			_, _ = waitID(unix.P_PID, e.pid, unix.WEXITED|unix.WNOHANG)
+			delete(j.others, e.pid) // the number may be given to a process of the job
 		}
 	}
 }
@@ -63,7 +70,7 @@ func (j *job) wait() {
 // sweep kills what the command has left behind and returns when it is gone; then the
 // lock may be released. First the process group, then, as systemd does for a service,
 // whatever else descends from the command: killing a process makes its children ours,
-// so this ends when we have no child. It waits as long as it takes for a process that we
+// so this ends when we have no child but those we had before. It waits as long as it takes for a process that we
 // may not kill (one that has become another user): the lock guards against it, too.
 func (j *job) sweep(warn func(string, ...any)) {
 	j.kill()
@@ -75,7 +82,8 @@ func (j *job) sweep(warn func(string, ...any)) {
 	j.tty.close()
 	warned := make(map[int]bool)
 	for {
-		left := orphans()
+		left := children()
+		left = slices.DeleteFunc(left, func(pid int) bool { return j.others[pid] })
 		if len(left) == 0 {
 			return
 		}
@@ -90,10 +98,10 @@ func (j *job) sweep(warn func(string, ...any)) {
 	}
 }
 
-// orphans lists the children of this process, alive or zombie, but not a file:// store's host
+// children lists the children of this process, alive or zombie, but not a file:// store's host
 // that it has started: that one serves others too. Where the kernel does not tell
 // (CONFIG_PROC_CHILDREN is not set) only the process group was swept.
-func orphans() []int {
+func children() []int {
 	hostStart.Lock() // a host in the middle of its start does not yet look like one
 	defer hostStart.Unlock()
 	threads, err := os.ReadDir("/proc/self/task")

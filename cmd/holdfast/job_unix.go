@@ -20,6 +20,7 @@ type job struct {
 	exited  chan struct{}       // closed when the command has exited
 	stopped chan syscall.Signal // the command was stopped by this signal
 	status  syscall.WaitStatus  // valid after sweep
+	others  map[int]bool        // children that this process had before; Linux only
 }
 
 // startJob starts cmd as the leader of a process group of its own, so that signals and
@@ -92,7 +93,7 @@ const suspendSettle = 200 * time.Millisecond
 // first the whole group is stopped for sure, and the caller looks at the deadline before
 // it continues the group. Without a terminal the stop is somebody's wish: CONT to this
 // process is forwarded.
-func (j *job) pause(sig syscall.Signal, signals chan<- os.Signal) bool {
+func (j *job) pause(sig syscall.Signal) bool {
 	if j.tty == nil {
 		return false
 	}
@@ -107,13 +108,15 @@ func (j *job) pause(sig syscall.Signal, signals chan<- os.Signal) bool {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	signal.Reset(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP) // the whole group: a script that runs us, a pipe's other end
+	// The whole group: a script that runs us, a pipe's other end. TTIN stops as TSTP does;
+	// but for TSTP we have a handler (ctrl-Z in a pipeline comes to us, and the job must be
+	// stopped first), and os/signal cannot take one away again: Reset leaves a handler that
+	// does nothing.
+	_ = syscall.Kill(0, syscall.SIGTTIN)
 	select {
 	case <-continued:
 	case <-time.After(suspendSettle):
 	}
-	notify(signals, syscall.SIGTSTP)
 
 	if (had || wantsTTY || j.tty.wholly) && j.tty.isOurs() {
 		j.tty.give(j.pid)

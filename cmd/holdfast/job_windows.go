@@ -26,10 +26,10 @@ func startJob(cmd *exec.Cmd) (*job, error) {
 	return j, nil
 }
 
-func (j *job) signal(os.Signal)                            {}
-func (j *job) terminate()                                  { j.kill() }
-func (j *job) kill()                                       { _ = j.cmd.Process.Kill() }
-func (j *job) resume()                                     {}
-func (j *job) pause(syscall.Signal, chan<- os.Signal) bool { return false }
-func (j *job) sweep(func(string, ...any))                  {}
-func (j *job) code() int                                   { return j.cmd.ProcessState.ExitCode() }
+func (j *job) signal(os.Signal)           {}
+func (j *job) terminate()                 { j.kill() }
+func (j *job) kill()                      { _ = j.cmd.Process.Kill() }
+func (j *job) resume()                    {}
+func (j *job) pause(syscall.Signal) bool  { return false }
+func (j *job) sweep(func(string, ...any)) {}
+func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }

@@ -16,7 +16,7 @@ func newLock(g *globals) *cobra.Command {
 		Long: `lock waits for the lock, prints one line on stdout when it has it, and holds it until it
 gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or --wait ended),
 79 the lock was lost, 128+N signal N came during the wait.`,
-		Args: exactly("lock"),
+		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, args[0])
 			if err != nil {
@@ -31,14 +31,16 @@ gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or 
 
 func (k *taker) lock() error {
 	signals := make(chan os.Signal, 16)
+	surviveBrokenPipe()
 	notify(signals, stopSignals...)
+	k.say = newSayer(os.Stderr)
+	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	// stderr first: who reads the line on stdout may act on it at once.
-	fmt.Fprintf(os.Stderr, "holdfast: to release %s, press ctrl-C or: kill %d\n", escape(k.name), os.Getpid())
+	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
 	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), t.hold.Token(), uint64(t.hold.Session()))
 	if err != nil {
 		_ = t.hold.Unlock()

@@ -25,7 +25,7 @@ func newLs(g *globals) *cobra.Command {
 		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that
 nobody holds is shown as free until the server has tidied it up. Times run from the moment the
 holder joined the queue.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
 			if len(args) > 0 {
@@ -36,6 +36,9 @@ holder joined the queue.`,
 					return err
 				}
 				prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
+			}
+			if err := zk.ValidatePath(parent(prefix)); err != nil {
+				return usage("", "prefix: %w", err)
 			}
 			var found []located
 			err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
@@ -124,14 +127,7 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string) ([]located, err
 		}
 		return nil
 	}
-	base := prefix[:strings.LastIndexByte(prefix, '/')]
-	if base == "" {
-		base = "/"
-	}
-	if err := zk.ValidatePath(base); err != nil {
-		return nil, usage("", "prefix: %w", err)
-	}
-	group.Go(func() error { return visit(base, true) })
+	group.Go(func() error { return visit(parent(prefix), true) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -139,11 +135,22 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string) ([]located, err
 	return found, nil
 }
 
+// parent is the node below which all that begins with prefix is found.
+func parent(prefix string) string {
+	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
+		return prefix[:i]
+	}
+	return "/"
+}
+
 // inspect reads a node's children, nil if it is gone, and the queue among them.
 func inspect(ctx context.Context, c *zk.Client, path string) ([]string, []holdfast.Entry, error) {
-	queue, err := holdfast.List(ctx, c, path)
-	if err != nil {
-		return nil, nil, err
+	var queue []holdfast.Entry
+	if path != "/" { // which is no lock
+		var err error
+		if queue, err = holdfast.List(ctx, c, path); err != nil {
+			return nil, nil, err
+		}
 	}
 	children, _, err := c.Children(ctx, path)
 	switch {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"holdfast"
@@ -36,7 +35,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 		}
 		for i, e := range queue {
 			if e.Session == session.ID() && i > 0 && ctx.Err() == nil {
-				fmt.Fprintf(os.Stderr, "holdfast: waiting for %s: held by %s, position %d of %d\n",
+				k.say.line("waiting for %s: held by %s, position %d of %d",
 					escape(k.name), holder(queue[0], time.Now()), i, len(queue)-1)
 			}
 		}

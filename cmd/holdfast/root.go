@@ -42,6 +42,8 @@ HOLDFAST_SESSION_TIMEOUT.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
+
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -139,14 +141,15 @@ func (o *output) Set(s string) error {
 	return nil
 }
 
-// exactly is cobra.ExactArgs with a message that says what is missing.
-func exactly(names ...string) cobra.PositionalArgs {
+// operands checks a subcommand's arguments and says what is missing or too much. A name
+// in brackets may be left out.
+func operands(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) < len(names):
-			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
 		case len(args) > len(names):
 			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), args[len(names)])
+		case len(args) < len(names) && names[len(args)][0] != '[':
+			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
 		}
 		return nil
 	}

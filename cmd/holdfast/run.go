@@ -113,7 +113,10 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		return err
 	}
 	signals := make(chan os.Signal, 64)
+	surviveBrokenPipe()
 	notify(signals, stopSignals...)
+	k.say = newSayer(os.Stderr)
+	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
 		return err
@@ -129,7 +132,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		cmd: cmd, signals: signals, killAfter: killAfter,
 		lost: t.hold.Lost(), deadline: t.hold.Deadline,
 		warn: func(format string, args ...any) {
-			fmt.Fprintf(os.Stderr, "holdfast: %s: %s\n", escape(k.name), fmt.Sprintf(format, args...))
+			k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...))
 		},
 	}
 	out, startErr := s.run()

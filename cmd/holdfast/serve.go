@@ -41,7 +41,7 @@ func newServe() *cobra.Command {
 own socket (for --server file://DIR), and on what --listen and --unix name. It prints one line for each,
 then ready, on stdout. INT and TERM stop it; sessions stay in the directory.`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181`,
-		Args:    exactly(),
+		Args:    operands(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.serve(cmd.OutOrStdout()) },
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
@@ -74,6 +74,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 	signals := make(chan os.Signal, 16)
+	surviveBrokenPipe()
 	notify(signals, stopSignals...)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	host, err := zklocal.OpenHost(zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log})

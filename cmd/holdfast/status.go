@@ -69,7 +69,7 @@ func newStatus(g *globals) *cobra.Command {
 		Short:   "Show who holds a lock and who waits for it",
 		Long: `status shows the holder of a lock and the queue behind it. Times run from the moment
 somebody joined the queue. With -q it prints nothing and exits with 0 if the lock is held, 1 if it is free.`,
-		Args: exactly("lock"),
+		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
 			if err != nil {

@@ -26,11 +26,11 @@ const doubleInterrupt = 2 * time.Second
 // is what the fencing token is for.
 type supervisor struct {
 	cmd       *exec.Cmd
-	signals   chan os.Signal // what this process receives meanwhile; see notifyAll
+	signals   <-chan os.Signal // what this process receives meanwhile
 	lost      <-chan struct{}
 	deadline  func() time.Time
 	killAfter time.Duration
-	warn      func(format string, args ...any)
+	warn      func(format string, args ...any) // must not block
 }
 
 // outcome is how a supervised command ended.
@@ -70,12 +70,12 @@ func (s *supervisor) run() (outcome, error) {
 			killAt = grace
 		}
 		if !now.Before(killAt) {
-			s.warn("%s; killing the command", why)
 			kill()
+			s.warn("%s; the command is killed", why)
 			return
 		}
-		s.warn("%s; stopping the command, killing it in %v", why, killAt.Sub(now).Round(10*time.Millisecond))
 		j.terminate()
+		s.warn("%s; the command is stopped, and killed in %v", why, killAt.Sub(now).Round(10*time.Millisecond))
 	}
 
 	for {
@@ -84,8 +84,8 @@ func (s *supervisor) run() (outcome, error) {
 			tell("the session was not proven alive in time, so the lock may be given away")
 		}
 		if told && !killed && !now.Before(killAt) {
-			s.warn("the command did not stop in time; killing it")
 			kill()
+			s.warn("the command did not stop in time and is killed")
 		}
 		switch {
 		case killed:
@@ -108,7 +108,7 @@ func (s *supervisor) run() (outcome, error) {
 			}, nil
 
 		case sig := <-j.stopped:
-			if j.pause(sig, s.signals) && time.Now().Before(s.deadline().Add(-killMargin)) && !isClosed(s.lost) {
+			if j.pause(sig) && time.Now().Before(s.deadline().Add(-killMargin)) && !isClosed(s.lost) {
 				j.resume()
 			}
 			// Else the job stays stopped: it must not do another instruction without the

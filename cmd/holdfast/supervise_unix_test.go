@@ -75,7 +75,7 @@ type supervised struct {
 	control *os.File
 	result  *bufio.Reader
 	stdout  *bufio.Reader
-	stderr  bytes.Buffer
+	stderr  lockedBuffer
 }
 
 func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *supervised {
@@ -244,15 +244,15 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGTSTP)
-	waitState(t, pid, 'T')
+	waitProcess(t, pid, 'T')
 	s.signal(syscall.SIGCONT)
-	waitState(t, pid, 'S')
+	waitProcess(t, pid, 'S')
 	s.signal(syscall.SIGTERM)
 	s.want(result{Code: 128 + 15})
 }
 
-// waitState polls: the kernel has no event for another process's child being stopped.
-func waitState(t *testing.T, pid int, state byte) {
+// waitProcess polls: the kernel has no event for another process's child being stopped.
+func waitProcess(t *testing.T, pid int, state byte) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -304,11 +304,13 @@ func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
 func TestTheDeadlineIsFollowedWhileItMoves(t *testing.T) {
 	s := startSupervised(t, 100*time.Millisecond, "sh", "-c", `trap 'exit 0' USR1; echo ready; while :; do sleep 0.02; done`)
 	s.waitFor("ready")
-	s.tell("deadline 400ms")
+	const ahead = 1500 * time.Millisecond
+	first := time.Now().Add(ahead)
+	s.tell("deadline %v", ahead)
 	s.signal(syscall.SIGWINCH)
-	for range 20 { // 1 s, well past the first deadline
+	for time.Now().Before(first.Add(100 * time.Millisecond)) {
 		time.Sleep(50 * time.Millisecond)
-		s.tell("deadline 400ms")
+		s.tell("deadline %v", ahead)
 	}
 	s.signal(syscall.SIGUSR1)
 	s.want(result{Code: 0})
@@ -353,7 +355,7 @@ func TestStoppedCommandIsContinuedToHearTerm(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, pid, 'T')
+	waitProcess(t, pid, 'T')
 	s.tell("lose")
 	s.waitFor("told")
 	s.want(result{Code: 0, Lost: true})

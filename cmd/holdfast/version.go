@@ -23,7 +23,7 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  exactly(),
+		Args:  operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := versionDocument{
 				APIVersion: apiVersion, Kind: "Version", Version: "unknown",
