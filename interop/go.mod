@@ -1,0 +1,5 @@
+module holdfast/interop
+
+go 1.26
+
+replace holdfast => ../
