@@ -3,3 +3,5 @@ module holdfast/interop
 go 1.26
 
 replace holdfast => ../
+
+require holdfast v0.0.0-00010101000000-000000000000
