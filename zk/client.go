@@ -1,0 +1,251 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A Client keeps a session at the ensemble, and makes the next one when that is
+// over. Use Dial to make one. It is safe for concurrent use.
+type Client struct {
+	calls
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	done   chan struct{} // closed when run has returned
+
+	servers []string // shuffled once; used by run only
+	next    int      // the server to try next; used by run only
+
+	mu      sync.Mutex    // guards the fields below
+	session *Session      // nil between two sessions
+	changed chan struct{} // closed, and replaced, when session changes
+	dialErr error         // the latest failure to connect, nil after a success
+}
+
+// Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
+// ctx ends; its error then says why the latest attempt failed. The ctx has no meaning
+// for the client after Dial has returned.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("zk: dial: %w", err)
+	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = DefaultSessionTimeout
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{}).DialContext
+	}
+	if cfg.Chroot == "/" {
+		cfg.Chroot = ""
+	}
+	c := &Client{
+		cfg: cfg, log: cfg.Logger, done: make(chan struct{}), changed: make(chan struct{}),
+		servers: append([]string(nil), cfg.Servers...),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	rand.Shuffle(len(c.servers), func(i, j int) { c.servers[i], c.servers[j] = c.servers[j], c.servers[i] })
+	c.calls = calls{chroot: cfg.Chroot, send: c.send}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	go c.run()
+	_, err := c.Session(ctx)
+	if err == nil && cfg.CreateChroot {
+		err = c.createChroot(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Client) createChroot(ctx context.Context) error {
+	bare := calls{send: c.send}
+	for i := 1; i <= len(c.cfg.Chroot); i++ {
+		if i < len(c.cfg.Chroot) && c.cfg.Chroot[i] != '/' {
+			continue
+		}
+		node := c.cfg.Chroot[:i]
+		// Look before creating: a client that may only use its chroot has no CREATE
+		// permission above it.
+		if _, ok, err := bare.Exists(ctx, node); err != nil || ok {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if _, _, err := bare.Create(ctx, node, nil, Persistent); err != nil && !errors.Is(err, ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the session, here first and then at the server, which removes its
+// ephemeral nodes at once, and waits for all goroutines of the client. If the server
+// cannot be reached, the nodes stay until the session times out there. Operations
+// that are under way, and all later ones, fail with ErrClosed. It is safe to call
+// Close more than once; it returns nil.
+func (c *Client) Close() error {
+	c.cancel()
+	<-c.done
+	return nil
+}
+
+// Session returns the present session, waiting for one if need be. When ctx ends
+// first, the error says why the servers could not be reached.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	for {
+		c.mu.Lock()
+		s, changed, dialErr := c.session, c.changed, c.dialErr
+		c.mu.Unlock()
+		if s != nil && s.ctx.Err() == nil {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-c.done:
+			return nil, &Error{Op: "session", Err: ErrClosed}
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			if dialErr != nil {
+				err = fmt.Errorf("%w (%w)", err, dialErr)
+			}
+			return nil, &Error{Op: "session", Err: err}
+		}
+	}
+}
+
+// run makes one session after the other and lives it, until Close.
+func (c *Client) run() {
+	defer close(c.done)
+	for {
+		req := &zkproto.ConnectRequest{
+			Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), Passwd: make([]byte, 16), HasReadOnly: true,
+		}
+		nc, resp, sent, err := c.connect(c.ctx, req)
+		if err != nil {
+			return // closed: connect tries for as long as its context lives
+		}
+		s := newSession(c, resp, sent)
+		c.log.Info("zk: session created", "session", hex(s.id), "server", nc.RemoteAddr(), "timeout", s.timeout)
+		c.publish(s)
+		s.live(nc)
+		c.publish(nil)
+	}
+}
+
+func (c *Client) publish(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = s
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// connect tries the servers in turn until one has attached req's session or has
+// said that it expired, or until ctx ends. Called by run only.
+func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	pause := 20 * time.Millisecond
+	for tried := 1; ; tried++ {
+		server := c.servers[c.next]
+		c.next = (c.next + 1) % len(c.servers)
+		nc, resp, sent, err := c.attach(ctx, server, req)
+		if err == nil && resp.Timeout > 0 {
+			c.failed(nil)
+			return nc, resp, sent, nil
+		}
+		if err == nil {
+			nc.Close()
+			if req.SessionID != 0 {
+				return nil, nil, sent, ErrSessionExpired
+			}
+			err = errors.New("the server refused a new session")
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		c.failed(fmt.Errorf("connect to %s: %w", server, err))
+		c.log.Debug("zk: connect failed", "server", server, "err", err)
+		if tried%len(c.servers) != 0 {
+			continue
+		}
+		// All servers failed. Jitter, or all clients of a server that restarts come
+		// back in step (CURATOR-441).
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
+	}
+	if c.ctx.Err() != nil {
+		return nil, nil, time.Time{}, ErrClosed
+	}
+	return nil, nil, time.Time{}, ErrSessionExpired
+}
+
+func (c *Client) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dialErr = err
+}
+
+// attach makes one connection and attaches it to req's session.
+func (c *Client) attach(ctx context.Context, server string, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	// One dead host must leave time for the others.
+	patience := max(c.cfg.SessionTimeout/time.Duration(2+len(c.servers)), time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	network, addr, err := splitServer(server)
+	if err != nil {
+		return nil, nil, time.Time{}, err
+	}
+	nc, err := c.cfg.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, nil, time.Time{}, err
+	}
+	resp, sent, err := handshake(ctx, nc, req)
+	if err != nil {
+		nc.Close()
+		return nil, nil, sent, fmt.Errorf("handshake: %w", err)
+	}
+	return nc, resp, sent, nil
+}
+
+// send gives reqs to the present session; if it ends before anything was sent, to
+// the next one.
+func (c *Client) send(ctx context.Context, reqs []*request) {
+	for {
+		s, err := c.Session(ctx)
+		if err != nil {
+			var e *Error
+			errors.As(err, &e)
+			for _, r := range reqs {
+				r.complete(r.fail(e.Err, false))
+			}
+			return
+		}
+		s.send(ctx, reqs)
+		for _, r := range reqs {
+			if err := r.result(); !errors.Is(err, ErrSessionExpired) || MayHaveHappened(err) {
+				return
+			}
+		}
+		for _, r := range reqs {
+			r.again()
+		}
+	}
+}

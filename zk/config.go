@@ -1,0 +1,142 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// DefaultSessionTimeout is what a Config without one asks for.
+const DefaultSessionTimeout = 15 * time.Second
+
+// A Config says how to reach an ensemble. The zero value lacks only Servers.
+type Config struct {
+	// Servers are tried in random order: "host:port", "host" (port 2181) or
+	// "unix:///path". Host names are looked up again at each attempt.
+	Servers []string
+
+	// Chroot is put in front of every path; results and events come without it.
+	Chroot string
+
+	// CreateChroot lets Dial create the missing nodes of Chroot, persistent and open
+	// to all.
+	CreateChroot bool
+
+	// SessionTimeout is what the client asks for; the server decides
+	// (Session.Timeout). Zero is DefaultSessionTimeout.
+	SessionTimeout time.Duration
+
+	// Dial makes the connections. network is "tcp" or "unix". Nil uses a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Logger is told of connections, losses and expiries. Nil is silent.
+	Logger *slog.Logger
+}
+
+// ParseURL reads the server part of a Config from
+//
+//	zk://host1:2181,host2:2181/chroot?timeout=10s
+//	unix:///path/to/socket
+//
+// The chroot and the timeout may be left out.
+func ParseURL(s string) (Config, error) {
+	bad := func(format string, args ...any) (Config, error) {
+		return Config{}, fmt.Errorf("zk: server URL %q: %s", s, fmt.Sprintf(format, args...))
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		return bad("no scheme; want zk://host:port,host:port/chroot or unix:///path")
+	}
+	switch scheme {
+	case "unix":
+		if !strings.HasPrefix(rest, "/") {
+			return bad("the socket's path must be absolute: unix:///path")
+		}
+		return Config{Servers: []string{s}}, nil
+	case "zk":
+	default:
+		return bad("unknown scheme %q; want zk or unix", scheme)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, chroot, slash := strings.Cut(rest, "/")
+	var cfg Config
+	if slash && chroot != "" {
+		cfg.Chroot = "/" + strings.TrimSuffix(chroot, "/")
+	}
+	for h := range strings.SplitSeq(hosts, ",") {
+		if strings.Contains(h, "@") {
+			return bad("credentials do not belong in a URL")
+		}
+		if h == "" {
+			return bad("an empty host name")
+		}
+		cfg.Servers = append(cfg.Servers, h)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return bad("query: %v", err)
+	}
+	for key, v := range values {
+		if key != "timeout" {
+			return bad("unknown parameter %q; there is timeout", key)
+		}
+		if cfg.SessionTimeout, err = time.ParseDuration(v[0]); err != nil {
+			return bad("timeout: %v", err)
+		}
+	}
+	if err := cfg.check(); err != nil {
+		return bad("%v", err)
+	}
+	return cfg, nil
+}
+
+// check says what is wrong with cfg.
+func (cfg *Config) check() error {
+	if len(cfg.Servers) == 0 {
+		return errors.New("no servers given")
+	}
+	for _, s := range cfg.Servers {
+		if _, _, err := splitServer(s); err != nil {
+			return err
+		}
+	}
+	if cfg.Chroot != "" {
+		if err := zkproto.ValidatePath(cfg.Chroot); err != nil {
+			return fmt.Errorf("chroot: %w", err)
+		}
+	}
+	const maxTimeout = 1<<31*time.Millisecond - time.Millisecond
+	if cfg.SessionTimeout < 0 || cfg.SessionTimeout > maxTimeout {
+		return fmt.Errorf("session timeout %v is out of range", cfg.SessionTimeout)
+	}
+	return nil
+}
+
+// splitServer turns an entry of Config.Servers into what Dial wants.
+func splitServer(s string) (network, addr string, err error) {
+	if path, ok := strings.CutPrefix(s, "unix://"); ok {
+		if !strings.HasPrefix(path, "/") {
+			return "", "", fmt.Errorf("server %q: the socket's path must be absolute", s)
+		}
+		return "unix", path, nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		var ae *net.AddrError
+		if errors.As(err, &ae) && ae.Err == "missing port in address" {
+			return splitServer(net.JoinHostPort(strings.Trim(s, "[]"), "2181"))
+		}
+		return "", "", fmt.Errorf("server %q: %v", s, err)
+	}
+	if host == "" || port == "" {
+		return "", "", fmt.Errorf("server %q: want host:port", s)
+	}
+	return "tcp", s, nil
+}

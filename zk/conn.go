@@ -1,0 +1,274 @@
+package zk
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// maxReply bounds what a server may send in one frame. It is above what any request
+// of ours can ask for by default (1 MiB), but below what would hurt.
+const maxReply = 16 << 20
+
+// A conn is one connection of a session: a writer that sends what is queued, and a
+// reader that matches the replies, which come in order.
+type conn struct {
+	s      *Session
+	nc     net.Conn
+	wake   chan struct{} // holds a token while the writer has something to do
+	broken chan struct{}
+	once   sync.Once // the first error breaks the connection
+
+	// guarded by s.mu:
+	pending []*request // sent, in order, not answered yet
+	xid     int32
+	pingDue bool
+	pinged  time.Time // when the ping that is under way was sent; zero if none is
+	wrote   time.Time
+	heard   time.Time
+}
+
+func newConn(s *Session, nc net.Conn) *conn {
+	now := time.Now()
+	return &conn{
+		s: s, nc: nc, wake: make(chan struct{}, 1), broken: make(chan struct{}),
+		wrote: now, heard: now,
+	}
+}
+
+// handshake attaches nc to a session, new or old. It returns the time just before
+// the request was written. Nothing else is sent before the answer is there: a server
+// that refuses the session closes, and unread input would turn its answer into a
+// reset (ClientCnxnSocket waits likewise).
+func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*zkproto.ConnectResponse, time.Time, error) {
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	frame := zkproto.EndFrame(req.Append(zkproto.BeginFrame(nil)), 0)
+	sent := time.Now()
+	if _, err := nc.Write(frame); err != nil {
+		return nil, sent, err
+	}
+	body, err := zkproto.ReadFrame(nc, nil, zkproto.MaxFrame)
+	if err != nil {
+		return nil, sent, err
+	}
+	var resp zkproto.ConnectResponse
+	r := zkproto.NewReader(body)
+	resp.Decode(r)
+	if err := r.Complete(); err != nil {
+		return nil, sent, err
+	}
+	if !stop() {
+		return nil, sent, context.Cause(ctx)
+	}
+	return &resp, sent, nil
+}
+
+// fail breaks the connection.
+func (c *conn) fail(err error) {
+	c.once.Do(func() {
+		c.s.client.log.Debug("zk: connection broken", "session", hex(c.s.id), "server", c.nc.RemoteAddr(), "err", err)
+		close(c.broken)
+		c.nc.Close()
+	})
+}
+
+func (c *conn) wakeWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends whatever is queued, in one system call unless it is very much.
+func (c *conn) write() {
+	const chunk = 256 << 10 // above this, write before more is gathered
+	var buf []byte
+	for {
+		select {
+		case <-c.wake:
+		case <-c.broken:
+			return
+		}
+		batch, ping := c.take()
+		buf = buf[:0]
+		if ping {
+			h := zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}
+			buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
+		}
+		for _, r := range batch {
+			if buf = append(buf, r.frame...); len(buf) < chunk {
+				continue
+			}
+			if _, err := c.nc.Write(buf); err != nil {
+				c.fail(err)
+				return
+			}
+			buf = buf[:0]
+		}
+		if len(buf) == 0 {
+			continue
+		}
+		if _, err := c.nc.Write(buf); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// take moves the queue to the pending list, before anything of it is written: the
+// answer must not find its request missing. The time noted is before the write, so
+// that the proof it gives is never too good.
+func (c *conn) take() (batch []*request, ping bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	batch, c.s.queue = c.s.queue, nil
+	now := time.Now()
+	for _, r := range batch {
+		if r.op == zkproto.OpSetWatches {
+			r.setXid(zkproto.XidSetWatches)
+		} else {
+			if c.xid == math.MaxInt32 {
+				c.xid = 0
+			}
+			c.xid++
+			r.setXid(c.xid)
+		}
+		r.sent = now
+	}
+	c.pending = append(c.pending, batch...)
+	if ping = c.pingDue; ping {
+		c.pingDue, c.pinged = false, now
+	}
+	if ping || len(batch) > 0 {
+		c.wrote = now
+	}
+	return batch, ping
+}
+
+func (c *conn) read() {
+	br := bufio.NewReaderSize(c.nc, 16<<10)
+	var buf []byte
+	for {
+		var err error
+		if buf, err = zkproto.ReadFrame(br, buf, maxReply); err == nil {
+			err = c.handle(buf)
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// handle deals with one frame from the server.
+func (c *conn) handle(frame []byte) error {
+	r := zkproto.NewReader(frame)
+	var h zkproto.ReplyHeader
+	h.Decode(r)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	switch h.Xid {
+	case zkproto.XidNotification:
+		return c.notification(r)
+	case zkproto.XidPing:
+		return c.pong()
+	}
+	req, err := c.answered(&h)
+	if err != nil {
+		return err
+	}
+	return c.deliver(req, &h, r)
+}
+
+func (c *conn) notification(r *zkproto.Reader) error {
+	var ev zkproto.WatcherEvent
+	ev.Decode(r)
+	if err := r.Complete(); err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	c.heard = time.Now()
+	fired := c.s.watches.fire(ev.Type, ev.Path)
+	c.s.mu.Unlock()
+	for _, w := range fired {
+		w.c <- Event{Type: ev.Type, Path: w.path}
+	}
+	return nil
+}
+
+func (c *conn) pong() error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.pinged.IsZero() {
+		return errors.New("answer to a ping that was not sent")
+	}
+	c.heard = time.Now()
+	c.s.prove(c.pinged)
+	c.pinged = time.Time{}
+	return nil
+}
+
+// prove is called with mu held.
+func (s *Session) prove(sent time.Time) {
+	if sent.After(s.proven) {
+		s.proven = sent
+	}
+}
+
+// answered takes the request that h answers off the pending list.
+func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(c.pending) == 0 {
+		return nil, fmt.Errorf("reply %d to no request", h.Xid)
+	}
+	req := c.pending[0]
+	if h.Xid != req.xid {
+		return nil, fmt.Errorf("reply %d out of order, %d was next", h.Xid, req.xid)
+	}
+	c.pending[0] = nil
+	c.pending = c.pending[1:]
+	c.heard = time.Now()
+	s.prove(req.sent)
+	if h.Zxid > 0 {
+		s.lastZxid = h.Zxid
+	}
+	return req, nil
+}
+
+// deliver completes req with the reply in r. An error breaks the connection.
+func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) error {
+	var broken error
+	var outcome error
+	switch {
+	case h.Err == zkproto.CodeSessionExpired:
+		outcome, broken = req.fail(ErrSessionExpired, false), h.Err
+	case h.Err == zkproto.CodeSessionMoved:
+		outcome, broken = req.fail(ErrConnectionLoss, false), h.Err
+	case h.Err != zkproto.CodeOK:
+		outcome = req.fail(h.Err, false)
+		if req.op == zkproto.OpSetWatches {
+			broken = fmt.Errorf("watches not restored: %w", h.Err)
+		}
+	case req.reply != nil:
+		req.reply.Decode(r)
+		if broken = r.Complete(); broken != nil {
+			outcome = req.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, broken), true)
+		}
+	}
+	if req.watch != nil {
+		c.s.armed(req, h.Err)
+	}
+	req.complete(outcome)
+	return broken
+}

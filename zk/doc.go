@@ -1,0 +1,52 @@
+// Package zk is a client for Apache ZooKeeper (3.5 to 3.9) and for holdfast's own
+// server. Every call takes a context, requests are pipelined, and a session knows
+// by its own clock when it can no longer be trusted.
+//
+//	c, err := zk.Dial(ctx, zk.Config{Servers: []string{"127.0.0.1:2181"}})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	name, stat, err := c.Create(ctx, "/jobs/job-", data, zk.EphemeralSequential)
+//
+// # Client and Session
+//
+// A [Client] lives as long as the program wants it to; a [Session] is one life of
+// it at the ensemble, from its creation to its expiry. Both have the same
+// operations. Those of the Client use whatever session is there and wait for one if
+// none is; those of a Session fail with [ErrSessionExpired] once it is over. What
+// depends on ephemeral nodes (a lock) belongs on a Session, so that it cannot
+// silently go on in another life.
+//
+// # When is a session over?
+//
+// When the server says so, or first, by our own clock: [Session.Deadline] is the
+// moment until which one server, Apache's standalone mode or holdfast's own, is
+// certain to keep the session, counted from the moment at which the latest answered
+// request was sent. When it passes, the session is given up for good, before the
+// server can give its nodes away. Behind a follower of an ensemble an answered ping
+// proves less; see docs/guarantees.md.
+//
+// # What may have happened
+//
+// When a connection breaks, requests that were on their way fail with
+// [ErrConnectionLoss]: they may or may not have been executed. The same holds when a
+// context ends while the request is on its way. [MayHaveHappened] tells such errors
+// from those of requests that never left. Requests that were not sent yet stay in
+// the queue and go out on the next connection of the same session.
+//
+// # Watches
+//
+// A watch is one-shot, as in ZooKeeper: [Watch].C gets one [Event], before the reply
+// to any read sent later. Watches survive a reconnect of the session; when the
+// session ends, each gets an event that carries the error.
+//
+// # Goroutines
+//
+// A Client owns one goroutine, run, which makes sessions and lives each of them
+// state by state (session.go). Per connection, run owns a reader and a writer
+// (conn.go) and ends both before it goes on. [Client.Close] ends run and waits for
+// it. Nothing else is started; no callback of the user runs on any of the three.
+//
+// All types are safe for concurrent use.
+package zk

@@ -1,0 +1,67 @@
+package zk
+
+import (
+	"errors"
+	"fmt"
+
+	"holdfast/zkproto"
+)
+
+// Errors that servers report. They are compared with errors.Is; ErrNoNode is also
+// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth is fs.ErrPermission.
+const (
+	ErrNoNode                  = zkproto.CodeNoNode
+	ErrNodeExists              = zkproto.CodeNodeExists
+	ErrBadVersion              = zkproto.CodeBadVersion
+	ErrNotEmpty                = zkproto.CodeNotEmpty
+	ErrNoChildrenForEphemerals = zkproto.CodeNoChildrenForEphemerals
+	ErrNoAuth                  = zkproto.CodeNoAuth
+	ErrInvalidACL              = zkproto.CodeInvalidACL
+	ErrBadArguments            = zkproto.CodeBadArguments
+	ErrUnimplemented           = zkproto.CodeUnimplemented
+	// ErrNotTried marks the results of a failed Multi behind the one that failed.
+	ErrNotTried = zkproto.CodeRuntimeInconsistency
+)
+
+// Errors of the client.
+var (
+	// ErrConnectionLoss: the connection broke before the answer came.
+	ErrConnectionLoss = errors.New("connection lost")
+	// ErrSessionExpired: the session is over, and its ephemeral nodes are gone or
+	// about to go. It stays over.
+	ErrSessionExpired = errors.New("session expired")
+	// ErrClosed: the Client has been closed.
+	ErrClosed = errors.New("client closed")
+	// ErrTooLarge: the request is larger than any server accepts by default.
+	ErrTooLarge = errors.New("request too large")
+	// ErrInvalidPath: the path breaks ZooKeeper's rules. Nothing was sent.
+	ErrInvalidPath = zkproto.ErrInvalidPath
+)
+
+// An Error is what every operation returns when it fails.
+type Error struct {
+	Op   string // the verb: "create", "get", …
+	Path string // as the caller gave it; "" if the operation has none
+	Err  error
+
+	unanswered bool // written to a connection, and no answer read
+}
+
+// Error reads "zk: create /a: node exists".
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("zk: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("zk: %s %s: %v", e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns e.Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// MayHaveHappened reports whether the operation that returned err may have been
+// executed all the same: it was sent, and no answer came. False means that it was
+// not executed.
+func MayHaveHappened(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.unanswered
+}

@@ -1,0 +1,386 @@
+package zk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast/zkproto"
+)
+
+// calls are the operations that a Client and a Session share. Every one of them
+// waits for the answer, for a connection first if there is none, and at most until
+// ctx ends; what the error then says of the request, MayHaveHappened tells.
+type calls struct {
+	chroot string
+
+	// send sends reqs together and returns when each has a result.
+	send func(ctx context.Context, reqs []*request)
+}
+
+// node is the path as the server knows it.
+func (c calls) node(path string) string {
+	switch {
+	case c.chroot == "":
+		return path
+	case path == "/":
+		return c.chroot
+	}
+	return c.chroot + path
+}
+
+// do checks path, sends one request and waits for its answer.
+func (c calls) do(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
+	if err := zkproto.ValidatePath(path); err != nil {
+		return &Error{Op: op.String(), Path: path, Err: err}
+	}
+	return c.roundTrip(ctx, op, path, body, reply, watch)
+}
+
+func (c calls) roundTrip(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
+	r := newRequest(op, path, body, reply)
+	if err := r.check(); err != nil {
+		return r.fail(err, false)
+	}
+	if ctx.Err() != nil {
+		return r.fail(context.Cause(ctx), false)
+	}
+	r.watch = watch
+	c.send(ctx, []*request{r})
+	return r.result()
+}
+
+func (c calls) newWatch(path string, kind watchKind) *Watch {
+	ch := make(chan Event, 1)
+	return &Watch{C: ch, c: ch, path: path, node: c.node(path), kind: kind}
+}
+
+// Create makes a node and returns its path, which is longer than the one given if
+// mode is sequential. Nil data is stored as ZooKeeper's null. Without acl, everybody
+// may do everything. Errors: ErrNodeExists, ErrNoNode (of the parent),
+// ErrNoChildrenForEphemerals, ErrNoAuth, ErrInvalidACL.
+func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, acl ...ACL) (string, Stat, error) {
+	if err := validateNew(path, mode); err != nil {
+		return "", Stat{}, &Error{Op: zkproto.OpCreate.String(), Path: path, Err: err}
+	}
+	var reply zkproto.Create2Response
+	op, m := c.create(path, data, mode, acl)
+	if err := c.roundTrip(ctx, op, path, m, &reply, nil); err != nil {
+		return "", Stat{}, err
+	}
+	return strings.TrimPrefix(reply.Path, c.chroot), reply.Stat, nil
+}
+
+func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.Op, *zkproto.CreateRequest) {
+	if len(acl) == 0 {
+		acl = openACL
+	}
+	op := zkproto.OpCreate2
+	if mode == Container {
+		op = zkproto.OpCreateContainer
+	}
+	return op, &zkproto.CreateRequest{Path: c.node(path), Data: data, ACL: acl, Flags: int32(mode)}
+}
+
+// validateNew checks the path of a node to be made: of a sequential one, what the
+// server will make of it.
+func validateNew(path string, mode Mode) error {
+	switch mode {
+	case PersistentSequential, EphemeralSequential:
+		return zkproto.ValidatePath(path + "0")
+	case Persistent, Ephemeral, Container:
+		return zkproto.ValidatePath(path)
+	}
+	return fmt.Errorf("%w: unknown mode %d", ErrBadArguments, mode)
+}
+
+// Get reads a node's data. Null data is nil.
+func (c calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
+	var reply dataReply
+	err := c.do(ctx, zkproto.OpGetData, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	return reply.Data, reply.Stat, nil
+}
+
+// GetW is Get, and a watch for the next change or the deletion of the node. If the
+// node does not exist there is no watch.
+func (c calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
+	var reply dataReply
+	w := c.newWatch(path, watchData)
+	err := c.do(ctx, zkproto.OpGetData, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
+	if err != nil {
+		return nil, Stat{}, nil, err
+	}
+	return reply.Data, reply.Stat, w, nil
+}
+
+// dataReply keeps the data beyond the life of the connection's buffer.
+type dataReply struct{ zkproto.GetDataResponse }
+
+func (d *dataReply) Decode(r *zkproto.Reader) {
+	d.GetDataResponse.Decode(r)
+	d.Data = bytes.Clone(d.Data)
+}
+
+// Exists reports whether a node exists, and its Stat if it does. That it does not is
+// no error.
+func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
+	var reply zkproto.StatResponse
+	err := c.do(ctx, zkproto.OpExists, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
+	return exists(&reply, err)
+}
+
+// ExistsW is Exists, and a watch for the node's creation, next change or deletion.
+func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
+	var reply zkproto.StatResponse
+	w := c.newWatch(path, watchData)
+	err := c.do(ctx, zkproto.OpExists, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
+	stat, ok, err := exists(&reply, err)
+	if err != nil {
+		return Stat{}, false, nil, err
+	}
+	return stat, ok, w, nil
+}
+
+func exists(reply *zkproto.StatResponse, err error) (Stat, bool, error) {
+	if err == nil {
+		return reply.Stat, true, nil
+	}
+	if e, ok := err.(*Error); ok && e.Err == ErrNoNode {
+		return Stat{}, false, nil
+	}
+	return Stat{}, false, err
+}
+
+// Children lists the names of a node's children, in no order, and the node's Stat.
+func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error) {
+	var reply zkproto.Children2Response
+	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	return reply.Children, reply.Stat, nil
+}
+
+// ChildrenW is Children, and a watch for the next child that comes or goes, and for
+// the node's deletion.
+func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Watch, error) {
+	var reply zkproto.Children2Response
+	w := c.newWatch(path, watchChild)
+	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
+	if err != nil {
+		return nil, Stat{}, nil, err
+	}
+	return reply.Children, reply.Stat, w, nil
+}
+
+// Set replaces a node's data if its version is the one given (AnyVersion: any).
+// Errors: ErrNoNode, ErrBadVersion, ErrNoAuth.
+func (c calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
+	var reply zkproto.StatResponse
+	m := &zkproto.SetDataRequest{Path: c.node(path), Data: data, Version: version}
+	if err := c.do(ctx, zkproto.OpSetData, path, m, &reply, nil); err != nil {
+		return Stat{}, err
+	}
+	return reply.Stat, nil
+}
+
+// Delete removes a node if its version is the one given (AnyVersion: any).
+// Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, ErrNoAuth.
+func (c calls) Delete(ctx context.Context, path string, version int32) error {
+	m := &zkproto.DeleteRequest{Path: c.node(path), Version: version}
+	return c.do(ctx, zkproto.OpDelete, path, m, nil, nil)
+}
+
+// Sync waits until the server that we talk to has caught up with what its leader
+// had committed when the request arrived there. The path need not exist.
+func (c calls) Sync(ctx context.Context, path string) error {
+	m := &zkproto.SyncRequest{Path: c.node(path)}
+	return c.do(ctx, zkproto.OpSync, path, m, &zkproto.SyncRequest{}, nil)
+}
+
+// An Op is an operation for Multi or Pipeline. The functions whose names end in Op
+// make them.
+type Op struct {
+	kind    zkproto.Op
+	path    string
+	data    []byte
+	acl     []ACL
+	mode    Mode
+	version int32
+}
+
+// CreateOp is Create. See there for what the arguments mean.
+func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
+	return Op{kind: zkproto.OpCreate2, path: path, data: data, mode: mode, acl: slices.Clone(acl)}
+}
+
+// SetOp is Set.
+func SetOp(path string, data []byte, version int32) Op {
+	return Op{kind: zkproto.OpSetData, path: path, data: data, version: version}
+}
+
+// DeleteOp is Delete.
+func DeleteOp(path string, version int32) Op {
+	return Op{kind: zkproto.OpDelete, path: path, version: version}
+}
+
+// CheckOp fails the transaction unless the node exists and has the version given.
+// It is for Multi only.
+func CheckOp(path string, version int32) Op {
+	return Op{kind: zkproto.OpCheck, path: path, version: version}
+}
+
+// GetOp is Get, for Pipeline only.
+func GetOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path} }
+
+// ExistsOp is Exists, for Pipeline only. That the node does not exist is, unlike
+// there, the error ErrNoNode.
+func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
+
+// ChildrenOp is Children, for Pipeline only.
+func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
+
+// A Result is the outcome of one Op. Which fields are set depends on the operation.
+type Result struct {
+	Path     string // of the node created
+	Data     []byte
+	Stat     Stat
+	Children []string
+	Err      error
+}
+
+// check says what is wrong with o before it is sent.
+func (o Op) check() error {
+	if o.kind == zkproto.OpCreate2 {
+		return validateNew(o.path, o.mode)
+	}
+	return zkproto.ValidatePath(o.path)
+}
+
+func (o Op) fail(err error) error {
+	return &Error{Op: o.kind.String(), Path: o.path, Err: err}
+}
+
+// Multi executes ops as one transaction: all or none. When the server refuses it,
+// the error is that of the operation at fault, and every Result says what became of
+// it (ErrNotTried for those behind). An invalid operation is refused before anything
+// is sent; then, and when no answer came, there are no results.
+func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
+	m := &zkproto.MultiRequest{Ops: make([]zkproto.MultiOp, len(ops))}
+	for i, o := range ops {
+		if err := o.check(); err != nil {
+			return nil, o.fail(err)
+		}
+		w := zkproto.MultiOp{Op: o.kind, Path: c.node(o.path), Data: o.data, Version: o.version}
+		switch o.kind {
+		case zkproto.OpCreate2:
+			op, create := c.create(o.path, o.data, o.mode, o.acl)
+			w.Op, w.ACL, w.Flags = op, create.ACL, create.Flags
+		case zkproto.OpSetData, zkproto.OpDelete, zkproto.OpCheck:
+		default:
+			return nil, o.fail(fmt.Errorf("%w: reads cannot be part of a transaction", ErrBadArguments))
+		}
+		m.Ops[i] = w
+	}
+	var reply zkproto.MultiResponse
+	if err := c.roundTrip(ctx, zkproto.OpMulti, "", m, &reply, nil); err != nil {
+		return nil, err
+	}
+	if len(reply.Results) != len(ops) {
+		return nil, &Error{Op: zkproto.OpMulti.String(), Err: fmt.Errorf("%d operations, %d results", len(ops), len(reply.Results))}
+	}
+	results := make([]Result, len(ops))
+	var first error
+	for i, r := range reply.Results {
+		results[i] = Result{Path: strings.TrimPrefix(r.Path, c.chroot), Stat: r.Stat}
+		if r.Op != zkproto.OpError {
+			continue
+		}
+		results[i] = Result{}
+		if r.Err == zkproto.CodeOK { // undone, through no fault of its own
+			continue
+		}
+		results[i].Err = ops[i].fail(r.Err)
+		if first == nil {
+			first = results[i].Err
+		}
+	}
+	return results, first
+}
+
+// Pipeline sends ops in one go, without waiting for an answer in between; the server
+// executes them in order, each for itself. Every operation has a Result; the error is
+// the first that a Result has.
+func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
+	results := make([]Result, len(ops))
+	reqs := make([]*request, len(ops))
+	take := make([]func(*Result), len(ops))
+	for i, o := range ops {
+		var err error
+		if reqs[i], take[i], err = c.pipelined(o); err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, &Error{Op: "pipeline", Err: context.Cause(ctx)}
+	}
+	c.send(ctx, reqs)
+	var first error
+	for i, r := range reqs {
+		if results[i].Err = r.result(); results[i].Err == nil {
+			take[i](&results[i])
+		} else if first == nil {
+			first = results[i].Err
+		}
+	}
+	return results, first
+}
+
+// pipelined makes o a request of its own, and a function that takes the answer.
+func (c calls) pipelined(o Op) (*request, func(*Result), error) {
+	if err := o.check(); err != nil {
+		return nil, nil, o.fail(err)
+	}
+	var r *request
+	var take func(*Result)
+	read := &zkproto.ReadRequest{Path: c.node(o.path)}
+	switch o.kind {
+	case zkproto.OpCreate2:
+		op, m := c.create(o.path, o.data, o.mode, o.acl)
+		var reply zkproto.Create2Response
+		r = newRequest(op, o.path, m, &reply)
+		take = func(res *Result) {
+			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
+		}
+	case zkproto.OpSetData:
+		var reply zkproto.StatResponse
+		r = newRequest(o.kind, o.path, &zkproto.SetDataRequest{Path: read.Path, Data: o.data, Version: o.version}, &reply)
+		take = func(res *Result) { res.Stat = reply.Stat }
+	case zkproto.OpDelete:
+		r = newRequest(o.kind, o.path, &zkproto.DeleteRequest{Path: read.Path, Version: o.version}, nil)
+		take = func(*Result) {}
+	case zkproto.OpGetData:
+		var reply dataReply
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Data, res.Stat = reply.Data, reply.Stat }
+	case zkproto.OpExists:
+		var reply zkproto.StatResponse
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Stat = reply.Stat }
+	case zkproto.OpGetChildren2:
+		var reply zkproto.Children2Response
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Children, res.Stat = reply.Children, reply.Stat }
+	default:
+		return nil, nil, o.fail(fmt.Errorf("%w: a check is part of a transaction only", ErrBadArguments))
+	}
+	if err := r.check(); err != nil {
+		return nil, nil, r.fail(err, false)
+	}
+	return r, take, nil
+}

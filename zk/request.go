@@ -1,0 +1,96 @@
+package zk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// maxRequest is the longest body that is sent: what Apache's servers accept.
+const maxRequest = zkproto.MaxFrame
+
+// A request is one operation on its way. The caller that made it waits for done;
+// whoever takes it out of the session's queue or out of a connection's pending list
+// completes it, once.
+type request struct {
+	op    zkproto.Op
+	path  string // as the caller gave it, for errors
+	frame []byte // length, header and body; the xid is filled in when it is sent
+	xid   int32
+	reply decoder // where the reply's body goes; nil if there is none
+	watch *Watch  // to be armed if the reply says that the server did
+
+	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
+	err  error     // guarded by done
+	done chan struct{}
+	left error // set by the caller when it stops waiting for a request that was sent
+}
+
+type encoder interface{ Append(b []byte) []byte }
+type decoder interface{ Decode(r *zkproto.Reader) }
+
+// newRequest encodes body (nil for none) in the caller's goroutine, so that the
+// writer only copies.
+func newRequest(op zkproto.Op, path string, body encoder, reply decoder) *request {
+	frame := zkproto.BeginFrame(make([]byte, 0, 64+len(path)))
+	frame = (&zkproto.RequestHeader{Op: op}).Append(frame)
+	if body != nil {
+		frame = body.Append(frame)
+	}
+	return &request{op: op, path: path, frame: zkproto.EndFrame(frame, 0), reply: reply, done: make(chan struct{})}
+}
+
+// check refuses what would make the server drop the connection.
+func (r *request) check() error {
+	if n := len(r.frame) - 4; n > maxRequest {
+		return fmt.Errorf("%w: %d bytes, ZooKeeper accepts %d", ErrTooLarge, n, maxRequest)
+	}
+	return nil
+}
+
+func (r *request) setXid(xid int32) {
+	r.xid = xid
+	binary.BigEndian.PutUint32(r.frame[4:], uint32(xid))
+}
+
+// complete ends the caller's wait.
+func (r *request) complete(err error) {
+	r.err = err
+	close(r.done)
+}
+
+// fail wraps err with what the caller asked for.
+func (r *request) fail(err error, unanswered bool) error {
+	return &Error{Op: r.op.String(), Path: r.path, Err: err, unanswered: unanswered}
+}
+
+// result is r's outcome for the caller that has stopped waiting.
+func (r *request) result() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return r.left
+	}
+}
+
+// again makes r ready for another session.
+func (r *request) again() {
+	r.err, r.left, r.sent, r.done = nil, nil, time.Time{}, make(chan struct{})
+}
+
+// await waits for all of reqs. When ctx ends first, it takes back what was not sent
+// yet; what was sent completes unheard.
+func (s *Session) await(ctx context.Context, reqs []*request) {
+	for _, r := range reqs {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			s.withdraw(reqs, context.Cause(ctx))
+			return
+		}
+	}
+}

@@ -1,0 +1,363 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A Session is one life of a [Client] at the ensemble: it ends by expiry or by
+// Close, and never comes back. Its operations wait for a connection while it has
+// none, and fail with ErrSessionExpired or ErrClosed once it is over.
+type Session struct {
+	calls
+	client *Client
+	id     int64
+	passwd []byte
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex    // guards the fields below, and those of conn and request that say so
+	over     error         // why the session is over; nil while it lives
+	timeout  time.Duration // the smallest that any server has answered
+	proven   time.Time     // send time of the latest answered request
+	lastZxid int64         // of ordinary replies; watches are restored relative to it
+	queue    []*request    // not sent yet; outlives a connection
+	watches  watchTable
+	conn     *conn // nil while disconnected
+}
+
+// newSession is a session that the server has just made, in answer to a request
+// sent at the time given.
+func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Session {
+	s := &Session{
+		client: c, id: resp.SessionID, passwd: resp.Passwd,
+		timeout: millis(resp.Timeout), proven: sent, watches: newWatchTable(),
+	}
+	s.calls = calls{chroot: c.cfg.Chroot, send: s.send}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
+}
+
+func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// ID is the session's id, by which an ephemeral node names its owner.
+func (s *Session) ID() int64 { return s.id }
+
+// Timeout is the session timeout that the server granted.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+// Context ends when the session is over; its cause is ErrSessionExpired or
+// ErrClosed. It ends at Deadline at the latest, whether the server can be reached
+// or not.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Deadline is the moment until which the session is proven to live. It moves on
+// whenever the server answers.
+//
+// The proof: a server that answers a request which we sent at time t has seen it at
+// t or later, so it does not expire the session before t + Timeout. Of that, 1 %
+// is taken off for clocks that run at different rates, and half a second (a tenth of
+// the timeout, if that is less) for a scheduler that wakes us late. The proof holds
+// against a single server; the followers of an ensemble answer pings without their
+// leader (Learner.ping), so behind a follower that is cut off it is too optimistic.
+func (s *Session) Deadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deadline()
+}
+
+// deadline is called with mu held.
+func (s *Session) deadline() time.Time {
+	guard := min(500*time.Millisecond, s.timeout/10)
+	return s.proven.Add(s.timeout - s.timeout/100 - guard)
+}
+
+// live runs the session from its first connection to its end. Called by run only.
+func (s *Session) live(nc net.Conn) {
+	for {
+		s.connected(nc)
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.client.log.Info("zk: connection lost", "session", hex(s.id))
+		if nc = s.disconnected(); nc == nil {
+			return
+		}
+	}
+}
+
+// connected serves one connection until it breaks or the session ends.
+func (s *Session) connected(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	s.conn = c
+	// The watches go first, so that no read of a caller can overtake the events that
+	// the server owes us (go-zookeeper sends them from a goroutine of their own).
+	var restore []*request
+	for _, m := range s.watches.registrations(s.lastZxid) {
+		restore = append(restore, newRequest(zkproto.OpSetWatches, "", &m, nil))
+	}
+	s.queue = append(restore, s.queue...)
+	s.mu.Unlock()
+
+	var wg sync.WaitGroup
+	wg.Go(c.read)
+	wg.Go(c.write)
+	c.wakeWriter()
+	s.heartbeat(c)
+	c.nc.Close()
+	wg.Wait()
+
+	s.mu.Lock()
+	s.conn = nil
+	lost := c.pending
+	c.pending = nil
+	for _, r := range lost {
+		s.forgetArming(r)
+	}
+	s.mu.Unlock()
+	for _, r := range lost {
+		r.complete(r.fail(ErrConnectionLoss, true))
+	}
+}
+
+// heartbeat keeps the session proven over c. It returns when c is broken or the
+// session is over.
+func (s *Session) heartbeat(c *conn) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.broken:
+			return
+		case <-s.client.ctx.Done():
+			s.close(c)
+			return
+		case <-timer.C:
+		}
+		s.mu.Lock()
+		now, timeout, lapse := time.Now(), s.timeout, s.deadline()
+		// Pings leave every sixth of the timeout, so at least two thirds of it are
+		// ahead while the server answers. Nothing heard for two fifths leaves time to
+		// try other hosts before the session lapses.
+		silent := now.Sub(c.heard) > timeout*2/5
+		if c.pinged.IsZero() && now.Sub(c.wrote) >= timeout/6 {
+			c.pingDue = true
+		}
+		ping := c.pingDue
+		s.mu.Unlock()
+		switch {
+		case !now.Before(lapse):
+			s.end(ErrSessionExpired)
+			c.fail(errors.New("session lapsed"))
+			return
+		case silent:
+			c.fail(fmt.Errorf("nothing heard for %v", timeout*2/5))
+			return
+		case ping:
+			c.wakeWriter()
+		}
+		timer.Reset(max(min(timeout/12, lapse.Sub(now)), time.Millisecond))
+	}
+}
+
+// disconnected looks for a server until the session is attached again. It returns
+// nil when the session is over.
+func (s *Session) disconnected() net.Conn {
+	ctx, cancel := context.WithDeadlineCause(s.client.ctx, s.Deadline(), ErrSessionExpired)
+	defer cancel()
+	s.mu.Lock()
+	req := &zkproto.ConnectRequest{
+		LastZxidSeen: s.lastZxid, Timeout: int32(s.client.cfg.SessionTimeout.Milliseconds()),
+		SessionID: s.id, Passwd: s.passwd, HasReadOnly: true,
+	}
+	s.mu.Unlock()
+	nc, resp, sent, err := s.client.connect(ctx, req)
+	switch {
+	case err != nil:
+		s.end(err)
+		return nil
+	case resp.SessionID != s.id:
+		// The server does not say "expired" but hands out another session: to go on in
+		// it would be to lose every lock without a word.
+		nc.Close()
+		s.end(ErrSessionExpired)
+		return nil
+	}
+	s.mu.Lock()
+	s.timeout = min(s.timeout, millis(resp.Timeout))
+	s.proven = sent
+	s.mu.Unlock()
+	s.client.log.Info("zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
+	return nc
+}
+
+// end makes the session over, once: holders are told first, then what waits.
+func (s *Session) end(cause error) {
+	s.cancel(cause)
+	s.mu.Lock()
+	if s.over != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.over = cause
+	unsent := s.queue
+	s.queue = nil
+	watches := s.watches.all()
+	s.mu.Unlock()
+	for _, r := range unsent {
+		r.complete(r.fail(cause, false))
+	}
+	for _, w := range watches {
+		w.c <- Event{Type: EventNone, Path: w.path, Err: cause}
+	}
+	s.client.log.Info("zk: session over", "session", hex(s.id), "cause", cause)
+}
+
+// close ends the session and asks the server to do so too, if it answers soon.
+func (s *Session) close(c *conn) {
+	s.end(ErrClosed)
+	bye := newRequest(zkproto.OpCloseSession, "", nil, nil)
+	s.mu.Lock()
+	s.queue = append(s.queue, bye)
+	patience := min(s.timeout/3, 2*time.Second)
+	s.mu.Unlock()
+	c.wakeWriter()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-bye.done:
+	case <-c.broken:
+	case <-timer.C:
+		s.client.log.Warn("zk: close session: no answer; the server will expire it", "session", hex(s.id))
+	}
+	c.fail(ErrClosed)
+}
+
+// send puts reqs, one behind the other, into the queue and waits for them.
+func (s *Session) send(ctx context.Context, reqs []*request) {
+	if err := s.enqueue(reqs); err != nil {
+		for _, r := range reqs {
+			r.complete(r.fail(err, false))
+		}
+		return
+	}
+	s.await(ctx, reqs)
+}
+
+func (s *Session) enqueue(reqs []*request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return s.over
+	}
+	for _, r := range reqs {
+		if r.watch != nil {
+			r.watch.session = s
+			s.watches.arming[r.watch.armKey()]++
+		}
+	}
+	s.queue = append(s.queue, reqs...)
+	if s.conn != nil {
+		s.conn.wakeWriter()
+	}
+	return nil
+}
+
+// withdraw takes back those of reqs that are still in the queue. The others were
+// sent: they complete unheard, and the watches that they may register are not wanted.
+func (s *Session) withdraw(reqs []*request, cause error) {
+	s.mu.Lock()
+	var back []*request
+	for _, r := range reqs {
+		if r.watch != nil {
+			r.watch.stopped = true
+		}
+		r.left = r.fail(cause, true)
+		for i := range s.queue {
+			if s.queue[i] == r {
+				s.queue = append(s.queue[:i], s.queue[i+1:]...)
+				s.forgetArming(r)
+				back = append(back, r)
+				break
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range back {
+		r.complete(r.fail(cause, false))
+	}
+}
+
+// forgetArming takes r off the count of reads that will register a watch. Called
+// with mu held.
+func (s *Session) forgetArming(r *request) {
+	if r.watch != nil && s.over == nil {
+		s.watches.doneArming(r.watch.armKey())
+	}
+}
+
+// armed enters r's watch if the answer says that the server has it. It is called by
+// the reader before anything that the server sent later is looked at.
+func (s *Session) armed(r *request, code zkproto.Code) {
+	w := r.watch
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetArming(r)
+	switch {
+	case code == zkproto.CodeOK:
+	case code == zkproto.CodeNoNode && r.op == zkproto.OpExists:
+		w.kind = watchExist
+	default:
+		return
+	}
+	switch {
+	case s.over != nil:
+		w.c <- Event{Type: EventNone, Path: w.path, Err: s.over}
+	case w.stopped:
+		s.disarm(w)
+	default:
+		s.watches.add(w)
+	}
+}
+
+func (s *Session) stopWatch(w *Watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	w.stopped = true
+	before := len(s.watches.armed[w.kind][w.node])
+	s.watches.remove(w)
+	if len(s.watches.armed[w.kind][w.node]) < before {
+		s.disarm(w)
+	}
+}
+
+// disarm tells the server to forget w's watch if nobody else needs it. Without a
+// connection there is nothing to forget. Called with mu held.
+func (s *Session) disarm(w *Watch) {
+	if s.conn == nil || s.over != nil || s.watches.needed(w.armKey()) {
+		return
+	}
+	kind := zkproto.WatchData
+	if w.kind == watchChild {
+		kind = zkproto.WatchChildren
+	}
+	m := &zkproto.RemoveWatchesRequest{Path: w.node, Kind: kind}
+	s.queue = append(s.queue, newRequest(zkproto.OpRemoveWatches, w.path, m, nil))
+	s.conn.wakeWriter()
+}
+
+func hex(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

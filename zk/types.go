@@ -1,0 +1,39 @@
+package zk
+
+import "holdfast/zkproto"
+
+// These names belong to the protocol; package zkproto documents their fields.
+type (
+	Stat      = zkproto.Stat
+	ACL       = zkproto.ACL
+	Code      = zkproto.Code
+	EventType = zkproto.EventType
+)
+
+// The types of event that a [Watch] can deliver.
+const (
+	EventNone                = zkproto.EventNone // no event: the session is over, see Event.Err
+	EventNodeCreated         = zkproto.EventNodeCreated
+	EventNodeDeleted         = zkproto.EventNodeDeleted
+	EventNodeDataChanged     = zkproto.EventNodeDataChanged
+	EventNodeChildrenChanged = zkproto.EventNodeChildrenChanged
+)
+
+// A Mode says how long a new node lives and whether its name gets a number.
+type Mode int32
+
+// The modes of nodes.
+const (
+	Persistent           Mode = Mode(zkproto.FlagPersistent)
+	Ephemeral            Mode = Mode(zkproto.FlagEphemeral)            // removed when the session ends
+	PersistentSequential Mode = Mode(zkproto.FlagPersistentSequential) // the parent's counter is appended to the name
+	EphemeralSequential  Mode = Mode(zkproto.FlagEphemeralSequential)
+	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child went
+)
+
+// AnyVersion is the version that matches every version.
+const AnyVersion int32 = -1
+
+// openACL allows everything to everybody. It is what a create without ACL uses, as
+// every ZooKeeper client's default does.
+var openACL = []ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}

@@ -1,0 +1,159 @@
+package zk
+
+import "holdfast/zkproto"
+
+// An Event tells what happened to a watched node.
+type Event struct {
+	Type EventType
+	Path string // as the caller gave it
+	Err  error  // ErrSessionExpired or ErrClosed if the watch ended without an event
+}
+
+// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first.
+type Watch struct {
+	C <-chan Event
+
+	c       chan Event // buffered for the one event: delivery never blocks the reader
+	path    string     // as the caller gave it
+	node    string     // with the chroot
+	kind    watchKind
+	session *Session
+	stopped bool // guarded by session.mu
+}
+
+// Stop gives the watch up. If no other watch of this client needs it, the server is
+// told to forget it too. To stop a watch twice, or one that fired, does nothing.
+func (w *Watch) Stop() { w.session.stopWatch(w) }
+
+// watchKind is the list that a watch must be in to be registered again after a
+// reconnect.
+type watchKind int
+
+const (
+	watchData watchKind = iota
+	watchExist
+	watchChild
+)
+
+// watchTable holds the watches that the server is known to have, by kind and path
+// with chroot. The session's mutex guards it.
+type watchTable struct {
+	armed [3]map[string][]*Watch
+
+	// arming counts, per server-side list (data and exist watches share one there)
+	// and path, the reads that are on their way to register a watch. While there is
+	// one, a watch must not be removed at the server: the removal would overtake
+	// nothing, but hit the watch that the read is about to register.
+	arming map[armKey]int
+}
+
+type armKey struct {
+	child bool
+	node  string
+}
+
+func (w *Watch) armKey() armKey { return armKey{child: w.kind == watchChild, node: w.node} }
+
+func newWatchTable() watchTable {
+	t := watchTable{arming: make(map[armKey]int)}
+	for k := range t.armed {
+		t.armed[k] = make(map[string][]*Watch)
+	}
+	return t
+}
+
+func (t *watchTable) add(w *Watch) {
+	t.armed[w.kind][w.node] = append(t.armed[w.kind][w.node], w)
+}
+
+func (t *watchTable) remove(w *Watch) {
+	ws := t.armed[w.kind][w.node]
+	for i := range ws {
+		if ws[i] == w {
+			ws = append(ws[:i], ws[i+1:]...)
+			break
+		}
+	}
+	if len(ws) == 0 {
+		delete(t.armed[w.kind], w.node)
+	} else {
+		t.armed[w.kind][w.node] = ws
+	}
+}
+
+// needed reports whether anybody still relies on the server-side watch that w used.
+func (t *watchTable) needed(k armKey) bool {
+	if t.arming[k] > 0 {
+		return true
+	}
+	if k.child {
+		return len(t.armed[watchChild][k.node]) > 0
+	}
+	return len(t.armed[watchData][k.node]) > 0 || len(t.armed[watchExist][k.node]) > 0
+}
+
+func (t *watchTable) doneArming(k armKey) {
+	if t.arming[k]--; t.arming[k] == 0 {
+		delete(t.arming, k)
+	}
+}
+
+// fire takes the watches that an event ends (ZKWatchManager.materialize).
+func (t *watchTable) fire(typ EventType, node string) []*Watch {
+	var kinds []watchKind
+	switch typ {
+	case EventNodeCreated, EventNodeDataChanged:
+		kinds = []watchKind{watchData, watchExist}
+	case EventNodeChildrenChanged:
+		kinds = []watchKind{watchChild}
+	case EventNodeDeleted:
+		kinds = []watchKind{watchData, watchExist, watchChild}
+	}
+	var fired []*Watch
+	for _, k := range kinds {
+		fired = append(fired, t.armed[k][node]...)
+		delete(t.armed[k], node)
+	}
+	return fired
+}
+
+// all takes every watch there is.
+func (t *watchTable) all() []*Watch {
+	var ws []*Watch
+	for k := range t.armed {
+		for _, list := range t.armed[k] {
+			ws = append(ws, list...)
+		}
+	}
+	*t = newWatchTable()
+	return ws
+}
+
+// maxSetWatches bounds the paths in one setWatches request, in bytes, as Apache's
+// client does: a request above jute.maxbuffer would make the server drop the
+// connection, for ever (ZOOKEEPER-706).
+const maxSetWatches = 128 << 10
+
+// registrations are the requests that restore all watches on a new connection.
+func (t *watchTable) registrations(lastZxid int64) []zkproto.SetWatchesRequest {
+	var reqs []zkproto.SetWatchesRequest
+	size := maxSetWatches
+	for k := range t.armed {
+		for node := range t.armed[k] {
+			if size += len(node) + 4; size > maxSetWatches {
+				reqs = append(reqs, zkproto.SetWatchesRequest{RelativeZxid: lastZxid})
+				size = len(node) + 4
+			}
+			r := &reqs[len(reqs)-1]
+			switch watchKind(k) {
+			case watchData:
+				r.Data = append(r.Data, node)
+			case watchExist:
+				r.Exist = append(r.Exist, node)
+			case watchChild:
+				r.Child = append(r.Child, node)
+			}
+		}
+	}
+	return reqs
+}
