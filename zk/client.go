@@ -181,20 +181,24 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		if tried%len(c.servers) != 0 {
 			continue
 		}
-		// All servers failed. Jitter, or all clients of a server that restarts come
-		// back in step (CURATOR-441).
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		sleep(ctx, pause)
 		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
 	}
 	if c.ctx.Err() != nil {
 		return nil, nil, time.Time{}, ErrClosed
 	}
 	return nil, nil, time.Time{}, ErrSessionExpired
+}
+
+// sleep waits for between half of d and one and a half, or until ctx ends. Without
+// the jitter, all clients of a server that restarts come back in step (CURATOR-441).
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func (c *Client) failed(err error) {

@@ -84,12 +84,22 @@ func (s *Session) deadline() time.Time {
 
 // live runs the session from its first connection to its end. Called by run only.
 func (s *Session) live(nc net.Conn) {
+	short := 0 // connections in a row that broke as soon as they were made
 	for {
+		start := time.Now()
 		s.connected(nc)
 		if s.ctx.Err() != nil {
 			return
 		}
 		s.client.log.Info("zk: connection lost", "session", hex(s.id))
+		// A server that accepts and then drops us, over and over, is not asked in a
+		// tight loop.
+		if short++; time.Since(start) > s.Timeout()/6 {
+			short = 0
+		}
+		if short > 1 {
+			sleep(s.client.ctx, min(10*time.Millisecond<<min(short, 7), s.Timeout()/12))
+		}
 		if nc = s.disconnected(); nc == nil {
 			return
 		}
