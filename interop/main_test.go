@@ -34,9 +34,11 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	// The command under the lock is this binary itself: see increment.
-	if path := os.Getenv(incrementVar); path != "" {
-		increment(path)
+	if is, err := runCommand(); is {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	flag.Parse()

@@ -37,7 +37,7 @@ func BuildHoldfast(ctx context.Context, dir string) (string, error) {
 type Holdfast struct {
 	bin, dir string
 	addr     string
-	proc     *process // nil while killed
+	proc     *Process // nil while killed
 }
 
 // StartHoldfast starts `bin serve` on a free port with its data and log in dir
@@ -65,7 +65,7 @@ func (h *Holdfast) URL() string { return "zk://" + h.addr }
 
 // Kill ends it with SIGKILL and returns when it is gone.
 func (h *Holdfast) Kill() error {
-	err := h.proc.kill()
+	err := h.proc.Kill()
 	h.proc = nil
 	return err
 }
@@ -93,7 +93,7 @@ func (h *Holdfast) Restart(ctx context.Context) error {
 	out := &readyLines{ready: make(chan struct{})}
 	cmd := exec.Command(h.bin, "serve", "--data-dir", filepath.Join(h.dir, "data"), "--listen", h.addr)
 	cmd.Stdout, cmd.Stderr = out, log
-	if h.proc, err = start(cmd); err != nil {
+	if h.proc, err = Start(cmd); err != nil {
 		return err
 	}
 	select {

@@ -13,20 +13,21 @@ import (
 	"syscall"
 )
 
-// A process is one run of a peer.
-type process struct {
+// A Process is a command that was started by [Start].
+type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once the process has ended and been reaped
-	err  error         // what Wait said; valid after done
+	done chan struct{}
+	err  error // what Wait said; written before done is closed
 }
 
-// start starts cmd and reaps it when it ends.
+// Start starts cmd, so that it does not outlive this process, and reaps it when it
+// ends.
 //
 // The death signal of Linux fires when the thread that started the process ends,
 // not when the whole parent does, and Go ends threads as it likes. So the
 // goroutine that starts the process keeps its thread until the process is gone.
-func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, done: make(chan struct{})}
+func Start(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -46,6 +47,19 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// Done returns a channel that is closed once the process has ended and been reaped.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says how the process ended, as exec.Cmd.Wait does, once Done is closed.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
 // Run is cmd.Run for a command that must not outlive this process.
 func Run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
@@ -56,16 +70,17 @@ func Run(cmd *exec.Cmd) error {
 
 // signal sends sig to this process. It cannot hit another one that got the same
 // pid: os.Process knows whether it has been reaped.
-func (p *process) signal(sig syscall.Signal) error {
+func (p *Process) signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		return fmt.Errorf("peers: send %v to process %d: %w", sig, p.cmd.Process.Pid, err)
 	}
 	return nil
 }
 
-// kill sends SIGKILL and waits until the process is gone, so that its port and
-// its files are free when kill returns. A process that has ended is no error.
-func (p *process) kill() error {
+// Kill sends SIGKILL and waits until the process is gone, so that its port and
+// its files are free when Kill returns. A process that has ended, or that never
+// started (nil), is no error.
+func (p *Process) Kill() error {
 	if p == nil {
 		return nil
 	}

@@ -45,7 +45,7 @@ func mode(ctx context.Context, addr string) (string, error) {
 var errExited = errors.New("the process ended")
 
 // awaitMode waits until the server at addr serves clients.
-func awaitMode(ctx context.Context, addr string, p *process) error {
+func awaitMode(ctx context.Context, addr string, p *Process) error {
 	for {
 		_, err := mode(ctx, addr)
 		if err == nil {

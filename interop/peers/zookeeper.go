@@ -32,7 +32,7 @@ type ZooKeeper struct {
 type zkServer struct {
 	dir  string
 	port int
-	proc *process // nil while killed
+	proc *Process // nil while killed
 }
 
 // StartZooKeeper starts Apache ZooKeeper with its data and logs in dir and
@@ -132,7 +132,7 @@ func (s *zkServer) start() error {
 	cmd := exec.Command("java", args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
-	s.proc, err = start(cmd)
+	s.proc, err = Start(cmd)
 	return err
 }
 
@@ -161,7 +161,7 @@ func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 // Kill ends server i with SIGKILL and returns when it is gone.
 func (z *ZooKeeper) Kill(i int) error {
 	s := z.servers[i]
-	err := s.proc.kill()
+	err := s.proc.Kill()
 	s.proc = nil
 	return err
 }
