@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"holdfast/zk"
+	"holdfast/zkproto"
 )
 
 // Our client, on every kind of server that it has to work with.
@@ -128,6 +129,31 @@ func TestClientTellsNullDataFromEmpty(t *testing.T) {
 			if (got == nil) != (data == nil) || len(got) != 0 {
 				t.Errorf("data of %s is %#v; want %#v", path, got, data)
 			}
+		}
+	})
+}
+
+func TestClientSendsNothingThatTheServerWouldHangUpOn(t *testing.T) {
+	chroot := "/" + t.Name()
+	onEveryServer(t, func(ctx context.Context, t *testing.T, c *zk.Client) {
+		s, err := c.Session(ctx)
+		must(t, err)
+		empty := zkproto.CreateRequest{Path: chroot + "/n", ACL: openACL}
+		most := zkproto.MaxFrame - len((&zkproto.RequestHeader{}).Append(nil)) - len(empty.Append(nil))
+		_, _, err = c.Create(ctx, "/n", make([]byte, most+1), zk.Persistent)
+		wants(t, "create of one byte too many", err, zk.ErrTooLarge)
+		_, stat, err := c.Create(ctx, "/n", make([]byte, most), zk.Persistent)
+		must(t, err)
+		if int(stat.DataLength) != most {
+			t.Errorf("data length %d; want %d", stat.DataLength, most)
+		}
+		data, _, err := c.Get(ctx, "/n")
+		must(t, err)
+		if len(data) != most {
+			t.Errorf("got %d bytes; want %d", len(data), most)
+		}
+		if now, err := c.Session(ctx); err != nil || now != s {
+			t.Errorf("the session did not survive: %v", err)
 		}
 	})
 }
