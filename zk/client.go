@@ -108,7 +108,7 @@ func (c *Client) Close() error {
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for {
 		c.mu.Lock()
-		s, changed, dialErr := c.session, c.changed, c.dialErr
+		s, changed := c.session, c.changed
 		c.mu.Unlock()
 		if s != nil && s.ctx.Err() == nil {
 			return s, nil
@@ -119,9 +119,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 			return nil, &Error{Op: "session", Err: ErrClosed}
 		case <-ctx.Done():
 			err := context.Cause(ctx)
-			if dialErr != nil {
-				err = fmt.Errorf("%w (%w)", err, dialErr)
+			c.mu.Lock()
+			if c.dialErr != nil {
+				err = fmt.Errorf("%w (%w)", err, c.dialErr)
 			}
+			c.mu.Unlock()
 			return nil, &Error{Op: "session", Err: err}
 		}
 	}
@@ -158,7 +160,7 @@ func (c *Client) publish(s *Session) {
 // said that it expired, or until ctx ends. Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	pause := 20 * time.Millisecond
-	for tried := 1; ; tried++ {
+	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
 		c.next = (c.next + 1) % len(c.servers)
 		nc, resp, sent, err := c.attach(ctx, server, req)

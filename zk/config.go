@@ -47,6 +47,10 @@ type Config struct {
 //
 // The chroot and the timeout may be left out.
 func ParseURL(s string) (Config, error) {
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		// Not shown: what stands before it may be a password.
+		return Config{}, fmt.Errorf("zk: server URL …%q: credentials do not belong in a URL", s[at:])
+	}
 	bad := func(format string, args ...any) (Config, error) {
 		return Config{}, fmt.Errorf("zk: server URL %q: %s", s, fmt.Sprintf(format, args...))
 	}
@@ -71,9 +75,6 @@ func ParseURL(s string) (Config, error) {
 		cfg.Chroot = "/" + strings.TrimSuffix(chroot, "/")
 	}
 	for h := range strings.SplitSeq(hosts, ",") {
-		if strings.Contains(h, "@") {
-			return bad("credentials do not belong in a URL")
-		}
 		if h == "" {
 			return bad("an empty host name")
 		}
