@@ -5,11 +5,11 @@ package interop
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,17 +125,20 @@ func (h *lockHolder) stderr(t *testing.T) string {
 func awaitWaiter(ctx context.Context, t *testing.T, url string, waiter *lockHolder) {
 	t.Helper()
 	for {
-		out, err := exec.CommandContext(ctx, holdfastBin(t), "status", "--server", url, "handoff").CombinedOutput()
-		// One line per place in the queue.
-		if err == nil && strings.Count(string(out), "waiting") >= 1 {
+		out, err := exec.CommandContext(ctx, holdfastBin(t), "status", "--server", url, "-o", "json", "handoff").CombinedOutput()
+		var status struct{ Waiters []json.RawMessage }
+		if err == nil {
+			err = json.Unmarshal(out, &status)
+		}
+		if err == nil && len(status.Waiters) == 1 {
 			return
 		}
 		select {
 		case <-waiter.process.Done():
 			t.Fatalf("the waiter ended: %v\n%s", waiter.process.Err(), waiter.stderr(t))
 		case <-ctx.Done():
-			t.Fatalf("holdfast status never showed a waiter: %v\n%s", err, out)
-		case <-time.After(20 * time.Millisecond):
+			t.Fatalf("holdfast status never showed one waiter: %v\n%s", err, out)
+		case <-time.After(20 * time.Millisecond): // each is a process of its own
 		}
 	}
 }

@@ -127,6 +127,8 @@ func (s *zkServer) start() error {
 	defer log.Close() // the process has its own copy
 	args := append([]string{}, jvmFlags...)
 	args = append(args, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		// It warns of every client that hangs up.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
 		"-cp", strings.Join([]string{zookeeperJar, slf4jJar}, string(filepath.ListSeparator)),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
 	cmd := exec.Command("java", args...)
