@@ -33,6 +33,9 @@ func List(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
 }
 
 func list(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
+	if err := validatePath(path); err != nil {
+		return nil, err
+	}
 	// The server that we read from may be behind the one that granted the lock.
 	if err := c.Sync(ctx, path); err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ var errPlaceGone = errors.New("the node in the queue was removed by somebody els
 // enter is the way from Lock to a Hold. Without wait, it fails with ErrLocked where
 // it would have to wait.
 func (q *queue) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
-	if q.path == "/" {
-		return nil, fmt.Errorf("%w %q: the root cannot be a lock", zk.ErrInvalidPath, q.path)
+	if err := validatePath(q.path); err != nil {
+		return nil, err
 	}
 	if held(ctx, q) {
 		return nil, ErrDeadlock
@@ -65,6 +65,13 @@ func (q *queue) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		}
 	}
 	return nil, err
+}
+
+func validatePath(path string) error {
+	if path == "/" {
+		return fmt.Errorf("%w %q: the root cannot be a lock", zk.ErrInvalidPath, path)
+	}
+	return zk.ValidatePath(path)
 }
 
 // join makes our node and lists its siblings in one round trip: the server answers

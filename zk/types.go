@@ -37,3 +37,8 @@ const AnyVersion int32 = -1
 // openACL allows everything to everybody. It is what a create without ACL uses, as
 // every ZooKeeper client's default does.
 var openACL = []ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
+
+// ValidatePath applies ZooKeeper's rules for the path of a node. Its errors wrap
+// ErrInvalidPath. Every operation checks its path so; this is for programs that take
+// paths from people and want to refuse a wrong one early.
+func ValidatePath(path string) error { return zkproto.ValidatePath(path) }

@@ -1,0 +1,640 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+const lockPath = "/holdfast/locks/db"
+
+// inBubble runs f with a server of its own and fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
+// client is a client of its own session, with a timeout of 10 s.
+func client(t *testing.T, srv *zktest.Server) *zk.Client {
+	t.Helper()
+	cfg := srv.Config()
+	cfg.SessionTimeout = 10 * time.Second
+	c, err := zk.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func lock(t *testing.T, l holdfast.Locker) *holdfast.Hold {
+	t.Helper()
+	h, err := l.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func unlock(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	if err := h.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func wantErr(t *testing.T, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("got error %v; want %v", got, want)
+	}
+}
+
+// queued lists the names of the nodes in the lock's directory.
+func queued(t *testing.T, c *zk.Client) []string {
+	t.Helper()
+	names, _, err := c.Children(t.Context(), lockPath)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func wantQueued(t *testing.T, c *zk.Client, n int) {
+	t.Helper()
+	if names := queued(t, c); len(names) != n {
+		t.Errorf("%d nodes in the queue, want %d: %v", len(names), n, names)
+	}
+}
+
+// waiter is a Lock in a goroutine.
+type waiter struct {
+	done chan struct{}
+	hold *holdfast.Hold
+	err  error
+}
+
+func wait(ctx context.Context, l holdfast.Locker) *waiter {
+	w := &waiter{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.hold, w.err = l.Lock(ctx)
+	}()
+	synctest.Wait()
+	return w
+}
+
+func (w *waiter) waiting() bool {
+	synctest.Wait()
+	select {
+	case <-w.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (w *waiter) got(t *testing.T) *holdfast.Hold {
+	t.Helper()
+	<-w.done
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	return w.hold
+}
+
+func TestOneHolderAtATimeFirstComeFirstServed(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		var waiters []*waiter
+		for range 5 {
+			waiters = append(waiters, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
+		}
+		token := first.Token()
+		unlock(t, first)
+		for i, w := range waiters {
+			h := w.got(t)
+			for _, behind := range waiters[i+1:] {
+				if !behind.waiting() {
+					t.Fatalf("two hold the lock")
+				}
+			}
+			if h.Token() <= token {
+				t.Errorf("token %d after %d: it must grow", h.Token(), token)
+			}
+			token = h.Token()
+			unlock(t, h)
+		}
+		wantQueued(t, client(t, srv), 0)
+	})
+}
+
+func TestOneSessionQueuesAsOftenAsItLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := holdfast.NewMutex(client(t, srv), lockPath)
+		h := lock(t, m)
+		w := wait(t.Context(), m)
+		if !w.waiting() {
+			t.Fatal("one session got the lock twice")
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+func TestTryLockFailsAtOnceAndLeavesNoNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, other := client(t, srv), client(t, srv)
+		h := lock(t, holdfast.NewMutex(holder, lockPath))
+		m := holdfast.NewMutex(other, lockPath)
+		for range 100 {
+			_, err := m.TryLock(t.Context())
+			wantErr(t, err, holdfast.ErrLocked)
+			wantQueued(t, other, 1)
+		}
+		unlock(t, h)
+		h, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, h)
+	})
+}
+
+func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		type key struct{}
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "kept"), time.Second)
+		h, err := holdfast.NewMutex(client(t, srv), lockPath).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(time.Minute)
+		if err := h.Context().Err(); err != nil {
+			t.Errorf("the hold ended with the context of Lock: %v", err)
+		}
+		if h.Context().Value(key{}) != "kept" {
+			t.Error("the hold's context has lost the values")
+		}
+		unlock(t, h)
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestCancelledWaitLeavesNoNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := wait(ctx, holdfast.NewMutex(c, lockPath))
+		wantQueued(t, c, 2)
+		why := errors.New("changed my mind")
+		cancel(why)
+		<-w.done
+		wantErr(t, w.err, why)
+		synctest.Wait()
+		wantQueued(t, c, 1)
+		unlock(t, h)
+	})
+}
+
+// faults are the ways in which a request can be hit.
+var faults = []zktest.Action{zktest.DropRequest, zktest.DropReply}
+
+// Every request that a lock makes is lost once, in either direction. The lock is had
+// all the same, by one node, and nothing is left.
+func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
+	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpDelete}
+	for _, op := range ops {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c, observer := client(t, srv), client(t, srv)
+					var hit atomic.Bool
+					srv.Intercept(op, func(path string) zktest.Action {
+						if strings.HasPrefix(lockPath, path) || strings.HasPrefix(path, lockPath) {
+							if hit.CompareAndSwap(false, true) {
+								return fault
+							}
+						}
+						return zktest.Pass
+					})
+					h := lock(t, holdfast.NewMutex(c, lockPath))
+					wantQueued(t, observer, 1)
+					synctest.Wait() // the look at the own node
+					if h.Context().Err() != nil {
+						t.Errorf("lost: %v", context.Cause(h.Context()))
+					}
+					stat, ok, err := observer.Exists(t.Context(), h.Path())
+					if err != nil || !ok || stat.Czxid != h.Token() {
+						t.Errorf("node %v %v %v; token %d", stat, ok, err, h.Token())
+					}
+					unlock(t, h)
+					wantQueued(t, observer, 0)
+					if !hit.Load() {
+						t.Error("the fault never struck")
+					}
+				})
+			})
+		}
+	}
+}
+
+// The wait is cancelled while the create is under way and its answer is lost: the
+// node, which nobody knows the name of, must still go (CURATOR-79, kazoo #732,
+// vitess #15756).
+func TestCancelWhileTheCreateIsLostLeavesNoOrphan(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, observer := client(t, srv), client(t, srv)
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // the parents exist
+				ctx, cancel := context.WithCancel(t.Context())
+				srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
+					cancel()
+					return fault
+				})
+				_, err := holdfast.NewMutex(c, lockPath).Lock(ctx)
+				wantErr(t, err, context.Canceled)
+				srv.Intercept(zkproto.OpCreate2, nil)
+				time.Sleep(time.Second) // for the reconnect
+				synctest.Wait()
+				wantQueued(t, observer, 0)
+			})
+		})
+	}
+}
+
+func TestWaiterSurvivesReconnects(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		for range 20 {
+			srv.CloseClientConnections()
+			time.Sleep(time.Second)
+		}
+		if !w.waiting() {
+			t.Fatal("the wait ended")
+		}
+		if h.Context().Err() != nil {
+			t.Fatalf("lost: %v", context.Cause(h.Context()))
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+func TestHoldsAndWaitsSurviveARestartOfTheServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		srv.Restart()
+		time.Sleep(5 * time.Second)
+		if !w.waiting() || h.Context().Err() != nil {
+			t.Fatalf("waiting %v, hold %v", w.waiting(), context.Cause(h.Context()))
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+func TestWaiterQueuesAgainInTheNextSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(c, lockPath))
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(s.ID())
+		<-s.Context().Done()
+		if !w.waiting() {
+			t.Fatalf("the wait ended: %v", w.err)
+		}
+		unlock(t, h)
+		got := w.got(t)
+		if got.Session() == s.ID() {
+			t.Error("granted to a session that is over")
+		}
+		unlock(t, got)
+		wantQueued(t, c, 0)
+	})
+}
+
+func TestHolderIsToldThatItsSessionExpired(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath)
+		h := lock(t, m)
+		srv.Expire(h.Session())
+		<-h.Lost()
+		<-h.Context().Done()
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantErr(t, context.Cause(h.Context()), zk.ErrSessionExpired)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
+		// consul #4902: what was lost can be had again.
+		again := lock(t, m)
+		if again.Token() <= h.Token() {
+			t.Errorf("token %d after %d", again.Token(), h.Token())
+		}
+		unlock(t, again)
+	})
+}
+
+// Told in time: the server does not answer any more. The holder's context must have
+// ended before the server can give the lock to the next.
+func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder := client(t, srv)
+		h := lock(t, holdfast.NewMutex(holder, lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		resume := srv.Stall()
+		deadline := h.Deadline()
+		<-h.Context().Done()
+		if now := time.Now(); now.Before(deadline) || now.Sub(deadline) > time.Millisecond {
+			t.Errorf("told %v after the deadline; want at it", now.Sub(deadline))
+		}
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		if !w.waiting() {
+			t.Error("another had the lock before the holder was told")
+		}
+		resume()
+	})
+}
+
+func TestRemovedNodeIsALostLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		if err := c.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// etcd #11456: a waiter whose own node is gone must not take "nobody ahead" for
+// "mine".
+func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		entries, err := holdfast.List(t.Context(), c, lockPath)
+		if err != nil || len(entries) != 2 {
+			t.Fatal(entries, err)
+		}
+		if err := c.Delete(t.Context(), entries[1].Path, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		third := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		unlock(t, h)
+		// The waiter looks again when the node ahead of it goes, and is behind the third
+		// by then.
+		unlock(t, third.got(t))
+		got := w.got(t)
+		if stat, ok, err := c.Exists(t.Context(), got.Path()); err != nil || !ok || stat.Czxid != got.Token() {
+			t.Errorf("held by %v %v %v", stat, ok, err)
+		}
+		unlock(t, got)
+	})
+}
+
+// The node ahead goes between the list and the watch: there will be no event
+// (CURATOR-527, helix #44).
+func TestPredecessorThatVanishesBeforeTheWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		synctest.Wait() // its own watch is set
+		gone := make(chan struct{})
+		srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+			if path == h.Path() {
+				unlock(t, h)
+				close(gone)
+			}
+			return zktest.Pass
+		})
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		<-gone
+		unlock(t, w.got(t))
+	})
+}
+
+func TestForeignChildrenAreNoContenders(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath)
+		unlock(t, lock(t, m))
+		for _, name := range []string{"lease_holder", "content", "lock-", "x-lock-1", "__lock__0000000000x"} {
+			if _, _, err := c.Create(t.Context(), lockPath+"/"+name, nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, m))
+	})
+}
+
+func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath)
+		unlock(t, lock(t, m))
+		for _, dir := range []string{lockPath, "/holdfast/locks", "/holdfast"} {
+			if err := c.Delete(t.Context(), dir, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, m))
+	})
+}
+
+func TestLockUnderItsOwnHoldIsADeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		a, b := holdfast.NewMutex(c, lockPath), holdfast.NewMutex(c, lockPath+"/other")
+		err := holdfast.Do(t.Context(), a, func(ctx context.Context) error {
+			return holdfast.Do(ctx, b, func(ctx context.Context) error {
+				_, err := a.Lock(ctx)
+				wantErr(t, err, holdfast.ErrDeadlock)
+				_, err = a.TryLock(ctx)
+				wantErr(t, err, holdfast.ErrDeadlock)
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDo(t *testing.T) {
+	boom := errors.New("boom")
+	t.Run("returns what f returns and unlocks", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { return boom })
+			wantErr(t, err, boom)
+			wantQueued(t, c, 0)
+		})
+	})
+	t.Run("ends with the caller's context", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err := holdfast.Do(ctx, holdfast.NewMutex(client(t, srv), lockPath), func(ctx context.Context) error {
+				cancel(boom)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			wantErr(t, err, boom)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("%v: nothing was lost", err)
+			}
+		})
+	})
+	t.Run("tells of the loss", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(ctx context.Context) error {
+				s, err := c.Session(ctx)
+				if err != nil {
+					return err
+				}
+				srv.Expire(s.ID())
+				<-ctx.Done()
+				return nil // f does not tell
+			})
+			wantErr(t, err, holdfast.ErrLost)
+		})
+	})
+	t.Run("does not keep the lock when f panics", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			func() {
+				defer func() { recover() }()
+				holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { panic(boom) })
+			}()
+			wantQueued(t, c, 0)
+		})
+	})
+}
+
+func TestInvalidLockPathsAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for _, path := range []string{"", "/", "db", "/a/", "/a//b", "/a/../b", "/a\nb"} {
+			_, err := holdfast.NewMutex(c, path).Lock(t.Context())
+			wantErr(t, err, zk.ErrInvalidPath)
+			if path != "" && err != nil && !strings.Contains(err.Error(), "invalid path") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+func TestListShowsTheQueueInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		if entries, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(entries) != 0 {
+			t.Fatalf("a lock that never was: %v, %v", entries, err)
+		}
+		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("api-7"), holdfast.WithReason("reindex")))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		// Curator writes the host's address.
+		if _, _, err := c.Create(t.Context(), lockPath+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte("10.0.0.5"), zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := holdfast.List(t.Context(), c, lockPath)
+		if err != nil || len(entries) != 3 {
+			t.Fatal(entries, err)
+		}
+		e := entries[0]
+		if !e.Held || e.Path != h.Path() || e.Token != h.Token() || e.Session != h.Session() || e.Owner != "api-7" || e.Reason != "reindex" {
+			t.Errorf("holder: %+v", e)
+		}
+		if time.Since(e.Since).Abs() > time.Minute {
+			t.Errorf("since %v; it is %v", e.Since, time.Now())
+		}
+		if entries[1].Held || entries[1].Owner != "" || entries[2].Owner != "10.0.0.5" {
+			t.Errorf("waiters: %+v", entries[1:])
+		}
+		if !slices.IsSortedFunc(entries, func(a, b holdfast.Entry) int { return int(a.Token - b.Token) }) {
+			t.Errorf("not in order: %+v", entries)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
+// One release wakes one waiter: the others are not even read to.
+func TestReleaseWakesOnlyTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		var waiters []*waiter
+		for range 50 {
+			waiters = append(waiters, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
+		}
+		var lists atomic.Int64
+		srv.Intercept(zkproto.OpGetChildren2, func(string) zktest.Action {
+			lists.Add(1)
+			return zktest.Pass
+		})
+		unlock(t, h)
+		next := waiters[0].got(t)
+		synctest.Wait()
+		if n := lists.Load(); n != 1 {
+			t.Errorf("one release made %d clients list the queue; want 1", n)
+		}
+		unlock(t, next)
+		for _, w := range waiters[1:] {
+			unlock(t, w.got(t))
+		}
+	})
+}
+
+func TestManyGoroutinesLoseNoUpdate(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var wg sync.WaitGroup
+		count, token := 0, int64(0)
+		for range 4 {
+			m := holdfast.NewMutex(client(t, srv), lockPath)
+			for range 8 {
+				wg.Go(func() {
+					for range 5 {
+						h := lock(t, m)
+						if h.Token() <= token {
+							t.Errorf("token %d after %d", h.Token(), token)
+						}
+						token = h.Token()
+						count++ // the race detector watches
+						unlock(t, h)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if count != 160 {
+			t.Errorf("count is %d; want 160", count)
+		}
+	})
+}

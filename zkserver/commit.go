@@ -1,0 +1,95 @@
+package zkserver
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast/zkserver/internal/store"
+)
+
+// A batch is what one commit makes durable, and what may be said once it is. Its
+// answers may reflect any change up to its own, so they wait for its commit; batches
+// are committed and released one after the other, so they never overtake.
+type batch struct {
+	changes  store.Batch
+	conns    []*conn   // with something staged
+	released []func()  // called when the batch is released
+	answers  []answers // filled when the batch is handed over
+}
+
+// answers are bytes for one connection.
+type answers struct {
+	conn   *conn
+	bytes  []byte
+	count  int
+	finish bool
+}
+
+func (b *batch) empty() bool {
+	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
+}
+
+// handOver gives the batch to the committer and begins a new one. It is called by the
+// owner with the token of s.idle in its hand: everything before has been released.
+func (s *Server) handOver() {
+	b := s.owner.batch
+	s.owner.batch = new(batch)
+	s.seal(b)
+	if b.changes.Empty() {
+		// Reads only, and all that they saw is on disk: no need to change goroutines.
+		b.release()
+		s.idle <- struct{}{}
+		return
+	}
+	s.committingSince.Store(int64(time.Since(s.opened)))
+	s.commits <- b
+}
+
+// seal encodes what changed, and takes what is staged.
+func (s *Server) seal(b *batch) {
+	var record []byte
+	s.owner.tree.TakeChanges(func(path string) {
+		var exists bool
+		if record, exists = s.owner.tree.AppendNode(record[:0], path); exists {
+			b.changes.PutNode(path, record)
+		} else {
+			b.changes.DeleteNode(path)
+		}
+	})
+	for _, c := range b.conns {
+		o := &c.owned
+		b.answers = append(b.answers, answers{c, o.staged, o.answers, o.finish})
+		o.staged, o.answers, o.inBatch = nil, 0, false
+	}
+}
+
+func (b *batch) release() {
+	for _, a := range b.answers {
+		a.conn.send(a.bytes, a.count, a.finish)
+	}
+	for _, f := range b.released {
+		f()
+	}
+}
+
+// commit is the committer's goroutine. After an error it says nothing more to anyone:
+// what is on disk is unknown until the next start.
+func (s *Server) commit() {
+	for b := range s.commits {
+		select {
+		case <-s.quit:
+			return
+		default:
+		}
+		if err := s.store.Commit(&b.changes); err != nil {
+			err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
+				"see to the disk and start it again", err)
+			s.cfg.Logger.Error(err.Error())
+			s.stopNow(err)
+			return
+		}
+		b.release()
+		s.committingSince.Store(0)
+		s.idle <- struct{}{}
+	}
+}

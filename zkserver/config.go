@@ -1,0 +1,80 @@
+package zkserver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"holdfast/zkserver/internal/store"
+)
+
+// A Config says how a server is to run. The zero value is a server in memory.
+type Config struct {
+	// Dir holds the store; it is made if it is not there, and one server at a time has
+	// it open. Empty keeps everything in memory.
+	Dir string
+
+	// Memory holds the store if Dir is empty; nil is a fresh one. Given to one Open
+	// after the other, it makes a restart without a disk.
+	Memory *Memory
+
+	// TickTime is ZooKeeper's unit of time; 0 is 2 s. Sessions expire within one tick
+	// of their timeout.
+	TickTime time.Duration
+
+	// What a client asks for as session timeout is brought into these limits; 0 is 2
+	// and 20 ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+
+	// Linger, if above 0, shuts the server down once no client has been connected for
+	// that long.
+	Linger time.Duration
+
+	// Logger hears of what an operator may want to know; nil is silent.
+	Logger *slog.Logger
+}
+
+// Memory is a store for servers that follow each other in one process.
+type Memory struct{ store *store.Memory }
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{store.NewMemory()} }
+
+func (c Config) withDefaults() (Config, error) {
+	c.TickTime = cmp.Or(c.TickTime, 2*time.Second)
+	c.MinSessionTimeout = cmp.Or(c.MinSessionTimeout, 2*c.TickTime)
+	c.MaxSessionTimeout = cmp.Or(c.MaxSessionTimeout, max(20*c.TickTime, c.MinSessionTimeout))
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	const longest = math.MaxInt32 * time.Millisecond // the protocol's field
+	switch {
+	case c.TickTime < time.Millisecond:
+		return c, fmt.Errorf("zkserver: tick time %v: must be at least 1 ms", c.TickTime)
+	case c.MinSessionTimeout < time.Millisecond, c.MaxSessionTimeout < c.MinSessionTimeout, c.MaxSessionTimeout > longest:
+		return c, fmt.Errorf("zkserver: session timeouts from %v to %v: must be at least 1 ms, in order, and at most %v",
+			c.MinSessionTimeout, c.MaxSessionTimeout, longest)
+	case c.Linger < 0:
+		return c, fmt.Errorf("zkserver: linger %v: must not be negative", c.Linger)
+	case c.Dir != "" && c.Memory != nil:
+		return c, errors.New("zkserver: Dir and Memory are both set; a server has one store")
+	}
+	return c, nil
+}
+
+func openStore(cfg Config) (store.Store, error) {
+	switch {
+	case cfg.Dir != "":
+		p, err := store.OpenPebble(cfg.Dir, cfg.Logger)
+		if err != nil {
+			return nil, err // not a typed nil
+		}
+		return p, nil
+	case cfg.Memory != nil:
+		return cfg.Memory.store, nil
+	}
+	return store.NewMemory(), nil
+}

@@ -1,0 +1,254 @@
+package zkserver
+
+import (
+	"bufio"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/tree"
+)
+
+// A conn is one client connection. Its reader feeds the owner, its writer sends what
+// the owner staged, once that is durable.
+type conn struct {
+	server *Server
+	id     tree.Watcher
+	nc     net.Conn
+
+	slots chan struct{} // one token per request that waits for its answer
+	wake  chan struct{} // something to write, or the end
+	stop  chan struct{} // closed by stopReading
+	quit  chan struct{} // closed by close
+
+	owned connState // touched by the owner's goroutine only
+
+	mu         sync.Mutex
+	out        []byte // durable and not yet written
+	answers    int    // in out
+	finishing  bool   // close when out is written
+	stopped    bool   // stop is closed
+	closed     bool   // quit is closed
+	readerDone bool
+}
+
+// connState is what the owner knows of a connection.
+type connState struct {
+	session *session // nil before the handshake and when the end has begun
+	staged  []byte   // answers and notifications of the batch that is being filled
+	answers int      // in staged
+	finish  bool     // the connection ends behind staged
+	inBatch bool
+}
+
+func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
+	return &conn{
+		server: s, id: id, nc: nc,
+		slots: make(chan struct{}, s.limits.outstanding),
+		wake:  make(chan struct{}, 1),
+		stop:  make(chan struct{}),
+		quit:  make(chan struct{}),
+	}
+}
+
+// A connect request has 45 bytes. Who has not shown a session yet gets no megabyte.
+const maxHandshakeFrame = 1024
+
+// read is the reader's goroutine.
+func (c *conn) read() {
+	defer c.server.readers.Done()
+	err := c.readAll()
+	c.server.cfg.Logger.Debug("zkserver: connection ends", "remote", c.nc.RemoteAddr(), "err", err)
+	c.mu.Lock()
+	c.readerDone = true
+	c.mu.Unlock()
+	c.signal() // the writer may be waiting for us, see lastWords
+	// The connection is not closed here: the client may have closed its half only, as
+	// `echo ruok | nc` does, and be waiting for answers.
+	c.server.queue.push(&request{kind: kindDisconnect, conn: c})
+}
+
+func (c *conn) readAll() error {
+	in := bufio.NewReaderSize(c.nc, 4096)
+	c.setReadDeadline(time.Now().Add(c.server.limits.handshake))
+	first, err := in.Peek(4)
+	if err != nil {
+		return err
+	}
+	if word := string(first); isWord(word) {
+		in.Discard(4)
+		c.push(&request{kind: kindWord, conn: c, word: word})
+	} else {
+		r := &request{kind: kindConnect, conn: c}
+		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
+		if err != nil {
+			return err
+		}
+		body := zkproto.NewReader(frame)
+		r.connect.Decode(body)
+		if err := body.Err(); err != nil {
+			return err
+		}
+		// Before the push: the answer may be a refusal, which sets a deadline of its own.
+		c.setReadDeadline(time.Time{})
+		c.push(r)
+	}
+	for {
+		r := requestPool.Get().(*request)
+		r.kind, r.conn = kindOperation, c
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, zkproto.MaxFrame); err != nil {
+			return err
+		}
+		if err := r.decode(); err != nil {
+			return err
+		}
+		if !c.push(r) {
+			return net.ErrClosed
+		}
+	}
+}
+
+// push hands r to the owner as soon as the connection has a slot for it.
+func (c *conn) push(r *request) bool {
+	select {
+	case c.slots <- struct{}{}:
+		c.server.queue.push(r)
+		return true
+	case <-c.stop:
+	case <-c.quit:
+	}
+	return false
+}
+
+// release gives back the slots of n requests.
+func (c *conn) release(n int) {
+	for range n {
+		<-c.slots
+	}
+}
+
+// setReadDeadline is for the reader; stopReading must not be undone by it.
+func (c *conn) setReadDeadline(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.nc.SetReadDeadline(t)
+	}
+}
+
+// stopReading makes the reader end before its next request.
+func (c *conn) stopReading() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.stopped = true
+		close(c.stop)
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// send queues bytes for the writer and never waits. A client that lets too many of
+// them pile up is dropped: nobody else is to wait for it, and memory is not for it.
+func (c *conn) send(b []byte, answers int, finish bool) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.out = append(c.out, b...)
+	c.answers += answers
+	c.finishing = c.finishing || finish
+	waiting := len(c.out)
+	c.mu.Unlock()
+	if waiting > c.server.limits.output {
+		c.server.cfg.Logger.Warn("zkserver: client does not read, dropped", "remote", c.nc.RemoteAddr(), "bytes", waiting)
+		c.close()
+		return
+	}
+	c.signal()
+}
+
+// signal wakes the writer.
+func (c *conn) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write is the writer's goroutine.
+func (c *conn) write() {
+	defer c.server.writers.Done()
+	defer c.server.forget(c)
+	var buf []byte
+	for {
+		c.mu.Lock()
+		buf, c.out = c.out, buf[:0]
+		answers, finishing := c.answers, c.finishing
+		c.answers = 0
+		c.mu.Unlock()
+		if len(buf) > 0 {
+			c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.write))
+			if _, err := c.nc.Write(buf); err != nil {
+				break
+			}
+			c.release(answers)
+			if cap(buf) > 1<<20 {
+				buf = nil
+			}
+			continue
+		}
+		if finishing {
+			c.lastWords()
+			break
+		}
+		select {
+		case <-c.wake:
+			continue
+		case <-c.quit:
+		}
+		break
+	}
+	c.close()
+	// The owner hears of the end from the reader alone, which may be waiting for a slot
+	// or for bytes; both end with close.
+}
+
+// lastWords lets the client read what was written. Closing a socket with unread input
+// makes the kernel send a reset, which throws away what the client has not read yet;
+// it would miss the news that its session is over. So our half is closed first and
+// the client's is read to its end, for a moment.
+func (c *conn) lastWords() {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.setReadDeadline(time.Now().Add(2 * time.Second))
+	for {
+		c.mu.Lock()
+		done, dropped := c.readerDone, c.answers
+		c.answers = 0
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		c.release(dropped) // the reader goes on through what the owner ignores
+		select {
+		case <-c.wake:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// close cuts the connection off.
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		close(c.quit)
+		c.nc.Close()
+	}
+}

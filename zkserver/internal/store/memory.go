@@ -1,0 +1,67 @@
+package store
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Memory is a store that lasts as long as the value itself: servers that are given
+// the same one, one after the other, are restarts of each other.
+type Memory struct {
+	mu     sync.Mutex
+	values map[string][]byte
+	inUse  bool
+}
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{values: make(map[string][]byte)} }
+
+// Load implements Store.
+func (m *Memory) Load(init Meta, visit Visitor) (Meta, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.inUse {
+		return Meta{}, ErrInUse
+	}
+	if len(m.values) == 0 {
+		m.apply(fresh(init))
+	}
+	if err := checkFormat(m.values[string(keyFormat)]); err != nil {
+		return Meta{}, err
+	}
+	var meta Meta
+	for key, value := range m.values {
+		if err := dispatch([]byte(key), value, &meta, visit); err != nil {
+			return Meta{}, err
+		}
+	}
+	m.inUse = true
+	return meta, nil
+}
+
+// Commit implements Store.
+func (m *Memory) Commit(b *Batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.apply(b)
+	return nil
+}
+
+func (m *Memory) apply(b *Batch) {
+	b.each(func(key, value []byte) error {
+		if value == nil {
+			delete(m.values, string(key))
+		} else {
+			m.values[string(key)] = bytes.Clone(value)
+		}
+		return nil
+	})
+}
+
+// Close implements Store; what was committed stays.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inUse = false
+	return nil
+}

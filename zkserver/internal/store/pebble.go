@@ -1,0 +1,267 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Pebble is a store on disk: one synchronous batch per commit.
+type Pebble struct {
+	db   *pebble.DB
+	lock *pebble.Lock
+	log  *pebbleLog
+}
+
+// OpenPebble opens the store in dir, and makes it if it is not there. What it makes
+// is for its owner only, whatever the umask says.
+func OpenPebble(dir string, logger *slog.Logger) (*Pebble, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	// The database's lock is remembered by name within a process, and a POSIX lock does
+	// not exclude its own process: two spellings of one directory must not be two names.
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	// A directory of our own below: dir may be one that the user made, with other
+	// things in it, and is left as it is.
+	dir = filepath.Join(dir, "store")
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	fs := privateFS{vfs.Default}
+	if err := fs.MkdirAll(dir, 0o700); err != nil { // sets the mode
+		return nil, err
+	}
+	return openPebble(fs, dir, logger)
+}
+
+// makeDir is os.MkdirAll for a directory that survives a power failure: each new
+// name is synced in the directory that holds it.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	d, err := vfs.Default.OpenDir(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func openPebble(fs vfs.FS, dir string, logger *slog.Logger) (_ *Pebble, err error) {
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err != nil {
+		if lockedElsewhere(err) {
+			err = fmt.Errorf("%w (%v)", ErrInUse, err)
+		}
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			lock.Close()
+		}
+	}()
+	log := &pebbleLog{logger: logger, failed: make(chan struct{})}
+	db, err := pebble.Open(dir, &pebble.Options{
+		FS: fs, Lock: lock, Logger: log,
+		// Pinned: a library update must not turn the files into something that the
+		// holdfast of yesterday cannot read.
+		FormatMajorVersion: pebble.FormatFlushableIngest,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Pebble{db: db, lock: lock, log: log}, nil
+}
+
+func lockedElsewhere(err error) bool {
+	const sharingViolation = syscall.Errno(32) // Windows
+	return errors.Is(err, syscall.EAGAIN) ||
+		err.Error() == "lock held by current process" || // vfs has no sentinel for it
+		runtime.GOOS == "windows" && errors.Is(err, sharingViolation)
+}
+
+// Load implements Store.
+func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
+	format, closer, err := p.db.Get(keyFormat)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		if err := p.refuseForeign(); err != nil {
+			return Meta{}, err
+		}
+		return init, p.Commit(fresh(init))
+	case err != nil:
+		return Meta{}, err
+	}
+	err = checkFormat(format)
+	closer.Close()
+	if err != nil {
+		return Meta{}, err
+	}
+	it, err := p.db.NewIter(nil)
+	if err != nil {
+		return Meta{}, err
+	}
+	var meta Meta
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = dispatch(it.Key(), value, &meta, visit)
+		}
+		if err != nil {
+			it.Close()
+			return Meta{}, err
+		}
+	}
+	return meta, it.Close()
+}
+
+// refuseForeign fails if the database holds anything: with no format of ours, it is
+// not ours.
+func (p *Pebble) refuseForeign() error {
+	it, err := p.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	if it.First() {
+		err = fmt.Errorf("%w: it is a Pebble database of another program", ErrFormat)
+	}
+	return errors.Join(err, it.Close())
+}
+
+// Commit implements Store. Pebble reports a failed write or sync by calling its
+// logger's Fatalf, which must not return (it would report success), and which some
+// other goroutine may do while this one waits for it. So the work is done by a
+// goroutine that can be left behind.
+func (p *Pebble) Commit(b *Batch) error {
+	done := make(chan error, 1)
+	go func() {
+		batch := p.db.NewBatchWithSize(len(b.buf) + 16*len(b.changes) + 64)
+		err := b.each(func(key, value []byte) error {
+			if value == nil {
+				return batch.Delete(key, nil)
+			}
+			return batch.Set(key, value, nil)
+		})
+		if err == nil {
+			err = batch.Commit(pebble.Sync)
+		}
+		done <- errors.Join(err, batch.Close())
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-p.log.failed:
+		return p.log.err
+	}
+}
+
+// Close implements Store. After a fatal error Pebble cannot be closed: one of its
+// goroutines stands still with its locks held, so that nothing can be thrown away
+// that the failed write was to replace. Its files and its lock on the directory are
+// released when the process ends.
+func (p *Pebble) Close() error {
+	select {
+	case <-p.log.failed:
+		return p.log.err
+	default:
+	}
+	return errors.Join(p.db.Close(), p.lock.Close())
+}
+
+// pebbleLog passes Pebble's messages on and turns a fatal one into an error.
+type pebbleLog struct {
+	logger *slog.Logger
+	once   sync.Once
+	failed chan struct{} // closed when err is set
+	err    error
+}
+
+func (l *pebbleLog) Infof(format string, args ...any) {
+	l.logger.Debug("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l *pebbleLog) Errorf(format string, args ...any) {
+	l.logger.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf never returns, as Pebble expects; see Commit.
+func (l *pebbleLog) Fatalf(format string, args ...any) {
+	l.once.Do(func() {
+		l.err = fmt.Errorf(format, args...)
+		close(l.failed)
+	})
+	select {}
+}
+
+// privateFS makes files and directories that only their owner can read. It changes
+// the mode after creation because the umask is the whole process's, not ours to set.
+type privateFS struct{ vfs.FS }
+
+func (p privateFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return private(name)(p.FS.Create(name, c))
+}
+
+func (p privateFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return private(name)(p.FS.OpenReadWrite(name, c, opts...))
+}
+
+func (p privateFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return private(newname)(p.FS.ReuseForWrite(oldname, newname, c))
+}
+
+func private(name string) func(vfs.File, error) (vfs.File, error) {
+	return func(f vfs.File, err error) (vfs.File, error) {
+		if err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(name, 0o600); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}
+}
+
+func (p privateFS) MkdirAll(dir string, _ os.FileMode) error {
+	if err := p.FS.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+func (p privateFS) Lock(name string) (io.Closer, error) {
+	c, err := p.FS.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(name, 0o600); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p privateFS) Unwrap() vfs.FS { return p.FS }

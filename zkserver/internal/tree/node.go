@@ -1,0 +1,116 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+
+	"holdfast/zkproto"
+)
+
+// A node is one znode. Its children are kept by name, its data is its own copy.
+type node struct {
+	data      []byte
+	acl       []zkproto.ACL
+	czxid     int64
+	mzxid     int64
+	pzxid     int64
+	ctime     int64
+	mtime     int64
+	owner     int64 // session id; 0 if not ephemeral
+	version   int32
+	creations int32 // children ever created, wrapping: the next sequence number
+	aversion  int32
+	container bool
+	children  map[string]struct{}
+}
+
+// stat is the public record. Cversion counts creations and deletions of children,
+// but only creations are stored: those that are gone must have been deleted.
+func (n *node) stat() zkproto.Stat {
+	return zkproto.Stat{
+		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime,
+		Version: n.version, Cversion: 2*n.creations - int32(len(n.children)), Aversion: n.aversion,
+		EphemeralOwner: n.owner, DataLength: int32(len(n.data)),
+		NumChildren: int32(len(n.children)), Pzxid: n.pzxid,
+	}
+}
+
+func (n *node) permits(perm int32) bool { return permits(n.acl, perm) }
+
+// AppendNode appends the record of path for the store and reports whether the node
+// exists. Children are not part of it: their own records name their parent.
+func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
+	n := t.nodes[path]
+	if n == nil {
+		return b, false
+	}
+	b = zkproto.AppendBytes(b, n.data)
+	b = zkproto.AppendACLs(b, n.acl)
+	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner} {
+		b = zkproto.AppendInt64(b, v)
+	}
+	for _, v := range [...]int32{n.version, n.creations, n.aversion} {
+		b = zkproto.AppendInt32(b, v)
+	}
+	return zkproto.AppendBool(b, n.container), true
+}
+
+// LoadNode puts back a record that AppendNode made. Records may come in any order;
+// Loaded must be called behind the last.
+func (t *Tree) LoadNode(path string, record []byte) error {
+	if err := zkproto.ValidatePath(path); err != nil {
+		return err
+	}
+	r := zkproto.NewReader(record)
+	n := &node{data: cloneData(r.Bytes()), acl: sharedACL(zkproto.DecodeACLs(r))}
+	for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.pzxid, &n.ctime, &n.mtime, &n.owner} {
+		*v = r.Int64()
+	}
+	for _, v := range [...]*int32{&n.version, &n.creations, &n.aversion} {
+		*v = r.Int32()
+	}
+	n.container = r.Bool()
+	if err := r.Complete(); err != nil {
+		return fmt.Errorf("record of node %s: %w", path, err)
+	}
+	t.nodes[path] = n
+	return nil
+}
+
+// Loaded links the records to each other and to their sessions.
+func (t *Tree) Loaded() error {
+	for path, n := range t.nodes {
+		n.children = nil
+		if path == "/" {
+			continue
+		}
+		if t.nodes[parentOf(path)] == nil {
+			return fmt.Errorf("node %s has no parent", path)
+		}
+	}
+	for path, n := range t.nodes {
+		if path != "/" {
+			t.link(path, n)
+		}
+	}
+	return nil
+}
+
+// parentOf is the path above path, which has a slash in it.
+func parentOf(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}
+
+func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// cloneData copies what may alias a connection's buffer; null stays null and empty
+// stays empty.
+func cloneData(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}

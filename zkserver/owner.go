@@ -1,0 +1,199 @@
+package zkserver
+
+import (
+	"time"
+
+	"holdfast/zkserver/internal/tree"
+)
+
+// owner is the state that belongs to the owner's goroutine.
+type owner struct {
+	tree     *tree.Tree
+	sessions map[int64]*session
+	watchers map[tree.Watcher]*conn // connections with a session
+
+	zxid    int64 // the last one given out
+	ceiling int64 // zxids up to here are reserved in the store, see nextZxid
+
+	batch *batch
+	spare []*request
+
+	now       time.Time // when the requests at hand were taken
+	lastCheck time.Time
+	lastReap  time.Time
+
+	received, sent int64
+	stopping       bool
+}
+
+// reapInterval is how often containers that have become empty are looked for.
+const reapInterval = time.Minute
+
+// run is the owner's goroutine, and the last one to end.
+func (s *Server) run() {
+	committed := make(chan struct{})
+	go func() {
+		defer close(committed)
+		s.commit()
+	}()
+	s.own()
+	close(s.commits)
+	<-committed
+	s.readers.Wait()
+	s.writers.Wait()
+	if err := s.store.Close(); err != nil {
+		s.mu.Lock()
+		if s.err == nil {
+			s.err = err
+		}
+		s.mu.Unlock()
+	}
+	close(s.done)
+}
+
+// own applies requests until the server stops.
+func (s *Server) own() {
+	o := &s.owner
+	interval := s.checkInterval()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		idle := s.idle
+		if o.batch.empty() && !o.tree.Changed() {
+			idle = nil // nothing to hand over
+		}
+		select {
+		case <-s.queue.wake:
+			s.applyQueued()
+		case <-idle:
+			s.handOver()
+			if o.stopping {
+				return // the batch just handed over was the last
+			}
+		case <-ticker.C:
+			s.check(interval)
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+func (s *Server) applyQueued() {
+	o := &s.owner
+	items := s.queue.take(o.spare)
+	o.now = time.Now()
+	for i, r := range items {
+		s.handle(r)
+		items[i] = nil
+	}
+	o.spare = items
+}
+
+func (s *Server) handle(r *request) {
+	c := r.conn
+	switch r.kind {
+	case kindOperation:
+		s.owner.received++
+		s.operate(c, r)
+		r.recycle()
+	case kindConnect:
+		s.owner.received++
+		s.connect(c, &r.connect)
+	case kindWord:
+		s.answerWord(c, r.word)
+	case kindDisconnect:
+		s.finish(c)
+	case kindCall:
+		r.call()
+	case kindStop:
+		// The exact ceiling, so that a planned restart leaves no gap in the zxids.
+		s.owner.batch.changes.PutCeiling(s.owner.zxid)
+		s.owner.stopping = true
+	}
+}
+
+// checkInterval is how often the owner looks at the clock: often enough for sessions
+// to expire within a tick of their timeout.
+func (s *Server) checkInterval() time.Duration {
+	interval := s.cfg.TickTime / 2
+	if s.cfg.Linger > 0 {
+		interval = min(interval, s.cfg.Linger/2)
+	}
+	return max(interval, time.Millisecond)
+}
+
+// check does what is due by the clock.
+func (s *Server) check(interval time.Duration) {
+	o := &s.owner
+	s.applyQueued() // who has spoken in time must not expire for our slowness
+	late := o.now.Sub(o.lastCheck) - interval
+	if since := s.committingSince.Load(); since != 0 && o.now.Sub(s.opened)-time.Duration(since) > interval {
+		// The disk stands still: clients get no answers, give up their connections and
+		// cannot make new ones. None of that is their fault.
+		late = o.now.Sub(o.lastCheck)
+	}
+	o.lastCheck = o.now
+	if late > interval/4 {
+		s.forgive(late)
+	}
+	s.expire()
+	if o.now.Sub(o.lastReap) >= reapInterval {
+		o.lastReap = o.now
+		for _, path := range o.tree.IdleContainers() {
+			o.tree.Reap(s.nextTxn(0), path)
+		}
+		s.notify()
+	}
+	if s.cfg.Linger > 0 && s.lingeredOut() {
+		s.cfg.Logger.Info("zkserver: no client for a while, stopping", "linger", s.cfg.Linger)
+		s.stopListening()
+		o.batch.changes.PutCeiling(o.zxid)
+		o.stopping = true
+	}
+}
+
+// forgive takes time off every clock that runs against a client. If this process was
+// stopped (SIGSTOP, a suspended machine) or its disk was, then pings that were sent in
+// time are still waiting in the sockets, and the timeouts that seem to have passed did
+// not pass for those who sent them.
+func (s *Server) forgive(late time.Duration) {
+	s.cfg.Logger.Warn("zkserver: was held up; sessions get the time back", "late", late)
+	for _, sess := range s.owner.sessions {
+		sess.touched = earlier(sess.touched.Add(late), s.owner.now)
+	}
+	s.mu.Lock()
+	s.idleSince = s.idleSince.Add(late)
+	s.mu.Unlock()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// lingeredOut decides, together with accept, that nobody comes any more.
+func (s *Server) lingeredOut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) > 0 || s.owner.now.Sub(s.idleSince) < s.cfg.Linger {
+		return false
+	}
+	s.stopping = true
+	return true
+}
+
+// nextTxn begins a write. Writes that fail have a zxid too, which clients see; it
+// must not come back after a crash although nothing was written for it. So zxids are
+// reserved in blocks: the store knows a ceiling, and a restart goes on above it.
+func (s *Server) nextTxn(session int64) tree.Txn {
+	const block = 1 << 16
+	o := &s.owner
+	o.zxid++
+	if o.zxid > o.ceiling {
+		o.ceiling = o.zxid + block
+		o.batch.changes.PutCeiling(o.ceiling)
+	}
+	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
+}

@@ -1,0 +1,92 @@
+package zkserver
+
+import (
+	"sync"
+
+	"holdfast/zkproto"
+)
+
+type requestKind uint8
+
+const (
+	kindOperation  requestKind = iota // one frame of a connected client
+	kindConnect                       // the first frame of a connection
+	kindWord                          // a four-letter word instead of it
+	kindDisconnect                    // the reader's last
+	kindCall                          // from inside the process
+	kindStop                          // Shutdown: nothing comes behind it
+)
+
+// A request is what a reader hands to the owner. Byte slices in it alias frame,
+// strings do not; the owner gives it back to the pool when it has been applied.
+type request struct {
+	kind  requestKind
+	conn  *conn
+	frame []byte
+
+	xid int32
+	op  zkproto.Op
+	bad bool // the header is sound, the rest is not
+
+	connect zkproto.ConnectRequest
+	word    string
+	call    func()
+
+	write         zkproto.MultiOp // create, delete, setData
+	read          zkproto.ReadRequest
+	sync          zkproto.SyncRequest
+	multi         zkproto.MultiRequest
+	setWatches    zkproto.SetWatchesRequest
+	removeWatches zkproto.RemoveWatchesRequest
+}
+
+var requestPool = sync.Pool{New: func() any { return new(request) }}
+
+// recycle keeps the frame unless it is a large one.
+func (r *request) recycle() {
+	frame := r.frame
+	if cap(frame) > 4096 {
+		frame = nil
+	}
+	*r = request{frame: frame}
+	requestPool.Put(r)
+}
+
+// decode reads header and record from r.frame. It fails if not even the header is
+// there; then nobody knows what to answer. Bytes behind the record are ignored, as
+// Apache's server does.
+func (r *request) decode() error {
+	in := zkproto.NewReader(r.frame)
+	var h zkproto.RequestHeader
+	h.Decode(in)
+	if err := in.Err(); err != nil {
+		return err
+	}
+	r.xid, r.op = h.Xid, h.Op
+	switch h.Op {
+	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
+		var m zkproto.CreateRequest
+		m.Decode(in)
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags}
+	case zkproto.OpDelete:
+		var m zkproto.DeleteRequest
+		m.Decode(in)
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Version: m.Version}
+	case zkproto.OpSetData:
+		var m zkproto.SetDataRequest
+		m.Decode(in)
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, Version: m.Version}
+	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
+		r.read.Decode(in)
+	case zkproto.OpSync:
+		r.sync.Decode(in)
+	case zkproto.OpMulti:
+		r.multi.Decode(in)
+	case zkproto.OpSetWatches:
+		r.setWatches.Decode(in)
+	case zkproto.OpRemoveWatches:
+		r.removeWatches.Decode(in)
+	}
+	r.bad = in.Err() != nil
+	return nil
+}

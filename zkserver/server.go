@@ -1,0 +1,293 @@
+package zkserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/zkserver/internal/store"
+	"holdfast/zkserver/internal/tree"
+)
+
+// ErrServerClosed is what Serve returns after Shutdown, Close or the end of a linger.
+var ErrServerClosed = errors.New("zkserver: server closed")
+
+// ErrInUse is wrapped by Open's error when another server has the store open.
+var ErrInUse = store.ErrInUse
+
+// A Server is one node that answers ZooKeeper clients. Its methods are safe for
+// concurrent use.
+type Server struct {
+	cfg    Config
+	store  store.Store
+	secret []byte
+	limits limits
+
+	queue   queue         // readers → owner
+	idle    chan struct{} // holds a token while the committer has nothing to do
+	commits chan *batch   // owner → committer; room for one, sent only with the token
+
+	opened          time.Time
+	committingSince atomic.Int64 // nanoseconds from opened; 0 if no commit is under way
+
+	readers sync.WaitGroup // the goroutines that feed queue
+	writers sync.WaitGroup
+
+	quit chan struct{} // closed by Close and by a fatal error: stop where you are
+	done chan struct{} // closed when all has stopped
+
+	owner owner // touched by the owner's goroutine only
+
+	mu        sync.Mutex
+	stopping  bool  // no more listeners and connections
+	quitting  bool  // quit is closed
+	err       error // why the server stopped by itself
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	lastConn  int64
+	idleSince time.Time // when conns became empty
+}
+
+// Limits that protect the server from one client. Tests make them small.
+type limits struct {
+	outstanding int           // requests of one connection that wait for their answer
+	output      int           // bytes that wait for one client to read them
+	handshake   time.Duration // from accept to the connect request
+	write       time.Duration // for one write to a client
+}
+
+var defaultLimits = limits{outstanding: 256, output: 64 << 20, handshake: 10 * time.Second, write: 30 * time.Second}
+
+// Open opens the store, and makes it if there is none; all its sessions come back to
+// life with their full timeout. If another process has the directory open, the error
+// says so.
+func Open(cfg Config) (*Server, error) {
+	return open(cfg, defaultLimits)
+}
+
+func open(cfg Config, l limits) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	st, err := openStore(cfg)
+	if err != nil {
+		return nil, openError(cfg, err)
+	}
+	s, err := start(cfg, l, st)
+	if err != nil {
+		st.Close()
+		return nil, openError(cfg, err)
+	}
+	return s, nil
+}
+
+func openError(cfg Config, err error) error {
+	where := cfg.Dir
+	if where == "" {
+		where = "memory"
+	}
+	return fmt.Errorf("zkserver: open %s: %w", where, err)
+}
+
+// start reads st and starts the owner.
+func start(cfg Config, l limits, st store.Store) (*Server, error) {
+	s := &Server{
+		cfg: cfg, limits: l, store: st,
+		queue:     queue{wake: make(chan struct{}, 1)},
+		idle:      make(chan struct{}, 1),
+		commits:   make(chan *batch, 1),
+		quit:      make(chan struct{}),
+		done:      make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+		opened:    time.Now(),
+		idleSince: time.Now(),
+	}
+	s.idle <- struct{}{}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// firstZxid is where a fresh store begins: above whatever an earlier store in its
+// place is likely to have given out, because a client that has seen a higher zxid
+// than ours is turned away for good.
+func firstZxid(now time.Time) int64 {
+	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	return max(int64(now.Sub(epoch)/time.Second), 0) << 32
+}
+
+// Serve answers clients that connect to l until the server stops; it closes l. It
+// returns ErrServerClosed, or why the server had to stop, or why l accepts no more.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return s.stopError()
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+	}()
+	var delay time.Duration
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			delay = 0
+			s.accept(nc)
+			continue
+		}
+		s.mu.Lock()
+		stopping := s.stopping
+		s.mu.Unlock()
+		if stopping {
+			return s.stopError()
+		}
+		if ne, ok := err.(net.Error); !ok || !ne.Temporary() { //nolint:staticcheck // nothing else tells EMFILE apart
+			return fmt.Errorf("zkserver: accept on %s: %w", l.Addr(), err)
+		}
+		// Out of file descriptors, most likely: those who are connected must go on.
+		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+		s.cfg.Logger.Warn("zkserver: accept", "addr", l.Addr().String(), "err", err, "again in", delay)
+		select {
+		case <-time.After(delay):
+		case <-s.done:
+		}
+	}
+}
+
+func (s *Server) accept(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		nc.Close()
+		return
+	}
+	s.lastConn++
+	c := newConn(s, tree.Watcher(s.lastConn), nc)
+	s.conns[c] = struct{}{}
+	s.readers.Add(1)
+	s.writers.Add(1)
+	go c.read()
+	go c.write()
+}
+
+// forget is called when a connection is closed for good.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if len(s.conns) == 0 {
+		s.idleSince = time.Now()
+	}
+}
+
+// stopListening takes the first step of every stop.
+func (s *Server) stopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for l := range s.listeners {
+		l.Close()
+	}
+}
+
+// stopNow ends everything without finishing it; err is nil if somebody asked for it.
+func (s *Server) stopNow(err error) {
+	s.stopListening()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quitting {
+		return
+	}
+	s.quitting, s.err = true, err
+	close(s.quit)
+	for c := range s.conns {
+		c.close()
+	}
+}
+
+// Shutdown takes no new connections and no new requests, answers those that it has
+// taken, and closes the store; sessions stay in the store. If ctx ends first, the rest
+// is cut off as by Close and the cause of ctx is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopListening()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.stopReading()
+	}
+	s.mu.Unlock()
+	go func() {
+		// Ends soon in any case: nothing is read any more.
+		s.readers.Wait()
+		s.queue.push(&request{kind: kindStop})
+	}()
+	select {
+	case <-s.done:
+		return s.Err()
+	case <-ctx.Done():
+		s.Close()
+		return context.Cause(ctx)
+	}
+}
+
+// Close stops at once. What was acknowledged is on disk; requests without an answer
+// may or may not have happened, as after a crash.
+func (s *Server) Close() error {
+	s.stopNow(nil)
+	<-s.done
+	return s.Err()
+}
+
+// Done is closed when the server has stopped, for whatever reason, and its store is
+// closed.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why the server stopped: nil after Shutdown, Close or a linger, and while it
+// runs.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *Server) stopError() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return ErrServerClosed
+}
+
+// ExpireSession ends a session as if its timeout had passed, and reports whether
+// there was one. It returns when the end is durable and everybody who is to be told of
+// it has been sent word.
+func (s *Server) ExpireSession(id int64) bool {
+	expired, released := false, make(chan struct{})
+	s.queue.push(&request{kind: kindCall, call: func() {
+		if sess := s.owner.sessions[id]; sess != nil {
+			expired = true
+			s.endSession(sess)
+		}
+		s.owner.batch.released = append(s.owner.batch.released, func() { close(released) })
+	}})
+	select {
+	case <-released:
+		return expired
+	case <-s.done:
+		return false
+	}
+}

@@ -1,0 +1,193 @@
+package zkserver
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
+	"holdfast/zkserver/internal/tree"
+)
+
+// A session is one client's life, over as many connections as it takes.
+type session struct {
+	id      int64
+	timeout time.Duration
+	touched time.Time // when the client was heard last
+	conn    *conn     // nil while it has none
+}
+
+// load fills the owner's state from the store.
+func (s *Server) load(init store.Meta) error {
+	now := time.Now()
+	o := &s.owner
+	*o = owner{
+		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
+		batch: new(batch), now: now, lastCheck: now, lastReap: now,
+	}
+	meta, err := s.store.Load(init, store.Visitor{
+		Node: o.tree.LoadNode,
+		Session: func(id int64, record []byte) error {
+			r := zkproto.NewReader(record)
+			timeout := time.Duration(r.Int32()) * time.Millisecond
+			o.sessions[id] = &session{id: id, timeout: timeout, touched: now}
+			if err := r.Complete(); err != nil {
+				return fmt.Errorf("record of session 0x%x: %w", id, err)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := o.tree.Loaded(); err != nil {
+		return err
+	}
+	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
+	for _, id := range o.tree.Owners() {
+		if o.sessions[id] == nil {
+			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
+			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", id)
+			o.tree.CloseSession(s.nextTxn(id))
+		}
+	}
+	return nil
+}
+
+func (s *Server) saveSession(sess *session) {
+	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
+	s.owner.batch.changes.PutSession(sess.id, record)
+}
+
+// password proves to us, also after a restart, that a client was given a session.
+func (s *Server) password(id int64) []byte {
+	mac := hmac.New(sha256.New, s.secret)
+	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(id)))
+	return mac.Sum(nil)[:16]
+}
+
+// newSession makes a session with an id that nobody can guess. Ids are positive, and
+// the high byte is never 0xff, which Apache's server uses for containers.
+func (s *Server) newSession(timeout time.Duration) *session {
+	var b [8]byte
+	for {
+		rand.Read(b[:])
+		id := int64(binary.BigEndian.Uint64(b[:]) >> 1)
+		if id == 0 || s.owner.sessions[id] != nil {
+			continue
+		}
+		s.nextTxn(id)
+		sess := &session{id: id, timeout: timeout}
+		s.owner.sessions[id] = sess
+		s.saveSession(sess)
+		return sess
+	}
+}
+
+// connect answers the first frame of a connection.
+func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
+	o := &s.owner
+	if m.LastZxidSeen > o.zxid {
+		// The client knows a future that we do not have. The protocol has no words for
+		// that: the connection is closed and the client tries another server.
+		s.cfg.Logger.Warn("zkserver: client has seen a higher zxid than this server; was its store replaced?",
+			"remote", c.nc.RemoteAddr(), "seen", m.LastZxidSeen, "ours", o.zxid)
+		s.finishAnswered(c)
+		return
+	}
+	timeout := time.Duration(m.Timeout) * time.Millisecond
+	timeout = min(max(timeout, s.cfg.MinSessionTimeout), s.cfg.MaxSessionTimeout)
+	var sess *session
+	if m.SessionID == 0 {
+		sess = s.newSession(timeout)
+	} else if sess = s.resume(m, timeout); sess == nil {
+		s.answerConnect(c, &zkproto.ConnectResponse{Passwd: make([]byte, 16), HasReadOnly: m.HasReadOnly})
+		s.finish(c)
+		return
+	}
+	sess.touched = o.now
+	sess.conn = c
+	c.owned.session = sess
+	o.watchers[c.id] = c
+	s.answerConnect(c, &zkproto.ConnectResponse{
+		Timeout: int32(sess.timeout / time.Millisecond), SessionID: sess.id, Passwd: s.password(sess.id),
+		HasReadOnly: m.HasReadOnly,
+	})
+}
+
+// resume finds the session that m names, or nil. The password comes first: who only
+// guesses an id must not be able to cut off its owner.
+func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration) *session {
+	if subtle.ConstantTimeCompare(m.Passwd, s.password(m.SessionID)) != 1 {
+		return nil
+	}
+	sess := s.owner.sessions[m.SessionID]
+	if sess == nil {
+		return nil
+	}
+	if older := sess.conn; older != nil {
+		s.detach(older)
+		older.close()
+	}
+	if sess.timeout != timeout {
+		sess.timeout = timeout
+		s.saveSession(sess)
+	}
+	return sess
+}
+
+func (s *Server) answerConnect(c *conn, m *zkproto.ConnectResponse) {
+	b := s.stage(c)
+	start := len(b)
+	c.owned.staged = zkproto.EndFrame(m.Append(zkproto.BeginFrame(b)), start)
+	s.answered(c)
+}
+
+// detach parts a connection from its session; watches go with the connection.
+func (s *Server) detach(c *conn) {
+	s.owner.tree.DropWatcher(c.id)
+	delete(s.owner.watchers, c.id)
+	if sess := c.owned.session; sess != nil {
+		sess.conn, c.owned.session = nil, nil
+	}
+}
+
+// finish ends a connection behind what has been staged for it.
+func (s *Server) finish(c *conn) {
+	s.detach(c)
+	s.stage(c)
+	c.owned.finish = true
+}
+
+// finishAnswered is finish for a request that gets no answer.
+func (s *Server) finishAnswered(c *conn) {
+	s.answered(c)
+	s.finish(c)
+}
+
+// expire ends the sessions that were silent for too long.
+func (s *Server) expire() {
+	for _, sess := range s.owner.sessions {
+		if s.owner.now.Sub(sess.touched) < sess.timeout {
+			continue
+		}
+		s.cfg.Logger.Info("zkserver: session expired", "session", fmt.Sprintf("0x%x", sess.id), "timeout", sess.timeout)
+		s.endSession(sess)
+	}
+}
+
+// endSession removes a session and its nodes in one transaction.
+func (s *Server) endSession(sess *session) {
+	delete(s.owner.sessions, sess.id)
+	s.owner.tree.CloseSession(s.nextTxn(sess.id))
+	s.owner.batch.changes.DeleteSession(sess.id)
+	s.notify()
+	if sess.conn != nil {
+		s.finish(sess.conn)
+	}
+}

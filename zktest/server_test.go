@@ -1,0 +1,194 @@
+package zktest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// inBubble runs f with a server on fake time.
+func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
+func create(t *testing.T, c *zk.Client, path string, mode zk.Mode) error {
+	t.Helper()
+	_, _, err := c.Create(t.Context(), path, nil, mode)
+	return err
+}
+
+func exists(t *testing.T, c *zk.Client, path string) bool {
+	t.Helper()
+	_, ok, err := c.Exists(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
+func session(t *testing.T, c *zk.Client) *zk.Session {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestExpireRemovesEphemeralsAndTellsTheClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := srv.Client(), srv.Client()
+		s := session(t, c)
+		if err := create(t, c, "/e", zk.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(s.ID())
+		if exists(t, other, "/e") {
+			t.Error("/e is still there")
+		}
+		<-s.Context().Done()
+		if err := context.Cause(s.Context()); !errors.Is(err, zk.ErrSessionExpired) {
+			t.Errorf("the session ended with %v; want ErrSessionExpired", err)
+		}
+	})
+}
+
+func TestRestartKeepsNodesAndSessions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		s := session(t, c)
+		if err := create(t, c, "/e", zk.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		srv.Restart()
+		time.Sleep(time.Minute)
+		if !exists(t, c, "/e") {
+			t.Error("/e is gone")
+		}
+		if again := session(t, c); again != s {
+			t.Errorf("the client has session %x now; want %x as before", again.ID(), s.ID())
+		}
+	})
+}
+
+func TestStallIsSilenceInBothDirections(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		s := session(t, c)
+		resume := srv.Stall()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := c.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a call during the stall: %v; want it to wait", err)
+		}
+		resume()
+		exists(t, c, "/")
+		if session(t, c) != s {
+			t.Error("a short stall cost the session")
+		}
+
+		resume = srv.Stall()
+		time.Sleep(time.Minute)
+		resume()
+		if session(t, c) == s {
+			t.Error("the session survived a stall longer than its timeout")
+		}
+	})
+}
+
+func TestCloseClientConnectionsKeepsSessions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		s := session(t, c)
+		for range 5 {
+			srv.CloseClientConnections()
+			time.Sleep(10 * time.Second)
+			exists(t, c, "/")
+		}
+		if session(t, c) != s {
+			t.Error("the session is another")
+		}
+	})
+}
+
+func TestInterceptDropsRequestOrReply(t *testing.T) {
+	for _, tt := range []struct {
+		action  zktest.Action
+		created bool
+		maybe   bool
+	}{
+		{zktest.Pass, true, false},
+		{zktest.DropRequest, false, true},
+		{zktest.DropReply, true, true},
+	} {
+		t.Run(fmt.Sprint(tt.action), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := srv.Client()
+				var paths []string
+				srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+					paths = append(paths, path)
+					return tt.action
+				})
+				err := create(t, c, "/a", zk.Persistent)
+				if failed := tt.action != zktest.Pass; (err != nil) != failed {
+					t.Fatalf("create: %v", err)
+				}
+				if zk.MayHaveHappened(err) != tt.maybe {
+					t.Errorf("MayHaveHappened(%v) is %v; want %v", err, !tt.maybe, tt.maybe)
+				}
+				srv.Intercept(zkproto.OpCreate2, nil)
+				if got := exists(t, c, "/a"); got != tt.created {
+					t.Errorf("/a exists: %v; want %v", got, tt.created)
+				}
+				if len(paths) != 1 || paths[0] != "/a" {
+					t.Errorf("the function saw %q; want /a once", paths)
+				}
+			})
+		})
+	}
+}
+
+// A reply is dropped; those before it on the same connection must have arrived.
+func TestDropReplyLosesNothingBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action { return zktest.DropReply })
+		results, _ := c.Pipeline(t.Context(),
+			zk.CreateOp("/a", nil, zk.Persistent), zk.DeleteOp("/none", -1), zk.CreateOp("/b", nil, zk.Persistent))
+		if len(results) != 3 || results[0].Err != nil {
+			t.Errorf("the create before the lost reply: %+v; want it to succeed", results)
+		}
+		if len(results) == 3 && !zk.MayHaveHappened(results[1].Err) {
+			t.Errorf("the lost delete: %v; want an error of unknown outcome", results[1].Err)
+		}
+		if !exists(t, c, "/a") {
+			t.Error("/a is not there")
+		}
+	})
+}
+
+func TestDialIsRefusedAfterClose(t *testing.T) {
+	srv := zktest.NewServer()
+	cfg := srv.Config()
+	srv.Close()
+	srv.Close()
+	if nc, err := cfg.Dial(t.Context(), "tcp", "x:1"); err == nil {
+		nc.Close()
+		t.Error("Dial succeeded on a closed server")
+	}
+}
