@@ -1,6 +1,6 @@
 module holdfast/interop
 
-go 1.26
+go 1.26.0
 
 replace holdfast => ../
 
