@@ -64,7 +64,7 @@ func TestCounterLosesNoUpdateWhenTheHostOfItsDirectoryIsKilled(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d hosts killed", kills)
+	measured(t, "%d hosts killed", kills)
 	if kills == 0 {
 		t.Error("no host was killed: the test has shown nothing")
 	}
@@ -121,5 +121,5 @@ func count(t *testing.T, url string, fault func(ctx context.Context, turns *atom
 	if want := counterLoops * counterTurns; got != want {
 		t.Errorf("the number is %d; want %d", got, want)
 	}
-	t.Logf("%d processes × %d turns: %v", counterLoops, counterTurns, elapsed.Round(time.Millisecond))
+	measured(t, "%d processes × %d turns: %v", counterLoops, counterTurns, elapsed.Round(time.Millisecond))
 }

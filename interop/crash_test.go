@@ -85,7 +85,7 @@ func crash(t *testing.T, server crashing, rounds int) {
 	if err := checkNodes(t.Context(), server.addr, all); err != nil {
 		t.Fatalf("after %d crashes, %d nodes acknowledged in all: %v", rounds, len(all), err)
 	}
-	t.Logf("%d crashes, %d acknowledged nodes, none lost, %v", rounds, len(sequential), time.Since(began).Round(time.Millisecond))
+	measured(t, "%d crashes, %d acknowledged nodes, none lost, %v", rounds, len(sequential), time.Since(began).Round(time.Millisecond))
 }
 
 // crashRound returns what was acknowledged before the kill, and the highest

@@ -175,7 +175,7 @@ func TestClientIsToldOfExpiryBeforeItsEphemeralNodeGoes(t *testing.T) {
 				t.Fatal("the session's watch does not end")
 			}
 			next(ctx, t, theirs, zk.EventNodeDeleted, path)
-			t.Logf("timeout %v: told after %v, the node went after %v",
+			measured(t, "timeout %v: told after %v, the node went after %v",
 				s.Timeout(), told.Round(time.Millisecond), time.Since(cut).Round(time.Millisecond))
 
 			g.let(anywhere)

@@ -46,7 +46,7 @@ func TestLockOfAKilledHolderGoesToTheNextInTime(t *testing.T) {
 				t.Fatalf("the next does not get the lock: %v\n%s", err, waiter.stderr(t))
 			}
 			took := time.Since(killed)
-			t.Logf("session timeout %v: the command was gone after %v, the next had the lock after %v",
+			measured(t, "session timeout %v: the command was gone after %v, the next had the lock after %v",
 				handoffTimeout, orphaned.Round(time.Millisecond), took.Round(time.Millisecond))
 			if most := handoffTimeout + handoffSlack; took > most {
 				t.Errorf("the next had the lock after %v; want at most %v", took, most)

@@ -17,11 +17,25 @@ import (
 	"holdfast/interop/peers"
 )
 
-// leftOut collects what this run could not test, because `go test` shows the
-// reason of a skip only with -v.
-var leftOut struct {
+// summary is printed at the end of a run: what was measured, and what was left
+// out. `go test` shows neither the log of a test that passed nor the reason of a
+// skip, unless it is told -v.
+var summary struct {
 	mu    sync.Mutex
 	lines []string
+}
+
+func summarize(line string) {
+	summary.mu.Lock()
+	defer summary.mu.Unlock()
+	summary.lines = append(summary.lines, line)
+}
+
+// measured logs a figure of the test, and repeats it in the summary.
+func measured(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Logf(format, args...)
+	summarize(t.Name() + ": " + fmt.Sprintf(format, args...))
 }
 
 // shared is what all tests of a run may use as long as they do not disturb it.
@@ -60,7 +74,7 @@ func run(m *testing.M) int {
 			code = 1
 		}
 	}
-	for _, line := range leftOut.lines {
+	for _, line := range summary.lines {
 		fmt.Fprintln(os.Stderr, line)
 	}
 	return code
@@ -74,9 +88,7 @@ func need(t testing.TB, err error) {
 	var missing *peers.MissingError
 	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
 		line := fmt.Sprintf("left out %s: %v", t.Name(), missing)
-		leftOut.mu.Lock()
-		leftOut.lines = append(leftOut.lines, line)
-		leftOut.mu.Unlock()
+		summarize(line)
 		t.Skip(line)
 	}
 	if err != nil {

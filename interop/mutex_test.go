@@ -87,5 +87,5 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 	for _, e := range entries {
 		t.Errorf("left in the queue: %+v", e)
 	}
-	t.Logf("%d turns over %d kills", turns.Load(), kills)
+	measured(t, "%d turns over %d kills", turns.Load(), kills)
 }

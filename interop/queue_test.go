@@ -22,16 +22,23 @@ import (
 // Our Mutex, go-zookeeper's Lock and Curator's InterProcessMutex take turns in
 // one queue, because our nodes are named as Curator names its own.
 func TestMutexSharesItsQueueWithCuratorAndGoZookeeper(t *testing.T) {
+	t.Run("on Apache ZooKeeper", func(t *testing.T) {
+		shareQueue(t, curatorClasses(t), oneZooKeeper.get(t).Addrs()[0])
+	})
+	t.Run("on holdfast serve", func(t *testing.T) {
+		shareQueue(t, curatorClasses(t), oneHoldfast.get(t).Addr())
+	})
+}
+
+func shareQueue(t *testing.T, classes, addr string) {
 	const turns = 40
-	classes := curatorClasses(t)
-	server := oneZooKeeper.get(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
 	defer cancel()
 	path, number := "/shared-queue/lock", newNumber(t)
 
-	ours := holdfast.NewMutex(dialURL(t, server.URL()), path)
-	theirs := rival.NewLock(connectRival(t, server.Addrs(), 10*time.Second), path, rival.WorldACL(rival.PermAll))
-	curator, err := startTurns(ctx, t, classes, server.Addrs()[0], path, strconv.Itoa(turns), number)
+	ours := holdfast.NewMutex(dialURL(t, "zk://"+addr), path)
+	theirs := rival.NewLock(connectRival(t, []string{addr}, 10*time.Second), path, rival.WorldACL(rival.PermAll))
+	curator, err := startTurns(ctx, t, classes, addr, path, strconv.Itoa(turns), number)
 	must(t, err)
 
 	// Who had the lock at which number: a queue that is shared mixes them.
