@@ -227,6 +227,10 @@ func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, observer := client(t, srv), client(t, srv)
+					if op != zkproto.OpCreateContainer {
+						unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // the parents exist
+						synctest.Wait()
+					}
 					var hit atomic.Bool
 					srv.Intercept(op, func(path string) zktest.Action {
 						if strings.HasPrefix(lockPath, path) || strings.HasPrefix(path, lockPath) {

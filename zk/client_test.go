@@ -349,6 +349,63 @@ func TestStoppedWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.T) {
 	})
 }
 
+// The watch of a call that was given up is not wanted when it is armed after all; but
+// one that is being armed for somebody else must not be removed with it.
+func TestWatchesOfCallsInFlight(t *testing.T) {
+	t.Run("given up", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := dial(t, srv.Config())
+			create(t, c, "/a")
+			var removals atomic.Int64
+			srv.Intercept(zkproto.OpRemoveWatches, func(string) zktest.Action {
+				removals.Add(1)
+				return zktest.Pass
+			})
+			resume := srv.Stall()
+			ctx, cancel := context.WithCancel(t.Context())
+			failed := make(chan error)
+			go func() {
+				_, _, _, err := c.GetW(ctx, "/a")
+				failed <- err
+			}()
+			synctest.Wait()
+			cancel()
+			wantErr(t, <-failed, context.Canceled)
+			resume()
+			c.Sync(t.Context(), "/")
+			c.Sync(t.Context(), "/")
+			if n := removals.Load(); n != 1 {
+				t.Errorf("removed at the server %d times; want 1", n)
+			}
+		})
+	})
+	t.Run("needed by another", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c, other := dial(t, srv.Config()), dial(t, srv.Config())
+			create(t, c, "/a")
+			_, _, first, err := c.GetW(t.Context(), "/a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resume := srv.Stall()
+			second := make(chan *zk.Watch)
+			go func() {
+				_, _, w, _ := c.GetW(t.Context(), "/a")
+				second <- w
+			}()
+			synctest.Wait()
+			first.Stop()
+			resume()
+			w := <-second
+			c.Sync(t.Context(), "/")
+			if _, err := other.Set(t.Context(), "/a", nil, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			wantEvent(t, w, zk.EventNodeDataChanged, "/a")
+		})
+	})
+}
+
 func TestLostRepliesAreToldFromLostRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()

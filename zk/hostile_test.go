@@ -129,6 +129,28 @@ func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 	})
 }
 
+// What the server pushes proves nothing: our side of the connection may be cut while
+// its events still arrive.
+func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 10 * time.Second
+		c := dialTest(t, timeout, func(p *peer) {
+			p.accept(7, timeout)
+			go p.hang()
+			event := &zkproto.WatcherEvent{Type: zkproto.EventNodeCreated, State: zkproto.StateSyncConnected, Path: "/a"}
+			for p.answer(zkproto.XidNotification, -1, 0, event) {
+				time.Sleep(time.Second)
+			}
+		}, func(p *peer) { p.hang() })
+		s := mustSession(t, c)
+		deadline := s.Deadline()
+		<-s.Context().Done()
+		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
+			t.Errorf("over %v after the deadline", late)
+		}
+	})
+}
+
 // The deadline counts from when the answered request was sent, not from when the
 // answer came: the server may have seen it long before (CURATOR-460).
 func TestDeadlineCountsFromTheSendOfTheAnsweredRequest(t *testing.T) {
