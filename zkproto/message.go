@@ -21,6 +21,32 @@ func (m *CreateRequest) Decode(r *Reader) {
 	*m = CreateRequest{Path: r.String(), Data: r.Bytes(), ACL: DecodeACLs(r), Flags: r.Int32()}
 }
 
+// A CreateTTLRequest is the body of OpCreateTTL.
+type CreateTTLRequest struct {
+	Path  string
+	Data  []byte
+	ACL   []ACL
+	Flags int32 // FlagTTL or FlagSequentialTTL
+	TTL   int64 // milliseconds, 1 to MaxTTL
+}
+
+// MaxTTL is the longest time to live that a node can have, in milliseconds: what
+// fits beside the mark in its owner's field (EphemeralType.TTL).
+const MaxTTL = 0xff_ffff_ffff
+
+// Append appends m.
+func (m *CreateTTLRequest) Append(b []byte) []byte {
+	c := CreateRequest{Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags}
+	return AppendInt64(c.Append(b), m.TTL)
+}
+
+// Decode reads m from r.
+func (m *CreateTTLRequest) Decode(r *Reader) {
+	var c CreateRequest
+	c.Decode(r)
+	*m = CreateTTLRequest{Path: c.Path, Data: c.Data, ACL: c.ACL, Flags: c.Flags, TTL: r.Int64()}
+}
+
 // A CreateResponse answers OpCreate.
 type CreateResponse struct {
 	Path string // with the sequence number, if one was asked for
@@ -32,7 +58,7 @@ func (m *CreateResponse) Append(b []byte) []byte { return AppendString(b, m.Path
 // Decode reads m from r.
 func (m *CreateResponse) Decode(r *Reader) { m.Path = r.String() }
 
-// A Create2Response answers OpCreate2 and OpCreateContainer.
+// A Create2Response answers OpCreate2, OpCreateContainer and OpCreateTTL.
 type Create2Response struct {
 	Path string
 	Stat Stat
@@ -165,58 +191,3 @@ func (m *SyncRequest) Append(b []byte) []byte { return AppendString(b, m.Path) }
 
 // Decode reads m from r.
 func (m *SyncRequest) Decode(r *Reader) { m.Path = r.String() }
-
-// A SetWatchesRequest re-registers watches on a new connection: what changed after
-// RelativeZxid is notified at once, the rest is armed.
-type SetWatchesRequest struct {
-	RelativeZxid int64
-	Data         []string
-	Exist        []string
-	Child        []string
-}
-
-// Append appends m.
-func (m *SetWatchesRequest) Append(b []byte) []byte {
-	b = AppendInt64(b, m.RelativeZxid)
-	b = AppendStrings(b, m.Data)
-	b = AppendStrings(b, m.Exist)
-	return AppendStrings(b, m.Child)
-}
-
-// Decode reads m from r.
-func (m *SetWatchesRequest) Decode(r *Reader) {
-	*m = SetWatchesRequest{RelativeZxid: r.Int64(), Data: r.Strings(), Exist: r.Strings(), Child: r.Strings()}
-}
-
-// A RemoveWatchesRequest is the body of OpRemoveWatches.
-type RemoveWatchesRequest struct {
-	Path string
-	Kind int32 // WatchChildren, WatchData or WatchAny
-}
-
-// Append appends m.
-func (m *RemoveWatchesRequest) Append(b []byte) []byte {
-	return AppendInt32(AppendString(b, m.Path), m.Kind)
-}
-
-// Decode reads m from r.
-func (m *RemoveWatchesRequest) Decode(r *Reader) {
-	*m = RemoveWatchesRequest{Path: r.String(), Kind: r.Int32()}
-}
-
-// A WatcherEvent is the body of a notification.
-type WatcherEvent struct {
-	Type  EventType
-	State int32
-	Path  string
-}
-
-// Append appends m.
-func (m *WatcherEvent) Append(b []byte) []byte {
-	return AppendString(AppendInt32(AppendInt32(b, int32(m.Type)), m.State), m.Path)
-}
-
-// Decode reads m from r.
-func (m *WatcherEvent) Decode(r *Reader) {
-	*m = WatcherEvent{Type: EventType(r.Int32()), State: r.Int32(), Path: r.String()}
-}

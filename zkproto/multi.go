@@ -1,7 +1,8 @@
 package zkproto
 
 // A MultiOp is one operation of a transaction. Which fields count depends on Op:
-// OpCreate, OpCreate2 and OpCreateContainer use Path, Data, ACL and Flags;
+// OpCreate, OpCreate2 and OpCreateContainer use Path, Data, ACL and Flags, and
+// OpCreateTTL uses TTL too;
 // OpDelete and OpCheck use Path and Version; OpSetData uses Path, Data and Version.
 type MultiOp struct {
 	Op      Op
@@ -10,6 +11,7 @@ type MultiOp struct {
 	ACL     []ACL
 	Flags   int32
 	Version int32
+	TTL     int64
 }
 
 // A MultiRequest is the body of OpMulti: all of it happens, or none.
@@ -36,6 +38,8 @@ func (m *MultiRequest) Append(b []byte) []byte {
 		switch o.Op {
 		case OpCreate, OpCreate2, OpCreateContainer:
 			b = (&CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags}).Append(head)
+		case OpCreateTTL:
+			b = (&CreateTTLRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags, TTL: o.TTL}).Append(head)
 		case OpDelete:
 			b = (&DeleteRequest{Path: o.Path, Version: o.Version}).Append(head)
 		case OpSetData:
@@ -61,6 +65,10 @@ func (m *MultiRequest) Decode(r *Reader) {
 			var c CreateRequest
 			c.Decode(r)
 			o.Path, o.Data, o.ACL, o.Flags = c.Path, c.Data, c.ACL, c.Flags
+		case OpCreateTTL:
+			var c CreateTTLRequest
+			c.Decode(r)
+			o.Path, o.Data, o.ACL, o.Flags, o.TTL = c.Path, c.Data, c.ACL, c.Flags, c.TTL
 		case OpDelete, OpCheck:
 			var d DeleteRequest
 			d.Decode(r)
@@ -84,7 +92,7 @@ type MultiResult struct {
 	Op   Op
 	Err  Code
 	Path string // of a create
-	Stat Stat   // of OpCreate2, OpCreateContainer and OpSetData
+	Stat Stat   // of OpCreate2, OpCreateContainer, OpCreateTTL and OpSetData
 }
 
 // A MultiResponse answers OpMulti. The reply header's error is CodeOK even if the
@@ -99,7 +107,7 @@ func (m *MultiResponse) Append(b []byte) []byte {
 		switch o.Op {
 		case OpCreate:
 			b = AppendString(b, o.Path)
-		case OpCreate2, OpCreateContainer:
+		case OpCreate2, OpCreateContainer, OpCreateTTL:
 			b = o.Stat.Append(AppendString(b, o.Path))
 		case OpSetData:
 			b = o.Stat.Append(b)
@@ -122,7 +130,7 @@ func (m *MultiResponse) Decode(r *Reader) {
 		switch op {
 		case OpCreate:
 			o.Path = r.String()
-		case OpCreate2, OpCreateContainer:
+		case OpCreate2, OpCreateContainer, OpCreateTTL:
 			o.Path = r.String()
 			o.Stat.Decode(r)
 		case OpSetData:

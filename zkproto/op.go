@@ -7,24 +7,34 @@ type Op int32
 
 // The operations that this package has messages for.
 const (
-	OpError           Op = -1 // in multi: the end of a request, an error in a response
-	OpCreate          Op = 1
-	OpDelete          Op = 2
-	OpExists          Op = 3
-	OpGetData         Op = 4
-	OpSetData         Op = 5
-	OpGetChildren     Op = 8
-	OpSync            Op = 9
-	OpPing            Op = 11
-	OpGetChildren2    Op = 12
-	OpCheck           Op = 13 // inside multi only
-	OpMulti           Op = 14
-	OpCreate2         Op = 15
-	OpRemoveWatches   Op = 18
-	OpCreateContainer Op = 19
-	OpAuth            Op = 100
-	OpSetWatches      Op = 101
-	OpCloseSession    Op = -11
+	OpError                Op = -1 // in multi: the end of a request, an error in a response
+	OpCreate               Op = 1
+	OpDelete               Op = 2
+	OpExists               Op = 3
+	OpGetData              Op = 4
+	OpSetData              Op = 5
+	OpGetACL               Op = 6
+	OpSetACL               Op = 7
+	OpGetChildren          Op = 8
+	OpSync                 Op = 9
+	OpPing                 Op = 11
+	OpGetChildren2         Op = 12
+	OpCheck                Op = 13 // inside multi only
+	OpMulti                Op = 14
+	OpCreate2              Op = 15
+	OpReconfig             Op = 16
+	OpRemoveWatches        Op = 18
+	OpCreateContainer      Op = 19
+	OpCreateTTL            Op = 21
+	OpMultiRead            Op = 22 // since 3.6
+	OpAuth                 Op = 100
+	OpSetWatches           Op = 101
+	OpGetEphemerals        Op = 103 // since 3.6
+	OpGetAllChildrenNumber Op = 104 // since 3.6
+	OpSetWatches2          Op = 105 // since 3.6
+	OpAddWatch             Op = 106 // since 3.6
+	OpWhoAmI               Op = 107 // since 3.7
+	OpCloseSession         Op = -11
 )
 
 var opText = map[Op]string{
@@ -32,7 +42,10 @@ var opText = map[Op]string{
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
 	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
-	OpCloseSession: "close session",
+	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
+	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
+	OpGetAllChildrenNumber: "all children number", OpSetWatches2: "set watches", OpAddWatch: "add watch",
+	OpWhoAmI: "who am i",
 }
 
 // String is the verb that error messages use.
@@ -59,6 +72,8 @@ const (
 	FlagPersistentSequential int32 = 2
 	FlagEphemeralSequential  int32 = 3
 	FlagContainer            int32 = 4
+	FlagTTL                  int32 = 5 // persistent, in a CreateTTLRequest only
+	FlagSequentialTTL        int32 = 6 // persistent sequential, in a CreateTTLRequest only
 )
 
 // An EventType says what happened to a watched node (Watcher.Event.EventType).
@@ -98,4 +113,10 @@ const (
 	WatchChildren int32 = 1
 	WatchData     int32 = 2
 	WatchAny      int32 = 3
+)
+
+// Modes of an AddWatchRequest (AddWatchMode).
+const (
+	ModePersistent          int32 = 0
+	ModePersistentRecursive int32 = 1
 )
