@@ -128,11 +128,8 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 				}
 				time.Sleep(tt.within)
 				synctest.Wait()
-				s.mu.Lock()
-				left := len(s.conns)
-				s.mu.Unlock()
-				if left != 1 {
-					t.Errorf("%d connections; want the other one alone", left)
+				if n := s.connections(); n != 1 {
+					t.Errorf("%d connections; want the other one alone", n)
 				}
 			})
 		})

@@ -140,6 +140,11 @@ func TestReconnectMovesTheSession(t *testing.T) {
 		older.closed()
 		newer.create("/n", zkproto.FlagPersistent)
 		newer.exists("/n", false) // no event came before: watches ended with their connection
+		// The end of the older connection, when the server hears of it, is none of the
+		// session's business any more.
+		synctest.Wait()
+		s.ExpireSession(session.SessionID)
+		newer.closed()
 	})
 }
 
@@ -327,7 +332,55 @@ func TestOwnersLatenessIsForgiven(t *testing.T) {
 			t.Errorf("/e: %v; session %x expired while the owner was stopped", code, session.SessionID)
 		}
 		time.Sleep(13 * time.Second)
-		c.closed() // but silence after it counts
+		synctest.Wait()
+		if n := s.connections(); n != 0 {
+			t.Error("silence after it does not count")
+		}
+	})
+}
+
+// Who has just been heard has lost no time, and gets none back.
+func TestForgivenessIsNoCredit(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		stopped := make(chan struct{})
+		s.queue.push(&request{kind: kindCall, call: func() {
+			close(stopped)
+			time.Sleep(time.Minute)
+		}})
+		<-stopped
+		c.call(zkproto.OpPing, nil) // answered when the owner goes on
+		time.Sleep(13 * time.Second)
+		synctest.Wait()
+		if n := s.connections(); n != 0 {
+			t.Error("a minute's stop gave the session more than its timeout")
+		}
+	})
+}
+
+// halfCloser is a pipe that claims to be half-closed like a socket.
+type halfCloser struct{ net.Conn }
+
+func (halfCloser) CloseWrite() error { return nil }
+
+// Behind its last words the server reads a client to the end, but not for ever, and
+// not only as far as the client's slots reach.
+func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ func() *rawClient) {
+		client, server := net.Pipe()
+		s.accept(halfCloser{server})
+		c := newRaw(t, client)
+		c.connect(10*time.Second, nil)
+		c.call(zkproto.OpCloseSession, nil)
+		for range 2 * defaultLimits.outstanding {
+			c.send(zkproto.OpPing, nil)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := s.connections(); n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
 	})
 }
 
