@@ -92,8 +92,12 @@ func (h *Hold) watch() {
 		}
 		select {
 		case ev := <-watch.C:
-			if ev.Err != nil {
+			switch {
+			case ev.Err != nil:
 				h.lose(ev.Err)
+				return
+			case ev.Type == zk.EventNodeDeleted:
+				h.lose(errPlaceGone) // unless it was us
 				return
 			}
 		case <-session.Context().Done():

@@ -129,6 +129,30 @@ func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 	})
 }
 
+// What the server pushes proves nothing: our side of the connection may be cut while
+// its events still arrive.
+func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 10 * time.Second
+		c := dialTest(t, timeout, func(p *peer) {
+			p.accept(7, timeout)
+			go p.hang()
+			event := &zkproto.WatcherEvent{Type: zkproto.EventNodeCreated, State: zkproto.StateSyncConnected, Path: "/a"}
+			for p.answer(zkproto.XidNotification, -1, 0, event) {
+				time.Sleep(time.Second)
+			}
+		}, func(p *peer) { p.hang() })
+		s := mustSession(t, c)
+		deadline := s.Deadline()
+		<-s.Context().Done()
+		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
+			t.Errorf("over %v after the deadline", late)
+		}
+		c.Close()
+		time.Sleep(2 * time.Second) // the peer sees that nobody is there
+	})
+}
+
 // The deadline counts from when the answered request was sent, not from when the
 // answer came: the server may have seen it long before (CURATOR-460).
 func TestDeadlineCountsFromTheSendOfTheAnsweredRequest(t *testing.T) {
@@ -151,6 +175,28 @@ func TestDeadlineCountsFromTheSendOfTheAnsweredRequest(t *testing.T) {
 		}
 		if time.Since(sent) != 3*time.Second {
 			t.Errorf("the answer came after %v", time.Since(sent))
+		}
+	})
+}
+
+func TestDeadlineCountsFromTheSendOfTheAnsweredPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 12 * time.Second
+		pinged := make(chan time.Time, 1)
+		c := dialTest(t, timeout, func(p *peer) {
+			p.accept(7, timeout)
+			h, _ := p.request()
+			at := time.Now()
+			time.Sleep(time.Second)
+			p.answer(h.Xid, 1, 0, nil)
+			pinged <- at
+			p.serve()
+		})
+		s := mustSession(t, c)
+		sent := <-pinged
+		synctest.Wait()
+		if latest := sent.Add(timeout - timeout/100); s.Deadline().After(latest) {
+			t.Errorf("deadline %v after the ping was sent; at most %v is proven", s.Deadline().Sub(sent), latest.Sub(sent))
 		}
 	})
 }

@@ -70,17 +70,19 @@ func (p *peer) request() (zkproto.RequestHeader, *zkproto.Reader) {
 	return h, r
 }
 
-func (p *peer) send(body []byte) {
-	p.nc.Write(zkproto.EndFrame(append(zkproto.BeginFrame(nil), body...), 0))
+// send reports whether the client is still there.
+func (p *peer) send(body []byte) bool {
+	_, err := p.nc.Write(zkproto.EndFrame(append(zkproto.BeginFrame(nil), body...), 0))
+	return err == nil
 }
 
-// answer replies to xid with a body.
-func (p *peer) answer(xid int32, zxid int64, code zkproto.Code, body encoder) {
+// answer replies to xid with a body; see send.
+func (p *peer) answer(xid int32, zxid int64, code zkproto.Code, body encoder) bool {
 	b := (&zkproto.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}).Append(nil)
 	if body != nil {
 		b = body.Append(b)
 	}
-	p.send(b)
+	return p.send(b)
 }
 
 // serve answers everything in order until the client goes: exists with a Stat, the

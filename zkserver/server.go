@@ -17,6 +17,9 @@ import (
 // ErrServerClosed is what Serve returns after Shutdown, Close or the end of a linger.
 var ErrServerClosed = errors.New("zkserver: server closed")
 
+// ErrInUse is wrapped by Open's error when another server has the store open.
+var ErrInUse = store.ErrInUse
+
 // A Server is one node that answers ZooKeeper clients. Its methods are safe for
 // concurrent use.
 type Server struct {

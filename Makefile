@@ -1,0 +1,34 @@
+# Every target is go and nothing else; make only remembers the flags.
+
+# The race detector needs a C compiler, and a machine with Go alone has none: there
+# the tests run without it and say so. On CI that is a failure.
+RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+.PHONY: test check race-detector bench
+
+# All there is: the product's tests, then those against the other clients and servers.
+# The latter run without -race: they measure how soon a lock passes on, with JVMs as
+# peers, and the detector's slowness would be all that they see. What they exercise
+# runs under -race in the first line.
+test: check race-detector
+	go test $(RACE) -shuffle=on ./...
+	cd interop && go test -shuffle=on -timeout=20m ./...
+
+# What a compiler can say, also for the systems that this machine is not.
+check:
+	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	GOOS=linux go vet ./...
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+	cd interop && go vet ./...
+
+race-detector:
+ifeq ($(RACE),)
+	@echo "no C compiler found: the tests run without the race detector (on Debian: apt-get install gcc libc6-dev)"
+	@if [ "$$CI" = true ]; then exit 1; fi
+endif
+
+# Our lock beside go-zookeeper's on one Apache ZooKeeper, in one run.
+bench:
+	cd interop && go test -run='^$$' -bench=. ./...

@@ -1,0 +1,266 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The arrows of the design: which package may import which. They point down only.
+//
+//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk     ui → holdfast, zk     holdfast → zk
+//	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
+//
+// A package below one that is listed counts as part of it. Tests are free: a test of
+// the client needs a server.
+var arrows = map[string]part{
+	"": {
+		mayImport: []string{"zk"},
+		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
+		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
+	},
+	"zk": {
+		mayImport: []string{"zkproto"},
+		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
+		reason:    "the client stands on the messages and the standard library alone, and is of use without everything above it",
+	},
+	"zkproto": {
+		reason: "the messages are the bottom, where client and server meet: they need nothing but the standard library",
+	},
+	"zkserver": {
+		mayImport: []string{"zkproto"},
+		external:  []string{"*"},
+		reason:    "the server knows the messages and its own internal packages: it must not need a client, nor know what the nodes are used for",
+	},
+	"zklocal": {
+		mayImport: []string{"zkserver", "zk"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "zklocal brings a server and the client's configuration together: locks and commands are above it",
+	},
+	"zktest": {
+		// zkproto as well, because faults are named by operation codes.
+		mayImport: []string{"zkserver", "zk", "zkproto"},
+		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
+	},
+	"ui": {
+		mayImport: []string{"", "zk"},
+		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
+	},
+	"cmd/holdfast": {
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk"},
+		external:  []string{"*"},
+		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
+	},
+}
+
+// part is a package of the module, or several under one path.
+type part struct {
+	mayImport []string // parts, by their path in the module
+	external  []string // modules; "*" is any
+	reason    string
+}
+
+// never are imports that no arrow can allow, with the reason. They come first because
+// their reasons say more. A prefix stands for all below it.
+var never = []struct{ from, to, reason string }{
+	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"*", "holdfast/cmd", "nothing is above the command: code that others need belongs in a package"},
+	{"*", "testing", "non-test code does not import testing: it would bring its flags and machinery into every program"},
+	{"*", "net/http/httptest", "non-test code does not import httptest: it registers a flag in every program"},
+	{"library", "flag", "a library does not parse flags: they belong to the program"},
+	{"library", "github.com/spf13", "a library does not parse flags: they belong to the program"},
+	{"library", "log", "a library does not write to the program's log: it takes a *slog.Logger and is silent without one"},
+}
+
+const module = "holdfast"
+
+// imported is one import declaration of non-test code.
+type imported struct {
+	pkg  string // path of the importing package in the module, "" for the root
+	file string
+	path string
+}
+
+// violations answers a line for every import that breaks a rule.
+func violations(all []imported) []string {
+	var bad []string
+	for _, i := range all {
+		if reason := forbidden(i.pkg, i.path); reason != "" {
+			bad = append(bad, fmt.Sprintf("%s imports %q: %s", i.file, i.path, reason))
+		}
+	}
+	return bad
+}
+
+func forbidden(pkg, imp string) (reason string) {
+	name, ok := partOf(pkg)
+	if !ok {
+		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of arch_test.go", pkg)
+	}
+	library := !within(pkg, "cmd")
+	for _, n := range never {
+		applies := n.from == "*" || n.from == "library" && library || n.from == name
+		// "log" is exact, for log/slog is what a library uses.
+		if applies && (imp == n.to || n.to != "log" && within(imp, n.to)) {
+			return n.reason
+		}
+	}
+	p := arrows[name]
+	if imp != module && !within(imp, module) {
+		if standard(imp) || slices.ContainsFunc(p.external, func(m string) bool { return m == "*" || within(imp, m) }) {
+			return ""
+		}
+		return p.reason
+	}
+	target, ok := partOf(strings.TrimPrefix(strings.TrimPrefix(imp, module), "/"))
+	if ok && (target == name || slices.Contains(p.mayImport, target)) {
+		return ""
+	}
+	return p.reason
+}
+
+// partOf finds the part that a package belongs to. Only the root package itself
+// belongs to "".
+func partOf(pkg string) (string, bool) {
+	for p := pkg; p != "."; p = path.Dir(p) {
+		if _, ok := arrows[p]; ok {
+			return p, true
+		}
+		if p == "" {
+			break
+		}
+	}
+	return "", false
+}
+
+// within reports whether path is prefix or below it.
+func within(path, prefix string) bool {
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// standard reports whether imp is in the standard library: the first element of every
+// other module's path has a dot.
+func standard(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestImportsFollowTheDesign(t *testing.T) {
+	var all []imported
+	seen := map[string]bool{}
+	for _, file := range sourceFiles(t) {
+		// Imports are read from every file, whatever its build tags: an arrow that is
+		// broken on Windows alone is broken.
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), ".")
+		seen[pkg] = true
+		for _, spec := range parsed.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all = append(all, imported{pkg: pkg, file: file, path: imp})
+		}
+	}
+	if !seen["zkproto"] {
+		t.Fatalf("read the imports of %d packages, and zkproto is not among them: this test looks in the wrong place", len(seen))
+	}
+	for _, v := range violations(all) {
+		t.Error(v)
+	}
+}
+
+func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
+	tests := []struct {
+		pkg, path string
+		want      string // part of the reason; "" means allowed
+	}{
+		{"", "holdfast/zk", ""},
+		{"", "context", ""},
+		{"", "golang.org/x/sync/errgroup", ""},
+		{"", "holdfast/zkserver", "no server"},
+		{"", "holdfast/zkproto", "no server"},
+		{"", "github.com/prometheus/client_golang/prometheus", "no metrics library"},
+		{"", "golang.org/x/synctest", "no server"},
+		{"", "log", "*slog.Logger"},
+		{"", "log/slog", ""},
+		{"", "flag", "flags"},
+		{"zk", "holdfast/zkproto", ""},
+		{"zk", "holdfast/zkserver", "never import each other"},
+		{"zk", "holdfast/zkserver/internal/tree", "never import each other"},
+		{"zk", "holdfast", "without everything above it"},
+		{"zk", "testing/synctest", "machinery"},
+		{"zkserver", "holdfast/zk", "never import each other"},
+		{"zkserver", "github.com/cockroachdb/pebble/v2", ""},
+		{"zkserver", "holdfast/zkserver/internal/store", ""},
+		{"zkserver", "github.com/spf13/cobra", "flags"},
+		{"zkserver/internal/tree", "holdfast/zk", "never import each other"},
+		{"zkserver/internal/tree", "holdfast/zkproto", ""},
+		{"zkproto", "holdfast/zk", "the bottom"},
+		{"zkproto", "golang.org/x/sys/unix", "the bottom"},
+		{"zklocal", "holdfast/zkserver", ""},
+		{"zklocal", "golang.org/x/sys/windows", ""},
+		{"zklocal", "holdfast", "above it"},
+		{"zktest", "testing", "machinery"},
+		{"ui", "holdfast", ""},
+		{"ui", "holdfast/zkserver", "whatever server"},
+		{"cmd/holdfast", "holdfast/zklocal", ""},
+		{"cmd/holdfast", "github.com/spf13/cobra", ""},
+		{"cmd/holdfast", "log", ""},
+		{"cmd/holdfast", "testing", "machinery"},
+		{"cmd/holdfast", "holdfast/zkproto", "they must offer"},
+		{"zkserver", "holdfast/cmd/holdfast", "above the command"},
+		{"helpers", "fmt", "no place in the design"},
+	}
+	for _, test := range tests {
+		got := violations([]imported{{pkg: test.pkg, file: "planted.go", path: test.path}})
+		switch {
+		case test.want == "" && len(got) > 0:
+			t.Errorf("%q may import %q; got %q", test.pkg, test.path, got)
+		case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want) || !strings.Contains(got[0], "planted.go")):
+			t.Errorf("%q imports %q: got %q; want one line with the file and %q", test.pkg, test.path, got, test.want)
+		}
+	}
+}
+
+// sourceFiles lists the module's Go files that are not tests. Nested modules, which
+// have their own go.mod, are not part of it.
+func sourceFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := entry.Name()
+		if entry.IsDir() && name != "." {
+			if base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go") {
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// waitFlags are the flags of the commands that take a lock.
+type waitFlags struct {
+	try  bool
+	wait time.Duration
+	why  string
+}
+
+func (f *waitFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if somebody has the lock")
+	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever)")
+	cmd.Flags().StringVar(&f.why, "why", "", "what the lock is taken for, shown to those who wait")
+}
+
+// A taker takes one lock for one command.
+type taker struct {
+	*globals
+	target  target
+	name    string // as the user gave it
+	path    string
+	why     string
+	try     bool
+	bounded bool // wait says for how long
+	wait    time.Duration
+	say     *sayer
+	// check looks at the session before a place in the queue is taken.
+	check func(*zk.Session) error
+}
+
+func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, name string) (*taker, error) {
+	given := cmd.Flags().Changed("wait")
+	switch {
+	case f.wait < 0:
+		return nil, usage("", "--wait %v is negative", f.wait)
+	case f.try && given && f.wait > 0:
+		return nil, usage("", "--try does not wait, and --wait %v does: give one of them", f.wait)
+	}
+	path, err := g.lockPath(name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := g.target()
+	if err != nil {
+		return nil, err
+	}
+	return &taker{
+		globals: g, target: t, name: name, path: path, why: f.why,
+		try: f.try || given && f.wait == 0, bounded: given && f.wait > 0, wait: f.wait,
+	}, nil
+}
+
+// tenure is a lock that was had.
+type tenure struct {
+	*connection
+	hold *holdfast.Hold
+}
+
+// errWaitOver is the cause of the end of a bounded wait.
+var errWaitOver = errors.New("the time to wait is over")
+
+// take waits for the lock until it is had, the wait is over, or one of signals comes.
+// Then the place in the queue is given up first, and the error is exit code 128+N;
+// also when the signal came at the moment of success: whoever was told to stop starts nothing.
+// A second signal does not wait for the server to confirm.
+func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
+	type result struct {
+		tenure *tenure
+		err    error
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		t, err := k.acquire(ctx)
+		done <- result{t, err}
+	}()
+	var stop os.Signal
+	for {
+		select {
+		case sig := <-signals:
+			if stop != nil {
+				return nil, exitCode(exitSignal + signalNumber(sig))
+			}
+			stop = sig
+			cancel()
+		case r := <-done:
+			if stop == nil {
+				select {
+				case stop = <-signals:
+				default:
+					return r.tenure, r.err
+				}
+			}
+			if r.tenure != nil {
+				_ = r.tenure.hold.Unlock() // closing the session does it as well
+				r.tenure.close()
+			}
+			return nil, exitCode(exitSignal + signalNumber(stop))
+		}
+	}
+}
+
+// minPatience is how long a bounded wait lets the connection take at least: starting the
+// file:// store's host can take longer than a short --wait.
+const minPatience = 2 * time.Second
+
+func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
+	start := time.Now()
+	patience := k.timeout
+	if k.bounded {
+		patience = min(patience, max(k.wait, minPatience))
+	}
+	c, err := k.connect(ctx, k.target, patience)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	session, err := c.client.Session(ctx)
+	if err == nil && k.check != nil {
+		err = k.check(session)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := holdfast.NewMutex(c.client, k.path, holdfast.WithOwner(owner()), holdfast.WithReason(k.why))
+	reach, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go c.watch(reach, k.timeout, cancel)
+
+	left := k.wait - time.Since(start)
+	if k.try || k.bounded && left <= 0 {
+		h, err := m.TryLock(reach)
+		if errors.Is(err, holdfast.ErrLocked) {
+			return nil, k.busy(reach, c.client)
+		}
+		if err != nil {
+			return nil, k.target.unreachable(err)
+		}
+		return &tenure{c, h}, nil
+	}
+	wait := reach
+	if k.bounded {
+		bounded, stop := context.WithTimeoutCause(reach, left, errWaitOver)
+		defer stop()
+		wait = bounded
+	}
+	stopNotice := k.notice(reach, c.client)
+	h, err := m.Lock(wait)
+	stopNotice()
+	switch {
+	case errors.Is(err, errWaitOver):
+		return nil, k.busy(reach, c.client)
+	case err != nil:
+		return nil, k.target.unreachable(err)
+	}
+	return &tenure{c, h}, nil
+}
+
+// owner is how we call ourselves to those who look at the queue.
+func owner() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
+}

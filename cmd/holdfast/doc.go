@@ -1,0 +1,23 @@
+// Command holdfast runs a command while it holds a lock, and shows who holds what.
+//
+//	holdfast run nightly -- ./backup.sh
+//	holdfast lock db/migrate
+//	holdfast ls
+//	holdfast status nightly
+//	holdfast serve --data-dir DIR --listen 127.0.0.1:2181
+//
+// With nothing configured the locks are in a directory that the user's processes share;
+// --server or HOLDFAST_SERVER names a ZooKeeper ensemble instead.
+//
+// One file is one subcommand. What they share: server.go (where the locks are),
+// name.go (lock names), acquire.go (the wait for a lock), supervise.go and job_*.go (the
+// command under a lock), host.go (the file:// store's detached host), fault.go (errors
+// and exit codes).
+//
+// # Goroutines
+//
+// Each subcommand runs in the main goroutine. A wait for a lock has one goroutine in
+// holdfast.Lock, one that prints who is ahead, and one that watches whether any server
+// can be reached; they end with the wait. A running command has one that waits for its
+// processes, on a thread of its own; it ends when the command has exited.
+package main

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func newLock(g *globals) *cobra.Command {
+	var wait waitFlags
+	cmd := &cobra.Command{
+		Use:   "lock [flags] LOCK",
+		Short: "Hold a lock until interrupted",
+		Long: `lock waits for the lock, prints one line on stdout when it has it, and holds it until it
+gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or --wait ended),
+79 the lock was lost, 128+N signal N came during the wait.`,
+		Args: operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := g.newTaker(cmd, &wait, args[0])
+			if err != nil {
+				return err
+			}
+			return k.lock()
+		},
+	}
+	wait.register(cmd)
+	return cmd
+}
+
+func (k *taker) lock() error {
+	signals := make(chan os.Signal, 16)
+	surviveBrokenPipe()
+	notify(signals, stopSignals...)
+	k.say = newSayer(os.Stderr)
+	defer k.say.flush()
+	t, err := k.take(signals)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
+	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), t.hold.Token(), uint64(t.hold.Session()))
+	if err != nil {
+		_ = t.hold.Unlock()
+		return fmt.Errorf("lock: nobody can be told that the lock is held: %w", err)
+	}
+	select {
+	case sig := <-signals:
+		if err := t.hold.Unlock(); err != nil {
+			return err
+		}
+		if sig != os.Interrupt && sig != syscall.SIGTERM {
+			return exitCode(exitSignal + signalNumber(sig))
+		}
+		return nil
+	case <-t.hold.Lost():
+		return t.hold.Unlock() // says why it was lost
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+func newLs(g *globals) *cobra.Command {
+	var format output
+	cmd := &cobra.Command{
+		Use:   "ls [flags] [PREFIX]",
+		Short: "List locks, who holds them and how many wait",
+		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that
+nobody holds is shown as free until the server has tidied it up. Times run from the moment the
+holder joined the queue.`,
+		Args: operands("[prefix]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) > 0 {
+				prefix = args[0]
+			}
+			if !strings.HasPrefix(prefix, "/") {
+				if err := g.checkNamespace(); err != nil {
+					return err
+				}
+				prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
+			}
+			if err := zk.ValidatePath(parent(prefix)); err != nil {
+				return usage("", "prefix: %w", err)
+			}
+			var found []located
+			err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+				found, err = findLocks(ctx, c, prefix)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			if format == "json" {
+				return document(cmd.OutOrStdout(), g.listDocument(found, now))
+			}
+			rows := [][]string{{"NAME", "STATE", "HOLDER", "HELD-FOR", "WAITERS", "TOKEN", "WHY"}}
+			for _, l := range found {
+				row := []string{g.lockName(l.path), "free", "", "", "0", "", ""}
+				if len(l.queue) > 0 {
+					h := l.queue[0]
+					row = []string{
+						row[0], "held", h.Owner, age(h.Since, now), strconv.Itoa(len(l.queue) - 1), strconv.FormatInt(h.Token, 10), h.Reason,
+					}
+				}
+				rows = append(rows, row)
+			}
+			return table(cmd.OutOrStdout(), rows)
+		},
+	}
+	format.register(cmd)
+	return cmd
+}
+
+type lockList struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Items      []lockDocument `json:"items"`
+	AsOf       time.Time      `json:"as_of"`
+}
+
+func (g *globals) listDocument(found []located, now time.Time) lockList {
+	list := lockList{APIVersion: apiVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: now.UTC()}
+	for _, l := range found {
+		list.Items = append(list.Items, describe(g.lockName(l.path), l.path, l.queue, now))
+	}
+	return list
+}
+
+// located is a lock that ls has found.
+type located struct {
+	path  string
+	queue []holdfast.Entry
+}
+
+// lsParallel is how many nodes ls asks about at a time.
+const lsParallel = 32
+
+// findLocks walks the tree for the locks whose paths begin with prefix: nodes that have a
+// queue, and nodes without children, which are locks that nobody holds.
+func findLocks(ctx context.Context, c *zk.Client, prefix string) ([]located, error) {
+	var (
+		mu    sync.Mutex // guards found
+		found []located
+	)
+	group, ctx := errgroup.WithContext(ctx)
+	slots := make(chan struct{}, lsParallel)
+	var visit func(path string, root bool) error
+	visit = func(path string, root bool) error {
+		slots <- struct{}{}
+		children, queue, err := inspect(ctx, c, path)
+		<-slots
+		if err != nil || children == nil {
+			return err
+		}
+		if strings.HasPrefix(path, prefix) && (len(queue) > 0 || len(children) == 0 && !root) {
+			mu.Lock()
+			found = append(found, located{path, queue})
+			mu.Unlock()
+		}
+		for _, child := range children {
+			if slices.ContainsFunc(queue, func(e holdfast.Entry) bool { return e.Name == child }) {
+				continue
+			}
+			below := strings.TrimSuffix(path, "/") + "/" + child
+			if below != "/zookeeper" && (strings.HasPrefix(below, prefix) || strings.HasPrefix(prefix, below+"/")) {
+				group.Go(func() error { return visit(below, false) })
+			}
+		}
+		return nil
+	}
+	group.Go(func() error { return visit(parent(prefix), true) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b located) int { return cmp.Compare(a.path, b.path) })
+	return found, nil
+}
+
+// parent is the node below which all that begins with prefix is found.
+func parent(prefix string) string {
+	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
+		return prefix[:i]
+	}
+	return "/"
+}
+
+// inspect reads a node's children, nil if it is gone, and the queue among them.
+func inspect(ctx context.Context, c *zk.Client, path string) ([]string, []holdfast.Entry, error) {
+	var queue []holdfast.Entry
+	if path != "/" { // which is no lock
+		var err error
+		if queue, err = holdfast.List(ctx, c, path); err != nil {
+			return nil, nil, err
+		}
+	}
+	children, _, err := c.Children(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case children == nil:
+		children = []string{}
+	}
+	return children, queue, nil
+}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary also the command under test, and the helpers that run
+// in processes of their own.
+func TestMain(m *testing.M) {
+	// A process with the race detector sleeps for a second before it exits, and here are many.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	testscript.Main(m, map[string]func(){
+		"holdfast":  func() { os.Exit(Main()) },
+		"supervise": superviseMain,
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"holdfast/zk"
+)
+
+// lockPath is the path of the lock that the user calls name: below the namespace, or,
+// if it begins with /, the name itself.
+func (g *globals) lockPath(name string) (string, error) {
+	const hint = "a name is one or more words joined by /, as in db/migrate"
+	if name == "" {
+		return "", usage(hint, "the lock's name is empty")
+	}
+	path := name
+	if !strings.HasPrefix(name, "/") {
+		if err := g.checkNamespace(); err != nil {
+			return "", err
+		}
+		path = strings.TrimSuffix(g.namespace, "/") + "/" + name
+	}
+	if path == "/" {
+		return "", usage(hint, "lock name %q: the root cannot be a lock", name)
+	}
+	if err := zk.ValidatePath(path); err != nil {
+		return "", usage(hint, "lock name %q: %w", name, err)
+	}
+	for part := range strings.SplitSeq(path[1:], "/") {
+		if placeLike.MatchString(part) {
+			return "", usage("", "lock name %q: a lock above it would take %q for somebody's place in its queue; choose another name", name, part)
+		}
+	}
+	return path, nil
+}
+
+// placeLike are the names that holdfast and its peers give to the places in a queue. Below
+// a lock that is in use, a directory of such a name would be a holder that never leaves.
+var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__)(?:\d{10}|-\d{9,10})$`)
+
+func (g *globals) checkNamespace() error {
+	if err := zk.ValidatePath(g.namespace); err != nil {
+		return misconfigured("a namespace is a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err)
+	}
+	return nil
+}
+
+// lockName is what the user calls the lock at path: the inverse of lockPath.
+func (g *globals) lockName(path string) string {
+	if name, ok := strings.CutPrefix(path, strings.TrimSuffix(g.namespace, "/")+"/"); ok {
+		return name
+	}
+	return path
+}

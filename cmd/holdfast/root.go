@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/zk"
+)
+
+// globals are the flags that every subcommand has.
+type globals struct {
+	server    string
+	namespace string
+	timeout   time.Duration // of the session
+
+	timeoutGiven bool // by flag or environment
+}
+
+// envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>; the command
+// line goes first.
+var envFlags = []string{"server", "namespace", "session-timeout"}
+
+func newRoot() *cobra.Command {
+	g := &globals{}
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
+		Long: `holdfast runs a command while it holds a lock, and stops the command when the lock is lost.
+
+With nothing configured, locks are shared by your processes on this machine.
+To share them between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
+
+Each flag below can also be set by the environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE,
+HOLDFAST_SESSION_TIMEOUT.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := "holdfast --help lists the commands"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean holdfast " + strings.Join(near, ", ") + "?"
+			}
+			return usage(hint, "unknown command %q", args[0])
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) },
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
+	f.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
+	f.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network")
+	root.SetFlagErrorFunc(flagFault)
+	root.AddCommand(newRun(g), newLock(g), newLs(g), newStatus(g), newServe(), newVersion())
+	return root
+}
+
+// fromEnv sets the flags that the command line left out.
+func (g *globals) fromEnv(flags *pflag.FlagSet) error {
+	for _, name := range envFlags {
+		env := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		value := os.Getenv(env)
+		if value == "" || flags.Changed(name) {
+			continue
+		}
+		if err := flags.Set(name, value); err != nil {
+			return misconfigured("", "environment variable %s=%q: %v", env, value, err)
+		}
+	}
+	g.timeoutGiven = flags.Changed("session-timeout")
+	if g.timeout < 100*time.Millisecond || g.timeout > 24*time.Hour {
+		return misconfigured("", "session timeout %v is out of range: want 100ms to 24h", g.timeout)
+	}
+	return nil
+}
+
+// flagFault makes a usage error of what pflag says and looks for the flag that was meant.
+func flagFault(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		best := 3 // further away than two letters is another word
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if d := distance(unknown.GetSpecifiedName(), f.Name); d < best && !f.Hidden {
+				best, hint = d, fmt.Sprintf("did you mean --%s?", f.Name)
+			}
+		})
+	}
+	return usage(hint, "%s: %v", cmd.Name(), err)
+}
+
+// distance is how many letters must be added, removed or changed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// output is the flag -o of the commands that print something to be read by programs.
+type output string
+
+func (o *output) register(cmd *cobra.Command) {
+	*o = "table"
+	cmd.Flags().VarP(o, "output", "o", "table or json")
+}
+
+func (o *output) String() string { return string(*o) }
+
+// Type is what the help calls the flag's value.
+func (o *output) Type() string { return "format" }
+
+// Set accepts one of the formats.
+func (o *output) Set(s string) error {
+	if !slices.Contains([]string{"table", "json"}, s) {
+		return errors.New("want table or json")
+	}
+	*o = output(s)
+	return nil
+}
+
+// operands checks a subcommand's arguments and says what is missing or too much. A name
+// in brackets may be left out.
+func operands(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > len(names):
+			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), args[len(names)])
+		case len(args) < len(names) && names[len(args)][0] != '[':
+			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
+		}
+		return nil
+	}
+}

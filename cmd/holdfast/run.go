@@ -1,0 +1,209 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// defaultKillAfter is the grace between TERM and KILL, as long as the session timeout has
+// room for it.
+const defaultKillAfter = 5 * time.Second
+
+func newRun(g *globals) *cobra.Command {
+	var wait waitFlags
+	var killAfter time.Duration
+	cmd := &cobra.Command{
+		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
+		Short: "Run a command while holding a lock",
+		Long: `run waits for the lock, runs the command, and releases the lock when the command and
+all that it has started are gone. If the lock can no longer be proven ours, the command is stopped
+before anybody else can get the lock.
+
+Flags stand before LOCK; what follows is the command's own.
+
+Exit codes:
+  the command's own, or 128+N if signal N killed it
+  75   busy: --try, or --wait ended; the command did not run
+  79   the lock was lost while the command ran, whatever the command's own code
+  125  holdfast failed; the command did not run
+  126  the command cannot be executed
+  127  the command was not found
+  128+N  signal N came during the wait; the command did not run
+
+The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
+that grows from holder to holder) and HOLDFAST_SESSION.`,
+		Example: `  holdfast run nightly -- ./backup.sh
+  holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			command := dashless(args)
+			switch {
+			case len(args) == 0:
+				return usage("usage: "+cmd.UseLine(), "run: no lock given")
+			case len(command) == 0:
+				return usage("usage: "+cmd.UseLine(), "run: no command given after the lock's name, %q", args[0])
+			case len(command) == len(args)-1 && strings.HasPrefix(command[0], "-"):
+				return usage("a command of that name goes behind --", "run: %s stands behind the lock's name: flags of run stand before it", command[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := g.newTaker(cmd, &wait, args[0])
+			if err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed("kill-after")
+			if given && killAfter < 0 {
+				return usage("", "--kill-after %v is negative", killAfter)
+			}
+			grace := func(timeout time.Duration) (time.Duration, error) {
+				if !given {
+					return min(defaultKillAfter, timeout/3), nil
+				}
+				if killAfter >= timeout/2 {
+					return 0, usage("a longer --session-timeout leaves room for it",
+						"--kill-after %v is not less than half of the session timeout, %v: the command might not be gone before the lock is", killAfter, timeout)
+				}
+				return killAfter, nil
+			}
+			if _, err := grace(g.timeout); err != nil {
+				return err
+			}
+			return k.run(dashless(args), grace)
+		},
+	}
+	wait.register(cmd)
+	cmd.Flags().DurationVar(&killAfter, "kill-after", defaultKillAfter, "time between TERM and KILL when the lock is being lost; less than half of the session timeout")
+	cmd.Flags().SetInterspersed(false) // the command's flags are not ours
+	return cmd
+}
+
+// dashless is the command in run's arguments: what follows the lock's name and a --.
+func dashless(args []string) []string {
+	if len(args) > 1 && args[1] == "--" {
+		return args[2:]
+	}
+	return args[min(1, len(args)):]
+}
+
+// run is the subcommand, from a checked command line on.
+func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, error)) error {
+	// Before the wait, which may be long, and for nothing.
+	file, err := exec.LookPath(command[0])
+	if err != nil {
+		return cannotRun(command[0], err)
+	}
+	if k.deadlocked() {
+		return &fault{exitFailed, fmt.Errorf("%s: would deadlock: it is held by the holdfast run that this command runs under", k.name), ""}
+	}
+	var killAfter time.Duration
+	k.check = func(s *zk.Session) (err error) {
+		killAfter, err = grace(s.Timeout()) // the server may have granted less than was asked for
+		return err
+	}
+	signals := make(chan os.Signal, 64)
+	surviveBrokenPipe()
+	notify(signals, stopSignals...)
+	k.say = newSayer(os.Stderr)
+	defer k.say.flush()
+	t, err := k.take(signals)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+
+	cmd := exec.Command(file, command[1:]...)
+	cmd.Args[0] = command[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), k.environment(t.hold)...)
+	notify(signals, jobSignals...)
+	s := &supervisor{
+		cmd: cmd, signals: signals, killAfter: killAfter,
+		lost: t.hold.Lost(), deadline: t.hold.Deadline,
+		warn: func(format string, args ...any) {
+			k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...))
+		},
+	}
+	out, startErr := s.run()
+	unlockErr := t.hold.Unlock()
+	switch {
+	case startErr != nil:
+		return cannotRun(command[0], startErr)
+	case out.lost || errors.Is(unlockErr, holdfast.ErrLost):
+		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.code), ""}
+	case unlockErr != nil:
+		s.warn("the lock could not be released and ends with its session, in %v at most: %v", k.timeout, unlockErr)
+	}
+	return exitCode(out.code)
+}
+
+// environment is what the command is told; it goes behind the inherited one, where the
+// last value of a name counts.
+func (k *taker) environment(h *holdfast.Hold) []string {
+	held := k.heldKey()
+	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
+		held = outer + ":" + held
+	}
+	return []string{
+		"HOLDFAST_LOCK=" + k.name,
+		"HOLDFAST_TOKEN=" + strconv.FormatInt(h.Token(), 10),
+		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
+		"HOLDFAST_HELD=" + held,
+	}
+}
+
+// heldKey names the lock in HOLDFAST_HELD, whose elements are joined by colons. The
+// server is part of it: a lock of the same name elsewhere is another lock.
+func (k *taker) heldKey() string {
+	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url + "#" + k.path)
+}
+
+// deadlocked reports whether we run under a holdfast that holds the lock already, so that
+// the wait could not end. (--try does not wait, and is simply told that it is busy.)
+func (k *taker) deadlocked() bool {
+	if k.try {
+		return false
+	}
+	for held := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
+		if held == k.heldKey() {
+			return true
+		}
+	}
+	return false
+}
+
+// cannotRun says why the command was not started: 127 if it is not there, else 126.
+func cannotRun(name string, err error) error {
+	reason := err
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		reason = e.Err
+	} else if e, ok := errors.AsType[*fs.PathError](err); ok {
+		reason = e.Err
+	}
+	f := &fault{exitCannotExec, fmt.Errorf("run %s: %w", name, reason), ""}
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		f.code, f.err = exitNotFound, fmt.Errorf("run %s: command not found", name)
+	case errors.Is(err, fs.ErrNotExist):
+		f.code = exitNotFound
+		if _, statErr := os.Stat(name); statErr == nil {
+			f.code, f.hint = exitCannotExec, "the interpreter in its first line does not exist"
+		}
+	case errors.Is(err, syscall.ENOEXEC):
+		f.hint = "a script needs a first line such as #!/bin/sh"
+	case errors.Is(err, exec.ErrDot):
+		f.hint = "to run a file of this directory, write ./" + name
+	}
+	return f
+}

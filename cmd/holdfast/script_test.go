@@ -1,0 +1,265 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// TestScripts runs testdata/script. Each script has a file:// store of its own, in
+// $WORK/store, whose host is killed at its end. Beside the commands of testscript there are
+//
+//	exits CODE COMMAND…     run it, and compare its exit code
+//	start NAME COMMAND…     run it in the background
+//	signal SIGNAL NAME      send that one a signal
+//	finish NAME CODE        wait for its end and compare its exit code; its output is then
+//	                        what stdout and stderr look at
+//	wait-line NAME TEXT     wait until its output has a line that matches
+//	wait-file FILE          wait until the file is there and not empty
+//	wait-held LOCK          wait until somebody holds it
+//	wait-free LOCK          wait until nobody does
+//	wait-queued LOCK N      wait until N wait for it
+//	wait-gone FILE          wait until the process whose id is in the file has ended
+//	use-server NAME         let HOLDFAST_SERVER be the TCP address that serve NAME printed
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			store := filepath.Join(env.WorkDir, "store")
+			env.Setenv("HOLDFAST_SERVER", "file://"+store)
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_STATE_HOME", "")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
+			running := &background{processes: map[string]*process{}}
+			env.Values[backgroundKey{}] = running
+			env.Defer(func() {
+				running.killAll()
+				killHosts(env.WorkDir)
+			})
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":       exits,
+			"start":       start,
+			"signal":      sendSignal,
+			"finish":      finish,
+			"wait-line":   waitLine,
+			"wait-file":   waitFile,
+			"wait-held":   func(ts *testscript.TestScript, _ bool, args []string) { waitState(ts, args[0], true, -1) },
+			"wait-free":   func(ts *testscript.TestScript, _ bool, args []string) { waitState(ts, args[0], false, -1) },
+			"wait-queued": waitQueued,
+			"wait-gone":   waitGone,
+			"use-server":  useServer,
+		},
+	})
+}
+
+// patience is how long a script waits for an event that must come.
+const patience = 30 * time.Second
+
+type backgroundKey struct{}
+
+type background struct {
+	processes map[string]*process
+}
+
+type process struct {
+	cmd      *exec.Cmd
+	out, err lockedBuffer
+	done     chan struct{}
+}
+
+// lockedBuffer is written by exec and read by the script.
+type lockedBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (b *background) killAll() {
+	for _, p := range b.processes {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// killHosts ends the detached hosts of the stores below dir.
+func killHosts(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.Name() != "host.pid" {
+			return nil
+		}
+		text, _ := os.ReadFile(path)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			for !gone(pid) { // or it would write into a directory that is being removed
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return nil
+	})
+}
+
+func exitStatus(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		return -1
+	case exit.Sys().(syscall.WaitStatus).Signaled():
+		return -2 // not as a shell would say it: holdfast itself must not be killed
+	}
+	return exit.ExitCode()
+}
+
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if err := ts.Exec(args[1], args[2:]...); exitStatus(err) != want {
+		ts.Fatalf("exit code %d (%v); want %d", exitStatus(err), err, want)
+	}
+}
+
+func start(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value(backgroundKey{}).(*background)
+	// As the script would find it: its PATH is the test binary's.
+	file, err := exec.LookPath(args[1])
+	ts.Check(err)
+	p := &process{cmd: exec.Command(file, args[2:]...), done: make(chan struct{})}
+	p.cmd.Args[0] = args[1]
+	p.cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "XDG_STATE_HOME", "HOLDFAST_SERVER", "HOLDFAST_NAMESPACE", "HOLDFAST_SESSION_TIMEOUT", "GOCOVERDIR", "GORACE"} {
+		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	ts.Check(p.cmd.Start())
+	if b.processes[args[0]] != nil {
+		ts.Fatalf("%s was started before", args[0])
+	}
+	b.processes[args[0]] = p
+	go func() {
+		_ = p.cmd.Wait() // finish looks at its state
+		close(p.done)
+	}()
+}
+
+func named(ts *testscript.TestScript, name string) *process {
+	p := ts.Value(backgroundKey{}).(*background).processes[name]
+	if p == nil {
+		ts.Fatalf("nothing called %s was started", name)
+	}
+	return p
+}
+
+func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
+	sig := unix.SignalNum("SIG" + args[0])
+	if sig == 0 {
+		ts.Fatalf("no signal %s", args[0])
+	}
+	ts.Check(named(ts, args[1]).cmd.Process.Signal(sig))
+}
+
+func finish(ts *testscript.TestScript, _ bool, args []string) {
+	p := named(ts, args[0])
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		ts.Fatalf("%s does not end; stdout:\n%s\nstderr:\n%s", args[0], p.out.String(), p.err.String())
+	}
+	fmt.Fprint(ts.Stdout(), p.out.String())
+	fmt.Fprint(ts.Stderr(), p.err.String())
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	got := p.cmd.ProcessState.ExitCode()
+	if got != want {
+		ts.Fatalf("%s: exit code %d (%v); want %d; stderr:\n%s", args[0], got, p.cmd.ProcessState, want, p.err.String())
+	}
+}
+
+// until looks again and again: most of what scripts wait for is in another process.
+func until(ts *testscript.TestScript, what string, ok func() bool) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+func waitLine(ts *testscript.TestScript, _ bool, args []string) {
+	p := named(ts, args[0])
+	re := regexp.MustCompile("(?m)" + args[1])
+	until(ts, args[1], func() bool { return re.MatchString(p.out.String()) || re.MatchString(p.err.String()) })
+}
+
+func waitFile(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[0], func() bool {
+		info, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil && info.Size() > 0
+	})
+}
+
+func waitState(ts *testscript.TestScript, lock string, held bool, waiters int) {
+	until(ts, lock, func() bool {
+		cmd := exec.Command("holdfast", "status", "-o", "json", lock)
+		cmd.Env = append(os.Environ(), "HOLDFAST_SERVER="+ts.Getenv("HOLDFAST_SERVER"), "HOLDFAST_NAMESPACE="+ts.Getenv("HOLDFAST_NAMESPACE"))
+		out, err := cmd.Output()
+		if err != nil {
+			return false // the server may just be coming back
+		}
+		var d lockDocument
+		ts.Check(json.Unmarshal(out, &d))
+		return (d.State == "held") == held && (waiters < 0 || len(d.Waiters) == waiters)
+	})
+}
+
+func waitQueued(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	waitState(ts, args[0], true, n)
+}
+
+func waitGone(ts *testscript.TestScript, _ bool, args []string) {
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
+	ts.Check(err)
+	until(ts, fmt.Sprintf("the end of process %d", pid), func() bool { return gone(pid) })
+}
+
+func useServer(ts *testscript.TestScript, _ bool, args []string) {
+	re := regexp.MustCompile(`(?m)^listening tcp (\S+)$`)
+	m := re.FindStringSubmatch(named(ts, args[0]).out.String())
+	if m == nil {
+		ts.Fatalf("%s has printed no TCP address", args[0])
+	}
+	ts.Setenv("HOLDFAST_SERVER", "zk://"+m[1])
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"holdfast/zk"
+	"holdfast/zklocal"
+)
+
+// target is where the locks are.
+type target struct {
+	url string    // for messages
+	dir string    // of a file:// store; "" otherwise
+	zk  zk.Config // otherwise
+}
+
+const serverHint = "want zk://host:port,host:port/chroot, unix:///path/of/socket or file:///directory"
+
+// target reads --server, and settles the session timeout: the flag, else the URL's
+// parameter, else the flag's default.
+func (g *globals) target() (target, error) {
+	t, err := parseTarget(g.server)
+	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
+		g.timeout = t.zk.SessionTimeout
+	}
+	return t, err
+}
+
+// parseTarget reads the value of --server; "" is the default store.
+func parseTarget(s string) (target, error) {
+	if s == "" {
+		dir, err := defaultDir()
+		if err != nil {
+			return target{}, err
+		}
+		return fileTarget(dir), nil
+	}
+	if strings.HasPrefix(s, "file:") {
+		u, err := url.Parse(s)
+		switch {
+		case err != nil:
+			return target{}, misconfigured(serverHint, "server %q: %v", s, err)
+		case u.Host != "":
+			return target{}, misconfigured("an absolute path has three slashes: file:///directory",
+				"server %q: %q is in the place of a host, and a directory is on this machine", s, u.Host)
+		case u.Opaque != "" || u.Path == "" || u.Path == "/":
+			return target{}, misconfigured(serverHint, "server %q: no directory given", s)
+		case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
+			return target{}, misconfigured("write ? as %3F and # as %23", "server %q: a directory has no parameters", s)
+		}
+		path := u.Path
+		if runtime.GOOS == "windows" {
+			path = strings.TrimPrefix(path, "/") // file:///C:/dir
+		}
+		return fileTarget(filepath.Clean(filepath.FromSlash(path))), nil
+	}
+	cfg, err := zk.ParseURL(s)
+	if err != nil {
+		return target{}, misconfigured(serverHint, "%w", err)
+	}
+	return target{url: s, zk: cfg}, nil
+}
+
+func fileTarget(dir string) target {
+	path := filepath.ToSlash(dir)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return target{url: (&url.URL{Scheme: "file", Path: path}).String(), dir: dir}
+}
+
+// defaultDir is the directory of the default store, by the XDG rules: a value that is not
+// absolute is not usable.
+func defaultDir() (string, error) {
+	const hint = "set HOME or XDG_STATE_HOME to an absolute path, or name a server: --server file:///directory"
+	if state := os.Getenv("XDG_STATE_HOME"); state != "" {
+		if !filepath.IsAbs(state) {
+			return "", misconfigured(hint, "no place for the default store: XDG_STATE_HOME=%q is not an absolute path", state)
+		}
+		return filepath.Join(state, "holdfast"), nil
+	}
+	home, err := os.UserHomeDir()
+	switch {
+	case err != nil:
+		return "", misconfigured(hint, "no place for the default store: %w", err)
+	case !filepath.IsAbs(home):
+		return "", misconfigured(hint, "no place for the default store: HOME=%q is not an absolute path", home)
+	}
+	return filepath.Join(home, ".local", "state", "holdfast"), nil
+}
+
+// connection is a client of the target, with what it needs to reach it.
+type connection struct {
+	client *zk.Client
+	store  *zklocal.Store // of a file:// target
+}
+
+// errUnreachable is the cause of a context that ended because no server answered.
+var errUnreachable = errors.New("no server answered")
+
+// connect waits for a session, but not longer than patience.
+func (g *globals) connect(ctx context.Context, t target, patience time.Duration) (_ *connection, err error) {
+	c := &connection{}
+	cfg := t.zk
+	if t.dir != "" {
+		if c.store, err = zklocal.Open(zklocal.Config{Dir: t.dir, StartHost: startHost}); err != nil {
+			return nil, err
+		}
+		cfg = c.store.Config()
+	}
+	cfg.SessionTimeout = g.timeout
+	cfg.CreateChroot = true
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errUnreachable, patience))
+	defer cancel()
+	if c.client, err = zk.Dial(ctx, cfg); err != nil {
+		c.close()
+		return nil, t.unreachable(err)
+	}
+	return c, nil
+}
+
+// unreachable says what to do about err if no server answered.
+func (t target) unreachable(err error) error {
+	if !errors.Is(err, errUnreachable) {
+		return err
+	}
+	hint := "is a server running there? name another with --server or HOLDFAST_SERVER"
+	if t.dir != "" {
+		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or name another server with --server or HOLDFAST_SERVER"
+	}
+	return &fault{exitUnavailable, fmt.Errorf("cannot reach %s: %w", t.url, err), hint}
+}
+
+// watch calls lost when no server has been reached for the session timeout: an
+// operation would wait for ever. It returns when ctx ends.
+func (c *connection) watch(ctx context.Context, timeout time.Duration, lost func(error)) {
+	for {
+		within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w within %v", errUnreachable, timeout))
+		session, err := c.client.Session(within)
+		cancel()
+		if err != nil {
+			lost(err)
+			return
+		}
+		select {
+		case <-session.Context().Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close ends the session, and with it all that it holds.
+func (c *connection) close() {
+	if c.client != nil {
+		_ = c.client.Close() // always nil
+	}
+	if c.store != nil {
+		_ = c.store.Close() // the next who needs the directory finds out
+	}
+}
+
+// ask runs f with a connection; for the commands that only look.
+func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) error) error {
+	t, err := g.target()
+	if err != nil {
+		return err
+	}
+	c, err := g.connect(ctx, t, g.timeout)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go c.watch(ctx, g.timeout, cancel)
+	return t.unreachable(f(ctx, c.client))
+}

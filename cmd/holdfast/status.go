@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// lockDocument is a lock in JSON. 64-bit numbers are strings: JavaScript and jq would
+// round them.
+type lockDocument struct {
+	APIVersion string           `json:"apiVersion,omitempty"` // in a list the list has it
+	Kind       string           `json:"kind"`
+	Name       string           `json:"name"`
+	Path       string           `json:"path"`
+	Mode       string           `json:"mode"`
+	State      string           `json:"state"`
+	Token      string           `json:"token,omitempty"`
+	Holder     *holderDocument  `json:"holder,omitempty"`
+	Waiters    []waiterDocument `json:"waiters"`
+	AsOf       *time.Time       `json:"as_of,omitempty"`
+}
+
+type holderDocument struct {
+	Owner   string    `json:"owner"`
+	Why     string    `json:"why"`
+	Session string    `json:"session"`
+	Since   time.Time `json:"since"` // when it joined the queue
+	HeldMS  int64     `json:"held_ms"`
+}
+
+type waiterDocument struct {
+	Position  int       `json:"position"`
+	Owner     string    `json:"owner"`
+	Why       string    `json:"why"`
+	Session   string    `json:"session"`
+	Since     time.Time `json:"since"`
+	WaitingMS int64     `json:"waiting_ms"`
+}
+
+func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocument {
+	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
+	for i, e := range queue {
+		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
+		session := fmt.Sprintf("0x%x", uint64(e.Session))
+		if e.Held {
+			d.State, d.Token = "held", strconv.FormatInt(e.Token, 10)
+			d.Holder = &holderDocument{e.Owner, e.Reason, session, since, ms}
+		} else {
+			d.Waiters = append(d.Waiters, waiterDocument{i, e.Owner, e.Reason, session, since, ms})
+		}
+	}
+	return d
+}
+
+func newStatus(g *globals) *cobra.Command {
+	var quiet bool
+	var format output
+	cmd := &cobra.Command{
+		Use:     "status [flags] LOCK",
+		Aliases: []string{"inspect"},
+		Short:   "Show who holds a lock and who waits for it",
+		Long: `status shows the holder of a lock and the queue behind it. Times run from the moment
+somebody joined the queue. With -q it prints nothing and exits with 0 if the lock is held, 1 if it is free.`,
+		Args: operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := g.lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			var queue []holdfast.Entry
+			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+				queue, err = holdfast.List(ctx, c, path)
+				return err
+			})
+			now := time.Now()
+			switch {
+			case err != nil:
+				return err
+			case quiet && len(queue) == 0:
+				return exitCode(exitNo)
+			case quiet:
+				return nil
+			case format == "json":
+				d := describe(args[0], path, queue, now)
+				asOf := now.UTC()
+				d.APIVersion, d.AsOf = apiVersion, &asOf
+				return document(cmd.OutOrStdout(), d)
+			}
+			return printStatus(cmd.OutOrStdout(), args[0], queue, now)
+		},
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
+	format.register(cmd)
+	return cmd
+}
+
+func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time) error {
+	if len(queue) == 0 {
+		_, err := fmt.Fprintf(w, "%s is free\n", escape(name))
+		return err
+	}
+	rows := [][]string{{"POSITION", "WHO", "FOR", "SESSION", "TOKEN", "WHY"}}
+	for i, e := range queue {
+		position := strconv.Itoa(i)
+		if e.Held {
+			position = "holder"
+		}
+		rows = append(rows, []string{
+			position, e.Owner, age(e.Since, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
+		})
+	}
+	if _, err := fmt.Fprintf(w, "%s is held by %s\n\n", escape(name), holder(queue[0], now)); err != nil {
+		return err
+	}
+	return table(w, rows)
+}

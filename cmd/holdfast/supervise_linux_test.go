@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Fatal(err)
+	}
+	// A daemon with a child of its own, in a session of its own.
+	s := startSupervised(t, time.Second, "sh", "-c", `setsid sh -c 'sleep 1000 & echo $!; wait' & exec 1>&-; sleep 0.2; exit 6`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.want(result{Code: 6})
+	if !gone(pid) {
+		t.Errorf("process %d, left behind in another session, is still there", pid)
+	}
+}
+
+func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+	// The subshell's child outlives it, comes to the supervisor, and ends.
+	s := startSupervised(t, time.Second, "sh", "-c", `(sleep 0.1 & echo $!); trap 'exit 0' USR1; while :; do sleep 0.02; done`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitReaped(t, pid)
+	s.signal(usr1)
+	s.want(result{Code: 0})
+}
+
+func TestCommandDiesWithItsSupervisor(t *testing.T) {
+	s := startSupervised(t, time.Second, "sh", "-c", `echo $$; exec sleep 1000`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.line(); got != "" { // the end of the pipe that the command has open
+		t.Fatalf("output %q; want its end", got)
+	}
+	if !gone(pid) {
+		t.Errorf("process %d is still there", pid)
+	}
+}
+
+const usr1 = syscall.SIGUSR1
+
+// waitReaped polls: nothing tells about another process's orphans.
+func waitReaped(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) != syscall.ESRCH; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d is still there, at least as a zombie", pid)
+		}
+	}
+}

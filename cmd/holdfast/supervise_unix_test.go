@@ -1,0 +1,374 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// superviseMain runs its arguments under a supervisor whose hold is driven by lines on
+// descriptor 3 ("deadline 2s" from now, "lose") and reports the outcome on descriptor 4.
+// A process of its own, because the supervisor adopts and reaps processes.
+func superviseMain() {
+	killAfter, err := time.ParseDuration(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	var deadline atomic.Pointer[time.Time]
+	far := time.Now().Add(time.Hour)
+	deadline.Store(&far)
+	lost := make(chan struct{})
+	signals := make(chan os.Signal, 16)
+	notify(signals, stopSignals...)
+	notify(signals, jobSignals...)
+	syscall.CloseOnExec(3)
+	syscall.CloseOnExec(4)
+	result := os.NewFile(4, "result")
+	go func() {
+		for in := bufio.NewScanner(os.NewFile(3, "control")); in.Scan(); {
+			switch verb, arg, _ := strings.Cut(in.Text(), " "); verb {
+			case "deadline":
+				d, err := time.ParseDuration(arg)
+				if err != nil {
+					panic(err)
+				}
+				t := time.Now().Add(d)
+				deadline.Store(&t)
+			case "lose":
+				close(lost)
+			}
+			fmt.Fprintln(result, "done")
+		}
+	}()
+	cmd := exec.Command(os.Args[2], os.Args[3:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	s := &supervisor{
+		cmd: cmd, signals: signals, lost: lost, killAfter: killAfter,
+		deadline: func() time.Time { return *deadline.Load() },
+		warn:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+	}
+	out, err := s.run()
+	report := map[string]any{"code": out.code, "lost": out.lost}
+	if err != nil {
+		report["err"] = err.Error()
+	}
+	_ = json.NewEncoder(result).Encode(report)
+	os.Exit(0)
+}
+
+// supervised is a helper process with its command.
+type supervised struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	control *os.File
+	result  *bufio.Reader
+	stdout  *bufio.Reader
+	stderr  lockedBuffer
+}
+
+func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *supervised {
+	t.Helper()
+	exe, err := exec.LookPath("supervise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	controlR, controlW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resultR, resultW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervised{t: t, control: controlW, result: bufio.NewReader(resultR)}
+	s.cmd = exec.Command(exe, append([]string{killAfter.String()}, argv...)...)
+	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
+	s.cmd.Stderr = &s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stdout = bufio.NewReader(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	controlR.Close()
+	resultW.Close()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		controlW.Close()
+		resultR.Close()
+	})
+	return s
+}
+
+// line waits for a line from the command; "" when its output ends.
+func (s *supervised) line() string {
+	line, _ := s.stdout.ReadString('\n')
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (s *supervised) waitFor(line string) {
+	s.t.Helper()
+	if got := s.line(); got != line {
+		s.t.Fatalf("the command said %q; want %q; stderr:\n%s", got, line, s.stderr.String())
+	}
+}
+
+func (s *supervised) tell(format string, args ...any) {
+	s.t.Helper()
+	if _, err := fmt.Fprintf(s.control, format+"\n", args...); err != nil {
+		s.t.Fatal(err)
+	}
+	if line, err := s.result.ReadString('\n'); err != nil || line != "done\n" {
+		s.t.Fatalf("control: %q, %v", line, err)
+	}
+}
+
+func (s *supervised) signal(sig os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+type result struct {
+	Code int
+	Lost bool
+	Err  string
+}
+
+func (s *supervised) outcome() result {
+	s.t.Helper()
+	var r result
+	line, err := s.result.ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("no outcome: %v; stderr:\n%s", err, s.stderr.String())
+	}
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *supervised) want(want result) {
+	s.t.Helper()
+	if got := s.outcome(); got != want {
+		s.t.Errorf("outcome %+v; want %+v; stderr:\n%s", got, want, s.stderr.String())
+	}
+}
+
+// gone reports whether the process has ended; a zombie has.
+func gone(pid int) bool {
+	if syscall.Kill(pid, 0) == syscall.ESRCH {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return len(rest) > 0 && (rest[0] == 'Z' || rest[0] == 'X')
+}
+
+func TestOutcomeIsTheCommandsExit(t *testing.T) {
+	for _, tt := range []struct {
+		script string
+		want   result
+	}{
+		{"exit 0", result{Code: 0}},
+		{"exit 7", result{Code: 7}},
+		{"exit 255", result{Code: 255}},
+		{"kill -TERM $$", result{Code: 128 + 15}},
+		{"kill -KILL $$", result{Code: 128 + 9}},
+	} {
+		t.Run(tt.script, func(t *testing.T) {
+			startSupervised(t, time.Second, "sh", "-c", tt.script).want(tt.want)
+		})
+	}
+}
+
+func TestCommandThatCannotStartIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "no-interpreter")
+	if err := os.WriteFile(script, []byte("#!/does/not/exist\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := startSupervised(t, time.Second, script).outcome(); got.Err == "" {
+		t.Errorf("outcome %+v; want an error", got)
+	}
+}
+
+func TestSignalsReachTheWholeGroup(t *testing.T) {
+	for _, tt := range []struct {
+		sig  syscall.Signal
+		name string
+	}{
+		{syscall.SIGTERM, "TERM"}, {syscall.SIGHUP, "HUP"}, {syscall.SIGINT, "INT"}, {syscall.SIGQUIT, "QUIT"},
+		{syscall.SIGUSR1, "USR1"}, {syscall.SIGUSR2, "USR2"}, {syscall.SIGWINCH, "WINCH"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// Both the shell and its child have the trap: two lines for one signal. (A child in
+			// the foreground, as one in the background would ignore INT and QUIT.)
+			s := startSupervised(t, time.Second, "sh", "-c", fmt.Sprintf(
+				`trap 'echo outer; exit 3' %[1]s
+				 sh -c 'trap "echo inner; exit 4" %[1]s; echo ready; while :; do sleep 0.02; done'`, tt.name))
+			s.waitFor("ready")
+			s.signal(tt.sig)
+			s.waitFor("inner")
+			s.waitFor("outer")
+			s.want(result{Code: 3})
+		})
+	}
+}
+
+func TestStopAndContinueAreForwarded(t *testing.T) {
+	// Not a loop in the shell: a shell in the middle of vfork is not stopped.
+	s := startSupervised(t, time.Second, "sh", "-c", `echo $$; exec sleep 1000`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGTSTP)
+	waitProcess(t, pid, 'T')
+	s.signal(syscall.SIGCONT)
+	waitProcess(t, pid, 'S')
+	s.signal(syscall.SIGTERM)
+	s.want(result{Code: 128 + 15})
+}
+
+// waitProcess polls: the kernel has no event for another process's child being stopped.
+func waitProcess(t *testing.T, pid int, state byte) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, _ := bytes.Cut(stat, []byte(") ")); rest[0] == state {
+			return
+		}
+	}
+	t.Fatalf("process %d did not reach state %c", pid, state)
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	s := startSupervised(t, time.Second, "sh", "-c", `trap 'echo int' INT; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	s.signal(os.Interrupt)
+	s.waitFor("int")
+	s.signal(os.Interrupt)
+	s.want(result{Code: 128 + 9})
+}
+
+func TestDeadlineStopsTheCommandInTime(t *testing.T) {
+	s := startSupervised(t, 10*time.Second, "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	// Already within kill-after of the deadline: TERM at once.
+	s.tell("deadline 10s")
+	s.signal(syscall.SIGWINCH) // a turn of the loop; else it looks again at the old deadline's time
+	s.waitFor("told")
+	s.want(result{Code: 0, Lost: true}) // never masked by the command's code
+}
+
+func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
+	s := startSupervised(t, 500*time.Millisecond, "sh", "-c", `trap 'echo told' TERM; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	start := time.Now()
+	s.tell("deadline 1s")
+	s.signal(syscall.SIGWINCH)
+	s.waitFor("told")
+	if d := time.Since(start); d < 450*time.Millisecond {
+		t.Errorf("TERM after %v; want it kill-after before the deadline, at 500 ms", d)
+	}
+	s.want(result{Code: 128 + 9, Lost: true})
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("the command lived for %v, which is past its deadline of 1 s", d)
+	}
+}
+
+func TestTheDeadlineIsFollowedWhileItMoves(t *testing.T) {
+	s := startSupervised(t, 100*time.Millisecond, "sh", "-c", `trap 'exit 0' USR1; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	const ahead = 1500 * time.Millisecond
+	first := time.Now().Add(ahead)
+	s.tell("deadline %v", ahead)
+	s.signal(syscall.SIGWINCH)
+	for time.Now().Before(first.Add(100 * time.Millisecond)) {
+		time.Sleep(50 * time.Millisecond)
+		s.tell("deadline %v", ahead)
+	}
+	s.signal(syscall.SIGUSR1)
+	s.want(result{Code: 0})
+}
+
+func TestDeadlineThatMovesOnAfterTermIsStillALoss(t *testing.T) {
+	s := startSupervised(t, time.Minute, "sh", "-c", `trap 'echo told' TERM; trap 'exit 0' USR1; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	s.tell("deadline 1m")
+	s.signal(syscall.SIGWINCH)
+	s.waitFor("told")
+	s.tell("deadline 1h")
+	s.signal(syscall.SIGUSR1)
+	s.want(result{Code: 0, Lost: true})
+}
+
+func TestLossStopsTheCommandAtOnce(t *testing.T) {
+	s := startSupervised(t, 10*time.Second, "sh", "-c", `trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	s.tell("lose")
+	s.waitFor("told")
+	s.want(result{Code: 5, Lost: true})
+}
+
+func TestLossPastTheDeadlineKillsAtOnce(t *testing.T) {
+	s := startSupervised(t, time.Minute, "sh", "-c", `trap 'echo told' TERM; echo ready; while :; do sleep 0.02; done`)
+	s.waitFor("ready")
+	s.tell("deadline -1s")
+	s.tell("lose")
+	s.want(result{Code: 128 + 9, Lost: true})
+	if got := s.line(); got != "" {
+		t.Errorf("the command said %q; want it killed without TERM", got)
+	}
+}
+
+func TestStoppedCommandIsContinuedToHearTerm(t *testing.T) {
+	s := startSupervised(t, time.Minute, "sh", "-c", `trap 'echo told; exit 0' TERM; echo $$; while :; do sleep 0.02; done`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	waitProcess(t, pid, 'T')
+	s.tell("lose")
+	s.waitFor("told")
+	s.want(result{Code: 0, Lost: true})
+}
+
+func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
+	s := startSupervised(t, time.Second, "sh", "-c", `sleep 1000 & echo $!; exit 6`)
+	pid, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.want(result{Code: 6})
+	if !gone(pid) {
+		t.Errorf("process %d, left behind in the group, is still there", pid)
+	}
+}

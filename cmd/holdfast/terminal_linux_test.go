@@ -1,0 +1,270 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// console is an interactive shell on a pseudo-terminal, as a person has it.
+type console struct {
+	t      *testing.T
+	master *os.File
+	out    lockedBuffer
+	seen   int // what of out was matched already
+}
+
+// startConsole starts sh with job control. Its prompt is "$ ", its store one of its own.
+func startConsole(t *testing.T, env ...string) *console {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	_ = raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-i")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PS1=$ ", "ENV=", "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	c := &console{t: t, master: master}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(&c.out, master) // ends with EIO when the shell and all others have gone
+	}()
+	t.Cleanup(func() {
+		master.Close() // HUP
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		<-ended
+		// A holdfast that is still on its way out may start another host.
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			killHosts(dir)
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
+	})
+	c.expect(`\$ `)
+	return c
+}
+
+// enter types text and the return key.
+func (c *console) enter(text string) { c.keys(text + "\n") }
+
+func (c *console) keys(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.master, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// expect waits until the terminal shows re, behind what was expected before.
+func (c *console) expect(re string) string {
+	c.t.Helper()
+	compiled := regexp.MustCompile(re)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		shown := c.out.String()
+		if m := compiled.FindStringIndex(shown[c.seen:]); m != nil {
+			start := c.seen
+			c.seen += m[1]
+			return shown[start+m[0] : start+m[1]]
+		}
+	}
+	c.t.Fatalf("the terminal does not show %q but:\n%s", re, strings.ReplaceAll(c.out.String()[c.seen:], "\r", ""))
+	return ""
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func TestTerminalIsTheCommands(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast run job -- sh -c 'echo rea""dy; read line; echo "got $line"; exit 4'; echo "rc=$?"`)
+	c.expect("ready")
+	c.enter("hello")
+	c.expect("got hello")
+	c.expect("rc=4")
+	// And it is the shell's again.
+	c.enter(`read back; echo "shell got $back"`)
+	c.enter("more")
+	c.expect("shell got more")
+}
+
+func TestInterruptKeyReachesTheCommandOnce(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast run job -- sh -c 'trap "echo int; n=\$((n+1))" INT; echo rea""dy; read x; read x; echo "n=$n"; exit 4'; echo "rc=$?"`)
+	c.expect("ready")
+	c.keys(ctrlC)
+	c.expect("int")
+	c.enter("")
+	c.enter("")
+	c.enter("")
+	c.expect(`n=1\s`)
+	c.expect("rc=4")
+	c.enter(`holdfast run job -- sh -c 'echo rea""dy; sleep 1000'; echo "rc=$?"`)
+	c.expect("ready")
+	c.keys(ctrlC)
+	c.expect("rc=130")
+}
+
+func TestInterruptKeyEndsTheWait(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast lock job > held &`)
+	c.enter(`while ! test -s held; do sleep 0.02; done; echo he""ld`)
+	c.expect("held")
+	c.enter(`holdfast run job -- touch ran; echo "rc=$?"`)
+	c.expect("waiting for job")
+	c.keys(ctrlC)
+	c.expect("rc=130")
+	c.enter(`kill %1; wait; ls`)
+	c.expect(`held`)
+}
+
+func TestStopKeyStopsAndFgContinues(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast run job -- sh -c 'echo rea""dy; read line; echo "got $line"; exit 4'; echo "rc=$?"`)
+	c.expect("ready")
+	c.keys(ctrlZ)
+	c.expect(`Stopped`)
+	c.enter(`echo shell is ba""ck`)
+	c.expect(`shell is back`)
+	c.enter(`fg; echo "rc=$?"`)
+	c.expect(`fg`)
+	c.enter("hello")
+	c.expect("got hello")
+	c.expect("rc=4")
+}
+
+func TestCommandStoppedForTooLongIsNotContinued(t *testing.T) {
+	t.Parallel()
+	// A server of its own, as that of file:// grants no session timeout so short.
+	server, url := startServer(t)
+	defer server()
+	c := startConsole(t, "HOLDFAST_SERVER="+url, "HOLDFAST_SESSION_TIMEOUT=1s")
+	c.enter(`holdfast run job -- sh -c 'echo rea""dy; read line; echo went""on'; echo "rc=$?"`)
+	c.expect("ready")
+	c.keys(ctrlZ)
+	c.expect(`Stopped`)
+	// The next one gets the lock, as if we had been killed.
+	c.enter(`holdfast run job -- echo mi""ne`)
+	c.expect("mine")
+	c.enter(`fg; echo "rc=$?"`)
+	c.expect("job: the lock was lost while the command ran")
+	c.expect("rc=79")
+	if strings.Contains(c.out.String(), "wenton") {
+		t.Errorf("the command went on without the lock:\n%s", c.out.String())
+	}
+}
+
+func TestPipelineKeepsTheTerminalOfItsOtherEnd(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	// As with a pager: the right end reads the terminal, the left one does not.
+	c.enter(`holdfast run job -- sh -c 'echo out; sleep 1000' | sh -c 'read a; echo "$a rea""dy"; read b < /dev/tty; echo "key $b"'; echo "rc=$?"`)
+	c.expect("out ready")
+	c.enter("q")
+	c.expect("key q")
+	c.keys(ctrlC)
+	c.expect("rc=")
+}
+
+func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	// As ssh does for a password.
+	c.enter(`holdfast run job -- sh -c 'echo pass""word? > /dev/tty; read x < /dev/tty; echo "got $x"' | cat; echo "rc=$?"`)
+	c.expect("password")
+	c.enter("secret")
+	c.expect("got secret")
+	c.expect("rc=0")
+}
+
+func TestStopKeyStopsAPipeline(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast run job -- sh -c 'echo $$ > pid; echo rea""dy; while ! test -e go; do sleep 0.02; done; echo went""on' | cat`)
+	c.expect("ready")
+	c.keys(ctrlZ)
+	c.expect(`Stopped`)
+	c.enter(`cut -d " " -f 3 /proc/$(cat pid)/stat; touch go`)
+	c.expect(`[TD]\s`) // D: a shell in the middle of vfork
+	c.enter("fg")
+	c.expect("wenton")
+}
+
+func TestBackgroundJobLeavesTheTerminalAlone(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	c.enter(`holdfast run job -- sh -c 'sleep 0.1; echo > started; sleep 1000' &`)
+	c.enter(`while ! test -s started; do sleep 0.02; done; read x; echo "shell got $x"`)
+	c.enter("it")
+	c.expect("shell got it")
+	c.enter(`kill %1; wait %1; echo "rc=$?"`)
+	c.expect("rc=143")
+}
+
+// startServer starts holdfast serve with short sessions.
+func startServer(t *testing.T) (stop func(), url string) {
+	t.Helper()
+	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "served"), "--listen", "127.0.0.1:0", "--tick", "100ms")
+	var out lockedBuffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+	re := regexp.MustCompile(`listening tcp (\S+)\n(?s:.*)ready\n`)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if m := re.FindStringSubmatch(out.String()); m != nil {
+			return stop, "zk://" + m[1]
+		}
+	}
+	stop()
+	t.Fatalf("serve is not ready: %s", out.String())
+	return nil, ""
+}

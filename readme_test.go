@@ -1,0 +1,167 @@
+//go:build unix
+
+package holdfast_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+var fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+// readmeBlocks are the README's code blocks in one language.
+func readmeBlocks(t *testing.T, language string) []string {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range fence.FindAllStringSubmatch(string(readme), -1) {
+		if m[1] == language {
+			blocks = append(blocks, m[2])
+		}
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("README.md has no block of %s", language)
+	}
+	return blocks
+}
+
+// Every command of the README is run as it stands there, by a newcomer with an empty
+// home, except that names of hosts and ports become those of a server that the README's
+// own `holdfast serve` started.
+func TestReadmeCommandsWork(t *testing.T) {
+	home, work := t.TempDir(), t.TempDir()
+	t.Cleanup(func() { endHost(t, filepath.Join(home, "state", "holdfast")) })
+	for _, script := range []string{"backup.sh", "migrate.sh"} {
+		if err := os.WriteFile(filepath.Join(work, script), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goEnv := func(key string) string {
+		out, err := exec.Command("go", "env", key).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key + "=" + strings.TrimSpace(string(out))
+	}
+	env := append(os.Environ(), goEnv("GOCACHE"), goEnv("GOMODCACHE"), goEnv("GOPATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(home, "state"),
+		"GOBIN="+filepath.Join(home, "bin"), "PATH="+filepath.Join(home, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	run := func(t *testing.T, dir, line string) {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir, cmd.Env = dir, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s\n%v\n%s", line, err, out)
+		}
+	}
+
+	blocks := readmeBlocks(t, "sh")
+	var address string
+	for _, pass := range []string{"build", "serve", "rest"} {
+		for _, block := range blocks {
+			for line := range strings.Lines(block) {
+				line = strings.TrimSpace(line)
+				building := strings.HasPrefix(line, "go ") || strings.HasPrefix(line, "make ")
+				serving := strings.HasPrefix(line, "holdfast serve")
+				switch {
+				case pass == "build" && line == "make test":
+					run(t, ".", "make -n test") // to run it here would be to run ourselves
+				case pass == "build" && building:
+					run(t, ".", line)
+				case pass == "serve" && serving:
+					address = serve(t, work, env, strings.ReplaceAll(line, "127.0.0.1:2181", "127.0.0.1:0"))
+				case pass == "rest" && !building && !serving:
+					run(t, work, strings.ReplaceAll(line, "zk1:2181,zk2:2181,zk3:2181", address))
+				}
+			}
+		}
+	}
+	if address == "" {
+		t.Error("the README does not say how to serve")
+	}
+}
+
+// serve starts line and returns the address it listens on; it is interrupted at the
+// end of the test, and must then exit with 0.
+func serve(t *testing.T, dir string, env []string, line string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "exec "+line)
+	cmd.Dir, cmd.Env = dir, env
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, errs.String())
+		}
+	})
+	var address string
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if a, ok := strings.CutPrefix(lines.Text(), "listening tcp "); ok {
+			address = a
+		}
+		if lines.Text() == "ready" {
+			go io.Copy(io.Discard, out)
+			return address
+		}
+	}
+	t.Fatalf("%s: not ready\n%s", line, errs.String())
+	return ""
+}
+
+// endHost ends the detached host that the commands have started, instead of letting
+// it linger, and waits until it has given up its directory.
+func endHost(t *testing.T, dir string) {
+	b, err := os.ReadFile(filepath.Join(dir, "host.pid"))
+	if err != nil {
+		return // it has gone
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(b), &pid); err != nil {
+		t.Errorf("host.pid: %v", err)
+		return
+	}
+	lock, err := os.Open(filepath.Join(dir, "host.lock"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer lock.Close()
+	syscall.Kill(pid, syscall.SIGINT)
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Error(err)
+	}
+}
+
+// The README's Go code is that of the package's example, which runs.
+func TestReadmeCodeIsTheExample(t *testing.T) {
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	for _, block := range readmeBlocks(t, "go") {
+		want := squeeze(strings.ReplaceAll(block, `zk.Config{Servers: []string{"127.0.0.1:2181"}}`, "srv.Config()"))
+		if !strings.Contains(squeeze(string(example)), want) {
+			t.Errorf("not in example_test.go:\n%s", want)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package zk
+
+// Left counts what the present session still has to do with: requests queued and
+// sent, watches armed and about to be.
+func (c *Client) Left() (requests, watches int) {
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s == nil {
+		return 0, 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests = len(s.queue)
+	if s.conn != nil {
+		requests += len(s.conn.pending)
+	}
+	for k := range s.watches.armed {
+		for _, ws := range s.watches.armed[k] {
+			watches += len(ws)
+		}
+	}
+	for _, n := range s.watches.arming {
+		watches += n
+	}
+	return requests, watches
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package zklocal
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// checkPrivate says whether dir is ours and closed to everybody else. It never
+// changes an existing directory: that others may enter it can be meant so.
+func checkPrivate(dir string, info fs.FileInfo) error {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("zklocal: open %s: it belongs to user id %d and this process runs as %d: run as that user, or give a directory of your own",
+			dir, stat.Uid, os.Geteuid())
+	}
+	switch mode := info.Mode().Perm(); {
+	case mode&0o077 != 0:
+		return fmt.Errorf("zklocal: open %s: its mode %04o lets other users in, and who can enter can take and break every lock: run chmod 700 %[1]s, or give another directory",
+			dir, mode)
+	case mode != 0o700:
+		return fmt.Errorf("zklocal: open %s: its mode %04o does not let its owner read, write and enter: run chmod 700 %[1]s", dir, mode)
+	}
+	return nil
+}
+
+// closeToOthers gives a socket the mode 0600, whatever the umask made of it.
+func closeToOthers(socket string) error { return os.Chmod(socket, 0o600) }

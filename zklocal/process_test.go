@@ -1,0 +1,250 @@
+//go:build unix
+
+package zklocal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"holdfast/zk"
+	"holdfast/zkserver"
+)
+
+// The test binary runs itself as other processes that share a directory. Which part
+// such a process plays is in its environment.
+const (
+	roleVar = "ZKLOCAL_TEST_ROLE"
+	dirVar  = "ZKLOCAL_TEST_DIR"
+)
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(dirVar)
+	var err error
+	switch role := os.Getenv(roleVar); role {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "member":
+		err = member(Config{Dir: dir})
+	case "member that starts hosts":
+		err = member(Config{Dir: dir, StartHost: startHost})
+	case "host":
+		err = host(dir, 0)
+	case "host with linger":
+		err = host(dir, 2*time.Second)
+	case "any umask":
+		err = anyUmask(dir)
+	default:
+		err = fmt.Errorf("unknown role %q", role)
+	}
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// member connects, reports its session and whether it hosts, and makes a node for
+// every path that it reads, until its input ends.
+func member(cfg Config) error {
+	started := 0
+	if start := cfg.StartHost; start != nil {
+		cfg.StartHost = func(dir string) error { started++; return start(dir) }
+	}
+	store, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	zkConfig := store.Config()
+	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	client, err := zk.Dial(ctx, zkConfig)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	session, err := client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(session.ID(), store.hosts(), started)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if _, _, err := client.Create(ctx, in.Text(), nil, zk.Ephemeral); err != nil {
+			return err
+		}
+		fmt.Println("created")
+	}
+	return nil
+}
+
+// host is what the command does as a detached host.
+func host(dir string, linger time.Duration) error {
+	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: linger})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-h.Done()
+	return h.Err()
+}
+
+// startHost starts a host that outlives this process.
+func startHost(dir string) error {
+	_, err := startHostProcess(dir)
+	return err
+}
+
+func startHostProcess(dir string) (*exec.Cmd, error) {
+	cmd := roleCommand(dir, "host with linger")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		cmd.Wait()
+		return nil, errors.New(line)
+	}
+	return cmd, nil
+}
+
+// hostStarter answers a StartHost whose hosts end with the test. Call it before making
+// the stores and clients, which then are closed before their hosts are gone.
+func hostStarter(t *testing.T) func(dir string) error {
+	var (
+		mu    sync.Mutex
+		hosts []*exec.Cmd
+	)
+	t.Cleanup(func() {
+		for _, cmd := range hosts {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return func(dir string) error {
+		cmd, err := startHostProcess(dir)
+		if err == nil {
+			mu.Lock()
+			hosts = append(hosts, cmd)
+			mu.Unlock()
+		}
+		return err
+	}
+}
+
+func roleCommand(dir, role string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVar+"="+role, dirVar+"="+dir)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// process is another process, which plays one of the roles.
+type process struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
+	session int64
+	hosts   bool
+	started int
+}
+
+func startProcess(t *testing.T, dir, role string) *process {
+	t.Helper()
+	p := &process{cmd: roleCommand(dir, role)}
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.(*os.File).SetReadDeadline(time.Now().Add(patience))
+	p.out = bufio.NewScanner(out)
+	t.Cleanup(func() {
+		p.kill()
+	})
+	return p
+}
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	if !p.out.Scan() {
+		t.Fatalf("process %d said nothing: %v", p.cmd.Process.Pid, p.out.Err())
+	}
+	return p.out.Text()
+}
+
+func (p *process) connected(t *testing.T) {
+	t.Helper()
+	line := p.line(t)
+	if _, err := fmt.Sscan(line, &p.session, &p.hosts, &p.started); err != nil {
+		t.Fatalf("process %d said %q", p.cmd.Process.Pid, line)
+	}
+}
+
+func (p *process) create(t *testing.T, path string) {
+	t.Helper()
+	fmt.Fprintln(p.in, path)
+	if line := p.line(t); line != "created" {
+		t.Fatalf("process %d said %q", p.cmd.Process.Pid, line)
+	}
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+func hostPID(t *testing.T, dir string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, hostPIDName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(b))
+	if err != nil || pid == os.Getpid() {
+		t.Fatalf("host.pid: got %q; want another process", b)
+	}
+	return pid
+}
+
+// endHosts kills the host that a member has started, which is not our child, and waits
+// until the directory has no host.
+func endHosts(t *testing.T, dir string) {
+	t.Helper()
+	for wait := (backoff{}); wait.total < patience; wait.pause(context.Background()) {
+		lock, err := tryLock(filepath.Join(dir, hostLockName))
+		if err == nil {
+			lock.unlock()
+			return
+		}
+		if wait.total == 0 {
+			if err := syscall.Kill(hostPID(t, dir), syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Error("the host does not end")
+}

@@ -1,0 +1,158 @@
+package zklocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSocketPath is the longest address that a Unix socket may have everywhere we
+// run: 104 bytes with the final zero on darwin, 108 on Linux and Windows.
+const maxSocketPath = 103
+
+// tempPrefix begins the names of the directories that hold the socket of a directory
+// with a long path, see [listenNoted].
+const tempPrefix = "holdfast-socket-"
+
+// listenSocket binds the directory's socket. Only the holder of host.lock may call
+// it, for it replaces whatever socket a dead host has left.
+func listenSocket(dir string) (l *net.UnixListener, path string, err error) {
+	if err := removeSocket(dir); err != nil {
+		return nil, "", err
+	}
+	path = filepath.Join(dir, socketName)
+	if len(path) <= maxSocketPath {
+		l, err = listenUnix(path)
+	} else {
+		l, path, err = listenLong(dir)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err := closeToOthers(path); err != nil {
+		l.Close()
+		return nil, "", err
+	}
+	return l, path, nil
+}
+
+func listenUnix(addr string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: addr, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	// Left to itself the listener would remove the name when it is closed, also when
+	// by then the name is the socket of our successor, or an address under /proc that
+	// means another directory.
+	l.SetUnlinkOnClose(false)
+	return l, nil
+}
+
+// dialSocket connects to whoever listens on the directory's socket.
+func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
+	path := filepath.Join(dir, socketName)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.Mode().IsRegular():
+		path, err = readNote(dir)
+		if err != nil {
+			return nil, err
+		}
+		return dialUnix(ctx, path)
+	case len(path) <= maxSocketPath:
+		return dialUnix(ctx, path)
+	}
+	return dialLong(ctx, dir)
+}
+
+func dialUnix(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", addr)
+}
+
+// removeSocket removes the directory's socket, wherever it is. Only the holder of
+// host.lock may call it.
+func removeSocket(dir string) error {
+	if path, err := readNote(dir); err == nil {
+		// Errors are of no interest: the worst is an empty directory in the way of nobody.
+		os.Remove(path)
+		os.Remove(filepath.Dir(path))
+	}
+	err := os.Remove(filepath.Join(dir, socketName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// listenNoted binds a socket in a directory of its own for temporary files and
+// writes its path into the file "socket".
+func listenNoted(dir string) (*net.UnixListener, string, error) {
+	temp, err := os.MkdirTemp("", tempPrefix)
+	if err != nil {
+		return nil, "", err
+	}
+	path := filepath.Join(temp, socketName)
+	if len(path) > maxSocketPath {
+		os.Remove(temp)
+		return nil, "", fmt.Errorf("the path is too long for a socket (%d bytes, at most %d), and so is that of the directory for temporary files, %s: give a shorter directory, or set TMPDIR to one",
+			len(dir)+1+len(socketName), maxSocketPath, os.TempDir())
+	}
+	l, err := listenUnix(path)
+	if err != nil {
+		os.Remove(temp)
+		return nil, "", err
+	}
+	note := filepath.Join(dir, socketName)
+	if err = os.WriteFile(note, []byte(path+"\n"), 0o600); err == nil {
+		err = os.Chmod(note, 0o600)
+	}
+	if err != nil {
+		l.Close()
+		os.Remove(path)
+		os.Remove(temp)
+		return nil, "", err
+	}
+	return l, path, nil
+}
+
+// readNote reads the path that listenNoted wrote. After a reboot or a clean-up of
+// temporary files the name may be free again, and anybody may have taken it, so a
+// directory that is not ours alone is refused.
+func readNote(dir string) (string, error) {
+	note := filepath.Join(dir, socketName)
+	if info, err := os.Lstat(note); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: not a file", note)
+	}
+	b, err := os.ReadFile(note)
+	if err != nil {
+		return "", err
+	}
+	path, complete := strings.CutSuffix(string(b), "\n")
+	temp := filepath.Dir(path)
+	if !complete || !filepath.IsAbs(path) || !strings.HasPrefix(filepath.Base(temp), tempPrefix) {
+		// Half written: its writer was killed or is not done.
+		return "", fmt.Errorf("%s: does not name a socket: %w", note, fs.ErrNotExist)
+	}
+	info, err := os.Lstat(temp)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s, named in %s: not a directory", temp, note)
+	}
+	if err := checkPrivate(temp, info); err != nil {
+		return "", fmt.Errorf("%s names a socket that is not ours: %w", note, err)
+	}
+	return path, nil
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package zklocal
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+)
+
+func listenLong(dir string) (*net.UnixListener, string, error) { return listenNoted(dir) }
+
+// dialLong is never asked for a socket of our own making: one at a long path is noted.
+func dialLong(_ context.Context, dir string) (net.Conn, error) {
+	return nil, fmt.Errorf("%s: the path is too long for a socket address", filepath.Join(dir, socketName))
+}

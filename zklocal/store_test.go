@@ -1,0 +1,258 @@
+package zklocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/zk"
+	"holdfast/zkserver"
+)
+
+// hosts reports whether the store's own process hosts the directory.
+func (s *Store) hosts() bool {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.host == nil {
+		return false
+	}
+	select {
+	case <-s.host.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func TestStoresThatComeTogetherMakeOneHost(t *testing.T) {
+	dir := newDir(t)
+	stores := make([]*Store, 8)
+	var wg sync.WaitGroup
+	for i := range stores {
+		stores[i] = newStore(t, Config{Dir: dir})
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			conn, err := stores[i].dial(ctx, "", "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conn.Close()
+		})
+	}
+	wg.Wait()
+	hosts := 0
+	for _, s := range stores {
+		if s.hosts() {
+			hosts++
+		}
+	}
+	if hosts != 1 {
+		t.Errorf("got %d hosts; want 1", hosts)
+	}
+}
+
+func TestSessionsAndEphemeralsOutliveTheHost(t *testing.T) {
+	dir := newDir(t)
+	store := newStore(t, Config{Dir: dir})
+	client := newClient(t, store)
+	create(t, client, "/kept", zk.Ephemeral)
+	id := sessionID(t, client)
+
+	for round := range 3 {
+		next := newStore(t, Config{Dir: dir})
+		other := newClient(t, next)
+		if !store.hosts() || next.hosts() {
+			t.Fatalf("round %d: the first store must host and the second connect", round)
+		}
+		otherID := sessionID(t, other)
+		name := fmt.Sprintf("/e%d", round)
+		create(t, other, name, zk.Ephemeral)
+
+		client.Close()
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if stat := mustExist(t, other, name); stat.EphemeralOwner != otherID {
+			t.Errorf("round %d: the owner changed from %x to %x", round, otherID, stat.EphemeralOwner)
+		}
+		if got := sessionID(t, other); got != otherID {
+			t.Errorf("round %d: session %x became %x", round, otherID, got)
+		}
+		if _, ok, err := other.Exists(t.Context(), "/kept"); err != nil || ok {
+			t.Errorf("round %d: the node of session %x, which was closed, is there (%v)", round, id, err)
+		}
+		if !next.hosts() {
+			t.Errorf("round %d: the store that is left does not host", round)
+		}
+		store, client = next, other
+	}
+}
+
+func TestAHostIsStartedWhenThereIsNone(t *testing.T) {
+	dir := newDir(t)
+	var (
+		started atomic.Int32
+		current atomic.Pointer[Host]
+	)
+	start := func(dir string) error {
+		started.Add(1)
+		h, err := OpenHost(zkserver.Config{Dir: dir})
+		if err == nil {
+			current.Store(h)
+			t.Cleanup(func() { h.Close() })
+		}
+		return err
+	}
+	stores := []*Store{newStore(t, Config{Dir: dir, StartHost: start}), newStore(t, Config{Dir: dir, StartHost: start})}
+	clients := []*zk.Client{newClient(t, stores[0]), newClient(t, stores[1])}
+	if n := started.Load(); n != 1 {
+		t.Fatalf("StartHost was called %d times for two stores; want once", n)
+	}
+	create(t, clients[0], "/a", zk.Ephemeral)
+	for round := range 3 {
+		current.Load().Close()
+		mustExist(t, clients[0], "/a")
+		mustExist(t, clients[1], "/a")
+		if n := int(started.Load()); n != round+2 {
+			t.Fatalf("StartHost was called %d times after %d ends of a host; want %d", n, round+1, round+2)
+		}
+	}
+	for i, s := range stores {
+		if s.hosts() {
+			t.Errorf("store %d hosts, although a host can be started", i)
+		}
+	}
+}
+
+func TestThisProcessHostsWhenNoHostCanBeStarted(t *testing.T) {
+	tests := []struct {
+		name  string
+		start func(string) error
+	}{
+		{"StartHost fails", func(string) error { return errors.New("no such command") }},
+		{"nothing comes of StartHost", func(string) error { return nil }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store := newStore(t, Config{Dir: newDir(t), StartHost: test.start})
+			create(t, newClient(t, store), "/a", zk.Persistent)
+			if !store.hosts() {
+				t.Error("the store does not host")
+			}
+		})
+	}
+}
+
+// A short session timeout makes for short attempts to connect: the fall-back must fit
+// into one of them.
+func TestTheFallBackFitsIntoAShortAttempt(t *testing.T) {
+	store := newStore(t, Config{Dir: newDir(t), StartHost: func(string) error { return nil }})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	conn, err := store.dial(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+// silent takes the directory's lock and lets nobody connect, like a host that is
+// just opening a large store.
+func silent(t *testing.T, dir string) *fileLock {
+	t.Helper()
+	if _, err := prepareDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := tryLock(filepath.Join(dir, hostLockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writePID(dir); err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func TestAnAttemptEndsWithItsContextAndNamesTheHost(t *testing.T) {
+	dir := newDir(t)
+	defer silent(t, dir).unlock()
+	for _, start := range []func(string) error{nil, func(string) error { return errors.New("must not be called") }} {
+		store := newStore(t, Config{Dir: dir, StartHost: start})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := store.dial(ctx, "", "")
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v; want the context's error", err)
+		} else if want := fmt.Sprintf("%s (pid %d)", dir, os.Getpid()); !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q; want it to say %q", err, want)
+		}
+		if store.hosts() {
+			t.Error("the store hosts a directory that somebody else has locked")
+		}
+	}
+}
+
+func TestCloseEndsAnAttempt(t *testing.T) {
+	dir := newDir(t)
+	defer silent(t, dir).unlock()
+	store := newStore(t, Config{Dir: dir})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := store.dial(context.Background(), "", "")
+		ended <- err
+	}()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, errClosed) {
+		t.Errorf("got %v; want %v", err, errClosed)
+	}
+	if err := store.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+}
+
+func TestAHostThatDiesBeforeItListensIsReplaced(t *testing.T) {
+	dir := newDir(t)
+	lock := silent(t, dir)
+	store := newStore(t, Config{Dir: dir})
+	connected := make(chan error, 1)
+	go func() {
+		conn, err := store.dial(t.Context(), "", "")
+		if err == nil {
+			conn.Close()
+		}
+		connected <- err
+	}()
+	// The attempt finds the lock taken, or free again; it must end the same way.
+	lock.unlock()
+	if err := <-connected; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARemovedDirectoryIsMadeAgain(t *testing.T) {
+	dir := newDir(t)
+	store := newStore(t, Config{Dir: dir})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	create(t, newClient(t, store), "/a", zk.Persistent)
+}
+
+func TestServersNamesTheSocketForMessages(t *testing.T) {
+	store := newStore(t, Config{Dir: newDir(t)})
+	servers := store.Config().Servers
+	if len(servers) != 1 || !strings.HasPrefix(servers[0], "unix:///") || !strings.HasSuffix(servers[0], "/state/socket") {
+		t.Errorf("got %q; want one unix:///…/state/socket", servers)
+	}
+}
