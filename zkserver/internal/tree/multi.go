@@ -34,14 +34,16 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 	r.Op = o.Op
 	switch o.Op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
-		// As Apache's server has it (3.8.0, measured): create2 is answered like create,
-		// without a Stat, and a container like create2. A client that was tested here and
-		// counts on more would fail there.
+		// As Apache's server has it (3.8.0, measured): inside a transaction the flags alone
+		// say what a create makes. It is answered without a Stat, also create2, and a
+		// container like create2 elsewhere. A client that was tested here and counts on more
+		// would fail there.
+		op := zkproto.OpCreate
 		r.Op = zkproto.OpCreate
-		if o.Op == zkproto.OpCreateContainer {
-			r.Op = zkproto.OpCreate2
+		if o.Flags == zkproto.FlagContainer {
+			op, r.Op = zkproto.OpCreateContainer, zkproto.OpCreate2
 		}
-		r.Path, r.Stat, code = t.create(tx, o.Op, &zkproto.CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags})
+		r.Path, r.Stat, code = t.create(tx, op, &zkproto.CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags})
 	case zkproto.OpDelete:
 		code = t.delete(tx, o.Path, o.Version)
 	case zkproto.OpSetData:

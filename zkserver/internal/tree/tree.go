@@ -44,7 +44,7 @@ func New() *Tree {
 	t.nodes["/"] = &node{acl: openACL, data: []byte{}}
 	t.link("/zookeeper", &node{acl: openACL, data: []byte{}})
 	t.link("/zookeeper/quota", &node{acl: openACL, data: []byte{}})
-	t.link("/zookeeper/config", &node{acl: readOnlyACL, data: []byte{}})
+	t.link("/zookeeper/config", &node{acl: readOnlyACL, data: []byte{}, aversion: -1})
 	return t
 }
 

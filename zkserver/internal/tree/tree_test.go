@@ -222,6 +222,9 @@ func TestStatArithmetic(t *testing.T) {
 	if root.Cversion != -1 || root.Pzxid != 0 || root.NumChildren != 1 {
 		t.Errorf("fresh root: %+v; want cversion -1, pzxid 0, 1 child", root)
 	}
+	if config, _ := tr.Exists("/zookeeper/config"); config.Aversion != -1 {
+		t.Errorf("/zookeeper/config: %+v; want aversion -1, as Apache's server has it", config)
+	}
 	mustCreate(t, tr, "/p", zkproto.FlagPersistent)
 	born, _ := tr.Exists("/p")
 	mustCreate(t, tr, "/p/x", zkproto.FlagPersistent)
@@ -277,6 +280,8 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 		}, nil},
 		{"create2", []zkproto.MultiOp{{Op: zkproto.OpCreate2, Path: "/n", ACL: openACL}}, nil},
 		{"container", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL, Flags: 4}}, nil},
+		{"the flags make a container", []zkproto.MultiOp{{Op: zkproto.OpCreate, Path: "/c2", ACL: openACL, Flags: 4}}, nil},
+		{"the operation does not", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL}}, nil},
 		{"fails in the middle", []zkproto.MultiOp{
 			create("/a/n", 0), {Op: zkproto.OpDelete, Path: "/a/e", Version: -1}, {Op: zkproto.OpSetData, Path: "/a", Data: []byte("new"), Version: -1},
 			create("/c/s", zkproto.FlagEphemeralSequential), {Op: zkproto.OpDelete, Path: "/c", Version: -1}, create("/z", 0),
@@ -300,10 +305,15 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 				for i, r := range results {
 					want := tt.ops[i].Op
 					switch want { // Apache's server does the same
-					case zkproto.OpCreate2:
+					case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
 						want = zkproto.OpCreate
-					case zkproto.OpCreateContainer:
-						want = zkproto.OpCreate2
+						container := tt.ops[i].Flags == zkproto.FlagContainer
+						if container {
+							want = zkproto.OpCreate2
+						}
+						if n := tr.nodes[tt.ops[i].Path]; n != nil && n.container != container {
+							t.Errorf("result %d: container %v; want %v", i, n.container, container)
+						}
 					}
 					if r.Op != want || r.Err != ok {
 						t.Errorf("result %d: %+v", i, r)

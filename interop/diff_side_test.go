@@ -1,0 +1,288 @@
+//go:build unix
+
+package interop
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+const (
+	diffTick    = 2 * time.Second // that of holdfast serve
+	diffTimeout = 40 * time.Second
+	diffClients = 3
+)
+
+// A diffSide is one of the two servers with its clients. What it reports has nothing in
+// it that may differ: zxids count from where the test began, and a session is that of a
+// client.
+type diffSide struct {
+	addr     string
+	base     int64
+	clients  [diffClients]diffClient
+	sessions map[int64]string
+}
+
+type diffClient struct {
+	*rawConn
+	id     int64
+	passwd []byte
+	lives  int // sessions so far
+}
+
+func newDiffSide(t *testing.T, addr string) *diffSide {
+	s := &diffSide{addr: addr, sessions: make(map[int64]string)}
+	t.Cleanup(func() {
+		for _, c := range s.clients {
+			if c.rawConn != nil {
+				c.Close()
+			}
+		}
+	})
+	for i := range s.clients {
+		if _, err := s.connect(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	header, _, err := s.clients[0].call(zkproto.OpPing, noBody{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.base = header.Zxid
+	return s
+}
+
+type noBody struct{}
+
+func (noBody) Append(b []byte) []byte { return b }
+
+// connect opens a connection of client i, with a new session if it has none. The
+// connection before it is left alone.
+func (s *diffSide) connect(i int) (string, error) {
+	c := &s.clients[i]
+	nc, err := net.DialTimeout("tcp", s.addr, stepTime)
+	if err != nil {
+		return "", err
+	}
+	c.rawConn = &rawConn{conn: nc, in: bufio.NewReader(nc)}
+	nc.SetDeadline(time.Now().Add(stepTime))
+	request := zkproto.ConnectRequest{
+		Timeout: int32(diffTimeout / time.Millisecond), SessionID: c.id, Passwd: c.passwd, HasReadOnly: true,
+	}
+	if c.id == 0 {
+		request.Passwd = make([]byte, 16)
+	}
+	if err := c.write(request.Append(zkproto.BeginFrame(nil))); err != nil {
+		return "", err
+	}
+	frame, err := zkproto.ReadFrame(c.in, nil, zkproto.MaxFrame)
+	if err != nil {
+		return "", err
+	}
+	var response zkproto.ConnectResponse
+	r := zkproto.NewReader(frame)
+	response.Decode(r)
+	if err := r.Complete(); err != nil {
+		return "", err
+	}
+	resumed := response.SessionID == c.id
+	if !resumed {
+		c.lives++
+		s.sessions[response.SessionID] = fmt.Sprintf("client%d.%d", i, c.lives)
+	}
+	c.id, c.passwd = response.SessionID, response.Passwd
+	return fmt.Sprintf("  client%d connected, timeout %d, resumed %v\n", i, response.Timeout, resumed), nil
+}
+
+func (s *diffSide) runAll(steps []diffStep) ([]string, error) {
+	outcomes := make([]string, len(steps))
+	for i, step := range steps {
+		var err error
+		if outcomes[i], err = s.run(step); err != nil {
+			return nil, fmt.Errorf("%v: %w", step, err)
+		}
+	}
+	return outcomes, nil
+}
+
+// run does one step, and then has every client ask for something: what the step made the
+// server say to anybody is there by then.
+func (s *diffSide) run(step diffStep) (string, error) {
+	var lines []string
+	for i := range s.clients {
+		s.clients[i].conn.SetDeadline(time.Now().Add(stepTime))
+	}
+	old, connect := s.clients[step.client].rawConn, true
+	var err error
+	switch step.kind {
+	case diffReconnect:
+		old.Close()
+	case diffMove: // the server is to close it
+		defer old.Close()
+	default:
+		lines, connect, err = s.exchange(step.client, step.requests)
+		if connect {
+			old.Close()
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if step.kind == diffEnd {
+		s.clients[step.client].id = 0
+	}
+	if connect {
+		line, err := s.connect(step.client)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, line)
+	}
+	for i := range s.clients {
+		more, closed, err := s.exchange(i, []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}}})
+		if err != nil {
+			return "", err
+		}
+		if closed {
+			return "", errors.New("a connection was closed that did nothing")
+		}
+		lines = append(lines, more...)
+	}
+	if step.kind == diffEnd {
+		slices.Sort(lines) // the server may remove the session's nodes in any order
+	}
+	return strings.Join(lines, ""), nil
+}
+
+// exchange sends requests one behind the other and reads what comes until all are
+// answered, or the server closes the connection.
+func (s *diffSide) exchange(i int, requests []diffRequest) (lines []string, closed bool, err error) {
+	c := &s.clients[i]
+	first := c.xid + 1
+	for _, r := range requests {
+		if err := c.send(r.op, r.forSide(s)); err != nil && !connectionClosed(err) {
+			return nil, false, err
+		}
+	}
+	ends := requests[len(requests)-1].ends
+	for answered := 0; answered < len(requests) || ends; {
+		header, body, err := c.receive()
+		switch {
+		case err != nil && connectionClosed(err):
+			return append(lines, fmt.Sprintf("  client%d is cut off\n", i)), true, nil
+		case err != nil:
+			return nil, false, err
+		case header.Xid == zkproto.XidNotification:
+			var e zkproto.WatcherEvent
+			e.Decode(body)
+			lines = append(lines, fmt.Sprintf("  client%d notified: %v %s, state %d, zxid %s\n", i, e.Type, e.Path, e.State, s.zxid(header.Zxid)))
+			continue
+		case answered == len(requests) || header.Xid != first+int32(answered):
+			return nil, false, fmt.Errorf("client%d: unexpected answer with xid %d", i, header.Xid)
+		}
+		text := s.answer(requests[answered], header, body)
+		if rest := body.Complete(); rest != nil {
+			text += fmt.Sprint(" ", rest)
+		}
+		lines = append(lines, fmt.Sprintf("  client%d answered: zxid %s, error %d %s\n", i, s.zxid(header.Zxid), header.Err, text))
+		answered++
+	}
+	return lines, false, nil
+}
+
+func connectionClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// answer shows the record of an answer.
+func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkproto.Reader) string {
+	if header.Err != zkproto.CodeOK {
+		return ""
+	}
+	switch r.op {
+	case zkproto.OpCreate, zkproto.OpSync:
+		return fmt.Sprintf("%q", body.String())
+	case zkproto.OpCreate2, zkproto.OpCreateContainer:
+		return fmt.Sprintf("%q %s", body.String(), s.stat(body))
+	case zkproto.OpExists, zkproto.OpSetData:
+		return s.stat(body)
+	case zkproto.OpGetData:
+		return fmt.Sprintf("%#v %s", body.Bytes(), s.stat(body))
+	case zkproto.OpGetChildren:
+		return sorted(body.Strings())
+	case zkproto.OpGetChildren2:
+		return sorted(body.Strings()) + s.stat(body)
+	case zkproto.OpMulti:
+		var m zkproto.MultiResponse
+		m.Decode(body)
+		var b strings.Builder
+		for _, r := range m.Results {
+			fmt.Fprintf(&b, "(%d %d %q %s)", r.Op, r.Err, r.Path, s.stat(zkproto.NewReader(r.Stat.Append(nil))))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+func sorted(names []string) string {
+	slices.Sort(names)
+	return fmt.Sprintf("%q", names)
+}
+
+func (s *diffSide) zxid(z int64) string {
+	switch {
+	case z <= 0:
+		return fmt.Sprint(z)
+	case z <= s.base-100: // before the clients came
+		return "old"
+	}
+	return fmt.Sprintf("%+d", z-s.base)
+}
+
+// stat shows everything but the times.
+func (s *diffSide) stat(r *zkproto.Reader) string {
+	var st zkproto.Stat
+	st.Decode(r)
+	owner, known := s.sessions[st.EphemeralOwner]
+	if !known {
+		owner = fmt.Sprint(st.EphemeralOwner != 0)
+	}
+	return fmt.Sprintf("{c %s m %s p %s, versions %d %d %d, owner %s, %d bytes, %d children}", s.zxid(st.Czxid), s.zxid(st.Mzxid), s.zxid(st.Pzxid),
+		st.Version, st.Cversion, st.Aversion, owner, st.DataLength, st.NumChildren)
+}
+
+// walk lists all nodes from path on as the first client sees them.
+func (s *diffSide) walk(path string) ([]string, error) {
+	c := &s.clients[0]
+	c.conn.SetDeadline(time.Now().Add(stepTime))
+	data, _, err := s.exchange(0, []diffRequest{{op: zkproto.OpGetData, message: &zkproto.ReadRequest{Path: path}}})
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{path + strings.Join(data, "")}
+	header, body, err := c.call(zkproto.OpGetChildren, &zkproto.ReadRequest{Path: path})
+	if err != nil || header.Err != zkproto.CodeOK {
+		return lines, err
+	}
+	names := body.Strings()
+	slices.Sort(names)
+	for _, name := range names {
+		below, err := s.walk(strings.TrimSuffix(path, "/") + "/" + name)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, below...)
+	}
+	return lines, nil
+}

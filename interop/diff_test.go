@@ -1,0 +1,93 @@
+//go:build unix
+
+package interop
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"holdfast/interop/peers"
+)
+
+var (
+	diffOps  = flag.Int("diffops", 20_000, "how many operations the differential test sends to each server")
+	diffSeed = flag.Uint64("diffseed", 0, "seed of the differential test, as a run that failed has printed it; 0 is a random one")
+)
+
+// One stream of operations, of several clients that watch each other, reconnect and
+// end their sessions, on Apache ZooKeeper and on holdfast serve: every answer and every
+// notification must be the same.
+func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
+	t.Setenv("JAVA_TOOL_OPTIONS", strings.Join([]string{
+		"-Dzookeeper.extendedTypesEnabled=true", // TTL nodes
+		// It complains of every request that makes no sense.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.CreateMode=off",
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
+	}, " "))
+	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick})
+	closing(t, z, err)
+	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir())
+	closing(t, h, err)
+
+	seed := *diffSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d; again with -diffseed %d", seed, seed)
+	apache, ours := newDiffSide(t, z.Addrs()[0]), newDiffSide(t, h.Addr())
+	stream := newDiffStream(seed)
+	for number := 0; stream.sent < *diffOps; {
+		// Both servers work through the chunk at once; nothing in it depends on an answer.
+		steps := make([]diffStep, 100)
+		for i := range steps {
+			steps[i] = stream.next()
+		}
+		apache, ours := runBoth(t, apache, ours, func(s *diffSide) ([]string, error) { return s.runAll(steps) })
+		for i := range steps {
+			if apache[i] != ours[i] {
+				t.Fatalf("seed %d, step %d, %v\nApache ZooKeeper:\n%sholdfast serve:\n%sthe steps before, as both did them:\n%s",
+					seed, number+i, steps[i], apache[i], ours[i], recent(steps[:i], ours))
+			}
+		}
+		number += len(steps)
+	}
+	walked, ourWalk := runBoth(t, apache, ours, func(s *diffSide) ([]string, error) { return s.walk("/") })
+	if len(walked) < 10 {
+		t.Errorf("only %d nodes are left to compare", len(walked))
+	}
+	for i := range max(len(walked), len(ourWalk)) {
+		if i >= len(walked) || i >= len(ourWalk) || walked[i] != ourWalk[i] {
+			t.Fatalf("seed %d: the trees differ in the end\nApache ZooKeeper: %s\nholdfast serve:   %s",
+				seed, strings.Join(walked[min(i, len(walked)):], "\n"), strings.Join(ourWalk[min(i, len(ourWalk)):], "\n"))
+		}
+	}
+	measured(t, "%d operations and %d nodes alike on Apache ZooKeeper and on holdfast serve, seed %d", stream.sent, len(walked), seed)
+}
+
+func runBoth(t *testing.T, apache, ours *diffSide, f func(*diffSide) ([]string, error)) (a, o []string) {
+	t.Helper()
+	var apacheErr error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a, apacheErr = f(apache)
+	}()
+	o, err := f(ours)
+	<-done
+	if apacheErr != nil || err != nil {
+		t.Fatalf("Apache ZooKeeper: %v\nholdfast serve: %v", apacheErr, err)
+	}
+	return a, o
+}
+
+// recent is what led to a difference, as far as one wants to read it.
+func recent(steps []diffStep, outcomes []string) string {
+	var b strings.Builder
+	for i := max(0, len(steps)-20); i < len(steps); i++ {
+		fmt.Fprintf(&b, "%v\n%s", steps[i], outcomes[i])
+	}
+	return b.String()
+}
