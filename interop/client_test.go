@@ -18,10 +18,12 @@ import (
 
 // Our client, on every kind of server that it has to work with.
 
-var servers = []struct {
+type server struct {
 	name string
 	url  func(testing.TB) string
-}{
+}
+
+var servers = []server{
 	{"holdfast serve", func(t testing.TB) string { return oneHoldfast.get(t).URL() }},
 	{"Apache ZooKeeper", func(t testing.TB) string { return oneZooKeeper.get(t).URL() }},
 	{"Apache ensemble", func(t testing.TB) string { return ensemble.get(t).URL() }},
@@ -29,6 +31,10 @@ var servers = []struct {
 
 // onEveryServer runs test with a fresh chroot on each server.
 func onEveryServer(t *testing.T, test func(ctx context.Context, t *testing.T, c *zk.Client)) {
+	onServers(t, servers, test)
+}
+
+func onServers(t *testing.T, servers []server, test func(ctx context.Context, t *testing.T, c *zk.Client)) {
 	chroot := "/" + t.Name()
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func (c *conn) take() (batch []*request, ping bool) {
 	batch, c.s.queue = c.s.queue, nil
 	now := time.Now()
 	for _, r := range batch {
-		if r.op == zkproto.OpSetWatches {
+		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
 		} else {
 			if c.xid == math.MaxInt32 {
@@ -202,6 +202,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 	c.s.mu.Lock()
 	c.heard = time.Now()
 	fired := c.s.watches.fire(ev.Type, ev.Path)
+	c.s.watches.persistent.notify(ev.Type, ev.Path)
 	c.s.mu.Unlock()
 	for _, w := range fired {
 		w.c <- Event{Type: ev.Type, Path: w.path}
@@ -264,7 +265,7 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		outcome, broken = req.fail(ErrConnectionLoss, false), h.Err
 	case h.Err != zkproto.CodeOK:
 		outcome = req.fail(h.Err, false)
-		if req.op == zkproto.OpSetWatches {
+		if req.op == zkproto.OpSetWatches || req.op == zkproto.OpSetWatches2 {
 			broken = fmt.Errorf("watches not restored: %w", h.Err)
 		}
 	case req.reply != nil:
@@ -273,8 +274,13 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 			outcome = req.fail(fmt.Errorf("%w: %w", ErrConnectionLoss, broken), true)
 		}
 	}
-	if req.watch != nil {
+	switch {
+	case req.watch != nil:
 		c.s.armed(req, h.Err)
+	case req.persistent != nil:
+		c.s.armedPersistent(req, h.Err)
+	case req.restores != nil && h.Err == zkproto.CodeOK:
+		c.s.restored(req)
 	}
 	req.complete(outcome)
 	return broken

@@ -18,7 +18,16 @@ const (
 	ErrNoAuth                  = zkproto.CodeNoAuth
 	ErrInvalidACL              = zkproto.CodeInvalidACL
 	ErrBadArguments            = zkproto.CodeBadArguments
-	ErrUnimplemented           = zkproto.CodeUnimplemented
+	// ErrUnimplemented: the server does not have the operation. If it does not even
+	// know it, it has closed the connection, and what else was under way on it failed
+	// with ErrConnectionLoss; the session goes on.
+	ErrUnimplemented = zkproto.CodeUnimplemented
+	// ErrThrottled: the server has too much to do and did not execute the request.
+	ErrThrottled          = zkproto.CodeThrottled
+	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
+	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
+	// ErrNewConfigNoQuorum: too few of the members wanted are connected to the leader.
+	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
 	// ErrNotTried marks the results of a failed Multi behind the one that failed.
 	ErrNotTried = zkproto.CodeRuntimeInconsistency
 )
@@ -45,6 +54,7 @@ type Error struct {
 	Err  error
 
 	unanswered bool // written to a connection, and no answer read
+	reads      bool // executed or not, it has no effect
 }
 
 // Error reads "zk: create /a: node exists".
@@ -64,4 +74,18 @@ func (e *Error) Unwrap() error { return e.Err }
 func MayHaveHappened(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.unanswered
+}
+
+// SafeToRetry reports whether it is certain that the operation that returned err has
+// had no effect, and it is worth sending again: the connection broke before it was
+// sent, or while a mere read was under way, or the server was too busy. It is false for
+// what will fail again (a context that has ended, a session that is over, a refusal of
+// the server), and for all that MayHaveHappened unless it only reads.
+func SafeToRetry(err error) bool {
+	var e *Error
+	switch {
+	case !errors.As(err, &e), e.unanswered && !e.reads, errors.Is(err, zkproto.ErrMalformed):
+		return false
+	}
+	return errors.Is(err, ErrConnectionLoss) || errors.Is(err, ErrThrottled)
 }

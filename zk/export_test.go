@@ -23,5 +23,8 @@ func (c *Client) Left() (requests, watches int) {
 	for _, n := range s.watches.arming {
 		watches += n
 	}
+	for _, set := range s.watches.persistent {
+		watches += len(set.armed) + set.arming
+	}
 	return requests, watches
 }

@@ -171,7 +171,8 @@ func (s *Session) quorum(ctx context.Context) (bool, error) {
 // from a server that has asked nobody.)
 func isCommit(op zkproto.Op) bool {
 	switch op {
-	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpMulti:
+	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
+		zkproto.OpDelete, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpMulti:
 		return true
 	}
 	return false

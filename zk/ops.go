@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/zkproto"
 )
@@ -41,13 +42,17 @@ func (c calls) do(ctx context.Context, op zkproto.Op, path string, body encoder,
 
 func (c calls) roundTrip(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
 	r := newRequest(op, path, body, reply)
+	r.watch = watch
+	return c.submit(ctx, r)
+}
+
+func (c calls) submit(ctx context.Context, r *request) error {
 	if err := r.check(); err != nil {
 		return r.fail(err, false)
 	}
 	if ctx.Err() != nil {
 		return r.fail(context.Cause(ctx), false)
 	}
-	r.watch = watch
 	c.send(ctx, []*request{r})
 	return r.result()
 }
@@ -212,6 +217,7 @@ type Op struct {
 	acl     []ACL
 	mode    Mode
 	version int32
+	ttl     time.Duration
 }
 
 // CreateOp is Create. See there for what the arguments mean.
@@ -235,14 +241,14 @@ func CheckOp(path string, version int32) Op {
 	return Op{kind: zkproto.OpCheck, path: path, version: version}
 }
 
-// GetOp is Get, for Pipeline only.
+// GetOp is Get, for Pipeline and MultiRead only.
 func GetOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path} }
 
 // ExistsOp is Exists, for Pipeline only. That the node does not exist is, unlike
 // there, the error ErrNoNode.
 func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
 
-// ChildrenOp is Children, for Pipeline only.
+// ChildrenOp is Children, for Pipeline and MultiRead only.
 func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
 
 // A Result is the outcome of one Op. Which fields are set depends on the operation.
@@ -256,7 +262,7 @@ type Result struct {
 
 // check says what is wrong with o before it is sent.
 func (o Op) check() error {
-	if o.kind == zkproto.OpCreate2 {
+	if o.kind == zkproto.OpCreate2 || o.kind == zkproto.OpCreateTTL {
 		return validateNew(o.path, o.mode)
 	}
 	return zkproto.ValidatePath(o.path)
@@ -281,6 +287,12 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		case zkproto.OpCreate2:
 			op, create := c.create(o.path, o.data, o.mode, o.acl)
 			w.Op, w.ACL, w.Flags = op, create.ACL, create.Flags
+		case zkproto.OpCreateTTL:
+			create, err := c.createTTL(o.path, o.data, o.mode, o.ttl, o.acl)
+			if err != nil {
+				return nil, o.fail(err)
+			}
+			w.ACL, w.Flags, w.TTL = create.ACL, create.Flags, create.TTL
 		case zkproto.OpSetData, zkproto.OpDelete, zkproto.OpCheck:
 		default:
 			return nil, o.fail(fmt.Errorf("%w: reads cannot be part of a transaction", ErrBadArguments))
@@ -354,6 +366,16 @@ func (c calls) pipelined(o Op) (*request, func(*Result), error) {
 		op, m := c.create(o.path, o.data, o.mode, o.acl)
 		var reply zkproto.Create2Response
 		r = newRequest(op, o.path, m, &reply)
+		take = func(res *Result) {
+			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
+		}
+	case zkproto.OpCreateTTL:
+		m, err := c.createTTL(o.path, o.data, o.mode, o.ttl, o.acl)
+		if err != nil {
+			return nil, nil, o.fail(err)
+		}
+		var reply zkproto.Create2Response
+		r = newRequest(o.kind, o.path, m, &reply)
 		take = func(res *Result) {
 			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
 		}

@@ -23,6 +23,10 @@ type request struct {
 	reply decoder // where the reply's body goes; nil if there is none
 	watch *Watch  // to be armed if the reply says that the server did
 
+	persistent *PersistentWatch // likewise
+	rearm      bool             // the server has no watch for watch: see armedPersistent. Guarded by Session.mu
+	restores   []string         // nodes whose persistent watches this restores
+
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
 	err  error     // guarded by done
 	done chan struct{}
@@ -51,6 +55,16 @@ func (r *request) check() error {
 	return nil
 }
 
+// registers says whether the read r shall register its watch at the server: the last
+// byte of a ReadRequest.
+func (r *request) registers(yes bool) {
+	r.rearm = !yes
+	r.frame[len(r.frame)-1] = 0
+	if yes {
+		r.frame[len(r.frame)-1] = 1
+	}
+}
+
 func (r *request) setXid(xid int32) {
 	r.xid = xid
 	binary.BigEndian.PutUint32(r.frame[4:], uint32(xid))
@@ -64,7 +78,18 @@ func (r *request) complete(err error) {
 
 // fail wraps err with what the caller asked for.
 func (r *request) fail(err error, unanswered bool) error {
-	return &Error{Op: r.op.String(), Path: r.path, Err: err, unanswered: unanswered}
+	return &Error{Op: r.op.String(), Path: r.path, Err: err, unanswered: unanswered, reads: r.reads()}
+}
+
+// reads reports whether the server has nothing to show for r once the connection is
+// gone: its watches go with it.
+func (r *request) reads() bool {
+	switch r.op {
+	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetACL, zkproto.OpGetChildren2, zkproto.OpSync, zkproto.OpMultiRead,
+		zkproto.OpAddWatch, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpWhoAmI:
+		return true
+	}
+	return false
 }
 
 // result is r's outcome for the caller that has stopped waiting.

@@ -136,11 +136,7 @@ func (s *Session) connected(nc net.Conn) {
 	s.conn = c
 	// The watches go first, so that no read of a caller can overtake the events that
 	// the server owes us (go-zookeeper sends them from a goroutine of their own).
-	var restore []*request
-	for _, m := range s.watches.registrations(s.lastZxid) {
-		restore = append(restore, newRequest(zkproto.OpSetWatches, "", &m, nil))
-	}
-	s.queue = append(restore, s.queue...)
+	s.queue = append(s.watches.registrations(s.lastZxid), s.queue...)
 	s.mu.Unlock()
 
 	var wg sync.WaitGroup
@@ -253,6 +249,7 @@ func (s *Session) end(cause error) {
 	s.over = cause
 	unsent := s.queue
 	s.queue = nil
+	s.watches.persistent.end(cause)
 	watches := s.watches.all()
 	s.mu.Unlock()
 	for _, r := range unsent {
@@ -302,12 +299,21 @@ func (s *Session) enqueue(reqs []*request) error {
 		return s.over
 	}
 	for _, r := range reqs {
-		if r.watch != nil {
-			r.watch.session = s
-			s.watches.arming[r.watch.armKey()]++
+		if r.persistent != nil {
+			if err := s.watches.persistent.conflict(r.persistent); err != nil {
+				return err
+			}
+			s.queuePersistent(r)
+			continue
 		}
+		if r.watch != nil {
+			k := r.watch.armKey()
+			r.watch.session = s
+			r.registers(!s.watches.persistent.covers(k))
+			s.watches.arming[k]++
+		}
+		s.queue = append(s.queue, r)
 	}
-	s.queue = append(s.queue, reqs...)
 	if s.conn != nil {
 		s.conn.wakeWriter()
 	}
@@ -322,6 +328,9 @@ func (s *Session) withdraw(reqs []*request, cause error) {
 	for _, r := range reqs {
 		if r.watch != nil {
 			r.watch.stopped = true
+		}
+		if r.persistent != nil {
+			r.persistent.stopped = true
 		}
 		r.left = r.fail(cause, true)
 		for i := range s.queue {
@@ -339,11 +348,18 @@ func (s *Session) withdraw(reqs []*request, cause error) {
 	}
 }
 
-// forgetArming takes r off the count of reads that will register a watch. Called
+// forgetArming takes r off the count of requests that will register a watch. Called
 // with mu held.
 func (s *Session) forgetArming(r *request) {
-	if r.watch != nil && s.over == nil {
+	if s.over != nil {
+		return
+	}
+	if r.watch != nil {
 		s.watches.doneArming(r.watch.armKey())
+	}
+	if r.persistent != nil {
+		s.watches.persistent.doneArming(r.persistent)
+		s.disarmPersistent(r.persistent.node)
 	}
 }
 
@@ -368,6 +384,9 @@ func (s *Session) armed(r *request, code zkproto.Code) {
 		s.disarm(w)
 	default:
 		s.watches.add(w)
+		if r.rearm && !s.watches.persistent.covers(w.armKey()) {
+			s.rearm(w.node)
+		}
 	}
 }
 

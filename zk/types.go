@@ -4,10 +4,11 @@ import "holdfast/zkproto"
 
 // These names belong to the protocol; package zkproto documents their fields.
 type (
-	Stat      = zkproto.Stat
-	ACL       = zkproto.ACL
-	Code      = zkproto.Code
-	EventType = zkproto.EventType
+	Stat       = zkproto.Stat
+	ACL        = zkproto.ACL
+	ClientInfo = zkproto.ClientInfo
+	Code       = zkproto.Code
+	EventType  = zkproto.EventType
 )
 
 // The types of event that a [Watch] can deliver.
@@ -32,7 +33,7 @@ const (
 )
 
 // AnyVersion is the version that matches every version.
-const AnyVersion int32 = -1
+const AnyVersion = -1
 
 // openACL allows everything to everybody. It is what a create without ACL uses, as
 // every ZooKeeper client's default does.

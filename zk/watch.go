@@ -5,8 +5,8 @@ import "holdfast/zkproto"
 // An Event tells what happened to a watched node.
 type Event struct {
 	Type EventType
-	Path string // as the caller gave it
-	Err  error  // ErrSessionExpired or ErrClosed if the watch ended without an event
+	Path string // as the caller gave it; of a recursive watch, where it happened
+	Err  error  // ErrSessionExpired or ErrClosed if the watch ended without an event; ErrEventsMissed
 }
 
 // A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first.
@@ -45,6 +45,8 @@ type watchTable struct {
 	// one, a watch must not be removed at the server: the removal would overtake
 	// nothing, but hit the watch that the read is about to register.
 	arming map[armKey]int
+
+	persistent persistentTable
 }
 
 type armKey struct {
@@ -55,7 +57,7 @@ type armKey struct {
 func (w *Watch) armKey() armKey { return armKey{child: w.kind == watchChild, node: w.node} }
 
 func newWatchTable() watchTable {
-	t := watchTable{arming: make(map[armKey]int)}
+	t := watchTable{arming: make(map[armKey]int), persistent: make(persistentTable)}
 	for k := range t.armed {
 		t.armed[k] = make(map[string][]*Watch)
 	}
@@ -81,8 +83,15 @@ func (t *watchTable) remove(w *Watch) {
 	}
 }
 
-// needed reports whether anybody still relies on the server-side watch that w used.
+// needed reports whether anybody still relies on the server-side watch that w used. A
+// persistent watch does: servers before 3.9 would remove it too.
 func (t *watchTable) needed(k armKey) bool {
+	return t.oneShots(k) || t.persistent[k.node] != nil
+}
+
+// oneShots reports whether there are one-shot watches of a kind, or reads on their way
+// to register some.
+func (t *watchTable) oneShots(k armKey) bool {
 	if t.arming[k] > 0 {
 		return true
 	}
@@ -134,26 +143,48 @@ func (t *watchTable) all() []*Watch {
 // connection, for ever (ZOOKEEPER-706).
 const maxSetWatches = 128 << 10
 
-// registrations are the requests that restore all watches on a new connection.
-func (t *watchTable) registrations(lastZxid int64) []zkproto.SetWatchesRequest {
-	var reqs []zkproto.SetWatchesRequest
+// registrations are the requests that restore all watches on a new connection. Their
+// order is that of servers which keep one mode per path: see armedPersistent.
+func (t *watchTable) registrations(lastZxid int64) []*request {
+	var reqs []*request
+	under := func(child bool) func(watchKind, string) bool {
+		return func(k watchKind, node string) bool {
+			set := t.persistent[node]
+			return child == (k == watchChild && set != nil && set.mode == WatchPersistentRecursive)
+		}
+	}
+	reqs = append(reqs, t.setWatches(lastZxid, under(false))...)
+	reqs = append(reqs, t.persistent.setWatches(lastZxid)...)
+	return append(reqs, t.setWatches(lastZxid, under(true))...)
+}
+
+// setWatches restores the one-shot watches for which want is true.
+func (t *watchTable) setWatches(lastZxid int64, want func(watchKind, string) bool) []*request {
+	var msgs []*zkproto.SetWatchesRequest
 	size := maxSetWatches
 	for k := range t.armed {
 		for node := range t.armed[k] {
+			if !want(watchKind(k), node) {
+				continue
+			}
 			if size += len(node) + 4; size > maxSetWatches {
-				reqs = append(reqs, zkproto.SetWatchesRequest{RelativeZxid: lastZxid})
+				msgs = append(msgs, &zkproto.SetWatchesRequest{RelativeZxid: lastZxid})
 				size = len(node) + 4
 			}
-			r := &reqs[len(reqs)-1]
+			m := msgs[len(msgs)-1]
 			switch watchKind(k) {
 			case watchData:
-				r.Data = append(r.Data, node)
+				m.Data = append(m.Data, node)
 			case watchExist:
-				r.Exist = append(r.Exist, node)
+				m.Exist = append(m.Exist, node)
 			case watchChild:
-				r.Child = append(r.Child, node)
+				m.Child = append(m.Child, node)
 			}
 		}
+	}
+	var reqs []*request
+	for _, m := range msgs {
+		reqs = append(reqs, newRequest(zkproto.OpSetWatches, "", m, nil))
 	}
 	return reqs
 }

@@ -60,6 +60,30 @@ var samples = []codec{
 		{Op: OpDelete}, {Op: OpSetData, Stat: sampleStat}, {Op: OpCheck},
 	}},
 	&MultiResponse{Results: []MultiResult{{Op: OpError}, {Op: OpError, Err: CodeBadVersion}, {Op: OpError, Err: CodeRuntimeInconsistency}}},
+	// The corpora count on the order: what is new comes last.
+	&CreateTTLRequest{Path: "/a", Data: []byte("data"), ACL: sampleACL, Flags: FlagTTL, TTL: MaxTTL},
+	&MultiRequest{Ops: []MultiOp{{Op: OpCreateTTL, Path: "/a", Data: []byte("x"), ACL: sampleACL, Flags: FlagSequentialTTL, TTL: 7}}},
+	&MultiResponse{Results: []MultiResult{{Op: OpCreateTTL, Path: "/a0000000003", Stat: sampleStat}}},
+	&GetACLRequest{Path: "/a"},
+	&GetACLResponse{ACL: sampleACL, Stat: sampleStat},
+	&SetACLRequest{Path: "/a", ACL: sampleACL, Version: 3},
+	&SetWatches2Request{SetWatchesRequest: SetWatchesRequest{RelativeZxid: 5, Data: []string{"/d"}, Exist: []string{"/e"}, Child: []string{"/c"}},
+		Persistent: []string{"/p", "/q"}, PersistentRecursive: []string{"/"}},
+	&AddWatchRequest{Path: "/a", Mode: ModePersistentRecursive},
+	&ErrorResponse{Err: CodeBadArguments},
+	&MultiReadRequest{},
+	&MultiReadRequest{Ops: []MultiReadOp{{Op: OpGetData, Path: "/a"}, {Op: OpGetChildren, Path: "/b", Watch: true}}},
+	&MultiReadResponse{Results: []MultiReadResult{
+		{Op: OpGetData, Data: []byte("x"), Stat: sampleStat}, {Op: OpError, Err: CodeNoNode}, {Op: OpGetChildren, Children: []string{"a", "b"}}, {Op: OpGetData},
+	}},
+	&GetEphemeralsRequest{Prefix: "/a"},
+	&GetEphemeralsResponse{Paths: []string{"/a/b", "/a/c"}},
+	&GetAllChildrenNumberRequest{Path: "/a"},
+	&GetAllChildrenNumberResponse{Total: 9},
+	&WhoAmIResponse{},
+	&WhoAmIResponse{Infos: []ClientInfo{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "u"}}},
+	&ReconfigRequest{Joining: "server.4=h:1:2;3", Leaving: "1,2", Version: 1 << 33},
+	&ReconfigRequest{NewMembers: "server.4=h:1:2;3", Version: -1},
 }
 
 func blank(m codec) codec { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(codec) }
@@ -125,6 +149,18 @@ func TestWireForm(t *testing.T) {
 		{&MultiResponse{Results: []MultiResult{{Op: OpError, Err: CodeNoNode}}},
 			"ffffffff" + "00" + "ffffff9b" + "ffffff9b" + "ffffffff" + "01" + "ffffffff"},
 		{&SetWatchesRequest{RelativeZxid: 1, Data: []string{"/"}}, "0000000000000001" + "00000001" + "00000001" + "2f" + "00000000" + "00000000"},
+		{&CreateTTLRequest{Path: "/a", Flags: 5, TTL: 7}, "00000002" + "2f61" + "ffffffff" + "00000000" + "00000005" + "0000000000000007"},
+		{&SetACLRequest{Path: "/", ACL: []ACL{{Perms: 1, Scheme: "s", ID: "i"}}, Version: 2},
+			"00000001" + "2f" + "00000001" + "00000001" + "00000001" + "73" + "00000001" + "69" + "00000002"},
+		{&GetACLResponse{Stat: sampleStat}, "00000000" + stat},
+		{&SetWatches2Request{Persistent: []string{"/"}}, "0000000000000000" + "00000000" + "00000000" + "00000000" + "00000001" + "00000001" + "2f" + "00000000"},
+		{&AddWatchRequest{Path: "/", Mode: 1}, "00000001" + "2f" + "00000001"},
+		{&MultiReadRequest{Ops: []MultiReadOp{{Op: OpGetChildren, Path: "/"}}},
+			"00000008" + "00" + "ffffffff" + "00000001" + "2f" + "00" + "ffffffff" + "01" + "ffffffff"},
+		{&MultiReadResponse{Results: []MultiReadResult{{Op: OpError, Err: CodeNoNode}, {Op: OpGetChildren}}},
+			"ffffffff" + "00" + "ffffff9b" + "ffffff9b" + "00000008" + "00" + "00000000" + "00000000" + "ffffffff" + "01" + "ffffffff"},
+		{&WhoAmIResponse{Infos: []ClientInfo{{Scheme: "ip", User: "u"}}}, "00000001" + "00000002" + "6970" + "00000001" + "75"},
+		{&ReconfigRequest{Leaving: "1", Version: -1}, "ffffffff" + "00000001" + "31" + "ffffffff" + "ffffffffffffffff"},
 	} {
 		if got := hex.EncodeToString(tt.m.Append(nil)); got != tt.want {
 			t.Errorf("%T:\ngot  %s\nwant %s", tt.m, got, tt.want)

@@ -170,7 +170,8 @@ func (s *zkServer) start() error {
 	}
 	defer log.Close() // the process has its own copy
 	args := append([]string{}, jvmFlags...)
-	args = append(args, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+	args = append(args, "-Dzookeeper.extendedTypesEnabled=true", // nodes with a time to live
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It warns of every client that hangs up.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
 		"-cp", strings.Join([]string{zookeeperJar, slf4jJar}, string(filepath.ListSeparator)),

@@ -1,0 +1,148 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"holdfast/zkproto"
+)
+
+// An Ensemble is what /zookeeper/config says of the servers. A server that is alone
+// says nothing: no members.
+type Ensemble struct {
+	Members []Member // in the server's order
+	Version int64    // the zxid that made it so; 0 if it is that of the files
+}
+
+// A Member is one server of an Ensemble.
+type Member struct {
+	ID       int64
+	Peers    string // where the other servers reach it, "host:2888:3888"; several with | in between
+	Observer bool   // it has no vote
+	Client   string // where clients reach it, "host:port"; "" if the ensemble does not tell
+}
+
+// Config reads which servers the ensemble has, whatever the chroot is. Since 3.5.
+func (c calls) Config(ctx context.Context) (Ensemble, Stat, error) {
+	data, stat, err := calls{send: c.send}.Get(ctx, configNode)
+	return ensembleOf(data, stat, err)
+}
+
+// ConfigW is Config, and a watch for the next change.
+func (c calls) ConfigW(ctx context.Context) (Ensemble, Stat, *Watch, error) {
+	data, stat, w, err := calls{send: c.send}.GetW(ctx, configNode)
+	e, stat, err := ensembleOf(data, stat, err)
+	if err != nil && w != nil {
+		w.Stop()
+		w = nil
+	}
+	return e, stat, w, err
+}
+
+func ensembleOf(data []byte, stat Stat, err error) (Ensemble, Stat, error) {
+	if err != nil {
+		return Ensemble{}, Stat{}, err
+	}
+	e, err := parseEnsemble(string(data))
+	if err != nil {
+		return Ensemble{}, Stat{}, &Error{Op: zkproto.OpGetData.String(), Path: configNode, Err: err}
+	}
+	return e, stat, nil
+}
+
+// A Reconfiguration is a change of an ensemble: either some servers join, or change, and
+// some leave; or Members replaces all.
+type Reconfiguration struct {
+	Join    []string // "server.4=host:2888:3888;2181"
+	Leave   []int64  // ids
+	Members []string // as Join
+}
+
+// Reconfig changes the ensemble if its version is the one given (Ensemble.Version;
+// AnyVersion: any), and returns what it has become.
+//
+// Servers since 3.5.3 answer ErrReconfigDisabled unless reconfigEnabled=true is in their
+// configuration, and ErrNoAuth to those who may not write /zookeeper/config: unless the
+// administrator has given that away, all but the super user. A server alone answers
+// ErrUnimplemented, and keeps the connection. Other errors: ErrBadVersion,
+// ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
+func (c calls) Reconfig(ctx context.Context, change Reconfiguration, version int64) (Ensemble, Stat, error) {
+	op := zkproto.OpReconfig
+	if (len(change.Join)+len(change.Leave) > 0) == (len(change.Members) > 0) {
+		err := fmt.Errorf("%w: want either Join and Leave, or Members", ErrBadArguments)
+		return Ensemble{}, Stat{}, &Error{Op: op.String(), Err: err}
+	}
+	leave := make([]string, len(change.Leave))
+	for i, id := range change.Leave {
+		leave[i] = strconv.FormatInt(id, 10)
+	}
+	m := &zkproto.ReconfigRequest{
+		Joining: strings.Join(change.Join, ","), Leaving: strings.Join(leave, ","),
+		NewMembers: strings.Join(change.Members, ","), Version: version,
+	}
+	var reply dataReply
+	err := c.roundTrip(ctx, op, "", m, &reply, nil)
+	return ensembleOf(reply.Data, reply.Stat, err)
+}
+
+// parseEnsemble reads the text of QuorumVerifier.toString. Lines that it does not know
+// (weights and groups of hierarchical quorums) are passed over.
+func parseEnsemble(text string) (Ensemble, error) {
+	var e Ensemble
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		bad := func(what string) (Ensemble, error) {
+			return Ensemble{}, fmt.Errorf("%s in the line %q", what, line)
+		}
+		if key == "version" {
+			version, err := strconv.ParseUint(value, 16, 64)
+			if err != nil {
+				return bad("no hexadecimal number")
+			}
+			e.Version = int64(version)
+			continue
+		}
+		number, ok := strings.CutPrefix(key, "server.")
+		if !ok {
+			continue
+		}
+		id, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return bad("no server number")
+		}
+		m := Member{ID: id}
+		var client string
+		m.Peers, client, _ = strings.Cut(value, ";")
+		if rest, ok := strings.CutSuffix(m.Peers, ":observer"); ok {
+			m.Peers, m.Observer = rest, true
+		}
+		m.Peers = strings.TrimSuffix(m.Peers, ":participant")
+		m.Client = clientAddr(client, m.Peers)
+		e.Members = append(e.Members, m)
+	}
+	return e, nil
+}
+
+// clientAddr completes the client part of a member's line, which may be a port alone or
+// an address to listen on, with the host that the peers use.
+func clientAddr(client, peers string) string {
+	if client == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(client)
+	if err != nil {
+		host, port = "", client
+	}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return net.JoinHostPort(host, port)
+	}
+	first, _, _ := strings.Cut(peers, "|")
+	// host:2888:3888, where the host may be an IPv6 address in brackets
+	for range 2 {
+		first = first[:max(strings.LastIndexByte(first, ':'), 0)]
+	}
+	return net.JoinHostPort(strings.Trim(first, "[]"), port)
+}

@@ -1,0 +1,55 @@
+package zk
+
+import (
+	"context"
+	"strings"
+
+	"holdfast/zkproto"
+)
+
+// WhoAmI says as whom the server knows this client: first its address, scheme "ip",
+// then what it has authenticated as; of digest the user's name only.
+//
+// Needs ZooKeeper 3.7. Older servers answer ErrUnimplemented and close the connection.
+func (c calls) WhoAmI(ctx context.Context) ([]ClientInfo, error) {
+	var reply zkproto.WhoAmIResponse
+	if err := c.roundTrip(ctx, zkproto.OpWhoAmI, "", nil, &reply, nil); err != nil {
+		return nil, err
+	}
+	return reply.Infos, nil
+}
+
+// Ephemerals lists the ephemeral nodes of the session whose paths start with prefix, in
+// no order. The prefix is compared byte by byte: "/a" also finds "/ab". "/" finds all
+// that the chroot holds. It starts with a slash.
+//
+// Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
+func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+	op := zkproto.OpGetEphemerals
+	if err := zkproto.ValidatePath(prefix + "0"); err != nil {
+		return nil, &Error{Op: op.String(), Path: prefix, Err: err}
+	}
+	// Not c.node: of "/" that would make "/chroot", which also finds "/chroot2/a".
+	m := &zkproto.GetEphemeralsRequest{Prefix: c.chroot + prefix}
+	var reply zkproto.GetEphemeralsResponse
+	if err := c.roundTrip(ctx, op, prefix, m, &reply, nil); err != nil {
+		return nil, err
+	}
+	for i := range reply.Paths {
+		reply.Paths[i] = strings.TrimPrefix(reply.Paths[i], c.chroot)
+	}
+	return reply.Paths, nil
+}
+
+// AllChildrenNumber counts the nodes below a node, at any depth. Errors: ErrNoNode,
+// ErrNoAuth.
+//
+// Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
+func (c calls) AllChildrenNumber(ctx context.Context, path string) (int, error) {
+	var reply zkproto.GetAllChildrenNumberResponse
+	m := &zkproto.GetAllChildrenNumberRequest{Path: c.node(path)}
+	if err := c.do(ctx, zkproto.OpGetAllChildrenNumber, path, m, &reply, nil); err != nil {
+		return 0, err
+	}
+	return int(reply.Total), nil
+}

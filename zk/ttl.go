@@ -1,0 +1,56 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// CreateTTL is Create of a node that the server removes when it has had no children and
+// its data have not been changed for ttl: 1 ms to about 34 years, of which whole
+// milliseconds count. The server looks once a minute by default. The mode is Persistent
+// or PersistentSequential.
+//
+// Needs ZooKeeper 3.5.3, started with -Dzookeeper.extendedTypesEnabled=true: without, it
+// answers ErrUnimplemented, and keeps the connection.
+func (c calls) CreateTTL(ctx context.Context, path string, data []byte, mode Mode, ttl time.Duration, acl ...ACL) (string, Stat, error) {
+	op := zkproto.OpCreateTTL
+	m, err := c.createTTL(path, data, mode, ttl, acl)
+	if err != nil {
+		return "", Stat{}, &Error{Op: op.String(), Path: path, Err: err}
+	}
+	var reply zkproto.Create2Response
+	if err := c.roundTrip(ctx, op, path, m, &reply, nil); err != nil {
+		return "", Stat{}, err
+	}
+	return strings.TrimPrefix(reply.Path, c.chroot), reply.Stat, nil
+}
+
+// CreateTTLOp is CreateTTL.
+func CreateTTLOp(path string, data []byte, mode Mode, ttl time.Duration, acl ...ACL) Op {
+	return Op{kind: zkproto.OpCreateTTL, path: path, data: data, mode: mode, ttl: ttl, acl: slices.Clone(acl)}
+}
+
+func (c calls) createTTL(path string, data []byte, mode Mode, ttl time.Duration, acl []ACL) (*zkproto.CreateTTLRequest, error) {
+	flags := zkproto.FlagTTL
+	switch mode {
+	case Persistent:
+	case PersistentSequential:
+		flags = zkproto.FlagSequentialTTL
+	default:
+		return nil, fmt.Errorf("%w: a node with a time to live is Persistent or PersistentSequential", ErrBadArguments)
+	}
+	if err := validateNew(path, mode); err != nil {
+		return nil, err
+	}
+	ms := ttl.Milliseconds()
+	if ms < 1 || ms > zkproto.MaxTTL {
+		return nil, fmt.Errorf("%w: time to live %v, want 1 ms to %v", ErrBadArguments, ttl, zkproto.MaxTTL*time.Millisecond)
+	}
+	_, m := c.create(path, data, mode, acl)
+	return &zkproto.CreateTTLRequest{Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: flags, TTL: ms}, nil
+}
