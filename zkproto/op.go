@@ -23,6 +23,7 @@ const (
 	OpMulti                Op = 14
 	OpCreate2              Op = 15
 	OpReconfig             Op = 16
+	OpCheckWatches         Op = 17
 	OpRemoveWatches        Op = 18
 	OpCreateContainer      Op = 19
 	OpCreateTTL            Op = 21
@@ -40,7 +41,7 @@ const (
 var opText = map[Op]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches",
+	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpCheckWatches: "check watches",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
 	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
 	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
@@ -113,6 +114,9 @@ const (
 	WatchChildren int32 = 1
 	WatchData     int32 = 2
 	WatchAny      int32 = 3
+
+	WatchPersistent          int32 = 4 // since 3.9
+	WatchPersistentRecursive int32 = 5 // since 3.9
 )
 
 // Modes of an AddWatchRequest (AddWatchMode).

@@ -22,10 +22,10 @@ func (m *SetWatchesRequest) Decode(r *Reader) {
 	*m = SetWatchesRequest{RelativeZxid: r.Int64(), Data: r.Strings(), Exist: r.Strings(), Child: r.Strings()}
 }
 
-// A RemoveWatchesRequest is the body of OpRemoveWatches.
+// A RemoveWatchesRequest is the body of OpRemoveWatches and OpCheckWatches.
 type RemoveWatchesRequest struct {
 	Path string
-	Kind int32 // WatchChildren, WatchData or WatchAny
+	Kind int32 // WatchChildren, WatchData, WatchAny, …
 }
 
 // Append appends m.

@@ -36,9 +36,12 @@ type conn struct {
 // connState is what the owner knows of a connection.
 type connState struct {
 	session *session // nil before the handshake and when the end has begun
-	staged  []byte   // answers and notifications of the batch that is being filled
-	answers int      // in staged
-	finish  bool     // the connection ends behind staged
+
+	identities []tree.Identity
+
+	staged  []byte // answers and notifications of the batch that is being filled
+	answers int    // in staged
+	finish  bool   // the connection ends behind staged
 	inBatch bool
 }
 
@@ -49,6 +52,7 @@ func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		quit:  make(chan struct{}),
+		owned: connState{identities: identitiesOf(nc)},
 	}
 }
 

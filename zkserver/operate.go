@@ -14,8 +14,7 @@ func (s *Server) operate(c *conn, r *request) {
 		return
 	}
 	if r.op == zkproto.OpAuth {
-		s.reply(c, r.xid, 0, zkproto.CodeAuthFailed)
-		s.finish(c)
+		s.authenticate(c, r)
 		return
 	}
 	sess.touched = s.owner.now
@@ -26,29 +25,26 @@ func (s *Server) operate(c *conn, r *request) {
 	switch r.op {
 	case zkproto.OpPing:
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
-	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
-		s.create(c, r)
-	case zkproto.OpDelete:
-		code := s.owner.tree.Delete(s.nextTxn(sess.id), r.write.Path, r.write.Version)
-		s.notify()
-		s.reply(c, r.xid, s.owner.zxid, code)
-	case zkproto.OpSetData:
-		stat, code := s.owner.tree.Set(s.nextTxn(sess.id), r.write.Path, r.write.Data, r.write.Version)
-		s.notify()
-		s.replyWith(c, r.xid, code, &zkproto.StatResponse{Stat: stat})
-	case zkproto.OpMulti:
-		results := s.owner.tree.Multi(s.nextTxn(sess.id), r.multi.Ops)
-		s.notify()
-		s.replyWith(c, r.xid, zkproto.CodeOK, &zkproto.MultiResponse{Results: results})
+	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
+		zkproto.OpDelete, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpMulti, zkproto.OpReconfig:
+		s.write(c, r)
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		s.read(c, r)
+	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:
+		s.ask(c, r)
 	case zkproto.OpSync:
 		// One node is never behind; what was written before is waited for by the batch.
 		s.replyWith(c, r.xid, zkproto.CodeOK, &r.sync)
-	case zkproto.OpSetWatches:
+	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 		s.owner.tree.SetWatches(c.id, &r.setWatches)
 		s.notify()
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+	case zkproto.OpAddWatch:
+		code := s.owner.tree.AddWatch(c.id, r.addWatch.Path, r.addWatch.Mode)
+		s.replyWith(c, r.xid, code, &zkproto.ErrorResponse{})
+	case zkproto.OpCheckWatches:
+		code := s.owner.tree.CheckWatches(c.id, r.removeWatches.Path, r.removeWatches.Kind)
+		s.reply(c, r.xid, s.owner.zxid, code)
 	case zkproto.OpRemoveWatches:
 		code := s.owner.tree.RemoveWatches(c.id, r.removeWatches.Path, r.removeWatches.Kind)
 		s.reply(c, r.xid, s.owner.zxid, code)
@@ -67,54 +63,6 @@ func (s *Server) closeSession(c *conn, xid int32) {
 	s.endSession(sess)
 	s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
 	s.finish(c)
-}
-
-func (s *Server) create(c *conn, r *request) {
-	w := &r.write
-	req := zkproto.CreateRequest{Path: w.Path, Data: w.Data, ACL: w.ACL, Flags: w.Flags}
-	path, stat, code := s.owner.tree.Create(s.nextTxn(c.owned.session.id), r.op, &req)
-	s.notify()
-	if r.op == zkproto.OpCreate {
-		s.replyWith(c, r.xid, code, &zkproto.CreateResponse{Path: path})
-	} else {
-		s.replyWith(c, r.xid, code, &zkproto.Create2Response{Path: path, Stat: stat})
-	}
-}
-
-func (s *Server) read(c *conn, r *request) {
-	t, path := s.owner.tree, r.read.Path
-	var code zkproto.Code
-	switch r.op {
-	case zkproto.OpExists:
-		var stat zkproto.Stat
-		stat, code = t.Exists(path)
-		if r.read.Watch && code == zkproto.CodeNoNode {
-			t.WatchData(c.id, path)
-		}
-		s.replyWith(c, r.xid, code, &zkproto.StatResponse{Stat: stat})
-	case zkproto.OpGetData:
-		var data []byte
-		var stat zkproto.Stat
-		data, stat, code = t.Get(path)
-		s.replyWith(c, r.xid, code, &zkproto.GetDataResponse{Data: data, Stat: stat})
-	case zkproto.OpGetChildren:
-		var names []string
-		names, _, code = t.Children(path)
-		s.replyWith(c, r.xid, code, &zkproto.ChildrenResponse{Children: names})
-	case zkproto.OpGetChildren2:
-		var names []string
-		var stat zkproto.Stat
-		names, stat, code = t.Children(path)
-		s.replyWith(c, r.xid, code, &zkproto.Children2Response{Children: names, Stat: stat})
-	}
-	if !r.read.Watch || code != zkproto.CodeOK {
-		return
-	}
-	if r.op == zkproto.OpExists || r.op == zkproto.OpGetData {
-		t.WatchData(c.id, path)
-	} else {
-		t.WatchChildren(c.id, path)
-	}
 }
 
 // notify stages the notifications that the tree has for its watchers.

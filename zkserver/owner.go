@@ -26,7 +26,7 @@ type owner struct {
 	stopping       bool
 }
 
-// reapInterval is how often containers that have become empty are looked for.
+// reapInterval is how often nodes that nobody needs any more are looked for.
 const reapInterval = time.Minute
 
 // run is the owner's goroutine, and the last one to end.
@@ -139,7 +139,7 @@ func (s *Server) check(interval time.Duration) {
 	s.expire()
 	if o.now.Sub(o.lastReap) >= reapInterval {
 		o.lastReap = o.now
-		for _, path := range o.tree.IdleContainers() {
+		for _, path := range o.tree.Reapable(o.now.UnixMilli()) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
 		s.notify()

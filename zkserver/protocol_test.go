@@ -198,7 +198,7 @@ func TestRefusedOperationsCloseTheConnectionOnly(t *testing.T) {
 		{zkproto.OpCheck, -1, zkproto.CodeUnimplemented}, // inside multi only
 		{-10, -1, zkproto.CodeUnimplemented},             // Apache's own createSession
 		{20, -1, zkproto.CodeUnimplemented},              // Apache's own deleteContainer
-		{zkproto.OpAuth, 0, zkproto.CodeAuthFailed},
+		{zkproto.OpAuth, 0, zkproto.CodeAuthFailed},      // nothing in it
 	} {
 		inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 			c := dial()

@@ -32,12 +32,15 @@ type request struct {
 	word    string
 	call    func()
 
-	write         zkproto.MultiOp // create, delete, setData
-	read          zkproto.ReadRequest
+	write         zkproto.MultiOp     // create, delete, setData, setACL
+	read          zkproto.ReadRequest // the path also of those that ask for nothing more
 	sync          zkproto.SyncRequest
 	multi         zkproto.MultiRequest
-	setWatches    zkproto.SetWatchesRequest
-	removeWatches zkproto.RemoveWatchesRequest
+	multiRead     zkproto.MultiReadRequest
+	setWatches    zkproto.SetWatches2Request
+	addWatch      zkproto.AddWatchRequest
+	removeWatches zkproto.RemoveWatchesRequest // and to check them
+	auth          zkproto.AuthRequest
 }
 
 var requestPool = sync.Pool{New: func() any { return new(request) }}
@@ -68,6 +71,10 @@ func (r *request) decode() error {
 		var m zkproto.CreateRequest
 		m.Decode(in)
 		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags}
+	case zkproto.OpCreateTTL:
+		var m zkproto.CreateTTLRequest
+		m.Decode(in)
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags, TTL: m.TTL}
 	case zkproto.OpDelete:
 		var m zkproto.DeleteRequest
 		m.Decode(in)
@@ -76,15 +83,31 @@ func (r *request) decode() error {
 		var m zkproto.SetDataRequest
 		m.Decode(in)
 		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, Version: m.Version}
+	case zkproto.OpSetACL:
+		var m zkproto.SetACLRequest
+		m.Decode(in)
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, ACL: m.ACL, Version: m.Version}
+	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber:
+		r.read.Path = in.String()
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		r.read.Decode(in)
 	case zkproto.OpSync:
 		r.sync.Decode(in)
 	case zkproto.OpMulti:
 		r.multi.Decode(in)
+	case zkproto.OpMultiRead:
+		r.multiRead.Decode(in)
+	case zkproto.OpReconfig:
+		new(zkproto.ReconfigRequest).Decode(in) // only to tell nonsense
+	case zkproto.OpAuth:
+		r.auth.Decode(in)
 	case zkproto.OpSetWatches:
+		r.setWatches.SetWatchesRequest.Decode(in)
+	case zkproto.OpSetWatches2:
 		r.setWatches.Decode(in)
-	case zkproto.OpRemoveWatches:
+	case zkproto.OpAddWatch:
+		r.addWatch.Decode(in)
+	case zkproto.OpRemoveWatches, zkproto.OpCheckWatches:
 		r.removeWatches.Decode(in)
 	}
 	r.bad = in.Err() != nil

@@ -114,6 +114,7 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	sess.conn = c
 	c.owned.session = sess
 	o.watchers[c.id] = c
+	o.tree.Identify(c.id, c.owned.identities)
 	s.answerConnect(c, &zkproto.ConnectResponse{
 		Timeout: int32(sess.timeout / time.Millisecond), SessionID: sess.id, Passwd: s.password(sess.id),
 		HasReadOnly: m.HasReadOnly,

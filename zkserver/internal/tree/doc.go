@@ -1,5 +1,5 @@
 // Package tree is ZooKeeper's znode tree: nodes, their Stat arithmetic, ephemeral
-// nodes by session, containers, and one-shot watches. It is pure: no I/O, no clock,
+// nodes by session, containers, nodes with a time to live, ACLs, and watches. It is pure: no I/O, no clock,
 // no goroutine. A [Tree] belongs to one goroutine, the server's owner.
 //
 // The order of checks in every write is that of Apache's PrepRequestProcessor; which

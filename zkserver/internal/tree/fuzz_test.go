@@ -30,21 +30,30 @@ func FuzzTree(f *testing.F) {
 			op := func(instr byte) zkproto.MultiOp {
 				o := zkproto.MultiOp{Path: path, ACL: openACL, Flags: mode, Version: mode - 1, Data: []byte{arg}}
 				o.Op = []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpCheck, zkproto.OpCreateContainer}[instr%5]
+				if o.Op == zkproto.OpCreateContainer && arg%2 == 1 {
+					o.Op, o.Flags, o.TTL = zkproto.OpCreateTTL, mode+2, int64(arg%3)
+				}
 				return o
 			}
-			switch instr % 8 {
+			switch instr % 9 {
 			case 0, 1, 2, 3, 4: // a transaction of one does what the write alone does
 				o := op(instr)
-				failed = tr.Multi(tx, []zkproto.MultiOp{o})[0].Err != zkproto.CodeOK
+				results, code := tr.Multi(tx, []zkproto.MultiOp{o})
+				failed = code != zkproto.CodeOK || results[0].Err != zkproto.CodeOK
 			case 5:
 				ops := []zkproto.MultiOp{op(arg), op(arg + 1), op(arg + 2), op(arg + 3)}
-				failed = tr.Multi(tx, ops)[0].Op == zkproto.OpError
+				results, code := tr.Multi(tx, ops)
+				failed = code != zkproto.CodeOK || results[0].Op == zkproto.OpError
 			case 6:
 				tr.CloseSession(tx)
 			case 7:
-				for _, p := range tr.IdleContainers() {
+				for _, p := range tr.Reapable(zxid) {
 					tr.Reap(tx, p)
 				}
+			case 8:
+				acl := []zkproto.ACL{{Perms: mode * 7, Scheme: "world", ID: "anyone"}}
+				_, code := tr.SetACL(tx, path, acl, mode-1)
+				failed = code != zkproto.CodeOK
 			}
 			assertConsistent(t, tr)
 			if failed && !reflect.DeepEqual(before, snapshot(tr)) {

@@ -40,7 +40,7 @@ func reload(t *testing.T, tr *Tree) *Tree {
 // assertConsistent checks the indexes against the nodes.
 func assertConsistent(t *testing.T, tr *Tree) {
 	t.Helper()
-	children, ephemerals, containers := 0, 0, 0
+	children, ephemerals, reapable := 0, 0, 0
 	for path, n := range tr.nodes {
 		if path != "/" {
 			parent := tr.nodes[parentOf(path)]
@@ -61,10 +61,10 @@ func assertConsistent(t *testing.T, tr *Tree) {
 				t.Errorf("%s is not among the ephemerals of %d", path, n.owner)
 			}
 		}
-		if n.container {
-			containers++
-			if _, ok := tr.containers[path]; !ok {
-				t.Errorf("%s is not among the containers", path)
+		if n.container || n.ttl > 0 {
+			reapable++
+			if _, ok := tr.reapable[path]; !ok {
+				t.Errorf("%s is not among the reapable", path)
 			}
 		}
 	}
@@ -74,10 +74,19 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	for _, paths := range tr.ephemerals {
 		ephemerals -= len(paths)
 	}
-	if ephemerals != 0 || containers != len(tr.containers) {
-		t.Errorf("stale index: %d ephemerals too few, containers %v", ephemerals, tr.containers)
+	if ephemerals != 0 || reapable != len(tr.reapable) {
+		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable)
 	}
-	if len(tr.undo)+len(tr.triggers)+len(tr.touched) != 0 || tr.nested {
+	if len(tr.undo)+len(tr.triggers)+len(tr.touched)+len(tr.told) != 0 || tr.nested {
 		t.Error("the last write was not finished")
 	}
+}
+
+// count is how much the table holds, the empty entries included.
+func (w *watchTable) count() int {
+	n := len(w.byWatcher)
+	for _, armed := range w.armed {
+		n += len(armed)
+	}
+	return n
 }

@@ -21,6 +21,7 @@ type node struct {
 	creations int32 // children ever created, wrapping: the next sequence number
 	aversion  int32
 	container bool
+	ttl       int64 // milliseconds; 0 if the node stays
 	children  map[string]struct{}
 }
 
@@ -34,8 +35,6 @@ func (n *node) stat() zkproto.Stat {
 		NumChildren: int32(len(n.children)), Pzxid: n.pzxid,
 	}
 }
-
-func (n *node) permits(perm int32) bool { return permits(n.acl, perm) }
 
 // AppendNode appends the record of path for the store and reports whether the node
 // exists. Children are not part of it: their own records name their parent.
@@ -52,7 +51,11 @@ func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
 	for _, v := range [...]int32{n.version, n.creations, n.aversion} {
 		b = zkproto.AppendInt32(b, v)
 	}
-	return zkproto.AppendBool(b, n.container), true
+	b = zkproto.AppendBool(b, n.container)
+	if n.ttl > 0 { // absent otherwise, as in records from before there was one
+		b = zkproto.AppendInt64(b, n.ttl)
+	}
+	return b, true
 }
 
 // LoadNode puts back a record that AppendNode made. Records may come in any order;
@@ -70,6 +73,9 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 		*v = r.Int32()
 	}
 	n.container = r.Bool()
+	if r.Remaining() > 0 {
+		n.ttl = r.Int64()
+	}
 	if err := r.Complete(); err != nil {
 		return fmt.Errorf("record of node %s: %w", path, err)
 	}

@@ -1,20 +1,15 @@
 package tree
 
-import (
-	"slices"
-	"strings"
-
-	"holdfast/zkproto"
-)
-
 // A Tree holds all nodes and watches. It is not safe for concurrent use.
 type Tree struct {
 	nodes      map[string]*node // by full path
 	ephemerals map[int64]map[string]struct{}
-	containers map[string]struct{}
+	reapable   map[string]struct{} // containers and nodes with a time to live
 
-	watches watchTable
-	events  []Event
+	watches    watchTable
+	identities map[Watcher][]Identity
+	events     []Event
+	told       map[Watcher]struct{} // of fire
 
 	changed map[string]struct{}
 
@@ -30,6 +25,7 @@ type Txn struct {
 	Zxid    int64
 	Time    int64 // wall clock, milliseconds since 1970
 	Session int64
+	As      []Identity // of who writes
 }
 
 // New returns a tree with the nodes that every ZooKeeper server has.
@@ -37,8 +33,10 @@ func New() *Tree {
 	t := &Tree{
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[string]struct{}),
-		containers: make(map[string]struct{}),
+		reapable:   make(map[string]struct{}),
 		watches:    newWatchTable(),
+		identities: make(map[Watcher][]Identity),
+		told:       make(map[Watcher]struct{}),
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{acl: openACL, data: []byte{}}
@@ -50,80 +48,6 @@ func New() *Tree {
 
 // Len is the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
-
-// lookup finds a node for a read; the root has two names.
-func (t *Tree) lookup(path string) *node {
-	if path == "" {
-		path = "/"
-	}
-	return t.nodes[path]
-}
-
-// Exists answers with the Stat of a node.
-func (t *Tree) Exists(path string) (zkproto.Stat, zkproto.Code) {
-	if strings.IndexByte(path, 0) >= 0 {
-		return zkproto.Stat{}, zkproto.CodeBadArguments
-	}
-	n, code := t.readable(path)
-	if n == nil {
-		return zkproto.Stat{}, code
-	}
-	return n.stat(), zkproto.CodeOK
-}
-
-// Get answers with the data of a node, which stays the tree's: the caller must not
-// change it, nor read it after the next write.
-func (t *Tree) Get(path string) ([]byte, zkproto.Stat, zkproto.Code) {
-	n, code := t.readable(path)
-	if n == nil {
-		return nil, zkproto.Stat{}, code
-	}
-	return n.data, n.stat(), zkproto.CodeOK
-}
-
-// Children answers with the names below a node, in no particular order.
-func (t *Tree) Children(path string) ([]string, zkproto.Stat, zkproto.Code) {
-	n, code := t.readable(path)
-	if n == nil {
-		return nil, zkproto.Stat{}, code
-	}
-	names := make([]string, 0, len(n.children))
-	for name := range n.children {
-		names = append(names, name)
-	}
-	return names, n.stat(), zkproto.CodeOK
-}
-
-func (t *Tree) readable(path string) (*node, zkproto.Code) {
-	n := t.lookup(path)
-	switch {
-	case n == nil:
-		return nil, zkproto.CodeNoNode
-	case !n.permits(zkproto.PermRead):
-		return nil, zkproto.CodeNoAuth
-	}
-	return n, zkproto.CodeOK
-}
-
-// Ephemerals lists the nodes of a session, sorted.
-func (t *Tree) Ephemerals(session int64) []string {
-	paths := make([]string, 0, len(t.ephemerals[session]))
-	for path := range t.ephemerals[session] {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths
-}
-
-// Owners lists the sessions that own ephemeral nodes.
-func (t *Tree) Owners() []int64 {
-	ids := make([]int64, 0, len(t.ephemerals))
-	for id := range t.ephemerals {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
 
 // TakeChanges calls f for every path whose record may differ since the last call,
 // in no particular order. The record, or its absence, is asked for with AppendNode.
@@ -151,8 +75,8 @@ func (t *Tree) link(path string, n *node) {
 		}
 		t.ephemerals[n.owner][path] = struct{}{}
 	}
-	if n.container {
-		t.containers[path] = struct{}{}
+	if n.container || n.ttl > 0 {
+		t.reapable[path] = struct{}{}
 	}
 }
 
@@ -165,5 +89,5 @@ func (t *Tree) unlink(path string, n *node) {
 			delete(t.ephemerals, n.owner)
 		}
 	}
-	delete(t.containers, path)
+	delete(t.reapable, path)
 }

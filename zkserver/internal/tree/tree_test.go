@@ -3,6 +3,7 @@ package tree
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func mustCreate(t *testing.T, tr *Tree, path string, flags int32) string {
 	if flags == zkproto.FlagContainer {
 		op = zkproto.OpCreateContainer
 	}
-	p, _, code := tr.Create(tx(), op, &zkproto.CreateRequest{Path: path, Data: []byte("d"), ACL: openACL, Flags: flags})
+	p, _, code := tr.Create(tx(), &zkproto.MultiOp{Op: op, Path: path, Data: []byte("d"), ACL: openACL, Flags: flags})
 	if code != ok {
 		t.Fatalf("create %s: %v", path, code)
 	}
@@ -58,7 +59,7 @@ func sample(t *testing.T) *Tree {
 		"/nodelete": zkproto.PermAll &^ zkproto.PermDelete,
 		"/nowrite":  zkproto.PermAll &^ zkproto.PermWrite,
 	} {
-		if _, _, code := tr.Create(tx(), zkproto.OpCreate, &zkproto.CreateRequest{Path: path, ACL: worldACL(perms)}); code != ok {
+		if _, _, code := tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, ACL: worldACL(perms)}); code != ok {
 			t.Fatalf("create %s: %v", path, code)
 		}
 	}
@@ -69,7 +70,7 @@ func sample(t *testing.T) *Tree {
 }
 
 func TestCreateChecksInOrder(t *testing.T) {
-	digest := []zkproto.ACL{{Perms: 31, Scheme: "digest", ID: "u:h"}}
+	bogus := []zkproto.ACL{{Perms: 31, Scheme: "bogus", ID: "u:h"}}
 	for _, tt := range []struct {
 		name  string
 		op    zkproto.Op
@@ -80,17 +81,19 @@ func TestCreateChecksInOrder(t *testing.T) {
 		made  string
 	}{
 		{"plain", zkproto.OpCreate, "/n", 0, openACL, ok, "/n"},
-		{"unknown flags before everything", zkproto.OpCreate, "x", 7, digest, badArgs, ""},
+		{"unknown flags before everything", zkproto.OpCreate, "x", 7, bogus, badArgs, ""},
 		{"negative flags", zkproto.OpCreate, "/n", -1, openACL, badArgs, ""},
-		{"TTL flags", zkproto.OpCreate, "/n", 5, openACL, zkproto.CodeUnimplemented, ""},
+		{"TTL flags without a TTL", zkproto.OpCreate, "/n", 5, openACL, badArgs, ""},
+		{"no TTL", zkproto.OpCreateTTL, "/n", 5, openACL, badArgs, ""},
+		{"TTL with other flags", zkproto.OpCreateTTL, "/n", 0, openACL, badArgs, ""},
 		{"container with other flags", zkproto.OpCreateContainer, "/n", 1, openACL, badArgs, ""},
 		{"container flag on an ordinary create", zkproto.OpCreate2, "/n", 4, openACL, ok, "/n"},
-		{"no slash before ACL", zkproto.OpCreate, "n", 0, digest, badArgs, ""},
-		{"NUL before ACL", zkproto.OpCreate, "/n\x00", 0, digest, badArgs, ""},
-		{"ACL before parent", zkproto.OpCreate, "/none/n", 0, digest, invalidACL, ""},
+		{"no slash before ACL", zkproto.OpCreate, "n", 0, bogus, badArgs, ""},
+		{"NUL before ACL", zkproto.OpCreate, "/n\x00", 0, bogus, badArgs, ""},
+		{"ACL before parent", zkproto.OpCreate, "/none/n", 0, bogus, invalidACL, ""},
 		{"no ACL", zkproto.OpCreate, "/n", 0, nil, invalidACL, ""},
 		{"world but not anyone", zkproto.OpCreate, "/n", 0, []zkproto.ACL{{Perms: 31, Scheme: "world", ID: "me"}}, invalidACL, ""},
-		{"one good entry does not save a bad one", zkproto.OpCreate, "/n", 0, append(digest, openACL...), invalidACL, ""},
+		{"one good entry does not save a bad one", zkproto.OpCreate, "/n", 0, append(bogus, openACL...), invalidACL, ""},
 		{"parent missing", zkproto.OpCreate, "/none/n", 0, openACL, noNode, ""},
 		{"parent missing before path", zkproto.OpCreate, "/none/./n", 0, openACL, noNode, ""},
 		{"CREATE on the parent before path", zkproto.OpCreate, "/nocreate/.", 0, openACL, noAuth, ""},
@@ -103,7 +106,7 @@ func TestCreateChecksInOrder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := sample(t)
-			path, stat, code := tr.Create(tx(), tt.op, &zkproto.CreateRequest{Path: tt.path, ACL: tt.acl, Flags: tt.flags})
+			path, stat, code := tr.Create(tx(), &zkproto.MultiOp{Op: tt.op, Path: tt.path, ACL: tt.acl, Flags: tt.flags})
 			if code != tt.want || path != tt.made {
 				t.Fatalf("got %q, %v; want %q, %v", path, code, tt.made, tt.want)
 			}
@@ -162,7 +165,7 @@ func TestSetAndCheckInOrder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := sample(t)
-			if code := tr.check(tt.path, tt.version); code != tt.check {
+			if code := tr.check(Txn{}, tt.path, tt.version); code != tt.check {
 				t.Errorf("check: got %v; want %v", code, tt.check)
 			}
 			if _, code := tr.Set(tx(), tt.path, nil, tt.version); code != tt.set {
@@ -200,7 +203,7 @@ func TestNullAndEmptyDataDiffer(t *testing.T) {
 	tr := New()
 	buf := []byte("shared")
 	for path, data := range map[string][]byte{"/null": nil, "/empty": {}, "/some": buf} {
-		tr.Create(tx(), zkproto.OpCreate, &zkproto.CreateRequest{Path: path, Data: data, ACL: openACL})
+		tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: data, ACL: openACL})
 	}
 	copy(buf, "XXXXXX") // a connection's buffer, used again
 	check := func(tr *Tree) {
@@ -297,7 +300,10 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			tr.WatchData(1, "/a/e")
 			tr.WatchChildren(1, "/a")
 			before := snapshot(tr)
-			results := tr.Multi(tx(), tt.ops)
+			results, code := tr.Multi(tx(), tt.ops)
+			if code != ok {
+				t.Fatalf("header: %v", code)
+			}
 			if len(results) != len(tt.ops) {
 				t.Fatalf("%d results for %d operations", len(results), len(tt.ops))
 			}
@@ -342,7 +348,7 @@ func TestCloseSessionRemovesOnlyItsEphemerals(t *testing.T) {
 	tr := sample(t)
 	other := tx()
 	other.Session = 8
-	tr.Create(other, zkproto.OpCreate, &zkproto.CreateRequest{Path: "/a/other", ACL: openACL, Flags: zkproto.FlagEphemeral})
+	tr.Create(other, &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/a/other", ACL: openACL, Flags: zkproto.FlagEphemeral})
 	mustCreate(t, tr, "/a/e2", zkproto.FlagEphemeral)
 	end := tx()
 	tr.CloseSession(end)
@@ -357,15 +363,15 @@ func TestCloseSessionRemovesOnlyItsEphemerals(t *testing.T) {
 
 func TestReapTakesOnlyUsedEmptyContainers(t *testing.T) {
 	tr := sample(t)
-	if got := tr.IdleContainers(); len(got) != 0 {
+	if got := tr.Reapable(lastZxid * 10); len(got) != 0 {
 		t.Errorf("a container that was never used is idle: %v", got)
 	}
 	mustCreate(t, tr, "/c/x", zkproto.FlagPersistent)
-	if got := tr.IdleContainers(); len(got) != 0 {
+	if got := tr.Reapable(lastZxid * 10); len(got) != 0 {
 		t.Errorf("a container in use is idle: %v", got)
 	}
 	tr.Delete(tx(), "/c/x", -1)
-	if got := tr.IdleContainers(); len(got) != 1 || got[0] != "/c" {
+	if got := tr.Reapable(lastZxid * 10); len(got) != 1 || got[0] != "/c" {
 		t.Fatalf("idle: %v; want /c", got)
 	}
 	mustCreate(t, tr, "/c/y", zkproto.FlagPersistent)
@@ -377,6 +383,32 @@ func TestReapTakesOnlyUsedEmptyContainers(t *testing.T) {
 	tr.Reap(tx(), "/c")
 	if _, code := tr.Exists("/c"); code != noNode {
 		t.Errorf("/c after reaping: %v", code)
+	}
+}
+
+func TestDescendantsAndEphemerals(t *testing.T) {
+	tr := sample(t)
+	mustCreate(t, tr, "/a/p", zkproto.FlagPersistent)
+	mustCreate(t, tr, "/a/p/e", zkproto.FlagEphemeral)
+	mustCreate(t, tr, "/ab", zkproto.FlagEphemeral)
+	for path, want := range map[string]int{"/a": 3, "/a/p": 1, "/ab": 0, "/": tr.Len() - 1, "": tr.Len() - 1} {
+		if got, code := tr.Descendants(path); got != want || code != ok {
+			t.Errorf("below %q: got %d, %v; want %d", path, got, code, want)
+		}
+	}
+	if _, code := tr.Descendants("/none"); code != noNode {
+		t.Errorf("below nothing: %v", code)
+	}
+	for prefix, want := range map[string][]string{
+		"": {"/a/e", "/a/p/e", "/ab"}, "/": {"/a/e", "/a/p/e", "/ab"}, " / ": {"/a/e", "/a/p/e", "/ab"},
+		"/a/": {"/a/e", "/a/p/e"}, "/a": {"/a/e", "/a/p/e", "/ab"}, "/a/p": {"/a/p/e"}, "/none": nil,
+	} {
+		if got := tr.EphemeralsBelow(7, prefix); !slices.Equal(got, want) {
+			t.Errorf("ephemerals below %q: got %q; want %q", prefix, got, want)
+		}
+	}
+	if got := tr.EphemeralsBelow(8, "/"); len(got) != 0 {
+		t.Errorf("another session's ephemerals: %q", got)
 	}
 }
 

@@ -12,72 +12,41 @@ type Event struct {
 	Path    string
 }
 
-// A watchTable holds the one-shot watches: those of getData and exists in data,
-// those of getChildren in child. The index by watcher is what a disconnect needs.
-type watchTable struct {
-	data      map[string]map[Watcher]struct{}
-	child     map[string]map[Watcher]struct{}
-	byWatcher map[Watcher]map[watchKey]struct{}
-}
-
-type watchKey struct {
-	child bool
-	path  string
-}
-
-func newWatchTable() watchTable {
-	return watchTable{
-		data:      make(map[string]map[Watcher]struct{}),
-		child:     make(map[string]map[Watcher]struct{}),
-		byWatcher: make(map[Watcher]map[watchKey]struct{}),
+// Identify says who a watcher is. It is asked when something happens: who may not read a
+// node is not told of it (CVE-2024-23944).
+func (t *Tree) Identify(by Watcher, as []Identity) {
+	if len(as) > 0 {
+		t.identities[by] = as
 	}
-}
-
-func (w *watchTable) side(child bool) map[string]map[Watcher]struct{} {
-	if child {
-		return w.child
-	}
-	return w.data
-}
-
-func (w *watchTable) add(by Watcher, k watchKey) {
-	side := w.side(k.child)
-	if side[k.path] == nil {
-		side[k.path] = make(map[Watcher]struct{})
-	}
-	side[k.path][by] = struct{}{}
-	if w.byWatcher[by] == nil {
-		w.byWatcher[by] = make(map[watchKey]struct{})
-	}
-	w.byWatcher[by][k] = struct{}{}
-}
-
-func (w *watchTable) remove(by Watcher, k watchKey) bool {
-	if _, ok := w.byWatcher[by][k]; !ok {
-		return false
-	}
-	delete(w.byWatcher[by], k)
-	if len(w.byWatcher[by]) == 0 {
-		delete(w.byWatcher, by)
-	}
-	side := w.side(k.child)
-	delete(side[k.path], by)
-	if len(side[k.path]) == 0 {
-		delete(side, k.path)
-	}
-	return true
 }
 
 // WatchData arms a watch of getData or exists; the node need not exist.
-func (t *Tree) WatchData(by Watcher, path string) { t.watches.add(by, watchKey{false, rooted(path)}) }
+func (t *Tree) WatchData(by Watcher, path string) {
+	t.watches.add(by, watchKey{watchData, rooted(path)})
+}
 
 // WatchChildren arms a watch of getChildren.
 func (t *Tree) WatchChildren(by Watcher, path string) {
-	t.watches.add(by, watchKey{true, rooted(path)})
+	t.watches.add(by, watchKey{watchChildren, rooted(path)})
+}
+
+// AddWatch arms a watch that stays armed when it fires; the node need not exist. One of
+// each mode can be on a node at the same time.
+func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
+	switch mode {
+	case zkproto.ModePersistent:
+		t.watches.add(by, watchKey{watchPersistent, rooted(path)})
+	case zkproto.ModePersistentRecursive:
+		t.watches.add(by, watchKey{watchRecursive, rooted(path)})
+	default:
+		return zkproto.CodeMarshallingError
+	}
+	return zkproto.CodeOK
 }
 
 // DropWatcher disarms all watches of a connection.
 func (t *Tree) DropWatcher(by Watcher) {
+	delete(t.identities, by)
 	for k := range t.watches.byWatcher[by] {
 		t.watches.remove(by, k)
 	}
@@ -85,26 +54,42 @@ func (t *Tree) DropWatcher(by Watcher) {
 
 // RemoveWatches disarms watches of one kind, without an event.
 func (t *Tree) RemoveWatches(by Watcher, path string, kind int32) zkproto.Code {
-	if kind < zkproto.WatchChildren || kind > zkproto.WatchAny {
+	return t.eachWatch(path, kind, func(k watchKey) bool { return t.watches.remove(by, k) })
+}
+
+// CheckWatches says whether there is a watch that RemoveWatches would disarm.
+func (t *Tree) CheckWatches(by Watcher, path string, kind int32) zkproto.Code {
+	return t.eachWatch(path, kind, func(k watchKey) bool { return t.watches.has(by, k) })
+}
+
+func (t *Tree) eachWatch(path string, kind int32, f func(watchKey) bool) zkproto.Code {
+	kinds, ok := watchKinds[kind]
+	if !ok {
 		return zkproto.CodeMarshallingError
 	}
-	found := false
-	if kind != zkproto.WatchData {
-		found = t.watches.remove(by, watchKey{true, rooted(path)})
+	code := zkproto.CodeNoWatcher
+	for _, k := range kinds {
+		if f(watchKey{k, rooted(path)}) {
+			code = zkproto.CodeOK
+		}
 	}
-	if kind != zkproto.WatchChildren {
-		found = t.watches.remove(by, watchKey{false, rooted(path)}) || found
-	}
-	if !found {
-		return zkproto.CodeNoWatcher
-	}
-	return zkproto.CodeOK
+	return code
+}
+
+// watchKinds are the kinds that a client can ask for. Those of persistent watches alone
+// are known since ZooKeeper 3.9.
+var watchKinds = map[int32][]watchKind{
+	zkproto.WatchChildren:            {watchChildren},
+	zkproto.WatchData:                {watchData},
+	zkproto.WatchAny:                 {watchData, watchChildren, watchPersistent, watchRecursive},
+	zkproto.WatchPersistent:          {watchPersistent},
+	zkproto.WatchPersistentRecursive: {watchRecursive},
 }
 
 // SetWatches takes over the watches that a client had on an earlier connection.
 // What happened behind the client's back since RelativeZxid becomes an event now,
-// everything else is armed again.
-func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatchesRequest) {
+// everything else is armed again. Persistent watches are armed only.
+func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 	rel := req.RelativeZxid
 	for _, path := range req.Data {
 		n := t.lookup(path)
@@ -112,14 +97,14 @@ func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatchesRequest) {
 		case n == nil:
 			t.emit(by, zkproto.EventNodeDeleted, path)
 		case n.mzxid > rel:
-			t.emitIf(n, by, zkproto.EventNodeDataChanged, path)
+			t.emitIf(n.acl, by, zkproto.EventNodeDataChanged, path)
 		default:
 			t.WatchData(by, path)
 		}
 	}
 	for _, path := range req.Exist {
 		if n := t.lookup(path); n != nil {
-			t.emitIf(n, by, zkproto.EventNodeCreated, path)
+			t.emitIf(n.acl, by, zkproto.EventNodeCreated, path)
 		} else {
 			t.WatchData(by, path)
 		}
@@ -130,10 +115,16 @@ func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatchesRequest) {
 		case n == nil:
 			t.emit(by, zkproto.EventNodeDeleted, path)
 		case n.pzxid > rel:
-			t.emitIf(n, by, zkproto.EventNodeChildrenChanged, path)
+			t.emitIf(n.acl, by, zkproto.EventNodeChildrenChanged, path)
 		default:
 			t.WatchChildren(by, path)
 		}
+	}
+	for _, path := range req.Persistent {
+		t.AddWatch(by, path, zkproto.ModePersistent)
+	}
+	for _, path := range req.PersistentRecursive {
+		t.AddWatch(by, path, zkproto.ModePersistentRecursive)
 	}
 }
 
@@ -147,59 +138,70 @@ func (t *Tree) TakeEvents() []Event {
 
 // A trigger is an event before it is known who waits for it.
 type trigger struct {
-	kind           zkproto.EventType
-	path           string
-	readable       bool
-	parentReadable bool
-	hasParent      bool
+	kind      zkproto.EventType
+	path      string
+	acl       []zkproto.ACL
+	hasParent bool
+	parentACL []zkproto.ACL
 }
 
-// trigger notes what happened to n. Whether the watchers may know of it is decided
-// by the ACL of now: after a deletion nobody could look it up. parent is nil if its
-// list of children did not change.
+// trigger notes what happened to n. Whether a watcher may know of it is decided by the
+// ACL of now: after a deletion nobody could look it up. parent is nil if its list of
+// children did not change.
 func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
-	tr := trigger{kind: kind, path: path, readable: n.permits(zkproto.PermRead)}
+	tr := trigger{kind: kind, path: path, acl: n.acl}
 	if parent != nil {
-		tr.hasParent, tr.parentReadable = true, parent.permits(zkproto.PermRead)
+		tr.hasParent, tr.parentACL = true, parent.acl
 	}
 	t.triggers = append(t.triggers, tr)
 }
 
+// fire tells of an event whoever watches, each connection once however many of its
+// watches match. One-shot watches are disarmed, also those of who is not told.
 func (t *Tree) fire(tr trigger) {
-	told := t.fireSide(false, tr.kind, tr.path, tr.readable, nil)
+	w := &t.watches
+	t.tell(watchData, tr.path)
+	t.tell(watchPersistent, tr.path)
 	if tr.kind == zkproto.EventNodeDeleted {
-		// Who watched data and children of the node is told once.
-		t.fireSide(true, tr.kind, tr.path, tr.readable, told)
+		t.tell(watchChildren, tr.path)
 	}
+	if len(w.armed[watchRecursive]) > 0 {
+		for above := tr.path; ; above = parentOf(above) {
+			t.tell(watchRecursive, above)
+			if above == "/" {
+				break
+			}
+		}
+	}
+	t.emitTold(tr.acl, tr.kind, tr.path)
 	if tr.hasParent {
-		t.fireSide(true, zkproto.EventNodeChildrenChanged, parentOf(tr.path), tr.parentReadable, nil)
+		parent := parentOf(tr.path)
+		t.tell(watchChildren, parent)
+		t.tell(watchPersistent, parent)
+		t.emitTold(tr.parentACL, zkproto.EventNodeChildrenChanged, parent)
 	}
 }
 
-// fireSide disarms the watches on path and tells their watchers, except those in
-// told. It returns all whose watches it disarmed. A watcher that may not read the
-// node is not told (CVE-2024-23944).
-func (t *Tree) fireSide(child bool, kind zkproto.EventType, path string, readable bool, told map[Watcher]struct{}) map[Watcher]struct{} {
-	watchers := t.watches.side(child)[path]
-	if watchers == nil {
-		return nil
-	}
-	k := watchKey{child, path}
-	delete(t.watches.side(child), path)
-	for by := range watchers {
-		delete(t.watches.byWatcher[by], k)
-		if len(t.watches.byWatcher[by]) == 0 {
-			delete(t.watches.byWatcher, by)
-		}
-		if _, again := told[by]; !again && readable {
-			t.emit(by, kind, path)
+// tell adds those who have a watch of a kind on path to those who are told.
+func (t *Tree) tell(kind watchKind, path string) {
+	k := watchKey{kind, path}
+	for by := range t.watches.armed[kind][path] {
+		t.told[by] = struct{}{}
+		if kind.oneShot() {
+			t.watches.remove(by, k)
 		}
 	}
-	return watchers
 }
 
-func (t *Tree) emitIf(n *node, by Watcher, kind zkproto.EventType, path string) {
-	if n.permits(zkproto.PermRead) {
+func (t *Tree) emitTold(acl []zkproto.ACL, kind zkproto.EventType, path string) {
+	for by := range t.told {
+		t.emitIf(acl, by, kind, path)
+	}
+	clear(t.told)
+}
+
+func (t *Tree) emitIf(acl []zkproto.ACL, by Watcher, kind zkproto.EventType, path string) {
+	if permits(acl, zkproto.PermRead, t.identities[by]) {
 		t.emit(by, kind, path)
 	}
 }

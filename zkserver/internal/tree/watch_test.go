@@ -108,7 +108,7 @@ func TestRemoveWatches(t *testing.T) {
 		{"any", true, true, zkproto.WatchAny, ok, nil},
 		{"any of one", true, false, zkproto.WatchAny, ok, nil},
 		{"none there", true, false, zkproto.WatchChildren, zkproto.CodeNoWatcher, []Event{{1, deleted, "/a/e"}}},
-		{"unknown kind", true, true, 4, zkproto.CodeMarshallingError, []Event{{1, deleted, "/a/e"}}},
+		{"unknown kind", true, true, 6, zkproto.CodeMarshallingError, []Event{{1, deleted, "/a/e"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := sample(t)
@@ -127,18 +127,136 @@ func TestRemoveWatches(t *testing.T) {
 	}
 }
 
+func TestPersistentWatches(t *testing.T) {
+	const persistent, recursive = zkproto.ModePersistent, zkproto.ModePersistentRecursive
+	everything := func(t *testing.T, tr *Tree) {
+		mustCreate(t, tr, "/a/n", 0)
+		mustCreate(t, tr, "/a/n/x", 0)
+		tr.Set(tx(), "/a/n", nil, -1)
+		tr.Delete(tx(), "/a/n/x", -1)
+		tr.Delete(tx(), "/a/n", -1)
+		tr.Set(tx(), "/a", nil, -1)
+	}
+	for _, tt := range []struct {
+		name string
+		arm  func(*Tree)
+		want []Event
+	}{
+		{"persistent hears of its node and its list of children, again and again",
+			func(tr *Tree) { tr.AddWatch(1, "/a", persistent) },
+			[]Event{{1, children, "/a"}, {1, children, "/a"}, {1, changed, "/a"}}},
+		{"persistent survives the node",
+			func(tr *Tree) { tr.AddWatch(1, "/a/n", persistent) },
+			[]Event{{1, created, "/a/n"}, {1, children, "/a/n"}, {1, changed, "/a/n"}, {1, children, "/a/n"}, {1, deleted, "/a/n"}}},
+		{"recursive hears of all nodes below and of no list of children",
+			func(tr *Tree) { tr.AddWatch(1, "/a", recursive) },
+			[]Event{{1, created, "/a/n"}, {1, created, "/a/n/x"}, {1, changed, "/a/n"}, {1, deleted, "/a/n/x"}, {1, deleted, "/a/n"}, {1, changed, "/a"}}},
+		{"recursive on the root",
+			func(tr *Tree) { tr.AddWatch(1, "", recursive) },
+			[]Event{{1, created, "/a/n"}, {1, created, "/a/n/x"}, {1, changed, "/a/n"}, {1, deleted, "/a/n/x"}, {1, deleted, "/a/n"}, {1, changed, "/a"}}},
+		{"recursive beside, with a name that begins alike",
+			func(tr *Tree) { tr.AddWatch(1, "/a/n/", recursive); tr.AddWatch(1, "/a/nn", recursive) },
+			nil},
+		{"whatever matches, each event once",
+			func(tr *Tree) {
+				for _, path := range []string{"/", "/a", "/a/n"} {
+					tr.AddWatch(1, path, recursive)
+					tr.AddWatch(1, path, persistent)
+					tr.WatchData(1, path)
+					tr.WatchChildren(1, path)
+				}
+			},
+			[]Event{
+				{1, created, "/a/n"}, {1, children, "/a"}, {1, created, "/a/n/x"}, {1, children, "/a/n"}, {1, changed, "/a/n"},
+				{1, deleted, "/a/n/x"}, {1, children, "/a/n"}, {1, deleted, "/a/n"}, {1, children, "/a"}, {1, changed, "/a"},
+			}},
+		{"a one-shot watch beside does not end it",
+			func(tr *Tree) { tr.AddWatch(1, "/a", persistent); tr.WatchChildren(1, "/a") },
+			[]Event{{1, children, "/a"}, {1, children, "/a"}, {1, changed, "/a"}}},
+		{"removed with its own kind",
+			func(tr *Tree) { tr.AddWatch(1, "/a", persistent); tr.RemoveWatches(1, "/a", 4) },
+			nil},
+		{"removed with any",
+			func(tr *Tree) {
+				tr.AddWatch(1, "/a", persistent)
+				tr.AddWatch(1, "/a", recursive)
+				tr.RemoveWatches(1, "/a", zkproto.WatchAny)
+			},
+			nil},
+		{"not removed with those of data and children",
+			func(tr *Tree) {
+				tr.AddWatch(1, "/a", persistent)
+				tr.RemoveWatches(1, "/a", zkproto.WatchData)
+				tr.RemoveWatches(1, "/a", zkproto.WatchChildren)
+			},
+			[]Event{{1, children, "/a"}, {1, children, "/a"}, {1, changed, "/a"}}},
+		{"taken over from another connection without catching up",
+			func(tr *Tree) {
+				tr.SetWatches(1, &zkproto.SetWatches2Request{Persistent: []string{"/a", "/none"}, PersistentRecursive: []string{"/a/n/x"}})
+			},
+			[]Event{{1, children, "/a"}, {1, created, "/a/n/x"}, {1, deleted, "/a/n/x"}, {1, children, "/a"}, {1, changed, "/a"}}},
+		{"dropped with the connection",
+			func(tr *Tree) { tr.AddWatch(1, "/a", persistent); tr.AddWatch(1, "/a", recursive); tr.DropWatcher(1) },
+			nil},
+		{"unknown mode",
+			func(tr *Tree) {
+				if code := tr.AddWatch(1, "/a", 2); code != zkproto.CodeMarshallingError {
+					t.Errorf("got %v", code)
+				}
+			},
+			nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := sample(t)
+			tt.arm(tr)
+			var got []Event
+			everything(t, tr)
+			got = append(got, tr.TakeEvents()...)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %v; want %v", got, tt.want)
+			}
+			tr.DropWatcher(1)
+			if tr.watches.count() != 0 {
+				t.Errorf("the watch table is not empty: %+v", tr.watches)
+			}
+		})
+	}
+}
+
+func TestCheckWatches(t *testing.T) {
+	tr := sample(t)
+	tr.WatchData(1, "/a")
+	tr.AddWatch(1, "/none", zkproto.ModePersistentRecursive)
+	for _, tt := range []struct {
+		by   Watcher
+		path string
+		kind int32
+		want zkproto.Code
+	}{
+		{1, "/a", zkproto.WatchData, ok}, {1, "/a", zkproto.WatchAny, ok}, {1, "/a", zkproto.WatchChildren, zkproto.CodeNoWatcher},
+		{2, "/a", zkproto.WatchData, zkproto.CodeNoWatcher}, {1, "/none", zkproto.WatchAny, ok}, {1, "/none", 5, ok},
+		{1, "/none", 4, zkproto.CodeNoWatcher}, {1, "/a", 0, zkproto.CodeMarshallingError},
+	} {
+		for range 2 { // asking changes nothing
+			if code := tr.CheckWatches(tt.by, tt.path, tt.kind); code != tt.want {
+				t.Errorf("%d %s %d: got %v; want %v", tt.by, tt.path, tt.kind, code, tt.want)
+			}
+		}
+	}
+}
+
 func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	tr := sample(t)
 	rel := lastZxid
 	mustCreate(t, tr, "/new", 0)      // changes the root's children
 	tr.Set(tx(), "/a", nil, -1)       // changes /a's data, not its children
 	tr.Delete(tx(), "/nodelete/x", 9) // fails: changes nothing
-	tr.SetWatches(1, &zkproto.SetWatchesRequest{
+	tr.SetWatches(1, &zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{
 		RelativeZxid: rel,
 		Data:         []string{"/a", "/c", "/gone"},
 		Exist:        []string{"/new", "/later"},
 		Child:        []string{"/", "/a", "/gone2"},
-	})
+	}})
 	assertEvents(t, tr,
 		Event{1, changed, "/a"}, Event{1, deleted, "/gone"},
 		Event{1, created, "/new"},
@@ -148,7 +266,7 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	tr.Set(tx(), "/c", nil, -1)
 	tr.Set(tx(), "/a", nil, -1) // not armed again
 	assertEvents(t, tr, Event{1, created, "/later"}, Event{1, children, "/a"}, Event{1, changed, "/c"})
-	if len(tr.watches.byWatcher)+len(tr.watches.data)+len(tr.watches.child) != 0 {
+	if tr.watches.count() != 0 {
 		t.Errorf("empty entries stay in the watch table: %+v", tr.watches)
 	}
 }

@@ -8,29 +8,54 @@ import (
 )
 
 // Create makes a node and returns its path, with the sequence number if one was
-// asked for. op is OpCreate, OpCreate2 or OpCreateContainer.
-func (t *Tree) Create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string, zkproto.Stat, zkproto.Code) {
-	path, stat, code := t.create(tx, op, req)
+// asked for. req.Op is OpCreate, OpCreate2, OpCreateContainer or OpCreateTTL.
+func (t *Tree) Create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkproto.Code) {
+	path, stat, code := t.create(tx, req)
 	t.finish(code)
 	return path, stat, code
 }
 
-func (t *Tree) create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string, zkproto.Stat, zkproto.Code) {
-	refuse := func(code zkproto.Code) (string, zkproto.Stat, zkproto.Code) { return "", zkproto.Stat{}, code }
-	if (req.Flags == 5 || req.Flags == 6) && op != zkproto.OpCreateContainer {
-		return refuse(zkproto.CodeUnimplemented) // TTL nodes, as on a server of Apache's without them
+// A kind is what the operation and the flags of a create say about the node.
+type kind struct{ ephemeral, sequential, container, ttl bool }
+
+func kindOf(req *zkproto.MultiOp) (kind, bool) {
+	var k kind
+	switch req.Flags {
+	case zkproto.FlagPersistent:
+	case zkproto.FlagEphemeral:
+		k.ephemeral = true
+	case zkproto.FlagPersistentSequential:
+		k.sequential = true
+	case zkproto.FlagEphemeralSequential:
+		k.ephemeral, k.sequential = true, true
+	case zkproto.FlagContainer:
+		// On an ordinary create it makes a persistent node in Apache's server too; only
+		// the operation of its own makes a container.
+		k.container = req.Op == zkproto.OpCreateContainer
+	case zkproto.FlagTTL:
+		k.ttl = true
+	case zkproto.FlagSequentialTTL:
+		k.ttl, k.sequential = true, true
+	default:
+		return k, false
 	}
-	if req.Flags < zkproto.FlagPersistent || req.Flags > zkproto.FlagContainer ||
-		op == zkproto.OpCreateContainer && req.Flags != zkproto.FlagContainer {
+	if k.container != (req.Op == zkproto.OpCreateContainer) || k.ttl != (req.Op == zkproto.OpCreateTTL) {
+		return k, false
+	}
+	return k, !k.ttl || req.TTL > 0 && req.TTL <= zkproto.MaxTTL
+}
+
+func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkproto.Code) {
+	refuse := func(code zkproto.Code) (string, zkproto.Stat, zkproto.Code) { return "", zkproto.Stat{}, code }
+	kind, ok := kindOf(req)
+	if !ok {
 		return refuse(zkproto.CodeBadArguments)
 	}
-	ephemeral := req.Flags == zkproto.FlagEphemeral || req.Flags == zkproto.FlagEphemeralSequential
-	sequential := req.Flags == zkproto.FlagPersistentSequential || req.Flags == zkproto.FlagEphemeralSequential
 	path := req.Path
 	if !wellFormed(path) {
 		return refuse(zkproto.CodeBadArguments)
 	}
-	acl, code := checkACL(req.ACL)
+	acl, code := checkACL(req.ACL, tx.As)
 	if code != zkproto.CodeOK {
 		return refuse(code)
 	}
@@ -39,10 +64,10 @@ func (t *Tree) create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string
 	if parent == nil {
 		return refuse(zkproto.CodeNoNode)
 	}
-	if !parent.permits(zkproto.PermCreate) {
+	if !parent.permits(zkproto.PermCreate, tx.As) {
 		return refuse(zkproto.CodeNoAuth)
 	}
-	if sequential {
+	if kind.sequential {
 		// The count of creations, not of children and not Stat.Cversion: a number must
 		// not come back while the parent lives. It wraps, as ZooKeeper documents.
 		path += fmt.Sprintf("%010d", parent.creations)
@@ -59,12 +84,13 @@ func (t *Tree) create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string
 	n := &node{
 		data: cloneData(req.Data), acl: acl,
 		czxid: tx.Zxid, mzxid: tx.Zxid, pzxid: tx.Zxid, ctime: tx.Time, mtime: tx.Time,
-		// Flag 4 on an ordinary create makes a persistent node in Apache's server too;
-		// only the operation of its own makes a container.
-		container: op == zkproto.OpCreateContainer,
+		container: kind.container,
 	}
-	if ephemeral {
+	if kind.ephemeral {
 		n.owner = tx.Session
+	}
+	if kind.ttl {
+		n.ttl = req.TTL
 	}
 	creations, pzxid := parent.creations, parent.pzxid
 	t.onUndo(func() {
@@ -95,7 +121,7 @@ func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
 	if parent == nil {
 		return zkproto.CodeNoNode
 	}
-	if !parent.permits(zkproto.PermDelete) {
+	if !parent.permits(zkproto.PermDelete, tx.As) {
 		return zkproto.CodeNoAuth
 	}
 	n := t.nodes[path]
@@ -134,7 +160,7 @@ func (t *Tree) Set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 }
 
 func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Stat, zkproto.Code) {
-	n, code := t.versioned(path, version, zkproto.PermWrite)
+	n, code := t.versioned(tx, path, version, zkproto.PermWrite)
 	if code != zkproto.CodeOK {
 		return zkproto.Stat{}, code
 	}
@@ -147,12 +173,12 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 }
 
 // check succeeds if the node exists at that version; -1 asks only for existence.
-func (t *Tree) check(path string, version int32) zkproto.Code {
-	_, code := t.versioned(path, version, zkproto.PermRead)
+func (t *Tree) check(tx Txn, path string, version int32) zkproto.Code {
+	_, code := t.versioned(tx, path, version, zkproto.PermRead)
 	return code
 }
 
-func (t *Tree) versioned(path string, version, perm int32) (*node, zkproto.Code) {
+func (t *Tree) versioned(tx Txn, path string, version, perm int32) (*node, zkproto.Code) {
 	if zkproto.ValidatePath(path) != nil {
 		return nil, zkproto.CodeBadArguments
 	}
@@ -160,7 +186,7 @@ func (t *Tree) versioned(path string, version, perm int32) (*node, zkproto.Code)
 	switch {
 	case n == nil:
 		return nil, zkproto.CodeNoNode
-	case !n.permits(perm):
+	case !n.permits(perm, tx.As):
 		return nil, zkproto.CodeNoAuth
 	case version != -1 && version != n.version:
 		return nil, zkproto.CodeBadVersion
@@ -174,25 +200,6 @@ func (t *Tree) CloseSession(tx Txn) {
 		t.remove(tx, path, t.nodes[path])
 	}
 	t.finish(zkproto.CodeOK)
-}
-
-// Reap removes a container that IdleContainers named, if it is still idle.
-func (t *Tree) Reap(tx Txn, path string) {
-	if n := t.nodes[path]; n != nil && n.container && len(n.children) == 0 {
-		t.remove(tx, path, n)
-	}
-	t.finish(zkproto.CodeOK)
-}
-
-// IdleContainers lists the containers that had children and have none now.
-func (t *Tree) IdleContainers() []string {
-	var paths []string
-	for path := range t.containers {
-		if n := t.nodes[path]; len(n.children) == 0 && n.creations != 0 {
-			paths = append(paths, path)
-		}
-	}
-	return paths
 }
 
 // wellFormed is the little that creates and deletes ask of a path at first.

@@ -1,0 +1,82 @@
+package tree
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"holdfast/zkproto"
+)
+
+func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
+	tr := New()
+	born := tx()
+	path, stat, code := tr.Create(born, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t-", ACL: openACL, Flags: zkproto.FlagSequentialTTL, TTL: 100})
+	if code != ok || path != "/t-0000000000" || stat.EphemeralOwner != 0 {
+		t.Fatalf("got %q, %+v, %v", path, stat, code)
+	}
+	due := func(tr *Tree, now int64) bool { return slices.Equal(tr.Reapable(now), []string{path}) }
+	if due(tr, born.Time+100) || !due(tr, born.Time+101) || !due(reload(t, tr), born.Time+101) {
+		t.Error("not due when more than its time has passed, and no sooner, also after a restart")
+	}
+	changed := tx()
+	tr.Set(changed, path, nil, -1)
+	if due(tr, changed.Time+100) || !due(tr, changed.Time+101) {
+		t.Error("the time does not run from the last change")
+	}
+	mustCreate(t, tr, path+"/x", zkproto.FlagPersistent)
+	if due(tr, math.MaxInt64) {
+		t.Error("due with a child")
+	}
+	tr.Delete(tx(), path+"/x", -1)
+	tr.Reap(Txn{Zxid: 5000, Time: changed.Time + 100}, path)
+	if _, code := tr.Exists(path); code != ok {
+		t.Fatal("reaped before it is due")
+	}
+	tr.WatchData(1, path)
+	tr.Reap(Txn{Zxid: 5001, Time: changed.Time + 101}, path)
+	assertEvents(t, tr, Event{1, deleted, path})
+	assertConsistent(t, tr)
+}
+
+func TestTTLsHaveLimits(t *testing.T) {
+	for ttl, want := range map[int64]zkproto.Code{
+		math.MinInt64: badArgs, -1: badArgs, 0: badArgs, 1: ok, zkproto.MaxTTL: ok, zkproto.MaxTTL + 1: badArgs,
+	} {
+		if _, _, code := New().Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t", ACL: openACL, Flags: zkproto.FlagTTL, TTL: ttl}); code != want {
+			t.Errorf("%d ms: got %v; want %v", ttl, code, want)
+		}
+	}
+}
+
+func TestTransactionsWithATTL(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		op     zkproto.MultiOp
+		before zkproto.Code // of an operation in front
+		header zkproto.Code
+		result zkproto.Op
+	}{
+		{"flags and record", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 5, TTL: 1}, ok, ok, zkproto.OpCreate2},
+		{"flags without the record", zkproto.MultiOp{Op: zkproto.OpCreate2, Flags: 6}, ok, zkproto.CodeMarshallingError, 0},
+		{"record without the flags", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 0, TTL: 1}, ok, zkproto.CodeMarshallingError, 0},
+		{"behind one that fails", zkproto.MultiOp{Op: zkproto.OpCreate, Flags: 5}, noNode, ok, zkproto.OpError},
+		{"not a valid TTL", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 5}, ok, ok, zkproto.OpError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := sample(t)
+			first := zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/a", Version: -1}
+			if tt.before == noNode {
+				first.Path = "/none"
+			}
+			tt.op.Path, tt.op.ACL = "/t", openACL
+			results, code := tr.Multi(tx(), []zkproto.MultiOp{first, tt.op})
+			if code != tt.header || code == ok && results[1].Op != tt.result || code != ok && results != nil {
+				t.Fatalf("got %+v, %v; want %v, header %v", results, code, tt.result, tt.header)
+			}
+			if code != ok || tt.result == zkproto.OpError {
+				assertUntouched(t, tr)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package zkserver
+
+import "holdfast/zkproto"
+
+// read answers what can leave a watch.
+func (s *Server) read(c *conn, r *request) {
+	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
+	var code zkproto.Code
+	switch r.op {
+	case zkproto.OpExists:
+		var stat zkproto.Stat
+		stat, code = t.Exists(path, as...)
+		if r.read.Watch && code == zkproto.CodeNoNode {
+			t.WatchData(c.id, path)
+		}
+		s.replyWith(c, r.xid, code, &zkproto.StatResponse{Stat: stat})
+	case zkproto.OpGetData:
+		var data []byte
+		var stat zkproto.Stat
+		data, stat, code = t.Get(path, as...)
+		s.replyWith(c, r.xid, code, &zkproto.GetDataResponse{Data: data, Stat: stat})
+	case zkproto.OpGetChildren:
+		var names []string
+		names, _, code = t.Children(path, as...)
+		s.replyWith(c, r.xid, code, &zkproto.ChildrenResponse{Children: names})
+	case zkproto.OpGetChildren2:
+		var names []string
+		var stat zkproto.Stat
+		names, stat, code = t.Children(path, as...)
+		s.replyWith(c, r.xid, code, &zkproto.Children2Response{Children: names, Stat: stat})
+	}
+	if !r.read.Watch || code != zkproto.CodeOK {
+		return
+	}
+	if r.op == zkproto.OpExists || r.op == zkproto.OpGetData {
+		t.WatchData(c.id, path)
+	} else {
+		t.WatchChildren(c.id, path)
+	}
+}
+
+// ask answers what only looks.
+func (s *Server) ask(c *conn, r *request) {
+	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
+	switch r.op {
+	case zkproto.OpGetACL:
+		acl, stat, code := t.ACL(path, as...)
+		s.replyWith(c, r.xid, code, &zkproto.GetACLResponse{ACL: acl, Stat: stat})
+	case zkproto.OpGetEphemerals:
+		paths := t.EphemeralsBelow(c.owned.session.id, path)
+		s.replyWith(c, r.xid, zkproto.CodeOK, &zkproto.GetEphemeralsResponse{Paths: paths})
+	case zkproto.OpGetAllChildrenNumber:
+		total, code := t.Descendants(path, as...)
+		s.replyWith(c, r.xid, code, &zkproto.GetAllChildrenNumberResponse{Total: int32(total)})
+	case zkproto.OpMultiRead:
+		s.replyWith(c, r.xid, zkproto.CodeOK, s.multiRead(c, r.multiRead.Ops))
+	case zkproto.OpWhoAmI:
+		s.replyWith(c, r.xid, zkproto.CodeOK, whoAmI(as))
+	}
+}
+
+// multiRead reads each for itself. Watches are not armed, although the records ask for
+// them: Apache's server does not arm them either.
+func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) *zkproto.MultiReadResponse {
+	t, as := s.owner.tree, c.owned.identities
+	results := make([]zkproto.MultiReadResult, len(ops))
+	for i, o := range ops {
+		r := &results[i]
+		r.Op = o.Op
+		if o.Op == zkproto.OpGetData {
+			r.Data, r.Stat, r.Err = t.Get(o.Path, as...)
+		} else {
+			r.Children, _, r.Err = t.Children(o.Path, as...)
+		}
+		if r.Err != zkproto.CodeOK {
+			r.Op = zkproto.OpError
+		}
+	}
+	return &zkproto.MultiReadResponse{Results: results}
+}
