@@ -148,8 +148,14 @@ func (s *diffSide) run(step diffStep) (string, error) {
 		}
 		lines = append(lines, line)
 	}
+	barrier := []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}}}
 	for i := range s.clients {
-		more, closed, err := s.exchange(i, []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}}})
+		if err := s.send(i, barrier); err != nil {
+			return "", err
+		}
+	}
+	for i := range s.clients {
+		more, closed, err := s.collect(i, barrier)
 		if err != nil {
 			return "", err
 		}
@@ -164,16 +170,27 @@ func (s *diffSide) run(step diffStep) (string, error) {
 	return strings.Join(lines, ""), nil
 }
 
-// exchange sends requests one behind the other and reads what comes until all are
-// answered, or the server closes the connection.
 func (s *diffSide) exchange(i int, requests []diffRequest) (lines []string, closed bool, err error) {
-	c := &s.clients[i]
-	first := c.xid + 1
+	if err := s.send(i, requests); err != nil {
+		return nil, false, err
+	}
+	return s.collect(i, requests)
+}
+
+func (s *diffSide) send(i int, requests []diffRequest) error {
 	for _, r := range requests {
-		if err := c.send(r.op, r.forSide(s)); err != nil && !connectionClosed(err) {
-			return nil, false, err
+		if err := s.clients[i].send(r.op, r.forSide(s)); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// collect reads what comes until the requests, which were the last sent, are answered, or
+// until the server closes the connection if it is to do so.
+func (s *diffSide) collect(i int, requests []diffRequest) (lines []string, closed bool, err error) {
+	c := &s.clients[i]
+	first := c.xid + 1 - int32(len(requests))
 	ends := requests[len(requests)-1].ends
 	for answered := 0; answered < len(requests) || ends; {
 		header, body, err := c.receive()
@@ -213,12 +230,39 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 	switch r.op {
 	case zkproto.OpCreate, zkproto.OpSync:
 		return fmt.Sprintf("%q", body.String())
-	case zkproto.OpCreate2, zkproto.OpCreateContainer:
+	case zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL:
 		return fmt.Sprintf("%q %s", body.String(), s.stat(body))
-	case zkproto.OpExists, zkproto.OpSetData:
+	case zkproto.OpExists, zkproto.OpSetData, zkproto.OpSetACL:
 		return s.stat(body)
 	case zkproto.OpGetData:
 		return fmt.Sprintf("%#v %s", body.Bytes(), s.stat(body))
+	case zkproto.OpGetEphemerals:
+		return sorted(body.Strings())
+	case zkproto.OpGetAllChildrenNumber, zkproto.OpAddWatch:
+		return fmt.Sprint(body.Int32())
+	case zkproto.OpGetACL:
+		// What "auth" stood for is in any order on Apache's server, and so are identities.
+		var entries []string
+		for _, a := range zkproto.DecodeACLs(body) {
+			entries = append(entries, fmt.Sprint(a))
+		}
+		return sorted(entries) + s.stat(body)
+	case zkproto.OpWhoAmI:
+		var m zkproto.WhoAmIResponse
+		m.Decode(body)
+		var users []string
+		for _, info := range m.Infos {
+			users = append(users, fmt.Sprint(info))
+		}
+		return sorted(users)
+	case zkproto.OpMultiRead:
+		var m zkproto.MultiReadResponse
+		m.Decode(body)
+		var b strings.Builder
+		for _, r := range m.Results {
+			fmt.Fprintf(&b, "(%d %d %#v %s %s)", r.Op, r.Err, r.Data, sorted(r.Children), s.stat(zkproto.NewReader(r.Stat.Append(nil))))
+		}
+		return b.String()
 	case zkproto.OpGetChildren:
 		return sorted(body.Strings())
 	case zkproto.OpGetChildren2:

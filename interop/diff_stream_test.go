@@ -3,6 +3,8 @@
 package interop
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -34,13 +36,23 @@ type diffRequest struct {
 
 // forSide makes the zxid of a request that has one that of the server.
 func (r diffRequest) forSide(s *diffSide) message {
-	if m, ok := r.message.(*zkproto.SetWatchesRequest); ok {
-		m := *m
-		m.RelativeZxid += s.base
-		return &m
+	switch m := r.message.(type) {
+	case *zkproto.SetWatchesRequest:
+		m2 := *m
+		m2.RelativeZxid += s.base
+		return &m2
+	case *zkproto.SetWatches2Request:
+		m2 := *m
+		m2.RelativeZxid += s.base
+		return &m2
 	}
 	return r.message
 }
+
+// cutOff is a record that ends too early.
+type cutOff string
+
+func (c cutOff) Append(b []byte) []byte { return append(b, c...) }
 
 func (s diffStep) String() string {
 	var b strings.Builder
@@ -52,10 +64,15 @@ func (s diffStep) String() string {
 }
 
 // A diffStream makes up the steps. They follow from the seed alone.
+//
+// There is a tree that everybody may read, with watches, and one with any ACLs, where
+// nobody watches nor asks whether a node exists: Apache's server of this version tells
+// everybody of nodes that he may not read (CVE-2024-23944), and ours does not.
 type diffStream struct {
-	rand *rand.Rand
-	sent int    // requests in the steps so far
-	root string // below which all happens; see next
+	rand   *rand.Rand
+	sent   int    // requests in the steps so far
+	root   string // below which all happens; see next
+	secret bool   // the request at hand is for the other tree
 }
 
 func newDiffStream(seed uint64) *diffStream {
@@ -68,13 +85,12 @@ func pick[T any](d *diffStream, of ...T) T { return of[d.n(len(of))] }
 
 func (d *diffStream) next() diffStep {
 	step := diffStep{client: d.n(diffClients)}
-	// A new tree now and then: in an old one every second operation would meet a list of
+	// New trees now and then: in old ones every second operation would meet a list of
 	// sequential nodes that only grows.
 	if root := fmt.Sprintf("/diff%d", d.sent/1000); root != d.root {
 		d.root = root
-		step.requests = []diffRequest{
-			{op: zkproto.OpCreate, message: &zkproto.CreateRequest{Path: root, ACL: openACL}},
-			{op: zkproto.OpCreate, message: &zkproto.CreateRequest{Path: root + "/a", ACL: openACL}},
+		for _, path := range []string{root, root + "/a", root + "secret", root + "secret/a"} {
+			step.requests = append(step.requests, diffRequest{op: zkproto.OpCreate, message: &zkproto.CreateRequest{Path: path, ACL: openACL}})
 		}
 		d.sent += len(step.requests)
 		return step
@@ -89,29 +105,67 @@ func (d *diffStream) next() diffStep {
 	case 2:
 		step.kind = diffEnd
 		step.requests = []diffRequest{{op: zkproto.OpCloseSession, message: noBody{}, ends: true}}
-		d.sent++
-		return step
-	}
-	for range 1 + d.n(12) {
-		step.requests = append(step.requests, d.request())
+	case 3, 4, 5, 6:
+		step.requests = []diffRequest{d.lone()}
+	default:
+		for range 1 + d.n(12) {
+			step.requests = append(step.requests, d.request())
+		}
 	}
 	d.sent += len(step.requests)
 	return step
 }
 
+// lone makes a request that Apache's server does not handle in turn with those that are
+// under way: it authenticates at once, and checks writes by the ACLs from before those
+// that are being set.
+func (d *diffStream) lone() diffRequest {
+	d.secret = d.n(2) == 0
+	switch d.n(20) {
+	case 0:
+		return diffRequest{op: 99, message: noBody{}, ends: true}
+	case 1:
+		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "bogus", Auth: []byte("x")}, ends: true}
+	case 2:
+		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "digest"}, ends: true}
+	case 3:
+		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "ip", Auth: []byte("10.0.0.1")}}
+	case 4: // the flags and the record do not go together
+		o := d.write()
+		if o.Op, o.Flags, o.TTL = zkproto.OpCreate2, pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL), 1; d.n(2) == 0 {
+			o.Op, o.Flags = zkproto.OpCreateTTL, d.flags()
+		}
+		return diffRequest{op: zkproto.OpMulti, message: &zkproto.MultiRequest{Ops: []zkproto.MultiOp{d.write(), o, d.write()}}}
+	case 5:
+		return diffRequest{op: zkproto.OpReconfig, message: &zkproto.ReconfigRequest{Leaving: "1", Version: -1}}
+	case 6:
+		return diffRequest{
+			op: pick(d, zkproto.OpCreate, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData, zkproto.OpSetData, zkproto.OpGetACL,
+				zkproto.OpSetACL, zkproto.OpGetChildren, zkproto.OpSync, zkproto.OpGetChildren2, zkproto.OpMulti, zkproto.OpCreate2,
+				zkproto.OpReconfig, zkproto.OpCheckWatches, zkproto.OpRemoveWatches, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
+				zkproto.OpMultiRead, zkproto.OpSetWatches, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber,
+				zkproto.OpSetWatches2, zkproto.OpAddWatch),
+			message: cutOff("\x00\x00\x00\x09/a/b"[:d.n(9)]),
+		}
+	case 7, 8, 9, 10:
+		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "digest", Auth: []byte(d.user())}}
+	}
+	m := &zkproto.SetACLRequest{Path: d.path(), ACL: d.acl(), Version: d.version()}
+	if m.Path == "/" || m.Path == "/zookeeper" {
+		m.Path = d.tree() // or nothing could be done any more
+	}
+	return diffRequest{op: zkproto.OpSetACL, message: m}
+}
+
 func (d *diffStream) request() diffRequest {
-	switch n := d.n(100); {
+	d.secret = d.n(4) == 0
+	switch n := d.n(120); {
 	case n < 35:
 		o := d.write()
 		return diffRequest{op: o.Op, message: writeMessage(o)}
-	case n < 70:
-		op := pick(d, zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2)
-		if d.n(100) == 0 {
-			// Another name of the root. Without a watch: on Apache's it never fires.
-			return diffRequest{op: op, message: &zkproto.ReadRequest{Path: ""}}
-		}
-		return diffRequest{op: op, message: &zkproto.ReadRequest{Path: d.path(), Watch: d.n(2) == 0}}
-	case n < 80:
+	case n < 65:
+		return d.read()
+	case n < 75:
 		var m zkproto.MultiRequest
 		for range d.n(6) {
 			o := d.write()
@@ -121,15 +175,78 @@ func (d *diffStream) request() diffRequest {
 			m.Ops = append(m.Ops, o)
 		}
 		return diffRequest{op: zkproto.OpMulti, message: &m}
-	case n < 90:
-		return diffRequest{op: zkproto.OpRemoveWatches, message: &zkproto.RemoveWatchesRequest{Path: d.path(), Kind: int32(d.n(5))}}
-	case n < 98:
-		return diffRequest{op: zkproto.OpSetWatches, message: &zkproto.SetWatchesRequest{
-			RelativeZxid: int64(d.n(d.sent + 1)), Data: d.paths(), Exist: d.paths(), Child: d.paths(),
-		}}
-	default:
-		return diffRequest{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: d.path()}}
+	case n < 80:
+		m := &zkproto.MultiReadRequest{}
+		for range d.n(5) {
+			m.Ops = append(m.Ops, zkproto.MultiReadOp{Op: pick(d, zkproto.OpGetData, zkproto.OpGetChildren), Path: d.path(), Watch: d.n(2) == 0})
+		}
+		return diffRequest{op: zkproto.OpMultiRead, message: m}
+	case n < 95:
+		return d.info()
 	}
+	return d.watch()
+}
+
+func (d *diffStream) read() diffRequest {
+	op := pick(d, zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2)
+	m := &zkproto.ReadRequest{Path: d.path(), Watch: d.n(2) == 0}
+	switch {
+	case d.secret:
+		m.Watch = false
+		if op == zkproto.OpExists {
+			op = zkproto.OpGetData
+		}
+	case d.n(100) == 0:
+		// Another name of the root. Without a watch: on Apache's it never fires.
+		m.Path, m.Watch = "", false
+	case m.Watch:
+		m.Path = d.oneShotPath()
+	}
+	return diffRequest{op: op, message: m}
+}
+
+func (d *diffStream) info() diffRequest {
+	switch d.n(6) {
+	case 0:
+		return diffRequest{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: d.path()}}
+	case 1:
+		return diffRequest{op: zkproto.OpWhoAmI, message: noBody{}}
+	case 2:
+		return diffRequest{op: zkproto.OpGetEphemerals, message: &zkproto.GetEphemeralsRequest{Prefix: pick(d, "", "/", " ", d.path())}}
+	case 3:
+		return diffRequest{op: zkproto.OpGetAllChildrenNumber, message: &zkproto.GetAllChildrenNumberRequest{Path: d.path()}}
+	}
+	return diffRequest{op: zkproto.OpGetACL, message: &zkproto.GetACLRequest{Path: d.path()}}
+}
+
+// watch is about watches alone. One-shot watches, persistent and recursive ones are on
+// different nodes: Apache's server of this version has one of them on a node per client,
+// and lets the last one win (ZOOKEEPER-4466).
+func (d *diffStream) watch() diffRequest {
+	d.secret = false
+	persistent, recursive := d.root+pick(d, "/b", "/b/x"), d.root+pick(d, "", "/a/y")
+	switch d.n(6) {
+	case 0:
+		return diffRequest{op: zkproto.OpAddWatch, message: &zkproto.AddWatchRequest{Path: persistent, Mode: zkproto.ModePersistent}}
+	case 1:
+		return diffRequest{op: zkproto.OpAddWatch, message: &zkproto.AddWatchRequest{Path: recursive, Mode: zkproto.ModePersistentRecursive}}
+	case 2, 3:
+		// Not OpCheckWatches: Apache's server of this version answers it by the watches of
+		// all clients together.
+		m := &zkproto.RemoveWatchesRequest{Path: d.oneShotPath(), Kind: pick[int32](d, 0, 1, 2, 3, 6)}
+		if d.n(3) == 0 {
+			m.Path, m.Kind = pick(d, persistent, recursive), zkproto.WatchAny
+		}
+		return diffRequest{op: zkproto.OpRemoveWatches, message: m}
+	}
+	m := zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{
+		RelativeZxid: int64(d.n(d.sent + 1)), Data: d.oneShotPaths(), Exist: d.oneShotPaths(), Child: d.oneShotPaths(),
+	}}
+	if d.n(2) == 0 {
+		return diffRequest{op: zkproto.OpSetWatches, message: &m.SetWatchesRequest}
+	}
+	m.Persistent, m.PersistentRecursive = []string{persistent}, []string{recursive}
+	return diffRequest{op: zkproto.OpSetWatches2, message: &m}
 }
 
 // write is an operation that may also be part of a transaction.
@@ -137,22 +254,25 @@ func (d *diffStream) write() zkproto.MultiOp {
 	o := zkproto.MultiOp{Path: d.path(), Version: d.version()}
 	if d.n(100) == 0 {
 		// Where Apache's server sends such a path back, it is not the same any more.
-		o.Path = d.root + "/\U0001f512"
+		o.Path = d.tree() + "/\U0001f512"
 	}
-	switch d.n(10) {
+	switch d.n(11) {
 	case 0, 1, 2, 3:
 		o.Op = pick(d, zkproto.OpCreate, zkproto.OpCreate2)
 		o.Data, o.ACL, o.Flags = d.data(), d.acl(), d.flags()
 	case 4:
 		o = zkproto.MultiOp{Op: zkproto.OpCreateContainer, Data: d.data(), ACL: d.acl(), Flags: zkproto.FlagContainer}
-	case 5, 6, 7:
+	case 5:
+		o.Op, o.Data, o.ACL, o.Flags = zkproto.OpCreateTTL, d.data(), d.acl(), pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL)
+		o.TTL = pick[int64](d, zkproto.MaxTTL, 1_000_000_000, 1_000_000_000, 0, -1, zkproto.MaxTTL+1)
+	case 6, 7, 8:
 		o.Op = zkproto.OpDelete
 	default:
 		o.Op, o.Data = zkproto.OpSetData, d.data()
 	}
 	if o.Flags == zkproto.FlagContainer {
 		// A leaf: nothing is ever below it, so it is never reaped.
-		o.Path = d.root + "/a/x/z"
+		o.Path = d.tree() + "/a/x/z"
 	}
 	return o
 }
@@ -163,26 +283,47 @@ func writeMessage(o zkproto.MultiOp) message {
 		return &zkproto.DeleteRequest{Path: o.Path, Version: o.Version}
 	case zkproto.OpSetData:
 		return &zkproto.SetDataRequest{Path: o.Path, Data: o.Data, Version: o.Version}
+	case zkproto.OpCreateTTL:
+		return &zkproto.CreateTTLRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags, TTL: o.TTL}
 	}
 	return &zkproto.CreateRequest{Path: o.Path, Data: o.Data, ACL: o.ACL, Flags: o.Flags}
 }
 
+// tree is the root of the tree that the request at hand is for.
+func (d *diffStream) tree() string {
+	if d.secret {
+		return d.root + "secret"
+	}
+	return d.root
+}
+
 func (d *diffStream) path() string {
+	root := d.tree()
 	switch d.n(40) {
 	case 0:
 		return pick(d, "b", "a", "/a\x00b", "x/y", "/zookeeper/none/x", "/", "/zookeeper", "/zookeeper/config")
 	case 1:
-		return d.root + pick(d, "/a/", "//", "/.", "/a/../b", "/\x01", "/ü", "/\u2028", "/\ufffd", "/a/x/")
+		return root + pick(d, "/a/", "//", "/.", "/a/../b", "/\x01", "/ü", "/\u2028", "/\ufffd", "/a/x/")
 	case 2, 3: // what sequential nodes are called
-		return fmt.Sprintf("%s%010d", d.root+pick(d, "/a", "/a/x", "/b"), d.n(12))
+		return fmt.Sprintf("%s%010d", root+pick(d, "/a", "/a/x", "/b"), d.n(12))
 	}
-	return d.root + pick(d, "", "/a", "/b", "/a/x", "/a/y", "/a/x/z", "/b/x")
+	return root + pick(d, "", "/a", "/b", "/a/x", "/a/y", "/a/x/z", "/b/x")
 }
 
-func (d *diffStream) paths() []string {
+func (d *diffStream) oneShotPath() string {
+	switch d.n(20) {
+	case 0:
+		return pick(d, "/", "/zookeeper/config", "/none")
+	case 1:
+		return fmt.Sprintf("%s%010d", d.root+pick(d, "/a", "/a/x", "/b"), d.n(12))
+	}
+	return d.root + pick(d, "/a", "/a/x", "/a/x/z")
+}
+
+func (d *diffStream) oneShotPaths() []string {
 	paths := make([]string, d.n(3))
 	for i := range paths {
-		paths[i] = d.path()
+		paths[i] = d.oneShotPath()
 	}
 	return paths
 }
@@ -191,16 +332,41 @@ func (d *diffStream) version() int32 { return pick[int32](d, -1, -1, -1, 0, 0, 1
 
 func (d *diffStream) data() []byte { return pick(d, nil, []byte{}, []byte("abc"), []byte{0, 0xff}) }
 
+func (d *diffStream) user() string {
+	return pick(d, "alice:secret", "bob:secret", "bob:", "carol", ":")
+}
+
 func (d *diffStream) acl() []zkproto.ACL {
-	switch d.n(25) {
-	case 0:
-		return nil
-	case 1:
-		return []zkproto.ACL{openACL[0], openACL[0]}
-	case 2:
-		return []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "bogus", ID: "x"}}
+	if d.n(20) == 0 {
+		return pick(d, nil, []zkproto.ACL{openACL[0], openACL[0]}, []zkproto.ACL{openACL[0], {Perms: zkproto.PermAll, Scheme: "bogus", ID: "x"}},
+			[]zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "digest", ID: "alice"}}, []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "alice"}},
+			[]zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "ip", ID: pick(d, "127.0.0", "127.0.0.1/33", "127.0.0.1/x", "")}}, []zkproto.ACL{{Scheme: "super"}})
 	}
-	return openACL
+	if d.n(4) > 0 && !d.secret {
+		return openACL
+	}
+	var acl []zkproto.ACL
+	for range 1 + d.n(3) {
+		perms := pick(d, zkproto.PermAll, zkproto.PermAll, int32(d.n(32)))
+		acl = append(acl, pick(d,
+			zkproto.ACL{Perms: perms, Scheme: "world", ID: "anyone"},
+			zkproto.ACL{Perms: perms, Scheme: "auth", ID: ""},
+			zkproto.ACL{Perms: perms, Scheme: "ip", ID: pick(d, "127.0.0.1", "127.1.2.3/8", "127.1.2.3", "10.0.0.1/0")},
+			zkproto.ACL{Perms: perms, Scheme: "digest", ID: digestID(d.user())},
+			zkproto.ACL{Perms: perms, Scheme: "digest", ID: pick(d, "a:b", "a:b:", ":b", ":", "a:b:c")},
+		))
+	}
+	if !d.secret {
+		acl = append(acl, zkproto.ACL{Perms: zkproto.PermRead | zkproto.PermAdmin, Scheme: "world", ID: "anyone"})
+	}
+	return acl
+}
+
+// digestID is how the scheme digest names who knows user:password.
+func digestID(userPassword string) string {
+	user, _, _ := strings.Cut(userPassword, ":")
+	hash := sha1.Sum([]byte(userPassword))
+	return user + ":" + base64.StdEncoding.EncodeToString(hash[:])
 }
 
 func (d *diffStream) flags() int32 {

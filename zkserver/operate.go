@@ -19,15 +19,19 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 	sess.touched = s.owner.now
 	if r.bad {
+		if isWrite(r.op) && r.op != zkproto.OpReconfig { // as Apache's server has it
+			s.nextTxn(sess.id)
+		}
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeMarshallingError)
+		return
+	}
+	if isWrite(r.op) {
+		s.write(c, r)
 		return
 	}
 	switch r.op {
 	case zkproto.OpPing:
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
-	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
-		zkproto.OpDelete, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpMulti, zkproto.OpReconfig:
-		s.write(c, r)
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		s.read(c, r)
 	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:

@@ -114,10 +114,18 @@ func (c *connection) inspectRequest(body []byte) bool {
 // operation, "" if there is none.
 func pathOf(op zkproto.Op, r *zkproto.Reader) string {
 	switch op {
-	case zkproto.OpPing, zkproto.OpCloseSession, zkproto.OpSetWatches, zkproto.OpAuth:
+	case zkproto.OpPing, zkproto.OpCloseSession, zkproto.OpSetWatches, zkproto.OpSetWatches2, zkproto.OpAuth,
+		zkproto.OpWhoAmI, zkproto.OpReconfig:
 		return ""
 	case zkproto.OpMulti:
 		var m zkproto.MultiRequest
+		m.Decode(r)
+		if len(m.Ops) == 0 {
+			return ""
+		}
+		return m.Ops[0].Path
+	case zkproto.OpMultiRead:
+		var m zkproto.MultiReadRequest
 		m.Decode(r)
 		if len(m.Ops) == 0 {
 			return ""

@@ -137,7 +137,7 @@ func (s *Server) Stall() (resume func()) {
 // is on the wire: this repository's client creates with [zkproto.OpCreate2] and
 // containers with [zkproto.OpCreateContainer], and reads children with
 // [zkproto.OpGetChildren2]. path is the node's (without its sequence number), in
-// transactions that of the first operation, "" if there is none. f runs while the
+// transactions and multi-reads that of the first operation, "" if there is none. f runs while the
 // client's write waits.
 func (s *Server) Intercept(op zkproto.Op, f func(path string) Action) {
 	s.net.mu.Lock()

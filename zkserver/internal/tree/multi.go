@@ -52,8 +52,8 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 		case zkproto.FlagTTL, zkproto.FlagSequentialTTL:
 			req.Op, r.Op = zkproto.OpCreateTTL, zkproto.OpCreate2
 		}
-		if (req.Op == zkproto.OpCreateTTL) != (o.Op == zkproto.OpCreateTTL) {
-			return r, zkproto.CodeMarshallingError // its record has a TTL too much, or too little
+		if req.Op == zkproto.OpCreateTTL && o.Op != zkproto.OpCreateTTL {
+			return r, zkproto.CodeMarshallingError // there is no TTL in its record
 		}
 		r.Path, r.Stat, code = t.create(tx, &req)
 	case zkproto.OpDelete:

@@ -59,7 +59,7 @@ func TestTransactionsWithATTL(t *testing.T) {
 	}{
 		{"flags and record", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 5, TTL: 1}, ok, ok, zkproto.OpCreate2},
 		{"flags without the record", zkproto.MultiOp{Op: zkproto.OpCreate2, Flags: 6}, ok, zkproto.CodeMarshallingError, 0},
-		{"record without the flags", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 0, TTL: 1}, ok, zkproto.CodeMarshallingError, 0},
+		{"record without the flags", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 0, TTL: 1}, ok, ok, zkproto.OpCreate},
 		{"behind one that fails", zkproto.MultiOp{Op: zkproto.OpCreate, Flags: 5}, noNode, ok, zkproto.OpError},
 		{"not a valid TTL", zkproto.MultiOp{Op: zkproto.OpCreateTTL, Flags: 5}, ok, ok, zkproto.OpError},
 	} {
