@@ -8,10 +8,16 @@
 //	…
 //	s.Shutdown(ctx)
 //
-// It speaks create, create2, createContainer, delete, exists, getData, setData,
-// getChildren, getChildren2, sync, ping, multi, removeWatches, setWatches and
-// closeSession, and the words ruok and srvr. Of ACLs it knows world:anyone; any other
-// scheme is refused, never accepted and ignored.
+// It speaks every operation of a ZooKeeper 3.8 client but SASL, and the words ruok and
+// srvr. What it answers is compared with Apache ZooKeeper's answers to the same stream of
+// operations (interop/diff_test.go). It differs on purpose where that one leaks or loses
+// something: exists needs READ, as the other reads do; who may not read a node hears no
+// event of it; a one-shot watch, a persistent and a recursive one on the same node are
+// three watches; sequence numbers wrap, as documented. There is one node, so reconfig is
+// disabled.
+//
+// Of ACLs it knows the schemes world, auth, digest and ip; any other is refused, never
+// accepted and ignored. There is no superuser.
 //
 // # What is promised
 //

@@ -84,6 +84,11 @@ func TestMalformedBodiesAreAnswered(t *testing.T) {
 			zkproto.OpSetWatches:    "\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff",
 			zkproto.OpMulti:         "\x00\x00\x00\x04\x00\xff\xff\xff\xff\x00\x00\x00\x02/a\x00", // a read inside
 			zkproto.OpRemoveWatches: "\x00",
+			zkproto.OpSetACL:        "\x00\x00\x00\x02/a\x7f\xff\xff\xff",
+			zkproto.OpCreateTTL:     "\x00\x00\x00\x02/a",
+			zkproto.OpMultiRead:     "\x00\x00\x00\x02\x00\xff\xff\xff\xff\x00\x00\x00\x02/a\x00\x00\x00\x00", // a write inside
+			zkproto.OpAddWatch:      "\x00\x00\x00\x02/a\x00\x00\x00\x07",                                     // an unknown mode
+			zkproto.OpSetWatches2:   "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 		} {
 			if a := c.call(op, raw(body)); a.Err != zkproto.CodeMarshallingError {
 				t.Errorf("%v: %v; want %v", op, a.Err, zkproto.CodeMarshallingError)
@@ -168,6 +173,13 @@ func FuzzConnection(f *testing.F) {
 	f.Add(request(zkproto.OpMulti, &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCreate, Path: "/a", ACL: openACL}, {Op: zkproto.OpCheck, Path: "/a"}}}))
 	f.Add(request(zkproto.OpSetWatches, &zkproto.SetWatchesRequest{Data: []string{"/a", "/"}, Child: []string{""}}))
 	f.Add(request(zkproto.OpCloseSession, raw("")))
+	f.Add(request(zkproto.OpAuth, &zkproto.AuthRequest{Scheme: "digest", Auth: []byte("u:p")}))
+	f.Add(request(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/", ACL: []zkproto.ACL{{Perms: 31, Scheme: "ip", ID: "::1/7"}}, Version: -1}))
+	f.Add(request(zkproto.OpCreateTTL, &zkproto.CreateTTLRequest{Path: "/t", ACL: openACL, Flags: 6, TTL: 1}))
+	f.Add(request(zkproto.OpMultiRead, &zkproto.MultiReadRequest{Ops: []zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/"}, {Op: zkproto.OpGetChildren, Path: ""}}}))
+	f.Add(request(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "", Mode: 1}))
+	f.Add(request(zkproto.OpSetWatches2, &zkproto.SetWatches2Request{Persistent: []string{"x"}, PersistentRecursive: []string{"", "/zookeeper"}}))
+	f.Add(request(zkproto.OpGetAllChildrenNumber, &zkproto.GetAllChildrenNumberRequest{Path: "/zookeeper"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			s, err := Open(Config{})

@@ -53,18 +53,24 @@ func (s *Server) ask(c *conn, r *request) {
 		total, code := t.Descendants(path, as...)
 		s.replyWith(c, r.xid, code, &zkproto.GetAllChildrenNumberResponse{Total: int32(total)})
 	case zkproto.OpMultiRead:
-		s.replyWith(c, r.xid, zkproto.CodeOK, s.multiRead(c, r.multiRead.Ops))
+		results, code := s.multiRead(c, r.multiRead.Ops)
+		s.replyWith(c, r.xid, code, &zkproto.MultiReadResponse{Results: results})
 	case zkproto.OpWhoAmI:
 		s.replyWith(c, r.xid, zkproto.CodeOK, whoAmI(as))
 	}
 }
 
 // multiRead reads each for itself. Watches are not armed, although the records ask for
-// them: Apache's server does not arm them either.
-func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) *zkproto.MultiReadResponse {
+// them: Apache's server does not arm them either. What would not fit into a client's
+// buffer is not even put together: a request names the same large node many times over.
+func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiReadResult, zkproto.Code) {
 	t, as := s.owner.tree, c.owned.identities
 	results := make([]zkproto.MultiReadResult, len(ops))
+	size := 0
 	for i, o := range ops {
+		if size > s.limits.output {
+			return nil, zkproto.CodeMarshallingError
+		}
 		r := &results[i]
 		r.Op = o.Op
 		if o.Op == zkproto.OpGetData {
@@ -75,6 +81,10 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) *zkproto.MultiRea
 		if r.Err != zkproto.CodeOK {
 			r.Op = zkproto.OpError
 		}
+		size += len(r.Data)
+		for _, name := range r.Children {
+			size += 4 + len(name)
+		}
 	}
-	return &zkproto.MultiReadResponse{Results: results}
+	return results, zkproto.CodeOK
 }
