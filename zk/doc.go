@@ -32,7 +32,8 @@
 // When a connection breaks, requests that were on their way fail with
 // [ErrConnectionLoss]: they may or may not have been executed. The same holds when a
 // context ends while the request is on its way. [MayHaveHappened] tells such errors
-// from those of requests that never left. Requests that were not sent yet stay in
+// from those of requests that never left, and [SafeToRetry] those that may simply be
+// made again. Requests that were not sent yet stay in
 // the queue and go out on the next connection of the same session.
 //
 // # Watches
@@ -40,6 +41,17 @@
 // A watch is one-shot, as in ZooKeeper: [Watch].C gets one [Event], before the reply
 // to any read sent later. Watches survive a reconnect of the session; when the
 // session ends, each gets an event that carries the error.
+//
+// [Client.AddWatch] makes a [PersistentWatch], which tells of every change of a node or
+// of a tree until it is stopped. What it could not deliver, because its reader was too
+// slow or there was no connection, it does not hide: see [ErrEventsMissed].
+//
+// # Which server has what
+//
+// Most operations are in every ZooKeeper since 3.5. Those that need a newer one say so.
+// A server that does not know an operation answers [ErrUnimplemented] and closes the
+// connection, not the session: whatever else was under way fails with
+// [ErrConnectionLoss]. So do not try them out on a client that does other work.
 //
 // # Goroutines
 //

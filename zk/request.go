@@ -25,6 +25,7 @@ type request struct {
 
 	persistent *PersistentWatch // likewise
 	rearm      bool             // the server has no watch for watch: see armedPersistent. Guarded by Session.mu
+	restore    bool             // it is one of watchTable.registrations
 	restores   []string         // nodes whose persistent watches this restores
 
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu

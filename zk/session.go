@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,7 +137,9 @@ func (s *Session) connected(nc net.Conn) {
 	s.conn = c
 	// The watches go first, so that no read of a caller can overtake the events that
 	// the server owes us (go-zookeeper sends them from a goroutine of their own).
-	s.queue = append(s.watches.registrations(s.lastZxid), s.queue...)
+	// What the connection before did not get round to send is no longer true.
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.restore })
+	s.queue = append(s.watches.registrations(s.lastZxid), rest...)
 	s.mu.Unlock()
 
 	var wg sync.WaitGroup

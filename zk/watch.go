@@ -155,7 +155,11 @@ func (t *watchTable) registrations(lastZxid int64) []*request {
 	}
 	reqs = append(reqs, t.setWatches(lastZxid, under(false))...)
 	reqs = append(reqs, t.persistent.setWatches(lastZxid)...)
-	return append(reqs, t.setWatches(lastZxid, under(true))...)
+	reqs = append(reqs, t.setWatches(lastZxid, under(true))...)
+	for _, r := range reqs {
+		r.restore = true
+	}
+	return reqs
 }
 
 // setWatches restores the one-shot watches for which want is true.

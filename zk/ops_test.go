@@ -1,0 +1,154 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+func TestNonsenseIsRefusedBeforeItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dialTest(t, 10*time.Second, func(p *peer) {
+			p.accept(7, 10*time.Second)
+			if h, _ := p.request(); h.Op != zkproto.OpCloseSession && h.Op != 0 {
+				t.Errorf("%v was sent", h.Op)
+			}
+		})
+		ctx := t.Context()
+		ttl := func(mode Mode, d time.Duration) error {
+			_, _, err := c.CreateTTL(ctx, "/a", nil, mode, d)
+			return err
+		}
+		reconfig := func(r Reconfiguration) error {
+			_, _, err := c.Reconfig(ctx, r, AnyVersion)
+			return err
+		}
+		second := func(_ any, err error) error { return err }
+		for name, tt := range map[string]struct{ err, want error }{
+			"ttl of an ephemeral node":  {ttl(Ephemeral, time.Second), ErrBadArguments},
+			"ttl of a container":        {ttl(Container, time.Second), ErrBadArguments},
+			"no ttl":                    {ttl(Persistent, 0), ErrBadArguments},
+			"negative ttl":              {ttl(Persistent, -time.Second), ErrBadArguments},
+			"ttl of less than 1 ms":     {ttl(Persistent, time.Microsecond), ErrBadArguments},
+			"ttl of more than 34 years": {ttl(PersistentSequential, (zkproto.MaxTTL+1)*time.Millisecond), ErrBadArguments},
+			"ttl in a transaction":      {second(c.Multi(ctx, CreateTTLOp("/a", nil, Persistent, 0))), ErrBadArguments},
+			"ttl in a pipeline":         {second(c.Pipeline(ctx, CreateTTLOp("/a", nil, Ephemeral, time.Second))), ErrBadArguments},
+			"path of a ttl":             {second(c.Multi(ctx, CreateTTLOp("a", nil, Persistent, time.Second))), ErrInvalidPath},
+			"write in a multi-read":     {second(c.MultiRead(ctx, GetOp("/a"), SetOp("/a", nil, 0))), ErrBadArguments},
+			"exists in a multi-read":    {second(c.MultiRead(ctx, ExistsOp("/a"))), ErrBadArguments},
+			"path in a multi-read":      {second(c.MultiRead(ctx, GetOp("a"))), ErrInvalidPath},
+			"prefix without a slash":    {second(c.Ephemerals(ctx, "a")), ErrInvalidPath},
+			"no prefix":                 {second(c.Ephemerals(ctx, "")), ErrInvalidPath},
+			"no reconfiguration":        {reconfig(Reconfiguration{}), ErrBadArguments},
+			"two reconfigurations":      {reconfig(Reconfiguration{Leave: []int64{1}, Members: []string{"server.1=a:1:2"}}), ErrBadArguments},
+		} {
+			if !errors.Is(tt.err, tt.want) {
+				t.Errorf("%s: got error %v; want %v", name, tt.err, tt.want)
+			}
+		}
+	})
+}
+
+func TestReconfigIsSentAsServersWantIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := make(chan zkproto.ReconfigRequest, 2)
+		c := dialTest(t, 10*time.Second, func(p *peer) {
+			p.accept(7, 10*time.Second)
+			var m zkproto.ReconfigRequest
+			reply := &zkproto.GetDataResponse{Data: []byte("server.4=h:1:2:participant;3\nversion=12")}
+			p.expect(zkproto.OpReconfig, &m, reply)
+			requests <- m
+			p.expect(zkproto.OpReconfig, &m, reply)
+			requests <- m
+			p.serve()
+		})
+		e, _, err := c.Reconfig(t.Context(), Reconfiguration{Join: []string{"server.4=h:1:2;3", "server.5=i:1:2;3"}, Leave: []int64{1, 2}}, 0x11)
+		if err != nil || fmt.Sprint(e) != "{[{4 h:1:2 false h:3}] 18}" {
+			t.Errorf("got %v, %v", e, err)
+		}
+		if m := <-requests; fmt.Sprint(m) != "{server.4=h:1:2;3,server.5=i:1:2;3 1,2  17}" {
+			t.Errorf("sent %v", m)
+		}
+		if _, _, err = c.Reconfig(t.Context(), Reconfiguration{Members: []string{"server.4=h:1:2;3"}}, AnyVersion); err != nil {
+			t.Error(err)
+		}
+		if m := <-requests; fmt.Sprint(m) != "{  server.4=h:1:2;3 -1}" {
+			t.Errorf("sent %v", m)
+		}
+	})
+}
+
+func TestSafeToRetry(t *testing.T) {
+	outcome := func(op zkproto.Op, err error, unanswered bool) error { return (&request{op: op}).fail(err, unanswered) }
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"lost read", outcome(zkproto.OpGetData, ErrConnectionLoss, true), true},
+		{"lost sync", outcome(zkproto.OpSync, ErrConnectionLoss, true), true},
+		{"lost watch", outcome(zkproto.OpAddWatch, ErrConnectionLoss, true), true},
+		{"lost write", outcome(zkproto.OpCreate2, ErrConnectionLoss, true), false},
+		{"lost transaction", outcome(zkproto.OpMulti, ErrConnectionLoss, true), false},
+		{"write that was not executed", outcome(zkproto.OpCreate2, ErrConnectionLoss, false), true},
+		{"throttled write", outcome(zkproto.OpCreate2, zkproto.CodeThrottled, false), true},
+		{"throttled transaction", fmt.Errorf("wrapped: %w", outcome(zkproto.OpMulti, ErrThrottled, false)), true},
+		{"refused write", outcome(zkproto.OpCreate2, ErrNodeExists, false), false},
+		{"unreadable answer", outcome(zkproto.OpGetData, fmt.Errorf("%w: %w", ErrConnectionLoss, zkproto.ErrMalformed), true), false},
+		{"end of the context, not sent", outcome(zkproto.OpGetData, context.Canceled, false), false},
+		{"end of the context, sent", outcome(zkproto.OpGetData, context.Canceled, true), false},
+		{"session over", outcome(zkproto.OpGetData, ErrSessionExpired, false), false},
+		{"client closed", outcome(zkproto.OpGetData, ErrClosed, false), false},
+		{"bare error", ErrConnectionLoss, false},
+		{"no error", nil, false},
+	} {
+		if got := SafeToRetry(tt.err); got != tt.want {
+			t.Errorf("%s: SafeToRetry(%v) = %v", tt.name, tt.err, got)
+		}
+	}
+}
+
+// -118: the session has moved to a newer connection; the request was not executed.
+func TestMovedSessionIsSafeToRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dialTest(t, 10*time.Second,
+			func(p *peer) {
+				p.accept(7, 10*time.Second)
+				h, _ := p.request()
+				p.answer(h.Xid, 1, zkproto.CodeSessionMoved, nil)
+			},
+			func(p *peer) {
+				p.accept(7, 10*time.Second)
+				h, _ := p.request()
+				p.answer(h.Xid, 1, zkproto.CodeThrottled, nil)
+				p.serve()
+			})
+		for range 2 {
+			err := c.Delete(t.Context(), "/a", AnyVersion)
+			if !SafeToRetry(err) || MayHaveHappened(err) {
+				t.Errorf("SafeToRetry %v, MayHaveHappened %v of %v", SafeToRetry(err), MayHaveHappened(err), err)
+			}
+		}
+		if err := c.Delete(t.Context(), "/a", AnyVersion); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWrongNumberOfResultsOfAMultiRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := dialTest(t, 10*time.Second, func(p *peer) {
+			p.accept(7, 10*time.Second)
+			p.expect(zkproto.OpMultiRead, nil, &zkproto.MultiReadResponse{})
+			p.serve()
+		})
+		if results, err := c.MultiRead(t.Context(), GetOp("/a")); err == nil || results != nil {
+			t.Errorf("got %v, %v; want an error", results, err)
+		}
+	})
+}
