@@ -96,6 +96,7 @@ func (c *conn) readAll() error {
 		}
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
+		r.certificate = certificateOf(c.nc) // known since the first byte has come
 		c.push(r)
 	}
 	for {
@@ -253,6 +254,15 @@ func (c *conn) close() {
 	if !c.closed {
 		c.closed = true
 		close(c.quit)
-		c.nc.Close()
+		cut(c.nc)
 	}
+}
+
+// cut closes a connection without a goodbye. That of TLS may take seconds if the client
+// does not read, and it is the owner that may be waiting.
+func cut(nc net.Conn) {
+	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = t.NetConn()
+	}
+	nc.Close()
 }

@@ -16,8 +16,10 @@
 // three watches; sequence numbers wrap, as documented. There is one node, so reconfig is
 // disabled.
 //
-// Of ACLs it knows the schemes world, auth, digest and ip; any other is refused, never
-// accepted and ignored. There is no superuser.
+// Of ACLs it knows the schemes world, auth, digest, ip and x509; any other is refused,
+// never accepted and ignored. There is no superuser. For TLS, give Serve a listener of
+// crypto/tls; if that verifies client certificates, a client is the subject of its own,
+// spelled as Java does ("CN=alice,O=Example").
 //
 // # What is promised
 //

@@ -98,6 +98,7 @@ func (s *Server) handle(r *request) {
 		r.recycle()
 	case kindConnect:
 		s.owner.received++
+		c.owned.identities = append(c.owned.identities, r.certificate...)
 		s.connect(c, &r.connect)
 	case kindWord:
 		s.answerWord(c, r.word)

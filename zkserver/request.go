@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/tree"
 )
 
 type requestKind uint8
@@ -28,9 +29,10 @@ type request struct {
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
-	connect zkproto.ConnectRequest
-	word    string
-	call    func()
+	connect     zkproto.ConnectRequest
+	certificate []tree.Identity // of who connects
+	word        string
+	call        func()
 
 	write         zkproto.MultiOp     // create, delete, setData, setACL
 	read          zkproto.ReadRequest // the path also of those that ask for nothing more

@@ -21,7 +21,7 @@ type Identity struct{ Scheme, ID string }
 
 // authenticates reports whether it takes more than being there to have the identity:
 // only those stand for the scheme "auth" in an ACL.
-func (i Identity) authenticates() bool { return i.Scheme == "digest" }
+func (i Identity) authenticates() bool { return i.Scheme == "digest" || i.Scheme == "x509" }
 
 // checkACL is what a client's ACL becomes in a node: without duplicates, and with the
 // client's identities in place of "auth". It refuses what this server could not enforce:
@@ -67,6 +67,8 @@ func validACL(a zkproto.ACL) bool {
 	case "digest":
 		// As Java's split has it, which leaves out what is empty in the end.
 		return strings.Count(strings.TrimRight(a.ID, ":"), ":") == 1
+	case "x509":
+		return strings.Contains(a.ID, "=") // the subject of a certificate
 	case "ip":
 		_, ok := parseNetwork(a.ID)
 		return ok

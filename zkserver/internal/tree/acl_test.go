@@ -27,7 +27,9 @@ func TestACLsOfClientsAreCheckedAndExpanded(t *testing.T) {
 		{"world, somebody", []zkproto.ACL{entry("world", "alice")}, nil, nil},
 		{"unknown scheme", []zkproto.ACL{entry("host", "example.org")}, nil, nil},
 		{"super cannot be given", []zkproto.ACL{entry("super", "")}, nil, nil},
-		{"x509 cannot be enforced", []zkproto.ACL{entry("x509", "CN=alice")}, nil, nil},
+		{"x509", []zkproto.ACL{entry("x509", "CN=alice")}, nil, []zkproto.ACL{entry("x509", "CN=alice")}},
+		{"x509 without a name", []zkproto.ACL{entry("x509", "alice")}, nil, nil},
+		{"SASL cannot be enforced", []zkproto.ACL{entry("sasl", "alice")}, nil, nil},
 		{"twice", []zkproto.ACL{world, entry("ip", "::1"), world}, nil, []zkproto.ACL{world, entry("ip", "::1")}},
 		{"one bad entry", []zkproto.ACL{world, entry("digest", "alice")}, nil, nil},
 		{"digest", []zkproto.ACL{entry("digest", "a:h")}, nil, []zkproto.ACL{entry("digest", "a:h")}},
@@ -70,6 +72,8 @@ func TestACLsPermit(t *testing.T) {
 		{[]zkproto.ACL{{Perms: 31, Scheme: "ip", ID: "127.0.0.9"}}, []Identity{local}, 1, false},
 		{[]zkproto.ACL{{Perms: 31, Scheme: "ip", ID: "::/0"}}, []Identity{local}, 1, false},
 		{[]zkproto.ACL{{Perms: 31, Scheme: "ip", ID: "2001:db8::/32"}}, []Identity{{"ip", "2001:db8:1::2"}}, 1, true},
+		{[]zkproto.ACL{{Perms: 1, Scheme: "x509", ID: "CN=alice"}}, []Identity{local, {"x509", "CN=alice"}}, 1, true},
+		{[]zkproto.ACL{{Perms: 1, Scheme: "x509", ID: "CN=alice"}}, []Identity{local, {"x509", "CN=alice,O=other"}}, 1, false},
 		{[]zkproto.ACL{{Perms: 31, Scheme: "unknown", ID: "x"}}, []Identity{{"digest", "x"}}, 1, false},
 	} {
 		if got := permits(tt.acl, tt.perms, tt.as); got != tt.want {

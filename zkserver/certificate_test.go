@@ -1,0 +1,171 @@
+package zkserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"math/big"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// certify makes a certificate for 127.0.0.1; without a parent it is an authority.
+func certify(t *testing.T, subject pkix.Name, parent *tls.Certificate) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: subject, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}
+	issuer, signer := template, any(key)
+	if parent != nil {
+		issuer, signer = parent.Leaf, parent.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func serveTLS(t *testing.T, config *tls.Config) net.Listener {
+	t.Helper()
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.Serve(l)
+	}()
+	t.Cleanup(func() {
+		s.Close()
+		<-served
+	})
+	return l
+}
+
+func TestCertificatesAreIdentities(t *testing.T) {
+	ca := certify(t, pkix.Name{CommonName: "authority"}, nil)
+	stranger := certify(t, pkix.Name{CommonName: "alice"}, nil)
+	alice := certify(t, pkix.Name{CommonName: "alice", OrganizationalUnit: []string{"locks"}, Organization: []string{"Example, Inc."}}, ca)
+	authorities := x509.NewCertPool()
+	authorities.AddCert(ca.Leaf)
+	server := &tls.Config{Certificates: []tls.Certificate{*certify(t, pkix.Name{CommonName: "server"}, ca)}, ClientCAs: authorities}
+	address := zkproto.ClientInfo{Scheme: "ip", User: "127.0.0.1"}
+	for _, tt := range []struct {
+		name   string
+		policy tls.ClientAuthType
+		shows  *tls.Certificate
+		want   []zkproto.ClientInfo // nil: refused
+	}{
+		{"verified", tls.RequireAndVerifyClientCert, alice, []zkproto.ClientInfo{address, {Scheme: "x509", User: `CN=alice,OU=locks,O=Example\, Inc.`}}},
+		{"not asked for", tls.NoClientCert, alice, []zkproto.ClientInfo{address}},
+		{"none shown", tls.VerifyClientCertIfGiven, nil, []zkproto.ClientInfo{address}},
+		{"asked for and not verified", tls.RequestClientCert, stranger, []zkproto.ClientInfo{address}},
+		{"of another authority", tls.RequireAndVerifyClientCert, stranger, nil},
+		{"required and not shown", tls.RequireAndVerifyClientCert, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config := server.Clone()
+			config.ClientAuth = tt.policy
+			l := serveTLS(t, config)
+			client := &tls.Config{RootCAs: authorities}
+			if tt.shows != nil {
+				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return tt.shows, nil }
+			}
+			nc, err := tls.Dial("tcp", l.Addr().String(), client)
+			if err != nil {
+				t.Fatal(err) // by TLS 1.3 the client hears of a refusal later
+			}
+			c := newRaw(t, nc)
+			if tt.want == nil {
+				if _, err := c.in.ReadByte(); err == nil {
+					t.Error("the server has something to say to a stranger")
+				}
+				return
+			}
+			c.connect(10*time.Second, nil)
+			if got := c.whoAmI(); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q; want %q", got, tt.want)
+			}
+			acl := []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "auth"}}
+			a := c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/mine", ACL: acl})
+			if want := map[bool]zkproto.Code{true: zkproto.CodeOK, false: zkproto.CodeInvalidACL}[len(tt.want) > 1]; a.Err != want {
+				t.Errorf("create for oneself: %v; want %v", a.Err, want)
+			}
+			c.call(zkproto.OpCloseSession, nil)
+			c.closed()
+		})
+	}
+}
+
+func TestCuttingATLSConnectionWaitsForNobody(t *testing.T) {
+	ca := certify(t, pkix.Name{CommonName: "authority"}, nil)
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		server := tls.Server(near, &tls.Config{Certificates: []tls.Certificate{*ca}})
+		client := tls.Client(far, &tls.Config{InsecureSkipVerify: true})
+		go client.Handshake()
+		if err := server.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		cut(server) // the client does not read
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestNamesAreWrittenAsJavaDoes(t *testing.T) {
+	oid := func(numbers ...int) asn1.ObjectIdentifier { return numbers }
+	one := func(id asn1.ObjectIdentifier, value any) []pkix.AttributeTypeAndValue {
+		return []pkix.AttributeTypeAndValue{{Type: id, Value: value}}
+	}
+	for _, tt := range []struct {
+		name pkix.RDNSequence
+		want string
+	}{
+		{nil, ""},
+		{pkix.RDNSequence{one(oid(2, 5, 4, 6), "AT"), one(oid(2, 5, 4, 3), "a b")}, "CN=a b,C=AT"},
+		{pkix.RDNSequence{one(oid(0, 9, 2342, 19200300, 100, 1, 25), "example"), one(oid(0, 9, 2342, 19200300, 100, 1, 1), "u")}, "UID=u,DC=example"},
+		{pkix.RDNSequence{one(oid(2, 5, 4, 3), ` #x,y+z"\<>; `)}, `CN=\ #x\,y\+z\"\\\<\>\;\ `},
+		{pkix.RDNSequence{one(oid(2, 5, 4, 3), "#x")}, `CN=\#x`},
+		{pkix.RDNSequence{one(oid(2, 5, 4, 5), "12")}, "2.5.4.5=#13023132"},
+	} {
+		der, err := asn1.Marshal(tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := distinguishedName(der); got != tt.want {
+			t.Errorf("got %s; want %s", got, tt.want)
+		}
+	}
+	if got := distinguishedName([]byte{0x30, 5}); got != "" {
+		t.Errorf("of nonsense: %s", got)
+	}
+}
