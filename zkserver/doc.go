@@ -8,8 +8,8 @@
 //	…
 //	s.Shutdown(ctx)
 //
-// It speaks every operation of a ZooKeeper 3.8 client but SASL, and the words ruok and
-// srvr. What it answers is compared with Apache ZooKeeper's answers to the same stream of
+// It speaks every operation of a ZooKeeper 3.8 client but SASL, and the words ruok, srvr,
+// envi (the version alone) and isro. What it answers is compared with Apache ZooKeeper's answers to the same stream of
 // operations (interop/diff_test.go). It differs on purpose where that one leaks or loses
 // something: exists needs READ, as the other reads do; who may not read a node hears no
 // event of it; a one-shot watch, a persistent and a recursive one on the same node are

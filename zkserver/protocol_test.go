@@ -226,6 +226,8 @@ func TestFourLetterWords(t *testing.T) {
 		{"ruok", regexp.MustCompile(`^imok$`)},
 		{"srvr", srvr},
 		{"srvr\r\n", srvr},
+		{"envi", regexp.MustCompile(`^Environment:\nzookeeper.version=3\.8\.4-[a-z]+, built on [^\n]+\n$`)},
+		{"isro", regexp.MustCompile(`^rw$`)},
 		{"mntr", regexp.MustCompile(`^mntr is not executed because it is not in the whitelist.\n$`)},
 		{"\xff\xf4\xff\xfd", regexp.MustCompile(`^$`)}, // telnet's goodbye
 	} {

@@ -11,10 +11,10 @@ const version = "3.8.4-holdfast, built on 02/12/2024 22:16 GMT"
 
 // otherWords are four-letter words of Apache's server. They are not answered here,
 // but recognized, so that who sends one is told.
-const otherWords = "conf cons crst dirs dump envi isro mntr srst stat wchc wchp wchs"
+const otherWords = "conf cons crst dirs dump mntr srst stat wchc wchp wchs"
 
 func isWord(w string) bool {
-	return w == "ruok" || w == "srvr" || strings.Contains(" "+otherWords+" ", " "+w+" ")
+	return w == "ruok" || w == "srvr" || w == "envi" || w == "isro" || strings.Contains(" "+otherWords+" ", " "+w+" ")
 }
 
 // answerWord stages the answer to a four-letter word, without a frame around it.
@@ -25,6 +25,12 @@ func (s *Server) answerWord(c *conn, word string) {
 		text = "imok"
 	case "srvr":
 		text = s.statistics()
+	case "envi":
+		// kazoo asks it for the version. What Apache's server tells of its machine, besides,
+		// is nobody's business.
+		text = "Environment:\nzookeeper.version=" + version + "\n"
+	case "isro":
+		text = "rw"
 	default:
 		text = word + " is not executed because it is not in the whitelist.\n"
 	}
