@@ -31,7 +31,8 @@ type conn struct {
 	pending []*request // sent, in order, not answered yet
 	xid     int32
 	pingDue bool
-	pinged  time.Time // when the ping that is under way was sent; zero if none is
+	pinged  time.Time            // when the ping that is under way was sent; zero if none is
+	covered map[string]WatchMode // see orderWatches
 	wrote   time.Time
 	heard   time.Time
 }
@@ -40,7 +41,7 @@ func newConn(s *Session, nc net.Conn) *conn {
 	now := time.Now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		wrote: now, heard: now,
+		covered: make(map[string]WatchMode), wrote: now, heard: now,
 	}
 }
 
@@ -133,7 +134,7 @@ func (c *conn) write() {
 func (c *conn) take() (batch []*request, ping bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	batch, c.s.queue = c.s.queue, nil
+	batch, c.s.queue = c.orderWatches(c.s.queue), nil
 	now := time.Now()
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
@@ -251,6 +252,12 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	if h.Zxid > 0 {
 		s.lastZxid = h.Zxid
 	}
+	if req.upkeep && req.op != zkproto.OpRemoveWatches {
+		s.registering--
+	}
+	if s.registering == 0 {
+		s.watchZxid = s.lastZxid
+	}
 	return req, nil
 }
 
@@ -278,8 +285,10 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 	case req.watch != nil:
 		c.s.armed(req, h.Err)
 	case req.persistent != nil:
-		c.s.armedPersistent(req, h.Err)
-	case req.restores != nil && h.Err == zkproto.CodeOK:
+		if err := c.s.armedPersistent(req, h.Err); broken == nil {
+			broken = err
+		}
+	case req.op == zkproto.OpSetWatches2 && h.Err == zkproto.CodeOK:
 		c.s.restored(req)
 	}
 	req.complete(outcome)
