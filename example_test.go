@@ -103,11 +103,11 @@ func ExampleHold_Context() {
 	}
 	srv.Expire(h.Session()) // the network was away for too long
 	<-h.Context().Done()
-	fmt.Println(context.Cause(h.Context()))
-	fmt.Println(h.Unlock())
+	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), holdfast.ErrLost))
+	fmt.Println("unlock tells it too:", errors.Is(h.Unlock(), holdfast.ErrLost))
 	// Output:
-	// lock lost: session expired
-	// holdfast: unlock /holdfast/locks/reindex: lock lost: session expired
+	// lost: true
+	// unlock tells it too: true
 }
 
 func ExampleList() {

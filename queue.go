@@ -27,8 +27,9 @@ type place struct {
 	token   int64  // czxid of the node
 }
 
-// errPlaceGone: somebody removed our node while we were waiting.
-var errPlaceGone = errors.New("the node in the queue was removed by somebody else")
+// errPlaceGone: our node is not there any more. Somebody has removed it, or the server
+// has ended our session and has not come to tell us yet.
+var errPlaceGone = errors.New("its node is gone")
 
 // enter is the way from Lock to a Hold. Without wait, it fails with ErrLocked where
 // it would have to wait.

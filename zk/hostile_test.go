@@ -148,6 +148,8 @@ func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("over %v after the deadline", late)
 		}
+		c.Close()
+		time.Sleep(2 * time.Second) // the peer sees that nobody is there
 	})
 }
 
@@ -173,6 +175,28 @@ func TestDeadlineCountsFromTheSendOfTheAnsweredRequest(t *testing.T) {
 		}
 		if time.Since(sent) != 3*time.Second {
 			t.Errorf("the answer came after %v", time.Since(sent))
+		}
+	})
+}
+
+func TestDeadlineCountsFromTheSendOfTheAnsweredPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 12 * time.Second
+		pinged := make(chan time.Time, 1)
+		c := dialTest(t, timeout, func(p *peer) {
+			p.accept(7, timeout)
+			h, _ := p.request()
+			at := time.Now()
+			time.Sleep(time.Second)
+			p.answer(h.Xid, 1, 0, nil)
+			pinged <- at
+			p.serve()
+		})
+		s := mustSession(t, c)
+		sent := <-pinged
+		synctest.Wait()
+		if latest := sent.Add(timeout - timeout/100); s.Deadline().After(latest) {
+			t.Errorf("deadline %v after the ping was sent; at most %v is proven", s.Deadline().Sub(sent), latest.Sub(sent))
 		}
 	})
 }

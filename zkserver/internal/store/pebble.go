@@ -47,7 +47,7 @@ func OpenPebble(dir string, logger *slog.Logger) (*Pebble, error) {
 	if err := fs.MkdirAll(dir, 0o700); err != nil { // sets the mode
 		return nil, err
 	}
-	return openPebble(fs, dir, logger)
+	return OpenPebbleOn(fs, dir, logger)
 }
 
 // makeDir is os.MkdirAll for a directory that survives a power failure: each new
@@ -70,7 +70,9 @@ func makeDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func openPebble(fs vfs.FS, dir string, logger *slog.Logger) (_ *Pebble, err error) {
+// OpenPebbleOn opens a store in a directory, which exists, of a file system that may
+// be another than the machine's.
+func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger) (_ *Pebble, err error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
 		if lockedElsewhere(err) {
@@ -156,6 +158,11 @@ func (p *Pebble) refuseForeign() error {
 // other goroutine may do while this one waits for it. So the work is done by a
 // goroutine that can be left behind.
 func (p *Pebble) Commit(b *Batch) error {
+	select {
+	case <-p.log.failed:
+		return p.log.err
+	default:
+	}
 	done := make(chan error, 1)
 	go func() {
 		batch := p.db.NewBatchWithSize(len(b.buf) + 16*len(b.changes) + 64)

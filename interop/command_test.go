@@ -1,0 +1,67 @@
+//go:build unix
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The commands that run under a lock are this test binary itself, told by its
+// environment what to be, so that nothing else has to be built or installed.
+const commandVar = "HOLDFAST_INTEROP_COMMAND"
+
+// runCommand is the command under the lock that the environment asks for; false
+// if it asks for none, so for the tests.
+func runCommand() (is bool, err error) {
+	switch name, path, _ := strings.Cut(os.Getenv(commandVar), " "); name {
+	case "":
+		return false, nil
+	case "increment":
+		return true, addOne(path)
+	case "hold":
+		fmt.Println("held")
+		select {} // until killed
+	default:
+		return true, fmt.Errorf("%s: no command %q", commandVar, name)
+	}
+}
+
+func increment(path string) string { return commandVar + "=increment " + path }
+
+const hold = commandVar + "=hold"
+
+// addOne reads the number, waits long enough for a second holder to get in
+// between, and writes it back plus one. It knows nothing of locks, so two at once
+// lose an update.
+func addOne(path string) error {
+	n, err := readNumber(path)
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond)
+	return os.WriteFile(path, strconv.AppendInt(nil, int64(n)+1, 10), 0o600)
+}
+
+func readNumber(path string) (int, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// newNumber makes a file with the number 0.
+func newNumber(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "number")
+	if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,191 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// What our client does when servers fail.
+
+// startEnsemble starts three servers for this test alone, which may hurt them.
+func startEnsemble(t *testing.T) *peers.ZooKeeper {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{Servers: 3})
+	return closing(t, z, err)
+}
+
+// follower is a server that does not lead.
+func follower(ctx context.Context, z *peers.ZooKeeper) (int, error) {
+	leader, err := z.Leader(ctx)
+	return (leader + 1) % 3, err
+}
+
+func TestClientGoesOnElsewhereWithItsSessionAndWatches(t *testing.T) {
+	z := startEnsemble(t)
+	for _, c := range []struct {
+		name   string
+		victim func(context.Context, *peers.ZooKeeper) (int, error)
+		hurt   func(z *peers.ZooKeeper, i int) error
+		heal   func(ctx context.Context, z *peers.ZooKeeper, i int) error
+	}{
+		{"follower killed", follower, (*peers.ZooKeeper).Kill, restart},
+		{"leader killed", func(ctx context.Context, z *peers.ZooKeeper) (int, error) { return z.Leader(ctx) }, (*peers.ZooKeeper).Kill, restart},
+		{"follower stopped", follower, (*peers.ZooKeeper).Stop, resume},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+			defer cancel()
+			i, err := c.victim(ctx, z)
+			must(t, err)
+			defer func() {
+				if err := c.heal(ctx, z, i); err != nil {
+					t.Error(err)
+				}
+			}()
+			moves(ctx, t, z, i, func() error { return c.hurt(z, i) })
+		})
+	}
+}
+
+func restart(ctx context.Context, z *peers.ZooKeeper, i int) error { return z.Restart(ctx, i) }
+
+func resume(ctx context.Context, z *peers.ZooKeeper, i int) error {
+	return errors.Join(z.Continue(i), z.AwaitReady(ctx, i))
+}
+
+// moves connects a client to server i, hurts that one, changes one of the nodes
+// it watches while it is away, and another after it has come back elsewhere.
+func moves(ctx context.Context, t *testing.T, z *peers.ZooKeeper, i int, hurt func() error) {
+	victim := z.Addrs()[i]
+	others := slices.Delete(z.Addrs(), i, i+1)
+	url := z.URL() + "/" + t.Name()
+	g := newGate()
+	g.let(only(victim))
+	c := dialURL(t, url, func(cfg *zk.Config) {
+		cfg.CreateChroot, cfg.Dial, cfg.SessionTimeout = true, g.dial, 10*time.Second
+	})
+	helper := dialURL(t, url, func(cfg *zk.Config) { cfg.Servers = others })
+	s, err := c.Session(ctx)
+	must(t, err)
+
+	_, created, err := c.Create(ctx, "/mine", nil, zk.Ephemeral)
+	must(t, err)
+	var data []*zk.Watch
+	for _, path := range []string{"/while-away", "/after"} {
+		_, _, err = c.Create(ctx, path, nil, zk.Persistent)
+		must(t, err)
+		_, _, w, err := c.GetW(ctx, path)
+		must(t, err)
+		data = append(data, w)
+	}
+	_, _, missing, err := c.ExistsW(ctx, "/not-yet")
+	must(t, err)
+	_, _, children, err := c.ChildrenW(ctx, "/after")
+	must(t, err)
+
+	g.let(nowhere)
+	must(t, hurt())
+	// Servers that lose their leader drop their clients, so the helper may have to try again.
+	for {
+		_, err := helper.Set(ctx, "/while-away", []byte("changed"), zk.AnyVersion)
+		if errors.Is(err, zk.ErrConnectionLoss) {
+			continue
+		}
+		must(t, err)
+		break
+	}
+	silent(t, data[0]) // it cannot know yet
+	g.let(func(addr string) bool { return addr != victim })
+
+	next(ctx, t, data[0], zk.EventNodeDataChanged, "/while-away")
+	_, stat, err := c.Get(ctx, "/mine")
+	must(t, err)
+	if now, err := c.Session(ctx); err != nil || now != s {
+		t.Errorf("another session: %#x after %#x, %v", now.ID(), s.ID(), err)
+	}
+	if stat.EphemeralOwner != s.ID() || stat.Czxid != created.Czxid {
+		t.Errorf("the ephemeral node is another one: %+v; was %+v", stat, created)
+	}
+	if !slices.Contains(others, g.connectedTo()) {
+		t.Errorf("connected to %s; want one of %s", g.connectedTo(), others)
+	}
+	for _, w := range []*zk.Watch{data[1], missing, children} {
+		silent(t, w)
+	}
+	_, _, err = helper.Create(ctx, "/after/child", nil, zk.Persistent)
+	must(t, err)
+	next(ctx, t, children, zk.EventNodeChildrenChanged, "/after")
+	_, err = helper.Set(ctx, "/after", []byte("changed"), 0)
+	must(t, err)
+	next(ctx, t, data[1], zk.EventNodeDataChanged, "/after")
+	_, _, err = helper.Create(ctx, "/not-yet", nil, zk.Persistent)
+	must(t, err)
+	next(ctx, t, missing, zk.EventNodeCreated, "/not-yet")
+}
+
+// The client is told that its session is over before the server lets anybody
+// else know, and lives on in another one.
+func TestClientIsToldOfExpiryBeforeItsEphemeralNodeGoes(t *testing.T) {
+	for _, server := range servers[:2] { // for an ensemble, lease_test.go
+		t.Run(server.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+			defer cancel()
+			url := server.url(t)
+			g := newGate()
+			c := dialURL(t, url, func(cfg *zk.Config) { cfg.Dial, cfg.SessionTimeout = g.dial, time.Second })
+			watcher := dialURL(t, url)
+			s, err := c.Session(ctx)
+			must(t, err)
+			path, _, err := c.Create(ctx, "/expires-", nil, zk.EphemeralSequential)
+			must(t, err)
+			_, _, own, err := c.GetW(ctx, path)
+			must(t, err)
+			_, exists, theirs, err := watcher.ExistsW(ctx, path)
+			must(t, err)
+			if !exists {
+				t.Fatalf("%s is not there", path)
+			}
+
+			g.let(nowhere)
+			g.cut()
+			cut := time.Now()
+			select {
+			case <-s.Context().Done():
+			case <-theirs.C:
+				t.Fatal("the server removed the node before the client knew that its session is over")
+			case <-ctx.Done():
+				t.Fatal("the session does not end")
+			}
+			told := time.Since(cut)
+			wants(t, "cause", context.Cause(s.Context()), zk.ErrSessionExpired)
+			select {
+			case e := <-own.C:
+				wants(t, "event of the session's own watch", e.Err, zk.ErrSessionExpired)
+			case <-ctx.Done():
+				t.Fatal("the session's watch does not end")
+			}
+			next(ctx, t, theirs, zk.EventNodeDeleted, path)
+			measured(t, "timeout %v: told after %v, the node went after %v",
+				s.Timeout(), told.Round(time.Millisecond), time.Since(cut).Round(time.Millisecond))
+
+			g.let(anywhere)
+			again, err := c.Session(ctx)
+			must(t, err)
+			if again.ID() == s.ID() {
+				t.Errorf("session %#x came back", s.ID())
+			}
+			_, _, err = s.Get(ctx, "/")
+			wants(t, "get in the session that is over", err, zk.ErrSessionExpired)
+		})
+	}
+}

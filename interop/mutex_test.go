@@ -1,0 +1,91 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// Sessions take turns on one lock while the ensemble's servers are killed and
+// started again, one at a time. Requests are cut off at every stage, so creates
+// and deletes happen whose answers never come; still one holds at a time, tokens
+// grow, everybody gets all turns, and the queue is empty in the end.
+func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
+	const (
+		sessions = 8
+		kills    = 6 // each server twice, on the average
+	)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	z := startEnsemble(t)
+	const path = "/outlives"
+
+	var (
+		holders   atomic.Int32
+		lastToken atomic.Int64
+		turns     atomic.Int64
+		stop      = make(chan struct{}) // closed after the last kill
+		all       sync.WaitGroup
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
+	defer all.Wait()
+	defer cancel() // first, so that a test that gives up does not wait for locks
+	for range sessions {
+		m := holdfast.NewMutex(dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second }), path)
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				hold, err := m.Lock(ctx)
+				if err != nil {
+					t.Errorf("lock: %v", err)
+					return
+				}
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("%d hold the lock at once", n)
+				}
+				if token := hold.Token(); lastToken.Swap(token) >= token {
+					t.Errorf("token %#x is not above that of the holder before", token)
+				}
+				turns.Add(1)
+				holders.Add(-1)
+				if err := hold.Unlock(); err != nil {
+					t.Errorf("unlock: %v", err)
+				}
+			}
+		})
+	}
+	for range kills {
+		// The fault is to hit a lock that is in use, so wait until it is again.
+		for from := turns.Load(); turns.Load() < from+2*sessions; {
+			select {
+			case <-ctx.Done():
+				t.Fatalf("the lock stands still after %d turns", turns.Load())
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		i := random.IntN(3)
+		must(t, z.Kill(i))
+		must(t, z.Restart(ctx, i))
+	}
+	close(stop)
+	all.Wait()
+	entries, err := holdfast.List(ctx, dialURL(t, z.URL()), path)
+	must(t, err)
+	for _, e := range entries {
+		t.Errorf("left in the queue: %+v", e)
+	}
+	measured(t, "%d turns over %d kills", turns.Load(), kills)
+}

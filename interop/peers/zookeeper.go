@@ -1,0 +1,262 @@
+//go:build unix
+
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A ZooKeeperConfig says what StartZooKeeper starts.
+type ZooKeeperConfig struct {
+	Servers  int           // 0 or 1: one server alone; 3: an ensemble
+	TickTime time.Duration // 0 = 500 ms; session timeouts are clamped to [2,20] ticks
+	Relays   bool          // let the servers of an ensemble talk through relays, for Cut and Heal
+}
+
+// A ZooKeeper is a running Apache ZooKeeper: one server alone, or an ensemble.
+// Its servers are numbered from 0. The methods that change a server are for one
+// goroutine at a time.
+type ZooKeeper struct {
+	servers []*zkServer
+	tick    time.Duration
+	relays  map[[2]int][]*relay // from one server to another: its port for followers and that for elections
+}
+
+type zkServer struct {
+	dir  string
+	port int
+	proc *Process // nil while killed
+}
+
+// StartZooKeeper starts Apache ZooKeeper with its data and logs in dir and
+// returns when every server serves clients. Without Java or ZooKeeper the error
+// is a [MissingError].
+func StartZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (*ZooKeeper, error) {
+	if err := NeedZooKeeper(); err != nil {
+		return nil, err
+	}
+	cfg.Servers = max(1, cfg.Servers)
+	if cfg.TickTime == 0 {
+		cfg.TickTime = 500 * time.Millisecond
+	}
+	for attempt := 1; ; attempt++ {
+		z, err := startZooKeeper(ctx, filepath.Join(dir, strconv.Itoa(attempt)), cfg)
+		// Between picking a port and using it somebody else may take it; the
+		// server then ends at once.
+		if errors.Is(err, errExited) && attempt < 3 {
+			continue
+		}
+		return z, err
+	}
+}
+
+func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *ZooKeeper, err error) {
+	ports, err := freePorts(3 * cfg.Servers)
+	if err != nil {
+		return nil, err
+	}
+	z := &ZooKeeper{tick: cfg.TickTime, relays: make(map[[2]int][]*relay)}
+	defer func() {
+		if err != nil {
+			var log strings.Builder
+			z.WriteLogs(&log)
+			z.Close()
+			err = fmt.Errorf("%w\n%s", err, log.String())
+		}
+	}()
+	for i := range cfg.Servers {
+		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i]}
+		members, err := z.members(i, cfg, ports)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.configure(i, cfg, members); err != nil {
+			return nil, err
+		}
+		z.servers = append(z.servers, s)
+	}
+	for _, s := range z.servers {
+		if err := s.start(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range z.servers {
+		if err := z.AwaitReady(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	return z, nil
+}
+
+// members is the ensemble as server i is told of it: with Relays, the others stand
+// behind one each.
+func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, error) {
+	var text strings.Builder
+	for j := range cfg.Servers {
+		if cfg.Servers == 1 {
+			break
+		}
+		quorum, election := ports[3*j+1], ports[3*j+2]
+		if cfg.Relays && i != j {
+			for _, port := range []*int{&quorum, &election} {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return "", err
+				}
+				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port)))
+				*port = l.Addr().(*net.TCPAddr).Port
+			}
+		}
+		fmt.Fprintf(&text, "server.%d=127.0.0.1:%d:%d\n", j, quorum, election)
+	}
+	return text.String(), nil
+}
+
+// Cut parts server i from the others, which do not notice but by silence; clients still
+// reach it. It needs Relays.
+func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true) }
+
+// Heal undoes Cut.
+func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false) }
+
+func (z *ZooKeeper) setRelays(i int, cut bool) {
+	for ends, relays := range z.relays {
+		if ends[0] != i && ends[1] != i {
+			continue
+		}
+		for _, r := range relays {
+			r.set(cut)
+		}
+	}
+}
+
+func (s *zkServer) configure(id int, cfg ZooKeeperConfig, members string) error {
+	data := filepath.Join(s.dir, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(`tickTime=%d
+initLimit=20
+syncLimit=5
+dataDir=%s
+clientPort=%d
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr,ruok
+preAllocSize=1024
+%s`, cfg.TickTime.Milliseconds(), data, s.port, members)
+	return os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o600)
+}
+
+func (s *zkServer) start() error {
+	log, err := openLog(s.dir)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the process has its own copy
+	args := append([]string{}, jvmFlags...)
+	args = append(args, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		// It warns of every client that hangs up.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
+		"-cp", strings.Join([]string{zookeeperJar, slf4jJar}, string(filepath.ListSeparator)),
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
+	cmd := exec.Command("java", args...)
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	s.proc, err = Start(cmd)
+	return err
+}
+
+// Addrs is the client address of every server, in order.
+func (z *ZooKeeper) Addrs() []string {
+	addrs := make([]string, len(z.servers))
+	for i, s := range z.servers {
+		addrs[i] = loopback(s.port)
+	}
+	return addrs
+}
+
+// URL is zk://h1:p,h2:p,h3:p.
+func (z *ZooKeeper) URL() string { return "zk://" + strings.Join(z.Addrs(), ",") }
+
+// Tick is the servers' tickTime.
+func (z *ZooKeeper) Tick() time.Duration { return z.tick }
+
+// Leader is the number of the server that leads now.
+func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
+	for i, addr := range z.Addrs() {
+		if m, err := mode(ctx, addr); err == nil && m == "leader" {
+			return i, nil
+		}
+	}
+	return 0, errors.New("peers: no server leads")
+}
+
+// Kill ends server i with SIGKILL and returns when it is gone.
+func (z *ZooKeeper) Kill(i int) error {
+	s := z.servers[i]
+	err := s.proc.Kill()
+	s.proc = nil
+	return err
+}
+
+// Stop freezes server i with SIGSTOP: its connections stay open and silent.
+func (z *ZooKeeper) Stop(i int) error { return z.servers[i].proc.signal(syscall.SIGSTOP) }
+
+// Continue undoes Stop.
+func (z *ZooKeeper) Continue(i int) error { return z.servers[i].proc.signal(syscall.SIGCONT) }
+
+// Restart starts server i again after Kill, on the same port and data, and
+// returns when it serves clients.
+func (z *ZooKeeper) Restart(ctx context.Context, i int) error {
+	if err := z.Kill(i); err != nil {
+		return err
+	}
+	if err := z.servers[i].start(); err != nil {
+		return err
+	}
+	return z.AwaitReady(ctx, i)
+}
+
+// AwaitReady returns when server i serves clients.
+func (z *ZooKeeper) AwaitReady(ctx context.Context, i int) error {
+	s := z.servers[i]
+	return awaitMode(ctx, loopback(s.port), s.proc)
+}
+
+// WriteLogs writes the end of every server's log to w, for a test that failed.
+func (z *ZooKeeper) WriteLogs(w io.Writer) {
+	for i, s := range z.servers {
+		fmt.Fprintf(w, "--- ZooKeeper server %d, 127.0.0.1:%d\n", i, s.port)
+		tail(w, s.dir)
+	}
+}
+
+// Close kills all servers. Their files stay where they are.
+func (z *ZooKeeper) Close() error {
+	var errs []error
+	for i := range z.servers {
+		errs = append(errs, z.Kill(i))
+	}
+	for _, relays := range z.relays {
+		for _, r := range relays {
+			r.close()
+		}
+	}
+	return errors.Join(errs...)
+}

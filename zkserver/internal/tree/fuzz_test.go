@@ -1,0 +1,74 @@
+package tree
+
+import (
+	"reflect"
+	"testing"
+
+	"holdfast/zkproto"
+)
+
+// FuzzTree runs a program of small instructions and checks after each that the
+// indexes agree with the nodes, that a failed write left no trace, and that the
+// records alone bring everything back.
+func FuzzTree(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 9, 1, 0, 2, 1, 0, 3, 1, 0})
+	f.Add([]byte{0, 1, 1, 0, 2, 2, 4, 9, 0, 1, 0, 2, 5, 0, 0})
+	f.Add([]byte{6, 3, 4, 0, 1, 4, 7, 2, 0, 1, 2, 2, 1, 3, 5, 1, 1})
+	paths := []string{"/a", "/b", "/a/a", "/a/b", "/a/a/", "/b/c", "/", "/zookeeper/quota", "", "/a/../b", "/a/a/a"}
+	f.Fuzz(func(t *testing.T, program []byte) {
+		tr := New()
+		known := snapshot(tr) // what a store would hold
+		zxid := int64(0)
+		for len(program) >= 3 {
+			instr, arg, mode := program[0], program[1], int32(program[2]%6)
+			program = program[3:]
+			zxid++
+			tx := Txn{Zxid: zxid, Time: zxid, Session: int64(mode%2) + 1}
+			path := paths[int(arg)%len(paths)]
+			before := snapshot(tr)
+			failed := false
+			op := func(instr byte) zkproto.MultiOp {
+				o := zkproto.MultiOp{Path: path, ACL: openACL, Flags: mode, Version: mode - 1, Data: []byte{arg}}
+				o.Op = []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpCheck, zkproto.OpCreateContainer}[instr%5]
+				return o
+			}
+			switch instr % 8 {
+			case 0, 1, 2, 3, 4: // a transaction of one does what the write alone does
+				o := op(instr)
+				failed = tr.Multi(tx, []zkproto.MultiOp{o})[0].Err != zkproto.CodeOK
+			case 5:
+				ops := []zkproto.MultiOp{op(arg), op(arg + 1), op(arg + 2), op(arg + 3)}
+				failed = tr.Multi(tx, ops)[0].Op == zkproto.OpError
+			case 6:
+				tr.CloseSession(tx)
+			case 7:
+				for _, p := range tr.IdleContainers() {
+					tr.Reap(tx, p)
+				}
+			}
+			assertConsistent(t, tr)
+			if failed && !reflect.DeepEqual(before, snapshot(tr)) {
+				t.Fatal("a failed write changed the tree")
+			}
+			tr.TakeChanges(func(path string) {
+				if record, there := tr.AppendNode(nil, path); there {
+					known[path] = string(record)
+				} else {
+					delete(known, path)
+				}
+			})
+			if !reflect.DeepEqual(known, snapshot(tr)) {
+				t.Fatal("a change was not reported")
+			}
+		}
+		again := reload(t, tr)
+		assertConsistent(t, again)
+		for path := range tr.nodes {
+			a, _ := tr.Exists(path)
+			b, _ := again.Exists(path)
+			if a != b {
+				t.Fatalf("%s after a restart: %+v; before: %+v", path, b, a)
+			}
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package zkserver
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// inBubble runs f with a server in memory on fake time; dial makes connections to it.
+func inBubble(t *testing.T, cfg Config, f func(t *testing.T, s *Server, dial func() *rawClient)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f(t, s, func() *rawClient {
+			client, server := net.Pipe()
+			s.accept(server)
+			return newRaw(t, client)
+		})
+	})
+}
+
+func TestSessionExpiresWithinATickOfItsTimeout(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		watcher := dial()
+		watcher.connect(40*time.Second, nil)
+		c := dial()
+		session := c.connect(10*time.Second, nil)
+		c.create("/e1", zkproto.FlagEphemeral)
+		c.create("/e2", zkproto.FlagEphemeral)
+		time.Sleep(9 * time.Second)
+		c.call(zkproto.OpPing, nil) // counts from here
+		touched := time.Now()
+		watcher.exists("/e1", true)
+		watcher.exists("/e2", true)
+		if e := watcher.event(); e.Type != zkproto.EventNodeDeleted || e.Path != "/e1" {
+			t.Errorf("event %+v", e)
+		}
+		if silent := time.Since(touched); silent < 10*time.Second || silent > 12*time.Second {
+			t.Errorf("expired after %v; want 10s to 12s", silent)
+		}
+		watcher.event()
+		c.closed()
+		if stat, code := watcher.exists("/", false); code != zkproto.CodeOK || stat.NumChildren != 1 {
+			t.Errorf("root after the expiry: %+v, %v", stat, code)
+		}
+		if r := dial().connect(10*time.Second, session); r.Timeout != 0 || r.SessionID != 0 {
+			t.Errorf("an expired session was resumed: %+v", r)
+		}
+	})
+}
+
+func TestExpiryIsOneTransaction(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		id := c.connect(10*time.Second, nil).SessionID
+		c.create("/a", zkproto.FlagPersistent)
+		c.create("/b", zkproto.FlagPersistent)
+		c.create("/a/e", zkproto.FlagEphemeral)
+		last := c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/b/e", ACL: openACL, Flags: zkproto.FlagEphemeral}).Zxid
+		if !s.ExpireSession(id) {
+			t.Fatal("ExpireSession knows no such session")
+		}
+		if s.ExpireSession(id) {
+			t.Error("ExpireSession found the session again")
+		}
+		c = dial()
+		c.connect(10*time.Second, nil)
+		a, _ := c.exists("/a", false)
+		b, _ := c.exists("/b", false)
+		if a.NumChildren+b.NumChildren != 0 || a.Pzxid != last+1 || b.Pzxid != last+1 {
+			t.Errorf("after the expiry: %+v, %+v; want both without children since 0x%x", a, b, last+1)
+		}
+	})
+}
+
+func TestRequestsKeepASessionAlive(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		session := c.connect(10*time.Second, nil)
+		c.create("/e", zkproto.FlagEphemeral)
+		for i := range 20 {
+			time.Sleep(9 * time.Second)
+			switch i % 3 {
+			case 0:
+				c.call(zkproto.OpPing, nil)
+			case 1:
+				c.exists("/none", false)
+			case 2: // a lost connection, and back
+				c.nc.Close()
+				c = dial()
+				if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
+					t.Fatalf("round %d: not resumed", i)
+				}
+			}
+		}
+		if _, code := c.exists("/e", false); code != zkproto.CodeOK {
+			t.Errorf("/e: %v", code)
+		}
+	})
+}
+
+func TestTimeoutIsClamped(t *testing.T) {
+	for _, tt := range []struct {
+		cfg       Config
+		ask, want time.Duration
+	}{
+		{Config{}, 10 * time.Second, 10 * time.Second},
+		{Config{}, time.Millisecond, 4 * time.Second},
+		{Config{}, -5 * time.Millisecond, 4 * time.Second},
+		{Config{}, 100 * time.Hour, 40 * time.Second},
+		{Config{TickTime: time.Second}, 0, 2 * time.Second},
+		{Config{MinSessionTimeout: time.Second, MaxSessionTimeout: 3 * time.Second}, 5 * time.Second, 3 * time.Second},
+	} {
+		inBubble(t, tt.cfg, func(t *testing.T, s *Server, dial func() *rawClient) {
+			r := dial().connect(tt.ask, nil)
+			if got := time.Duration(r.Timeout) * time.Millisecond; got != tt.want {
+				t.Errorf("asked for %v, got %v; want %v", tt.ask, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReconnectMovesTheSession(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		older := dial()
+		session := older.connect(10*time.Second, nil)
+		older.exists("/n", true)
+		newer := dial()
+		if r := newer.connect(20*time.Second, session); r.SessionID != session.SessionID || r.Timeout != 20000 {
+			t.Fatalf("not resumed: %+v", r)
+		}
+		older.closed()
+		newer.create("/n", zkproto.FlagPersistent)
+		newer.exists("/n", false) // no event came before: watches ended with their connection
+		// The end of the older connection, when the server hears of it, is none of the
+		// session's business any more.
+		synctest.Wait()
+		s.ExpireSession(session.SessionID)
+		newer.closed()
+	})
+}
+
+// A guessed id must not disconnect its owner.
+func TestWrongPasswordHarmsNobody(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		session := c.connect(10*time.Second, nil)
+		for _, passwd := range [][]byte{nil, {}, make([]byte, 16), append(session.Passwd[:15:15], session.Passwd[15]^1), append(session.Passwd[:16:16], 0)} {
+			thief := dial()
+			r := thief.connect(10*time.Second, &zkproto.ConnectResponse{SessionID: session.SessionID, Passwd: passwd})
+			if r.Timeout != 0 || r.SessionID != 0 || len(r.Passwd) != 16 || r.Passwd[0] != 0 {
+				t.Errorf("password %x: got %+v; want an expired session", passwd, r)
+			}
+			thief.closed()
+		}
+		if a := c.call(zkproto.OpPing, nil); a.Err != zkproto.CodeOK {
+			t.Errorf("the owner's ping: %v", a.Err)
+		}
+	})
+}
+
+func TestReadOnlyByteIsEchoedOnlyIfSent(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		for has, length := range map[bool]int{true: 37, false: 36} {
+			c := dial()
+			c.sendFrame(&zkproto.ConnectRequest{Passwd: make([]byte, 16), HasReadOnly: has})
+			if got := len(c.readFrame()); got != length {
+				t.Errorf("with the byte %v: response of %d bytes; want %d", has, got, length)
+			}
+		}
+	})
+}
+
+func TestClientFromTheFutureIsTurnedAway(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.sendFrame(&zkproto.ConnectRequest{LastZxidSeen: 1 << 62, Passwd: make([]byte, 16)})
+		c.closed()
+	})
+}
+
+func TestHandshakeHasADeadline(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.nc.Write([]byte{0, 0})
+		start := time.Now()
+		if _, err := c.in.ReadByte(); err == nil || time.Since(start) != 10*time.Second {
+			t.Errorf("closed after %v, %v; want 10s", time.Since(start), err)
+		}
+	})
+}
+
+func TestCloseSessionRemovesEphemeralsAndAnswers(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c, other := dial(), dial()
+		session := c.connect(10*time.Second, nil)
+		other.connect(10*time.Second, nil)
+		c.create("/e", zkproto.FlagEphemeral)
+		other.exists("/e", true)
+		if a := c.call(zkproto.OpCloseSession, nil); a.Err != zkproto.CodeOK {
+			t.Errorf("closeSession: %v", a.Err)
+		}
+		c.closed()
+		if e := other.event(); e.Type != zkproto.EventNodeDeleted || e.Path != "/e" {
+			t.Errorf("event %+v", e)
+		}
+		if r := dial().connect(10*time.Second, session); r.SessionID != 0 {
+			t.Errorf("a closed session was resumed: %+v", r)
+		}
+	})
+}
+
+func TestContainersAreReaped(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		for _, path := range []string{"/used", "/unused"} {
+			a := c.call(zkproto.OpCreateContainer, &zkproto.CreateRequest{Path: path, ACL: openACL, Flags: zkproto.FlagContainer})
+			if a.Err != zkproto.CodeOK {
+				t.Fatal(a.Err)
+			}
+		}
+		c.create("/used/x", zkproto.FlagPersistent)
+		c.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/used/x", Version: -1})
+		for range 14 {
+			time.Sleep(5 * time.Second)
+			c.call(zkproto.OpPing, nil)
+		}
+		if _, code := c.exists("/used", false); code != zkproto.CodeNoNode {
+			t.Errorf("/used: %v; want it reaped", code)
+		}
+		if _, code := c.exists("/unused", false); code != zkproto.CodeOK {
+			t.Errorf("/unused: %v", code)
+		}
+	})
+}
+
+func TestLingerEndsAnIdleServer(t *testing.T) {
+	inBubble(t, Config{Linger: 5 * time.Second}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(40*time.Second, nil)
+		time.Sleep(time.Minute / 2)
+		c.call(zkproto.OpPing, nil) // still served: somebody is connected
+		c.nc.Close()
+		left := time.Now()
+		<-s.Done()
+		if idle := time.Since(left); idle < 5*time.Second || idle > 8*time.Second {
+			t.Errorf("stopped %v after the last client; want 5s to 8s", idle)
+		}
+		if err := s.Err(); err != nil {
+			t.Errorf("Err: %v", err)
+		}
+	})
+}
+
+// halfCloser is a pipe that claims to be half-closed like a socket.
+type halfCloser struct{ net.Conn }
+
+func (halfCloser) CloseWrite() error { return nil }
+
+// Behind its last words the server reads a client to the end, but not for ever, and
+// not only as far as the client's slots reach.
+func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ func() *rawClient) {
+		client, server := net.Pipe()
+		s.accept(halfCloser{server})
+		c := newRaw(t, client)
+		c.connect(10*time.Second, nil)
+		c.call(zkproto.OpCloseSession, nil)
+		for range 2 * defaultLimits.outstanding {
+			c.send(zkproto.OpPing, nil)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := s.connections(); n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+	})
+}
+
+func TestSessionsHaveFullTimeoutAfterRestart(t *testing.T) {
+	m := NewMemory()
+	var session *zkproto.ConnectResponse
+	inBubble(t, Config{Memory: m}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		session = c.connect(10*time.Second, nil)
+		c.create("/e", zkproto.FlagEphemeral)
+		time.Sleep(9 * time.Second)
+	})
+	inBubble(t, Config{Memory: m}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		time.Sleep(9 * time.Second)
+		c := dial()
+		if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
+			t.Fatalf("not resumed: %+v", r)
+		}
+		if _, code := c.exists("/e", false); code != zkproto.CodeOK {
+			t.Errorf("/e: %v", code)
+		}
+	})
+}
