@@ -276,25 +276,34 @@ func (c *conn) orderWatches(queue []*request) []*request {
 		if r.uncovers != "" {
 			delete(c.covered, r.uncovers)
 		}
-		// A recursive watch tells nothing of the node's children, but overwrites the
-		// watch that does. (Such a one that comes later does it no harm: servers keep
-		// the watches for children in a table of their own.)
-		again := &zkproto.SetWatchesRequest{RelativeZxid: c.s.watchZxid}
-		for node, mode := range r.covers {
-			c.covered[node] = mode
-			if mode == WatchPersistentRecursive && c.s.watches.oneShots(armKey{child: true, node: node}) {
-				again.Child = append(again.Child, node)
-			}
-		}
-		if len(again.Child) > 0 {
+		if again := c.cover(r); again != nil {
 			behind := len(batch) - len(queue) + i + 1
-			r := newRequest(zkproto.OpSetWatches, "", again, nil)
-			r.upkeep = true
-			c.s.registering++
-			batch = slices.Insert(slices.Clip(batch), behind, r)
+			batch = slices.Insert(slices.Clip(batch), behind, again)
 		}
 	}
 	return batch
+}
+
+// cover notes what r does for the nodes that it covers. A recursive watch tells nothing
+// of the node's children, but overwrites the watch that does: it must be registered again
+// behind r. (One that comes later does no harm: servers keep the watches for children in
+// a table of their own.) Called with mu held.
+func (c *conn) cover(r *request) (again *request) {
+	var children []string
+	for node, mode := range r.covers {
+		c.covered[node] = mode
+		if mode == WatchPersistentRecursive && c.s.watches.oneShots(armKey{child: true, node: node}) {
+			children = append(children, node)
+		}
+	}
+	if len(children) == 0 {
+		return nil
+	}
+	m := &zkproto.SetWatchesRequest{RelativeZxid: c.s.watchZxid, Child: children}
+	again = newRequest(zkproto.OpSetWatches, "", m, nil)
+	again.upkeep = true
+	c.s.registering++
+	return again
 }
 
 // armedPersistent enters r's watch if the answer says that the server has it. It is
