@@ -31,16 +31,17 @@ type conn struct {
 	pending []*request // sent, in order, not answered yet
 	xid     int32
 	pingDue bool
-	pinged  time.Time // when the ping that is under way was sent; zero if none is
+	pinged  time.Time            // when the ping that is under way was sent; zero if none is
+	covered map[string]WatchMode // see orderWatches
 	wrote   time.Time
 	heard   time.Time
 }
 
 func newConn(s *Session, nc net.Conn) *conn {
-	now := time.Now()
+	t := now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		wrote: now, heard: now,
+		covered: make(map[string]WatchMode), wrote: t, heard: t,
 	}
 }
 
@@ -52,7 +53,7 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	frame := zkproto.EndFrame(req.Append(zkproto.BeginFrame(nil)), 0)
-	sent := time.Now()
+	sent := now()
 	if _, err := nc.Write(frame); err != nil {
 		return nil, sent, err
 	}
@@ -133,8 +134,8 @@ func (c *conn) write() {
 func (c *conn) take() (batch []*request, ping bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	batch, c.s.queue = c.s.queue, nil
-	now := time.Now()
+	batch, c.s.queue = c.orderWatches(c.s.queue), nil
+	t := now()
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
@@ -145,14 +146,14 @@ func (c *conn) take() (batch []*request, ping bool) {
 			c.xid++
 			r.setXid(c.xid)
 		}
-		r.sent = now
+		r.sent = t
 	}
 	c.pending = append(c.pending, batch...)
 	if ping = c.pingDue; ping {
-		c.pingDue, c.pinged = false, now
+		c.pingDue, c.pinged = false, t
 	}
 	if ping || len(batch) > 0 {
-		c.wrote = now
+		c.wrote = t
 	}
 	return batch, ping
 }
@@ -200,7 +201,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 		return err
 	}
 	c.s.mu.Lock()
-	c.heard = time.Now()
+	c.heard = now()
 	fired := c.s.watches.fire(ev.Type, ev.Path)
 	c.s.watches.persistent.notify(ev.Type, ev.Path)
 	c.s.mu.Unlock()
@@ -216,7 +217,7 @@ func (c *conn) pong() error {
 	if c.pinged.IsZero() {
 		return errors.New("answer to a ping that was not sent")
 	}
-	c.heard = time.Now()
+	c.heard = now()
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
 	return nil
@@ -243,13 +244,19 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	}
 	c.pending[0] = nil
 	c.pending = c.pending[1:]
-	c.heard = time.Now()
+	c.heard = now()
 	s.prove(req.sent)
 	if isCommit(req.op) && h.Err == zkproto.CodeOK {
 		s.proof.committed(req.sent, c.heard)
 	}
 	if h.Zxid > 0 {
 		s.lastZxid = h.Zxid
+	}
+	if req.upkeep && req.op != zkproto.OpRemoveWatches {
+		s.registering--
+	}
+	if s.registering == 0 {
+		s.watchZxid = s.lastZxid
 	}
 	return req, nil
 }
@@ -278,8 +285,10 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 	case req.watch != nil:
 		c.s.armed(req, h.Err)
 	case req.persistent != nil:
-		c.s.armedPersistent(req, h.Err)
-	case req.restores != nil && h.Err == zkproto.CodeOK:
+		if err := c.s.armedPersistent(req, h.Err); broken == nil {
+			broken = err
+		}
+	case req.op == zkproto.OpSetWatches2 && h.Err == zkproto.CodeOK:
 		c.s.restored(req)
 	}
 	req.complete(outcome)

@@ -133,6 +133,7 @@ func TestMovedSessionIsSafeToRetry(t *testing.T) {
 			if !SafeToRetry(err) || MayHaveHappened(err) {
 				t.Errorf("SafeToRetry %v, MayHaveHappened %v of %v", SafeToRetry(err), MayHaveHappened(err), err)
 			}
+			synctest.Wait() // until the connection is broken
 		}
 		if err := c.Delete(t.Context(), "/a", AnyVersion); err != nil {
 			t.Error(err)

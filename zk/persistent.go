@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast/zkproto"
@@ -72,6 +73,7 @@ func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*Pers
 	w := &PersistentWatch{C: ch, c: ch, path: path, node: c.node(path), chroot: c.chroot, mode: mode}
 	r := newRequest(op, path, &zkproto.AddWatchRequest{Path: w.node, Mode: int32(mode)}, new(zkproto.ErrorResponse))
 	r.persistent = w
+	r.covers = map[string]WatchMode{w.node: mode}
 	if err := c.submit(ctx, r); err != nil {
 		return nil, err
 	}
@@ -82,9 +84,13 @@ func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*Pers
 // server is told to forget it too. To stop a watch twice, or one that has ended, does
 // nothing.
 func (w *PersistentWatch) Stop() {
-	s := w.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	w.session.mu.Lock()
+	defer w.session.mu.Unlock()
+	w.session.stopPersistent(w)
+}
+
+// stopPersistent is called with mu held.
+func (s *Session) stopPersistent(w *PersistentWatch) {
 	if w.stopped {
 		return
 	}
@@ -159,6 +165,9 @@ func (t persistentTable) doneArming(w *PersistentWatch) {
 
 func (t persistentTable) remove(w *PersistentWatch) {
 	set := t[w.node]
+	if set == nil {
+		return
+	}
 	for i := range set.armed {
 		if set.armed[i] == w {
 			set.armed = append(set.armed[:i], set.armed[i+1:]...)
@@ -172,13 +181,6 @@ func (t persistentTable) drop(node string) {
 	if set := t[node]; len(set.armed) == 0 && set.arming == 0 {
 		delete(t, node)
 	}
-}
-
-// covers reports whether the server's persistent watch on a node does for a one-shot
-// watch there. A recursive one tells nothing of children.
-func (t persistentTable) covers(k armKey) bool {
-	set := t[k.node]
-	return set != nil && (set.mode == WatchPersistent || !k.child)
 }
 
 // notify delivers an event to those whom it concerns: the node's own watches, and the
@@ -209,37 +211,38 @@ func (t persistentTable) notify(typ EventType, node string) {
 	}
 }
 
-// setWatches restores all on a new connection.
-func (t persistentTable) setWatches(lastZxid int64) []*request {
+// setWatches restores the watches on the nodes for which want is true.
+func (t persistentTable) setWatches(zxid int64, want func(node string) bool) []*request {
 	var reqs []*request
-	var m *zkproto.SetWatches2Request
-	var nodes []string
+	covers := make(map[string]WatchMode)
 	size := 0
 	flush := func() {
-		if len(nodes) > 0 {
-			r := newRequest(zkproto.OpSetWatches2, "", m, nil)
-			r.restores = nodes
-			reqs = append(reqs, r)
+		if len(covers) == 0 {
+			return
 		}
-		m = &zkproto.SetWatches2Request{}
-		m.RelativeZxid = lastZxid
-		nodes, size = nil, 0
+		m := &zkproto.SetWatches2Request{}
+		m.RelativeZxid = zxid
+		for node, mode := range covers {
+			if mode == WatchPersistentRecursive {
+				m.PersistentRecursive = append(m.PersistentRecursive, node)
+			} else {
+				m.Persistent = append(m.Persistent, node)
+			}
+		}
+		r := newRequest(zkproto.OpSetWatches2, "", m, nil)
+		r.covers = covers
+		reqs = append(reqs, r)
+		covers, size = make(map[string]WatchMode), 0
 	}
-	flush()
 	for node, set := range t {
-		if len(set.armed) == 0 {
+		if !want(node) {
 			continue
 		}
-		if size += len(node) + 4; size > maxSetWatches {
+		if size+len(node)+4 > maxSetWatches {
 			flush()
-			size = len(node) + 4
 		}
-		nodes = append(nodes, node)
-		if set.mode == WatchPersistentRecursive {
-			m.PersistentRecursive = append(m.PersistentRecursive, node)
-		} else {
-			m.Persistent = append(m.Persistent, node)
-		}
+		size += len(node) + 4
+		covers[node] = set.mode
 	}
 	flush()
 	return reqs
@@ -254,21 +257,65 @@ func (t persistentTable) end(cause error) {
 }
 
 // Servers before 3.9 keep one mode per connection and path, for one-shot and persistent
-// watches together (ZOOKEEPER-4466). There a read that registers a watch turns the
-// node's persistent watch into a one-shot one, and a removal takes both. So: on a node
-// with a persistent watch that covers it, a one-shot watch is kept here only and lives
-// on the other's events; when those end, it is registered for itself. All that follows
-// is for this.
+// watches together (ZOOKEEPER-4466): the latest. There a read that registers a watch
+// turns the node's persistent watch into a one-shot one, and a removal takes both. So, on
+// a node with a persistent watch, a one-shot watch is kept here only and lives on the
+// other's events; when those end, it is registered for itself. All that follows is for
+// this. It does no harm to newer servers.
+
+// orderWatches is called with all that the writer is about to send, in that order. It
+// knows which nodes the server has a persistent watch on by then, and lets reads register
+// their watches on the others only. Called with mu held.
+func (c *conn) orderWatches(queue []*request) []*request {
+	batch := queue
+	for i, r := range queue {
+		if r.watch != nil {
+			mode, covered := c.covered[r.watch.node]
+			r.registers(!covered || mode == WatchPersistentRecursive && r.watch.kind == watchChild)
+		}
+		if r.uncovers != "" {
+			delete(c.covered, r.uncovers)
+		}
+		if again := c.cover(r); again != nil {
+			behind := len(batch) - len(queue) + i + 1
+			batch = slices.Insert(slices.Clip(batch), behind, again)
+		}
+	}
+	return batch
+}
+
+// cover notes what r does for the nodes that it covers. A recursive watch tells nothing
+// of the node's children, but overwrites the watch that does: it must be registered again
+// behind r. (One that comes later does no harm: servers keep the watches for children in
+// a table of their own.) Called with mu held.
+func (c *conn) cover(r *request) (again *request) {
+	var children []string
+	for node, mode := range r.covers {
+		c.covered[node] = mode
+		if mode == WatchPersistentRecursive && c.s.watches.oneShots(armKey{child: true, node: node}) {
+			children = append(children, node)
+		}
+	}
+	if len(children) == 0 {
+		return nil
+	}
+	m := &zkproto.SetWatchesRequest{RelativeZxid: c.s.watchZxid, Child: children}
+	again = newRequest(zkproto.OpSetWatches, "", m, nil)
+	again.upkeep = true
+	c.s.registering++
+	return again
+}
 
 // armedPersistent enters r's watch if the answer says that the server has it. It is
-// called by the reader before anything that the server sent later is looked at.
-func (s *Session) armedPersistent(r *request, code zkproto.Code) {
+// called by the reader before anything that the server sent later is looked at. An error
+// breaks the connection.
+func (s *Session) armedPersistent(r *request, code zkproto.Code) error {
 	w := r.persistent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over != nil {
 		w.end(s.over)
-		return
+		return nil
 	}
 	t := s.watches.persistent
 	if code == zkproto.CodeOK && !w.stopped {
@@ -276,6 +323,11 @@ func (s *Session) armedPersistent(r *request, code zkproto.Code) {
 	}
 	t.doneArming(w)
 	s.disarmPersistent(w.node)
+	if code != zkproto.CodeOK && (s.watches.oneShots(armKey{node: w.node}) || s.watches.oneShots(armKey{child: true, node: w.node})) {
+		// Some of them may have counted on this one, and missed what happened since.
+		return fmt.Errorf("no persistent watch for the others on its node: %w", code)
+	}
+	return nil
 }
 
 // disarmPersistent tells the server to forget the persistent watch on node unless it is
@@ -284,11 +336,6 @@ func (s *Session) disarmPersistent(node string) {
 	if s.conn == nil || s.over != nil || s.watches.persistent[node] != nil {
 		return
 	}
-	// Any: the types for persistent watches alone are unknown before 3.9.
-	m := &zkproto.RemoveWatchesRequest{Path: node, Kind: zkproto.WatchAny}
-	s.queue = append(s.queue, newRequest(zkproto.OpRemoveWatches, node, m, nil))
-	s.conn.wakeWriter()
-	s.rearm(node)
 	// The removal also hits what reads in front of it have just registered.
 	for _, reqs := range [][]*request{s.conn.pending, s.queue} {
 		for _, r := range reqs {
@@ -297,36 +344,35 @@ func (s *Session) disarmPersistent(node string) {
 			}
 		}
 	}
+	// Any: the types for persistent watches alone are unknown before 3.9.
+	m := &zkproto.RemoveWatchesRequest{Path: node, Kind: zkproto.WatchAny}
+	r := newRequest(zkproto.OpRemoveWatches, node, m, nil)
+	r.uncovers = node
+	s.queueUpkeep(r)
+	s.rearm(node)
 }
 
-// rearm registers the one-shot watches on node at the server. Without a connection
-// there is no need: the next one restores them. Called with mu held.
+// rearm registers the one-shot watches on node at the server, and the persistent one
+// over them if there is one. Called with mu held.
 func (s *Session) rearm(node string) {
-	m := &zkproto.SetWatchesRequest{RelativeZxid: s.lastZxid}
-	for kind, list := range map[watchKind]*[]string{watchData: &m.Data, watchExist: &m.Exist, watchChild: &m.Child} {
-		if len(s.watches.armed[kind][node]) > 0 {
-			*list = []string{node}
-		}
+	if s.conn == nil || s.over != nil {
+		return // there is no need: the next connection begins with all the watches
 	}
-	if len(m.Data)+len(m.Exist)+len(m.Child) == 0 || s.conn == nil || s.over != nil {
-		return
+	for _, r := range s.watches.registrations(s.watchZxid, node) {
+		s.queueUpkeep(r)
 	}
-	s.queue = append(s.queue, newRequest(zkproto.OpSetWatches, "", m, nil))
-	s.conn.wakeWriter()
 }
 
-// queuePersistent puts r, which adds a persistent watch, into the queue. Called with mu
-// held.
-func (s *Session) queuePersistent(r *request) {
-	w := r.persistent
-	w.session = s
-	s.watches.persistent.arming(w)
-	s.queue = append(s.queue, r)
-	if k := (armKey{child: true, node: w.node}); w.mode == WatchPersistentRecursive && s.watches.oneShots(k) {
-		// It overwrites the watch for children, which it does not cover.
-		m := &zkproto.SetWatchesRequest{RelativeZxid: s.lastZxid, Child: []string{w.node}}
-		s.queue = append(s.queue, newRequest(zkproto.OpSetWatches, "", m, nil))
+// queueUpkeep puts a request for which nobody waits into the queue. The next connection
+// drops it if it is still there: that one begins with all the watches that there are.
+// Called with mu held, while there is a connection.
+func (s *Session) queueUpkeep(r *request) {
+	r.upkeep = true
+	if r.op != zkproto.OpRemoveWatches {
+		s.registering++
 	}
+	s.queue = append(s.queue, r)
+	s.conn.wakeWriter()
 }
 
 // restored tells the persistent watches that r has restored that nobody knows what
@@ -334,7 +380,7 @@ func (s *Session) queuePersistent(r *request) {
 func (s *Session) restored(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, node := range r.restores {
+	for node := range r.covers {
 		if set := s.watches.persistent[node]; set != nil {
 			for _, w := range set.armed {
 				w.miss()

@@ -161,6 +161,45 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 	})
 }
 
+// What is registered in several requests is relative to what was seen before the first:
+// the answer to it must not let the rest miss what happened since.
+func TestBreakBetweenTwoPartsOfTheRestorationLosesNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var two zkproto.SetWatches2Request
+		var children zkproto.SetWatchesRequest
+		c := dialTest(t, 10*time.Second,
+			func(p *peer) {
+				p.accept(7, 10*time.Second)
+				p.expect(zkproto.OpAddWatch, nil, &zkproto.ErrorResponse{})
+				p.expect(zkproto.OpGetChildren2, nil, &zkproto.Children2Response{})
+			},
+			func(p *peer) {
+				p.accept(7, 10*time.Second)
+				h, _ := p.request()
+				p.answer(h.Xid, 9, 0, nil)
+			},
+			func(p *peer) {
+				if req := p.accept(7, 10*time.Second); req.LastZxidSeen != 9 {
+					t.Errorf("came back having seen %d; want 9", req.LastZxidSeen)
+				}
+				p.expect(zkproto.OpSetWatches2, &two, nil)
+				p.expect(zkproto.OpSetWatches, &children, nil)
+				p.serve()
+			})
+		mustWatch(t, c, "/t", WatchPersistentRecursive)
+		if _, _, _, err := c.ChildrenW(t.Context(), "/t"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, ok, err := c.Exists(t.Context(), "/b"); !ok || err != nil {
+			t.Errorf("got %v, %v", ok, err)
+		}
+		if fmt.Sprint(two) != "{{5 [] [] []} [] [/t]}" || fmt.Sprint(children) != "{5 [] [] [/t]}" {
+			t.Errorf("restored %v, %v", two, children)
+		}
+	})
+}
+
 func TestStoppedPersistentWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan string, 100)
@@ -434,13 +473,13 @@ func TestPersistentWatchesAreRestoredInPieces(t *testing.T) {
 		table.persistent[w.node].armed = append(table.persistent[w.node].armed, w)
 		table.persistent.doneArming(w)
 	}
-	reqs := table.registrations(9)
+	reqs := table.registrations(9, "")
 	restored := make(map[string]bool)
 	for _, r := range reqs {
 		if r.op != zkproto.OpSetWatches2 || len(r.frame) > maxSetWatches+200 {
 			t.Errorf("%v of %d bytes; want at most %d", r.op, len(r.frame), maxSetWatches)
 		}
-		for _, node := range r.restores {
+		for node := range r.covers {
 			restored[node] = true
 		}
 	}

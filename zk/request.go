@@ -23,10 +23,11 @@ type request struct {
 	reply decoder // where the reply's body goes; nil if there is none
 	watch *Watch  // to be armed if the reply says that the server did
 
-	persistent *PersistentWatch // likewise
-	rearm      bool             // the server has no watch for watch: see armedPersistent. Guarded by Session.mu
-	restore    bool             // it is one of watchTable.registrations
-	restores   []string         // nodes whose persistent watches this restores
+	persistent *PersistentWatch     // likewise
+	rearm      bool                 // a removal behind it may have hit watch. Guarded by Session.mu
+	upkeep     bool                 // it tells the server of this connection which watches there are
+	covers     map[string]WatchMode // nodes whose persistent watches this arms
+	uncovers   string               // node whose watches this removes
 
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
 	err  error     // guarded by done
@@ -59,7 +60,6 @@ func (r *request) check() error {
 // registers says whether the read r shall register its watch at the server: the last
 // byte of a ReadRequest.
 func (r *request) registers(yes bool) {
-	r.rearm = !yes
 	r.frame[len(r.frame)-1] = 0
 	if yes {
 		r.frame[len(r.frame)-1] = 1
@@ -93,8 +93,12 @@ func (r *request) reads() bool {
 	return false
 }
 
-// result is r's outcome for the caller that has stopped waiting.
+// result is r's outcome for the caller that has stopped waiting. Once the caller has
+// given a watch up, no answer brings it back.
 func (r *request) result() error {
+	if r.left != nil && (r.watch != nil || r.persistent != nil) {
+		return r.left
+	}
 	select {
 	case <-r.done:
 		return r.err
@@ -105,7 +109,7 @@ func (r *request) result() error {
 
 // again makes r ready for another session.
 func (r *request) again() {
-	r.err, r.left, r.sent, r.done = nil, nil, time.Time{}, make(chan struct{})
+	r.err, r.left, r.sent, r.done, r.rearm = nil, nil, time.Time{}, make(chan struct{}), false
 }
 
 // await waits for all of reqs. When ctx ends first, it takes back what was not sent

@@ -27,10 +27,14 @@ type Session struct {
 	over     error         // why the session is over; nil while it lives
 	timeout  time.Duration // the smallest that any server has answered
 	proven   time.Time     // send time of the latest answered request
-	lastZxid int64         // of ordinary replies; watches are restored relative to it
+	lastZxid int64         // of ordinary replies
 	queue    []*request    // not sent yet; outlives a connection
 	watches  watchTable
-	conn     *conn // nil while disconnected
+	// Watches are registered relative to watchZxid, which stands still while some are
+	// not at the server: what they missed would be lost if the connection broke then.
+	watchZxid   int64
+	registering int   // registrations on their way, on the present connection
+	conn        *conn // nil while disconnected
 
 	// Proof for those who depend on the session, see lease.go.
 	leases     []*Lease
@@ -90,7 +94,7 @@ func (s *Session) Context() context.Context { return s.ctx }
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deadline()
+	return s.deadline().Add(-slept())
 }
 
 // deadline is called with mu held.
@@ -138,8 +142,12 @@ func (s *Session) connected(nc net.Conn) {
 	// The watches go first, so that no read of a caller can overtake the events that
 	// the server owes us (go-zookeeper sends them from a goroutine of their own).
 	// What the connection before did not get round to send is no longer true.
-	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.restore })
-	s.queue = append(s.watches.registrations(s.lastZxid), rest...)
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep })
+	s.queue, s.registering = nil, 0
+	for _, r := range s.watches.registrations(s.watchZxid, "") {
+		s.queueUpkeep(r)
+	}
+	s.queue = append(s.queue, rest...)
 	s.mu.Unlock()
 
 	var wg sync.WaitGroup
@@ -179,22 +187,22 @@ func (s *Session) heartbeat(c *conn) {
 		case <-timer.C:
 		}
 		s.mu.Lock()
-		now, timeout, lapse := time.Now(), s.timeout, s.deadline()
+		t, timeout, lapse := now(), s.timeout, s.deadline()
 		// Pings leave every sixth of the timeout, so at least two thirds of it are
 		// ahead while the server answers. Nothing heard for two fifths leaves time to
 		// try other hosts before the session lapses.
-		silent := now.Sub(c.heard) > timeout*2/5
-		if c.pinged.IsZero() && now.Sub(c.wrote) >= timeout/6 {
+		silent := t.Sub(c.heard) > timeout*2/5
+		if c.pinged.IsZero() && t.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
 		}
 		ping, nextPing := c.pingDue, c.wrote.Add(timeout/6)
 		if ping || !c.pinged.IsZero() {
-			nextPing = now.Add(timeout / 12)
+			nextPing = t.Add(timeout / 12)
 		}
-		nextProbe := s.probe(now)
+		nextProbe := s.probe(t)
 		s.mu.Unlock()
 		switch {
-		case !now.Before(lapse):
+		case !t.Before(lapse):
 			s.end(ErrSessionExpired)
 			c.fail(errors.New("session lapsed"))
 			return
@@ -204,7 +212,7 @@ func (s *Session) heartbeat(c *conn) {
 		case ping:
 			c.wakeWriter()
 		}
-		next := min(timeout/12, lapse.Sub(now), nextPing.Sub(now), nextProbe.Sub(now))
+		next := min(timeout/12, lapse.Sub(t), nextPing.Sub(t), nextProbe.Sub(t))
 		timer.Reset(max(next, time.Millisecond))
 	}
 }
@@ -233,6 +241,14 @@ func (s *Session) disconnected() net.Conn {
 		return nil
 	}
 	s.mu.Lock()
+	if !now().Before(s.deadline()) {
+		// The timer of ctx did not run while the machine was suspended. What has lapsed
+		// stays so, though this server would go on.
+		s.mu.Unlock()
+		nc.Close()
+		s.end(ErrSessionExpired)
+		return nil
+	}
 	s.timeout = min(s.timeout, millis(resp.Timeout))
 	s.proven = sent
 	s.proof.resumed(sent)
@@ -306,17 +322,15 @@ func (s *Session) enqueue(reqs []*request) error {
 			if err := s.watches.persistent.conflict(r.persistent); err != nil {
 				return err
 			}
-			s.queuePersistent(r)
-			continue
+			r.persistent.session = s
+			s.watches.persistent.arming(r.persistent)
 		}
 		if r.watch != nil {
-			k := r.watch.armKey()
 			r.watch.session = s
-			r.registers(!s.watches.persistent.covers(k))
-			s.watches.arming[k]++
+			s.watches.arming[r.watch.armKey()]++
 		}
-		s.queue = append(s.queue, r)
 	}
+	s.queue = append(s.queue, reqs...)
 	if s.conn != nil {
 		s.conn.wakeWriter()
 	}
@@ -330,10 +344,10 @@ func (s *Session) withdraw(reqs []*request, cause error) {
 	var back []*request
 	for _, r := range reqs {
 		if r.watch != nil {
-			r.watch.stopped = true
+			s.stopWatch(r.watch)
 		}
 		if r.persistent != nil {
-			r.persistent.stopped = true
+			s.stopPersistent(r.persistent)
 		}
 		r.left = r.fail(cause, true)
 		for i := range s.queue {
@@ -387,15 +401,14 @@ func (s *Session) armed(r *request, code zkproto.Code) {
 		s.disarm(w)
 	default:
 		s.watches.add(w)
-		if r.rearm && !s.watches.persistent.covers(w.armKey()) {
+		if r.rearm {
 			s.rearm(w.node)
 		}
 	}
 }
 
+// stopWatch is called with mu held.
 func (s *Session) stopWatch(w *Watch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if w.stopped {
 		return
 	}
@@ -418,8 +431,7 @@ func (s *Session) disarm(w *Watch) {
 		kind = zkproto.WatchChildren
 	}
 	m := &zkproto.RemoveWatchesRequest{Path: w.node, Kind: kind}
-	s.queue = append(s.queue, newRequest(zkproto.OpRemoveWatches, w.path, m, nil))
-	s.conn.wakeWriter()
+	s.queueUpkeep(newRequest(zkproto.OpRemoveWatches, w.path, m, nil))
 }
 
 func hex(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

@@ -23,7 +23,11 @@ type Watch struct {
 
 // Stop gives the watch up. If no other watch of this client needs it, the server is
 // told to forget it too. To stop a watch twice, or one that fired, does nothing.
-func (w *Watch) Stop() { w.session.stopWatch(w) }
+func (w *Watch) Stop() {
+	w.session.mu.Lock()
+	defer w.session.mu.Unlock()
+	w.session.stopWatch(w)
+}
 
 // watchKind is the list that a watch must be in to be registered again after a
 // reconnect.
@@ -143,27 +147,24 @@ func (t *watchTable) all() []*Watch {
 // connection, for ever (ZOOKEEPER-706).
 const maxSetWatches = 128 << 10
 
-// registrations are the requests that restore all watches on a new connection. Their
-// order is that of servers which keep one mode per path: see armedPersistent.
-func (t *watchTable) registrations(lastZxid int64) []*request {
-	var reqs []*request
-	under := func(child bool) func(watchKind, string) bool {
-		return func(k watchKind, node string) bool {
-			set := t.persistent[node]
-			return child == (k == watchChild && set != nil && set.mode == WatchPersistentRecursive)
-		}
+// registrations are the requests that tell the server of all watches, or of those on
+// one node. Their order is that of servers which keep one mode per path, see
+// orderWatches: the persistent watches, which do for the others, come last.
+func (t *watchTable) registrations(zxid int64, only string) []*request {
+	wanted := func(node string) bool { return only == "" || node == only }
+	lasting := func(node string) bool {
+		set := t.persistent[node]
+		return wanted(node) && set != nil && (only != "" || len(set.armed) > 0)
 	}
-	reqs = append(reqs, t.setWatches(lastZxid, under(false))...)
-	reqs = append(reqs, t.persistent.setWatches(lastZxid)...)
-	reqs = append(reqs, t.setWatches(lastZxid, under(true))...)
-	for _, r := range reqs {
-		r.restore = true
-	}
-	return reqs
+	reqs := t.setWatches(zxid, func(k watchKind, node string) bool {
+		// What a recursive watch overwrites is sent behind it.
+		return wanted(node) && !(k == watchChild && lasting(node) && t.persistent[node].mode == WatchPersistentRecursive)
+	})
+	return append(reqs, t.persistent.setWatches(zxid, lasting)...)
 }
 
 // setWatches restores the one-shot watches for which want is true.
-func (t *watchTable) setWatches(lastZxid int64, want func(watchKind, string) bool) []*request {
+func (t *watchTable) setWatches(zxid int64, want func(watchKind, string) bool) []*request {
 	var msgs []*zkproto.SetWatchesRequest
 	size := maxSetWatches
 	for k := range t.armed {
@@ -172,7 +173,7 @@ func (t *watchTable) setWatches(lastZxid int64, want func(watchKind, string) boo
 				continue
 			}
 			if size += len(node) + 4; size > maxSetWatches {
-				msgs = append(msgs, &zkproto.SetWatchesRequest{RelativeZxid: lastZxid})
+				msgs = append(msgs, &zkproto.SetWatchesRequest{RelativeZxid: zxid})
 				size = len(node) + 4
 			}
 			m := msgs[len(msgs)-1]
