@@ -59,7 +59,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	rand.Shuffle(len(c.servers), func(i, j int) { c.servers[i], c.servers[j] = c.servers[j], c.servers[i] })
-	c.calls = calls{chroot: cfg.Chroot, send: c.send}
+	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -74,7 +74,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 func (c *Client) createChroot(ctx context.Context) error {
-	bare := calls{send: c.send}
+	bare := calls{pool: c.pool, send: c.send}
 	for i := 1; i <= len(c.cfg.Chroot); i++ {
 		if i < len(c.cfg.Chroot) && c.cfg.Chroot[i] != '/' {
 			continue

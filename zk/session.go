@@ -36,6 +36,7 @@ type Session struct {
 	proof      quorumProof
 	bridge     time.Time // see quorumProof.bridge
 	asked      *request  // the question whether this is an ensemble, with LeaseAuto
+	alone      bool      // the answer: it is not
 	probing    *request  // nil if no probe is under way
 	probingFor *Lease
 	turn       int
@@ -50,7 +51,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
-	s.calls = calls{chroot: c.cfg.Chroot, send: s.send}
+	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if c.cfg.Lease == LeaseAuto {
 		s.askMode()
@@ -153,8 +154,7 @@ func (s *Session) connected(nc net.Conn) {
 
 	s.mu.Lock()
 	s.conn = nil
-	lost := c.pending
-	c.pending = nil
+	lost := c.pending.takeAll()
 	for _, r := range lost {
 		s.forgetArming(r)
 	}
@@ -184,7 +184,7 @@ func (s *Session) heartbeat(c *conn) {
 		// Pings leave every sixth of the timeout, so at least two thirds of it are
 		// ahead while the server answers. Nothing heard for two fifths leaves time to
 		// try other hosts before the session lapses.
-		silent := t.Sub(c.heard) > timeout*2/5
+		silent := time.Since(c.heard) > timeout*2/5
 		if c.pinged.IsZero() && t.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
 		}

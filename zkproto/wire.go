@@ -26,6 +26,9 @@ type Reader struct {
 // NewReader reads from body, which it neither copies nor changes.
 func NewReader(body []byte) *Reader { return &Reader{buf: body} }
 
+// Reset makes r read from body, as a new Reader would.
+func (r *Reader) Reset(body []byte) { *r = Reader{buf: body} }
+
 // Err is the first error met so far.
 func (r *Reader) Err() error { return r.err }
 
