@@ -31,13 +31,13 @@ type Client struct {
 	session *Session      // nil between two sessions
 	changed chan struct{} // closed, and replaced, when session changes
 	dialErr error         // the latest failure to connect, nil after a success
-	refused error         // a server turned our Auth down: there will be no further session
+	refused error         // our Auth was turned down: there will be no further session
 }
 
 // Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
-// ctx ends; its error then says why the latest attempt failed. Only a refusal of
-// cfg.Auth ends it at once, with ErrAuthFailed. The ctx has no meaning for the client
-// after Dial has returned.
+// ctx ends; its error then says why the latest attempt failed. Only when
+// cfg.Auth is refused, and again at the next attempt, does it fail at once, with
+// ErrAuthFailed. The ctx has no meaning for the client after Dial has returned.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
@@ -109,8 +109,8 @@ func (c *Client) Close() error {
 }
 
 // Session returns the present session, waiting for one if need be. When ctx ends
-// first, the error says why the servers could not be reached. Once a server has
-// refused the client's Auth there is no further session: it fails with ErrAuthFailed.
+// first, the error says why the servers could not be reached. Once the
+// servers have refused the client's Auth, it fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for {
 		c.mu.Lock()
@@ -163,12 +163,13 @@ func (c *Client) publish(s *Session) {
 }
 
 // connect tries the servers in turn until one has attached req's session or has
-// said that it expired or refused the client's Auth, or until ctx ends. Called by run
-// only.
+// said that it expired, or two have refused the client's Auth, or until ctx ends.
+// Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
+	refusals := 0
 	pause := 20 * time.Millisecond
 	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
@@ -186,7 +187,12 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 			err = errors.New("the server refused a new session")
 		}
 		if errors.Is(err, ErrAuthFailed) {
-			return nil, nil, sent, c.refuse(server, err)
+			// Not at the first one: Apache's servers keep the name of whoever is logging
+			// in with SASL in one place for all connections (ZOOKEEPER-4839), so they can
+			// check one user's answer against the password of another.
+			if refusals++; refusals == 2 {
+				return nil, nil, sent, c.refuse(server, err)
+			}
 		}
 		if ctx.Err() != nil {
 			break
