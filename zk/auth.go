@@ -60,13 +60,14 @@ func checkAuth(auths []Auth) error {
 		switch {
 		case a.password == nil:
 			return errors.New("an empty Auth: use DigestAuth or SASLDigestAuth")
+		case a.scheme == schemeDigest && strings.Contains(a.user, ":"):
+			// user:password is what is sent: the server would read another user. It is not
+			// shown, because it may be the password that has come into the wrong argument.
+			return fmt.Errorf("auth %s: a user with a colon", a.scheme)
 		case a.user == "":
 			return fmt.Errorf("auth %v: no user", a)
 		case a.password() == "":
 			return fmt.Errorf("auth %v: no password", a)
-		case a.scheme == schemeDigest && strings.Contains(a.user, ":"):
-			// user:password is what is sent: the server would read another user.
-			return fmt.Errorf("auth %v: a user with a colon", a)
 		case a.scheme == schemeSASL && sasl:
 			return fmt.Errorf("auth %v: a connection has room for one SASL identity", a)
 		}

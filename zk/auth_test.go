@@ -359,7 +359,7 @@ func TestAuthsThatCannotWorkAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		{[]Auth{{}}, "empty Auth"},
 		{[]Auth{DigestAuth("", planted)}, "no user"},
 		{[]Auth{DigestAuth("bob", "")}, "no password"},
-		{[]Auth{DigestAuth("a:b", planted)}, "colon"},
+		{[]Auth{DigestAuth("bob:"+planted, "")}, "colon"},
 		{[]Auth{SASLDigestAuth("a", planted), SASLDigestAuth("b", planted)}, "one SASL identity"},
 	}
 	for _, tt := range tests {
