@@ -26,8 +26,8 @@
 // The holder's Context ends before the server may give the lock away, provided that
 // the program is scheduled and clocks run at rates within 1 % of each other.
 // Against one server (holdfast's own, or Apache ZooKeeper standalone) answered pings
-// prove that; behind a follower of an ensemble that has lost its leader they do not
-// yet, see zk.Session.Deadline.
+// prove that; against an ensemble, committed writes do, which the client makes while a
+// lock is held. See [holdfast/zk.Session.Lease].
 //
 // # What is not
 //

@@ -14,6 +14,7 @@ import (
 // stays lost. It is safe for concurrent use; any goroutine may unlock it.
 type Hold struct {
 	place  *place
+	lease  *zk.Lease
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	lost   chan struct{}
@@ -26,12 +27,20 @@ type Hold struct {
 
 // hold makes the Hold of a place that nobody is ahead of. Two things must be so at
 // this moment: our node is known to stand (the list that showed nobody ahead showed
-// it), and the session is still proven, since the wait may have outlasted the proof.
+// it), and the session is proven, since the wait may have outlasted the proof. From now
+// on the lease keeps it so.
 func (p *place) hold(ctx context.Context) (*Hold, error) {
-	if p.session.Context().Err() != nil || !time.Now().Before(p.session.Deadline()) {
+	lease, err := p.session.Lease(ctx, p.node(p.name))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, errPlaceGone
+	case err != nil:
+		return nil, err
+	case p.session.Context().Err() != nil || !time.Now().Before(p.session.Deadline()):
+		lease.Release()
 		return nil, zk.ErrSessionExpired
 	}
-	h := &Hold{place: p, lost: make(chan struct{})}
+	h := &Hold{place: p, lease: lease, lost: make(chan struct{})}
 	h.outer, _ = ctx.Value(holdKey{}).(*Hold)
 	// The deadline of the wait must not end the work; its values go on.
 	h.ctx, h.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), holdKey{}, h))
@@ -68,6 +77,7 @@ func (h *Hold) Session() int64 { return h.place.session.ID() }
 // else.
 func (h *Hold) watch() {
 	session := h.place.session
+	defer h.lease.Release()
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
@@ -86,6 +96,8 @@ func (h *Hold) watch() {
 			select {
 			case <-session.Context().Done():
 				h.lose(context.Cause(session.Context()))
+			case <-h.lease.Gone():
+				h.lose(errPlaceGone)
 			case <-h.ctx.Done():
 			}
 			return
@@ -102,6 +114,9 @@ func (h *Hold) watch() {
 			}
 		case <-session.Context().Done():
 			h.lose(context.Cause(session.Context()))
+			return
+		case <-h.lease.Gone(): // our server may be cut off, and never tell
+			h.lose(errPlaceGone)
 			return
 		case <-h.ctx.Done():
 			return
@@ -137,6 +152,7 @@ func (h *Hold) Unlock() error {
 	loss := h.loss
 	h.cancel(ErrNotHeld)
 	h.mu.Unlock()
+	h.lease.Release()
 
 	session := h.place.session.Context()
 	err := h.place.remove()

@@ -23,7 +23,10 @@ var backends = []struct {
 	{"file", func(t testing.TB) string { return "file://" + newDirectory(t) }},
 	{"holdfast serve", func(t testing.TB) string { return oneHoldfast.get(t).URL() }},
 	{"Apache ZooKeeper", func(t testing.TB) string { return oneZooKeeper.get(t).URL() }},
-	{"Apache ensemble", func(t testing.TB) string { return ensemble.get(t).URL() }},
+	{"Apache ensemble", func(t testing.TB) string {
+		z := ensemble.get(t)
+		return fmt.Sprintf("%s?tick=%v", z.URL(), z.Tick())
+	}},
 }
 
 // newDirectory is a directory for file://, whose host ends with the test.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"holdfast/zk"
 )
@@ -79,6 +80,7 @@ func dialURL(t testing.TB, url string, change ...func(*zk.Config)) *zk.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.TickTime = 500 * time.Millisecond // that of all peers, unless a test says otherwise
 	for _, f := range change {
 		f(&cfg)
 	}

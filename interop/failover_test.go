@@ -136,7 +136,7 @@ func moves(ctx context.Context, t *testing.T, z *peers.ZooKeeper, i int, hurt fu
 // The client is told that its session is over before the server lets anybody
 // else know, and lives on in another one.
 func TestClientIsToldOfExpiryBeforeItsEphemeralNodeGoes(t *testing.T) {
-	for _, server := range servers[:2] { // an ensemble's followers prove less: docs/guarantees.md
+	for _, server := range servers[:2] { // for an ensemble, lease_test.go
 		t.Run(server.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 			defer cancel()

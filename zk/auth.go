@@ -175,13 +175,11 @@ func (c *conn) authRequired(h *zkproto.ReplyHeader) error {
 		"%w: the server demands an authentication, usually SASL, that this client has not given; it has %s", ErrAuthFailed, has))
 	s.end(err)
 	s.mu.Lock()
-	var req *request
-	if len(c.pending) > 0 && c.pending[0].xid == h.Xid {
-		req, c.pending = c.pending[0], c.pending[1:]
-	}
+	lost := c.pending
+	c.pending = nil
 	s.mu.Unlock()
-	if req != nil {
-		req.complete(req.fail(err, false))
+	for _, r := range lost {
+		r.complete(r.fail(err, r.xid != h.Xid))
 	}
 	return err
 }

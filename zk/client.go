@@ -45,6 +45,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = DefaultSessionTimeout
 	}
+	if cfg.TickTime == 0 {
+		cfg.TickTime = DefaultTickTime
+	}
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{}).DialContext
 	}

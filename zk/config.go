@@ -34,6 +34,15 @@ type Config struct {
 	// (Session.Timeout). Zero is DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
+	// Lease says what proves a session to those who depend on it, see Session.Lease.
+	// The default finds out.
+	Lease LeaseMode
+
+	// TickTime is the tickTime of the ensemble, in which its proofs are measured. Zero is
+	// DefaultTickTime. If the ensemble's is longer, say so; if it is shorter, shorter
+	// session timeouts are possible.
+	TickTime time.Duration
+
 	// Dial makes the connections. network is "tcp" or "unix". Nil uses a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
@@ -53,13 +62,13 @@ type Config struct {
 
 // ParseURL reads the server part of a Config from
 //
-//	zk://host1:2181,host2:2181/chroot?timeout=10s
-//	zks://host1:2281,host2:2281/chroot?timeout=10s
+//	zk://host1:2181,host2:2181/chroot?timeout=10s&tick=2s
+//	zks://host1:2281,host2:2281/chroot?timeout=10s&tick=2s
 //	unix:///path/to/socket
 //
-// The chroot and the timeout may be left out. zks is TLS, for servers whose
-// certificates the system trusts unless Config.TLS is changed; there the ports have
-// to be given.
+// The chroot, the session timeout and the ensemble's tick time may be left out. zks is
+// TLS, for servers whose certificates the system trusts unless Config.TLS is changed;
+// there the ports have to be given.
 func ParseURL(s string) (Config, error) {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		// Not shown: what stands before it may be a password.
@@ -104,11 +113,16 @@ func ParseURL(s string) (Config, error) {
 		return bad("query: %v", err)
 	}
 	for key, v := range values {
-		if key != "timeout" {
-			return bad("unknown parameter %q; there is timeout", key)
-		}
-		if cfg.SessionTimeout, err = time.ParseDuration(v[0]); err != nil {
-			return bad("timeout: %v", err)
+		d, err := time.ParseDuration(v[0])
+		switch {
+		case key != "timeout" && key != "tick":
+			return bad("unknown parameter %q; there are timeout and tick", key)
+		case err != nil:
+			return bad("%s: %v", key, err)
+		case key == "timeout":
+			cfg.SessionTimeout = d
+		default:
+			cfg.TickTime = d
 		}
 	}
 	if err := cfg.check(); err != nil {
@@ -141,6 +155,9 @@ func (cfg *Config) check() error {
 	const maxTimeout = 1<<31*time.Millisecond - time.Millisecond
 	if cfg.SessionTimeout < 0 || cfg.SessionTimeout > maxTimeout {
 		return fmt.Errorf("session timeout %v is out of range", cfg.SessionTimeout)
+	}
+	if cfg.TickTime < 0 || cfg.TickTime > time.Hour {
+		return fmt.Errorf("tick time %v is out of range", cfg.TickTime)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ func TestParseURL(t *testing.T) {
 		{url: "zk://[::1]:2181/x", want: Config{Servers: []string{"[::1]:2181"}, Chroot: "/x"}},
 		{url: "zk://a:1/x?timeout=10s", want: Config{Servers: []string{"a:1"}, Chroot: "/x", SessionTimeout: 10 * time.Second}},
 		{url: "zks://a:1,b:2/x", want: Config{Servers: []string{"a:1", "b:2"}, Chroot: "/x", TLS: &tls.Config{MinVersion: tls.VersionTLS12}}},
+		{url: "zk://a:1?tick=500ms&timeout=4s", want: Config{Servers: []string{"a:1"}, SessionTimeout: 4 * time.Second, TickTime: 500 * time.Millisecond}},
 		{url: "unix:///run/zk.sock", want: Config{Servers: []string{"unix:///run/zk.sock"}}},
 
 		{url: "", err: "no scheme"},
@@ -40,6 +41,7 @@ func TestParseURL(t *testing.T) {
 		{url: "zk://a/../y", err: ".."},
 		{url: "zk://a?timeout=soon", err: "timeout"},
 		{url: "zk://a?timeout=-1s", err: "out of range"},
+		{url: "zk://a?tick=-1s", err: "out of range"},
 		{url: "zk://a?retries=3", err: "unknown parameter"},
 	}
 	for _, tt := range tests {

@@ -23,6 +23,7 @@ type conn struct {
 	s      *Session
 	nc     net.Conn
 	wake   chan struct{} // holds a token while the writer has something to do
+	heart  chan struct{} // holds a token when heartbeat shall look again
 	broken chan struct{}
 	once   sync.Once // the first error breaks the connection
 
@@ -38,7 +39,7 @@ type conn struct {
 func newConn(s *Session, nc net.Conn) *conn {
 	now := time.Now()
 	return &conn{
-		s: s, nc: nc, wake: make(chan struct{}, 1), broken: make(chan struct{}),
+		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
 		wrote: now, heard: now,
 	}
 }
@@ -80,9 +81,12 @@ func (c *conn) fail(err error) {
 	})
 }
 
-func (c *conn) wakeWriter() {
+func (c *conn) wakeWriter() { wake(c.wake) }
+func (c *conn) wakeHeart()  { wake(c.heart) }
+
+func wake(c chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -243,6 +247,9 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	c.pending = c.pending[1:]
 	c.heard = time.Now()
 	s.prove(req.sent)
+	if isCommit(req.op) && h.Err == zkproto.CodeOK {
+		s.proof.committed(req.sent, c.heard)
+	}
 	if h.Zxid > 0 {
 		s.lastZxid = h.Zxid
 	}

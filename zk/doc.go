@@ -21,11 +21,11 @@
 // # When is a session over?
 //
 // When the server says so, or first, by our own clock: [Session.Deadline] is the
-// moment until which one server, Apache's standalone mode or holdfast's own, is
-// certain to keep the session, counted from the moment at which the latest answered
-// request was sent. When it passes, the session is given up for good, before the
-// server can give its nodes away. Behind a follower of an ensemble an answered ping
-// proves less; see docs/guarantees.md.
+// moment until which the session is certain to be kept. When it passes, the session is
+// given up for good. While nothing depends on the session, any answer moves it on. Who
+// depends on it, a lock for example, says so with [Session.Lease]; from then on, against
+// an ensemble, only writes that a quorum has committed count (proof.go), because its
+// followers answer without asking their leader, who alone ends sessions.
 //
 // # What may have happened
 //

@@ -112,7 +112,14 @@ func (p *peer) hang() {
 
 func dialTest(t *testing.T, timeout time.Duration, serve ...func(p *peer)) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Dial: dialPeers(t, serve...)})
+	return dialLease(t, LeasePing, timeout, serve...)
+}
+
+// dialLease is dialTest for a test of leases; with LeaseAuto, the first request is the
+// client's own, for the configuration.
+func dialLease(t *testing.T, mode LeaseMode, timeout time.Duration, serve ...func(p *peer)) *Client {
+	t.Helper()
+	c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: mode, Dial: dialPeers(t, serve...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,15 @@ type Session struct {
 	queue    []*request    // not sent yet; outlives a connection
 	watches  watchTable
 	conn     *conn // nil while disconnected
+
+	// Proof for those who depend on the session, see lease.go.
+	leases     []*Lease
+	proof      quorumProof
+	bridge     time.Time // see quorumProof.bridge
+	asked      *request  // the question whether this is an ensemble, with LeaseAuto
+	probing    *request  // nil if no probe is under way
+	probingFor *Lease
+	turn       int
 }
 
 // newSession is a session that the server has just made, in answer to a request
@@ -39,8 +48,13 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 		client: c, id: resp.SessionID, passwd: resp.Passwd,
 		timeout: millis(resp.Timeout), proven: sent, watches: newWatchTable(),
 	}
+	s.proof.tick = c.cfg.TickTime
+	s.proof.created(sent)
 	s.calls = calls{chroot: c.cfg.Chroot, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	if c.cfg.Lease == LeaseAuto {
+		s.askMode()
+	}
 	return s
 }
 
@@ -62,14 +76,16 @@ func (s *Session) Timeout() time.Duration {
 func (s *Session) Context() context.Context { return s.ctx }
 
 // Deadline is the moment until which the session is proven to live. It moves on
-// whenever the server answers.
+// whenever something proves it anew, and the session is over when it passes.
 //
-// The proof: a server that answers a request which we sent at time t has seen it at
-// t or later, so it does not expire the session before t + Timeout. Of that, 1 %
-// is taken off for clocks that run at different rates, and half a second (a tenth of
-// the timeout, if that is less) for a scheduler that wakes us late. The proof holds
-// against a single server; the followers of an ensemble answer pings without their
-// leader (Learner.ping), so behind a follower that is cut off it is too optimistic.
+// Without a Lease, and against a single server also with one, every answer is a proof: a
+// server that answers a request which we sent at time t has seen it at t or later, so it
+// does not expire the session before t + Timeout. The followers of an ensemble answer
+// without their leader, who alone expires sessions; so against an ensemble a session
+// with a Lease is proven by committed writes only (proof.go).
+//
+// Of the timeout, 1 % is taken off for clocks that run at different rates, and half a
+// second (a tenth of the timeout, if that is less) for a scheduler that wakes us late.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +94,15 @@ func (s *Session) Deadline() time.Time {
 
 // deadline is called with mu held.
 func (s *Session) deadline() time.Time {
+	if len(s.leases) > 0 && s.needsQuorum() {
+		return s.deadlineFrom(s.quorumBase())
+	}
+	return s.deadlineFrom(s.proven)
+}
+
+func (s *Session) deadlineFrom(base time.Time) time.Time {
 	guard := min(500*time.Millisecond, s.timeout/10)
-	return s.proven.Add(s.timeout - s.timeout/100 - guard)
+	return base.Add(s.timeout - s.timeout/100 - guard)
 }
 
 // live runs the session from its first connection to its end. Called by run only.
@@ -153,6 +176,7 @@ func (s *Session) heartbeat(c *conn) {
 		case <-s.client.ctx.Done():
 			s.close(c)
 			return
+		case <-c.heart:
 		case <-timer.C:
 		}
 		s.mu.Lock()
@@ -164,7 +188,11 @@ func (s *Session) heartbeat(c *conn) {
 		if c.pinged.IsZero() && now.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
 		}
-		ping := c.pingDue
+		ping, nextPing := c.pingDue, c.wrote.Add(timeout/6)
+		if ping || !c.pinged.IsZero() {
+			nextPing = now.Add(timeout / 12)
+		}
+		nextProbe := s.probe(now)
 		s.mu.Unlock()
 		switch {
 		case !now.Before(lapse):
@@ -177,7 +205,8 @@ func (s *Session) heartbeat(c *conn) {
 		case ping:
 			c.wakeWriter()
 		}
-		timer.Reset(max(min(timeout/12, lapse.Sub(now)), time.Millisecond))
+		next := min(timeout/12, lapse.Sub(now), nextPing.Sub(now), nextProbe.Sub(now))
+		timer.Reset(max(next, time.Millisecond))
 	}
 }
 
@@ -207,6 +236,7 @@ func (s *Session) disconnected() net.Conn {
 	s.mu.Lock()
 	s.timeout = min(s.timeout, millis(resp.Timeout))
 	s.proven = sent
+	s.proof.resumed(sent)
 	s.mu.Unlock()
 	s.client.log.Info("zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
 	return nc

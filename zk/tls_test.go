@@ -170,7 +170,7 @@ func TestTLSChecksTheServer(t *testing.T) {
 			defer cancel()
 			var log bytes.Buffer
 			cfg := Config{
-				Servers: []string{addr}, TLS: tt.client,
+				Servers: []string{addr}, TLS: tt.client, Lease: LeasePing,
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			}
 			if tt.says != "" {

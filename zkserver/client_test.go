@@ -163,3 +163,10 @@ func (c *rawClient) exists(path string, watch bool) (zkproto.Stat, zkproto.Code)
 }
 
 var openACL = []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
+
+// connections is how many clients are connected.
+func (s *Server) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

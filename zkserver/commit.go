@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"holdfast/zkserver/internal/store"
@@ -24,6 +25,9 @@ type answers struct {
 	count  int
 	finish bool
 }
+
+// stagePool holds buffers between release and the next use.
+var stagePool = sync.Pool{New: func() any { return new([]byte) }}
 
 func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
@@ -65,7 +69,10 @@ func (s *Server) seal(b *batch) {
 
 func (b *batch) release() {
 	for _, a := range b.answers {
-		a.conn.send(a.bytes, a.count, a.finish)
+		a.conn.send(a.bytes, a.count, a.finish) // copies
+		if buf := a.bytes; cap(buf) <= 1<<16 {
+			stagePool.Put(&buf)
+		}
 	}
 	for _, f := range b.released {
 		f()

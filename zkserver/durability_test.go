@@ -107,6 +107,36 @@ func TestNothingIsSaidBeforeItIsOnDisk(t *testing.T) {
 	})
 }
 
+func TestShutdownWaitsForWhatItHasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 10)}
+		s := startOn(t, disk, Config{})
+		disk.verdicts <- nil
+		c := pipe(t, s)
+		c.connect(10*time.Second, nil)
+		c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/n", ACL: openACL})
+		synctest.Wait()
+		down := make(chan error, 1)
+		go func() { down <- s.Shutdown(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-down:
+			t.Fatalf("Shutdown returned with a write under way: %v", err)
+		default:
+		}
+		for range 3 {
+			disk.verdicts <- nil
+		}
+		if a := c.read(); a.Err != zkproto.CodeOK {
+			t.Errorf("the write: %v", a.Err)
+		}
+		c.closed()
+		if err := <-down; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+}
+
 func TestOneCommitServesAllWhoCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}

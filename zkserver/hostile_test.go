@@ -120,19 +120,18 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 				c.connect(40*time.Second, nil)
 				other.connect(40*time.Second, nil)
 				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: big, ACL: openACL})
+				get := (&zkproto.RequestHeader{Xid: 1, Op: zkproto.OpGetData}).Append(zkproto.BeginFrame(nil))
+				get = zkproto.EndFrame((&zkproto.ReadRequest{Path: "/big"}).Append(get), 0)
 				for range tt.requests {
-					c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+					c.nc.Write(get) // fails if the server has had enough already
 				}
 				if a := other.call(zkproto.OpPing, nil); a.Err != zkproto.CodeOK {
 					t.Errorf("another client's ping: %v", a.Err)
 				}
 				time.Sleep(tt.within)
 				synctest.Wait()
-				s.mu.Lock()
-				left := len(s.conns)
-				s.mu.Unlock()
-				if left != 1 {
-					t.Errorf("%d connections; want the other one alone", left)
+				if n := s.connections(); n != 1 {
+					t.Errorf("%d connections; want the other one alone", n)
 				}
 			})
 		})

@@ -1,8 +1,6 @@
 package zkserver
 
-import (
-	"holdfast/zkproto"
-)
+import "holdfast/zkproto"
 
 // operate applies one request and stages its answer. Notifications that it causes are
 // staged first: a client is to hear of a change before it can see it.
@@ -55,15 +53,15 @@ func (s *Server) operate(c *conn, r *request) {
 		code := s.owner.tree.RemoveWatches(c.id, r.removeWatches.Path, r.removeWatches.Kind)
 		s.reply(c, r.xid, s.owner.zxid, code)
 	case zkproto.OpCloseSession:
-		s.reply0(c, r.xid)
+		s.closeSession(c, r.xid)
 	default:
 		s.reply(c, r.xid, -1, zkproto.CodeUnimplemented)
 		s.finish(c)
 	}
 }
 
-// reply0 answers closeSession: its own watches fire before the answer.
-func (s *Server) reply0(c *conn, xid int32) {
+// closeSession ends the session of c, whose own watches fire before the answer.
+func (s *Server) closeSession(c *conn, xid int32) {
 	sess := c.owned.session
 	sess.conn = nil // endSession would end the connection before the answer
 	s.endSession(sess)
@@ -163,6 +161,7 @@ func (s *Server) replyWith(c *conn, xid int32, code zkproto.Code, record interfa
 func (s *Server) stage(c *conn) []byte {
 	if !c.owned.inBatch {
 		c.owned.inBatch = true
+		c.owned.staged = (*stagePool.Get().(*[]byte))[:0]
 		s.owner.batch.conns = append(s.owner.batch.conns, c)
 	}
 	return c.owned.staged

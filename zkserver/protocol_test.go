@@ -103,7 +103,7 @@ func TestMultiAnswers(t *testing.T) {
 		}
 		got, zxid := multi(
 			zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/a-", ACL: openACL, Flags: zkproto.FlagPersistentSequential},
-			zkproto.MultiOp{Op: zkproto.OpCreate2, Path: "/b", ACL: openACL},
+			zkproto.MultiOp{Op: zkproto.OpCreateContainer, Path: "/b", ACL: openACL, Flags: zkproto.FlagContainer},
 			zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/b", Data: []byte("x"), Version: 0},
 			zkproto.MultiOp{Op: zkproto.OpCheck, Path: "/b", Version: 1},
 			zkproto.MultiOp{Op: zkproto.OpDelete, Path: "/a-0000000000", Version: -1},

@@ -44,10 +44,10 @@ type Server struct {
 	owner owner // touched by the owner's goroutine only
 
 	mu        sync.Mutex
-	stopping  bool  // no more listeners and connections
-	quitting  bool  // quit is closed
-	err       error // why the server stopped by itself
-	listeners map[net.Listener]struct{}
+	stopping  bool                       // no more listeners and connections
+	quitting  bool                       // quit is closed
+	err       error                      // why the server stopped by itself
+	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -104,7 +104,7 @@ func start(cfg Config, l limits, st store.Store) (*Server, error) {
 		commits:   make(chan *batch, 1),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),
-		listeners: make(map[net.Listener]struct{}),
+		listeners: make(map[*net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		opened:    time.Now(),
 		idleSince: time.Now(),
@@ -136,11 +136,11 @@ func (s *Server) Serve(l net.Listener) error {
 		s.mu.Unlock()
 		return s.stopError()
 	}
-	s.listeners[l] = struct{}{}
+	s.listeners[&l] = struct{}{}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		delete(s.listeners, l)
+		delete(s.listeners, &l)
 		s.mu.Unlock()
 	}()
 	var delay time.Duration
@@ -202,7 +202,7 @@ func (s *Server) stopListening() {
 	defer s.mu.Unlock()
 	s.stopping = true
 	for l := range s.listeners {
-		l.Close()
+		(*l).Close()
 	}
 }
 

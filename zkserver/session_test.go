@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"holdfast/zkproto"
-	"holdfast/zkserver/internal/store"
 )
 
 // inBubble runs f with a server in memory on fake time; dial makes connections to it.
@@ -140,6 +139,11 @@ func TestReconnectMovesTheSession(t *testing.T) {
 		older.closed()
 		newer.create("/n", zkproto.FlagPersistent)
 		newer.exists("/n", false) // no event came before: watches ended with their connection
+		// The end of the older connection, when the server hears of it, is none of the
+		// session's business any more.
+		synctest.Wait()
+		s.ExpireSession(session.SessionID)
+		newer.closed()
 	})
 }
 
@@ -256,78 +260,28 @@ func TestLingerEndsAnIdleServer(t *testing.T) {
 	})
 }
 
-// slowStore is a disk that stands still while ready is empty.
-type slowStore struct {
-	*store.Memory
-	ready chan struct{}
-}
+// halfCloser is a pipe that claims to be half-closed like a socket.
+type halfCloser struct{ net.Conn }
 
-func (s *slowStore) Commit(b *store.Batch) error {
-	<-s.ready
-	return s.Memory.Commit(b)
-}
+func (halfCloser) CloseWrite() error { return nil }
 
-// While the disk stands still clients get no answers, give up their connections and
-// are silent for longer than they ever would be. That must not cost their sessions.
-func TestStalledDiskCostsNoSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
-		for range 10 {
-			disk.ready <- struct{}{}
+// Behind its last words the server reads a client to the end, but not for ever, and
+// not only as far as the client's slots reach.
+func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, _ func() *rawClient) {
+		client, server := net.Pipe()
+		s.accept(halfCloser{server})
+		c := newRaw(t, client)
+		c.connect(10*time.Second, nil)
+		c.call(zkproto.OpCloseSession, nil)
+		for range 2 * defaultLimits.outstanding {
+			c.send(zkproto.OpPing, nil)
 		}
-		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, defaultLimits, disk)
-		if err != nil {
-			t.Fatal(err)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := s.connections(); n != 0 {
+			t.Errorf("%d connections are left", n)
 		}
-		defer s.Close()
-		dial := func() *rawClient {
-			client, server := net.Pipe()
-			s.accept(server)
-			return newRaw(t, client)
-		}
-		c := dial()
-		session := c.connect(10*time.Second, nil)
-		c.create("/e", zkproto.FlagEphemeral)
-		for len(disk.ready) > 0 {
-			<-disk.ready
-		}
-		c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/e", Version: -1})
-		c.send(zkproto.OpPing, nil)
-		time.Sleep(5 * time.Minute)
-		for range 50 {
-			disk.ready <- struct{}{}
-		}
-		c.read()
-		c.nc.Close()
-		c = dial()
-		if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
-			t.Fatalf("the session is gone: %+v", r)
-		}
-		if _, code := c.exists("/e", false); code != zkproto.CodeOK {
-			t.Errorf("/e: %v", code)
-		}
-	})
-}
-
-// If the owner itself could not run, pings that came in time are still in the sockets.
-func TestOwnersLatenessIsForgiven(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
-		c := dial()
-		session := c.connect(10*time.Second, nil)
-		c.create("/e", zkproto.FlagEphemeral)
-		stopped := make(chan struct{})
-		s.queue.push(&request{kind: kindCall, call: func() {
-			close(stopped)
-			time.Sleep(time.Minute)
-		}})
-		<-stopped
-		time.Sleep(61 * time.Second)
-		if _, code := c.exists("/e", false); code != zkproto.CodeOK {
-			t.Errorf("/e: %v; session %x expired while the owner was stopped", code, session.SessionID)
-		}
-		time.Sleep(13 * time.Second)
-		c.closed() // but silence after it counts
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 type ZooKeeperConfig struct {
 	Servers  int           // 0 or 1: one server alone; 3: an ensemble
 	TickTime time.Duration // 0 = 500 ms; session timeouts are clamped to [2,20] ticks
+	Relays   bool          // let the servers of an ensemble talk through relays, for Cut and Heal
 
 	Settings []string // more lines of zoo.cfg
 	Flags    []string // more flags of the JVM, as -Dname=value
@@ -38,6 +40,8 @@ type ZooKeeperTLS struct {
 // goroutine at a time.
 type ZooKeeper struct {
 	servers []*zkServer
+	tick    time.Duration
+	relays  map[[2]int][]*relay // from one server to another: its port for followers and that for elections
 }
 
 type zkServer struct {
@@ -82,7 +86,7 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 	if err != nil {
 		return nil, err
 	}
-	z := &ZooKeeper{}
+	z := &ZooKeeper{tick: cfg.TickTime, relays: make(map[[2]int][]*relay)}
 	defer func() {
 		if err != nil {
 			var log strings.Builder
@@ -91,18 +95,16 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 			err = fmt.Errorf("%w\n%s", err, log.String())
 		}
 	}()
-	var members strings.Builder
-	if cfg.Servers > 1 {
-		for i := range cfg.Servers {
-			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i, ports[4*i+1], ports[4*i+2])
-		}
-	}
 	for i := range cfg.Servers {
-		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[4*i], args: cfg.Flags}
+		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags}
 		if cfg.TLS != nil {
-			s.tls = ports[4*i+3]
+			s.tls = ports[3*cfg.Servers+i]
 		}
-		if err := s.configure(i, cfg, members.String()); err != nil {
+		members, err := z.members(i, cfg, ports)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.configure(i, cfg, members); err != nil {
 			return nil, err
 		}
 		z.servers = append(z.servers, s)
@@ -118,6 +120,48 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 	}
 	return z, nil
+}
+
+// members is the ensemble as server i is told of it: with Relays, the others stand
+// behind one each.
+func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, error) {
+	var text strings.Builder
+	for j := range cfg.Servers {
+		if cfg.Servers == 1 {
+			break
+		}
+		quorum, election := ports[3*j+1], ports[3*j+2]
+		if cfg.Relays && i != j {
+			for _, port := range []*int{&quorum, &election} {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return "", err
+				}
+				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port)))
+				*port = l.Addr().(*net.TCPAddr).Port
+			}
+		}
+		fmt.Fprintf(&text, "server.%d=127.0.0.1:%d:%d\n", j, quorum, election)
+	}
+	return text.String(), nil
+}
+
+// Cut parts server i from the others, which do not notice but by silence; clients still
+// reach it. It needs Relays.
+func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true) }
+
+// Heal undoes Cut.
+func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false) }
+
+func (z *ZooKeeper) setRelays(i int, cut bool) {
+	for ends, relays := range z.relays {
+		if ends[0] != i && ends[1] != i {
+			continue
+		}
+		for _, r := range relays {
+			r.set(cut)
+		}
+	}
 }
 
 func (s *zkServer) configure(id int, cfg ZooKeeperConfig, members string) error {
@@ -199,6 +243,9 @@ func (z *ZooKeeper) SecureURL() string {
 // URL is zk://h1:p,h2:p,h3:p.
 func (z *ZooKeeper) URL() string { return "zk://" + strings.Join(z.Addrs(), ",") }
 
+// Tick is the servers' tickTime.
+func (z *ZooKeeper) Tick() time.Duration { return z.tick }
+
 // Leader is the number of the server that leads now.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 	for i, addr := range z.Addrs() {
@@ -254,6 +301,11 @@ func (z *ZooKeeper) Close() error {
 	var errs []error
 	for i := range z.servers {
 		errs = append(errs, z.Kill(i))
+	}
+	for _, relays := range z.relays {
+		for _, r := range relays {
+			r.close()
+		}
 	}
 	return errors.Join(errs...)
 }

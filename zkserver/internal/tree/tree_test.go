@@ -82,7 +82,7 @@ func TestCreateChecksInOrder(t *testing.T) {
 		{"plain", zkproto.OpCreate, "/n", 0, openACL, ok, "/n"},
 		{"unknown flags before everything", zkproto.OpCreate, "x", 7, digest, badArgs, ""},
 		{"negative flags", zkproto.OpCreate, "/n", -1, openACL, badArgs, ""},
-		{"TTL flags", zkproto.OpCreate, "/n", 5, openACL, badArgs, ""},
+		{"TTL flags", zkproto.OpCreate, "/n", 5, openACL, zkproto.CodeUnimplemented, ""},
 		{"container with other flags", zkproto.OpCreateContainer, "/n", 1, openACL, badArgs, ""},
 		{"container flag on an ordinary create", zkproto.OpCreate2, "/n", 4, openACL, ok, "/n"},
 		{"no slash before ACL", zkproto.OpCreate, "n", 0, digest, badArgs, ""},
@@ -275,6 +275,8 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			{Op: zkproto.OpSetData, Path: "/p", Version: 0}, {Op: zkproto.OpCheck, Path: "/p", Version: 1},
 			{Op: zkproto.OpDelete, Path: "/p/x", Version: -1}, {Op: zkproto.OpDelete, Path: "/p", Version: 1},
 		}, nil},
+		{"create2", []zkproto.MultiOp{{Op: zkproto.OpCreate2, Path: "/n", ACL: openACL}}, nil},
+		{"container", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL, Flags: 4}}, nil},
 		{"fails in the middle", []zkproto.MultiOp{
 			create("/a/n", 0), {Op: zkproto.OpDelete, Path: "/a/e", Version: -1}, {Op: zkproto.OpSetData, Path: "/a", Data: []byte("new"), Version: -1},
 			create("/c/s", zkproto.FlagEphemeralSequential), {Op: zkproto.OpDelete, Path: "/c", Version: -1}, create("/z", 0),
@@ -296,7 +298,14 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			}
 			if tt.want == nil {
 				for i, r := range results {
-					if r.Op != tt.ops[i].Op || r.Err != ok {
+					want := tt.ops[i].Op
+					switch want { // Apache's server does the same
+					case zkproto.OpCreate2:
+						want = zkproto.OpCreate
+					case zkproto.OpCreateContainer:
+						want = zkproto.OpCreate2
+					}
+					if r.Op != want || r.Err != ok {
 						t.Errorf("result %d: %+v", i, r)
 					}
 				}
@@ -381,85 +390,5 @@ func TestLoadRefusesWhatCannotBe(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v; want an error with %q", tt.name, err, tt.says)
 		}
-	}
-}
-
-// assertUntouched fails if the last write left anything behind.
-func assertUntouched(t *testing.T, tr *Tree) {
-	t.Helper()
-	if ev := tr.TakeEvents(); len(ev) != 0 {
-		t.Errorf("a failed write caused events %v", ev)
-	}
-	tr.TakeChanges(func(path string) { t.Errorf("a failed write changed %s", path) })
-	assertConsistent(t, tr)
-}
-
-// snapshot is everything that survives a restart.
-func snapshot(tr *Tree) map[string]string {
-	m := make(map[string]string)
-	for path := range tr.nodes {
-		record, _ := tr.AppendNode(nil, path)
-		m[path] = string(record)
-	}
-	return m
-}
-
-// reload is the tree as a restart would find it.
-func reload(t *testing.T, tr *Tree) *Tree {
-	t.Helper()
-	again := New()
-	for path, record := range snapshot(tr) {
-		if err := again.LoadNode(path, []byte(record)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := again.Loaded(); err != nil {
-		t.Fatal(err)
-	}
-	return again
-}
-
-// assertConsistent checks the indexes against the nodes.
-func assertConsistent(t *testing.T, tr *Tree) {
-	t.Helper()
-	children, ephemerals, containers := 0, 0, 0
-	for path, n := range tr.nodes {
-		if path != "/" {
-			parent := tr.nodes[parentOf(path)]
-			if parent == nil {
-				t.Fatalf("%s has no parent", path)
-			}
-			if _, ok := parent.children[nameOf(path)]; !ok {
-				t.Errorf("%s is not among its parent's children", path)
-			}
-			if parent.owner != 0 {
-				t.Errorf("%s is below an ephemeral node", path)
-			}
-		}
-		children += len(n.children)
-		if n.owner != 0 {
-			ephemerals++
-			if _, ok := tr.ephemerals[n.owner][path]; !ok {
-				t.Errorf("%s is not among the ephemerals of %d", path, n.owner)
-			}
-		}
-		if n.container {
-			containers++
-			if _, ok := tr.containers[path]; !ok {
-				t.Errorf("%s is not among the containers", path)
-			}
-		}
-	}
-	if children != len(tr.nodes)-1 {
-		t.Errorf("%d children for %d nodes", children, len(tr.nodes))
-	}
-	for _, paths := range tr.ephemerals {
-		ephemerals -= len(paths)
-	}
-	if ephemerals != 0 || containers != len(tr.containers) {
-		t.Errorf("stale index: %d ephemerals too few, containers %v", ephemerals, tr.containers)
-	}
-	if len(tr.undo)+len(tr.triggers)+len(tr.touched) != 0 || tr.nested {
-		t.Error("the last write was not finished")
 	}
 }

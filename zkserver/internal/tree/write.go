@@ -17,6 +17,9 @@ func (t *Tree) Create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string
 
 func (t *Tree) create(tx Txn, op zkproto.Op, req *zkproto.CreateRequest) (string, zkproto.Stat, zkproto.Code) {
 	refuse := func(code zkproto.Code) (string, zkproto.Stat, zkproto.Code) { return "", zkproto.Stat{}, code }
+	if (req.Flags == 5 || req.Flags == 6) && op != zkproto.OpCreateContainer {
+		return refuse(zkproto.CodeUnimplemented) // TTL nodes, as on a server of Apache's without them
+	}
 	if req.Flags < zkproto.FlagPersistent || req.Flags > zkproto.FlagContainer ||
 		op == zkproto.OpCreateContainer && req.Flags != zkproto.FlagContainer {
 		return refuse(zkproto.CodeBadArguments)

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+const lockPath = "/holdfast/locks/job"
+
+func newTestTaker(srv *zktest.Server) *taker {
+	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
+	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, say: newTestSayer()}
+}
+
+// newTestSayer has no goroutine, which would not end with its bubble, and keeps what is said.
+func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
+
+func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
+	t.Helper()
+	queue, err := holdfast.List(t.Context(), c, lockPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+func TestSignalAtTheMomentOfSuccessStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k := newTestTaker(srv)
+		signals := make(chan os.Signal)
+		// Nobody is ahead, so the lock is had whatever take makes of the signal.
+		k.check = func(*zk.Session) error {
+			signals <- syscall.SIGTERM
+			return nil
+		}
+		tenure, err := k.take(signals)
+		if tenure != nil || !errors.Is(err, exitCode(128+15)) {
+			t.Errorf("take: %v, %v; want exit code 143", tenure, err)
+		}
+		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
+			t.Errorf("the queue is %v; want it empty", queue)
+		}
+	})
+}
+
+func TestSignalThatIsPendingWhenTheLockIsHadStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		for range 20 { // select chooses at random
+			signals := make(chan os.Signal, 1)
+			k := newTestTaker(srv)
+			signals <- syscall.SIGHUP
+			if tenure, err := k.take(signals); tenure != nil || !errors.Is(err, exitCode(128+1)) {
+				t.Fatalf("take: %v, %v; want exit code 129", tenure, err)
+			}
+		}
+		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
+			t.Errorf("the queue is %v; want it empty", queue)
+		}
+	})
+}
+
+func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := newTestTaker(srv).take(signals)
+			result <- err
+		}()
+		synctest.Wait()
+		resume := srv.Stall()
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		signals <- syscall.SIGINT
+		synctest.Wait()
+		select {
+		case err := <-result:
+			if !errors.Is(err, exitCode(128+2)) {
+				t.Errorf("take: %v; want exit code 130", err)
+			}
+		default:
+			t.Error("take waits for a server that is stalled")
+		}
+		resume()
+	})
+}
+
+func TestWaitEndsWhenNoServerCanBeReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		result := make(chan error, 1)
+		go func() {
+			_, err := newTestTaker(srv).take(nil)
+			result <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		defer srv.Stall()()
+		err = <-result
+		if !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
+			t.Errorf("take: %v; want no server answered", err)
+		}
+		if d := time.Since(start); d > 25*time.Second {
+			t.Errorf("take waited %v for servers that are gone; want about two session timeouts of 10s", d)
+		}
+	})
+}
+
+func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		holder, err := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("somebody")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		k := newTestTaker(srv)
+		k.bounded, k.wait = true, time.Hour
+		start := time.Now()
+		_, err = k.take(nil)
+		if explain(err).code != exitBusy || err.Error() != "job: not had within 1h0m0s: held by somebody for 1h0m0s" {
+			t.Errorf("take: %v; want busy", err)
+		}
+		if d := time.Since(start); d != time.Hour {
+			t.Errorf("take waited %v; want 1h", d)
+		}
+		if queue := queueOf(t, c); len(queue) != 1 {
+			t.Errorf("the queue is %v; want the holder alone", queue)
+		}
+		want := said{line: "holdfast: waiting for job: held by somebody for 1s, position 1 of 1\n"}
+		if got := <-k.say.queue; got != want {
+			t.Errorf("after a second: %q; want %q", got.line, want.line)
+		}
+		if len(k.say.queue) > 0 {
+			t.Errorf("said also: %q", (<-k.say.queue).line)
+		}
+	})
+}
+
+func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		holder, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Minute)
+			queue := queueOf(t, c)
+			srv.Expire(queue[1].Session)
+			time.Sleep(time.Minute)
+			holder.Unlock()
+		}()
+		k := newTestTaker(srv)
+		k.bounded, k.wait = true, time.Hour
+		tenure, err := k.take(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tenure.close()
+		if tenure.hold.Token() <= holder.Token() {
+			t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), holder.Token())
+		}
+		if err := tenure.hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestListFindsLocksBelowLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		for _, path := range []string{"/ns/db", "/ns/db/migrate", "/ns/db/deep/er", "/ns/dbx", "/other"} {
+			h, err := holdfast.NewMutex(c, path).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Unlock()
+		}
+		for _, tt := range []struct {
+			prefix string
+			want   []string
+		}{
+			{"/ns/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx"}},
+			{"/ns/db", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx"}},
+			{"/ns/db/", []string{"/ns/db/deep/er", "/ns/db/migrate"}},
+			{"/ns/db/d", []string{"/ns/db/deep/er"}},
+			{"/ns/q", nil},
+			{"/q/q", nil},
+			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
+		} {
+			found, err := findLocks(context.Background(), c, tt.prefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range found {
+				got = append(got, l.path)
+				if len(l.queue) != 1 {
+					t.Errorf("%s: the queue of %s is %v; want one holder", tt.prefix, l.path, l.queue)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: found %v; want %v", tt.prefix, got, tt.want)
+			}
+		}
+	})
+}

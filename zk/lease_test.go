@@ -1,0 +1,222 @@
+package zk
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// member plays a server of an ensemble, or a single one: it answers everything, but
+// transactions only while quorum is true.
+type member struct {
+	config string // what /zookeeper/config says
+	quorum atomic.Bool
+	gone   atomic.Bool // the node of the lease does not exist
+	probes atomic.Int64
+	pings  atomic.Int64
+}
+
+func (m *member) serve(p *peer) {
+	p.accept(7, leaseTimeout)
+	for {
+		h, _ := p.request()
+		switch h.Op {
+		case 0:
+			return
+		case zkproto.OpGetData:
+			p.answer(h.Xid, 1, 0, &zkproto.GetDataResponse{Data: []byte(m.config)})
+		case zkproto.OpExists:
+			p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
+		case zkproto.OpMulti:
+			m.probes.Add(1)
+			switch {
+			case !m.quorum.Load(): // the answer waits for a quorum that there is not
+			case m.gone.Load():
+				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpError, Err: zkproto.CodeNoNode}}})
+			default:
+				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpCheck}}})
+			}
+		case zkproto.OpPing:
+			m.pings.Add(1)
+			p.answer(h.Xid, 1, 0, nil)
+		default:
+			p.answer(h.Xid, 1, 0, nil)
+			if h.Op == zkproto.OpCloseSession {
+				return
+			}
+		}
+	}
+}
+
+const leaseTimeout = 15 * time.Second
+
+func newMember(config string) *member {
+	m := &member{config: config}
+	m.quorum.Store(true)
+	return m
+}
+
+func lease(t *testing.T, s *Session) *Lease {
+	t.Helper()
+	l, err := s.Lease(t.Context(), "/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+const ensembleConfig = "server.1=a:2888:3888:participant;2181\nserver.2=b:2888:3888:participant;2181\nversion=100000000"
+
+func TestLeaseProbesAnEnsembleAndOnlyWhileThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		time.Sleep(10 * time.Minute)
+		if n := m.probes.Load(); n != 0 {
+			t.Fatalf("%d probes with nothing held", n)
+		}
+		l := lease(t, s)
+		for range 600 {
+			time.Sleep(time.Second)
+			if left := time.Until(s.Deadline()); left < leaseTimeout/2 {
+				t.Fatalf("only %v proven while the ensemble answers", left)
+			}
+		}
+		every := probeEvery(DefaultTickTime, leaseTimeout)
+		if n, want := m.probes.Load(), int64(10*time.Minute/every); n > want+2 || n < want*9/10 {
+			t.Errorf("%d probes in ten minutes; want %d", n, want)
+		}
+		l.Release()
+		l.Release()
+		n := m.probes.Load()
+		time.Sleep(10 * time.Minute)
+		if more := m.probes.Load() - n; more > 1 {
+			t.Errorf("%d probes after the release", more)
+		}
+		if err := s.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The follower answers pings and reads for ever; its leader has gone.
+func TestLeaseEndsWhenNothingIsCommittedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		c := dialLease(t, LeaseAuto, leaseTimeout, m.serve)
+		s := mustSession(t, c)
+		lease(t, s)
+		time.Sleep(time.Minute)
+		m.quorum.Store(false)
+		cut := time.Now()
+		pings := m.pings.Load()
+		<-s.Context().Done()
+		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
+		if lasted := time.Since(cut); lasted >= leaseTimeout-2*probeEvery(DefaultTickTime, leaseTimeout)+time.Second || lasted < leaseTimeout/2 {
+			t.Errorf("the lease lasted for another %v", lasted)
+		}
+		if m.pings.Load() == pings {
+			t.Error("no ping was answered meanwhile: the test shows nothing")
+		}
+	})
+}
+
+func TestPingModeBelievesTheFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		s := mustSession(t, dialLease(t, LeasePing, leaseTimeout, m.serve))
+		lease(t, s)
+		m.quorum.Store(false)
+		time.Sleep(10 * time.Minute)
+		if s.Context().Err() != nil || m.probes.Load() != 0 {
+			t.Errorf("%v, %d probes", s.Context().Err(), m.probes.Load())
+		}
+	})
+}
+
+func TestSingleServerNeedsNoProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember("")
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		lease(t, s)
+		time.Sleep(10 * time.Minute)
+		if s.Context().Err() != nil || m.probes.Load() != 0 {
+			t.Errorf("%v, %d probes", s.Context().Err(), m.probes.Load())
+		}
+	})
+}
+
+func TestLeaseOfAnIdleSessionAsksOnceAndASecondOneNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		time.Sleep(time.Hour)
+		lease(t, s)
+		if n := m.probes.Load(); n != 1 {
+			t.Errorf("%d probes for the first lease; want 1", n)
+		}
+		lease(t, s)
+		if n := m.probes.Load(); n != 1 {
+			t.Errorf("%d probes after the second lease; want 1", n)
+		}
+	})
+}
+
+func TestLeaseTellsThatItsNodeIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		l := lease(t, s)
+		time.Sleep(time.Minute)
+		m.gone.Store(true)
+		gone := time.Now()
+		<-l.Gone()
+		if late := time.Since(gone); late > leaseTimeout/3 {
+			t.Errorf("told after %v", late)
+		}
+		l.Release()
+		time.Sleep(time.Hour)
+		_, err := s.Lease(t.Context(), "/lock")
+		wantErr(t, err, ErrNoNode)
+		if s.Context().Err() != nil {
+			t.Error("the session is over; it was only a node")
+		}
+	})
+}
+
+func TestTimeoutTooShortForTheProofIsRefusedWithOneThatWouldDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		c, err := Dial(t.Context(), Config{
+			Servers: []string{"test:1"}, SessionTimeout: leaseTimeout, TickTime: 10 * time.Second,
+			Dial: dialPeers(t, m.serve),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, err = mustSession(t, c).Lease(t.Context(), "/lock")
+		wantErr(t, err, ErrTimeoutTooShort)
+		if err != nil && !strings.Contains(err.Error(), smallestTimeout(10*time.Second).String()) {
+			t.Errorf("%v does not say which would do", err)
+		}
+	})
+}
+
+func TestLeaseWaitsForTheAnswerAndHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		time.Sleep(time.Hour)
+		m.quorum.Store(false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Lease(ctx, "/lock")
+		wantErr(t, err, context.DeadlineExceeded)
+	})
+}

@@ -1,0 +1,132 @@
+package zkproto
+
+import (
+	"bytes"
+	"io"
+	"reflect"
+	"runtime"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzDecode decodes anything as every message. What decodes must encode to something
+// that decodes to the same, and decoding must not allocate more than a small multiple
+// of what is there.
+func FuzzDecode(f *testing.F) {
+	kinds := make([]codec, 0, len(samples))
+	seen := make(map[reflect.Type]bool)
+	for _, m := range samples {
+		if typ := reflect.TypeOf(m); !seen[typ] {
+			seen[typ] = true
+			kinds = append(kinds, blank(m))
+		}
+	}
+	for _, m := range samples {
+		for i, k := range kinds {
+			if reflect.TypeOf(k) == reflect.TypeOf(m) {
+				f.Add(uint8(i), m.Append(nil))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		m := blank(kinds[int(kind)%len(kinds)])
+		input := bytes.Clone(b)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := NewReader(b)
+		m.Decode(r)
+		runtime.ReadMemStats(&after)
+		// An empty operation of a multi takes 9 bytes on the wire and well over 100 here,
+		// and slices grow by doubling. What matters is that an announced length, which
+		// costs the sender four bytes, buys nothing.
+		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(64*len(b)+64<<10); used > limit {
+			t.Errorf("%T: %d bytes allocated for %d", m, used, len(b))
+		}
+		if !bytes.Equal(b, input) {
+			t.Errorf("%T: Decode changed its input", m)
+		}
+		if r.Err() != nil {
+			return
+		}
+		again := blank(m)
+		r = NewReader(m.Append(nil))
+		again.Decode(r)
+		if err := r.Complete(); err != nil || !reflect.DeepEqual(again, m) {
+			t.Errorf("%T: %+v came back as %+v, %v", m, m, again, err)
+		}
+	})
+}
+
+// FuzzReadFrame reads a stream of frames to its end, whatever it holds.
+func FuzzReadFrame(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x02hi\x00\x00\x00\x00\x00\x00\x00\x01x"))
+	f.Add([]byte("\x7f\xff\xff\xff"))
+	f.Add([]byte("\x00\x00\x00\x05abc"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		const limit = 1 << 10
+		in := bytes.NewReader(b)
+		var buf, out []byte
+		for {
+			frame, err := ReadFrame(in, buf, limit)
+			if err != nil {
+				if err == io.EOF && !bytes.Equal(out, b) {
+					t.Errorf("read %x from %x", out, b)
+				}
+				return
+			}
+			if len(frame) > limit {
+				t.Fatalf("frame of %d bytes; the limit is %d", len(frame), limit)
+			}
+			start := len(out)
+			out = EndFrame(append(BeginFrame(out), frame...), start)
+			buf = frame
+		}
+	})
+}
+
+// FuzzValidatePath compares with the rules of Apache's PathUtils, read over UTF-16.
+func FuzzValidatePath(f *testing.F) {
+	for _, s := range []string{"/", "/a/b", "//", "/a/", "/.", "/a/../b", "/\U0001f512", "/\xff", "", "/..a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		if got, want := ValidatePath(path) == nil, javaAccepts(path); got != want {
+			t.Errorf("%q: accepted %v; Java says %v", path, got, want)
+		}
+	})
+}
+
+func javaAccepts(path string) bool {
+	if !utf8.ValidString(path) {
+		return false // arrives as U+FFFD
+	}
+	chars := []rune(path)
+	switch {
+	case len(chars) == 0, chars[0] != '/':
+		return false
+	case len(chars) == 1:
+		return true
+	case chars[len(chars)-1] == '/':
+		return false
+	}
+	at := func(i int) rune {
+		if i < len(chars) {
+			return chars[i]
+		}
+		return '/'
+	}
+	for i := 1; i < len(chars); i++ {
+		c, last := chars[i], chars[i-1]
+		switch {
+		case c == 0, c == '/' && last == '/':
+			return false
+		case c == '.' && last == '.' && chars[i-2] == '/' && at(i+1) == '/':
+			return false
+		case c == '.' && last == '/' && at(i+1) == '/':
+			return false
+		case c > 0 && c <= 0x1f, c >= 0x7f && c <= 0x9f, c >= 0xd800 && c <= 0xf8ff, c >= 0xfff0:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+package tree
+
+import "testing"
+
+// assertUntouched fails if the last write left anything behind.
+func assertUntouched(t *testing.T, tr *Tree) {
+	t.Helper()
+	if ev := tr.TakeEvents(); len(ev) != 0 {
+		t.Errorf("a failed write caused events %v", ev)
+	}
+	tr.TakeChanges(func(path string) { t.Errorf("a failed write changed %s", path) })
+	assertConsistent(t, tr)
+}
+
+// snapshot is everything that survives a restart.
+func snapshot(tr *Tree) map[string]string {
+	m := make(map[string]string)
+	for path := range tr.nodes {
+		record, _ := tr.AppendNode(nil, path)
+		m[path] = string(record)
+	}
+	return m
+}
+
+// reload is the tree as a restart would find it.
+func reload(t *testing.T, tr *Tree) *Tree {
+	t.Helper()
+	again := New()
+	for path, record := range snapshot(tr) {
+		if err := again.LoadNode(path, []byte(record)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := again.Loaded(); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// assertConsistent checks the indexes against the nodes.
+func assertConsistent(t *testing.T, tr *Tree) {
+	t.Helper()
+	children, ephemerals, containers := 0, 0, 0
+	for path, n := range tr.nodes {
+		if path != "/" {
+			parent := tr.nodes[parentOf(path)]
+			if parent == nil {
+				t.Fatalf("%s has no parent", path)
+			}
+			if _, ok := parent.children[nameOf(path)]; !ok {
+				t.Errorf("%s is not among its parent's children", path)
+			}
+			if parent.owner != 0 {
+				t.Errorf("%s is below an ephemeral node", path)
+			}
+		}
+		children += len(n.children)
+		if n.owner != 0 {
+			ephemerals++
+			if _, ok := tr.ephemerals[n.owner][path]; !ok {
+				t.Errorf("%s is not among the ephemerals of %d", path, n.owner)
+			}
+		}
+		if n.container {
+			containers++
+			if _, ok := tr.containers[path]; !ok {
+				t.Errorf("%s is not among the containers", path)
+			}
+		}
+	}
+	if children != len(tr.nodes)-1 {
+		t.Errorf("%d children for %d nodes", children, len(tr.nodes))
+	}
+	for _, paths := range tr.ephemerals {
+		ephemerals -= len(paths)
+	}
+	if ephemerals != 0 || containers != len(tr.containers) {
+		t.Errorf("stale index: %d ephemerals too few, containers %v", ephemerals, tr.containers)
+	}
+	if len(tr.undo)+len(tr.triggers)+len(tr.touched) != 0 || tr.nested {
+		t.Error("the last write was not finished")
+	}
+}
