@@ -151,10 +151,8 @@ func TestDigestAuthIsRefusedWhereItIsNotKnown(t *testing.T) {
 	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, z.Addrs()[0], `sasl-digest user "bob"`, "JAAS")
 }
 
-// startSASL is a ZooKeeper with a JAAS file.
-func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
-	t.Helper()
-	dir := t.TempDir()
+// saslConfig is a ZooKeeper with a JAAS file, which is written into dir.
+func saslConfig(dir string, flags ...string) (peers.ZooKeeperConfig, error) {
 	jaas := filepath.Join(dir, "jaas.conf")
 	text := fmt.Sprintf(`Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -164,13 +162,20 @@ func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
   user_snow="pass-☃";
 };
 `, planted)
-	must(t, os.WriteFile(jaas, []byte(text), 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
-	defer cancel()
-	z, err := peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{
+	return peers.ZooKeeperConfig{
 		Flags:    append(flags, "-Djava.security.auth.login.config="+jaas),
 		Settings: []string{"authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
-	})
+	}, os.WriteFile(jaas, []byte(text), 0o600)
+}
+
+func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
+	t.Helper()
+	dir := t.TempDir()
+	cfg, err := saslConfig(dir, flags...)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, dir, cfg)
 	return closing(t, z, err)
 }
 
