@@ -206,29 +206,31 @@ func TestTLSChecksTheServer(t *testing.T) {
 // Each host of Servers is held to its own name.
 func TestTLSNamesTheServerOfEachConnection(t *testing.T) {
 	ca := newAuthority(t)
-	for _, host := range []string{"one.test", "two.test"} {
-		names := make(chan string, 1)
-		server := &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			names <- h.ServerName
-			cert := ca.issue(func(c *x509.Certificate) { c.DNSNames = []string{h.ServerName} })
-			return &cert, nil
-		}}
-		addr := listenPeers(t, server, serveSession)
-		given := &tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10}
-		c, err := Dial(t.Context(), Config{Servers: []string{host + ":2281"}, TLS: given,
-			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, network, addr)
-			}})
-		if err != nil {
-			t.Fatal(err)
+	asked := make(chan string, 10)
+	server := &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		asked <- h.ServerName
+		cert := ca.issue(func(c *x509.Certificate) { c.DNSNames = []string{"one.test", "two.test"} })
+		return &cert, nil
+	}}
+	addr := listenPeers(t, server, func(p *peer) { p.accept(7, 10*time.Second) }) // and hang up
+	given := &tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10}
+	dialled := make(chan string, 10)
+	c, err := Dial(t.Context(), Config{Servers: []string{"one.test:1", "two.test:1"}, TLS: given,
+		Dial: func(ctx context.Context, network, host string) (net.Conn, error) {
+			dialled <- host
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if host, name := <-dialled, <-asked; host != name+":1" {
+			t.Errorf("asked %s for %q", host, name)
 		}
-		c.Close()
-		if got := <-names; got != host {
-			t.Errorf("asked for %q; want %q", got, host)
-		}
-		if given.ServerName != "" || given.MinVersion != tls.VersionTLS10 {
-			t.Error("the caller's tls.Config was changed")
-		}
+	}
+	c.Close()
+	if given.ServerName != "" || given.MinVersion != tls.VersionTLS10 {
+		t.Error("the caller's tls.Config was changed")
 	}
 }
 
