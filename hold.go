@@ -159,6 +159,8 @@ func (h *Hold) Unlock() error {
 	switch {
 	case loss != nil:
 		return h.fail(loss)
+	case errors.Is(err, errPlaceGone): // it ended before we did
+		return h.fail(fmt.Errorf("%w: %w", ErrLost, err))
 	case err != nil && session.Err() == nil:
 		return h.fail(err)
 	}

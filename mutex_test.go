@@ -398,6 +398,22 @@ func TestRemovedNodeIsALostLock(t *testing.T) {
 	})
 }
 
+// The removal and Unlock cross: the event is on its way, but the delete tells.
+func TestUnlockTellsThatTheNodeWasGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+			srv.Intercept(zkproto.OpDelete, nil)
+			if err := c.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+				t.Error(err)
+			}
+			return zktest.Pass
+		})
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+	})
+}
+
 // etcd #11456: a waiter whose own node is gone must not take "nobody ahead" for
 // "mine".
 func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {

@@ -225,8 +225,11 @@ func (p *place) leave(ctx context.Context) {
 // over: a node that stays in the queue blocks everybody (CURATOR-486). It has the
 // session's context, since the caller's may be what ended (vitess #15756). The name
 // is ours alone, so it never hits a successor's node.
+//
+// errPlaceGone: the node was not there any more, and it was not us.
 func (p *place) remove() error {
 	ctx := p.session.Context()
+	doubt := false // an earlier delete may have happened
 	for {
 		if p.name == "" {
 			if _, err := p.find(ctx); err != nil && !errors.Is(err, errPlaceGone) {
@@ -238,11 +241,14 @@ func (p *place) remove() error {
 		}
 		err := p.session.Delete(ctx, p.node(p.name), zk.AnyVersion)
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode):
+		case err == nil, doubt && errors.Is(err, zk.ErrNoNode):
 			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			return errPlaceGone
 		case !errors.Is(err, zk.ErrConnectionLoss):
 			return err
 		}
+		doubt = true
 	}
 }
 

@@ -37,10 +37,10 @@ type conn struct {
 }
 
 func newConn(s *Session, nc net.Conn) *conn {
-	now := time.Now()
+	t := now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		wrote: now, heard: now,
+		wrote: t, heard: t,
 	}
 }
 
@@ -52,7 +52,7 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	frame := zkproto.EndFrame(req.Append(zkproto.BeginFrame(nil)), 0)
-	sent := time.Now()
+	sent := now()
 	if _, err := nc.Write(frame); err != nil {
 		return nil, sent, err
 	}
@@ -134,7 +134,7 @@ func (c *conn) take() (batch []*request, ping bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	batch, c.s.queue = c.s.queue, nil
-	now := time.Now()
+	t := now()
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches {
 			r.setXid(zkproto.XidSetWatches)
@@ -145,14 +145,14 @@ func (c *conn) take() (batch []*request, ping bool) {
 			c.xid++
 			r.setXid(c.xid)
 		}
-		r.sent = now
+		r.sent = t
 	}
 	c.pending = append(c.pending, batch...)
 	if ping = c.pingDue; ping {
-		c.pingDue, c.pinged = false, now
+		c.pingDue, c.pinged = false, t
 	}
 	if ping || len(batch) > 0 {
-		c.wrote = now
+		c.wrote = t
 	}
 	return batch, ping
 }
@@ -203,7 +203,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 		return err
 	}
 	c.s.mu.Lock()
-	c.heard = time.Now()
+	c.heard = now()
 	fired := c.s.watches.fire(ev.Type, ev.Path)
 	c.s.mu.Unlock()
 	for _, w := range fired {
@@ -218,7 +218,7 @@ func (c *conn) pong() error {
 	if c.pinged.IsZero() {
 		return errors.New("answer to a ping that was not sent")
 	}
-	c.heard = time.Now()
+	c.heard = now()
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
 	return nil
@@ -245,7 +245,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	}
 	c.pending[0] = nil
 	c.pending = c.pending[1:]
-	c.heard = time.Now()
+	c.heard = now()
 	s.prove(req.sent)
 	if isCommit(req.op) && h.Err == zkproto.CodeOK {
 		s.proof.committed(req.sent, c.heard)

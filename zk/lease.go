@@ -109,11 +109,11 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 // reports whether it is. Called with mu held.
 func (s *Session) bridged() bool {
 	if len(s.leases) > 0 { // it is being proven
-		return time.Now().Before(s.deadline())
+		return now().Before(s.deadline())
 	}
 	// Pings leave every sixth of the timeout, see heartbeat.
 	s.bridge = s.proof.bridge(s.timeout/5, 500*time.Millisecond)
-	return time.Until(s.deadlineFrom(s.quorumBase())) > s.timeout/2
+	return s.deadlineFrom(s.quorumBase()).Sub(now()) > s.timeout/2
 }
 
 // quorumBase is the moment from which the leader's clock for the session is certain to
@@ -179,9 +179,9 @@ func isCommit(op zkproto.Op) bool {
 
 // probe sends the next probe if it is due, and says when to ask again. Called by
 // heartbeat, with mu held.
-func (s *Session) probe(now time.Time) (next time.Time) {
+func (s *Session) probe(t time.Time) (next time.Time) {
 	if len(s.leases) == 0 || !s.needsQuorum() {
-		return now.Add(s.timeout)
+		return t.Add(s.timeout)
 	}
 	every := probeEvery(s.proof.tick, s.timeout)
 	if s.probing != nil {
@@ -189,14 +189,14 @@ func (s *Session) probe(now time.Time) (next time.Time) {
 		case <-s.probing.done:
 			s.probed()
 		default:
-			return now.Add(every / 4)
+			return t.Add(every / 4)
 		}
 	}
 	due := s.proof.last.sent.Add(every)
 	if soonest := s.proof.last.acked.Add(s.proof.tick / 2); soonest.After(due) {
 		due = soonest
 	}
-	if now.Before(due) {
+	if t.Before(due) {
 		return due
 	}
 	// One node is as good as another for the session; in turn, each is looked after.
@@ -208,7 +208,7 @@ func (s *Session) probe(now time.Time) (next time.Time) {
 	if s.conn != nil {
 		s.conn.wakeWriter()
 	}
-	return now.Add(every)
+	return t.Add(every)
 }
 
 // probed looks at the answer to a probe. The proof itself was taken by the reader.

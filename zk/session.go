@@ -89,7 +89,7 @@ func (s *Session) Context() context.Context { return s.ctx }
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deadline()
+	return s.deadline().Add(-slept())
 }
 
 // deadline is called with mu held.
@@ -180,22 +180,22 @@ func (s *Session) heartbeat(c *conn) {
 		case <-timer.C:
 		}
 		s.mu.Lock()
-		now, timeout, lapse := time.Now(), s.timeout, s.deadline()
+		t, timeout, lapse := now(), s.timeout, s.deadline()
 		// Pings leave every sixth of the timeout, so at least two thirds of it are
 		// ahead while the server answers. Nothing heard for two fifths leaves time to
 		// try other hosts before the session lapses.
-		silent := now.Sub(c.heard) > timeout*2/5
-		if c.pinged.IsZero() && now.Sub(c.wrote) >= timeout/6 {
+		silent := t.Sub(c.heard) > timeout*2/5
+		if c.pinged.IsZero() && t.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
 		}
 		ping, nextPing := c.pingDue, c.wrote.Add(timeout/6)
 		if ping || !c.pinged.IsZero() {
-			nextPing = now.Add(timeout / 12)
+			nextPing = t.Add(timeout / 12)
 		}
-		nextProbe := s.probe(now)
+		nextProbe := s.probe(t)
 		s.mu.Unlock()
 		switch {
-		case !now.Before(lapse):
+		case !t.Before(lapse):
 			s.end(ErrSessionExpired)
 			c.fail(errors.New("session lapsed"))
 			return
@@ -205,7 +205,7 @@ func (s *Session) heartbeat(c *conn) {
 		case ping:
 			c.wakeWriter()
 		}
-		next := min(timeout/12, lapse.Sub(now), nextPing.Sub(now), nextProbe.Sub(now))
+		next := min(timeout/12, lapse.Sub(t), nextPing.Sub(t), nextProbe.Sub(t))
 		timer.Reset(max(next, time.Millisecond))
 	}
 }
@@ -234,6 +234,14 @@ func (s *Session) disconnected() net.Conn {
 		return nil
 	}
 	s.mu.Lock()
+	if !now().Before(s.deadline()) {
+		// The timer of ctx did not run while the machine was suspended. What has lapsed
+		// stays so, though this server would go on.
+		s.mu.Unlock()
+		nc.Close()
+		s.end(ErrSessionExpired)
+		return nil
+	}
 	s.timeout = min(s.timeout, millis(resp.Timeout))
 	s.proven = sent
 	s.proof.resumed(sent)

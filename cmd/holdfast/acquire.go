@@ -78,16 +78,12 @@ var errWaitOver = errors.New("the time to wait is over")
 // also when the signal came at the moment of success: whoever was told to stop starts nothing.
 // A second signal does not wait for the server to confirm.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
-	type result struct {
-		tenure *tenure
-		err    error
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	done := make(chan result, 1)
+	done := make(chan acquired, 1)
 	go func() {
 		t, err := k.acquire(ctx)
-		done <- result{t, err}
+		done <- acquired{t, err}
 	}()
 	var stop os.Signal
 	for {
@@ -98,21 +94,33 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 			}
 			stop = sig
 			cancel()
-		case r := <-done:
-			if stop == nil {
-				select {
-				case stop = <-signals:
-				default:
-					return r.tenure, r.err
-				}
-			}
-			if r.tenure != nil {
-				_ = r.tenure.hold.Unlock() // closing the session does it as well
-				r.tenure.close()
-			}
-			return nil, exitCode(exitSignal + signalNumber(stop))
+		case a := <-done:
+			return a.unless(stop, signals)
 		}
 	}
+}
+
+// acquired is how an attempt ended.
+type acquired struct {
+	tenure *tenure
+	err    error
+}
+
+// unless gives the lock up again if a signal has come, be it only just now. A later one
+// finds the command started, and goes to it.
+func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, error) {
+	if stop == nil {
+		select {
+		case stop = <-signals:
+		default:
+			return a.tenure, a.err
+		}
+	}
+	if a.tenure != nil {
+		_ = a.tenure.hold.Unlock() // closing the session does it as well
+		a.tenure.close()
+	}
+	return nil, exitCode(exitSignal + signalNumber(stop))
 }
 
 // minPatience is how long a bounded wait lets the connection take at least: starting the

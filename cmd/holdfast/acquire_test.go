@@ -34,13 +34,13 @@ func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
 	return queue
 }
 
-func TestSignalAtTheMomentOfSuccessStartsNothing(t *testing.T) {
+func TestSignalDuringTheAttemptStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
 		k := newTestTaker(srv)
 		signals := make(chan os.Signal)
-		// Nobody is ahead, so the lock is had whatever take makes of the signal.
+		// Nobody is ahead, so the lock is had unless take heeds the signal.
 		k.check = func(*zk.Session) error {
 			signals <- syscall.SIGTERM
 			return nil
@@ -55,22 +55,40 @@ func TestSignalAtTheMomentOfSuccessStartsNothing(t *testing.T) {
 	})
 }
 
-func TestSignalThatIsPendingWhenTheLockIsHadStartsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.NewServer()
-		defer srv.Close()
-		for range 20 { // select chooses at random
-			signals := make(chan os.Signal, 1)
-			k := newTestTaker(srv)
-			signals <- syscall.SIGHUP
-			if tenure, err := k.take(signals); tenure != nil || !errors.Is(err, exitCode(128+1)) {
-				t.Fatalf("take: %v, %v; want exit code 129", tenure, err)
-			}
-		}
-		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
-			t.Errorf("the queue is %v; want it empty", queue)
-		}
-	})
+func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		stop    os.Signal // take has seen it
+		pending os.Signal // it is still in the channel
+	}{
+		{"seen", syscall.SIGHUP, nil},
+		{"pending", nil, syscall.SIGHUP},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				had, err := newTestTaker(srv).acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				signals := make(chan os.Signal, 1)
+				if tt.pending != nil {
+					signals <- tt.pending
+				}
+				tenure, err := acquired{had, nil}.unless(tt.stop, signals)
+				if tenure != nil || !errors.Is(err, exitCode(128+1)) {
+					t.Errorf("unless: %v, %v; want exit code 129", tenure, err)
+				}
+				if queue := queueOf(t, srv.Client()); len(queue) > 0 {
+					t.Errorf("the queue is %v; want it empty", queue)
+				}
+				if had.client.Close(); had.hold.Context().Err() == nil {
+					t.Error("the hold lasts")
+				}
+			})
+		})
+	}
 }
 
 func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {

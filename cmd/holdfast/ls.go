@@ -78,7 +78,7 @@ type lockList struct {
 }
 
 func (g *globals) listDocument(found []located, now time.Time) lockList {
-	list := lockList{APIVersion: apiVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: now.UTC()}
+	list := lockList{APIVersion: apiVersion, Kind: "LockList", Items: []lockDocument{}, AsOf: now.UTC().Truncate(time.Millisecond)}
 	for _, l := range found {
 		list.Items = append(list.Items, describe(g.lockName(l.path), l.path, l.queue, now))
 	}

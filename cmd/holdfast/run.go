@@ -17,7 +17,7 @@ import (
 	"holdfast/zk"
 )
 
-// defaultKillAfter is the grace between TERM and KILL, as long as the session timeout has
+// defaultKillAfter is the time from TERM to the end of the lock, as long as the session timeout has
 // room for it.
 const defaultKillAfter = 5 * time.Second
 
@@ -84,7 +84,7 @@ that grows from holder to holder) and HOLDFAST_SESSION.`,
 		},
 	}
 	wait.register(cmd)
-	cmd.Flags().DurationVar(&killAfter, "kill-after", defaultKillAfter, "time between TERM and KILL when the lock is being lost; less than half of the session timeout")
+	cmd.Flags().DurationVar(&killAfter, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL comes 250ms before. Less than half of the session timeout")
 	cmd.Flags().SetInterspersed(false) // the command's flags are not ours
 	return cmd
 }

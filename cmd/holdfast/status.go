@@ -90,7 +90,7 @@ somebody joined the queue. With -q it prints nothing and exits with 0 if the loc
 				return nil
 			case format == "json":
 				d := describe(args[0], path, queue, now)
-				asOf := now.UTC()
+				asOf := now.UTC().Truncate(time.Millisecond)
 				d.APIVersion, d.AsOf = apiVersion, &asOf
 				return document(cmd.OutOrStdout(), d)
 			}

@@ -129,6 +129,15 @@ func TestTerminalIsTheCommands(t *testing.T) {
 	c.expect("shell got more")
 }
 
+func TestCommandStartsInTheForeground(t *testing.T) {
+	t.Parallel()
+	c := startConsole(t)
+	// Its process group is the terminal's, and it was not stopped to become so: some
+	// programs look once, at their start.
+	c.enter(`holdfast run job -- sh -c 'sleep 0.1; set -- $(cat /proc/$$/stat); test $5 = $8 && echo fore""ground'`)
+	c.expect("foreground")
+}
+
 func TestInterruptKeyReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
@@ -164,12 +173,13 @@ func TestInterruptKeyEndsTheWait(t *testing.T) {
 func TestStopKeyStopsAndFgContinues(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	c.enter(`holdfast run job -- sh -c 'echo rea""dy; read line; echo "got $line"; exit 4'; echo "rc=$?"`)
+	// With a process that ctrl-Z does not stop: it must not go on without its lock either.
+	c.enter(`holdfast run job -- sh -c 'sh -c "trap \"\" TSTP; echo \$\$ > pid; exec sleep 1000" & while ! test -s pid; do sleep 0.02; done; echo rea""dy; read line; echo "got $line"; exit 4'; echo "rc=$?"`)
 	c.expect("ready")
 	c.keys(ctrlZ)
 	c.expect(`Stopped`)
-	c.enter(`echo shell is ba""ck`)
-	c.expect(`shell is back`)
+	c.enter(`cut -d " " -f 3 /proc/$(cat pid)/stat; echo shell is ba""ck`)
+	c.expect(`T\s+shell is back`)
 	c.enter(`fg; echo "rc=$?"`)
 	c.expect(`fg`)
 	c.enter("hello")

@@ -1,0 +1,151 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	rival "github.com/go-zookeeper/zk"
+
+	"holdfast/zk"
+)
+
+// The benchmarks compare our client with go-zookeeper's on one server, in the rounds of
+// lock_bench_test.go. The server is a process of its own, so what this one spends is the
+// client's: processor time and allocations per operation are counted as well.
+
+// An errand is one operation of a client, or two that belong together.
+type errand func() error
+
+// A workload is what many goroutines do with one session.
+type workload struct {
+	name       string
+	goroutines int
+	perRound   int // errands of each goroutine
+	operations int // of each errand
+	ours       func(ctx context.Context, c *zk.Client) errand
+	theirs     func(c *rival.Conn) errand
+}
+
+const benchNode = "/client-bench"
+
+var workloads = []workload{
+	{"CreateDelete/goroutines=1", 1, 200, 2, ourCreateDelete, theirCreateDelete},
+	{"Get/goroutines=1", 1, 2000, 1, ourGet, theirGet},
+	{"Get/goroutines=64", 64, 500, 1, ourGet, theirGet},
+	{"CreateDelete/goroutines=64", 64, 20, 2, ourCreateDelete, theirCreateDelete},
+	{"Get/goroutines=16384", 16384, 4, 1, ourGet, theirGet},
+}
+
+func ourGet(ctx context.Context, c *zk.Client) errand {
+	return func() error {
+		_, _, err := c.Get(ctx, benchNode)
+		return err
+	}
+}
+
+func theirGet(c *rival.Conn) errand {
+	return func() error {
+		_, _, err := c.Get(benchNode)
+		return err
+	}
+}
+
+func ourCreateDelete(ctx context.Context, c *zk.Client) errand {
+	return func() error {
+		path, _, err := c.Create(ctx, benchNode+"/n-", nil, zk.EphemeralSequential)
+		if err != nil {
+			return err
+		}
+		return c.Delete(ctx, path, zk.AnyVersion)
+	}
+}
+
+func theirCreateDelete(c *rival.Conn) errand {
+	return func() error {
+		path, err := c.Create(benchNode+"/n-", nil, rival.FlagEphemeral|rival.FlagSequence, rival.WorldACL(rival.PermAll))
+		if err != nil {
+			return err
+		}
+		return c.Delete(path, -1)
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	server := oneHoldfast.get(b)
+	c := dialURL(b, server.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = benchTimeout })
+	r := connectRival(b, []string{strings.TrimPrefix(server.URL(), "zk://")}, benchTimeout)
+	if _, _, err := c.Create(b.Context(), benchNode, make([]byte, 100), zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		b.Fatal(err)
+	}
+	for _, w := range workloads {
+		b.Run(w.name, func(b *testing.B) {
+			var our, their, rate, work, ourAllocs, theirAllocs []float64
+			ours, theirs := w.ours(b.Context(), c), w.theirs(r)
+			for first := true; b.Loop(); first = !first {
+				var o, t spent
+				if first {
+					o, t = w.round(b, ours), w.round(b, theirs)
+				} else {
+					t, o = w.round(b, theirs), w.round(b, ours)
+				}
+				our, their, rate = append(our, o.perSecond), append(their, t.perSecond), append(rate, o.perSecond/t.perSecond)
+				work = append(work, o.perCPUSecond/t.perCPUSecond)
+				ourAllocs, theirAllocs = append(ourAllocs, o.allocs), append(theirAllocs, t.allocs)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(our), "ours-op/s")
+			b.ReportMetric(median(their), "go-zookeeper-op/s")
+			b.ReportMetric(median(rate), "ratio")
+			b.ReportMetric(median(work), "ratio-per-cpu")
+			b.ReportMetric(median(ourAllocs), "ours-allocs/op")
+			b.ReportMetric(median(theirAllocs), "go-zookeeper-allocs/op")
+		})
+	}
+}
+
+// spent is what a round took.
+type spent struct{ perSecond, perCPUSecond, allocs float64 }
+
+func (w workload) round(b *testing.B, do errand) spent {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, began := cpuTime(b), time.Now()
+	errs := make(chan error, w.goroutines)
+	for range w.goroutines {
+		go func() {
+			var err error
+			for i := 0; i < w.perRound && err == nil; i++ {
+				err = do()
+			}
+			errs <- err
+		}()
+	}
+	var err error
+	for range w.goroutines {
+		err = errors.Join(err, <-errs)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	took, used := time.Since(began), cpuTime(b)-cpu
+	runtime.ReadMemStats(&after)
+	n := float64(w.goroutines * w.perRound * w.operations)
+	return spent{n / took.Seconds(), n / used.Seconds(), float64(after.Mallocs-before.Mallocs) / n}
+}
+
+// cpuTime is the processor time that this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
