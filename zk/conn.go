@@ -213,6 +213,9 @@ func (c *conn) handle(frame []byte) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
+	if h.Err == zkproto.CodeSessionClosedRequireSASL {
+		return c.authRequired(&h)
+	}
 	switch h.Xid {
 	case zkproto.XidNotification:
 		return c.notification(r)

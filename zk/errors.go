@@ -8,7 +8,8 @@ import (
 )
 
 // Errors that servers report. They are compared with errors.Is; ErrNoNode is also
-// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth is fs.ErrPermission.
+// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth and ErrAuthFailed are
+// fs.ErrPermission.
 const (
 	ErrNoNode                  = zkproto.CodeNoNode
 	ErrNodeExists              = zkproto.CodeNodeExists
@@ -19,6 +20,9 @@ const (
 	ErrInvalidACL              = zkproto.CodeInvalidACL
 	ErrBadArguments            = zkproto.CodeBadArguments
 	ErrUnimplemented           = zkproto.CodeUnimplemented
+	// ErrAuthFailed: a server refused the client's Auth, or wants one that the client
+	// has not. The client makes no further session.
+	ErrAuthFailed = zkproto.CodeAuthFailed
 	// ErrNotTried marks the results of a failed Multi behind the one that failed.
 	ErrNotTried = zkproto.CodeRuntimeInconsistency
 )

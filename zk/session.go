@@ -13,7 +13,7 @@ import (
 
 // A Session is one life of a [Client] at the ensemble: it ends by expiry or by
 // Close, and never comes back. Its operations wait for a connection while it has
-// none, and fail with ErrSessionExpired or ErrClosed once it is over.
+// none, and fail with ErrSessionExpired, ErrClosed or ErrAuthFailed once it is over.
 type Session struct {
 	calls
 	client *Client
@@ -71,8 +71,8 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Context ends when the session is over; its cause is ErrSessionExpired or
-// ErrClosed. It ends at Deadline at the latest, whether the server can be reached
+// Context ends when the session is over; its cause is ErrSessionExpired, ErrClosed or
+// ErrAuthFailed. It ends at Deadline at the latest, whether the server can be reached
 // or not.
 func (s *Session) Context() context.Context { return s.ctx }
 

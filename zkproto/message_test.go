@@ -60,6 +60,9 @@ var samples = []codec{
 		{Op: OpDelete}, {Op: OpSetData, Stat: sampleStat}, {Op: OpCheck},
 	}},
 	&MultiResponse{Results: []MultiResult{{Op: OpError}, {Op: OpError, Err: CodeBadVersion}, {Op: OpError, Err: CodeRuntimeInconsistency}}},
+	&AuthRequest{Scheme: "digest", Auth: []byte("user:password")},
+	&SASLToken{Token: []byte{}},
+	&SASLToken{},
 }
 
 func blank(m codec) codec { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(codec) }

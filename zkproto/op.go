@@ -24,13 +24,14 @@ const (
 	OpCreateContainer Op = 19
 	OpAuth            Op = 100
 	OpSetWatches      Op = 101
+	OpSASL            Op = 102
 	OpCloseSession    Op = -11
 )
 
 var opText = map[Op]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches",
+	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpSASL: "sasl",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
 	OpCloseSession: "close session",
 }
