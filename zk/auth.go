@@ -175,8 +175,7 @@ func (c *conn) authRequired(h *zkproto.ReplyHeader) error {
 		"%w: the server demands an authentication, usually SASL, that this client has not given; it has %s", ErrAuthFailed, has))
 	s.end(err)
 	s.mu.Lock()
-	lost := c.pending
-	c.pending = nil
+	lost := c.pending.takeAll()
 	s.mu.Unlock()
 	for _, r := range lost {
 		r.complete(r.fail(err, r.xid != h.Xid))
