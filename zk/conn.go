@@ -197,10 +197,28 @@ func (c *conn) read() {
 			}
 			err = c.handle(buf)
 		}
+		if errors.Is(err, zkproto.ErrFrameTooLarge) {
+			c.refuseReply(err)
+		}
 		if err != nil {
 			c.fail(err)
 			return
 		}
+	}
+}
+
+// refuseReply fails the request whose answer is too large to be read, which would be so
+// again (helix #962): the connection is lost with it, but that is not what is wrong.
+func (c *conn) refuseReply(err error) {
+	c.s.mu.Lock()
+	req := c.pending.first()
+	if req != nil {
+		c.pending.pop()
+		c.s.forgetArming(req)
+	}
+	c.s.mu.Unlock()
+	if req != nil {
+		req.complete(req.fail(fmt.Errorf("%w: the answer: %w", ErrTooLarge, err), true))
 	}
 }
 

@@ -36,8 +36,9 @@ var (
 	ErrSessionExpired = errors.New("session expired")
 	// ErrClosed: the Client has been closed.
 	ErrClosed = errors.New("client closed")
-	// ErrTooLarge: the request is larger than any server accepts by default.
-	ErrTooLarge = errors.New("request too large")
+	// ErrTooLarge: the request is larger than any server accepts by default, or the
+	// answer larger than any should be.
+	ErrTooLarge = errors.New("too large")
 	// ErrInvalidPath: the path breaks ZooKeeper's rules. Nothing was sent.
 	ErrInvalidPath = zkproto.ErrInvalidPath
 )

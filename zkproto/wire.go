@@ -15,6 +15,9 @@ const MaxFrame = 0xfffff
 // bytes that are no ZooKeeper message.
 var ErrMalformed = errors.New("malformed message")
 
+// ErrFrameTooLarge is wrapped by ReadFrame's error for a frame above the limit.
+var ErrFrameTooLarge = errors.New("frame too large")
+
 // A Reader decodes the body of one frame. Its first error sticks: everything read
 // after it is zero. It is not safe for concurrent use.
 type Reader struct {
@@ -193,8 +196,11 @@ func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 		return nil, err
 	}
 	n := int32(binary.BigEndian.Uint32(head))
-	if n < 0 || int(n) > limit {
-		return nil, fmt.Errorf("%w: frame of %d bytes, %d are allowed", ErrMalformed, n, limit)
+	switch {
+	case n < 0:
+		return nil, fmt.Errorf("%w: frame of %d bytes", ErrMalformed, n)
+	case int(n) > limit:
+		return nil, fmt.Errorf("%w: %w: %d bytes, %d are allowed", ErrMalformed, ErrFrameTooLarge, n, limit)
 	}
 	if cap(buf) < int(n) {
 		buf = make([]byte, n)
