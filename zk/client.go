@@ -64,7 +64,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	rand.Shuffle(len(c.servers), func(i, j int) { c.servers[i], c.servers[j] = c.servers[j], c.servers[i] })
-	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), send: c.send}
+	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -151,6 +151,7 @@ func (c *Client) run() {
 		}
 		s := newSession(c, resp, sent)
 		c.log.Info("zk: session created", "session", hex(s.id), "server", nc.RemoteAddr(), "timeout", s.timeout)
+		c.cfg.Trace.sessionCreated(s.id, s.timeout)
 		c.publish(s)
 		s.live(nc)
 		c.publish(nil)
@@ -177,17 +178,23 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
 		c.next = (c.next + 1) % len(c.servers)
+		began := time.Now()
 		nc, resp, sent, err := c.attach(ctx, server, req)
 		if err == nil && resp.Timeout > 0 {
+			c.cfg.Trace.connectDone(server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
 		}
 		if err == nil {
 			nc.Close()
-			if req.SessionID != 0 {
-				return nil, nil, sent, ErrSessionExpired
-			}
 			err = errors.New("the server refused a new session")
+			if req.SessionID != 0 {
+				err = ErrSessionExpired
+			}
+		}
+		c.cfg.Trace.connectDone(server, time.Since(began), err)
+		if err == ErrSessionExpired {
+			return nil, nil, sent, err
 		}
 		if errors.Is(err, ErrAuthFailed) {
 			// Not at the first one: Apache's servers keep the name of whoever is logging

@@ -56,6 +56,9 @@ type Config struct {
 	// connection that it makes, before anything else is sent.
 	Auth []Auth
 
+	// Trace has hooks that are called as things happen. Nil has none.
+	Trace *Trace
+
 	// Logger is told of connections, losses and expiries. Nil is silent.
 	Logger *slog.Logger
 }

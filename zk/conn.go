@@ -27,6 +27,7 @@ type conn struct {
 	heart  chan struct{} // holds a token when heartbeat shall look again
 	broken chan struct{}
 	once   sync.Once // the first error breaks the connection
+	cause  error     // that error; guarded by broken
 
 	filled time.Time // when the last bytes came; the reader's alone
 	in     zkproto.Reader
@@ -81,6 +82,7 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 func (c *conn) fail(err error) {
 	c.once.Do(func() {
 		c.s.client.log.Debug("zk: connection broken", "session", hex(c.s.id), "server", c.nc.RemoteAddr(), "err", err)
+		c.cause = err
 		close(c.broken)
 		c.nc.Close()
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 )
@@ -17,6 +18,7 @@ import (
 type calls struct {
 	chroot string
 	pool   *sync.Pool // of requests
+	trace  *Trace
 
 	// send sends reqs together and returns when each has a result.
 	send func(ctx context.Context, reqs []*request)
@@ -55,8 +57,15 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return r.fail(context.Cause(ctx), false)
 	}
+	if c.trace == nil || c.trace.RequestDone == nil {
+		c.send(ctx, r.self[:])
+		return r.result()
+	}
+	began := time.Now()
 	c.send(ctx, r.self[:])
-	return r.result()
+	err := r.result()
+	c.trace.RequestDone(r.op.String(), r.path, time.Since(began), err)
+	return err
 }
 
 // read sends one of the reads, with reply inside r or nil, from the pool.
@@ -378,10 +387,15 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "pipeline", Err: context.Cause(ctx)}
 	}
+	began := time.Now()
 	c.send(ctx, reqs)
 	var first error
 	for i, r := range reqs {
-		if results[i].Err = r.result(); results[i].Err == nil {
+		results[i].Err = r.result()
+		if c.trace != nil && c.trace.RequestDone != nil {
+			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), results[i].Err)
+		}
+		if results[i].Err == nil {
 			take[i](&results[i])
 		} else if first == nil {
 			first = results[i].Err

@@ -51,7 +51,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
-	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, send: s.send}
+	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, trace: c.cfg.Trace, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if c.cfg.Lease == LeaseAuto {
 		s.askMode()
@@ -151,6 +151,7 @@ func (s *Session) connected(nc net.Conn) {
 	s.heartbeat(c)
 	c.nc.Close()
 	wg.Wait()
+	s.client.cfg.Trace.disconnected(s.id, c.cause)
 
 	s.mu.Lock()
 	s.conn = nil
@@ -246,6 +247,7 @@ func (s *Session) disconnected() net.Conn {
 	s.proven = sent
 	s.proof.resumed(sent)
 	s.mu.Unlock()
+	s.client.cfg.Trace.sessionResumed(s.id)
 	s.client.log.Info("zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
 	return nc
 }
@@ -269,6 +271,7 @@ func (s *Session) end(cause error) {
 	for _, w := range watches {
 		w.c <- Event{Type: EventNone, Path: w.path, Err: cause}
 	}
+	s.client.cfg.Trace.sessionOver(s.id, cause)
 	s.client.log.Info("zk: session over", "session", hex(s.id), "cause", cause)
 }
 
