@@ -29,6 +29,7 @@ const (
 	OpMultiRead            Op = 22 // since 3.6
 	OpAuth                 Op = 100
 	OpSetWatches           Op = 101
+	OpSASL                 Op = 102
 	OpGetEphemerals        Op = 103 // since 3.6
 	OpGetAllChildrenNumber Op = 104 // since 3.6
 	OpSetWatches2          Op = 105 // since 3.6
@@ -40,7 +41,7 @@ const (
 var opText = map[Op]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches",
+	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpSASL: "sasl",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
 	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
 	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
