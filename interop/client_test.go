@@ -27,6 +27,7 @@ var servers = []server{
 	{"holdfast serve", func(t testing.TB) string { return oneHoldfast.get(t).URL() }},
 	{"Apache ZooKeeper", func(t testing.TB) string { return oneZooKeeper.get(t).URL() }},
 	{"Apache ensemble", func(t testing.TB) string { return ensemble.get(t).URL() }},
+	{"Apache ZooKeeper with TLS, SASL and digest", func(t testing.TB) string { return oneDemanding.get(t).URL() }},
 }
 
 // onEveryServer runs test with a fresh chroot on each server.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -73,7 +74,8 @@ func (g *gate) cut() {
 	g.conn.Close()
 }
 
-// dialURL connects our client to url; change may adapt the config before.
+// dialURL connects our client to url, as somebody whom the server lets in; change may
+// adapt the config before.
 func dialURL(t testing.TB, url string, change ...func(*zk.Config)) *zk.Client {
 	t.Helper()
 	cfg, err := zk.ParseURL(url)
@@ -81,6 +83,9 @@ func dialURL(t testing.TB, url string, change ...func(*zk.Config)) *zk.Client {
 		t.Fatal(err)
 	}
 	cfg.TickTime = 500 * time.Millisecond // that of all peers, unless a test says otherwise
+	if d := oneDemanding.peer; d != nil && strings.HasPrefix(url, d.URL()) {
+		d.identify(&cfg)
+	}
 	for _, f := range change {
 		f(&cfg)
 	}

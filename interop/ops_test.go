@@ -110,8 +110,9 @@ func TestClientAsksAboutItself(t *testing.T) {
 	onApache(t, func(ctx context.Context, t *testing.T, c *zk.Client) {
 		infos, err := c.WhoAmI(ctx)
 		must(t, err)
-		if want := []zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}; !slices.Equal(infos, want) {
-			t.Errorf("who am I: %+v; want %+v", infos, want)
+		// One of the servers also knows its clients by certificate and password.
+		if want := (zk.ClientInfo{Scheme: "ip", User: "127.0.0.1"}); !slices.Contains(infos, want) {
+			t.Errorf("who am I: %+v; want %+v among them", infos, want)
 		}
 		for _, path := range []string{"/dir", "/dir/sub"} {
 			_, _, err := c.Create(ctx, path, nil, zk.Persistent)

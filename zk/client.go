@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,11 +31,13 @@ type Client struct {
 	session *Session      // nil between two sessions
 	changed chan struct{} // closed, and replaced, when session changes
 	dialErr error         // the latest failure to connect, nil after a success
+	refused error         // our Auth was turned down: there will be no further session
 }
 
 // Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
-// ctx ends; its error then says why the latest attempt failed. The ctx has no meaning
-// for the client after Dial has returned.
+// ctx ends; its error then says why the latest attempt failed. Only when
+// cfg.Auth is refused, and again at the next attempt, does it fail at once, with
+// ErrAuthFailed. The ctx has no meaning for the client after Dial has returned.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
@@ -51,15 +54,17 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Chroot == "/" {
 		cfg.Chroot = ""
 	}
+	cfg.Auth = slices.Clone(cfg.Auth) // the caller may go on to change its own (kazoo #509)
+	cfg.TLS = tlsAtLeast12(cfg.TLS)
 	c := &Client{
 		cfg: cfg, log: cfg.Logger, done: make(chan struct{}), changed: make(chan struct{}),
-		servers: append([]string(nil), cfg.Servers...),
+		servers: slices.Clone(cfg.Servers),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	rand.Shuffle(len(c.servers), func(i, j int) { c.servers[i], c.servers[j] = c.servers[j], c.servers[i] })
-	c.calls = calls{chroot: cfg.Chroot, send: c.send}
+	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	_, err := c.Session(ctx)
@@ -74,7 +79,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 func (c *Client) createChroot(ctx context.Context) error {
-	bare := calls{send: c.send}
+	bare := calls{pool: c.pool, send: c.send}
 	for i := 1; i <= len(c.cfg.Chroot); i++ {
 		if i < len(c.cfg.Chroot) && c.cfg.Chroot[i] != '/' {
 			continue
@@ -107,7 +112,8 @@ func (c *Client) Close() error {
 }
 
 // Session returns the present session, waiting for one if need be. When ctx ends
-// first, the error says why the servers could not be reached.
+// first, the error says why the servers could not be reached. Once the
+// servers have refused the client's Auth, it fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for {
 		c.mu.Lock()
@@ -119,7 +125,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		select {
 		case <-changed:
 		case <-c.done:
-			return nil, &Error{Op: "session", Err: ErrClosed}
+			return nil, &Error{Op: "session", Err: c.end()}
 		case <-ctx.Done():
 			err := context.Cause(ctx)
 			c.mu.Lock()
@@ -141,10 +147,11 @@ func (c *Client) run() {
 		}
 		nc, resp, sent, err := c.connect(c.ctx, req)
 		if err != nil {
-			return // closed: connect tries for as long as its context lives
+			return // closed or refused: connect tries for as long as its context lives
 		}
 		s := newSession(c, resp, sent)
 		c.log.Info("zk: session created", "session", hex(s.id), "server", nc.RemoteAddr(), "timeout", s.timeout)
+		c.cfg.Trace.sessionCreated(s.id, s.timeout)
 		c.publish(s)
 		s.live(nc)
 		c.publish(nil)
@@ -160,23 +167,42 @@ func (c *Client) publish(s *Session) {
 }
 
 // connect tries the servers in turn until one has attached req's session or has
-// said that it expired, or until ctx ends. Called by run only.
+// said that it expired, or two have refused the client's Auth, or until ctx ends.
+// Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	if err := c.end(); err != ErrClosed {
+		return nil, nil, time.Time{}, err
+	}
+	refusals := 0
 	pause := 20 * time.Millisecond
 	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
 		c.next = (c.next + 1) % len(c.servers)
+		began := time.Now()
 		nc, resp, sent, err := c.attach(ctx, server, req)
 		if err == nil && resp.Timeout > 0 {
+			c.cfg.Trace.connectDone(server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
 		}
 		if err == nil {
 			nc.Close()
-			if req.SessionID != 0 {
-				return nil, nil, sent, ErrSessionExpired
-			}
 			err = errors.New("the server refused a new session")
+			if req.SessionID != 0 {
+				err = ErrSessionExpired
+			}
+		}
+		c.cfg.Trace.connectDone(server, time.Since(began), err)
+		if err == ErrSessionExpired {
+			return nil, nil, sent, err
+		}
+		if errors.Is(err, ErrAuthFailed) {
+			// Not at the first one: Apache's servers keep the name of whoever is logging
+			// in with SASL in one place for all connections (ZOOKEEPER-4839), so they can
+			// check one user's answer against the password of another.
+			if refusals++; refusals == 2 {
+				return nil, nil, sent, c.refuse(server, err)
+			}
 		}
 		if ctx.Err() != nil {
 			break
@@ -212,7 +238,7 @@ func (c *Client) failed(err error) {
 	c.dialErr = err
 }
 
-// attach makes one connection and attaches it to req's session.
+// attach makes one connection, attaches it to req's session and authenticates it.
 func (c *Client) attach(ctx context.Context, server string, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	// One dead host must leave time for the others.
 	patience := max(c.cfg.SessionTimeout/time.Duration(2+len(c.servers)), time.Second)
@@ -226,10 +252,23 @@ func (c *Client) attach(ctx context.Context, server string, req *zkproto.Connect
 	if err != nil {
 		return nil, nil, time.Time{}, err
 	}
+	if c.cfg.TLS != nil {
+		if nc, err = startTLS(ctx, nc, c.cfg.TLS, addr); err != nil {
+			return nil, nil, time.Time{}, err
+		}
+	}
 	resp, sent, err := handshake(ctx, nc, req)
+	switch {
+	case err != nil && c.cfg.TLS == nil && hungUp(err):
+		err = fmt.Errorf("handshake: %w (the server does not serve yet, or its port wants TLS)", err)
+	case err != nil:
+		err = fmt.Errorf("handshake: %w", err)
+	case resp.Timeout > 0: // otherwise the session is gone, and the server about to hang up
+		err = authenticate(ctx, nc, c.cfg.Auth)
+	}
 	if err != nil {
 		nc.Close()
-		return nil, nil, sent, fmt.Errorf("handshake: %w", err)
+		return nil, nil, sent, err
 	}
 	return nc, resp, sent, nil
 }

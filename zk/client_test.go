@@ -528,7 +528,7 @@ func TestCancelledCallsLeaveNothingBehind(t *testing.T) {
 			return []zktest.Action{zktest.Pass, zktest.Pass, zktest.DropReply, zktest.DropRequest}[rng.IntN(4)]
 		})
 		var wg sync.WaitGroup
-		for range 500 {
+		for range 10_000 {
 			mu.Lock()
 			d := time.Duration(rng.IntN(100)) * time.Millisecond
 			mu.Unlock()

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,19 @@ type Config struct {
 	// Dial makes the connections. network is "tcp" or "unix". Nil uses a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
+	// TLS makes every connection a TLS one; nil leaves them plain. An empty ServerName
+	// stands for the host's name in Servers. Versions below 1.2 are never used,
+	// whatever MinVersion says. With Certificates, a server may take the client's
+	// certificate as its identity (scheme "x509"); that needs no Auth.
+	TLS *tls.Config
+
+	// Auth is what the client identifies itself with, in this order, on every
+	// connection that it makes, before anything else is sent.
+	Auth []Auth
+
+	// Trace has hooks that are called as things happen. Nil has none.
+	Trace *Trace
+
 	// Logger is told of connections, losses and expiries. Nil is silent.
 	Logger *slog.Logger
 }
@@ -52,9 +66,12 @@ type Config struct {
 // ParseURL reads the server part of a Config from
 //
 //	zk://host1:2181,host2:2181/chroot?timeout=10s&tick=2s
+//	zks://host1:2281,host2:2281/chroot?timeout=10s&tick=2s
 //	unix:///path/to/socket
 //
-// The chroot, the session timeout and the ensemble's tick time may be left out.
+// The chroot, the session timeout and the ensemble's tick time may be left out. zks is
+// TLS, for servers whose certificates the system trusts unless Config.TLS is changed;
+// there the ports have to be given.
 func ParseURL(s string) (Config, error) {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		// Not shown: what stands before it may be a password.
@@ -65,8 +82,9 @@ func ParseURL(s string) (Config, error) {
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
-		return bad("no scheme; want zk://host:port,host:port/chroot or unix:///path")
+		return bad("no scheme; want zk://host:port,host:port/chroot, zks://… or unix:///path")
 	}
+	var cfg Config
 	switch scheme {
 	case "unix":
 		if !strings.HasPrefix(rest, "/") {
@@ -74,18 +92,22 @@ func ParseURL(s string) (Config, error) {
 		}
 		return Config{Servers: []string{s}}, nil
 	case "zk":
+	case "zks":
+		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	default:
-		return bad("unknown scheme %q; want zk or unix", scheme)
+		return bad("unknown scheme %q; want zk, zks or unix", scheme)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, chroot, slash := strings.Cut(rest, "/")
-	var cfg Config
 	if slash && chroot != "" {
 		cfg.Chroot = "/" + strings.TrimSuffix(chroot, "/")
 	}
 	for h := range strings.SplitSeq(hosts, ",") {
 		if h == "" {
 			return bad("an empty host name")
+		}
+		if _, addr, err := splitServer(h); err == nil && addr != h && scheme == "zks" {
+			return bad("%s has no port, and there is no usual one for TLS", h)
 		}
 		cfg.Servers = append(cfg.Servers, h)
 	}
@@ -126,6 +148,12 @@ func (cfg *Config) check() error {
 		if err := zkproto.ValidatePath(cfg.Chroot); err != nil {
 			return fmt.Errorf("chroot: %w", err)
 		}
+	}
+	if err := cfg.checkTLS(); err != nil {
+		return err
+	}
+	if err := checkAuth(cfg.Auth); err != nil {
+		return err
 	}
 	const maxTimeout = 1<<31*time.Millisecond - time.Millisecond
 	if cfg.SessionTimeout < 0 || cfg.SessionTimeout > maxTimeout {

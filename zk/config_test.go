@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"crypto/tls"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ func TestParseURL(t *testing.T) {
 		{url: "zk://a:1/", want: Config{Servers: []string{"a:1"}}},
 		{url: "zk://[::1]:2181/x", want: Config{Servers: []string{"[::1]:2181"}, Chroot: "/x"}},
 		{url: "zk://a:1/x?timeout=10s", want: Config{Servers: []string{"a:1"}, Chroot: "/x", SessionTimeout: 10 * time.Second}},
+		{url: "zks://a:1,b:2/x", want: Config{Servers: []string{"a:1", "b:2"}, Chroot: "/x", TLS: &tls.Config{MinVersion: tls.VersionTLS12}}},
 		{url: "zk://a:1?tick=500ms&timeout=4s", want: Config{Servers: []string{"a:1"}, SessionTimeout: 4 * time.Second, TickTime: 500 * time.Millisecond}},
 		{url: "unix:///run/zk.sock", want: Config{Servers: []string{"unix:///run/zk.sock"}}},
 
@@ -32,6 +34,9 @@ func TestParseURL(t *testing.T) {
 		{url: "zk://:2181", err: "want host:port"},
 		{url: "zk://a:1:2", err: "too many colons"},
 		{url: "zk://user:secret@a:1", err: "credentials"},
+		{url: "zks://user:secret@a:1", err: "credentials"},
+		{url: "zks://a:1,b", err: "b has no port"},
+		{url: "zks://[::1]", err: "no port"},
 		{url: "zk://a/x//y", err: "empty component"},
 		{url: "zk://a/../y", err: ".."},
 		{url: "zk://a?timeout=soon", err: "timeout"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -26,22 +27,27 @@ type conn struct {
 	heart  chan struct{} // holds a token when heartbeat shall look again
 	broken chan struct{}
 	once   sync.Once // the first error breaks the connection
+	cause  error     // that error; guarded by broken
+
+	filled time.Time // when the last bytes came; the reader's alone
+	in     zkproto.Reader
 
 	// guarded by s.mu:
-	pending []*request // sent, in order, not answered yet
+	pending fifo       // sent, in order, not answered yet
+	spare   []*request // for the queue that follows the batch being written
 	xid     int32
 	pingDue bool
 	pinged  time.Time            // when the ping that is under way was sent; zero if none is
 	covered map[string]WatchMode // see orderWatches
 	wrote   time.Time
-	heard   time.Time
+	heard   time.Time // as time.Now gives it
 }
 
 func newConn(s *Session, nc net.Conn) *conn {
 	t := now()
 	return &conn{
 		s: s, nc: nc, wake: make(chan struct{}, 1), heart: make(chan struct{}, 1), broken: make(chan struct{}),
-		covered: make(map[string]WatchMode), wrote: t, heard: t,
+		covered: make(map[string]WatchMode), wrote: t, heard: time.Now(),
 	}
 }
 
@@ -77,6 +83,7 @@ func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*
 func (c *conn) fail(err error) {
 	c.once.Do(func() {
 		c.s.client.log.Debug("zk: connection broken", "session", hex(c.s.id), "server", c.nc.RemoteAddr(), "err", err)
+		c.cause = err
 		close(c.broken)
 		c.nc.Close()
 	})
@@ -102,6 +109,9 @@ func (c *conn) write() {
 		case <-c.broken:
 			return
 		}
+		// Whoever is about to send something may do so first: one system call for all is
+		// cheaper than the turn that this costs.
+		runtime.Gosched()
 		batch, ping := c.take()
 		buf = buf[:0]
 		if ping {
@@ -118,14 +128,28 @@ func (c *conn) write() {
 			}
 			buf = buf[:0]
 		}
-		if len(buf) == 0 {
-			continue
+		if len(buf) > 0 {
+			if _, err := c.nc.Write(buf); err != nil {
+				c.fail(err)
+				return
+			}
 		}
-		if _, err := c.nc.Write(buf); err != nil {
-			c.fail(err)
-			return
+		c.recycle(batch)
+		if cap(buf) > chunk {
+			buf = nil // a rare flood; do not keep its memory
 		}
 	}
+}
+
+// recycle keeps the room of a batch that has been written for the next one.
+func (c *conn) recycle(batch []*request) {
+	clear(batch)
+	if cap(batch) > 4096 {
+		batch = nil
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.spare = batch[:0]
 }
 
 // take moves the queue to the pending list, before anything of it is written: the
@@ -134,8 +158,14 @@ func (c *conn) write() {
 func (c *conn) take() (batch []*request, ping bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	batch, c.s.queue = c.orderWatches(c.s.queue), nil
 	t := now()
+	if !t.Before(c.s.deadline()) {
+		// It has lapsed, and heartbeat has not seen it yet (we may just have come back from
+		// a suspend). An answer to what we send now must not revive it.
+		c.wakeHeart()
+		return nil, false
+	}
+	batch, c.s.queue = c.orderWatches(c.s.queue), c.spare[:0]
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
@@ -147,8 +177,8 @@ func (c *conn) take() (batch []*request, ping bool) {
 			r.setXid(c.xid)
 		}
 		r.sent = t
+		c.pending.push(r)
 	}
-	c.pending = append(c.pending, batch...)
 	if ping = c.pingDue; ping {
 		c.pingDue, c.pinged = false, t
 	}
@@ -159,12 +189,19 @@ func (c *conn) take() (batch []*request, ping bool) {
 }
 
 func (c *conn) read() {
-	br := bufio.NewReaderSize(c.nc, 16<<10)
+	br := bufio.NewReaderSize(c.nc, 64<<10)
 	var buf []byte
 	for {
+		waits := br.Buffered() == 0
 		var err error
 		if buf, err = zkproto.ReadFrame(br, buf, maxReply); err == nil {
+			if waits {
+				c.filled = time.Now()
+			}
 			err = c.handle(buf)
+		}
+		if errors.Is(err, zkproto.ErrFrameTooLarge) {
+			c.refuseReply(err)
 		}
 		if err != nil {
 			c.fail(err)
@@ -173,13 +210,32 @@ func (c *conn) read() {
 	}
 }
 
+// refuseReply fails the request whose answer is too large to be read, which would be so
+// again (helix #962): the connection is lost with it, but that is not what is wrong.
+func (c *conn) refuseReply(err error) {
+	c.s.mu.Lock()
+	req := c.pending.first()
+	if req != nil {
+		c.pending.pop()
+		c.s.forgetArming(req)
+	}
+	c.s.mu.Unlock()
+	if req != nil {
+		req.complete(req.fail(fmt.Errorf("%w: the answer: %w", ErrTooLarge, err), true))
+	}
+}
+
 // handle deals with one frame from the server.
 func (c *conn) handle(frame []byte) error {
-	r := zkproto.NewReader(frame)
+	r := &c.in
+	r.Reset(frame)
 	var h zkproto.ReplyHeader
 	h.Decode(r)
 	if err := r.Err(); err != nil {
 		return err
+	}
+	if h.Err == zkproto.CodeSessionClosedRequireSASL {
+		return c.authRequired(&h)
 	}
 	switch h.Xid {
 	case zkproto.XidNotification:
@@ -201,7 +257,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 		return err
 	}
 	c.s.mu.Lock()
-	c.heard = now()
+	c.heard = c.filled
 	fired := c.s.watches.fire(ev.Type, ev.Path)
 	c.s.watches.persistent.notify(ev.Type, ev.Path)
 	c.s.mu.Unlock()
@@ -217,7 +273,7 @@ func (c *conn) pong() error {
 	if c.pinged.IsZero() {
 		return errors.New("answer to a ping that was not sent")
 	}
-	c.heard = now()
+	c.heard = c.filled
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
 	return nil
@@ -235,19 +291,18 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(c.pending) == 0 {
+	req := c.pending.first()
+	if req == nil {
 		return nil, fmt.Errorf("reply %d to no request", h.Xid)
 	}
-	req := c.pending[0]
 	if h.Xid != req.xid {
 		return nil, fmt.Errorf("reply %d out of order, %d was next", h.Xid, req.xid)
 	}
-	c.pending[0] = nil
-	c.pending = c.pending[1:]
-	c.heard = now()
+	c.pending.pop()
+	c.heard = c.filled
 	s.prove(req.sent)
-	if isCommit(req.op) && h.Err == zkproto.CodeOK {
-		s.proof.committed(req.sent, c.heard)
+	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.needsQuorum() {
+		s.proof.committed(req.sent, now())
 	}
 	if h.Zxid > 0 {
 		s.lastZxid = h.Zxid

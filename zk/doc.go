@@ -53,6 +53,17 @@
 // connection, not the session: whatever else was under way fails with
 // [ErrConnectionLoss]. So do not try them out on a client that does other work.
 //
+// # Security
+//
+// [Config].TLS encrypts connections and checks who the server is; with a certificate of
+// its own, the client says who it is (mutual TLS, scheme x509). [Config].Auth does so by
+// password: [DigestAuth] and [SASLDigestAuth]. Every connection is authenticated before
+// anything else is sent on it, after a reconnect as at first. If that is refused twice
+// in a row, or if a server demands an identity that the client has not, the client gives
+// up: the session ends, and everything fails with [ErrAuthFailed]. A server whose
+// certificate is not accepted is only left for another, like one that is down. Neither
+// errors nor logs show passwords.
+//
 // # Goroutines
 //
 // A Client owns one goroutine, run, which makes sessions and lives each of them

@@ -27,19 +27,25 @@ type Member struct {
 
 // Config reads which servers the ensemble has, whatever the chroot is. Since 3.5.
 func (c calls) Config(ctx context.Context) (Ensemble, Stat, error) {
-	data, stat, err := calls{send: c.send}.Get(ctx, configNode)
+	data, stat, err := c.bare().Get(ctx, configNode)
 	return ensembleOf(data, stat, err)
 }
 
 // ConfigW is Config, and a watch for the next change.
 func (c calls) ConfigW(ctx context.Context) (Ensemble, Stat, *Watch, error) {
-	data, stat, w, err := calls{send: c.send}.GetW(ctx, configNode)
+	data, stat, w, err := c.bare().GetW(ctx, configNode)
 	e, stat, err := ensembleOf(data, stat, err)
 	if err != nil && w != nil {
 		w.Stop()
 		w = nil
 	}
 	return e, stat, w, err
+}
+
+// bare is c without its chroot.
+func (c calls) bare() calls {
+	c.chroot = ""
+	return c
 }
 
 func ensembleOf(data []byte, stat Stat, err error) (Ensemble, Stat, error) {

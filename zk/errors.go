@@ -8,7 +8,8 @@ import (
 )
 
 // Errors that servers report. They are compared with errors.Is; ErrNoNode is also
-// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth is fs.ErrPermission.
+// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth and ErrAuthFailed are
+// fs.ErrPermission.
 const (
 	ErrNoNode                  = zkproto.CodeNoNode
 	ErrNodeExists              = zkproto.CodeNodeExists
@@ -28,6 +29,9 @@ const (
 	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
 	// ErrNewConfigNoQuorum: too few of the members wanted are connected to the leader.
 	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
+	// ErrAuthFailed: a server refused the client's Auth, or wants one that the client
+	// has not. The client makes no further session.
+	ErrAuthFailed = zkproto.CodeAuthFailed
 	// ErrNotTried marks the results of a failed Multi behind the one that failed.
 	ErrNotTried = zkproto.CodeRuntimeInconsistency
 )
@@ -41,8 +45,9 @@ var (
 	ErrSessionExpired = errors.New("session expired")
 	// ErrClosed: the Client has been closed.
 	ErrClosed = errors.New("client closed")
-	// ErrTooLarge: the request is larger than any server accepts by default.
-	ErrTooLarge = errors.New("request too large")
+	// ErrTooLarge: the request is larger than any server accepts by default, or the
+	// answer larger than any should be.
+	ErrTooLarge = errors.New("too large")
 	// ErrInvalidPath: the path breaks ZooKeeper's rules. Nothing was sent.
 	ErrInvalidPath = zkproto.ErrInvalidPath
 )

@@ -2,6 +2,8 @@ package zk_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
@@ -86,4 +88,31 @@ func ExampleClient_Pipeline() {
 	}
 	fmt.Println(r[0].Path, string(r[1].Data))
 	// Output: /a x
+}
+
+// The client trusts the servers by an authority of their own, shows a certificate, and
+// identifies itself with a password.
+func ExampleSASLDigestAuth() {
+	connect := func(ctx context.Context, authority *x509.CertPool, certificate tls.Certificate, password string) (*zk.Client, error) {
+		cfg, err := zk.ParseURL("zks://zk1.example.org:2281,zk2.example.org:2281/app")
+		if err != nil {
+			return nil, err
+		}
+		cfg.TLS.RootCAs = authority
+		cfg.TLS.Certificates = []tls.Certificate{certificate}
+		cfg.Auth = []zk.Auth{zk.SASLDigestAuth("app", password)}
+		c, err := zk.Dial(ctx, cfg)
+		if errors.Is(err, zk.ErrAuthFailed) {
+			return nil, fmt.Errorf("the password is wrong, or the servers do not know the user: %w", err)
+		}
+		return c, err
+	}
+	_ = connect
+}
+
+// A password is not shown, however the value is printed.
+func ExampleDigestAuth() {
+	cfg := zk.Config{Servers: []string{"127.0.0.1:2181"}, Auth: []zk.Auth{zk.DigestAuth("app", "secret")}}
+	fmt.Printf("%v %+v\n", cfg.Auth[0], cfg.Auth)
+	// Output: digest user "app" [digest user "app"]
 }

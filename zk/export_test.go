@@ -13,7 +13,7 @@ func (c *Client) Left() (requests, watches int) {
 	defer s.mu.Unlock()
 	requests = len(s.queue)
 	if s.conn != nil {
-		requests += len(s.conn.pending)
+		requests += s.conn.pending.len()
 	}
 	for k := range s.watches.armed {
 		for _, ws := range s.watches.armed[k] {

@@ -7,8 +7,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// WhoAmI says as whom the server knows this client: first its address, scheme "ip",
-// then what it has authenticated as; of digest the user's name only.
+// WhoAmI says as whom the server knows this client, in no order: its address, scheme
+// "ip", and what it has authenticated as; of digest the user's name only.
 //
 // Needs ZooKeeper 3.7. Older servers answer ErrUnimplemented and close the connection.
 func (c calls) WhoAmI(ctx context.Context) ([]ClientInfo, error) {

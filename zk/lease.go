@@ -145,6 +145,7 @@ func (s *Session) quorum(ctx context.Context) (bool, error) {
 		s.mu.Unlock()
 		select {
 		case <-asked.done:
+			asked.done <- struct{}{} // for the next who asks
 		case <-ctx.Done():
 			return false, asked.fail(context.Cause(ctx), false)
 		}
@@ -186,12 +187,10 @@ func (s *Session) probe(t time.Time) (next time.Time) {
 	}
 	every := probeEvery(s.proof.tick, s.timeout)
 	if s.probing != nil {
-		select {
-		case <-s.probing.done:
-			s.probed()
-		default:
+		if !s.probing.finished.Load() {
 			return t.Add(every / 4)
 		}
+		s.probed()
 	}
 	due := s.proof.last.sent.Add(every)
 	if soonest := s.proof.last.acked.Add(s.proof.tick / 2); soonest.After(due) {
@@ -231,10 +230,8 @@ func (s *Session) needsQuorum() bool {
 	if mode := s.client.cfg.Lease; mode != LeaseAuto {
 		return mode == LeaseQuorum
 	}
-	select {
-	case <-s.asked.done:
-		return s.asked.err != nil || bytes.Contains(s.asked.reply.(*dataReply).Data, []byte("server."))
-	default:
-		return true
+	if !s.alone && s.asked.finished.Load() && s.asked.err == nil {
+		s.alone = !bytes.Contains(s.asked.reply.(*dataReply).Data, []byte("server."))
 	}
+	return !s.alone
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast/zkproto"
@@ -16,6 +17,8 @@ import (
 // ctx ends; what the error then says of the request, MayHaveHappened tells.
 type calls struct {
 	chroot string
+	pool   *sync.Pool // of requests
+	trace  *Trace
 
 	// send sends reqs together and returns when each has a result.
 	send func(ctx context.Context, reqs []*request)
@@ -43,18 +46,43 @@ func (c calls) do(ctx context.Context, op zkproto.Op, path string, body encoder,
 func (c calls) roundTrip(ctx context.Context, op zkproto.Op, path string, body encoder, reply decoder, watch *Watch) error {
 	r := newRequest(op, path, body, reply)
 	r.watch = watch
-	return c.submit(ctx, r)
+	return c.exchange(ctx, r)
 }
 
-func (c calls) submit(ctx context.Context, r *request) error {
+// exchange sends r and waits for its answer.
+func (c calls) exchange(ctx context.Context, r *request) error {
 	if err := r.check(); err != nil {
 		return r.fail(err, false)
 	}
 	if ctx.Err() != nil {
 		return r.fail(context.Cause(ctx), false)
 	}
-	c.send(ctx, []*request{r})
-	return r.result()
+	if c.trace == nil || c.trace.RequestDone == nil {
+		c.send(ctx, r.self[:])
+		return r.result()
+	}
+	began := time.Now()
+	c.send(ctx, r.self[:])
+	err := r.result()
+	c.trace.RequestDone(r.op.String(), r.path, time.Since(began), err)
+	return err
+}
+
+// read sends one of the reads, with reply inside r or nil, from the pool.
+func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watch) (*request, error) {
+	if err := zkproto.ValidatePath(path); err != nil {
+		return nil, &Error{Op: op.String(), Path: path, Err: err}
+	}
+	r := c.request(op, path)
+	r.frame = (&zkproto.ReadRequest{Path: c.node(path), Watch: watch != nil}).Append(r.frame)
+	r.seal()
+	r.watch = watch
+	if op == zkproto.OpGetData {
+		r.reply = &r.data
+	} else {
+		r.reply = &r.stat
+	}
+	return r, c.exchange(ctx, r)
 }
 
 func (c calls) newWatch(path string, kind watchKind) *Watch {
@@ -70,15 +98,19 @@ func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, 
 	if err := validateNew(path, mode); err != nil {
 		return "", Stat{}, &Error{Op: zkproto.OpCreate.String(), Path: path, Err: err}
 	}
-	var reply zkproto.Create2Response
 	op, m := c.create(path, data, mode, acl)
-	if err := c.roundTrip(ctx, op, path, m, &reply, nil); err != nil {
+	r := c.request(op, path)
+	r.frame = m.Append(r.frame)
+	r.seal()
+	r.reply = &r.created
+	defer r.put()
+	if err := c.exchange(ctx, r); err != nil {
 		return "", Stat{}, err
 	}
-	return strings.TrimPrefix(reply.Path, c.chroot), reply.Stat, nil
+	return strings.TrimPrefix(r.created.Path, c.chroot), r.created.Stat, nil
 }
 
-func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.Op, *zkproto.CreateRequest) {
+func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.Op, zkproto.CreateRequest) {
 	if len(acl) == 0 {
 		acl = openACL
 	}
@@ -86,7 +118,7 @@ func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.O
 	if mode == Container {
 		op = zkproto.OpCreateContainer
 	}
-	return op, &zkproto.CreateRequest{Path: c.node(path), Data: data, ACL: acl, Flags: int32(mode)}
+	return op, zkproto.CreateRequest{Path: c.node(path), Data: data, ACL: acl, Flags: int32(mode)}
 }
 
 // validateNew checks the path of a node to be made: of a sequential one, what the
@@ -103,24 +135,31 @@ func validateNew(path string, mode Mode) error {
 
 // Get reads a node's data. Null data is nil.
 func (c calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
-	var reply dataReply
-	err := c.do(ctx, zkproto.OpGetData, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
-	if err != nil {
-		return nil, Stat{}, err
-	}
-	return reply.Data, reply.Stat, nil
+	r, err := c.read(ctx, zkproto.OpGetData, path, nil)
+	return r.takeData(err)
 }
 
 // GetW is Get, and a watch for the next change or the deletion of the node. If the
 // node does not exist there is no watch.
 func (c calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
-	var reply dataReply
 	w := c.newWatch(path, watchData)
-	err := c.do(ctx, zkproto.OpGetData, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
+	r, err := c.read(ctx, zkproto.OpGetData, path, w)
+	data, stat, err := r.takeData(err)
 	if err != nil {
 		return nil, Stat{}, nil, err
 	}
-	return reply.Data, reply.Stat, w, nil
+	return data, stat, w, nil
+}
+
+// takeData is the answer to a Get that ended with err; r is nil if it was not sent.
+func (r *request) takeData(err error) ([]byte, Stat, error) {
+	if r != nil {
+		defer r.put()
+	}
+	if err != nil {
+		return nil, Stat{}, err
+	}
+	return r.data.Data, r.data.Stat, nil
 }
 
 // dataReply keeps the data beyond the life of the connection's buffer.
@@ -134,28 +173,30 @@ func (d *dataReply) Decode(r *zkproto.Reader) {
 // Exists reports whether a node exists, and its Stat if it does. That it does not is
 // no error.
 func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
-	var reply zkproto.StatResponse
-	err := c.do(ctx, zkproto.OpExists, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
-	return exists(&reply, err)
+	r, err := c.read(ctx, zkproto.OpExists, path, nil)
+	return r.takeExists(err)
 }
 
 // ExistsW is Exists, and a watch for the node's creation, next change or deletion.
 func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
-	var reply zkproto.StatResponse
 	w := c.newWatch(path, watchData)
-	err := c.do(ctx, zkproto.OpExists, path, &zkproto.ReadRequest{Path: w.node, Watch: true}, &reply, w)
-	stat, ok, err := exists(&reply, err)
+	r, err := c.read(ctx, zkproto.OpExists, path, w)
+	stat, ok, err := r.takeExists(err)
 	if err != nil {
 		return Stat{}, false, nil, err
 	}
 	return stat, ok, w, nil
 }
 
-func exists(reply *zkproto.StatResponse, err error) (Stat, bool, error) {
-	if err == nil {
-		return reply.Stat, true, nil
+// takeExists is the answer to an Exists that ended with err; r is nil if it was not sent.
+func (r *request) takeExists(err error) (Stat, bool, error) {
+	if r != nil {
+		defer r.put()
 	}
-	if e, ok := err.(*Error); ok && e.Err == ErrNoNode {
+	switch e, _ := err.(*Error); {
+	case err == nil:
+		return r.stat.Stat, true, nil
+	case e != nil && e.Err == ErrNoNode:
 		return Stat{}, false, nil
 	}
 	return Stat{}, false, err
@@ -186,19 +227,31 @@ func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Wat
 // Set replaces a node's data if its version is the one given (AnyVersion: any).
 // Errors: ErrNoNode, ErrBadVersion, ErrNoAuth.
 func (c calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
-	var reply zkproto.StatResponse
-	m := &zkproto.SetDataRequest{Path: c.node(path), Data: data, Version: version}
-	if err := c.do(ctx, zkproto.OpSetData, path, m, &reply, nil); err != nil {
+	if err := zkproto.ValidatePath(path); err != nil {
+		return Stat{}, &Error{Op: zkproto.OpSetData.String(), Path: path, Err: err}
+	}
+	r := c.request(zkproto.OpSetData, path)
+	r.frame = (&zkproto.SetDataRequest{Path: c.node(path), Data: data, Version: version}).Append(r.frame)
+	r.seal()
+	r.reply = &r.stat
+	defer r.put()
+	if err := c.exchange(ctx, r); err != nil {
 		return Stat{}, err
 	}
-	return reply.Stat, nil
+	return r.stat.Stat, nil
 }
 
 // Delete removes a node if its version is the one given (AnyVersion: any).
 // Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, ErrNoAuth.
 func (c calls) Delete(ctx context.Context, path string, version int32) error {
-	m := &zkproto.DeleteRequest{Path: c.node(path), Version: version}
-	return c.do(ctx, zkproto.OpDelete, path, m, nil, nil)
+	if err := zkproto.ValidatePath(path); err != nil {
+		return &Error{Op: zkproto.OpDelete.String(), Path: path, Err: err}
+	}
+	r := c.request(zkproto.OpDelete, path)
+	r.frame = (&zkproto.DeleteRequest{Path: c.node(path), Version: version}).Append(r.frame)
+	r.seal()
+	defer r.put()
+	return c.exchange(ctx, r)
 }
 
 // Sync waits until the server that we talk to has caught up with what its leader
@@ -341,10 +394,15 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "pipeline", Err: context.Cause(ctx)}
 	}
+	began := time.Now()
 	c.send(ctx, reqs)
 	var first error
 	for i, r := range reqs {
-		if results[i].Err = r.result(); results[i].Err == nil {
+		results[i].Err = r.result()
+		if c.trace != nil && c.trace.RequestDone != nil {
+			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), results[i].Err)
+		}
+		if results[i].Err == nil {
 			take[i](&results[i])
 		} else if first == nil {
 			first = results[i].Err
@@ -365,7 +423,7 @@ func (c calls) pipelined(o Op) (*request, func(*Result), error) {
 	case zkproto.OpCreate2:
 		op, m := c.create(o.path, o.data, o.mode, o.acl)
 		var reply zkproto.Create2Response
-		r = newRequest(op, o.path, m, &reply)
+		r = newRequest(op, o.path, &m, &reply)
 		take = func(res *Result) {
 			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
 		}

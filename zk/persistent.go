@@ -36,8 +36,8 @@ var ErrEventsMissed = errors.New("events were missed, read again")
 // servers do not tell what happened meanwhile. Who keeps a copy of the tree reads it
 // again then. A change may be told twice.
 //
-// When the session is over, C gets an event with its error (ErrSessionExpired or
-// ErrClosed). Then, and after Stop, C is closed. A slow reader holds up nobody.
+// When the session is over, C gets an event with its error (ErrSessionExpired, ErrClosed
+// or ErrAuthFailed). Then, and after Stop, C is closed. A slow reader holds up nobody.
 type PersistentWatch struct {
 	C <-chan Event
 
@@ -74,7 +74,7 @@ func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*Pers
 	r := newRequest(op, path, &zkproto.AddWatchRequest{Path: w.node, Mode: int32(mode)}, new(zkproto.ErrorResponse))
 	r.persistent = w
 	r.covers = map[string]WatchMode{w.node: mode}
-	if err := c.submit(ctx, r); err != nil {
+	if err := c.exchange(ctx, r); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -337,7 +337,7 @@ func (s *Session) disarmPersistent(node string) {
 		return
 	}
 	// The removal also hits what reads in front of it have just registered.
-	for _, reqs := range [][]*request{s.conn.pending, s.queue} {
+	for _, reqs := range [][]*request{s.conn.pending.all(), s.queue} {
 		for _, r := range reqs {
 			if r.watch != nil && r.watch.node == node {
 				r.rearm = true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -30,9 +32,58 @@ type request struct {
 	uncovers   string               // node whose watches this removes
 
 	sent time.Time // just before it was written; zero if it never was. Guarded by Session.mu
-	err  error     // guarded by done
-	done chan struct{}
-	left error // set by the caller when it stops waiting for a request that was sent
+
+	err      error         // set before finished
+	finished atomic.Bool   // it has its outcome
+	done     chan struct{} // then holds a token, for the one who waits
+
+	// The caller's alone:
+	answered bool  // it has taken the token
+	left     error // the outcome for a caller that stopped waiting after it was sent
+
+	pool *sync.Pool // where it came from
+
+	// Room for what the common operations need, so that a request from the pool costs no
+	// allocation but that of the data it returns.
+	self    [1]*request
+	data    dataReply
+	stat    zkproto.StatResponse
+	created zkproto.Create2Response
+}
+
+// request begins a request from the client's pool: what is to be its body is appended to
+// frame, then it is sealed. Whoever has its answer may put it back.
+//
+// The pool is the client's, not the package's: a channel made in a synctest bubble must
+// not come up in another.
+func (c calls) request(op zkproto.Op, path string) *request {
+	r, _ := c.pool.Get().(*request)
+	if r == nil {
+		r = &request{pool: c.pool, done: make(chan struct{}, 1)}
+	}
+	r.op, r.path = op, path
+	r.self[0] = r
+	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
+	return r
+}
+
+func (r *request) seal() { r.frame = zkproto.EndFrame(r.frame, 0) }
+
+// put gives r back to the pool, unless somebody may still touch it: the session, if the
+// caller has given up waiting.
+func (r *request) put() {
+	if !r.answered {
+		return
+	}
+	frame := r.frame
+	if cap(frame) > 4<<10 {
+		frame = nil
+	}
+	r.frame, r.path, r.reply, r.watch = frame, "", nil, nil
+	r.sent, r.err, r.answered, r.left, r.rearm = time.Time{}, nil, false, nil, false
+	r.finished.Store(false)
+	r.data, r.stat, r.created = dataReply{}, zkproto.StatResponse{}, zkproto.Create2Response{}
+	r.pool.Put(r)
 }
 
 type encoder interface{ Append(b []byte) []byte }
@@ -46,7 +97,9 @@ func newRequest(op zkproto.Op, path string, body encoder, reply decoder) *reques
 	if body != nil {
 		frame = body.Append(frame)
 	}
-	return &request{op: op, path: path, frame: zkproto.EndFrame(frame, 0), reply: reply, done: make(chan struct{})}
+	r := &request{op: op, path: path, frame: zkproto.EndFrame(frame, 0), reply: reply, done: make(chan struct{}, 1)}
+	r.self[0] = r
+	return r
 }
 
 // check refuses what would make the server drop the connection.
@@ -74,7 +127,8 @@ func (r *request) setXid(xid int32) {
 // complete ends the caller's wait.
 func (r *request) complete(err error) {
 	r.err = err
-	close(r.done)
+	r.finished.Store(true)
+	r.done <- struct{}{} // there is room: it happens once
 }
 
 // fail wraps err with what the caller asked for.
@@ -99,17 +153,21 @@ func (r *request) result() error {
 	if r.left != nil && (r.watch != nil || r.persistent != nil) {
 		return r.left
 	}
-	select {
-	case <-r.done:
-		return r.err
-	default:
-		return r.left
+	if !r.answered {
+		select {
+		case <-r.done:
+			r.answered = true
+		default:
+			return r.left
+		}
 	}
+	return r.err
 }
 
 // again makes r ready for another session.
 func (r *request) again() {
-	r.err, r.left, r.sent, r.done, r.rearm = nil, nil, time.Time{}, make(chan struct{}), false
+	r.err, r.left, r.sent, r.answered, r.rearm = nil, nil, time.Time{}, false, false
+	r.finished.Store(false)
 }
 
 // await waits for all of reqs. When ctx ends first, it takes back what was not sent
@@ -118,6 +176,7 @@ func (s *Session) await(ctx context.Context, reqs []*request) {
 	for _, r := range reqs {
 		select {
 		case <-r.done:
+			r.answered = true
 		case <-ctx.Done():
 			s.withdraw(reqs, context.Cause(ctx))
 			return

@@ -14,7 +14,7 @@ import (
 
 // A Session is one life of a [Client] at the ensemble: it ends by expiry or by
 // Close, and never comes back. Its operations wait for a connection while it has
-// none, and fail with ErrSessionExpired or ErrClosed once it is over.
+// none, and fail with ErrSessionExpired, ErrClosed or ErrAuthFailed once it is over.
 type Session struct {
 	calls
 	client *Client
@@ -41,6 +41,7 @@ type Session struct {
 	proof      quorumProof
 	bridge     time.Time // see quorumProof.bridge
 	asked      *request  // the question whether this is an ensemble, with LeaseAuto
+	alone      bool      // the answer: it is not
 	probing    *request  // nil if no probe is under way
 	probingFor *Lease
 	turn       int
@@ -55,7 +56,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
-	s.calls = calls{chroot: c.cfg.Chroot, send: s.send}
+	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, trace: c.cfg.Trace, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if c.cfg.Lease == LeaseAuto {
 		s.askMode()
@@ -75,8 +76,8 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Context ends when the session is over; its cause is ErrSessionExpired or
-// ErrClosed. It ends at Deadline at the latest, whether the server can be reached
+// Context ends when the session is over; its cause is ErrSessionExpired, ErrClosed or
+// ErrAuthFailed. It ends at Deadline at the latest, whether the server can be reached
 // or not.
 func (s *Session) Context() context.Context { return s.ctx }
 
@@ -157,11 +158,11 @@ func (s *Session) connected(nc net.Conn) {
 	s.heartbeat(c)
 	c.nc.Close()
 	wg.Wait()
+	s.client.cfg.Trace.disconnected(s.id, c.cause)
 
 	s.mu.Lock()
 	s.conn = nil
-	lost := c.pending
-	c.pending = nil
+	lost := c.pending.takeAll()
 	for _, r := range lost {
 		s.forgetArming(r)
 	}
@@ -191,7 +192,7 @@ func (s *Session) heartbeat(c *conn) {
 		// Pings leave every sixth of the timeout, so at least two thirds of it are
 		// ahead while the server answers. Nothing heard for two fifths leaves time to
 		// try other hosts before the session lapses.
-		silent := t.Sub(c.heard) > timeout*2/5
+		silent := time.Since(c.heard) > timeout*2/5
 		if c.pinged.IsZero() && t.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
 		}
@@ -253,6 +254,7 @@ func (s *Session) disconnected() net.Conn {
 	s.proven = sent
 	s.proof.resumed(sent)
 	s.mu.Unlock()
+	s.client.cfg.Trace.sessionResumed(s.id)
 	s.client.log.Info("zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
 	return nc
 }
@@ -277,6 +279,7 @@ func (s *Session) end(cause error) {
 	for _, w := range watches {
 		w.c <- Event{Type: EventNone, Path: w.path, Err: cause}
 	}
+	s.client.cfg.Trace.sessionOver(s.id, cause)
 	s.client.log.Info("zk: session over", "session", hex(s.id), "cause", cause)
 }
 

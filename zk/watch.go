@@ -6,7 +6,7 @@ import "holdfast/zkproto"
 type Event struct {
 	Type EventType
 	Path string // as the caller gave it; of a recursive watch, where it happened
-	Err  error  // ErrSessionExpired or ErrClosed if the watch ended without an event; ErrEventsMissed
+	Err  error  // ErrSessionExpired, ErrClosed or ErrAuthFailed if the watch ended without an event; ErrEventsMissed
 }
 
 // A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first.

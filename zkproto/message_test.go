@@ -60,6 +60,9 @@ var samples = []codec{
 		{Op: OpDelete}, {Op: OpSetData, Stat: sampleStat}, {Op: OpCheck},
 	}},
 	&MultiResponse{Results: []MultiResult{{Op: OpError}, {Op: OpError, Err: CodeBadVersion}, {Op: OpError, Err: CodeRuntimeInconsistency}}},
+	&AuthRequest{Scheme: "digest", Auth: []byte("user:password")},
+	&SASLToken{Token: []byte{}},
+	&SASLToken{},
 	// The corpora count on the order: what is new comes last.
 	&CreateTTLRequest{Path: "/a", Data: []byte("data"), ACL: sampleACL, Flags: FlagTTL, TTL: MaxTTL},
 	&MultiRequest{Ops: []MultiOp{{Op: OpCreateTTL, Path: "/a", Data: []byte("x"), ACL: sampleACL, Flags: FlagSequentialTTL, TTL: 7}}},

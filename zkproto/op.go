@@ -30,6 +30,7 @@ const (
 	OpMultiRead            Op = 22 // since 3.6
 	OpAuth                 Op = 100
 	OpSetWatches           Op = 101
+	OpSASL                 Op = 102
 	OpGetEphemerals        Op = 103 // since 3.6
 	OpGetAllChildrenNumber Op = 104 // since 3.6
 	OpSetWatches2          Op = 105 // since 3.6
@@ -42,6 +43,7 @@ var opText = map[Op]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
 	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpCheckWatches: "check watches",
+	OpSASL: "sasl",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
 	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
 	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",

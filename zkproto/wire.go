@@ -15,6 +15,9 @@ const MaxFrame = 0xfffff
 // bytes that are no ZooKeeper message.
 var ErrMalformed = errors.New("malformed message")
 
+// ErrFrameTooLarge is wrapped by ReadFrame's error for a frame above the limit.
+var ErrFrameTooLarge = errors.New("frame too large")
+
 // A Reader decodes the body of one frame. Its first error sticks: everything read
 // after it is zero. It is not safe for concurrent use.
 type Reader struct {
@@ -25,6 +28,9 @@ type Reader struct {
 
 // NewReader reads from body, which it neither copies nor changes.
 func NewReader(body []byte) *Reader { return &Reader{buf: body} }
+
+// Reset makes r read from body, as a new Reader would.
+func (r *Reader) Reset(body []byte) { *r = Reader{buf: body} }
 
 // Err is the first error met so far.
 func (r *Reader) Err() error { return r.err }
@@ -190,8 +196,11 @@ func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 		return nil, err
 	}
 	n := int32(binary.BigEndian.Uint32(head))
-	if n < 0 || int(n) > limit {
-		return nil, fmt.Errorf("%w: frame of %d bytes, %d are allowed", ErrMalformed, n, limit)
+	switch {
+	case n < 0:
+		return nil, fmt.Errorf("%w: frame of %d bytes", ErrMalformed, n)
+	case int(n) > limit:
+		return nil, fmt.Errorf("%w: %w: %d bytes, %d are allowed", ErrMalformed, ErrFrameTooLarge, n, limit)
 	}
 	if cap(buf) < int(n) {
 		buf = make([]byte, n)

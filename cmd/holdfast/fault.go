@@ -83,12 +83,12 @@ func explain(err error) *fault {
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
 		return &fault{exitBusy, err, ""}
-	case errors.Is(err, fs.ErrPermission): // also zk.ErrNoAuth
+	case errors.Is(err, holdfast.ErrLost), errors.Is(err, zk.ErrSessionExpired):
+		return &fault{exitLost, err, ""}
+	case errors.Is(err, fs.ErrPermission): // also zk.ErrNoAuth and zk.ErrAuthFailed
 		return &fault{exitDenied, err, ""}
 	case errors.Is(err, zk.ErrInvalidPath):
 		return &fault{exitUsage, err, ""}
-	case errors.Is(err, holdfast.ErrLost), errors.Is(err, zk.ErrSessionExpired):
-		return &fault{exitLost, err, ""}
 	}
 	return &fault{exitUnavailable, err, ""}
 }

@@ -19,13 +19,18 @@ type globals struct {
 	server    string
 	namespace string
 	timeout   time.Duration // of the session
+	secure    secureFlags
 
 	timeoutGiven bool // by flag or environment
 }
 
 // envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>; the command
 // line goes first.
-var envFlags = []string{"server", "namespace", "session-timeout"}
+var envFlags = append([]string{"server", "namespace", "session-timeout"}, secureFlagNames...)
+
+func envName(flag string) string {
+	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
 
 func newRoot() *cobra.Command {
 	g := &globals{}
@@ -38,7 +43,8 @@ With nothing configured, locks are shared by your processes on this machine.
 To share them between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
 Each flag below can also be set by the environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE,
-HOLDFAST_SESSION_TIMEOUT.`,
+HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT, HOLDFAST_TLS_KEY,
+HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -54,12 +60,18 @@ HOLDFAST_SESSION_TIMEOUT.`,
 			}
 			return usage(hint, "unknown command %q", args[0])
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := g.secure.forClients(cmd); err != nil {
+				return err
+			}
+			return g.fromEnv(cmd.Flags())
+		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
+	f.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	f.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
 	f.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network")
+	g.secure.register(f)
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(newRun(g), newLock(g), newLs(g), newStatus(g), newServe(), newVersion())
 	return root
@@ -68,7 +80,7 @@ HOLDFAST_SESSION_TIMEOUT.`,
 // fromEnv sets the flags that the command line left out.
 func (g *globals) fromEnv(flags *pflag.FlagSet) error {
 	for _, name := range envFlags {
-		env := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		env := envName(name)
 		value := os.Getenv(env)
 		if value == "" || flags.Changed(name) {
 			continue

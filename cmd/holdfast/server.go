@@ -22,12 +22,15 @@ type target struct {
 	zk  zk.Config // otherwise
 }
 
-const serverHint = "want zk://host:port,host:port/chroot, unix:///path/of/socket or file:///directory"
+const serverHint = "want zk://host:port,host:port/chroot, the same with zks:// for TLS, unix:///path/of/socket or file:///directory"
 
 // target reads --server, and settles the session timeout: the flag, else the URL's
 // parameter, else the flag's default.
 func (g *globals) target() (target, error) {
 	t, err := parseTarget(g.server)
+	if err == nil {
+		err = g.secure.apply(&t)
+	}
 	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
 		g.timeout = t.zk.SessionTimeout
 	}
@@ -135,6 +138,9 @@ func (t target) unreachable(err error) error {
 	hint := "is a server running there? name another with --server or HOLDFAST_SERVER"
 	if t.dir != "" {
 		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or name another server with --server or HOLDFAST_SERVER"
+	}
+	if h := certificateFault(err); h != "" {
+		hint = h
 	}
 	return &fault{exitUnavailable, fmt.Errorf("cannot reach %s: %w", t.url, err), hint}
 }

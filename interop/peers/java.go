@@ -17,10 +17,14 @@ const (
 	curatorJar   = "/usr/share/java/curator-recipes.jar"
 	slf4jJar     = "/usr/share/java/slf4j-simple.jar"
 
+	nettyCodecJar    = "/usr/share/java/netty-codec.jar"
+	nettyResolverJar = "/usr/share/java/netty-resolver.jar"
+
 	jdkPackage       = "default-jdk-headless"
 	zookeeperPackage = "zookeeper"
 	curatorPackage   = "libcurator-recipes-java"
 	slf4jPackage     = "libslf4j-java"
+	nettyPackage     = "libnetty-java"
 )
 
 // jvmFlags make a JVM that starts fast and stays small; three servers and a

@@ -22,6 +22,17 @@ type ZooKeeperConfig struct {
 	Servers  int           // 0 or 1: one server alone; 3: an ensemble
 	TickTime time.Duration // 0 = 500 ms; session timeouts are clamped to [2,20] ticks
 	Relays   bool          // let the servers of an ensemble talk through relays, for Cut and Heal
+
+	Settings []string // more lines of zoo.cfg
+	Flags    []string // more flags of the JVM, as -Dname=value
+	TLS      *ZooKeeperTLS
+}
+
+// A ZooKeeperTLS lets servers listen for TLS on a second port. The files are PEM.
+type ZooKeeperTLS struct {
+	KeyFile    string // the private key (PKCS #8) and its certificate
+	TrustFile  string // the certificates of those who may vouch for clients
+	ClientAuth string // none, want or need
 }
 
 // A ZooKeeper is a running Apache ZooKeeper: one server alone, or an ensemble.
@@ -36,6 +47,8 @@ type ZooKeeper struct {
 type zkServer struct {
 	dir  string
 	port int
+	tls  int      // the port for TLS; 0 if there is none
+	args []string // more flags of the JVM
 	proc *Process // nil while killed
 }
 
@@ -45,6 +58,13 @@ type zkServer struct {
 func StartZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (*ZooKeeper, error) {
 	if err := NeedZooKeeper(); err != nil {
 		return nil, err
+	}
+	if cfg.TLS != nil {
+		for _, jar := range []string{nettyCodecJar, nettyResolverJar} {
+			if _, err := needFile(jar, nettyPackage); err != nil {
+				return nil, err
+			}
+		}
 	}
 	cfg.Servers = max(1, cfg.Servers)
 	if cfg.TickTime == 0 {
@@ -62,7 +82,7 @@ func StartZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (*ZooK
 }
 
 func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *ZooKeeper, err error) {
-	ports, err := freePorts(3 * cfg.Servers)
+	ports, err := freePorts(4 * cfg.Servers)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +96,10 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 	}()
 	for i := range cfg.Servers {
-		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i]}
+		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags}
+		if cfg.TLS != nil {
+			s.tls = ports[3*cfg.Servers+i]
+		}
 		members, err := z.members(i, cfg, ports)
 		if err != nil {
 			return nil, err
@@ -159,7 +182,18 @@ maxClientCnxns=0
 admin.enableServer=false
 4lw.commands.whitelist=srvr,ruok
 preAllocSize=1024
-%s`, cfg.TickTime.Milliseconds(), data, s.port, members)
+%s%s
+`, cfg.TickTime.Milliseconds(), data, s.port, members, strings.Join(cfg.Settings, "\n"))
+	if t := cfg.TLS; t != nil {
+		text += fmt.Sprintf(`secureClientPort=%d
+secureClientPortAddress=127.0.0.1
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+ssl.keyStore.location=%s
+ssl.trustStore.location=%s
+ssl.clientAuth=%s
+authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
+`, s.tls, t.KeyFile, t.TrustFile, t.ClientAuth)
+	}
 	return os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o600)
 }
 
@@ -169,12 +203,18 @@ func (s *zkServer) start() error {
 		return err
 	}
 	defer log.Close() // the process has its own copy
+	jars := []string{zookeeperJar, slf4jJar}
+	if s.tls != 0 {
+		// Debian's manifest names four of netty's jars, and ZooKeeper needs six.
+		jars = append(jars, nettyCodecJar, nettyResolverJar)
+	}
 	args := append([]string{}, jvmFlags...)
+	args = append(args, s.args...)
 	args = append(args, "-Dzookeeper.extendedTypesEnabled=true", // nodes with a time to live
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It warns of every client that hangs up.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
-		"-cp", strings.Join([]string{zookeeperJar, slf4jJar}, string(filepath.ListSeparator)),
+		"-cp", strings.Join(jars, string(filepath.ListSeparator)),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
 	cmd := exec.Command("java", args...)
 	cmd.Dir = s.dir
@@ -190,6 +230,15 @@ func (z *ZooKeeper) Addrs() []string {
 		addrs[i] = loopback(s.port)
 	}
 	return addrs
+}
+
+// SecureURL is zks://h1:p,h2:p,h3:p, of the ports for TLS.
+func (z *ZooKeeper) SecureURL() string {
+	addrs := make([]string, len(z.servers))
+	for i, s := range z.servers {
+		addrs[i] = loopback(s.tls)
+	}
+	return "zks://" + strings.Join(addrs, ",")
 }
 
 // URL is zk://h1:p,h2:p,h3:p.

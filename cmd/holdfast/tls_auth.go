@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/zk"
+)
+
+// secureFlags say how to trust a server and how to be trusted by it. A password comes
+// from a file: what stands on a command line or in the environment, others can read.
+type secureFlags struct {
+	ca, cert, key, serverName string
+	auth                      string // SCHEME:USER
+	passwordFile              string
+}
+
+var secureFlagNames = []string{"tls-ca", "tls-cert", "tls-key", "tls-server-name", "auth", "password-file"}
+
+func (s *secureFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&s.ca, "tls-ca", "", "file with the certificates (PEM) that servers of zks:// are checked against (default: those of the system)")
+	f.StringVar(&s.cert, "tls-cert", "", "file with this client's certificate (PEM), for servers of zks:// that want one")
+	f.StringVar(&s.key, "tls-key", "", "file with the private key (PEM) of --tls-cert")
+	f.StringVar(&s.serverName, "tls-server-name", "", "name that certificates of zks:// servers must have (default: the host's in --server)")
+	f.StringVar(&s.auth, "auth", "", "who this client is: digest:USER or sasl-digest:USER")
+	f.StringVar(&s.passwordFile, "password-file", "", "file with the password for --auth, which others cannot read")
+}
+
+// forClients refuses the flags where they would change nothing: whoever gives
+// certificates to serve must not believe that it uses them.
+func (s *secureFlags) forClients(cmd *cobra.Command) error {
+	if cmd.Name() != "serve" {
+		return nil
+	}
+	for _, name := range secureFlagNames {
+		if cmd.Flags().Changed(name) {
+			return usage("for encrypted connections put a TLS proxy in front of serve", "serve: --%s is for clients; serve has no encryption and no passwords", name)
+		}
+	}
+	return nil
+}
+
+// apply makes t the target that the flags describe.
+func (s *secureFlags) apply(t *target) error {
+	if s.ca+s.cert+s.key+s.serverName != "" {
+		if t.zk.TLS == nil {
+			return misconfigured("write zks://host:port, or leave the --tls- flags and HOLDFAST_TLS_ variables out",
+				"%s would be reached without TLS, but --tls- flags are given", t.url)
+		}
+		if err := s.readTLS(t.zk.TLS); err != nil {
+			return err
+		}
+	}
+	if s.auth+s.passwordFile == "" {
+		return nil
+	}
+	if t.dir != "" {
+		return misconfigured("name a server with --server, or leave --auth and --password-file out",
+			"%s is a directory, which knows no users, but --auth or --password-file is given", t.url)
+	}
+	auth, err := s.readAuth()
+	if err != nil {
+		return err
+	}
+	t.zk.Auth = []zk.Auth{auth}
+	return nil
+}
+
+func (s *secureFlags) readTLS(cfg *tls.Config) error {
+	cfg.ServerName = s.serverName
+	if s.ca != "" {
+		pem, err := os.ReadFile(s.ca)
+		if err != nil {
+			return misconfigured("", "--tls-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return misconfigured("", "--tls-ca: %s has no certificate in PEM", s.ca)
+		}
+	}
+	switch {
+	case s.cert == "" && s.key == "":
+		return nil
+	case s.cert == "" || s.key == "":
+		return misconfigured("", "--tls-cert and --tls-key: only one is given, and a certificate is of no use without its key")
+	}
+	cert, err := os.ReadFile(s.cert)
+	if err != nil {
+		return misconfigured("", "--tls-cert: %w", err)
+	}
+	key, err := readSecret("--tls-key", s.key)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return misconfigured("", "--tls-cert %s with --tls-key %s: %w", s.cert, s.key, err)
+	}
+	cfg.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// readAuth shows nothing of --auth in its errors: the password may have been put there.
+func (s *secureFlags) readAuth() (auth zk.Auth, err error) {
+	const hint = "as in --auth digest:USER --password-file FILE, or HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE"
+	scheme, user, _ := strings.Cut(s.auth, ":")
+	makers := map[string]func(user, password string) zk.Auth{"digest": zk.DigestAuth, "sasl-digest": zk.SASLDigestAuth}
+	switch {
+	case s.auth == "":
+		return auth, misconfigured(hint, "--password-file is given, and no --auth")
+	case makers[scheme] == nil || user == "":
+		return auth, misconfigured(hint, "--auth: want digest:USER or sasl-digest:USER")
+	case strings.Contains(user, ":"):
+		return auth, misconfigured(hint, "--auth: there is a colon in the user; a password belongs in a file")
+	case s.passwordFile == "":
+		return auth, misconfigured(hint, "--auth is given, and no --password-file")
+	}
+	text, err := readSecret("--password-file", s.passwordFile)
+	if err != nil {
+		return auth, err
+	}
+	password := string(bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r")))
+	switch {
+	case password == "":
+		return auth, misconfigured("", "--password-file: %s is empty", s.passwordFile)
+	case strings.ContainsAny(password, "\r\n"):
+		return auth, misconfigured("", "--password-file: %s has more than one line", s.passwordFile)
+	}
+	return makers[scheme](user, password), nil
+}
+
+// readSecret reads a file that nobody but its owner and its group may read. The group
+// is allowed because Kubernetes gives secrets to a user other than root in that way.
+func readSecret(flag, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, misconfigured("", "%s: %w", flag, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, misconfigured("", "%s: %w", flag, err)
+	}
+	// The mode says nothing on Windows.
+	if mode := info.Mode().Perm(); mode&0o027 != 0 && runtime.GOOS != "windows" {
+		return nil, misconfigured("chmod 600 "+path, "%s: %s can be read or changed by others (mode %#o)", flag, path, mode)
+	}
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, misconfigured("", "%s: %w", flag, err)
+	case len(text) > most:
+		return nil, misconfigured("", "%s: %s is longer than %d bytes", flag, path, most)
+	}
+	return text, nil
+}
+
+// certificateFault is the hint for a server whose certificate was not accepted; "" for
+// other errors.
+func certificateFault(err error) string {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the server's certificate is not trusted: see --tls-ca and --tls-server-name"
+	}
+	return ""
+}

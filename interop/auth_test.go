@@ -1,0 +1,209 @@
+//go:build unix
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// What no log and no error may show.
+const planted = "pa55-planted"
+
+// debugLog is a log at debug level. At the end of the test it must not have shown the
+// planted password.
+type debugLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *debugLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func withDebugLog(t *testing.T, cfg *zk.Config) {
+	l := &debugLog{}
+	cfg.Logger = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	t.Cleanup(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.text.Len() == 0 || strings.Contains(l.text.String(), planted) {
+			t.Errorf("the log is empty or shows the password:\n%s", l.text.String())
+		}
+	})
+}
+
+// refused dials and wants an error that is want, says all of says and does not show
+// the password. Of an error that is not for good, which is said when the wait ends,
+// want is context.Canceled.
+func refused(t *testing.T, url string, change func(*zk.Config), want error, says ...string) {
+	t.Helper()
+	cfg, err := zk.ParseURL(url)
+	must(t, err)
+	change(&cfg)
+	withDebugLog(t, &cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	if want == context.Canceled {
+		// The client would go on for as long as it may; what the first attempt met is
+		// known when the second begins.
+		attempts := 0
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if attempts++; attempts == 2 {
+				cancel()
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+	}
+	c, err := zk.Dial(ctx, cfg)
+	if err == nil {
+		_, _, err = c.Exists(ctx, "/")
+		c.Close()
+	}
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v; want %v", err, want)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("got error %v; want one that says %q", err, s)
+		}
+	}
+	if strings.Contains(err.Error(), planted) {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	t.Log(err)
+}
+
+// acl lets one identity do everything.
+func acl(scheme, id string) zk.ACL { return zk.ACL{Perms: 31, Scheme: scheme, ID: id} }
+
+// ownedBy creates a node for one identity with c, cuts c's connection, and wants that
+// afterwards c can still read it and that nobody can who has one of the other auths.
+func ownedBy(t *testing.T, url string, mine func(*zk.Config), a zk.ACL, others ...func(*zk.Config)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	g := newGate()
+	c := dialURL(t, url, mine, func(cfg *zk.Config) { cfg.Dial = g.dial; withDebugLog(t, cfg) })
+	s, err := c.Session(ctx)
+	must(t, err)
+	path, _, err := c.Create(ctx, "/owned-", []byte("x"), zk.PersistentSequential, a)
+	must(t, err)
+	_, _, w, err := c.GetW(ctx, path)
+	must(t, err)
+	for range 3 {
+		g.cut()
+		for {
+			_, _, err = c.Get(ctx, path)
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				break
+			}
+		}
+		must(t, err)
+	}
+	if now, err := c.Session(ctx); err != nil || now != s {
+		t.Errorf("not the same session: %v", err)
+	}
+	for _, other := range others {
+		o := dialURL(t, url, other, func(cfg *zk.Config) { withDebugLog(t, cfg) })
+		_, _, err := o.Get(ctx, path)
+		wants(t, "get of another's node", err, zk.ErrNoAuth)
+		_, err = o.Set(ctx, path, nil, zk.AnyVersion)
+		wants(t, "set of another's node", err, zk.ErrNoAuth)
+	}
+	_, err = c.Set(ctx, path, []byte("y"), 0)
+	must(t, err)
+	next(ctx, t, w, zk.EventNodeDataChanged, path)
+}
+
+func as(auth ...zk.Auth) func(*zk.Config) { return func(cfg *zk.Config) { cfg.Auth = auth } }
+
+func TestDigestAuthOnApacheZooKeeper(t *testing.T) {
+	url := oneZooKeeper.get(t).URL()
+	sum := sha1.Sum([]byte("bob:" + planted))
+	bob := acl("digest", "bob:"+base64.StdEncoding.EncodeToString(sum[:]))
+	ownedBy(t, url, as(zk.DigestAuth("bob", planted)), bob,
+		as(), as(zk.DigestAuth("bob", planted+"x")), as(zk.DigestAuth("eve", planted)))
+	// Several identities at once: those of all schemes count.
+	ownedBy(t, url, as(zk.DigestAuth("eve", planted), zk.DigestAuth("bob", planted)), bob, as(zk.DigestAuth("eve", planted)))
+}
+
+func TestDigestAuthIsRefusedWhereItIsNotKnown(t *testing.T) {
+	h := oneHoldfast.get(t)
+	refused(t, h.URL(), as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, h.Addr(), `digest user "bob"`)
+	z := oneZooKeeper.get(t)
+	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, z.Addrs()[0], `sasl-digest user "bob"`, "JAAS")
+}
+
+// saslConfig is a ZooKeeper with a JAAS file, which is written into dir.
+func saslConfig(dir string, flags ...string) (peers.ZooKeeperConfig, error) {
+	jaas := filepath.Join(dir, "jaas.conf")
+	text := fmt.Sprintf(`Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required
+  user_bob="%s"
+  user_eve="eve-password"
+  user_zoë="pass-ë"
+  user_snow="pass-☃";
+};
+`, planted)
+	return peers.ZooKeeperConfig{
+		Flags:    append(flags, "-Djava.security.auth.login.config="+jaas),
+		Settings: []string{"authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"},
+	}, os.WriteFile(jaas, []byte(text), 0o600)
+}
+
+func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
+	t.Helper()
+	dir := t.TempDir()
+	cfg, err := saslConfig(dir, flags...)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, dir, cfg)
+	return closing(t, z, err)
+}
+
+func TestSASLDigestAuthOnApacheZooKeeper(t *testing.T) {
+	z := startSASL(t)
+	bob := zk.SASLDigestAuth("bob", planted)
+	ownedBy(t, z.URL(), as(bob), acl("sasl", "bob"), as(), as(zk.DigestAuth("bob", planted)), as(zk.SASLDigestAuth("eve", "eve-password")))
+	ownedBy(t, z.URL(), as(zk.DigestAuth("x", planted), bob), acl("sasl", "bob"), as(zk.DigestAuth("x", planted)))
+	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("zoë", "pass-ë")), acl("sasl", "zoë"), as(bob))
+	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("snow", "pass-☃")), acl("sasl", "snow"), as(bob))
+	for _, wrong := range []zk.Auth{
+		// Not with the password of bob: the server would check against that of whoever was
+		// last (ZOOKEEPER-4839), and let nobody in.
+		zk.SASLDigestAuth("bob", planted+"x"), zk.SASLDigestAuth("nobody", planted+"y"), zk.SASLDigestAuth(`b"o,b\`, planted+"z"),
+	} {
+		refused(t, z.URL(), as(wrong), zk.ErrAuthFailed, z.Addrs()[0], wrong.String(), "refused the user or the password")
+	}
+}
+
+func TestApacheZooKeeperThatLetsFailedSASLClientsStay(t *testing.T) {
+	z := startSASL(t, "-Dzookeeper.allowSaslFailedClients=true")
+	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "did not accept the user or the password")
+}
+
+func TestApacheZooKeeperThatDemandsSASL(t *testing.T) {
+	z := startSASL(t, "-Dzookeeper.sessionRequireClientSASLAuth=true")
+	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), acl("sasl", "bob"), as(zk.SASLDigestAuth("eve", "eve-password")))
+	refused(t, z.URL(), as(), zk.ErrAuthFailed, z.Addrs()[0], "demands an authentication", "it has none")
+	refused(t, z.URL(), as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, `it has [digest user "bob"]`)
+	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "refused the user or the password")
+}

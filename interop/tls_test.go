@@ -1,0 +1,229 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// An authority issues certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// sure is for what fails only if the test itself is wrong.
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func newAuthority() *authority {
+	key := sure(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der := sure(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	return &authority{sure(x509.ParseCertificate(der)), key}
+}
+
+// issue is a certificate for 127.0.0.1, in PEM with its key in front; change may make
+// it another one.
+func (a *authority) issue(name string, change ...func(*x509.Certificate)) []byte {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, f := range change {
+		f(template)
+	}
+	key := sure(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	der := sure(x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key))
+	block := &pem.Block{Type: "PRIVATE KEY", Bytes: sure(x509.MarshalPKCS8PrivateKey(key))}
+	return append(pem.EncodeToMemory(block), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+}
+
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// client is a configuration that trusts a; with a certificate if one is given.
+func (a *authority) client(cert []byte) *tls.Config {
+	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
+	cfg.RootCAs.AddCert(a.cert)
+	if cert != nil {
+		cfg.Certificates = []tls.Certificate{sure(tls.X509KeyPair(cert, cert))}
+	}
+	return cfg
+}
+
+// files writes what a server needs for TLS into dir.
+func (a *authority) files(dir, clientAuth string, cert []byte) (*peers.ZooKeeperTLS, error) {
+	t := &peers.ZooKeeperTLS{
+		KeyFile: filepath.Join(dir, "key.pem"), TrustFile: filepath.Join(dir, "trust.pem"), ClientAuth: clientAuth,
+	}
+	return t, errors.Join(os.WriteFile(t.KeyFile, cert, 0o600), os.WriteFile(t.TrustFile, a.pem(), 0o600))
+}
+
+// startTLS is a ZooKeeper with a port for TLS.
+func (a *authority) startTLS(t *testing.T, clientAuth string, cert []byte) *peers.ZooKeeper {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := a.files(dir, clientAuth, cert)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{TLS: files})
+	return closing(t, z, err)
+}
+
+// A demandingZooKeeper wants everything: a certificate, SASL, and digest for good measure.
+type demandingZooKeeper struct {
+	*peers.ZooKeeper
+	authority *authority
+}
+
+// URL is that of the port for TLS.
+func (z *demandingZooKeeper) URL() string { return z.SecureURL() }
+
+// identify gives the client what the server demands.
+func (z *demandingZooKeeper) identify(cfg *zk.Config) {
+	cfg.TLS = z.authority.client(z.authority.issue("bob"))
+	cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)}
+}
+
+func startDemanding(ctx context.Context, dir string) (*demandingZooKeeper, error) {
+	a := newAuthority()
+	files, err := a.files(dir, "need", a.issue("server"))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := saslConfig(dir, "-Dzookeeper.sessionRequireClientSASLAuth=true")
+	if err != nil {
+		return nil, err
+	}
+	cfg.TLS = files
+	z, err := peers.StartZooKeeper(ctx, dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &demandingZooKeeper{z, a}, nil
+}
+
+var oneDemanding = sharedPeer[*demandingZooKeeper]{start: startDemanding}
+
+func over(cfg *tls.Config) func(*zk.Config) { return func(c *zk.Config) { c.TLS = cfg } }
+
+// both applies two changes.
+func both(f, g func(*zk.Config)) func(*zk.Config) { return func(c *zk.Config) { f(c); g(c) } }
+
+func TestTLSOnApacheZooKeeper(t *testing.T) {
+	ca, other := newAuthority(), newAuthority()
+	z := ca.startTLS(t, "none", ca.issue("server"))
+	bob := as(zk.DigestAuth("bob", planted))
+	mine := both(over(ca.client(nil)), bob)
+	ownedBy(t, z.SecureURL(), mine, acl("auth", ""), over(ca.client(nil)))
+
+	again := context.Canceled
+	addr := z.SecureURL()[len("zks://"):]
+	refused(t, z.SecureURL(), both(over(other.client(nil)), bob), again, addr, "unknown authority")
+	refused(t, z.SecureURL(), bob, again, addr, "certificate") // the system's roots
+	wrongName := ca.client(nil)
+	wrongName.ServerName = "zk.test"
+	refused(t, z.SecureURL(), both(over(wrongName), bob), again, addr, "zk.test")
+	refused(t, "zk://"+addr, bob, again, addr, "wants TLS")
+	refused(t, "zks://"+z.Addrs()[0], both(over(ca.client(nil)), bob), again, z.Addrs()[0], "does not speak TLS")
+}
+
+func TestTLSRefusesAnExpiredApacheZooKeeper(t *testing.T) {
+	ca := newAuthority()
+	z := ca.startTLS(t, "none", ca.issue("server", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))
+	refused(t, z.SecureURL(), over(ca.client(nil)), context.Canceled, "expired")
+}
+
+// The certificate is the identity: nodes may belong to its subject.
+func TestMutualTLSOnApacheZooKeeper(t *testing.T) {
+	ca, other := newAuthority(), newAuthority()
+	z := ca.startTLS(t, "need", ca.issue("server"))
+	alice, eve := over(ca.client(ca.issue("alice"))), over(ca.client(ca.issue("eve")))
+	ownedBy(t, z.SecureURL(), alice, acl("x509", "CN=alice"), eve)
+	ownedBy(t, z.SecureURL(), both(alice, as(zk.DigestAuth("bob", planted))), acl("x509", "CN=alice"), both(eve, as(zk.DigestAuth("bob", planted))))
+
+	again := context.Canceled
+	refused(t, z.SecureURL(), over(ca.client(nil)), again, "handshake", "certificate")
+	refused(t, z.SecureURL(), over(ca.client(other.issue("alice"))), again, "handshake", "certificate")
+	refused(t, z.SecureURL(), over(ca.client(ca.issue("late", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))), again, "handshake", "certificate")
+}
+
+// The command, from its flags to the lock's node, on a server that wants everything.
+func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
+	z := oneDemanding.get(t)
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, text, 0o600))
+		return path
+	}
+	cert := z.authority.issue("command")
+	certFile, caFile := write("cert.pem", cert), write("ca.pem", z.authority.pem())
+	run := func(password string, flags ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+		defer cancel()
+		args := append([]string{"run", "--server", z.URL() + "/" + t.Name()}, flags...)
+		cmd := exec.CommandContext(ctx, holdfastBin(t), append(args, "job", "--", "echo", "ran")...)
+		for _, v := range os.Environ() {
+			if !strings.HasPrefix(v, "HOLDFAST_") {
+				cmd.Env = append(cmd.Env, v)
+			}
+		}
+		cmd.Env = append(cmd.Env, "HOLDFAST_AUTH=sasl-digest:bob", "HOLDFAST_PASSWORD_FILE="+write("password", []byte(password+"\n")))
+		out, err := cmd.CombinedOutput()
+		if strings.Contains(string(out), planted) {
+			t.Errorf("the password is shown: %s", out)
+		}
+		return string(out), err
+	}
+	all := []string{"--tls-ca", caFile, "--tls-cert", certFile, "--tls-key", certFile}
+	if out, err := run(planted, all...); err != nil || out != "ran\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, tt := range []struct {
+		password string
+		flags    []string
+		says     string
+	}{
+		{planted + "x", all, "refused the user or the password"},
+		{planted, append(all, "--session-timeout", "1s", "--tls-server-name", "zk.test"), "see --tls-ca and --tls-server-name"},
+		{planted, []string{"--session-timeout", "1s"}, "see --tls-ca and --tls-server-name"},
+		{planted, []string{"--session-timeout", "1s", "--tls-ca", caFile}, "bad certificate"},
+	} {
+		out, err := run(tt.password, tt.flags...)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 125 || !strings.Contains(out, tt.says) {
+			t.Errorf("%v: %v\n%s; want exit code 125 and %q", tt.flags, err, out, tt.says)
+		}
+	}
+}

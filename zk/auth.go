@@ -1,0 +1,184 @@
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// An Auth is an identity that the client proves to every server that it connects to.
+// Make one with [DigestAuth] or [SASLDigestAuth]. However it is printed or logged,
+// its password is not shown.
+type Auth struct {
+	scheme string
+	user   string
+	// A function, because what prints a struct with all that is in it, whatever its
+	// methods say, prints an address for it.
+	password func() string
+}
+
+const (
+	schemeDigest = "digest"
+	schemeSASL   = "sasl-digest"
+)
+
+// DigestAuth is ZooKeeper's scheme "digest". Servers accept every password: another
+// one makes another identity, which nodes may not know (ErrNoAuth). The password goes
+// over the connection as it is, so use TLS.
+func DigestAuth(user, password string) Auth {
+	return Auth{schemeDigest, user, func() string { return password }}
+}
+
+// SASLDigestAuth is SASL DIGEST-MD5, as ZooKeeper servers with a JAAS file offer it.
+// The server checks the password and proves that it knows it too; it does not go over
+// the connection, but MD5 protects a weak one badly, and what follows not at all: use
+// TLS. The identity has the scheme "sasl".
+func SASLDigestAuth(user, password string) Auth {
+	return Auth{schemeSASL, user, func() string { return password }}
+}
+
+// String shows the scheme and the user.
+func (a Auth) String() string { return fmt.Sprintf("%s user %q", a.scheme, a.user) }
+
+// Format writes String for every verb.
+func (a Auth) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
+
+// LogValue is String, for package log/slog.
+func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
+// checkAuth says what is wrong with auths.
+func checkAuth(auths []Auth) error {
+	var sasl bool
+	for _, a := range auths {
+		switch {
+		case a.password == nil:
+			return errors.New("an empty Auth: use DigestAuth or SASLDigestAuth")
+		case a.scheme == schemeDigest && strings.Contains(a.user, ":"):
+			// user:password is what is sent: the server would read another user. It is not
+			// shown, because it may be the password that has come into the wrong argument.
+			return fmt.Errorf("auth %s: a user with a colon", a.scheme)
+		case a.user == "":
+			return fmt.Errorf("auth %v: no user", a)
+		case a.password() == "":
+			return fmt.Errorf("auth %v: no password", a)
+		case a.scheme == schemeSASL && sasl:
+			return fmt.Errorf("auth %v: a connection has room for one SASL identity", a)
+		}
+		sasl = sasl || a.scheme == schemeSASL
+	}
+	return nil
+}
+
+// authenticate proves all of auths on a connection that is attached to a session but
+// that nobody else uses yet: so no request, and no watch that is restored, can come
+// before, and if it fails there is none to fail with it. ErrAuthFailed is for good;
+// after any other error another connection may do better.
+//
+// The answers do not prove the session: servers do not count authentication as a sign
+// of life (ZooKeeperServer.processPacket).
+func authenticate(ctx context.Context, nc net.Conn, auths []Auth) error {
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for _, a := range auths {
+		var err error
+		if a.scheme == schemeSASL {
+			err = a.saslDigest(nc)
+		} else {
+			err = a.digest(nc)
+		}
+		if err != nil {
+			return fmt.Errorf("authenticate as %v: %w", a, err)
+		}
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (a Auth) digest(nc net.Conn) error {
+	_, err := exchange(nc, zkproto.OpAuth, &zkproto.AuthRequest{
+		Scheme: a.scheme, Auth: []byte(a.user + ":" + a.password()),
+	})
+	if errors.Is(err, ErrAuthFailed) {
+		return fmt.Errorf("%w: the server does not accept this scheme; it may be turned off there", err)
+	}
+	return err
+}
+
+// exchange sends one step of an authentication and returns the body of the answer.
+func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error) {
+	frame := (&zkproto.RequestHeader{Xid: zkproto.XidAuth, Op: op}).Append(zkproto.BeginFrame(nil))
+	if _, err := nc.Write(zkproto.EndFrame(body.Append(frame), 0)); err != nil {
+		return nil, err
+	}
+	reply, err := zkproto.ReadFrame(nc, nil, zkproto.MaxFrame)
+	if err != nil {
+		return nil, err
+	}
+	var h zkproto.ReplyHeader
+	r := zkproto.NewReader(reply)
+	h.Decode(r)
+	switch {
+	case r.Err() != nil:
+		return nil, r.Err()
+	case h.Xid != zkproto.XidAuth:
+		return nil, fmt.Errorf("%w: reply %d to the authentication", zkproto.ErrMalformed, h.Xid)
+	case h.Err == zkproto.CodeSessionClosedRequireSASL:
+		return nil, ErrAuthFailed
+	case h.Err != zkproto.CodeOK:
+		return nil, h.Err
+	}
+	return r, nil
+}
+
+// refuse notes that server has turned the client down for good: to try again would be
+// to do so for ever, and against a server that counts failures.
+func (c *Client) refuse(server string, err error) error {
+	err = fmt.Errorf("connect to %s: %w", server, err)
+	c.mu.Lock()
+	if c.refused == nil {
+		c.refused = err
+	}
+	c.mu.Unlock()
+	c.log.Error("zk: authentication failed; the client gives up", "server", server, "err", err)
+	return err
+}
+
+// end is why there is, or would be, no further session.
+func (c *Client) end() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != nil && c.ctx.Err() == nil {
+		return c.refused
+	}
+	return ErrClosed
+}
+
+// authRequired ends the session and the client: instead of executing a request, the
+// server says that it wants an identity which this client has not given. h is its
+// answer to whatever was sent first, be it a ping.
+func (c *conn) authRequired(h *zkproto.ReplyHeader) error {
+	s := c.s
+	has := "none"
+	if auths := s.client.cfg.Auth; len(auths) > 0 {
+		has = fmt.Sprint(auths)
+	}
+	err := s.client.refuse(c.nc.RemoteAddr().String(), fmt.Errorf(
+		"%w: the server demands an authentication, usually SASL, that this client has not given; it has %s", ErrAuthFailed, has))
+	s.end(err)
+	s.mu.Lock()
+	lost := c.pending.takeAll()
+	s.mu.Unlock()
+	for _, r := range lost {
+		r.complete(r.fail(err, r.xid != h.Xid))
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package zk
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"holdfast/zkproto"
+)
+
+const testNonce = "OA6MG9tEQGm2hh"
+
+// challenge sends the first answer of a server with SASL.
+func (p *peer) challenge() {
+	op, _, m := p.auth()
+	if op == 0 {
+		runtime.Goexit()
+	}
+	if op != zkproto.OpSASL || m.Token == nil || len(m.Token) != 0 {
+		p.t.Errorf("got %v %q; want an empty SASL token", op, m.Token)
+	}
+	p.answer(zkproto.XidAuth, 0, 0, &zkproto.SASLToken{Token: []byte(
+		`realm="zk-sasl-md5",nonce="` + testNonce + `",charset=utf-8,algorithm=md5-sess,qop="auth"`)})
+}
+
+// acceptSASL plays the server's part to its good end.
+func (p *peer) acceptSASL(user, password string) {
+	p.challenge()
+	op, _, m := p.auth()
+	if op == 0 {
+		runtime.Goexit()
+	}
+	got, err := parseDirectives(string(m.Token))
+	if err != nil || len(got["cnonce"]) != 1 {
+		p.t.Errorf("response %q: %v", m.Token, err)
+		return
+	}
+	d := digestMD5{realm: "zk-sasl-md5", nonce: testNonce, utf8: true, user: user, password: password, uri: saslURI, cnonce: got["cnonce"][0]}
+	response, proof, err := d.respond()
+	if err != nil || string(m.Token) != response {
+		p.t.Errorf("response %q; want %q (%v)", m.Token, response, err)
+	}
+	p.answer(zkproto.XidAuth, 0, 0, &zkproto.SASLToken{Token: []byte("rspauth=" + proof)})
+}
+
+// The example in section 4 of RFC 2831.
+func TestDigestMD5AnswersAsTheStandardSays(t *testing.T) {
+	d, err := parseChallenge(`realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.user, d.password, d.uri, d.cnonce = "chris", "secret", "imap/elwood.innosoft.com", "OA6MHXh6VqTrRk"
+	response, proof, err := d.respond()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseDirectives(response)
+	want := map[string][]string{
+		"charset": {"utf-8"}, "username": {"chris"}, "realm": {"elwood.innosoft.com"}, "nonce": {"OA6MG9tEQGm2hh"},
+		"nc": {"00000001"}, "cnonce": {"OA6MHXh6VqTrRk"}, "digest-uri": {"imap/elwood.innosoft.com"},
+		"response": {"d388dad90d4bbd760a152321f2143af7"}, "qop": {"auth"}, "maxbuf": {"65536"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("response %v, %v; want %v", got, err, want)
+	}
+	if proof != "ea40f60335c427b5527b84dbabcdfffd" {
+		t.Errorf("proof %s", proof)
+	}
+}
+
+func TestChallenges(t *testing.T) {
+	tests := []struct {
+		in   string
+		want digestMD5
+		err  error
+	}{
+		{in: `nonce="n",algorithm=md5-sess`, want: digestMD5{nonce: "n"}},
+		{in: ` ,, NONCE = "n" , algorithm = md5-sess ,`, want: digestMD5{nonce: "n"}},
+		{in: `nonce="a\"b\\,c=d",algorithm=md5-sess,future=x`, want: digestMD5{nonce: `a"b\,c=d`}},
+		{in: `realm="r",realm="s",nonce="n",algorithm=md5-sess,charset=UTF-8,qop="auth-int, auth"`, want: digestMD5{realm: "r", nonce: "n", utf8: true}},
+
+		{in: ``, err: zkproto.ErrMalformed},
+		{in: `algorithm=md5-sess`, err: zkproto.ErrMalformed},
+		{in: `nonce="",algorithm=md5-sess`, err: zkproto.ErrMalformed},
+		{in: `nonce="n",nonce="m",algorithm=md5-sess`, err: zkproto.ErrMalformed},
+		{in: `nonce="n"`, err: zkproto.ErrMalformed},
+		{in: `nonce="n",algorithm=md5`, err: zkproto.ErrMalformed},
+		{in: `nonce="n,algorithm=md5-sess`, err: zkproto.ErrMalformed},
+		{in: `nonce="n\`, err: zkproto.ErrMalformed},
+		{in: `nonce="n"algorithm=md5-sess`, err: zkproto.ErrMalformed},
+		{in: `nonce`, err: zkproto.ErrMalformed},
+		{in: `="n"`, err: zkproto.ErrMalformed},
+		{in: `nonce="n",algorithm=md5-sess,qop="auth-int"`, err: ErrAuthFailed},
+		{in: `nonce="n",algorithm=md5-sess,qop=""`, err: ErrAuthFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			got, err := parseChallenge(tt.in)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("got error %v; want %v", err, tt.err)
+			}
+			if tt.err == nil && got != tt.want {
+				t.Errorf("got %+v; want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// RFC 2831, section 2.1.2.1: ISO 8859-1 is hashed where it suffices.
+func TestSASLHashesTheCharactersThatTheStandardSays(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		utf8 bool
+		want string
+	}{
+		{"zoë", true, "zo\xeb"}, {"zoë", false, "zo\xeb"}, {"zoë☃", true, "zoë☃"}, {"☃", false, ""}, {"\xff", true, ""},
+	} {
+		d := digestMD5{utf8: tt.utf8}
+		got, err := d.encode(tt.in)
+		if got != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%q with UTF-8 %v: %q, %v; want %q", tt.in, tt.utf8, got, err, tt.want)
+		}
+	}
+	d := digestMD5{user: "☃", password: planted}
+	_, _, err := d.respond()
+	wantErr(t, err, ErrAuthFailed)
+	d = digestMD5{user: "bob", password: planted + "☃"}
+	_, _, err = d.respond()
+	wantErr(t, err, ErrAuthFailed)
+	if secret(fmt.Sprint(err)) {
+		t.Errorf("the error shows the password: %v", err)
+	}
+}
+
+// Whatever a server sends as its challenge, the response has the names and values
+// that it should have and no others: nothing is smuggled in by quotes.
+func FuzzChallenge(f *testing.F) {
+	f.Add(`realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess,qop="auth"`)
+	f.Add(`nonce="a\"b\\",algorithm=md5-sess`)
+	f.Add(`nonce="a",algorithm=md5-sess,realm="\",response=x"`)
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := parseChallenge(s)
+		if err != nil {
+			return
+		}
+		d.user, d.password, d.uri, d.cnonce = `b"o,b`, planted, saslURI, "c"
+		response, proof, err := d.respond()
+		if err != nil {
+			return
+		}
+		got, err := parseDirectives(response)
+		if err != nil {
+			t.Fatalf("response %q: %v", response, err)
+		}
+		if !reflect.DeepEqual(got["nonce"], []string{d.nonce}) || !reflect.DeepEqual(got["username"], []string{d.user}) ||
+			len(got["response"]) != 1 || d.realm != "" && !reflect.DeepEqual(got["realm"], []string{d.realm}) {
+			t.Errorf("response %q to %q", response, s)
+		}
+		if got["response"][0] == proof || strings.Contains(response, planted) {
+			t.Errorf("response %q, proof %q", response, proof)
+		}
+	})
+}

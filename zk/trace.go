@@ -1,0 +1,53 @@
+package zk
+
+import "time"
+
+// A Trace is a set of hooks that tell what happens to a Client, as net/http/httptrace
+// does for requests. Any of them may be nil. They are called by the client's own
+// goroutines, one at a time for each client (RequestDone: by the goroutine that made the
+// request), so they must return soon and must not call the client.
+type Trace struct {
+	// ConnectDone: an attempt to connect to a server, with TLS, handshake and
+	// authentication, has ended; err is nil if the session is attached.
+	ConnectDone func(server string, took time.Duration, err error)
+	// Disconnected: the connection of the session broke, or was given up for silence.
+	Disconnected func(session int64, cause error)
+	// SessionCreated: a new session has begun.
+	SessionCreated func(session int64, timeout time.Duration)
+	// SessionResumed: the session goes on over another connection.
+	SessionResumed func(session int64)
+	// SessionOver: the session has ended, with the cause that its Context has.
+	SessionOver func(session int64, cause error)
+	// RequestDone: a request has been answered, or its caller has stopped waiting.
+	RequestDone func(op, path string, took time.Duration, err error)
+}
+
+func (t *Trace) connectDone(server string, took time.Duration, err error) {
+	if t != nil && t.ConnectDone != nil {
+		t.ConnectDone(server, took, err)
+	}
+}
+
+func (t *Trace) disconnected(session int64, cause error) {
+	if t != nil && t.Disconnected != nil {
+		t.Disconnected(session, cause)
+	}
+}
+
+func (t *Trace) sessionCreated(session int64, timeout time.Duration) {
+	if t != nil && t.SessionCreated != nil {
+		t.SessionCreated(session, timeout)
+	}
+}
+
+func (t *Trace) sessionResumed(session int64) {
+	if t != nil && t.SessionResumed != nil {
+		t.SessionResumed(session)
+	}
+}
+
+func (t *Trace) sessionOver(session int64, cause error) {
+	if t != nil && t.SessionOver != nil {
+		t.SessionOver(session, cause)
+	}
+}

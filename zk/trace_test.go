@@ -1,0 +1,49 @@
+package zk_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+func TestTraceTellsTheStoryOfAClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var mu sync.Mutex
+		var story []string
+		tell := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			story = append(story, fmt.Sprintf(format, args...))
+		}
+		cfg := srv.Config()
+		cfg.SessionTimeout = 10 * time.Second
+		cfg.Trace = &zk.Trace{
+			ConnectDone:    func(server string, _ time.Duration, err error) { tell("connected: %v", err) },
+			Disconnected:   func(int64, error) { tell("disconnected") },
+			SessionCreated: func(_ int64, timeout time.Duration) { tell("created: %v", timeout) },
+			SessionResumed: func(int64) { tell("resumed") },
+			SessionOver:    func(_ int64, cause error) { tell("over: %v", cause) },
+			RequestDone:    func(op, path string, _ time.Duration, err error) { tell("%s %s: %v", op, path, err) },
+		}
+		c := dial(t, cfg)
+		create(t, c, "/a")
+		c.Pipeline(t.Context(), zk.GetOp("/a"), zk.ExistsOp("/b"))
+		srv.CloseClientConnections()
+		synctest.Wait()
+		c.Sync(t.Context(), "/")
+		c.Close()
+		want := []string{
+			"connected: <nil>", "created: 10s", "create /a: <nil>", "get /a: <nil>", "exists /b: zk: exists /b: node does not exist",
+			"disconnected", "connected: <nil>", "resumed", "sync /: <nil>", "over: client closed", "disconnected",
+		}
+		if !slices.Equal(story, want) {
+			t.Errorf("got\n%q\nwant\n%q", story, want)
+		}
+	})
+}
