@@ -43,7 +43,7 @@ var opText = map[Op]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "get", OpSetData: "set",
 	OpGetChildren: "children", OpSync: "sync", OpPing: "ping", OpGetChildren2: "children",
 	OpCheck: "check", OpMulti: "multi", OpCreate2: "create", OpRemoveWatches: "remove watches", OpCheckWatches: "check watches",
-	OpSASL: "sasl",
+	OpSASL:            "sasl",
 	OpCreateContainer: "create container", OpAuth: "auth", OpSetWatches: "set watches",
 	OpCloseSession: "close session", OpGetACL: "get acl", OpSetACL: "set acl", OpReconfig: "reconfig",
 	OpCreateTTL: "create ttl", OpMultiRead: "multi read", OpGetEphemerals: "ephemerals",
