@@ -134,19 +134,22 @@ func ownedBy(t *testing.T, url string, mine func(*zk.Config), a zk.ACL, others .
 
 func as(auth ...zk.Auth) func(*zk.Config) { return func(cfg *zk.Config) { cfg.Auth = auth } }
 
-func TestDigestAuthOnApacheZooKeeper(t *testing.T) {
-	url := oneZooKeeper.get(t).URL()
-	sum := sha1.Sum([]byte("bob:" + planted))
-	bob := acl("digest", "bob:"+base64.StdEncoding.EncodeToString(sum[:]))
-	ownedBy(t, url, as(zk.DigestAuth("bob", planted)), bob,
-		as(), as(zk.DigestAuth("bob", planted+"x")), as(zk.DigestAuth("eve", planted)))
-	// Several identities at once: those of all schemes count.
-	ownedBy(t, url, as(zk.DigestAuth("eve", planted), zk.DigestAuth("bob", planted)), bob, as(zk.DigestAuth("eve", planted)))
+func TestDigestAuthOwnsNodes(t *testing.T) {
+	for name, url := range map[string]string{"holdfast serve": oneHoldfast.get(t).URL(), "Apache ZooKeeper": oneZooKeeper.get(t).URL()} {
+		t.Run(name, func(t *testing.T) {
+			sum := sha1.Sum([]byte("bob:" + planted))
+			bob := acl("digest", "bob:"+base64.StdEncoding.EncodeToString(sum[:]))
+			ownedBy(t, url, as(zk.DigestAuth("bob", planted)), bob,
+				as(), as(zk.DigestAuth("bob", planted+"x")), as(zk.DigestAuth("eve", planted)))
+			// Several identities at once: those of all schemes count.
+			ownedBy(t, url, as(zk.DigestAuth("eve", planted), zk.DigestAuth("bob", planted)), bob, as(zk.DigestAuth("eve", planted)))
+		})
+	}
 }
 
-func TestDigestAuthIsRefusedWhereItIsNotKnown(t *testing.T) {
+func TestSASLIsRefusedWhereItIsNotKnown(t *testing.T) {
 	h := oneHoldfast.get(t)
-	refused(t, h.URL(), as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, h.Addr(), `digest user "bob"`)
+	refused(t, h.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, h.Addr(), `sasl-digest user "bob"`)
 	z := oneZooKeeper.get(t)
 	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, z.Addrs()[0], `sasl-digest user "bob"`, "JAAS")
 }
