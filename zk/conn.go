@@ -99,9 +99,9 @@ func wake(c chan struct{}) {
 	}
 }
 
-// write sends whatever is queued, in one system call unless it is very much.
+// write sends whatever is queued, in one system call.
 func (c *conn) write() {
-	const chunk = 256 << 10 // above this, write before more is gathered
+	const keep = 256 << 10 // a larger buffer was for a rare flood
 	var buf []byte
 	for {
 		select {
@@ -112,50 +112,25 @@ func (c *conn) write() {
 		// Whoever is about to send something may do so first: one system call for all is
 		// cheaper than the turn that this costs.
 		runtime.Gosched()
-		batch, ping := c.take()
-		buf = buf[:0]
-		if ping {
-			h := zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}
-			buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
+		if buf = c.take(buf[:0]); len(buf) == 0 {
+			continue
 		}
-		for _, r := range batch {
-			if buf = append(buf, r.frame...); len(buf) < chunk {
-				continue
-			}
-			if _, err := c.nc.Write(buf); err != nil {
-				c.fail(err)
-				return
-			}
-			buf = buf[:0]
+		if _, err := c.nc.Write(buf); err != nil {
+			c.fail(err)
+			return
 		}
-		if len(buf) > 0 {
-			if _, err := c.nc.Write(buf); err != nil {
-				c.fail(err)
-				return
-			}
-		}
-		c.recycle(batch)
-		if cap(buf) > chunk {
-			buf = nil // a rare flood; do not keep its memory
+		if cap(buf) > keep {
+			buf = nil
 		}
 	}
 }
 
-// recycle keeps the room of a batch that has been written for the next one.
-func (c *conn) recycle(batch []*request) {
-	clear(batch)
-	if cap(batch) > 4096 {
-		batch = nil
-	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.spare = batch[:0]
-}
-
-// take moves the queue to the pending list, before anything of it is written: the
-// answer must not find its request missing. The time noted is before the write, so
-// that the proof it gives is never too good.
-func (c *conn) take() (batch []*request, ping bool) {
+// take moves the queue to the pending list and appends its frames to buf. The list comes
+// first, since the answer must not find its request missing; and the frames are copied
+// under the same lock, since from the answer on a request may be on its way to the pool,
+// and there are servers that answer what they have not read. The time noted is before
+// the write, so that the proof it gives is never too good.
+func (c *conn) take(buf []byte) []byte {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	t := now()
@@ -163,9 +138,15 @@ func (c *conn) take() (batch []*request, ping bool) {
 		// It has lapsed, and heartbeat has not seen it yet (we may just have come back from
 		// a suspend). An answer to what we send now must not revive it.
 		c.wakeHeart()
-		return nil, false
+		return buf
 	}
-	batch, c.s.queue = c.orderWatches(c.s.queue), c.spare[:0]
+	if c.pingDue {
+		h := zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}
+		buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
+		c.pingDue, c.pinged = false, t
+	}
+	batch := c.orderWatches(c.s.queue)
+	c.s.queue = c.spare
 	for _, r := range batch {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
@@ -178,14 +159,17 @@ func (c *conn) take() (batch []*request, ping bool) {
 		}
 		r.sent = t
 		c.pending.push(r)
+		buf = append(buf, r.frame...)
 	}
-	if ping = c.pingDue; ping {
-		c.pingDue, c.pinged = false, t
-	}
-	if ping || len(batch) > 0 {
+	if len(buf) > 0 {
 		c.wrote = t
 	}
-	return batch, ping
+	c.spare = nil
+	if cap(batch) <= 4096 { // keep the room for the queue after the next
+		clear(batch)
+		c.spare = batch[:0]
+	}
+	return buf
 }
 
 func (c *conn) read() {
