@@ -1,0 +1,215 @@
+package zk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// An Op is an operation for Multi or Pipeline. The functions whose names end in Op
+// make them.
+type Op struct {
+	kind    zkproto.Op
+	path    string
+	data    []byte
+	acl     []ACL
+	mode    Mode
+	version int32
+	ttl     time.Duration
+}
+
+// CreateOp is Create. See there for what the arguments mean.
+func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
+	return Op{kind: zkproto.OpCreate2, path: path, data: data, mode: mode, acl: slices.Clone(acl)}
+}
+
+// SetOp is Set.
+func SetOp(path string, data []byte, version int32) Op {
+	return Op{kind: zkproto.OpSetData, path: path, data: data, version: version}
+}
+
+// DeleteOp is Delete.
+func DeleteOp(path string, version int32) Op {
+	return Op{kind: zkproto.OpDelete, path: path, version: version}
+}
+
+// CheckOp fails the transaction unless the node exists and has the version given.
+// It is for Multi only.
+func CheckOp(path string, version int32) Op {
+	return Op{kind: zkproto.OpCheck, path: path, version: version}
+}
+
+// GetOp is Get, for Pipeline and MultiRead only.
+func GetOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path} }
+
+// ExistsOp is Exists, for Pipeline only. That the node does not exist is, unlike
+// there, the error ErrNoNode.
+func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
+
+// ChildrenOp is Children, for Pipeline and MultiRead only.
+func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
+
+// A Result is the outcome of one Op. Which fields are set depends on the operation.
+type Result struct {
+	Path     string // of the node created
+	Data     []byte
+	Stat     Stat
+	Children []string
+	Err      error
+}
+
+// check says what is wrong with o before it is sent.
+func (o Op) check() error {
+	if o.kind == zkproto.OpCreate2 || o.kind == zkproto.OpCreateTTL {
+		return validateNew(o.path, o.mode)
+	}
+	return zkproto.ValidatePath(o.path)
+}
+
+func (o Op) fail(err error) error {
+	return &Error{Op: o.kind.String(), Path: o.path, Err: err}
+}
+
+// Multi executes ops as one transaction: all or none. When the server refuses it,
+// the error is that of the operation at fault, and every Result says what became of
+// it (ErrNotTried for those behind). An invalid operation is refused before anything
+// is sent; then, and when no answer came, there are no results.
+func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
+	m := &zkproto.MultiRequest{Ops: make([]zkproto.MultiOp, len(ops))}
+	for i, o := range ops {
+		if err := o.check(); err != nil {
+			return nil, o.fail(err)
+		}
+		w := zkproto.MultiOp{Op: o.kind, Path: c.node(o.path), Data: o.data, Version: o.version}
+		switch o.kind {
+		case zkproto.OpCreate2:
+			op, create := c.create(o.path, o.data, o.mode, o.acl)
+			w.Op, w.ACL, w.Flags = op, create.ACL, create.Flags
+		case zkproto.OpCreateTTL:
+			create, err := c.createTTL(o.path, o.data, o.mode, o.ttl, o.acl)
+			if err != nil {
+				return nil, o.fail(err)
+			}
+			w.ACL, w.Flags, w.TTL = create.ACL, create.Flags, create.TTL
+		case zkproto.OpSetData, zkproto.OpDelete, zkproto.OpCheck:
+		default:
+			return nil, o.fail(fmt.Errorf("%w: reads cannot be part of a transaction", ErrBadArguments))
+		}
+		m.Ops[i] = w
+	}
+	var reply zkproto.MultiResponse
+	if err := c.roundTrip(ctx, zkproto.OpMulti, "", m, &reply, nil); err != nil {
+		return nil, err
+	}
+	if len(reply.Results) != len(ops) {
+		return nil, &Error{Op: zkproto.OpMulti.String(), Err: fmt.Errorf("%d operations, %d results", len(ops), len(reply.Results))}
+	}
+	results := make([]Result, len(ops))
+	var first error
+	for i, r := range reply.Results {
+		results[i] = Result{Path: strings.TrimPrefix(r.Path, c.chroot), Stat: r.Stat}
+		if r.Op != zkproto.OpError {
+			continue
+		}
+		results[i] = Result{}
+		if r.Err == zkproto.CodeOK { // undone, through no fault of its own
+			continue
+		}
+		results[i].Err = ops[i].fail(r.Err)
+		if first == nil {
+			first = results[i].Err
+		}
+	}
+	return results, first
+}
+
+// Pipeline sends ops in one go, without waiting for an answer in between; the server
+// executes them in order, each for itself. Every operation has a Result; the error is
+// the first that a Result has.
+func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
+	results := make([]Result, len(ops))
+	reqs := make([]*request, len(ops))
+	take := make([]func(*Result), len(ops))
+	for i, o := range ops {
+		var err error
+		if reqs[i], take[i], err = c.pipelined(o); err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, &Error{Op: "pipeline", Err: context.Cause(ctx)}
+	}
+	began := time.Now()
+	c.send(ctx, reqs)
+	var first error
+	for i, r := range reqs {
+		results[i].Err = r.result()
+		if c.trace != nil && c.trace.RequestDone != nil {
+			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), results[i].Err)
+		}
+		if results[i].Err == nil {
+			take[i](&results[i])
+		} else if first == nil {
+			first = results[i].Err
+		}
+	}
+	return results, first
+}
+
+// pipelined makes o a request of its own, and a function that takes the answer.
+func (c calls) pipelined(o Op) (*request, func(*Result), error) {
+	if err := o.check(); err != nil {
+		return nil, nil, o.fail(err)
+	}
+	var r *request
+	var take func(*Result)
+	read := &zkproto.ReadRequest{Path: c.node(o.path)}
+	switch o.kind {
+	case zkproto.OpCreate2:
+		op, m := c.create(o.path, o.data, o.mode, o.acl)
+		var reply zkproto.Create2Response
+		r = newRequest(op, o.path, &m, &reply)
+		take = func(res *Result) {
+			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
+		}
+	case zkproto.OpCreateTTL:
+		m, err := c.createTTL(o.path, o.data, o.mode, o.ttl, o.acl)
+		if err != nil {
+			return nil, nil, o.fail(err)
+		}
+		var reply zkproto.Create2Response
+		r = newRequest(o.kind, o.path, m, &reply)
+		take = func(res *Result) {
+			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
+		}
+	case zkproto.OpSetData:
+		var reply zkproto.StatResponse
+		r = newRequest(o.kind, o.path, &zkproto.SetDataRequest{Path: read.Path, Data: o.data, Version: o.version}, &reply)
+		take = func(res *Result) { res.Stat = reply.Stat }
+	case zkproto.OpDelete:
+		r = newRequest(o.kind, o.path, &zkproto.DeleteRequest{Path: read.Path, Version: o.version}, nil)
+		take = func(*Result) {}
+	case zkproto.OpGetData:
+		var reply dataReply
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Data, res.Stat = reply.Data, reply.Stat }
+	case zkproto.OpExists:
+		var reply zkproto.StatResponse
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Stat = reply.Stat }
+	case zkproto.OpGetChildren2:
+		var reply zkproto.Children2Response
+		r = newRequest(o.kind, o.path, read, &reply)
+		take = func(res *Result) { res.Children, res.Stat = reply.Children, reply.Stat }
+	default:
+		return nil, nil, o.fail(fmt.Errorf("%w: a check is part of a transaction only", ErrBadArguments))
+	}
+	if err := r.check(); err != nil {
+		return nil, nil, r.fail(err, false)
+	}
+	return r, take, nil
+}
