@@ -108,7 +108,7 @@ func (a Auth) digest(nc net.Conn) error {
 		Scheme: a.scheme, Auth: []byte(a.user + ":" + a.password()),
 	})
 	if errors.Is(err, ErrAuthFailed) {
-		return fmt.Errorf("%w: the server does not accept this scheme; it may be turned off there", err)
+		return fmt.Errorf("%w: the server does not accept this scheme, which may be turned off there, or knows no such user and password", err)
 	}
 	return err
 }

@@ -21,11 +21,11 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	challenge, err := saslStep(nc, []byte{})
 	switch {
 	case errors.Is(err, ErrAuthFailed):
-		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file configured?", err)
+		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file, or --auth-users of holdfast serve, configured?", err)
 	case err != nil:
 		return err
 	case len(challenge) == 0:
-		return fmt.Errorf("%w: the server has no SASL; is its JAAS file configured?", ErrAuthFailed)
+		return fmt.Errorf("%w: the server has no SASL; is its JAAS file, or --auth-users of holdfast serve, configured?", ErrAuthFailed)
 	}
 	d, err := parseChallenge(string(challenge))
 	if err != nil {
@@ -39,12 +39,12 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	answer, err := saslStep(nc, []byte(response))
 	switch {
 	case errors.Is(err, ErrAuthFailed):
-		return fmt.Errorf("%w: the server refused the user or the password; compare them with its JAAS file", err)
+		return fmt.Errorf("%w: the server refused the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", err)
 	case err != nil:
 		return err
 	case len(answer) == 0:
 		// A server that lets the failed stay connected says so (allowSaslFailedClients).
-		return fmt.Errorf("%w: the server did not accept the user or the password; compare them with its JAAS file", ErrAuthFailed)
+		return fmt.Errorf("%w: the server did not accept the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", ErrAuthFailed)
 	}
 	fields, err := zkproto.ParseDirectives(string(answer))
 	if err != nil {
