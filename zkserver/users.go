@@ -37,7 +37,7 @@ func newUsers(cfg Config) (users, error) {
 	u := users{byName: make(map[string]user, len(cfg.Users)), super: cfg.SuperDigest, require: slices.Clone(cfg.RequireAuth)}
 	for name, password := range cfg.Users {
 		if err := checkUser(name, password); err != nil {
-			return u, err
+			return u, fmt.Errorf("zkserver: %w", err)
 		}
 		hashedName, _ := zkproto.DigestMD5Text(name, true)
 		hashedPassword, _ := zkproto.DigestMD5Text(password, true)
@@ -63,16 +63,43 @@ func newUsers(cfg Config) (users, error) {
 	return u, nil
 }
 
+// ParseUsers reads [Config.Users] from lines of user:password. Empty lines and those that
+// begin with # do not count; whatever stands behind the first colon is the password, blanks
+// too. The error names the line, and shows no password.
+func ParseUsers(text string) (map[string]string, error) {
+	users := make(map[string]string)
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, password, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("line %d: no colon: want user:password", number)
+		}
+		if err := checkUser(name, password); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if _, again := users[name]; again {
+			return nil, fmt.Errorf("line %d: user %q is there twice", number, name)
+		}
+		users[name] = password
+	}
+	return users, nil
+}
+
 func checkUser(name, password string) error {
 	switch {
 	case name == "":
-		return errors.New("zkserver: a user without a name")
+		return errors.New("a user without a name")
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, ":"):
-		return fmt.Errorf("zkserver: user %q: a name is UTF-8 without colons and control characters", name)
+		return fmt.Errorf("user %q: a name is UTF-8 without colons and control characters", name)
 	case !tree.ValidSASL(name):
-		return fmt.Errorf("zkserver: user %q: ACLs cannot name it: want name, name@realm or name/host@realm", name)
+		return fmt.Errorf("user %q: ACLs cannot name it: want name, name@realm or name/host@realm", name)
 	case password == "" || !utf8.ValidString(password):
-		return fmt.Errorf("zkserver: user %q: the password is empty or not UTF-8", name)
+		return fmt.Errorf("user %q: the password is empty or not UTF-8", name)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,10 +41,32 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 				s.Close()
 				t.Fatal("opened")
 			}
+			if again := tt.cfg.Validate(); again == nil || again.Error() != err.Error() {
+				t.Errorf("Validate says %v, Open %v", again, err)
+			}
 			if !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), planted) {
 				t.Errorf("got error %v; want one that says %s and no password", err, tt.says)
 			}
 		})
+	}
+}
+
+func TestUsersAreReadFromLines(t *testing.T) {
+	text := "# who may come\nbob: a:b \r\n\nzoë:pass-ë"
+	want := map[string]string{"bob": " a:b ", "zoë": "pass-ë"}
+	if got, err := ParseUsers(text); err != nil || !maps.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	for text, says := range map[string]string{
+		planted:                             "line 1: no colon",
+		"bob:" + planted + "\n\neve:":       `line 3: user "eve": the password is empty`,
+		"# eve\n:" + planted:                "line 2: a user without a name",
+		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is there twice`,
+		"bob:" + planted + "\na@b@c:" + "x": `line 2: user "a@b@c": ACLs cannot name it`,
+	} {
+		if _, err := ParseUsers(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), planted) {
+			t.Errorf("%q: %v; want %s", text, err, says)
+		}
 	}
 }
 
