@@ -17,47 +17,51 @@ import (
 func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		serve func(p *peer, sessions *int)
+		serve func(p *peer, attempts *int)
 	}{
-		{"hangs up and then does not know the session", func(p *peer, sessions *int) {
+		{"hangs up and then does not know the session", func(p *peer, attempts *int) {
 			var req zkproto.ConnectRequest
 			req.Decode(zkproto.NewReader(p.frame()))
 			resp := zkproto.ConnectResponse{Passwd: make([]byte, 16), HasReadOnly: true}
 			if req.SessionID == 0 {
-				*sessions++
-				resp.Timeout, resp.SessionID = 10000, int64(*sessions)
+				*attempts++
+				resp.Timeout, resp.SessionID = 10000, int64(*attempts)
 			}
 			p.send(resp.Append(nil))
 		}},
-		{"grants a millisecond", func(p *peer, sessions *int) {
-			*sessions++
-			p.accept(int64(*sessions), time.Millisecond)
+		{"resumes the session and hangs up", func(p *peer, attempts *int) {
+			*attempts++
+			p.accept(7, 10*time.Second)
+		}},
+		{"grants a millisecond", func(p *peer, attempts *int) {
+			*attempts++
+			p.accept(int64(*attempts), time.Millisecond)
 			p.hang()
 		}},
-		{"says that the session expired", func(p *peer, sessions *int) {
-			*sessions++
-			p.accept(int64(*sessions), 10*time.Second)
+		{"says that the session expired", func(p *peer, attempts *int) {
+			*attempts++
+			p.accept(int64(*attempts), 10*time.Second)
 			h, _ := p.request()
 			p.answer(h.Xid, 1, zkproto.CodeSessionExpired, nil)
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sessions := 0
+				attempts := 0
 				c := dialTest(t, 10*time.Second, func(p *peer) {
-					if sessions > 1000 {
+					if attempts > 1000 {
 						p.hang() // enough: in a tight loop, no time passes here
 						return
 					}
-					tt.serve(p, &sessions)
+					tt.serve(p, &attempts)
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for ctx.Err() == nil {
 					c.Exists(ctx, "/a")
 				}
-				if sessions < 20 || sessions > 400 {
-					t.Errorf("%d sessions in a minute", sessions)
+				if attempts < 20 || attempts > 400 {
+					t.Errorf("%d attempts in a minute", attempts)
 				}
 			})
 		})
