@@ -127,7 +127,11 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 			checks = append(checks, zk.CheckOp(p.path(), zk.AnyVersion))
 		}
 	}
-	results, err := h.first().session.Multi(ctx, slices.Concat(checks, ops)...)
+	session := h.first().session
+	results, err := session.Multi(ctx, slices.Concat(checks, ops)...)
+	for zk.SafeToRetry(err) {
+		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
+	}
 	if len(results) < len(checks) {
 		if errors.Is(err, zk.ErrSessionExpired) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)

@@ -110,7 +110,7 @@ func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err erro
 			}
 		case errors.Is(err, zk.ErrNoNode):
 			writer.lose(errPlaceGone)
-			return nil, fmt.Errorf("%w: %w", ErrLost, errPlaceGone)
+			return nil, fmt.Errorf("%w: the writer's node is gone", ErrLost) // to queue again would be no downgrade
 		default:
 			return nil, err
 		}
