@@ -64,6 +64,9 @@ func (h *Holdfast) Addr() string { return h.addr }
 // URL is zk://host:port.
 func (h *Holdfast) URL() string { return "zk://" + h.addr }
 
+// Pid is the process id.
+func (h *Holdfast) Pid() int { return h.proc.Pid() }
+
 // Kill ends it with SIGKILL and returns when it is gone.
 func (h *Holdfast) Kill() error {
 	err := h.proc.Kill()
