@@ -86,7 +86,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 		{"frame too short for a header", exists, raw(0, 0, 0, 2, 1, 2), "4 bytes announced, 2 are there"},
 		{"nothing but a hang-up", exists, raw(), "EOF"},
 		{"no record", exists, reply(0, 0, nil), "8 bytes announced, 0 are there"},
-		{"stat cut short", exists, body(strings.Repeat("\x00", 67)), "8 bytes announced, 7 are there"},
+		{"stat cut short", exists, body(strings.Repeat("\x00", 67)), "a stat takes 68 bytes, 67 are there"},
 		{"record too long", exists, reply(0, 0, &zkproto.GetDataResponse{Data: []byte("x")}), "5 bytes after the end"},
 		{"record behind an error", exists, reply(0, zkproto.CodeNoNode, &zkproto.StatResponse{}), ""},
 		{"data of negative length", get, body(minus), "negative length -5"},
