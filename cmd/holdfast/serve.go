@@ -29,6 +29,7 @@ type serveFlags struct {
 	tick     time.Duration
 	tls      serveTLSFlags
 	detached bool
+	auth     serveAuthFlags
 }
 
 func newServe() *cobra.Command {
@@ -52,6 +53,7 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
 	f.tls.register(cmd.Flags())
+	f.auth.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -81,7 +83,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	signals := make(chan os.Signal, 16)
 	surviveBrokenPipe()
 	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
-	host, err := zklocal.OpenHost(zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log})
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.auth.apply(&cfg, f.tls.clientCA); err != nil {
+		return err
+	}
+	host, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ type listener struct {
 	protocol string // as serve prints it: tcp, tls or unix
 }
 
-// checkAddresses refuses to be reached by other machines unless clients show certificates
-// or that is asked for: whoever connects can take every lock.
+// checkAddresses refuses to be reached by other machines unless clients must say who they
+// are, or that is asked for: whoever connects can take every lock.
 func (f *serveFlags) checkAddresses() error {
 	for _, addr := range f.listen {
 		open, err := f.reachable("listen", addr)
@@ -25,16 +25,17 @@ func (f *serveFlags) checkAddresses() error {
 		}
 		if open && !f.insecure {
 			return usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if the network is trusted",
-				"serve: --listen %s can be reached from other machines, without encryption or a password", addr)
+				"serve: --listen %s can be reached from other machines, without encryption", addr)
 		}
 	}
+	known := f.tls.clientAuth.orDefault(f.tls.clientCA) == "need" || len(f.auth.required) > 0
 	for _, addr := range f.tls.listen {
 		open, err := f.reachable("listen-tls", addr)
 		if err != nil {
 			return err
 		}
-		if open && !f.insecure && f.tls.clientAuth.orDefault(f.tls.clientCA) != "need" {
-			return usage("let clients show certificates with --tls-client-ca FILE, or add --insecure if the network is trusted",
+		if open && !f.insecure && !known {
+			return usage("let clients show certificates with --tls-client-ca FILE or authenticate with --auth-required, or add --insecure if the network is trusted",
 				"serve: --listen-tls %s can be reached from other machines, and TLS alone keeps nobody out: anybody can take every lock", addr)
 		}
 	}
