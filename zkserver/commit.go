@@ -16,6 +16,7 @@ type batch struct {
 	conns    []*conn   // with something staged
 	released []func()  // called when the batch is released
 	answers  []answers // filled when the batch is handed over
+	arrivals []arrival // of the requests that are answered
 }
 
 // answers are bytes for one connection.
@@ -41,7 +42,7 @@ func (s *Server) handOver() {
 	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
-		b.release()
+		s.release(b)
 		s.idle <- struct{}{}
 		return
 	}
@@ -67,7 +68,8 @@ func (s *Server) seal(b *batch) {
 	}
 }
 
-func (b *batch) release() {
+func (s *Server) release(b *batch) {
+	s.observe(b.arrivals)
 	for _, a := range b.answers {
 		a.conn.send(a.bytes, a.count, a.finish) // copies
 		if buf := a.bytes; cap(buf) <= 1<<16 {
@@ -88,6 +90,7 @@ func (s *Server) commit() {
 			return
 		default:
 		}
+		began := time.Now()
 		if err := s.store.Commit(&b.changes); err != nil {
 			err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
 				"see to the disk and start it again", err)
@@ -95,7 +98,8 @@ func (s *Server) commit() {
 			s.stopNow(err)
 			return
 		}
-		b.release()
+		s.counters.commit.observe(time.Since(began))
+		s.release(b)
 		s.committingSince.Store(0)
 		s.idle <- struct{}{}
 	}

@@ -2,7 +2,9 @@ package zkserver
 
 import (
 	"bufio"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ type conn struct {
 	quit  chan struct{} // closed by close
 
 	owned connState // touched by the owner's goroutine only
+
+	latency latencies
 
 	mu         sync.Mutex
 	out        []byte // durable and not yet written
@@ -63,6 +67,9 @@ const maxHandshakeFrame = 1024
 func (c *conn) read() {
 	defer c.server.readers.Done()
 	err := c.readAll()
+	if errors.Is(err, zkproto.ErrFrameTooLarge) {
+		c.server.refused(LimitFrame, "remote", c.nc.RemoteAddr(), "err", err)
+	}
 	c.server.cfg.Logger.Debug("zkserver: connection ends", "remote", c.nc.RemoteAddr(), "err", err)
 	c.mu.Lock()
 	c.readerDone = true
@@ -76,6 +83,30 @@ func (c *conn) read() {
 func (c *conn) readAll() error {
 	in := bufio.NewReaderSize(c.nc, 4096)
 	c.setReadDeadline(time.Now().Add(c.server.limits.handshake))
+	if err := c.handshake(in); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
+			c.server.refused(LimitHandshake, "remote", c.nc.RemoteAddr())
+		}
+		return err
+	}
+	for {
+		r := requestPool.Get().(*request)
+		r.kind, r.conn = kindOperation, c
+		var err error
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, zkproto.MaxFrame); err != nil {
+			return err
+		}
+		if err := r.decode(); err != nil {
+			return err
+		}
+		if !c.push(r) {
+			return net.ErrClosed
+		}
+	}
+}
+
+// handshake reads what a connection begins with.
+func (c *conn) handshake(in *bufio.Reader) error {
 	first, err := in.Peek(4)
 	if err != nil {
 		return err
@@ -94,36 +125,36 @@ func (c *conn) readAll() error {
 		if err := body.Err(); err != nil {
 			return err
 		}
+		r.frame = frame // Stats counts its bytes
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
 		r.certificate = certificateOf(c.nc) // known since the first byte has come
 		c.push(r)
 	}
-	for {
-		r := requestPool.Get().(*request)
-		r.kind, r.conn = kindOperation, c
-		if r.frame, err = zkproto.ReadFrame(in, r.frame, zkproto.MaxFrame); err != nil {
-			return err
-		}
-		if err := r.decode(); err != nil {
-			return err
-		}
-		if !c.push(r) {
-			return net.ErrClosed
-		}
-	}
+	return nil
 }
 
 // push hands r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool {
+	r.at = 1 + time.Since(c.server.opened) // never 0
 	select {
 	case c.slots <- struct{}{}:
-		c.server.queue.push(r)
-		return true
-	case <-c.stop:
-	case <-c.quit:
+	default:
+		// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
+		c.server.counters.of(LimitOutstanding).count.Add(1)
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
 	}
-	return false
+	if r.kind != kindWord {
+		c.server.counters.outstanding.Add(1)
+	}
+	c.server.queue.push(r)
+	return true
 }
 
 // release gives back the slots of n requests.
@@ -140,6 +171,12 @@ func (c *conn) setReadDeadline(t time.Time) {
 	if !c.stopped {
 		c.nc.SetReadDeadline(t)
 	}
+}
+
+func (c *conn) readingStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
 }
 
 // stopReading makes the reader end before its next request.
@@ -165,9 +202,10 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.answers += answers
 	c.finishing = c.finishing || finish
 	waiting := len(c.out)
+	c.server.counters.bytesWaiting.Add(int64(len(b)))
 	c.mu.Unlock()
 	if waiting > c.server.limits.output {
-		c.server.cfg.Logger.Warn("zkserver: client does not read, dropped", "remote", c.nc.RemoteAddr(), "bytes", waiting)
+		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
 		return
 	}
@@ -195,7 +233,13 @@ func (c *conn) write() {
 		c.mu.Unlock()
 		if len(buf) > 0 {
 			c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.write))
-			if _, err := c.nc.Write(buf); err != nil {
+			n, err := c.nc.Write(buf)
+			c.server.counters.bytesSent.Add(int64(n))
+			c.server.counters.bytesWaiting.Add(-int64(len(buf)))
+			if err != nil {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr(), "bytes", len(buf)-n)
+				}
 				break
 			}
 			c.release(answers)
@@ -216,6 +260,10 @@ func (c *conn) write() {
 		break
 	}
 	c.close()
+	c.mu.Lock()
+	c.server.counters.bytesWaiting.Add(-int64(len(c.out)))
+	c.out = nil // send adds nothing any more
+	c.mu.Unlock()
 	// The owner hears of the end from the reader alone, which may be waiting for a slot
 	// or for bytes; both end with close.
 }

@@ -83,7 +83,7 @@ func (s *Server) notify() {
 		b = (&zkproto.ReplyHeader{Xid: zkproto.XidNotification, Zxid: -1}).Append(b)
 		b = (&zkproto.WatcherEvent{Type: e.Type, State: zkproto.StateSyncConnected, Path: e.Path}).Append(b)
 		c.owned.staged = zkproto.EndFrame(b, start)
-		s.owner.sent++
+		s.owner.notifications++
 	}
 }
 
@@ -122,5 +122,7 @@ func (s *Server) stage(c *conn) []byte {
 // answered counts a request as done; its slot is free when the batch has been sent.
 func (s *Server) answered(c *conn) {
 	c.owned.answers++
-	s.owner.sent++
+	if at := s.owner.arrived; at != 0 {
+		s.owner.batch.arrivals = append(s.owner.batch.arrivals, arrival{c, at})
+	}
 }

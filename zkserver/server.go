@@ -43,6 +43,8 @@ type Server struct {
 
 	owner owner // touched by the owner's goroutine only
 
+	counters counters
+
 	mu        sync.Mutex
 	stopping  bool                       // no more listeners and connections
 	quitting  bool                       // quit is closed
@@ -115,6 +117,7 @@ func start(cfg Config, l limits, st store.Store) (*Server, error) {
 	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
 		return nil, err
 	}
+	s.publish()
 	go s.run()
 	return s, nil
 }
@@ -280,6 +283,7 @@ func (s *Server) ExpireSession(id int64) bool {
 	s.queue.push(&request{kind: kindCall, call: func() {
 		if sess := s.owner.sessions[id]; sess != nil {
 			expired = true
+			s.counters.expired.Add(1)
 			s.endSession(sess)
 		}
 		s.owner.batch.released = append(s.owner.batch.released, func() { close(released) })

@@ -178,6 +178,7 @@ func (s *Server) expire() {
 			continue
 		}
 		s.cfg.Logger.Info("zkserver: session expired", "session", fmt.Sprintf("0x%x", sess.id), "timeout", sess.timeout)
+		s.counters.expired.Add(1)
 		s.endSession(sess)
 	}
 }

@@ -40,8 +40,9 @@ func reload(t *testing.T, tr *Tree) *Tree {
 // assertConsistent checks the indexes against the nodes.
 func assertConsistent(t *testing.T, tr *Tree) {
 	t.Helper()
-	children, ephemerals, reapable := 0, 0, 0
+	children, ephemerals, reapable, owned, size := 0, 0, 0, 0, int64(0)
 	for path, n := range tr.nodes {
+		size += int64(len(path) + len(n.data))
 		if path != "/" {
 			parent := tr.nodes[parentOf(path)]
 			if parent == nil {
@@ -71,8 +72,19 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if children != len(tr.nodes)-1 {
 		t.Errorf("%d children for %d nodes", children, len(tr.nodes))
 	}
+	owned = ephemerals
 	for _, paths := range tr.ephemerals {
 		ephemerals -= len(paths)
+	}
+	if size != tr.DataBytes() || owned != tr.EphemeralCount() {
+		t.Errorf("%d bytes and %d ephemerals are counted; want %d and %d", tr.DataBytes(), tr.EphemeralCount(), size, owned)
+	}
+	watches := 0
+	for _, keys := range tr.watches.byWatcher {
+		watches += len(keys)
+	}
+	if watches != tr.WatchCount() {
+		t.Errorf("%d watches are counted; want %d", tr.WatchCount(), watches)
 	}
 	if ephemerals != 0 || reapable != len(tr.reapable) {
 		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable)
@@ -82,8 +94,8 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	}
 }
 
-// count is how much the table holds, the empty entries included.
-func (w *watchTable) count() int {
+// entries is how much the table holds, the empty entries included.
+func (w *watchTable) entries() int {
 	n := len(w.byWatcher)
 	for _, armed := range w.armed {
 		n += len(armed)

@@ -85,6 +85,10 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
+	// Nothing that New or a store in disorder has left may be counted twice.
+	clear(t.ephemerals)
+	clear(t.reapable)
+	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(t.nodes["/"].data))
 	for path, n := range t.nodes {
 		n.children = nil
 		if path == "/" {

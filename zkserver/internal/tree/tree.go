@@ -6,6 +6,9 @@ type Tree struct {
 	ephemerals map[int64]map[string]struct{}
 	reapable   map[string]struct{} // containers and nodes with a time to live
 
+	ephemeralCount int
+	dataBytes      int64 // of paths and data
+
 	watches    watchTable
 	identities map[Watcher][]Identity
 	events     []Event
@@ -40,6 +43,7 @@ func New() *Tree {
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{acl: openACL, data: []byte{}}
+	t.dataBytes = 1
 	t.link("/zookeeper", &node{acl: openACL, data: []byte{}})
 	t.link("/zookeeper/quota", &node{acl: openACL, data: []byte{}})
 	t.link("/zookeeper/config", &node{acl: readOnlyACL, data: []byte{}, aversion: -1})
@@ -48,6 +52,15 @@ func New() *Tree {
 
 // Len is the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
+
+// EphemeralCount is the number of nodes that belong to sessions.
+func (t *Tree) EphemeralCount() int { return t.ephemeralCount }
+
+// WatchCount is the number of watches that are armed.
+func (t *Tree) WatchCount() int { return t.watches.count }
+
+// DataBytes is the length of all paths and data.
+func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
 // TakeChanges calls f for every path whose record may differ since the last call,
 // in no particular order. The record, or its absence, is asked for with AppendNode.
@@ -64,6 +77,7 @@ func (t *Tree) Changed() bool { return len(t.changed) > 0 }
 // link hangs n into every index; its parent exists.
 func (t *Tree) link(path string, n *node) {
 	t.nodes[path] = n
+	t.dataBytes += int64(len(path) + len(n.data))
 	parent := t.nodes[parentOf(path)]
 	if parent.children == nil {
 		parent.children = make(map[string]struct{})
@@ -74,6 +88,7 @@ func (t *Tree) link(path string, n *node) {
 			t.ephemerals[n.owner] = make(map[string]struct{})
 		}
 		t.ephemerals[n.owner][path] = struct{}{}
+		t.ephemeralCount++
 	}
 	if n.container || n.ttl > 0 {
 		t.reapable[path] = struct{}{}
@@ -82,9 +97,11 @@ func (t *Tree) link(path string, n *node) {
 
 func (t *Tree) unlink(path string, n *node) {
 	delete(t.nodes, path)
+	t.dataBytes -= int64(len(path) + len(n.data))
 	delete(t.nodes[parentOf(path)].children, nameOf(path))
 	if n.owner != 0 {
 		delete(t.ephemerals[n.owner], path)
+		t.ephemeralCount--
 		if len(t.ephemerals[n.owner]) == 0 {
 			delete(t.ephemerals, n.owner)
 		}

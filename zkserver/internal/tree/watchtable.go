@@ -17,6 +17,7 @@ func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren 
 type watchTable struct {
 	armed     [watchKindCount]map[string]map[Watcher]struct{}
 	byWatcher map[Watcher]map[watchKey]struct{}
+	count     int
 }
 
 type watchKey struct {
@@ -33,6 +34,10 @@ func newWatchTable() watchTable {
 }
 
 func (w *watchTable) add(by Watcher, k watchKey) {
+	if w.has(by, k) {
+		return
+	}
+	w.count++
 	armed := w.armed[k.kind]
 	if armed[k.path] == nil {
 		armed[k.path] = make(map[Watcher]struct{})
@@ -53,6 +58,7 @@ func (w *watchTable) remove(by Watcher, k watchKey) bool {
 	if !w.has(by, k) {
 		return false
 	}
+	w.count--
 	delete(w.byWatcher[by], k)
 	if len(w.byWatcher[by]) == 0 {
 		delete(w.byWatcher, by)

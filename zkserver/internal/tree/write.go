@@ -165,7 +165,12 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 		return zkproto.Stat{}, code
 	}
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
-	t.onUndo(func() { n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime })
+	grown := int64(len(data) - len(oldData))
+	t.onUndo(func() {
+		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
+		t.dataBytes -= grown
+	})
+	t.dataBytes += grown
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
 	t.touched = append(t.touched, path)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)
