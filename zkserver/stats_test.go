@@ -69,11 +69,7 @@ func assertStats(t *testing.T, got, want Stats) {
 func TestStatsDoNotWaitForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
-		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, defaultLimits, disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := startOn(t, disk, Config{})
 		defer s.Close()
 		defer close(disk.ready)
 		disk.ready <- struct{}{}
