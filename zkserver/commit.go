@@ -17,6 +17,7 @@ type batch struct {
 	released []func()  // called when the batch is released
 	answers  []answers // filled when the batch is handed over
 	arrivals []arrival // of the requests that are answered
+	bytes    int       // staged
 }
 
 // answers are bytes for one connection.
@@ -63,8 +64,9 @@ func (s *Server) seal(b *batch) {
 	})
 	for _, c := range b.conns {
 		o := &c.owned
+		s.counters.bytesWaiting.Add(int64(len(o.staged)))
 		b.answers = append(b.answers, answers{c, o.staged, o.answers, o.finish})
-		o.staged, o.answers, o.inBatch = nil, 0, false
+		o.staged, o.weighed, o.answers, o.inBatch = nil, 0, 0, false
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,8 @@ type conn struct {
 	server *Server
 	id     tree.Watcher
 	nc     net.Conn
+
+	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
 	slots chan struct{} // one token per request that waits for its answer
 	wake  chan struct{} // something to write, or the end
@@ -47,6 +51,7 @@ type connState struct {
 	attached   time.Time // when it got its session
 
 	staged  []byte // answers and notifications of the batch that is being filled
+	weighed int    // of staged, see weigh
 	answers int    // in staged
 	finish  bool   // the connection ends behind staged
 	inBatch bool
@@ -55,7 +60,7 @@ type connState struct {
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
-		slots: make(chan struct{}, s.limits.outstanding),
+		slots: make(chan struct{}, s.limits.Outstanding),
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		quit:  make(chan struct{}),
@@ -85,7 +90,7 @@ func (c *conn) read() {
 
 func (c *conn) readAll() error {
 	in := bufio.NewReaderSize(c.nc, 4096)
-	c.setReadDeadline(time.Now().Add(c.server.limits.handshake))
+	c.setReadDeadline(time.Now().Add(c.server.limits.HandshakeTime))
 	if err := c.handshake(in); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
 			c.server.refused(LimitHandshake, "remote", c.nc.RemoteAddr())
@@ -96,7 +101,7 @@ func (c *conn) readAll() error {
 		r := requestPool.Get().(*request)
 		r.kind, r.conn = kindOperation, c
 		var err error
-		if r.frame, err = zkproto.ReadFrame(in, r.frame, zkproto.MaxFrame); err != nil {
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
 			return err
 		}
 		if err := r.decode(); err != nil {
@@ -156,8 +161,19 @@ func (c *conn) push(r *request) bool {
 	if r.kind != kindWord {
 		c.server.counters.outstanding.Add(1)
 	}
-	c.server.queue.push(r)
-	return true
+	for {
+		room := c.server.queue.offer(r)
+		if room == nil {
+			return true
+		}
+		select {
+		case <-room:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
+	}
 }
 
 // release gives back the slots of n requests.
@@ -198,6 +214,7 @@ func (c *conn) stopReading() {
 func (c *conn) send(b []byte, answers int, finish bool) {
 	c.mu.Lock()
 	if c.closed {
+		c.server.counters.bytesWaiting.Add(-int64(len(b)))
 		c.mu.Unlock()
 		return
 	}
@@ -205,9 +222,8 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.answers += answers
 	c.finishing = c.finishing || finish
 	waiting := len(c.out)
-	c.server.counters.bytesWaiting.Add(int64(len(b)))
 	c.mu.Unlock()
-	if waiting > c.server.limits.output {
+	if c.server.tooMuch(waiting, 0) {
 		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
 		return
@@ -235,19 +251,14 @@ func (c *conn) write() {
 		c.answers = 0
 		c.mu.Unlock()
 		if len(buf) > 0 {
-			c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.write))
-			n, err := c.nc.Write(buf)
-			c.server.counters.bytesSent.Add(int64(n))
+			err := c.writeAll(buf)
 			c.server.counters.bytesWaiting.Add(-int64(len(buf)))
 			if err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr(), "bytes", len(buf)-n)
-				}
 				break
 			}
 			c.release(answers)
-			if cap(buf) > 1<<20 {
-				buf = nil
+			if cap(buf) > 1<<14 {
+				buf = nil // not for every client that has once read something large
 			}
 			continue
 		}
@@ -269,6 +280,23 @@ func (c *conn) write() {
 	c.mu.Unlock()
 	// The owner hears of the end from the reader alone, which may be waiting for a slot
 	// or for bytes; both end with close.
+}
+
+// writeAll writes in pieces, so that the clock runs against who reads nothing and not
+// against who reads slowly.
+func (c *conn) writeAll(buf []byte) error {
+	for piece := range slices.Chunk(buf, 256<<10) {
+		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
+		n, err := c.nc.Write(piece)
+		c.server.counters.bytesSent.Add(int64(n))
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr())
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // lastWords lets the client read what was written. Closing a socket with unread input

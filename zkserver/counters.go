@@ -11,6 +11,8 @@ type counters struct {
 	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // by the owner
 	received, notifications, bytesReceived, expired        atomic.Int64 // by the owner
 
+	connections atomic.Int64
+
 	outstanding     atomic.Int64
 	answered        atomic.Int64 // by who releases a batch
 	bytesSent       atomic.Int64

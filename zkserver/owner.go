@@ -154,6 +154,7 @@ func (s *Server) check(interval time.Duration) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
 		s.notify()
+		s.forgetAddresses()
 	}
 	s.publish()
 	if s.cfg.Linger > 0 && s.lingeredOut() {

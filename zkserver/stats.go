@@ -30,7 +30,7 @@ type Stats struct {
 
 	BytesReceived int64 // in whole requests
 	BytesSent     int64 // taken by the network
-	BytesWaiting  int64 // now: answers that clients have not taken
+	BytesWaiting  int64 // now: answers that clients have not taken, or that wait for the disk
 
 	// Commit is how long the store took to make batches of writes durable; its Count is
 	// the number of commits.
@@ -49,6 +49,7 @@ func (s *Server) Stats() Stats {
 		Uptime:   time.Since(s.opened),
 		LastZxid: n.zxid.Load(),
 
+		Connections:     int(n.connections.Load()),
 		Refused:         make(map[Limit]int64, len(allLimits)),
 		Sessions:        int(n.sessions.Load()),
 		SessionsExpired: n.expired.Load(),
@@ -74,7 +75,7 @@ func (s *Server) Stats() Stats {
 		st.Refused[l] = n.refused[i].count.Load()
 	}
 	s.mu.Lock()
-	st.Connections, st.ConnectionsAccepted = len(s.conns), s.lastConn
+	st.ConnectionsAccepted = s.lastConn
 	s.mu.Unlock()
 	return st
 }

@@ -1,6 +1,9 @@
 package tree
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // assertUntouched fails if the last write left anything behind.
 func assertUntouched(t *testing.T, tr *Tree) {
@@ -55,6 +58,16 @@ func assertConsistent(t *testing.T, tr *Tree) {
 				t.Errorf("%s is below an ephemeral node", path)
 			}
 		}
+		if got := below(tr, path); got != int(n.descendants) {
+			t.Errorf("%s has %d nodes below it; %d are counted", path, got, n.descendants)
+		}
+		nameBytes := int32(0)
+		for name := range n.children {
+			nameBytes += wireBytes(name)
+		}
+		if nameBytes != n.nameBytes {
+			t.Errorf("the children of %s take %d bytes; %d are counted", path, nameBytes, n.nameBytes)
+		}
 		children += len(n.children)
 		if n.owner != 0 {
 			ephemerals++
@@ -79,11 +92,18 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if size != tr.DataBytes() || owned != tr.EphemeralCount() {
 		t.Errorf("%d bytes and %d ephemerals are counted; want %d and %d", tr.DataBytes(), tr.EphemeralCount(), size, owned)
 	}
-	watches := 0
-	for _, keys := range tr.watches.byWatcher {
+	watches, weight := 0, 0
+	for by, keys := range tr.watches.byWatcher {
 		watches += len(keys)
+		for k := range keys {
+			weight += WatchWeight(k.path)
+		}
+		if _, all := tr.WatchWeights(by); all != tr.watches.weight {
+			t.Errorf("weight %d; want %d", all, tr.watches.weight)
+		}
+		weight -= tr.watches.weights[by]
 	}
-	if watches != tr.WatchCount() {
+	if watches != tr.WatchCount() || weight != 0 || len(tr.watches.weights) != len(tr.watches.byWatcher) {
 		t.Errorf("%d watches are counted; want %d", tr.WatchCount(), watches)
 	}
 	if ephemerals != 0 || reapable != len(tr.reapable) {
@@ -92,6 +112,15 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if len(tr.undo)+len(tr.triggers)+len(tr.touched)+len(tr.told) != 0 || tr.nested {
 		t.Error("the last write was not finished")
 	}
+}
+
+// below counts the nodes below path.
+func below(tr *Tree, path string) int {
+	n := 0
+	for name := range tr.nodes[path].children {
+		n += 1 + below(tr, strings.TrimSuffix(path, "/")+"/"+name)
+	}
+	return n
 }
 
 // entries is how much the table holds, the empty entries included.

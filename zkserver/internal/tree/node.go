@@ -23,6 +23,10 @@ type node struct {
 	container bool
 	ttl       int64 // milliseconds; 0 if the node stays
 	children  map[string]struct{}
+
+	parent      *node // nil for the root
+	descendants int32 // nodes below, on all levels
+	nameBytes   int32 // of children, as they are on the wire
 }
 
 // stat is the public record. Cversion counts creations and deletions of children,
@@ -90,7 +94,7 @@ func (t *Tree) Loaded() error {
 	clear(t.reapable)
 	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(t.nodes["/"].data))
 	for path, n := range t.nodes {
-		n.children = nil
+		n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
 		if path == "/" {
 			continue
 		}

@@ -18,7 +18,12 @@ type watchTable struct {
 	armed     [watchKindCount]map[string]map[Watcher]struct{}
 	byWatcher map[Watcher]map[watchKey]struct{}
 	count     int
+	weight    int // of all
+	weights   map[Watcher]int
 }
+
+// WatchWeight is what a watch on path counts for in WatchWeights: paths are memory.
+func WatchWeight(path string) int { return 1 + len(path)/256 }
 
 type watchKey struct {
 	kind watchKind
@@ -26,7 +31,7 @@ type watchKey struct {
 }
 
 func newWatchTable() watchTable {
-	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{})}
+	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{}), weights: make(map[Watcher]int)}
 	for kind := range w.armed {
 		w.armed[kind] = make(map[string]map[Watcher]struct{})
 	}
@@ -38,6 +43,8 @@ func (w *watchTable) add(by Watcher, k watchKey) {
 		return
 	}
 	w.count++
+	w.weight += WatchWeight(k.path)
+	w.weights[by] += WatchWeight(k.path)
 	armed := w.armed[k.kind]
 	if armed[k.path] == nil {
 		armed[k.path] = make(map[Watcher]struct{})
@@ -59,9 +66,12 @@ func (w *watchTable) remove(by Watcher, k watchKey) bool {
 		return false
 	}
 	w.count--
+	w.weight -= WatchWeight(k.path)
+	w.weights[by] -= WatchWeight(k.path)
 	delete(w.byWatcher[by], k)
 	if len(w.byWatcher[by]) == 0 {
 		delete(w.byWatcher, by)
+		delete(w.weights, by)
 	}
 	armed := w.armed[k.kind]
 	delete(armed[k.path], by)

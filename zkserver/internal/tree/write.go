@@ -81,13 +81,17 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if parent.owner != 0 {
 		return refuse(zkproto.CodeNoChildrenForEphemerals)
 	}
+	var owner int64
+	if kind.ephemeral {
+		owner = tx.Session
+	}
+	if t.outOfBounds(parent, nameOf(path), owner) {
+		return refuse(zkproto.CodeQuotaExceeded)
+	}
 	n := &node{
 		data: cloneData(req.Data), acl: acl,
 		czxid: tx.Zxid, mzxid: tx.Zxid, pzxid: tx.Zxid, ctime: tx.Time, mtime: tx.Time,
-		container: kind.container,
-	}
-	if kind.ephemeral {
-		n.owner = tx.Session
+		container: kind.container, owner: owner,
 	}
 	if kind.ttl {
 		n.ttl = req.TTL
