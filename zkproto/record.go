@@ -34,9 +34,12 @@ func (s *Stat) Append(b []byte) []byte {
 
 // Decode reads s from r.
 func (s *Stat) Decode(r *Reader) {
+	*s = Stat{}
+	if r.err == nil && r.Remaining() < statSize {
+		r.Fail("a stat takes %d bytes, %d are there", statSize, r.Remaining())
+	}
 	b := r.take(statSize) // at once: there is one in most replies
 	if b == nil {
-		*s = Stat{}
 		return
 	}
 	be := binary.BigEndian
