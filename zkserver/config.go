@@ -50,6 +50,9 @@ type Config struct {
 	// required, only those of Users.
 	RequireAuth []string
 
+	// Limits keep clients from harming each other; the zero value has a default for each.
+	Limits Limits
+
 	// Logger hears of what an operator may want to know; nil is silent.
 	Logger *slog.Logger
 }
@@ -73,6 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.TickTime = cmp.Or(c.TickTime, 2*time.Second)
 	c.MinSessionTimeout = cmp.Or(c.MinSessionTimeout, 2*c.TickTime)
 	c.MaxSessionTimeout = cmp.Or(c.MaxSessionTimeout, max(20*c.TickTime, c.MinSessionTimeout))
+	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
