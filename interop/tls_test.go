@@ -100,40 +100,56 @@ func (a *authority) startTLS(t *testing.T, clientAuth string, cert []byte) *peer
 	return closing(t, z, err)
 }
 
-// A demandingZooKeeper wants everything: a certificate, SASL, and digest for good measure.
-type demandingZooKeeper struct {
+// secured is a server that speaks TLS to those whose certificates, if they have any, its
+// authority has issued, and knows users by password (SASL).
+type secured interface {
+	URL() string       // of the port without TLS
+	SecureURL() string // of the port for TLS
+	trusted(cert []byte) *tls.Config
+	certificate(name string) []byte
+}
+
+type securedZooKeeper struct {
 	*peers.ZooKeeper
 	authority *authority
 }
 
-// URL is that of the port for TLS.
-func (z *demandingZooKeeper) URL() string { return z.SecureURL() }
+func (z *securedZooKeeper) trusted(cert []byte) *tls.Config { return z.authority.client(cert) }
+func (z *securedZooKeeper) certificate(name string) []byte  { return z.authority.issue(name) }
 
-// identify gives the client what the server demands.
-func (z *demandingZooKeeper) identify(cfg *zk.Config) {
-	cfg.TLS = z.authority.client(z.authority.issue("bob"))
+// identify gives a client all that such a server could demand.
+func (z *securedZooKeeper) identify(cfg *zk.Config) {
+	cfg.TLS = z.trusted(z.certificate("bob"))
 	cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)}
 }
 
-func startDemanding(ctx context.Context, dir string) (*demandingZooKeeper, error) {
-	a := newAuthority()
-	files, err := a.files(dir, "need", a.issue("server"))
-	if err != nil {
-		return nil, err
+func startSecured(servers int, clientAuth string, flags ...string) func(ctx context.Context, dir string) (*securedZooKeeper, error) {
+	return func(ctx context.Context, dir string) (*securedZooKeeper, error) {
+		a := newAuthority()
+		files, err := a.files(dir, clientAuth, a.issue("server"))
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := saslConfig(dir, flags...)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Servers, cfg.TLS = servers, files
+		z, err := peers.StartZooKeeper(ctx, dir, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return &securedZooKeeper{z, a}, nil
 	}
-	cfg, err := saslConfig(dir, "-Dzookeeper.sessionRequireClientSASLAuth=true")
-	if err != nil {
-		return nil, err
-	}
-	cfg.TLS = files
-	z, err := peers.StartZooKeeper(ctx, dir, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &demandingZooKeeper{z, a}, nil
 }
 
-var oneDemanding = sharedPeer[*demandingZooKeeper]{start: startDemanding}
+const noTTL = "-Dzookeeper.extendedTypesEnabled=false"
+
+var (
+	oneDemanding    = sharedPeer[*securedZooKeeper]{start: startSecured(1, "need", "-Dzookeeper.sessionRequireClientSASLAuth=true")}
+	securedAlone    = sharedPeer[*securedZooKeeper]{start: startSecured(1, "want", noTTL)}
+	securedEnsemble = sharedPeer[*securedZooKeeper]{start: startSecured(3, "want", noTTL)}
+)
 
 func over(cfg *tls.Config) func(*zk.Config) { return func(c *zk.Config) { c.TLS = cfg } }
 
@@ -192,7 +208,7 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 	run := func(password string, flags ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 		defer cancel()
-		args := append([]string{"run", "--server", z.URL() + "/" + t.Name()}, flags...)
+		args := append([]string{"run", "--server", z.SecureURL() + "/" + t.Name()}, flags...)
 		cmd := exec.CommandContext(ctx, holdfastBin(t), append(args, "job", "--", "echo", "ran")...)
 		for _, v := range os.Environ() {
 			if !strings.HasPrefix(v, "HOLDFAST_") {
