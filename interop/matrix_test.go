@@ -58,7 +58,7 @@ func cells() []cell {
 			func(t testing.TB) secured { return securedEnsemble.get(t) }, zk.ErrUnimplemented},
 		{platform{"holdfast serve", 0, nil},
 			func(t testing.TB) string { return oneHoldfast.get(t).URL() },
-			nil, nil},
+			func(t testing.TB) secured { return securedServe.get(t) }, nil},
 	} {
 		withSecurity := p.platform
 		withSecurity.ttl = p.securedTTL
@@ -70,11 +70,6 @@ func cells() []cell {
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted)} },
 				stranger: func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted+"x")} },
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "digest", User: "bob"}}},
-		)
-		if p.secured == nil {
-			continue
-		}
-		all = append(all,
 			cell{platform: withSecurity, variant: "TLS", url: secureURL,
 				enter: func(t testing.TB, cfg *zk.Config) { cfg.TLS = p.secured(t).trusted(nil) }},
 			cell{platform: withSecurity, variant: "mutual TLS", url: secureURL,
@@ -87,17 +82,28 @@ func cells() []cell {
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "sasl", User: "bob"}}},
 		)
 	}
-	return append(all, cell{
-		platform: platform{"Apache ZooKeeper", 0, nil}, variant: "TLS, certificate, SASL and digest demanded, chroot", chroot: true,
-		url:   func(t testing.TB) string { return oneDemanding.get(t).SecureURL() },
-		enter: func(t testing.TB, cfg *zk.Config) { oneDemanding.get(t).identify(cfg) },
-		stranger: func(t testing.TB, cfg *zk.Config) {
-			z := oneDemanding.get(t)
-			z.identify(cfg)
-			cfg.TLS, cfg.Auth = z.trusted(z.certificate("eve")), []zk.Auth{zk.SASLDigestAuth("eve", "eve-password")}
-		},
-		mine: ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=bob"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "bob"}},
-	})
+	for _, p := range []struct {
+		platform
+		demanding func(testing.TB) secured
+	}{
+		{platform{"Apache ZooKeeper", 0, nil}, func(t testing.TB) secured { return oneDemanding.get(t) }},
+		{platform{"holdfast serve", 0, nil}, func(t testing.TB) secured { return demandingServe.get(t) }},
+	} {
+		enter := func(certificate string, auth ...zk.Auth) func(t testing.TB, cfg *zk.Config) {
+			return func(t testing.TB, cfg *zk.Config) {
+				s := p.demanding(t)
+				cfg.TLS, cfg.Auth = s.trusted(s.certificate(certificate)), auth
+			}
+		}
+		all = append(all, cell{
+			platform: p.platform, variant: "certificate and SASL demanded, chroot", chroot: true,
+			url:      func(t testing.TB) string { return p.demanding(t).SecureURL() },
+			enter:    enter("bob", zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)),
+			stranger: enter("eve", zk.SASLDigestAuth("eve", "eve-password")),
+			mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=bob"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "bob"}},
+		})
+	}
+	return all
 }
 
 func TestClientMatrix(t *testing.T) {
