@@ -15,6 +15,8 @@ var (
 	// ErrDeadlock: the context descends from a Hold of the same lock, so waiting for
 	// it would never end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
+	// ErrLayout: the Layout is unknown, makes no sense, or cannot do what was asked.
+	ErrLayout = errors.New("invalid layout")
 )
 
 // An Error says which operation on which lock failed.

@@ -13,7 +13,8 @@ import (
 type Entry struct {
 	Name    string    // of the node, below the lock's path
 	Path    string    // of the node
-	Held    bool      // it is the first: it holds the lock
+	Held    bool      // nobody keeps it waiting: it holds the lock
+	Shared  bool      // it is a reader, beside which other readers can hold the lock
 	Token   int64     // its fencing token
 	Session int64     // the session that owns it; the server removes the node when that ends
 	Since   time.Time // when it joined the queue, by the server's clock
@@ -23,16 +24,18 @@ type Entry struct {
 
 // List is the queue of the lock at path, the holder first. A lock that nobody holds,
 // or that never existed, has an empty queue. It shows what was so at some moment
-// after the call. Children whose names are not a lock's are left out.
-func List(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
-	entries, err := list(ctx, c, path)
+// after the call. Of the options, only WithLayout counts. Children whose names are not in
+// the layout's forms are left out.
+func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
+	o := newOptions(opts)
+	entries, err := list(ctx, c, path, &o.layout)
 	if err != nil {
 		return nil, &Error{Op: "list", Path: path, Err: err}
 	}
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
+func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Entry, error) {
 	if err := validatePath(path); err != nil {
 		return nil, err
 	}
@@ -47,31 +50,51 @@ func list(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	queue := layout.inQueue(names)
+	results, err := read(ctx, c, path, queue)
+	if err != nil {
+		return nil, err
+	}
 	var entries []Entry
+	var present []contender
+	for i, r := range results {
+		if r.Err != nil {
+			continue // it left between the two reads
+		}
+		n := readNote(r.Data)
+		e := Entry{
+			Name: queue[i].name, Path: path + "/" + queue[i].name, Shared: queue[i].shared,
+			Held:  !slices.ContainsFunc(present, queue[i].waitsFor),
+			Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
+			Owner: n.Owner, Reason: n.Reason,
+		}
+		if n.Token != 0 && e.Shared {
+			e.Token = n.Token
+		}
+		entries, present = append(entries, e), append(present, queue[i])
+	}
+	return entries, nil
+}
+
+// read reads the nodes of a queue. The only error that a result can have is ErrNoNode.
+func read(ctx context.Context, c *zk.Client, dir string, queue []contender) ([]zk.Result, error) {
+	var all []zk.Result
 	const batch = 256 // reads in flight
-	for places := range slices.Chunk(inQueue(names), batch) {
+	for places := range slices.Chunk(queue, batch) {
 		gets := make([]zk.Op, len(places))
 		for i, p := range places {
-			gets[i] = zk.GetOp(path + "/" + p.name)
+			gets[i] = zk.GetOp(dir + "/" + p.name)
 		}
 		results, err := c.Pipeline(ctx, gets...)
 		if results == nil {
 			return nil, err
 		}
-		for i, r := range results {
-			switch {
-			case errors.Is(r.Err, zk.ErrNoNode):
-				continue // it left between the two reads
-			case r.Err != nil:
+		for _, r := range results {
+			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
 				return nil, r.Err
 			}
-			n := readNote(r.Data)
-			entries = append(entries, Entry{
-				Name: places[i].name, Path: path + "/" + places[i].name, Held: len(entries) == 0,
-				Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-				Owner: n.Owner, Reason: n.Reason,
-			})
 		}
+		all = append(all, results...)
 	}
-	return entries, nil
+	return all, nil
 }

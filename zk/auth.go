@@ -108,7 +108,7 @@ func (a Auth) digest(nc net.Conn) error {
 		Scheme: a.scheme, Auth: []byte(a.user + ":" + a.password()),
 	})
 	if errors.Is(err, ErrAuthFailed) {
-		return fmt.Errorf("%w: the server does not accept this scheme; it may be turned off there", err)
+		return fmt.Errorf("%w: the server does not accept this scheme, which may be turned off there, or knows no such user and password", err)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error)
 		return nil, fmt.Errorf("%w: reply %d to the authentication", zkproto.ErrMalformed, h.Xid)
 	case h.Err == zkproto.CodeSessionClosedRequireSASL:
 		return nil, ErrAuthFailed
-	case h.Err == zkproto.CodeUnimplemented: // holdfast's own server has no SASL
+	case h.Err == zkproto.CodeUnimplemented: // a server that does not know of SASL at all
 		return nil, fmt.Errorf("%w: %w", ErrAuthFailed, h.Err)
 	case h.Err != zkproto.CodeOK:
 		return nil, h.Err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -28,9 +29,10 @@ type Client struct {
 	servers []string // shuffled once; used by run only
 	next    int      // the server to try next; used by run only
 
+	session atomic.Pointer[Session] // nil between two sessions; every call reads it
+
 	mu      sync.Mutex    // guards the fields below
-	session *Session      // nil between two sessions
-	changed chan struct{} // closed, and replaced, when session changes
+	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
 	refused error         // our Auth was turned down: there will be no further session
 }
@@ -131,11 +133,14 @@ func (c *Client) Close() error {
 // servers have refused the client's Auth, it fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for ctx.Err() == nil {
+		if s := c.session.Load(); s != nil && s.ctx.Err() == nil {
+			return s, nil
+		}
 		c.mu.Lock()
-		s, changed := c.session, c.changed
+		s, changed := c.session.Load(), c.changed
 		c.mu.Unlock()
 		if s != nil && s.ctx.Err() == nil {
-			return s, nil
+			return s, nil // it came before changed, which tells of the one after it
 		}
 		select {
 		case <-changed:
@@ -193,7 +198,7 @@ func (n *stumbles) pause(ctx context.Context, began time.Time, timeout time.Dura
 func (c *Client) publish(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = s
+	c.session.Store(s)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

@@ -38,6 +38,9 @@ type connState struct {
 	session *session // nil before the handshake and when the end has begun
 
 	identities []tree.Identity
+	sasl       saslState
+	admitted   bool      // it has authenticated as is required
+	attached   time.Time // when it got its session
 
 	staged  []byte // answers and notifications of the batch that is being filled
 	answers int    // in staged

@@ -23,7 +23,7 @@ func startOn(t *testing.T, st store.Store, cfg Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := start(cfg, defaultLimits, st)
+	s, err := start(cfg, users{}, defaultLimits, st)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,15 @@ func (s *Server) operate(c *conn, r *request) {
 		s.answered(c)
 		return
 	}
-	if r.op == zkproto.OpAuth {
+	switch {
+	case r.op == zkproto.OpAuth:
 		s.authenticate(c, r)
+		return
+	case r.op == zkproto.OpSASL:
+		s.sasl(c, r)
+		return
+	case s.mayNot(c, r):
+		s.refuse(c, r, zkproto.CodeSessionClosedRequireSASL)
 		return
 	}
 	sess.touched = s.owner.now

@@ -43,6 +43,7 @@ type request struct {
 	addWatch      zkproto.AddWatchRequest
 	removeWatches zkproto.RemoveWatchesRequest // and to check them
 	auth          zkproto.AuthRequest
+	sasl          zkproto.SASLToken
 }
 
 var requestPool = sync.Pool{New: func() any { return new(request) }}
@@ -103,6 +104,8 @@ func (r *request) decode() error {
 		new(zkproto.ReconfigRequest).Decode(in) // only to tell nonsense
 	case zkproto.OpAuth:
 		r.auth.Decode(in)
+	case zkproto.OpSASL:
+		r.sasl.Decode(in)
 	case zkproto.OpSetWatches:
 		r.setWatches.SetWatchesRequest.Decode(in)
 	case zkproto.OpSetWatches2:

@@ -26,6 +26,7 @@ type Server struct {
 	cfg    Config
 	store  store.Store
 	secret []byte
+	users  users
 	limits limits
 
 	queue   queue         // readers → owner
@@ -75,11 +76,16 @@ func open(cfg Config, l limits) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	users, err := newUsers(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Users, cfg.SuperDigest = nil, "" // lest they be printed with the rest
 	st, err := openStore(cfg)
 	if err != nil {
 		return nil, openError(cfg, err)
 	}
-	s, err := start(cfg, l, st)
+	s, err := start(cfg, users, l, st)
 	if err != nil {
 		st.Close()
 		return nil, openError(cfg, err)
@@ -96,9 +102,9 @@ func openError(cfg Config, err error) error {
 }
 
 // start reads st and starts the owner.
-func start(cfg Config, l limits, st store.Store) (*Server, error) {
+func start(cfg Config, u users, l limits, st store.Store) (*Server, error) {
 	s := &Server{
-		cfg: cfg, limits: l, store: st,
+		cfg: cfg, users: u, limits: l, store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),

@@ -30,6 +30,7 @@ type serveFlags struct {
 	linger   time.Duration
 	tick     time.Duration
 	detached bool
+	auth     serveAuthFlags
 }
 
 func newServe() *cobra.Command {
@@ -50,6 +51,7 @@ then ready, on stdout. INT and TERM stop it; sessions stay in the directory.`,
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow --listen on addresses that other machines can reach; there is no encryption and no password")
 	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
+	f.auth.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -77,7 +79,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	surviveBrokenPipe()
 	notify(signals, stopSignals...)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	host, err := zklocal.OpenHost(zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log})
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.auth.apply(&cfg); err != nil {
+		return err
+	}
+	host, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
 	}

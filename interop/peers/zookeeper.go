@@ -247,6 +247,9 @@ func (z *ZooKeeper) URL() string { return "zk://" + strings.Join(z.Addrs(), ",")
 // Tick is the servers' tickTime.
 func (z *ZooKeeper) Tick() time.Duration { return z.tick }
 
+// Pid is the process id of server i.
+func (z *ZooKeeper) Pid(i int) int { return z.servers[i].proc.Pid() }
+
 // Leader is the number of the server that leads now.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 	for i, addr := range z.Addrs() {

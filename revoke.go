@@ -1,0 +1,98 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/zk"
+)
+
+// revokeRequest is what Curator's Revoker writes into the node of a lock to ask its
+// holder to let go. It takes the place of the owner and the reason.
+const revokeRequest = "__REVOKE__"
+
+// Revoke asks the holder, or a waiter, with the token given to let the lock at path go;
+// its Hold's Revoked is closed. Whether it does is its own decision. Curator's locks
+// understand it if they were made revocable. List tells the tokens. ErrNotHeld: nobody
+// has that token, any more.
+func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
+	err := onToken(ctx, c, path, token, func(node string) error {
+		for {
+			_, err := c.Set(ctx, node, []byte(revokeRequest), zk.AnyVersion)
+			if !errors.Is(err, zk.ErrConnectionLoss) { // asking twice harms nobody
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return &Error{Op: "revoke", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Break takes the lock at path, or the place in its queue, away from the tenure with the
+// token given, and from nobody else. The holder is told that it has lost the lock, but
+// the next in line has it at that same moment and does not wait for it to stop: use it
+// where the holder is known to be stuck, and let what the lock guards check tokens.
+// ErrNotHeld: nobody has that token, any more.
+func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
+	err := onToken(ctx, c, path, token, func(node string) error {
+		for doubt := false; ; doubt = true {
+			err := c.Delete(ctx, node, zk.AnyVersion)
+			switch {
+			case errors.Is(err, zk.ErrConnectionLoss):
+			case doubt && errors.Is(err, zk.ErrNoNode):
+				return nil
+			default:
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return &Error{Op: "break", Path: path, Err: err}
+	}
+	return nil
+}
+
+// onToken calls f with every node of one tenure: a writer that has taken the read side
+// has two, and several permits have one zxid. The names are unique, so f hits no other
+// that comes later, except where names can come back (see place.remove).
+func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func(node string) error) error {
+	if err := validatePath(path); err != nil {
+		return err
+	}
+	if err := c.Sync(ctx, path); err != nil {
+		return err
+	}
+	names, _, err := c.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	var all []contender // of whatever layout: the token says enough
+	for _, n := range names {
+		all = append(all, contender{name: n})
+	}
+	results, err := read(ctx, c, path, all)
+	if err != nil {
+		return err
+	}
+	found := false
+	for i, r := range results {
+		if r.Err != nil || r.Stat.EphemeralOwner == 0 || r.Stat.Czxid != token && readNote(r.Data).Token != token {
+			continue
+		}
+		err := f(path + "/" + all[i].name)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // it went by itself
+		case err != nil:
+			return err
+		default:
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
+	}
+	return nil
+}
