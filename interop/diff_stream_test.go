@@ -86,9 +86,10 @@ func (s diffStep) String() string {
 
 // A diffStream makes up the steps. They follow from the seed alone.
 //
-// There is a tree that everybody may read, with watches, and one with any ACLs, where
-// nobody watches nor asks whether a node exists: Apache's server of this version tells
-// everybody of nodes that he may not read (CVE-2024-23944), and ours does not.
+// There is a tree that everybody may read, and one with any ACLs. In the latter nobody
+// asks whether a node exists, nor what has happened to it while he was away: Apache's
+// server of this version tells everybody of nodes that he may not read (CVE-2024-23944;
+// Debian has mended the notifications), and ours does not.
 type diffStream struct {
 	rand   *rand.Rand
 	sent   int    // requests in the steps so far
@@ -243,10 +244,10 @@ func (d *diffStream) read() diffRequest {
 	op := pick(d, zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2)
 	m := &zkproto.ReadRequest{Path: d.path(), Watch: d.n(2) == 0}
 	switch {
-	case d.secret:
-		m.Watch = false
-		if op == zkproto.OpExists {
-			op = zkproto.OpGetData
+	case d.secret && op == zkproto.OpExists:
+		op = pick(d, zkproto.OpGetData, zkproto.OpGetChildren)
+		if m.Watch {
+			m.Path = d.oneShotPath()
 		}
 	case d.n(100) == 0:
 		// Another name of the root. Without a watch: on Apache's it never fires.
@@ -275,8 +276,7 @@ func (d *diffStream) info() diffRequest {
 // different nodes: Apache's server of this version has one of them on a node per client,
 // and lets the last one win (ZOOKEEPER-4466).
 func (d *diffStream) watch() diffRequest {
-	d.secret = false
-	persistent, recursive := d.root+pick(d, "/b", "/b/x"), d.root+pick(d, "", "/a/y")
+	persistent, recursive := d.tree()+pick(d, "/b", "/b/x"), d.tree()+pick(d, "", "/a/y")
 	switch d.n(6) {
 	case 0:
 		return diffRequest{op: zkproto.OpAddWatch, message: &zkproto.AddWatchRequest{Path: persistent, Mode: zkproto.ModePersistent}}
@@ -295,7 +295,8 @@ func (d *diffStream) watch() diffRequest {
 }
 
 func (d *diffStream) setWatches() diffRequest {
-	persistent, recursive := d.root+pick(d, "/b", "/b/x"), d.root+pick(d, "", "/a/y")
+	d.secret = false
+	persistent, recursive := d.tree()+pick(d, "/b", "/b/x"), d.tree()+pick(d, "", "/a/y")
 	m := zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{
 		RelativeZxid: int64(d.n(d.sent + 1)), Data: d.oneShotPaths(), Exist: d.oneShotPaths(), Child: d.oneShotPaths(),
 	}}
@@ -318,7 +319,10 @@ func (d *diffStream) write() zkproto.MultiOp {
 		o.Op = pick(d, zkproto.OpCreate, zkproto.OpCreate2)
 		o.Data, o.ACL, o.Flags = d.data(), d.acl(), d.flags()
 	case 4:
-		o = zkproto.MultiOp{Op: zkproto.OpCreateContainer, Data: d.data(), ACL: d.acl(), Flags: zkproto.FlagContainer}
+		o.Op, o.Data, o.ACL, o.Flags = zkproto.OpCreateContainer, d.data(), d.acl(), zkproto.FlagContainer
+		if d.n(10) == 0 {
+			o.Flags = pick[int32](d, 5, 6, 7, -1)
+		}
 	case 5:
 		o.Op, o.Data, o.ACL, o.Flags = zkproto.OpCreateTTL, d.data(), d.acl(), pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL)
 		o.TTL = pick[int64](d, zkproto.MaxTTL, 1_000_000_000, 1_000_000_000, 0, -1, zkproto.MaxTTL+1)
@@ -372,9 +376,9 @@ func (d *diffStream) oneShotPath() string {
 	case 0:
 		return pick(d, "/", "/zookeeper/config", "/none")
 	case 1:
-		return fmt.Sprintf("%s%010d", d.root+pick(d, "/a", "/a/x", "/b"), d.n(12))
+		return fmt.Sprintf("%s%010d", d.tree()+pick(d, "/a", "/a/x", "/b"), d.n(12))
 	}
-	return d.root + pick(d, "/a", "/a/x", "/a/x/z")
+	return d.tree() + pick(d, "/a", "/a/x", "/a/x/z")
 }
 
 func (d *diffStream) oneShotPaths() []string {
