@@ -15,6 +15,9 @@ var (
 	// ErrDeadlock: the context descends from a Hold of the same lock, so waiting for
 	// it would never end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
+	// ErrLimit: a semaphore's limit is not known, is not what the program claims, or is
+	// less than was asked for.
+	ErrLimit = errors.New("semaphore limit")
 	// ErrLayout: the Layout is unknown, makes no sense, or cannot do what was asked.
 	ErrLayout = errors.New("invalid layout")
 )

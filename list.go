@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/zk"
@@ -11,7 +12,7 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path
+	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between
 	Path    string    // of the node
 	Held    bool      // nobody keeps it waiting: it holds the lock
 	Shared  bool      // it is a reader, beside which other readers can hold the lock
@@ -24,7 +25,8 @@ type Entry struct {
 
 // List is the queue of the lock at path, the holder first. A lock that nobody holds,
 // or that never existed, has an empty queue. It shows what was so at some moment
-// after the call. Of the options, only WithLayout counts. Children whose names are not in
+// after the call. Of a semaphore, it shows those who have permits, each permit for itself,
+// and then those who wait. Of the options, only WithLayout counts. Children whose names are not in
 // the layout's forms are left out.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
@@ -43,19 +45,47 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 	if err := c.Sync(ctx, path); err != nil {
 		return nil, err
 	}
-	names, _, err := c.Children(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
+	entries, subdirs, err := listDir(ctx, c, path, layout)
 	if err != nil {
 		return nil, err
+	}
+	// A semaphore's queue is one level down: those who have permits, and those who wait.
+	for i, sub := range []string{layout.semaphore.leases, layout.semaphore.turnstile} {
+		name, below := strings.CutPrefix(sub, "/")
+		if !below || !slices.Contains(subdirs, name) {
+			continue
+		}
+		forms := layout
+		if i == 0 {
+			forms = layout.semaphore.layout()
+		}
+		more, _, err := listDir(ctx, c, path+sub, forms)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range more {
+			e.Held = i == 0
+			e.Name = name + "/" + e.Name
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// listDir lists the queue in one directory, and what else is there.
+func listDir(ctx context.Context, c *zk.Client, path string, layout *Layout) (entries []Entry, others []string, err error) {
+	names, _, err := c.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, nil, err
 	}
 	queue := layout.inQueue(names)
+	if len(queue) < len(names) {
+		others = slices.DeleteFunc(names, func(n string) bool { _, ok := layout.parse(n); return ok })
+	}
 	results, err := read(ctx, c, path, queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var entries []Entry
 	var present []contender
 	for i, r := range results {
 		if r.Err != nil {
@@ -73,7 +103,7 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 		}
 		entries, present = append(entries, e), append(present, queue[i])
 	}
-	return entries, nil
+	return entries, others, nil
 }
 
 // read reads the nodes of a queue. The only error that a result can have is ErrNoNode.
