@@ -12,7 +12,7 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between
+	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // nobody keeps it waiting: it holds the lock
 	Shared  bool      // it is a reader, beside which other readers can hold the lock
@@ -69,7 +69,19 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 			entries = append(entries, e)
 		}
 	}
-	return entries, nil
+	if len(entries) > 0 {
+		return entries, nil
+	}
+	// A NodeLock is the node itself.
+	data, stat, err := c.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil || stat.EphemeralOwner == 0 {
+		return nil, err
+	}
+	self := contender{name: path[strings.LastIndexByte(path, '/')+1:]}
+	return []Entry{entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)}, nil
 }
 
 // listDir lists the queue in one directory, and what else is there.
@@ -91,19 +103,24 @@ func listDir(ctx context.Context, c *zk.Client, path string, layout *Layout) (en
 		if r.Err != nil {
 			continue // it left between the two reads
 		}
-		n := readNote(r.Data)
-		e := Entry{
-			Name: queue[i].name, Path: path + "/" + queue[i].name, Shared: queue[i].shared,
-			Held:  !slices.ContainsFunc(present, queue[i].waitsFor),
-			Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-			Owner: n.Owner, Reason: n.Reason,
-		}
-		if n.Token != 0 && e.Shared {
-			e.Token = n.Token
-		}
-		entries, present = append(entries, e), append(present, queue[i])
+		held := !slices.ContainsFunc(present, queue[i].waitsFor)
+		entries = append(entries, entryOf(path+"/"+queue[i].name, queue[i], r, held))
+		present = append(present, queue[i])
 	}
 	return entries, others, nil
+}
+
+func entryOf(path string, c contender, r zk.Result, held bool) Entry {
+	n := readNote(r.Data)
+	e := Entry{
+		Name: c.name, Path: path, Held: held, Shared: c.shared,
+		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
+		Owner: n.Owner, Reason: n.Reason,
+	}
+	if n.Token != 0 && e.Shared { // see stepDown
+		e.Token = n.Token
+	}
+	return e
 }
 
 // read reads the nodes of a queue. The only error that a result can have is ErrNoNode.

@@ -35,7 +35,8 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 // token given, and from nobody else. The holder is told that it has lost the lock, but
 // the next in line has it at that same moment and does not wait for it to stop: use it
 // where the holder is known to be stuck, and let what the lock guards check tokens.
-// ErrNotHeld: nobody has that token, any more.
+// ErrNotHeld: nobody has that token, any more. (The node of a NodeLock has a name that its
+// successor's will have too; if that comes within the round trip of the delete, it is hit.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for doubt := false; ; doubt = true {
@@ -66,6 +67,13 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		return err
 	}
 	found := false
+	_, stat, err := c.Get(ctx, path) // a NodeLock is the node itself
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return err
+	case err == nil && stat.EphemeralOwner != 0 && stat.Czxid == token:
+		return f(path)
+	}
 	for _, dir := range []string{path, path + LayoutCurator.semaphore.leases, path + LayoutCurator.semaphore.turnstile} {
 		n, err := onTokenIn(ctx, c, dir, token, f)
 		if err != nil {
