@@ -93,3 +93,49 @@ func ExampleNodeLock() {
 	// taken: true
 	// <nil>
 }
+
+// Candidates campaign; everybody can follow who leads, and where to find it.
+func ExampleElection() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	office, err := e.Campaign(ctx, []byte("10.0.0.5:8080")) // waits until we lead
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := e.Leader(ctx)
+	fmt.Println(string(l.Value), l.Term == office.Token(), err)
+
+	moves := []string{"10.0.0.5:9090"}
+	for l, err := range e.Leaders(ctx) {
+		if errors.Is(err, holdfast.ErrNoLeader) {
+			fmt.Println("no leader")
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("leader:", string(l.Value))
+		if len(moves) == 0 {
+			err = office.Unlock() // resign
+		} else {
+			err = e.Proclaim(ctx, office, []byte(moves[0]))
+			moves = nil
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 10.0.0.5:8080 true <nil>
+	// leader: 10.0.0.5:8080
+	// leader: 10.0.0.5:9090
+	// no leader
+}

@@ -166,6 +166,11 @@ func (l *Layout) attempt(s side, session int64) (attempt, error) {
 	return a, nil
 }
 
+// unique reports whether the names of a Mutex tell attempts apart.
+func (l *Layout) unique() bool {
+	return strings.Contains(l.Mutex, "{uuid}") || strings.Contains(l.Mutex, "{hex}")
+}
+
 func newAttempt(template string, session int64) attempt {
 	id := newUUID()
 	plain := strings.ReplaceAll(id, "-", "")
