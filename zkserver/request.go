@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/tree"
@@ -24,6 +25,7 @@ type request struct {
 	kind  requestKind
 	conn  *conn
 	frame []byte
+	at    time.Duration // when it had been read: 1 + the time since Server.opened
 
 	xid int32
 	op  zkproto.Op
