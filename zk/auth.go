@@ -141,8 +141,8 @@ func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error)
 	return r, nil
 }
 
-// refuse notes that server has turned the client down for good: to try again would be
-// to do so for ever, and against a server that counts failures.
+// refuse notes that server and client do not get on, and will not: to try again would be
+// to do so for ever, and against a server that counts failed logins.
 func (c *Client) refuse(server string, err error) error {
 	err = fmt.Errorf("connect to %s: %w", server, err)
 	c.mu.Lock()
@@ -150,7 +150,7 @@ func (c *Client) refuse(server string, err error) error {
 		c.refused = err
 	}
 	c.mu.Unlock()
-	c.log.Error("zk: authentication failed; the client gives up", "server", server, "err", err)
+	c.log.Error("zk: turned down for good; the client gives up", "server", server, "err", err)
 	return err
 }
 

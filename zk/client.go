@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,19 +29,21 @@ type Client struct {
 
 	servers []string // shuffled once; used by run only
 	next    int      // the server to try next; used by run only
+	trusted bool     // there was a session; used by run only
 
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
 
 	mu      sync.Mutex    // guards the fields below
 	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
-	refused error         // our Auth was turned down: there will be no further session
+	refused error         // Auth or certificates were turned down: there will be no further session
 }
 
 // Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
-// ctx ends; its error then says why the latest attempt failed. Only when
-// cfg.Auth is refused, and again at the next attempt, does it fail at once, with
-// ErrAuthFailed. The ctx has no meaning for the client after Dial has returned.
+// ctx ends; its error then says why the latest attempt failed. It fails at once when
+// cfg.Auth is refused, and again at the next attempt, with ErrAuthFailed; and when no
+// server had a certificate that cfg.TLS accepts, with a *tls.CertificateVerificationError.
+// The ctx has no meaning for the client after Dial has returned.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
@@ -204,13 +207,14 @@ func (c *Client) publish(s *Session) {
 }
 
 // connect tries the servers in turn until one has attached req's session or has
-// said that it expired, or two have refused the client's Auth, or until ctx ends.
+// said that it expired, or two have refused the client's Auth, or none has shown a
+// certificate to be trusted, or until ctx ends.
 // Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
-	refusals := 0
+	refusals, distrusted := 0, 0
 	pause := 20 * time.Millisecond
 	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
@@ -218,6 +222,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		began := time.Now()
 		nc, resp, sent, err := c.attach(ctx, server, req)
 		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
+			c.trusted = true
 			c.cfg.Trace.connectDone(server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
@@ -243,6 +248,13 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 			if refusals++; refusals == 2 {
 				return nil, nil, sent, c.refuse(server, err)
 			}
+		}
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+			distrusted = 0
+		} else if distrusted++; distrusted >= len(c.servers) && !c.trusted {
+			// No server will ever do. Had there been a session, somebody may be replacing
+			// certificates at this moment.
+			return nil, nil, sent, c.refuse(server, err)
 		}
 		if ctx.Err() != nil {
 			break

@@ -35,7 +35,8 @@ type Config struct {
 
 	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users
 	// SASL gets the answer of a ZooKeeper without a JAAS file. The server keeps hashes. See
-	// ParseUsers for a file.
+	// ParseUsers for a file. Who overhears a client can try passwords against what it said,
+	// and all that follows is in the clear: use TLS.
 	Users map[string]string
 
 	// SuperDigest is user:base64(sha1(user:password)), as ZooKeeper's superDigest: who

@@ -41,7 +41,8 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 	switch r.op {
 	case zkproto.OpPing:
-		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		// With this xid whatever the request had, as Apache's server does.
+		s.reply(c, zkproto.XidPing, s.owner.zxid, zkproto.CodeOK)
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		s.read(c, r)
 	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:

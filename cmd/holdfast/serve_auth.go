@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,7 +23,10 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 }
 
 // apply puts into cfg what the flags say, and checks it.
-func (a *serveAuthFlags) apply(cfg *zkserver.Config) error {
+func (a *serveAuthFlags) apply(cfg *zkserver.Config, clientCA string) error {
+	if slices.Contains(a.required, "x509") && clientCA == "" {
+		return usage("", "serve: --auth-required x509 needs --tls-client-ca: without it nobody's certificate would be known")
+	}
 	if a.users != "" {
 		text, err := readSecret("--auth-users", a.users)
 		if err != nil {
