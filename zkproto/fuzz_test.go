@@ -3,7 +3,10 @@ package zkproto
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"testing"
 	"unicode/utf8"
@@ -55,6 +58,34 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%T: %+v came back as %+v, %v", m, m, again, err)
 		}
 	})
+}
+
+// TestEveryMessageIsFuzzed: FuzzDecode knows the messages by their samples.
+func TestEveryMessageIsFuzzed(t *testing.T) {
+	fuzzed := make(map[string]bool)
+	for _, m := range samples {
+		fuzzed[reflect.TypeOf(m).Elem().Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) Decode\(`)
+	found := 0
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range method.FindAllStringSubmatch(string(source), -1) {
+			if found++; !fuzzed[m[1]] {
+				t.Errorf("%s: %s has no sample", name, m[1])
+			}
+		}
+	}
+	if found < len(fuzzed) {
+		t.Errorf("only %d decoders found; there are samples of %d", found, len(fuzzed))
+	}
 }
 
 // FuzzReadFrame reads a stream of frames to its end, whatever it holds.

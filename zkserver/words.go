@@ -44,7 +44,8 @@ func (s *Server) statistics() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Zookeeper version: %s\n", version)
 	fmt.Fprintf(&b, "Latency min/avg/max: 0/0.0/0\n")
-	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", o.received, o.sent, len(o.watchers), 0)
+	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
+		o.received, s.counters.answered.Load()+o.notifications, len(o.watchers), s.counters.outstanding.Load())
 	fmt.Fprintf(&b, "Zxid: 0x%x\nMode: standalone\nNode count: %d\n", uint64(o.zxid), o.tree.Len())
 	return b.String()
 }

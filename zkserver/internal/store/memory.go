@@ -26,7 +26,7 @@ func (m *Memory) Load(init Meta, visit Visitor) (Meta, error) {
 	if len(m.values) == 0 {
 		m.apply(fresh(init))
 	}
-	if err := checkFormat(m.values[string(keyFormat)]); err != nil {
+	if _, err := checkFormat(m.values[string(keyFormat)]); err != nil {
 		return Meta{}, err
 	}
 	var meta Meta

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -17,9 +19,12 @@ import (
 
 // Pebble is a store on disk: one synchronous batch per commit.
 type Pebble struct {
-	db   *pebble.DB
-	lock *pebble.Lock
-	log  *pebbleLog
+	dir     string
+	db      *pebble.DB
+	lock    *pebble.Lock
+	log     *pebbleLog
+	witness *witness
+	commits uint64 // number of the last commit, which is in the database too
 }
 
 // OpenPebble opens the store in dir, and makes it if it is not there. What it makes
@@ -71,8 +76,9 @@ func makeDir(dir string) error {
 }
 
 // OpenPebbleOn opens a store in a directory, which exists, of a file system that may
-// be another than the machine's.
-func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger) (_ *Pebble, err error) {
+// be another than the machine's. Tests tune the database to do in little time what it
+// does in years.
+func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebble.Options)) (_ *Pebble, err error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
 		if lockedElsewhere(err) {
@@ -80,22 +86,81 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger) (_ *Pebble, err er
 		}
 		return nil, err
 	}
+	standing := false // Pebble's goroutines are left standing, with all that is theirs
 	defer func() {
-		if err != nil {
+		if err != nil && !standing {
 			lock.Close()
 		}
 	}()
-	log := &pebbleLog{logger: logger, failed: make(chan struct{})}
-	db, err := pebble.Open(dir, &pebble.Options{
-		FS: fs, Lock: lock, Logger: log,
-		// Pinned: a library update must not turn the files into something that the
-		// holdfast of yesterday cannot read.
-		FormatMajorVersion: pebble.FormatFlushableIngest,
-	})
+	log := &pebbleLog{logger: logger, dir: dir, failed: make(chan struct{})}
+	fs = namedFS{fs, log.Fatalf}
+	w, err := openWitness(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Pebble{db: db, lock: lock, log: log}, nil
+	defer func() {
+		if err != nil && !standing {
+			w.close()
+		}
+	}()
+	opts := &pebble.Options{
+		FS: fs, Lock: lock, Logger: log,
+		// Pinned: a library update must not turn the files into something that the
+		// holdfast of yesterday cannot read. This one's log says up to where it has been
+		// synced, so that damage further up is not taken for its end.
+		FormatMajorVersion: pebble.FormatWALSyncChunks,
+		// Pebble would try a failed flush again and again. What could not be written once
+		// is for an operator to look at.
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { log.Fatalf("in the background: %w", err) },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { log.Fatalf("%w: %s: %w", ErrDamaged, i.Path, i.Details) },
+		},
+	}
+	for _, f := range tune {
+		f(opts)
+	}
+	// In a goroutine that can be left behind, as in Commit. Pebble takes some damage for
+	// a bug of its own, and panics.
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		var o opened
+		defer func() {
+			if r := recover(); r != nil {
+				o.err = fmt.Errorf("%w: %v", ErrDamaged, r)
+			}
+			done <- o
+		}()
+		o.db, o.err = pebble.Open(dir, opts)
+	}()
+	p := &Pebble{dir: dir, lock: lock, log: log, witness: w}
+	select {
+	case o := <-done:
+		p.db, err = o.db, o.err
+	case <-log.failed:
+		standing = true
+		return nil, log.err
+	}
+	if err != nil {
+		return nil, openError(err)
+	}
+	return p, nil
+}
+
+// openError says which of Pebble's errors is about what is in the files.
+func openError(err error) error {
+	var path *os.PathError
+	var errno syscall.Errno
+	switch {
+	case strings.Contains(err.Error(), "unknown format major version"):
+		return fmt.Errorf("%w: %w; use the version of holdfast that wrote it", ErrFormat, err)
+	case errors.As(err, &path) && !errors.Is(err, os.ErrNotExist), errors.As(err, &errno), errors.Is(err, ErrDamaged):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 func lockedElsewhere(err error) bool {
@@ -106,8 +171,19 @@ func lockedElsewhere(err error) bool {
 }
 
 // Load implements Store.
-func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
-	format, closer, err := p.db.Get(keyFormat)
+func (p *Pebble) Load(init Meta, visit Visitor) (meta Meta, err error) {
+	defer func() {
+		if r := recover(); r != nil { // see OpenPebbleOn
+			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+		if errors.Is(err, pebble.ErrCorruption) && !errors.Is(err, ErrDamaged) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}()
+	if err := p.count(); err != nil {
+		return Meta{}, err
+	}
+	value, closer, err := p.db.Get(keyFormat)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
 		if err := p.refuseForeign(); err != nil {
@@ -117,7 +193,7 @@ func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
 	case err != nil:
 		return Meta{}, err
 	}
-	err = checkFormat(format)
+	format, err := checkFormat(value)
 	closer.Close()
 	if err != nil {
 		return Meta{}, err
@@ -126,7 +202,6 @@ func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
 	if err != nil {
 		return Meta{}, err
 	}
-	var meta Meta
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err == nil {
@@ -137,7 +212,39 @@ func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
 			return Meta{}, err
 		}
 	}
-	return meta, it.Close()
+	if err := it.Close(); err != nil {
+		return Meta{}, err
+	}
+	if format != Format {
+		var b Batch
+		b.putFormat()
+		return meta, p.Commit(&b)
+	}
+	return meta, nil
+}
+
+// count reads how many commits there are and compares that with the witness. The
+// database itself cannot tell a log that was cut off by a power failure, which is
+// harmless, from one that has lost its end since.
+func (p *Pebble) count() error {
+	value, closer, err := p.db.Get(keyCommits)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		// Fresh, or of format 1.
+	case err != nil:
+		return err
+	default:
+		if p.commits, err = decodeCommits(value); err != nil {
+			return err
+		}
+		closer.Close()
+	}
+	if p.witness.commits > p.commits {
+		return fmt.Errorf("%w: it ends with commit %d, but commit %d was acknowledged: the end of its log is lost, or a file is, "+
+			"or it is a copy made while the server ran; restore a backup, or remove %s to go on without what is lost",
+			ErrDamaged, p.commits, p.witness.commits, p.witness.name)
+	}
+	return p.witness.record(p.commits) // a power failure may have left it behind
 }
 
 // refuseForeign fails if the database holds anything: with no format of ours, it is
@@ -148,7 +255,7 @@ func (p *Pebble) refuseForeign() error {
 		return err
 	}
 	if it.First() {
-		err = fmt.Errorf("%w: it is a Pebble database of another program", ErrFormat)
+		err = fmt.Errorf("%w: it has no format: it is a Pebble database of another program, or has lost a file", ErrFormat)
 	}
 	return errors.Join(err, it.Close())
 }
@@ -164,6 +271,7 @@ func (p *Pebble) Commit(b *Batch) error {
 	default:
 	}
 	done := make(chan error, 1)
+	number := p.commits + 1
 	go func() {
 		batch := p.db.NewBatchWithSize(len(b.buf) + 16*len(b.changes) + 64)
 		err := b.each(func(key, value []byte) error {
@@ -173,16 +281,23 @@ func (p *Pebble) Commit(b *Batch) error {
 			return batch.Set(key, value, nil)
 		})
 		if err == nil {
+			err = batch.Set(keyCommits, binary.BigEndian.AppendUint64(nil, number), nil)
+		}
+		if err == nil {
 			err = batch.Commit(pebble.Sync)
 		}
 		done <- errors.Join(err, batch.Close())
 	}()
 	select {
 	case err := <-done:
-		return err
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.dir, err)
+		}
 	case <-p.log.failed:
 		return p.log.err
 	}
+	p.commits = number
+	return p.witness.record(number)
 }
 
 // Close implements Store. After a fatal error Pebble cannot be closed: one of its
@@ -195,12 +310,13 @@ func (p *Pebble) Close() error {
 		return p.log.err
 	default:
 	}
-	return errors.Join(p.db.Close(), p.lock.Close())
+	return errors.Join(p.db.Close(), p.witness.close(), p.lock.Close())
 }
 
 // pebbleLog passes Pebble's messages on and turns a fatal one into an error.
 type pebbleLog struct {
 	logger *slog.Logger
+	dir    string
 	once   sync.Once
 	failed chan struct{} // closed when err is set
 	err    error
@@ -217,7 +333,8 @@ func (l *pebbleLog) Errorf(format string, args ...any) {
 // Fatalf never returns, as Pebble expects; see Commit.
 func (l *pebbleLog) Fatalf(format string, args ...any) {
 	l.once.Do(func() {
-		l.err = fmt.Errorf(format, args...)
+		l.err = fmt.Errorf("%s: %w", l.dir, fmt.Errorf(format, args...))
+		l.logger.Error("pebble: " + l.err.Error())
 		close(l.failed)
 	})
 	select {}

@@ -6,13 +6,20 @@ import (
 	"fmt"
 )
 
-// Format is the version of the layout below. A store of another version is refused.
-const Format = 1
+// Format is the version of the layout below. A store of an older version is brought up
+// to it when it is loaded, one of a newer version is refused.
+//
+//   - 1 is the first.
+//   - 2 counts commits, and has a witness of the count beside the database.
+const Format = 2
 
 // Errors that Open and Load wrap.
 var (
 	ErrInUse  = errors.New("another process has it open")
 	ErrFormat = errors.New("not a store that this version can read")
+
+	// ErrDamaged means that the store does not have what was committed to it.
+	ErrDamaged = errors.New("the store is damaged")
 )
 
 // A Store is where a server's state survives.
@@ -50,6 +57,7 @@ var (
 	keyFormat  = []byte{keyMeta, 'f'}
 	keySecret  = []byte{keyMeta, 's'}
 	keyCeiling = []byte{keyMeta, 'z'}
+	keyCommits = []byte{keyMeta, 'n'} // on disk only
 )
 
 // A Batch collects changes. The last one to a key counts.
@@ -119,22 +127,33 @@ func (b *Batch) each(f func(key, value []byte) error) error {
 // fresh is the first batch of a store.
 func fresh(init Meta) *Batch {
 	b := new(Batch)
-	b.buf = append(b.buf, keyFormat...)
-	b.put(len(keyFormat), []byte{Format})
+	b.putFormat()
 	b.buf = append(b.buf, keySecret...)
 	b.put(len(keySecret), init.Secret)
 	b.PutCeiling(init.Ceiling)
 	return b
 }
 
-func checkFormat(value []byte) error {
+func (b *Batch) putFormat() {
+	b.buf = append(b.buf, keyFormat...)
+	b.put(len(keyFormat), []byte{Format})
+}
+
+func checkFormat(value []byte) (int, error) {
 	switch {
-	case len(value) != 1:
-		return fmt.Errorf("%w: its format is %x; is this the right directory?", ErrFormat, value)
-	case value[0] != Format:
-		return fmt.Errorf("%w: its format is %d, this program knows %d; use the version of holdfast that wrote it", ErrFormat, value[0], Format)
+	case len(value) != 1 || value[0] == 0:
+		return 0, fmt.Errorf("%w: its format is %x; is this the right directory?", ErrFormat, value)
+	case value[0] > Format:
+		return 0, fmt.Errorf("%w: its format is %d, this program knows %d; use the version of holdfast that wrote it", ErrFormat, value[0], Format)
 	}
-	return nil
+	return int(value[0]), nil
+}
+
+func decodeCommits(value []byte) (uint64, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: its number of commits is %x", ErrDamaged, value)
+	}
+	return binary.BigEndian.Uint64(value), nil
 }
 
 // dispatch hands one stored pair to where it belongs.
@@ -142,9 +161,9 @@ func dispatch(key, value []byte, meta *Meta, v Visitor) error {
 	switch {
 	case len(key) > 1 && key[0] == keyNode:
 		return v.Node(string(key[1:]), value)
-	case key[0] == keySession && len(key) == 9:
+	case len(key) == 9 && key[0] == keySession:
 		return v.Session(int64(binary.BigEndian.Uint64(key[1:])), value)
-	case string(key) == string(keyFormat):
+	case string(key) == string(keyFormat), string(key) == string(keyCommits):
 		return nil // looked at first
 	case string(key) == string(keySecret):
 		meta.Secret = append([]byte(nil), value...)

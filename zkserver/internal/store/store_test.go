@@ -136,7 +136,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, key, value, says string
 	}{
-		{"newer", string(keyFormat), "\x02", "its format is 2, this program knows 1"},
+		{"newer", string(keyFormat), "\x03", "its format is 3, this program knows 2"},
 		{"nonsense", string(keyFormat), "yes", "right directory"},
 		{"foreign", "somebody's", "data", "another program"},
 	} {
