@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,13 +127,24 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 
+	systemd := newNotifier(log)
+	systemd.ready()
+	ctx, end := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer end()
+	helpers.Go(func() { systemd.watchdog(ctx, host.Server().Alive) })
+
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(reloadSignals, sig) {
+				systemd.reloading()
 				keys.reload()
+				systemd.ready()
 				continue
 			}
+			systemd.stopping()
 			ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 			defer cancel()
 			if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
