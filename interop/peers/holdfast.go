@@ -38,6 +38,7 @@ type Holdfast struct {
 	bin, dir string
 	flags    []string
 	addr     string
+	tls      string   // what it has told of --listen-tls; "" without
 	proc     *Process // nil while killed
 }
 
@@ -63,6 +64,9 @@ func (h *Holdfast) Addr() string { return h.addr }
 
 // URL is zk://host:port.
 func (h *Holdfast) URL() string { return "zk://" + h.addr }
+
+// SecureURL is zks://host:port of the first --listen-tls among the flags.
+func (h *Holdfast) SecureURL() string { return "zks://" + h.tls }
 
 // Pid is the process id.
 func (h *Holdfast) Pid() int { return h.proc.Pid() }
@@ -111,6 +115,8 @@ func (h *Holdfast) Restart(ctx context.Context) error {
 	if want := "listening tcp " + h.addr + "\n"; err == nil && !strings.Contains(out.String(), want) {
 		err = fmt.Errorf("peers: holdfast serve printed %q; want %q in it", out.String(), want)
 	}
+	_, secure, _ := strings.Cut(out.String(), "listening tls ")
+	h.tls, _, _ = strings.Cut(secure, "\n")
 	if err != nil {
 		h.Kill()
 		var log strings.Builder

@@ -209,8 +209,9 @@ func (s *zkServer) start() error {
 		jars = append(jars, nettyCodecJar, nettyResolverJar)
 	}
 	args := append([]string{}, jvmFlags...)
-	args = append(args, s.args...)
-	args = append(args, "-Dzookeeper.extendedTypesEnabled=true", // nodes with a time to live
+	args = append(args, "-Dzookeeper.extendedTypesEnabled=true") // nodes with a time to live
+	args = append(args, s.args...)                               // of two that contradict each other, the JVM takes the last
+	args = append(args,
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It warns of every client that hangs up.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
