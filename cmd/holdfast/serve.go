@@ -30,6 +30,7 @@ type serveFlags struct {
 	tls      serveTLSFlags
 	detached bool
 	auth     serveAuthFlags
+	limits   serveLimitsFlags
 }
 
 func newServe() *cobra.Command {
@@ -54,6 +55,7 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
+	f.limits.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -84,6 +86,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	surviveBrokenPipe()
 	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
 	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.limits.apply(&cfg); err != nil {
+		return err
+	}
 	if err := f.auth.apply(&cfg, f.tls.clientCA); err != nil {
 		return err
 	}
