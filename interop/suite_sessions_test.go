@@ -156,7 +156,7 @@ func persistentSayWhatTheyMissed(x *exam) {
 // and lives on in another one.
 func expiryIsTold(x *exam) {
 	g := newGate()
-	timeout := time.Second
+	timeout := 2 * time.Second
 	if x.members > 0 {
 		timeout = 3 * time.Second // shorter ones cannot be proven there
 	}
