@@ -220,6 +220,31 @@ func (h *Hold) Unlock() error {
 	return nil
 }
 
+// supersede ends a Hold whose tenures another has joined.
+func (h *Hold) supersede() {
+	h.mu.Lock()
+	h.unlocked = true
+	h.cancel(ErrNotHeld)
+	h.mu.Unlock()
+	for _, t := range h.tenures {
+		t.forget(h)
+	}
+}
+
+// letGo is Unlock on the way out of a Lock that must not outlast ctx: what is left to do
+// then is done in the background.
+func (h *Hold) letGo(ctx context.Context) {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		h.Unlock()
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+}
+
 func (h *Hold) fail(op string, err error) error {
 	return &Error{Op: op, Path: h.tenures[0].queue.path, Err: err}
 }

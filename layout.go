@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"holdfast/zk"
 )
@@ -40,20 +41,22 @@ type Layout struct {
 	// made: zk.Container, or zk.Persistent, which is the zero value.
 	Parent zk.Mode
 
-	invalid error // what is wrong with it, said by Lock
+	semaphore semaphoreNodes
+	invalid   error // what is wrong with it, said by Lock
 }
 
 // The layouts of other libraries.
 var (
 	// LayoutCurator is the default: the nodes of Apache Curator's InterProcessMutex,
-	// InterProcessReadWriteLock and LeaderSelector. All of them keep each other out
+	// InterProcessReadWriteLock, LeaderSelector and InterProcessSemaphoreV2. All of them keep each other out
 	// here, though Curator's mutex does not respect its read-write lock. go-zookeeper's
 	// Lock stands in the same queue.
 	LayoutCurator = Layout{
 		Name:  "curator",
 		Mutex: "_c_{uuid}-lock-", Write: "_c_{uuid}-__WRIT__", Read: "_c_{uuid}-__READ__",
 		Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"},
-		Parent: zk.Container,
+		Parent:    zk.Container,
+		semaphore: semaphoreNodes{turnstile: "/locks", leases: "/leases", lease: "_c_{uuid}-lease-", numbered: true, form: "*lease-"},
 	}
 	// LayoutLeaderLatch is that of Curator's LeaderLatch.
 	LayoutLeaderLatch = Layout{
@@ -61,13 +64,14 @@ var (
 		Mutex: "_c_{uuid}-latch-", Exclusive: []string{"*latch-"},
 		Parent: zk.Container,
 	}
-	// LayoutKazoo is that of kazoo's Lock, ReadLock, WriteLock and Election. The parents
+	// LayoutKazoo is that of kazoo's Lock, ReadLock, WriteLock, Election and Semaphore. The parents
 	// are persistent: a kazoo lock makes them once and fails when they are gone later.
 	// kazoo's Lock does not wait for readers, its WriteLock does.
 	LayoutKazoo = Layout{
 		Name:  "kazoo",
 		Mutex: "{hex}__lock__", Write: "{hex}__lock__", Read: "{hex}__rlock__",
 		Exclusive: []string{"*__lock__"}, Shared: []string{"*__rlock__"},
+		semaphore: semaphoreNodes{turnstile: "-__lock__", lease: "{hex}"},
 	}
 	// LayoutGoZookeeper is that of go-zookeeper's Lock, which respects nodes of Curator
 	// and kazoo too. It fails if there is any other child.
@@ -154,24 +158,36 @@ func (l *Layout) attempt(s side, session int64) (attempt, error) {
 	if template == "" {
 		return attempt{}, fmt.Errorf("%w %s: it has no %v", ErrLayout, l.Name, s)
 	}
-	id := newUUID()
-	var host string
-	if strings.Contains(template, "{host}") {
-		var err error
-		if host, err = os.Hostname(); err != nil {
-			return attempt{}, err
-		}
-	}
-	plain := strings.ReplaceAll(id, "-", "")
-	a := attempt{id: plain, unique: strings.Contains(template, "{uuid}") || strings.Contains(template, "{hex}")}
-	a.prefix = strings.NewReplacer("{uuid}", id, "{hex}", plain, "{host}", host,
-		"{session}", strconv.FormatInt(session, 10)).Replace(template)
+	a := newAttempt(template, session)
 	c, ok := l.parse(a.prefix + "0000000000")
 	if !ok || c.form != a.prefix || c.shared != (s == sideRead) {
 		return attempt{}, fmt.Errorf("%w %s: its own name %q for the %v is not among its forms", ErrLayout, l.Name, a.prefix, s)
 	}
 	return a, nil
 }
+
+// unique reports whether the names of a Mutex tell attempts apart.
+func (l *Layout) unique() bool {
+	return strings.Contains(l.Mutex, "{uuid}") || strings.Contains(l.Mutex, "{hex}")
+}
+
+func newAttempt(template string, session int64) attempt {
+	id := newUUID()
+	plain := strings.ReplaceAll(id, "-", "")
+	a := attempt{id: plain, unique: strings.Contains(template, "{uuid}") || strings.Contains(template, "{hex}")}
+	a.prefix = strings.NewReplacer("{uuid}", id, "{hex}", plain, "{host}", host(),
+		"{session}", strconv.FormatInt(session, 10)).Replace(template)
+	return a
+}
+
+// host is the name of the machine.
+var host = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil || strings.Contains(name, "/") {
+		return "unknown"
+	}
+	return name
+})
 
 // parse reads a child's name; a name that is in none of the layout's forms is not in
 // the queue.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/zk"
@@ -11,7 +12,7 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path
+	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // nobody keeps it waiting: it holds the lock
 	Shared  bool      // it is a reader, beside which other readers can hold the lock
@@ -24,7 +25,8 @@ type Entry struct {
 
 // List is the queue of the lock at path, the holder first. A lock that nobody holds,
 // or that never existed, has an empty queue. It shows what was so at some moment
-// after the call. Of the options, only WithLayout counts. Children whose names are not in
+// after the call. Of a semaphore, it shows those who have permits, each permit for itself,
+// and then those who wait. Of the options, only WithLayout counts. Children whose names are not in
 // the layout's forms are left out.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
@@ -43,37 +45,82 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 	if err := c.Sync(ctx, path); err != nil {
 		return nil, err
 	}
-	names, _, err := c.Children(ctx, path)
+	entries, subdirs, err := listDir(ctx, c, path, layout)
+	if err != nil {
+		return nil, err
+	}
+	// A semaphore's queue is one level down: those who have permits, and those who wait.
+	for i, sub := range []string{layout.semaphore.leases, layout.semaphore.turnstile} {
+		name, below := strings.CutPrefix(sub, "/")
+		if !below || !slices.Contains(subdirs, name) {
+			continue
+		}
+		forms := layout
+		if i == 0 {
+			forms = layout.semaphore.layout()
+		}
+		more, _, err := listDir(ctx, c, path+sub, forms)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range more {
+			e.Held = i == 0
+			e.Name = name + "/" + e.Name
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) > 0 {
+		return entries, nil
+	}
+	// A NodeLock is the node itself.
+	data, stat, err := c.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	if err != nil {
+	if err != nil || stat.EphemeralOwner == 0 {
 		return nil, err
+	}
+	self := contender{name: path[strings.LastIndexByte(path, '/')+1:]}
+	return []Entry{entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)}, nil
+}
+
+// listDir lists the queue in one directory, and what else is there.
+func listDir(ctx context.Context, c *zk.Client, path string, layout *Layout) (entries []Entry, others []string, err error) {
+	names, _, err := c.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, nil, err
 	}
 	queue := layout.inQueue(names)
+	if len(queue) < len(names) {
+		others = slices.DeleteFunc(names, func(n string) bool { _, ok := layout.parse(n); return ok })
+	}
 	results, err := read(ctx, c, path, queue)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var entries []Entry
 	var present []contender
 	for i, r := range results {
 		if r.Err != nil {
 			continue // it left between the two reads
 		}
-		n := readNote(r.Data)
-		e := Entry{
-			Name: queue[i].name, Path: path + "/" + queue[i].name, Shared: queue[i].shared,
-			Held:  !slices.ContainsFunc(present, queue[i].waitsFor),
-			Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-			Owner: n.Owner, Reason: n.Reason,
-		}
-		if n.Token != 0 && e.Shared {
-			e.Token = n.Token
-		}
-		entries, present = append(entries, e), append(present, queue[i])
+		held := !slices.ContainsFunc(present, queue[i].waitsFor)
+		entries = append(entries, entryOf(path+"/"+queue[i].name, queue[i], r, held))
+		present = append(present, queue[i])
 	}
-	return entries, nil
+	return entries, others, nil
+}
+
+func entryOf(path string, c contender, r zk.Result, held bool) Entry {
+	n := readNote(r.Data)
+	e := Entry{
+		Name: c.name, Path: path, Held: held, Shared: c.shared,
+		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
+		Owner: n.Owner, Reason: n.Reason,
+	}
+	if n.Token != 0 && e.Shared { // see stepDown
+		e.Token = n.Token
+	}
+	return e
 }
 
 // read reads the nodes of a queue. The only error that a result can have is ErrNoNode.

@@ -109,15 +109,18 @@ type note struct {
 	Owner  string `json:"owner,omitempty"`
 	Reason string `json:"why,omitempty"`
 	ID     string `json:"id,omitempty"`
+	// Value is a candidate's, where the id has to be beside it.
+	Value []byte `json:"value,omitempty"`
 	// Token is that of the tenure where it is older than the node (see stepDown).
 	Token int64 `json:"token,omitempty"`
 }
 
 func (n note) encode() ([]byte, error) {
-	if n == (note{}) {
-		return []byte{}, nil
+	b, err := json.Marshal(n)
+	if string(b) == "{}" { // nothing to say
+		b = []byte{}
 	}
-	return json.Marshal(n)
+	return b, err
 }
 
 // readNote makes the best of a node's data: other programs leave text of their own

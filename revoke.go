@@ -35,7 +35,8 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 // token given, and from nobody else. The holder is told that it has lost the lock, but
 // the next in line has it at that same moment and does not wait for it to stop: use it
 // where the holder is known to be stuck, and let what the lock guards check tokens.
-// ErrNotHeld: nobody has that token, any more.
+// ErrNotHeld: nobody has that token, any more. (The node of a NodeLock has a name that its
+// successor's will have too; if that comes within the round trip of the delete, it is hit.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for doubt := false; ; doubt = true {
@@ -65,34 +66,53 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	if err := c.Sync(ctx, path); err != nil {
 		return err
 	}
-	names, _, err := c.Children(ctx, path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	var all []contender // of whatever layout: the token says enough
-	for _, n := range names {
-		all = append(all, contender{name: n})
-	}
-	results, err := read(ctx, c, path, all)
-	if err != nil {
-		return err
-	}
 	found := false
-	for i, r := range results {
-		if r.Err != nil || r.Stat.EphemeralOwner == 0 || r.Stat.Czxid != token && readNote(r.Data).Token != token {
-			continue
-		}
-		err := f(path + "/" + all[i].name)
-		switch {
-		case errors.Is(err, zk.ErrNoNode): // it went by itself
-		case err != nil:
+	_, stat, err := c.Get(ctx, path) // a NodeLock is the node itself
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return err
+	case err == nil && stat.EphemeralOwner != 0 && stat.Czxid == token:
+		return f(path)
+	}
+	for _, dir := range []string{path, path + LayoutCurator.semaphore.leases, path + LayoutCurator.semaphore.turnstile} {
+		n, err := onTokenIn(ctx, c, dir, token, f)
+		if err != nil {
 			return err
-		default:
-			found = true
 		}
+		found = found || n > 0
 	}
 	if !found {
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
 	}
 	return nil
+}
+
+// onTokenIn does so in one directory.
+func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
+	names, _, err := c.Children(ctx, dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return 0, err
+	}
+	var all []contender // of whatever layout: the token says enough
+	for _, n := range names {
+		all = append(all, contender{name: n})
+	}
+	results, err := read(ctx, c, dir, all)
+	if err != nil {
+		return 0, err
+	}
+	for i, r := range results {
+		if r.Err != nil || r.Stat.EphemeralOwner == 0 || r.Stat.Czxid != token && readNote(r.Data).Token != token {
+			continue
+		}
+		err := f(dir + "/" + all[i].name)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // it went by itself
+		case err != nil:
+			return found, err
+		default:
+			found++
+		}
+	}
+	return found, nil
 }

@@ -76,6 +76,13 @@ func (t *tenure) add(h *Hold) bool {
 	return true
 }
 
+// forget takes h off, and leaves the nodes to the others.
+func (t *tenure) forget(h *Hold) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+}
+
 // drop takes h off, and removes the nodes if it was the last. The error says that they
 // were lost before, or could not be removed.
 func (t *tenure) drop(h *Hold) error {

@@ -135,7 +135,7 @@ func cClient(t *testing.T, addr string, restart func(context.Context) error) {
 	c.ask("delete /c/none", `^/c/none: rc = -101$`)
 	c.ask("sync /c", `rc = 0$`)
 	c.ask("config", `rc = 0\n value_len = 0\n`) // a server that is alone has none
-	c.say("addauth digest bob:secret") // a refusal would end the shell, success says nothing
+	c.say("addauth digest bob:secret")          // a refusal would end the shell, success says nothing
 
 	// ls leaves a watch.
 	c.say("wexists /c/new")

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/tree"
@@ -24,15 +25,18 @@ type request struct {
 	kind  requestKind
 	conn  *conn
 	frame []byte
+	at    time.Duration // when it had been read: 1 + the time since Server.opened
 
 	xid int32
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
-	connect     zkproto.ConnectRequest
-	certificate []tree.Identity // of who connects
-	word        string
-	call        func()
+	connect         zkproto.ConnectRequest
+	certificate     []tree.Identity // of who connects
+	word            string
+	disk            int64 // bytes, for the words that tell
+	files, maxFiles int64 // see openFiles
+	call            func()
 
 	write         zkproto.MultiOp     // create, delete, setData, setACL
 	read          zkproto.ReadRequest // the path also of those that ask for nothing more

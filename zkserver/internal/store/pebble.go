@@ -92,6 +92,8 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 			lock.Close()
 		}
 	}()
+	log := &pebbleLog{logger: logger, dir: dir, failed: make(chan struct{})}
+	fs = namedFS{fs, log.Fatalf}
 	w, err := openWitness(fs, dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +103,6 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 			w.close()
 		}
 	}()
-	log := &pebbleLog{logger: logger, dir: dir, failed: make(chan struct{})}
 	opts := &pebble.Options{
 		FS: fs, Lock: lock, Logger: log,
 		// Pinned: a library update must not turn the files into something that the
@@ -110,7 +111,10 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 		FormatMajorVersion: pebble.FormatWALSyncChunks,
 		// Pebble would try a failed flush again and again. What could not be written once
 		// is for an operator to look at.
-		EventListener: &pebble.EventListener{BackgroundError: func(err error) { log.Fatalf("in the background: %w", err) }},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { log.Fatalf("in the background: %w", err) },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { log.Fatalf("%w: %s: %w", ErrDamaged, i.Path, i.Details) },
+		},
 	}
 	for _, f := range tune {
 		f(opts)
@@ -140,15 +144,23 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 		standing = true
 		return nil, log.err
 	}
-	switch {
-	case errors.Is(err, pebble.ErrCorruption):
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
-		return nil, fmt.Errorf("%w: %w; use the version of holdfast that wrote it", ErrFormat, err)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, openError(err)
 	}
 	return p, nil
+}
+
+// openError says which of Pebble's errors is about what is in the files.
+func openError(err error) error {
+	var path *os.PathError
+	var errno syscall.Errno
+	switch {
+	case strings.Contains(err.Error(), "unknown format major version"):
+		return fmt.Errorf("%w: %w; use the version of holdfast that wrote it", ErrFormat, err)
+	case errors.As(err, &path) && !errors.Is(err, os.ErrNotExist), errors.As(err, &errno), errors.Is(err, ErrDamaged):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 func lockedElsewhere(err error) bool {
@@ -232,7 +244,7 @@ func (p *Pebble) count() error {
 			"or it is a copy made while the server ran; restore a backup, or remove %s to go on without what is lost",
 			ErrDamaged, p.commits, p.witness.commits, p.witness.name)
 	}
-	return nil
+	return p.witness.record(p.commits) // a power failure may have left it behind
 }
 
 // refuseForeign fails if the database holds anything: with no format of ours, it is
@@ -243,7 +255,7 @@ func (p *Pebble) refuseForeign() error {
 		return err
 	}
 	if it.First() {
-		err = fmt.Errorf("%w: it is a Pebble database of another program", ErrFormat)
+		err = fmt.Errorf("%w: it has no format: it is a Pebble database of another program, or has lost a file", ErrFormat)
 	}
 	return errors.Join(err, it.Close())
 }

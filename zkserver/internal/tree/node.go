@@ -23,6 +23,10 @@ type node struct {
 	container bool
 	ttl       int64 // milliseconds; 0 if the node stays
 	children  map[string]struct{}
+
+	parent      *node // nil for the root
+	descendants int32 // nodes below, on all levels
+	nameBytes   int32 // of children, as they are on the wire
 }
 
 // stat is the public record. Cversion counts creations and deletions of children,
@@ -85,8 +89,12 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
+	// Nothing that New or a store in disorder has left may be counted twice.
+	clear(t.ephemerals)
+	clear(t.reapable)
+	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(t.nodes["/"].data))
 	for path, n := range t.nodes {
-		n.children = nil
+		n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
 		if path == "/" {
 			continue
 		}

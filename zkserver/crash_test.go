@@ -1,0 +1,174 @@
+package zkserver
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/zkserver/internal/store"
+)
+
+var (
+	images = flag.Int("images", 1500, "crash images that the crash test opens")
+	seed   = flag.Uint64("seed", 0, "seed of the crash tests; 0 is a random one, which is printed")
+)
+
+func testSeed(t *testing.T) uint64 {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("-seed %d", s)
+	return s
+}
+
+func asIs(s store.Store) store.Store { return s }
+
+// crashCount is what became of crash images.
+type crashCount struct{ images, again, runs, writes int }
+
+// crashRun crashes one run n times. It returns something that survived, for the next run
+// to start from.
+func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*survivor, map[string][]byte, error) {
+	var (
+		survived *survivor
+		files    map[string][]byte
+		syncs    []int
+	)
+	for i, o := range r.fs.ops {
+		if o.kind == diskSync || o.kind == diskSyncDir {
+			syncs = append(syncs, i)
+		}
+	}
+	for i := range n {
+		cut := rng.IntN(len(r.fs.ops) + 1)
+		if i%2 == 0 && len(syncs) > 0 {
+			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
+		}
+		image := r.fs.image(cut, rng)
+		seen := r.seen(cut)
+		// Power may fail again while the server reads what the first failure has left.
+		for depth := 0; ; depth++ {
+			fs := newRecordingFS(image)
+			found, err := survive(fs, small)
+			count.images++
+			if err == nil {
+				err = r.h.check(found, seen, r.passwords)
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("crash behind change %d of %d, %d times again: %w\n%s",
+					cut, len(r.fs.ops), depth, err, keepImage(image))
+			}
+			if survived == nil || rng.IntN(n) == 0 {
+				survived, files = found, image
+			}
+			if depth == 2 || rng.IntN(3) > 0 {
+				break
+			}
+			count.again++
+			image = fs.image(rng.IntN(len(fs.ops)+1), rng)
+		}
+	}
+	count.runs++
+	count.writes += len(r.h.entries)
+	return survived, files, nil
+}
+
+// keepImage writes an image that the check refused to where somebody can look at it.
+func keepImage(image map[string][]byte) string {
+	dir, err := os.MkdirTemp("", "holdfast-crash-")
+	for name, data := range image {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+	}
+	return fmt.Sprintf("image in %s (%v)", dir, err)
+}
+
+// Power fails at any moment, while the store is made, written to, compacted, loaded and
+// brought up to the present format, once or three times in a row. Whatever the disk has kept
+// of what was not synced: what is found is the state after some write, and no earlier
+// one than the last of which any client has seen anything.
+//
+// Every run goes on from an image of the one before it, or from an empty directory, or
+// from one that the first version has written.
+func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
+	s := testSeed(t)
+	rng := rand.New(rand.NewPCG(s, 0))
+	var count crashCount
+	var (
+		start  *survivor
+		files  map[string][]byte
+		oldest = readGolden(t, "testdata/format1.txt")
+		err    error
+	)
+	began := time.Now()
+	for n := uint64(0); count.images < *images; n++ {
+		switch n % 6 {
+		case 0:
+			start, files = nil, nil
+		case 3:
+			files = oldest.files
+			if start, err = survive(newRecordingFS(files)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := runLoad(start, files, s+n, lies{}, asIs)
+		if err == nil {
+			start, files, err = crashRun(t, r, rng, 100, &count)
+		}
+		if err != nil {
+			t.Fatalf("run %d: %v", n, err)
+		}
+	}
+	t.Logf("%d crash images, %d of them of a recovery, of %d runs with %d writes; %v",
+		count.images, count.again, count.runs, count.writes, time.Since(began).Round(time.Millisecond))
+}
+
+// A storeThatIsLate says that a batch is on disk when the one before it is.
+type storeThatIsLate struct {
+	store.Store
+	late *store.Batch
+}
+
+func (s *storeThatIsLate) Commit(b *store.Batch) error {
+	b, s.late = s.late, b
+	if b == nil {
+		return nil
+	}
+	return s.Store.Commit(b)
+}
+
+// The check must find what it is there to find.
+func TestCrashCheckFindsServersThatLose(t *testing.T) {
+	s := testSeed(t)
+	for name, broken := range map[string]struct {
+		lies lies
+		wrap func(store.Store) store.Store
+	}{
+		"acknowledges before the sync": {lies: lies{syncLog: true}, wrap: asIs},
+		"does not sync its directory":  {lies: lies{syncDir: true}, wrap: asIs},
+		"is one write behind":          {wrap: func(s store.Store) store.Store { return &storeThatIsLate{Store: s} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(s, 7))
+			var count crashCount
+			for n := range uint64(5) {
+				r, err := runLoad(nil, nil, s+n, broken.lies, broken.wrap)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := crashRun(t, r, rng, 100, &count); err != nil {
+					t.Logf("found with image %d: %.200s", count.images, strings.Split(err.Error(), "\n")[0])
+					return
+				}
+			}
+			t.Errorf("%d images, and nothing was found", count.images)
+		})
+	}
+}

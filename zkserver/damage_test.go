@@ -1,0 +1,89 @@
+package zkserver
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/zkserver/internal/store"
+)
+
+var damageShare = flag.Float64("damages", 0.02, "share of all possible damages that the damage test tries; 1 is every bit")
+
+// damages tries what can be wrong with one file of a directory, one after the other.
+func damages(g *golden, each func(what string, files map[string][]byte)) {
+	for _, name := range slices.Sorted(maps.Keys(g.files)) {
+		data := g.files[name]
+		with := func(d []byte) map[string][]byte {
+			files := maps.Clone(g.files)
+			files[name] = d
+			return files
+		}
+		for i := range data {
+			for bit := range 8 {
+				d := slices.Clone(data)
+				d[i] ^= 1 << bit
+				each(fmt.Sprintf("%s: bit %d of byte %d of %d flipped", name, bit, i, len(data)), with(d))
+			}
+			each(fmt.Sprintf("%s: cut off behind %d bytes of %d", name, i, len(data)), with(data[:i]))
+		}
+		files := maps.Clone(g.files)
+		delete(files, name)
+		each(name+": missing", files)
+	}
+}
+
+var digits = regexp.MustCompile(`[0-9a-f]{6,}|[0-9]+`)
+
+// One bit that flips, one file that loses its end or is lost altogether: what is found
+// then is all that was acknowledged, or an error that says what is wrong.
+func TestDamageIsDetectedOrHarmless(t *testing.T) {
+	seed := testSeed(t)
+	parts := int(max(1, 50**damageShare)) // each leaves much behind, see inChild
+	for part := range parts {
+		t.Run(fmt.Sprint("part", part), func(t *testing.T) {
+			if child, done := inChild(t); child {
+				defer done()
+				tryDamages(t, part, parts, rand.New(rand.NewPCG(seed, 0)))
+			}
+		})
+	}
+}
+
+// tryDamages tries its share of one part of all damages.
+func tryDamages(t *testing.T, part, parts int, rng *rand.Rand) {
+	g := readGolden(t, fmt.Sprintf("testdata/format%d.txt", store.Format))
+	began := time.Now()
+	n, tried, detected := 0, 0, 0
+	says := make(map[string]int)
+	damages(g, func(what string, files map[string][]byte) {
+		if n++; n%parts != part || rng.Float64() >= *damageShare {
+			return
+		}
+		tried++
+		found, err := g.find(files)
+		if err != nil {
+			detected++
+			says[digits.ReplaceAllString(err.Error(), "#")]++
+			if !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrFormat) {
+				t.Errorf("%s: %v; want ErrDamaged or ErrFormat", what, err)
+			}
+			return
+		}
+		if err := g.compare(found); err != nil {
+			t.Errorf("%s: not noticed: %v", what, err)
+		}
+	})
+	for _, s := range slices.Sorted(maps.Keys(says)) {
+		if says[s] > 1 {
+			t.Log(says[s], s)
+		}
+	}
+	t.Logf("figure: %d damages, %d detected, %d harmless; %v", tried, detected, tried-detected, time.Since(began).Round(time.Millisecond))
+}

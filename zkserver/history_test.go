@@ -1,0 +1,412 @@
+package zkserver
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
+	"holdfast/zkserver/internal/tree"
+)
+
+// A state is what survives a restart: every record of a node but for its times, which
+// are checked apart, and the sessions.
+type state struct {
+	nodes    map[string]string
+	sessions map[int64]bool
+	sum      [16]byte            // of all that, in no order
+	made     map[string][2]int64 // not the times, but the zxids of creation and change
+}
+
+func newState() *state {
+	return &state{nodes: make(map[string]string), sessions: make(map[int64]bool), made: make(map[string][2]int64)}
+}
+
+func (s *state) toggle(kind byte, key, value string) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%c%d:%s", kind, len(key), key)
+	h.Write([]byte(value))
+	sum := h.Sum(nil)
+	for i := range s.sum {
+		s.sum[i] ^= sum[i]
+	}
+}
+
+func (s *state) setSession(id int64, there bool) {
+	if s.sessions[id] != there {
+		s.toggle('s', fmt.Sprint(id), "")
+	}
+	if there {
+		s.sessions[id] = true
+	} else {
+		delete(s.sessions, id)
+	}
+}
+
+// update takes over what the tree has at path.
+func (s *state) update(t *tree.Tree, path string) {
+	if old, there := s.nodes[path]; there {
+		s.toggle('n', path, old)
+		delete(s.nodes, path)
+		delete(s.made, path)
+	}
+	record, there := t.AppendNode(nil, path)
+	if !there {
+		return
+	}
+	r := zkproto.NewReader(record)
+	r.Bytes()
+	zkproto.DecodeACLs(r)
+	fixed := record[len(record)-r.Remaining():]
+	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(fixed[8*i:])) }
+	// czxid, mzxid, pzxid, ctime, mtime, owner
+	s.made[path] = [2]int64{at(0), at(1)}
+	clear(fixed[24:40])
+	s.nodes[path] = string(record)
+	s.toggle('n', path, string(record))
+}
+
+func ctimeAndMtime(t *tree.Tree, path string) (ctime, mtime int64) {
+	record, _ := t.AppendNode(nil, path)
+	r := zkproto.NewReader(record)
+	r.Bytes()
+	zkproto.DecodeACLs(r)
+	for range 3 {
+		r.Int64()
+	}
+	return r.Int64(), r.Int64()
+}
+
+var builtIns = []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
+
+// A survivor is what a server finds in a directory.
+type survivor struct {
+	*state
+	server *Server
+}
+
+// spiedStore tells which nodes were loaded.
+type spiedStore struct {
+	store.Store
+	paths []string
+}
+
+func (s *spiedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) {
+	node := v.Node
+	v.Node = func(path string, record []byte) error {
+		s.paths = append(s.paths, path)
+		return node(path, record)
+	}
+	return s.Store.Load(init, v)
+}
+
+// complaints are what was logged as an error.
+type complaints struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (c *complaints) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lines.Write(b)
+}
+
+func (c *complaints) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+func (c *complaints) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lines.Len() > 0 {
+		return fmt.Errorf("logged: %s", c.lines.String())
+	}
+	return nil
+}
+
+// small makes the database flush, compact and begin new logs every few kilobytes.
+func small(o *pebble.Options) {
+	o.MemTableSize = 48 << 10
+	o.L0CompactionThreshold = 2
+	o.LBaseMaxBytes = 64 << 10
+}
+
+// survive opens the store in fs as a server would, and lets go of it again.
+func survive(fs vfs.FS, tune ...func(*pebble.Options)) (*survivor, error) {
+	var logged complaints
+	st, err := store.OpenPebbleOn(fs, crashDir, logged.logger(), tune...)
+	if err != nil {
+		return nil, err
+	}
+	spy := &spiedStore{Store: st}
+	s := &Server{cfg: Config{Logger: logged.logger()}, store: spy}
+	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}); err != nil {
+		st.Close()
+		return nil, err
+	}
+	found := &survivor{newState(), s}
+	for _, path := range slices.Concat(spy.paths, builtIns) {
+		found.update(s.owner.tree, path)
+	}
+	for id := range s.owner.sessions {
+		found.setSession(id, true)
+	}
+	if err := st.Close(); err != nil {
+		return nil, err
+	}
+	if err := logged.err(); err != nil {
+		return nil, err
+	}
+	return found, consistent(found)
+}
+
+// consistent checks what no crash may break.
+func consistent(found *survivor) error {
+	t := found.server.owner.tree
+	children, owned := make(map[string]int32), make(map[int64][]string)
+	if len(found.nodes) != t.Len() {
+		return fmt.Errorf("%d records for %d nodes", len(found.nodes), t.Len())
+	}
+	for path, record := range found.nodes {
+		if path != "/" {
+			parent := path[:strings.LastIndexByte(path, '/')]
+			if parent == "" {
+				parent = "/"
+			}
+			children[parent]++
+		}
+		r := zkproto.NewReader([]byte(record))
+		r.Bytes()
+		zkproto.DecodeACLs(r)
+		for range 5 {
+			r.Int64()
+		}
+		if owner := r.Int64(); owner != 0 {
+			owned[owner] = append(owned[owner], path)
+		}
+	}
+	for path := range found.nodes {
+		if stat, code := t.Exists(path, everybody...); code == zkproto.CodeOK && stat.NumChildren != children[path] {
+			return fmt.Errorf("%s has %d children; want %d", path, stat.NumChildren, children[path])
+		}
+	}
+	for id, paths := range owned {
+		slices.Sort(paths)
+		if !found.sessions[id] || !slices.Equal(paths, t.Ephemerals(id)) {
+			return fmt.Errorf("session 0x%x (there: %v) owns %q; indexed %q", id, found.sessions[id], paths, t.Ephemerals(id))
+		}
+	}
+	return nil
+}
+
+var everybody = []tree.Identity{digest("u:p")}
+
+// An entry is a write that the server did, as its client knows it.
+type entry struct {
+	zxid    int64
+	session int64
+	as      []tree.Identity
+	op      zkproto.Op // or what it stands for: OpMulti, OpCloseSession, opReap, opNewSession
+	write   zkproto.MultiOp
+	ops     []zkproto.MultiOp
+
+	code    zkproto.Code
+	path    string
+	results []zkproto.MultiResult
+}
+
+const (
+	opReap       zkproto.Op = -1000
+	opNewSession zkproto.Op = -1001
+)
+
+// A history is every write of a run, in the order of zxids, and what it led to.
+type history struct {
+	seed    uint64
+	start   *survivor // nil: an empty directory
+	first   int64     // the zxid before the first
+	entries []entry
+	states  map[[16]byte]int64 // the last zxid after which it was so
+	events  []int64            // the zxids of what a watch on everything sees
+	eventAt []zkproto.WatcherEvent
+	times   map[int64]int64 // by zxid, where a client was told
+}
+
+// replay does the entries up to zxid on a tree of its own and calls each behind every
+// one. It fails if a client was told otherwise.
+func (h *history) replay(until int64, each func(z int64, s *state)) (*state, error) {
+	t, s := tree.New(), newState()
+	if h.start != nil {
+		for path := range h.start.nodes {
+			record, _ := h.start.server.owner.tree.AppendNode(nil, path)
+			if err := t.LoadNode(path, record); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.Loaded(); err != nil {
+			return nil, err
+		}
+		for id := range h.start.sessions {
+			s.setSession(id, true)
+		}
+		for path := range h.start.nodes {
+			s.update(t, path)
+		}
+	}
+	for _, path := range builtIns {
+		s.update(t, path)
+	}
+	each(h.first, s)
+	const watcher = 1
+	t.AddWatch(watcher, "/", zkproto.ModePersistentRecursive)
+	for i := range h.entries {
+		e := &h.entries[i]
+		if e.zxid > until {
+			break
+		}
+		tx := tree.Txn{Zxid: e.zxid, Time: h.times[e.zxid], Session: e.session, As: e.as}
+		code, path := zkproto.CodeOK, ""
+		switch e.op {
+		case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL:
+			path, _, code = t.Create(tx, &e.write)
+		case zkproto.OpDelete:
+			code = t.Delete(tx, e.write.Path, e.write.Version)
+		case zkproto.OpSetData:
+			_, code = t.Set(tx, e.write.Path, e.write.Data, e.write.Version)
+		case zkproto.OpSetACL:
+			_, code = t.SetACL(tx, e.write.Path, e.write.ACL, e.write.Version)
+		case zkproto.OpMulti:
+			var results []zkproto.MultiResult
+			results, code = t.Multi(tx, e.ops)
+			for i, r := range results {
+				if code == zkproto.CodeOK && (r.Err != e.results[i].Err || r.Op != zkproto.OpError && r.Path != e.results[i].Path) {
+					return nil, fmt.Errorf("zxid 0x%x: %d of %+v: the client was told %+v; want %+v", e.zxid, i, e.ops, e.results[i], r)
+				}
+			}
+		case zkproto.OpCloseSession:
+			t.CloseSession(tx)
+			s.setSession(e.session, false)
+		case opReap:
+			tx.Time = 1 << 60
+			t.Reap(tx, e.path)
+		case opNewSession:
+			s.setSession(e.session, true)
+		default:
+			panic(e.op)
+		}
+		if code != e.code || e.op != opReap && path != e.path {
+			return nil, fmt.Errorf("zxid 0x%x: %v %+v: the client was told %v, %q; want %v, %q", e.zxid, e.op, e.write, e.code, e.path, code, path)
+		}
+		for _, event := range t.TakeEvents() {
+			h.events = append(h.events, e.zxid)
+			h.eventAt = append(h.eventAt, zkproto.WatcherEvent{Type: event.Type, Path: event.Path})
+		}
+		t.TakeChanges(func(path string) { s.update(t, path) })
+		each(e.zxid, s)
+	}
+	return s, nil
+}
+
+// complete sorts the entries, finds out which zxids made the sessions, and replays.
+// last is the server's.
+func (h *history) complete(last int64, newSessions []int64) error {
+	slices.SortFunc(h.entries, func(a, b entry) int { return int(a.zxid - b.zxid) })
+	var all []entry
+	z := h.first
+	for _, e := range append(h.entries, entry{zxid: last + 1}) {
+		if e.zxid <= z {
+			return fmt.Errorf("zxid 0x%x was given out twice", e.zxid)
+		}
+		for z++; z < e.zxid; z++ {
+			if len(newSessions) == 0 {
+				return fmt.Errorf("zxid 0x%x is nobody's", z)
+			}
+			all = append(all, entry{zxid: z, op: opNewSession, session: newSessions[0]})
+			newSessions = newSessions[1:]
+		}
+		all = append(all, e)
+	}
+	if len(newSessions) != 0 {
+		return fmt.Errorf("%d sessions without a zxid", len(newSessions))
+	}
+	h.entries = all[:len(all)-1]
+	h.states = make(map[[16]byte]int64)
+	h.events, h.eventAt = nil, nil
+	_, err := h.replay(last, func(z int64, s *state) { h.states[s.sum] = z })
+	return err
+}
+
+// check compares what survived with what clients had seen, which is everything up to
+// seen.
+func (h *history) check(found *survivor, seen int64, passwords map[int64][]byte) error {
+	z, known := h.states[found.sum]
+	switch {
+	case !known:
+		return fmt.Errorf("it is the state after no write at all; 0x%x had been seen\n%s", seen, h.diff(found, seen))
+	case z < seen:
+		return fmt.Errorf("it is the state after 0x%x; 0x%x had been seen\n%s", z, seen, h.diff(found, seen))
+	case seen > h.first && found.server.owner.zxid < seen:
+		return fmt.Errorf("zxids go on at 0x%x; 0x%x had been seen", found.server.owner.zxid, seen)
+	}
+	for path, zxids := range found.made {
+		ctime, mtime := ctimeAndMtime(found.server.owner.tree, path)
+		for i, got := range [...]int64{ctime, mtime} {
+			if want, told := h.times[zxids[i]]; told && want != got {
+				return fmt.Errorf("%s: time of 0x%x is %d; the client was told %d", path, zxids[i], got, want)
+			}
+		}
+	}
+	for id, want := range passwords {
+		if found.sessions[id] && string(found.server.password(id)) != string(want) {
+			return fmt.Errorf("session 0x%x has another password", id)
+		}
+	}
+	return nil
+}
+
+func (h *history) diff(found *survivor, seen int64) string {
+	want, err := h.replay(seen, func(int64, *state) {})
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for path := range found.nodes {
+		if _, there := want.nodes[path]; !there {
+			lines = append(lines, "not expected: "+path)
+		}
+	}
+	for path, record := range want.nodes {
+		if got, there := found.nodes[path]; !there {
+			lines = append(lines, "missing: "+path)
+		} else if got != record {
+			lines = append(lines, fmt.Sprintf("%s: %x; want %x", path, tail(got), tail(record)))
+		}
+	}
+	if !maps.Equal(found.sessions, want.sessions) {
+		lines = append(lines, fmt.Sprintf("sessions %v; want %v", found.sessions, want.sessions))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines[:min(20, len(lines))], "\n")
+}
+
+func tail(s string) string { return s[max(0, len(s)-100):] }
+
+// mustSurvive is survive for directories that nothing has happened to.
+func mustSurvive(t *testing.T, fs vfs.FS) *survivor {
+	t.Helper()
+	found, err := survive(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
