@@ -49,11 +49,11 @@ func sessionOutlivesConnections(x *exam) {
 	x.next(w, zk.EventNodeDataChanged, "/mine")
 }
 
-// Together their paths are far beyond the 128 KiB that one setWatches may have.
+// Together their paths are more than fits into one request.
 func manyWatchesOutliveConnection(x *exam) {
 	const each = 600
 	other := x.by(x.dial())
-	long := strings.Repeat("long-", 30)
+	long := strings.Repeat("long-", 120)
 	path := func(kind string, i int) string { return fmt.Sprintf("/%s-%s%d", kind, long, i) }
 	var ops []zk.Op
 	for i := range each {
