@@ -86,7 +86,7 @@ func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watc
 
 func (c calls) newWatch(path string, kind watchKind) *Watch {
 	ch := make(chan Event, 1)
-	return &Watch{C: ch, c: ch, path: path, node: c.node(path), kind: kind}
+	return &Watch{C: ch, c: ch, node: c.node(path), chroot: uint32(len(c.chroot)), kind: kind}
 }
 
 // Create makes a node and returns its path, which is longer than the one given if
