@@ -217,6 +217,11 @@ func (d *diffStream) request() diffRequest {
 			if d.n(5) == 0 {
 				o = zkproto.MultiOp{Op: zkproto.OpCheck, Path: d.path(), Version: d.version()}
 			}
+			if o.Op == zkproto.OpCreateContainer {
+				// With the flag of a TTL, Apache's server answers -5 and goes on as if what stands
+				// before it in the transaction had been done: see lone.
+				o.Flags = zkproto.FlagContainer
+			}
 			m.Ops = append(m.Ops, o)
 		}
 		return diffRequest{op: zkproto.OpMulti, message: &m}
