@@ -9,7 +9,8 @@ type Event struct {
 	Err  error  // ErrSessionExpired, ErrClosed or ErrAuthFailed if the watch ended without an event; ErrEventsMissed
 }
 
-// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first.
+// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first, and is
+// never closed. The event waits in C for whoever receives it.
 type Watch struct {
 	C <-chan Event
 
