@@ -17,7 +17,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-var faults = flag.Int("faults", 150, "failed writes and syncs that the fault test tries; 0 is every one there is")
+var faults = flag.Int("faults", 60, "failed writes and syncs that the fault test tries; 0 is every one there is")
 
 // A brokenDisk fails the write with number at, and if it is full every one behind it. A
 // write is whatever changes the disk: write, sync, create, rename, remove.

@@ -181,8 +181,9 @@ func lockedElsewhere(err error) bool {
 }
 
 // Load implements Store.
-func (p *Pebble) Load(init Meta, visit Visitor) (meta Meta, err error) {
-	err = p.do(func() (err error) {
+func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
+	var meta Meta
+	err := p.do(func() (err error) {
 		meta, err = p.load(init, visit)
 		return err
 	})
