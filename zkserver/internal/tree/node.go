@@ -79,26 +79,51 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 	if err := r.Complete(); err != nil {
 		return fmt.Errorf("record of node %s: %w", path, err)
 	}
-	t.nodes[path] = n
+	t.loading = append(t.loading, loaded{path, n})
 	return nil
+}
+
+// A loaded record waits for the others: a map of a million nodes is better made at once.
+type loaded struct {
+	path string
+	node *node
 }
 
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
-	for path, n := range t.nodes {
+	nodes := make(map[string]*node, len(t.loading)+len(t.nodes))
+	for path, n := range t.nodes { // those of New, which need not have a record
 		n.children = nil
-		if path == "/" {
+		nodes[path] = n
+		if path != "/" {
+			t.loading = append(t.loading, loaded{path: path})
+		}
+	}
+	for _, l := range t.loading {
+		if l.node != nil {
+			nodes[l.path] = l.node
+		}
+	}
+	t.nodes = nodes
+	var parent *node
+	var parentPath string
+	for _, l := range t.loading {
+		if l.path == "/" {
 			continue
 		}
-		if t.nodes[parentOf(path)] == nil {
-			return fmt.Errorf("node %s has no parent", path)
+		// Pebble's order has brothers together.
+		if p := parentOf(l.path); parent == nil || p != parentPath {
+			if parent, parentPath = nodes[p], p; parent == nil {
+				return fmt.Errorf("node %s has no parent", l.path)
+			}
 		}
-	}
-	for path, n := range t.nodes {
-		if path != "/" {
-			t.link(path, n)
+		n := l.node
+		if n == nil {
+			n = nodes[l.path]
 		}
+		t.index(l.path, n, parent)
 	}
+	t.loading = nil
 	return nil
 }
 

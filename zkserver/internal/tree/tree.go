@@ -12,6 +12,7 @@ type Tree struct {
 	told       map[Watcher]struct{} // of fire
 
 	changed map[string]struct{}
+	loading []loaded // between LoadNode and Loaded
 
 	// What the write in progress has done so far; see finish.
 	undo     []func()
@@ -64,7 +65,11 @@ func (t *Tree) Changed() bool { return len(t.changed) > 0 }
 // link hangs n into every index; its parent exists.
 func (t *Tree) link(path string, n *node) {
 	t.nodes[path] = n
-	parent := t.nodes[parentOf(path)]
+	t.index(path, n, t.nodes[parentOf(path)])
+}
+
+// index is link for a node that is there already.
+func (t *Tree) index(path string, n, parent *node) {
 	if parent.children == nil {
 		parent.children = make(map[string]struct{})
 	}
