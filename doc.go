@@ -16,12 +16,28 @@
 // it no longer is ([Hold.Context], [Hold.Lost]) and carries a fencing token
 // ([Hold.Token]) that grows with every tenure.
 //
+// # Which lock
+//
+//   - [Mutex]: one holder, first come, first served.
+//   - [RWMutex]: many readers or one writer, in one queue.
+//   - [Semaphore]: up to a limit of permits; several at once, or none.
+//   - [MultiLock]: several of the others as one.
+//   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
+//   - [Election]: one leader with a value that everybody can follow.
+//
+// [Do] runs a function under any [Locker]. [List] shows who holds and who waits,
+// [Revoke] asks a holder to let go, and [Break] takes the lock away from one that is stuck.
+//
 // # What is guaranteed
 //
 // At every point of the ensemble's history at most one session owns a Mutex, and
-// every ownership has a larger token than all before it. The queue is first in, first
-// out; a release wakes one waiter. A Lock that is cancelled or fails leaves nothing
+// every ownership has a larger token than all before it; of an RWMutex it is one writer or
+// any number of readers, of a Semaphore as many as its limit allows. The queue is first in,
+// first out; a release wakes one waiter. A Lock that is cancelled or fails leaves nothing
 // behind, also when the connection was lost in the middle of it.
+//
+// What is kept in ZooKeeper itself can be written with [Hold.Commit], which succeeds only
+// while the lock is held, whatever the clocks say.
 //
 // The holder's Context ends before the server may give the lock away, provided that
 // the program is scheduled and clocks run at rates within 1 % of each other.
@@ -38,15 +54,19 @@
 //
 // # Nodes
 //
-// Locks use the nodes of Apache Curator: ephemeral sequential children named
-// _c_<uuid>-lock-<number> of a container. Curator's and go-zookeeper's locks on the
-// same path stand in the same queue.
+// Locks use the nodes of Apache Curator: ephemeral sequential children of a container,
+// named _c_<uuid>-lock-<number>, with __WRIT__ or __READ__ for the sides of an RWMutex.
+// Curator's and go-zookeeper's locks on the same path stand in the same queue.
+// [WithLayout] chooses the nodes of other libraries, one layout for each path.
+//
+// Whatever locks of this package meet on one path of one layout, exclusive excludes all
+// and shared excludes exclusive: a Mutex counts as a writer for an RWMutex.
 //
 // # Goroutines
 //
-// Each Hold has one goroutine (hold.go), which watches over the node and ends with
-// Unlock or with the loss. A Lock that fails may leave one behind that removes the
-// node (queue.go); it ends when the node is gone or the session is over.
+// Each tenure has one goroutine per node (tenure.go), which watches over it and ends with
+// the last Unlock or with the loss. A Lock that fails may leave one behind that removes
+// its node (place.go, Hold.letGo); it ends when the node is gone or the session is over.
 //
 // All types are safe for concurrent use.
 package holdfast

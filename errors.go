@@ -15,11 +15,18 @@ var (
 	// ErrDeadlock: the context descends from a Hold of the same lock, so waiting for
 	// it would never end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
+	// ErrNoLeader: nobody is a candidate.
+	ErrNoLeader = errors.New("no leader")
+	// ErrLimit: a semaphore's limit is not known, is not what the program claims, or is
+	// less than was asked for.
+	ErrLimit = errors.New("semaphore limit")
+	// ErrLayout: the Layout is unknown, makes no sense, or cannot do what was asked.
+	ErrLayout = errors.New("invalid layout")
 )
 
 // An Error says which operation on which lock failed.
 type Error struct {
-	Op   string // "lock", "try lock", "unlock", "list"
+	Op   string // "lock", "try lock", "unlock", "list", …
 	Path string // of the lock
 	Err  error
 }

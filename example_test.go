@@ -133,3 +133,161 @@ func ExampleList() {
 	}
 	// Output: true api-7 new mapping
 }
+
+// Readers share, writers exclude, and nobody overtakes.
+func ExampleRWMutex() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	m := holdfast.NewRWMutex(c, "/holdfast/locks/catalogue")
+	one, err := m.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	two, err := m.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = m.TryLock(ctx)
+	fmt.Println("beside readers:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println(one.Unlock(), two.Unlock())
+
+	// A writer that has finished its changes goes on reading, and no other writer can
+	// come between.
+	w, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := m.RLock(w.Context())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(w.Unlock(), "still held:", r.Context().Err() == nil, "same token:", r.Token() == w.Token())
+	fmt.Println(r.Unlock())
+	// Output:
+	// beside readers: true
+	// <nil> <nil>
+	// <nil> still held: true same token: true
+	// <nil>
+}
+
+// A function that needs the lock can be called by one that has it.
+func ExampleReentrant() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	m := holdfast.NewMutex(c, "/holdfast/locks/reindex", holdfast.Reentrant())
+	inner := func(ctx context.Context) error {
+		return holdfast.Do(ctx, m, func(context.Context) error {
+			fmt.Println("inner")
+			return nil
+		})
+	}
+	err = holdfast.Do(ctx, m, func(ctx context.Context) error {
+		fmt.Println("outer")
+		return inner(ctx) // the context says that the lock is held
+	})
+	fmt.Println(err)
+	// Output:
+	// outer
+	// inner
+	// <nil>
+}
+
+// What is kept in ZooKeeper can be written so that only the holder writes it, however
+// long it was asleep.
+func ExampleHold_Commit() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := c.Create(ctx, "/position", []byte("0"), zk.Persistent); err != nil {
+		log.Fatal(err)
+	}
+
+	h, err := holdfast.NewMutex(c, "/holdfast/locks/import").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = h.Commit(ctx, zk.SetOp("/position", []byte("100"), zk.AnyVersion))
+	fmt.Println(err)
+
+	// An operator has seen that the import hangs.
+	if err := holdfast.Break(ctx, c, "/holdfast/locks/import", h.Token()); err != nil {
+		log.Fatal(err)
+	}
+	_, err = h.Commit(ctx, zk.SetOp("/position", []byte("200"), zk.AnyVersion))
+	fmt.Println("lost:", errors.Is(err, holdfast.ErrLost))
+	data, _, err := c.Get(ctx, "/position")
+	fmt.Println(string(data), err)
+	// Output:
+	// <nil>
+	// lost: true
+	// 100 <nil>
+}
+
+// A holder that can stop early looks whether somebody asks it to.
+func ExampleRevoke() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	h, err := holdfast.NewMutex(c, "/holdfast/locks/compact").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := holdfast.Revoke(ctx, c, "/holdfast/locks/compact", h.Token()); err != nil {
+		log.Fatal(err)
+	}
+	<-h.Revoked()
+	fmt.Println("letting go:", h.Unlock())
+	// Output: letting go: <nil>
+}
+
+// Locks in the forms of other programs, and in one of our own.
+func ExampleWithLayout() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	own := holdfast.Layout{
+		Name:      "ours",
+		Mutex:     "job.{uuid}.",      // the server appends the number
+		Exclusive: []string{"job.*."}, // what contends; everything else is ignored
+	}
+	for _, layout := range []holdfast.Layout{holdfast.LayoutKazoo, holdfast.LayoutNamed("db"), own} {
+		m := holdfast.NewMutex(c, "/locks/"+layout.Name, holdfast.WithLayout(layout))
+		err := holdfast.Do(ctx, m, func(context.Context) error { return nil })
+		fmt.Println(layout.Name, err)
+	}
+	// Output:
+	// kazoo <nil>
+	// named:db <nil>
+	// ours <nil>
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,127 +14,182 @@ import (
 // A Hold is one tenure of a lock, from Lock to Unlock or to the loss. A lost Hold
 // stays lost. It is safe for concurrent use; any goroutine may unlock it.
 type Hold struct {
-	place  *place
-	lease  *zk.Lease
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	lost   chan struct{}
-	outer  *Hold // the Hold that the context of Lock descended from
+	tenures []*tenure // one; of a MultiLock one per lock, in the order they were taken
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	lost    chan struct{}
+	revoked chan struct{}
+	outer   *Hold // the Hold that the context of Lock descended from
 
-	mu       sync.Mutex // guards the fields below
-	loss     error      // why the lock is lost; nil while it is not
-	unlocked bool
+	mu        sync.Mutex // guards the fields below
+	loss      error      // why the lock is lost; nil while it is not
+	unlocked  bool
+	isRevoked bool
 }
 
-// hold makes the Hold of a place that nobody is ahead of. Two things must be so at
-// this moment: our node is known to stand (the list that showed nobody ahead showed
-// it), and the session is proven, since the wait may have outlasted the proof. From now
-// on the lease keeps it so.
-func (p *place) hold(ctx context.Context) (*Hold, error) {
-	lease, err := p.session.Lease(ctx, p.node(p.name))
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, errPlaceGone
-	case err != nil:
+// newHold begins a tenure of places, and makes its first Hold.
+func newHold(ctx context.Context, q *queue, places ...*place) (*Hold, error) {
+	t, err := newTenure(ctx, q, places)
+	if err != nil {
 		return nil, err
-	case p.session.Context().Err() != nil || !time.Now().Before(p.session.Deadline()):
-		lease.Release()
-		return nil, zk.ErrSessionExpired
 	}
-	h := &Hold{place: p, lease: lease, lost: make(chan struct{})}
+	h := holdOf(ctx, t)
+	if !t.add(h) { // lost in this very moment
+		h.lose(t.loss)
+	}
+	return h, nil
+}
+
+func holdOf(ctx context.Context, tenures ...*tenure) *Hold {
+	h := &Hold{tenures: tenures, lost: make(chan struct{}), revoked: make(chan struct{})}
 	h.outer, _ = ctx.Value(holdKey{}).(*Hold)
 	// The deadline of the wait must not end the work; its values go on.
 	h.ctx, h.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), holdKey{}, h))
-	go h.watch()
-	return h, nil
+	return h
 }
 
 // Context ends when the lock is no longer ours: by Unlock, with ErrNotHeld as its
 // cause, or by the loss, with an error that is ErrLost. It has the values of the
 // context that was given to Lock, not its deadline. A Lock of the same lock with a
-// context that descends from it fails with ErrDeadlock.
+// context that descends from it fails with ErrDeadlock, or joins (see Reentrant).
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Lost is closed when the lock is lost, for those who must not be cancelled. Unlock
 // does not close it.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
+// Revoked is closed when somebody has asked for the lock (see Revoke; Curator's Revoker
+// does the same). Nothing else happens: whether to let go, and when, is up to the holder.
+func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
+
 // Deadline is the moment until which the lock is proven ours. It moves on while the
 // server answers; when it passes, the lock is lost.
-func (h *Hold) Deadline() time.Time { return h.place.session.Deadline() }
-
-// Token is the fencing token: the zxid of the creation of our node. It is larger
-// than that of every earlier holder of the lock.
-func (h *Hold) Token() int64 { return h.place.token }
-
-// Path is the path of our node, which is below that of the lock.
-func (h *Hold) Path() string { return h.place.node(h.place.name) }
-
-// Session is the id of the session that holds the lock.
-func (h *Hold) Session() int64 { return h.place.session.ID() }
-
-// watch waits for what can end the tenure other than Unlock: the end of the session,
-// which is at its Deadline at the latest, and the removal of our node by somebody
-// else.
-func (h *Hold) watch() {
-	session := h.place.session
-	defer h.lease.Release()
-	// The first look is not withdrawn by an early Unlock: taking the watch back would
-	// cost the server more than letting the delete fire it.
-	for {
-		_, _, watch, err := session.GetW(session.Context(), h.Path())
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
-		case errors.Is(err, zk.ErrNoNode):
-			h.lose(errPlaceGone)
-			return
-		case session.Context().Err() != nil:
-			h.lose(context.Cause(session.Context()))
-			return
-		case err != nil:
-			// We may not read our own node. The session's end is still seen.
-			select {
-			case <-session.Context().Done():
-				h.lose(context.Cause(session.Context()))
-			case <-h.lease.Gone():
-				h.lose(errPlaceGone)
-			case <-h.ctx.Done():
-			}
-			return
-		}
-		select {
-		case ev := <-watch.C:
-			switch {
-			case ev.Err != nil:
-				h.lose(ev.Err)
-				return
-			case ev.Type == zk.EventNodeDeleted:
-				h.lose(errPlaceGone) // unless it was us
-				return
-			}
-		case <-session.Context().Done():
-			h.lose(context.Cause(session.Context()))
-			return
-		case <-h.lease.Gone(): // our server may be cut off, and never tell
-			h.lose(errPlaceGone)
-			return
-		case <-h.ctx.Done():
-			return
+func (h *Hold) Deadline() time.Time {
+	deadline := h.first().session.Deadline()
+	for _, t := range h.tenures[1:] {
+		if d := t.places[0].session.Deadline(); d.Before(deadline) {
+			deadline = d
 		}
 	}
+	return deadline
 }
 
-// lose ends the tenure, unless Unlock was first.
-func (h *Hold) lose(why error) {
+// Token is the fencing token: the zxid of the creation of our node. It is larger
+// than that of every earlier holder who kept us out. Of a MultiLock it is the first
+// lock's; see Tokens.
+func (h *Hold) Token() int64 { return h.first().token }
+
+// Tokens are the fencing tokens by the paths of the locks. Only a MultiLock has more than
+// one. Each guards what its own lock guards: no function of several grows with every
+// tenure.
+func (h *Hold) Tokens() map[string]int64 {
+	tokens := make(map[string]int64)
+	for _, t := range h.tenures {
+		tokens[t.queue.path] = t.places[0].token
+	}
+	return tokens
+}
+
+// Path is the path of our node; of several, that of the first.
+func (h *Hold) Path() string { return h.first().path() }
+
+// Session is the id of the session that holds the lock.
+func (h *Hold) Session() int64 { return h.first().session.ID() }
+
+func (h *Hold) first() *place { return h.tenures[0].places[0] }
+
+// Commit executes ops as one transaction that succeeds only while the lock is held: it
+// begins with checks that our nodes exist. That is exact and needs no clock, so it is the
+// way to write what is kept in ZooKeeper itself. The results are those of ops. It uses
+// the session that holds the lock.
+//
+// ErrLost: the lock is gone, and nothing was done. After a lost connection it may have
+// been done all the same ([zk.MayHaveHappened]). A NodeLock, whose node another may make
+// again under the same name, is only as exact as nobody removes it by hand.
+func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
+	results, err := h.commit(ctx, ops)
+	if err != nil {
+		return results, h.fail("commit", err)
+	}
+	return results, nil
+}
+
+func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
+	if err := h.over(); err != nil {
+		return nil, err
+	}
+	var checks []zk.Op
+	for _, t := range h.tenures {
+		if t.queue.client != h.tenures[0].queue.client {
+			return nil, fmt.Errorf("%w: the locks belong to more than one client", zk.ErrBadArguments)
+		}
+		for _, p := range t.places {
+			checks = append(checks, zk.CheckOp(p.path(), zk.AnyVersion))
+		}
+	}
+	session := h.first().session
+	results, err := session.Multi(ctx, slices.Concat(checks, ops)...)
+	for zk.SafeToRetry(err) {
+		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
+	}
+	if len(results) < len(checks) {
+		if errors.Is(err, zk.ErrSessionExpired) {
+			err = fmt.Errorf("%w: %w", ErrLost, err)
+		}
+		return nil, err
+	}
+	for i, check := range results[:len(checks)] {
+		if errors.Is(check.Err, zk.ErrNoNode) {
+			h.tenureOf(i).lose(errPlaceGone) // its watch will be told, too, but later
+			return results[len(checks):], fmt.Errorf("%w: %w", ErrLost, errPlaceGone)
+		}
+	}
+	return results[len(checks):], err
+}
+
+// tenureOf is the tenure that the i-th of all the nodes belongs to.
+func (h *Hold) tenureOf(i int) *tenure {
+	for _, t := range h.tenures {
+		if i < len(t.places) {
+			return t
+		}
+		i -= len(t.places)
+	}
+	panic("holdfast: more results than nodes")
+}
+
+// over says why the Hold is over, or nil.
+func (h *Hold) over() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.unlocked:
+		return ErrNotHeld
+	case h.loss != nil:
+		return h.loss
+	}
+	return nil
+}
+
+// lose ends the Hold, unless Unlock was first.
+func (h *Hold) lose(loss error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.unlocked || h.loss != nil {
 		return
 	}
-	h.loss = fmt.Errorf("%w: %w", ErrLost, why)
-	h.cancel(h.loss)
+	h.loss = loss
+	h.cancel(loss)
 	close(h.lost)
+}
+
+func (h *Hold) revoke() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isRevoked {
+		h.isRevoked = true
+		close(h.revoked)
+	}
 }
 
 // Unlock ends the Context, then removes our node, and returns when that is certain.
@@ -146,40 +202,49 @@ func (h *Hold) Unlock() error {
 	h.mu.Lock()
 	if h.unlocked {
 		h.mu.Unlock()
-		return h.fail(ErrNotHeld)
+		return h.fail("unlock", ErrNotHeld)
 	}
 	h.unlocked = true
-	loss := h.loss
 	h.cancel(ErrNotHeld)
+	loss := h.loss
 	h.mu.Unlock()
-	h.lease.Release()
 
-	session := h.place.session.Context()
-	err := h.place.remove()
-	switch {
-	case loss != nil:
-		return h.fail(loss)
-	case errors.Is(err, errPlaceGone): // it ended before we did
-		return h.fail(fmt.Errorf("%w: %w", ErrLost, err))
-	case err != nil && session.Err() == nil:
-		return h.fail(err)
-	}
-	return nil // removed, or the session is over, and the node with it
-}
-
-func (h *Hold) fail(err error) error {
-	return &Error{Op: "unlock", Path: h.place.queue.path, Err: err}
-}
-
-// holdKey is the key of the Hold that a context descends from.
-type holdKey struct{}
-
-// held reports whether ctx descends from a Hold of q's lock that still lasts.
-func held(ctx context.Context, q *queue) bool {
-	for h, _ := ctx.Value(holdKey{}).(*Hold); h != nil; h = h.outer {
-		if h.place.queue.client == q.client && h.place.queue.path == q.path && h.ctx.Err() == nil {
-			return true
+	for _, t := range slices.Backward(h.tenures) {
+		if err := t.drop(h); err != nil && loss == nil {
+			loss = err
 		}
 	}
-	return false
+	if loss != nil {
+		return h.fail("unlock", loss)
+	}
+	return nil
+}
+
+// supersede ends a Hold whose tenures another has joined.
+func (h *Hold) supersede() {
+	h.mu.Lock()
+	h.unlocked = true
+	h.cancel(ErrNotHeld)
+	h.mu.Unlock()
+	for _, t := range h.tenures {
+		t.forget(h)
+	}
+}
+
+// letGo is Unlock on the way out of a Lock that must not outlast ctx: what is left to do
+// then is done in the background.
+func (h *Hold) letGo(ctx context.Context) {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		h.Unlock()
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+}
+
+func (h *Hold) fail(op string, err error) error {
+	return &Error{Op: op, Path: h.tenures[0].queue.path, Err: err}
 }

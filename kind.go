@@ -2,16 +2,31 @@ package holdfast
 
 import "slices"
 
+// A contender is what the name of a child says about its place in the queue.
+type contender struct {
+	name   string
+	form   string // the name without its number
+	seq    int32
+	shared bool // a reader: it bears others of its sort, and nobody else
+}
+
 // before orders sequence numbers as serial numbers (RFC 1982): the parent's counter
 // is an int32 and wraps, and a queue is never 2^31 long. Peers compare strings, and
 // hand the lock to everybody at the wrap (kazoo #730).
 func before(a, b int32) bool { return a-b < 0 }
 
+// waitsFor is all that there is to the kinds of lock: who comes later waits for who came
+// earlier unless both are readers. So a writer, or a mutex, waits for everybody ahead,
+// and a reader for the writers ahead; nobody overtakes, so nobody starves.
+func (c contender) waitsFor(other contender) bool {
+	return before(other.seq, c.seq) && !(c.shared && other.shared)
+}
+
 // inQueue is the queue that the names of the children make up, first place first.
-func inQueue(names []string) []contender {
+func (l *Layout) inQueue(names []string) []contender {
 	var q []contender
 	for _, name := range names {
-		if c, ok := parse(name); ok {
+		if c, ok := l.parse(name); ok {
 			q = append(q, c)
 		}
 	}
@@ -21,31 +36,37 @@ func inQueue(names []string) []contender {
 			return -1
 		case before(b.seq, a.seq):
 			return 1
+		case a.shared != b.shared && b.shared:
+			return -1 // a writer that has taken the read side too: one number, two nodes
+		case a.shared != b.shared:
+			return 1
 		}
 		return 0
 	})
 	return q
 }
 
-// mutexAhead says whom a mutex waits for: the last contender before me. There is none
-// if the name is "". Without me among the names, present is false: my node is gone,
-// and whoever took that for "nobody ahead" would hold a lock that is not his
+// ahead says whom me waits for: the nearest of those that it must wait for at all.
+// Whoever watches that one node is woken when the way may be free, and not before
+// (Curator's readers watch the first writer, and all of them wake for each). There is
+// nobody if the name is "". Without me among the names, present is false: my node is
+// gone, and whoever took that for "nobody ahead" would hold a lock that is not his
 // (etcd #11456).
-func mutexAhead(names []string, me string) (name string, present bool) {
-	mine, ok := parse(me)
+func (l *Layout) ahead(names []string, me string) (name string, present bool) {
+	mine, ok := l.parse(me)
 	if !ok {
 		return "", false
 	}
-	var ahead contender
+	var nearest contender
 	for _, n := range names {
-		c, ok := parse(n)
-		switch {
-		case !ok:
-		case c.name == me:
+		if n == me {
 			present = true
-		case before(c.seq, mine.seq) && (ahead.name == "" || before(ahead.seq, c.seq)):
-			ahead = c
+			continue
+		}
+		c, ok := l.parse(n)
+		if ok && mine.waitsFor(c) && (nearest.name == "" || before(nearest.seq, c.seq)) {
+			nearest = c
 		}
 	}
-	return ahead.name, present
+	return nearest.name, present
 }

@@ -8,7 +8,14 @@ import (
 	"testing"
 )
 
-func curatorName(seq int32) string { return protectedName() + fmt.Sprintf("%010d", seq) }
+// curatorName is a name as Curator makes it, for one side of the lock.
+func curatorName(s side, seq int32) string {
+	a, err := LayoutCurator.attempt(s, 1)
+	if err != nil {
+		panic(err)
+	}
+	return a.prefix + fmt.Sprintf("%010d", seq)
+}
 
 func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	const g = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e"
@@ -38,7 +45,7 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ahead, present := mutexAhead(tt.names, tt.me)
+			ahead, present := LayoutCurator.ahead(tt.names, tt.me)
 			if ahead != tt.ahead || present != tt.present {
 				t.Errorf("got %q, %v; want %q, %v", ahead, present, tt.ahead, tt.present)
 			}
@@ -46,53 +53,84 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	}
 }
 
-// In every queue, of whatever names in whatever order and also around the wrap,
-// exactly one place has nobody ahead, and the others wait for the one before them.
-func FuzzQueueHasOneHead(f *testing.F) {
+func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
+	const r, w, m = "_c_a-__READ__", "_c_b-__WRIT__", "_c_c-lock-"
+	me := r + "0000000009"
+	tests := []struct {
+		name  string
+		names []string
+		ahead string
+	}{
+		{"readers ahead do not count", []string{r + "0000000001", r + "0000000002"}, ""},
+		{"the nearest writer", []string{w + "0000000001", w + "0000000005", r + "0000000007", r + "0000000008"}, w + "0000000005"},
+		{"a mutex is a writer", []string{w + "0000000001", m + "0000000006"}, m + "0000000006"},
+		{"writers behind do not count (kazoo #649)", []string{w + "0000000010", m + "0000000011"}, ""},
+		{"over the wrap", []string{w + "-000000001"}, w + "-000000001"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ahead, present := LayoutCurator.ahead(append(tt.names, me), me)
+			if ahead != tt.ahead || !present {
+				t.Errorf("got %q, %v; want %q", ahead, present, tt.ahead)
+			}
+			if _, present := LayoutCurator.ahead(tt.names, me); present {
+				t.Error("present without its node")
+			}
+		})
+	}
+}
+
+// The queue against the simplest model of it: people in a line, told apart by when they
+// came. Whatever their kinds, the order of the listing and the place of the counter, also
+// around the wrap: who waits waits for the nearest one ahead who is not compatible, those
+// who wait for nobody can hold the lock together, and there is always one.
+func FuzzQueueIsALine(f *testing.F) {
 	f.Add(uint64(1), int32(0), uint8(5))
 	f.Add(uint64(2), int32(math.MaxInt32-2), uint8(9))
 	f.Add(uint64(3), int32(-3), uint8(7))
 	f.Add(uint64(4), int32(-1000000003), uint8(7))
+	f.Add(uint64(5), int32(math.MinInt32), uint8(40))
 	f.Fuzz(func(t *testing.T, seed uint64, first int32, n uint8) {
+		if n == 0 {
+			return
+		}
 		rng := rand.New(rand.NewPCG(seed, seed))
-		var order, names []string
+		var line []string
+		var reader []bool
 		seq := first
 		for range n {
-			order = append(order, curatorName(seq))
+			s := side(rng.IntN(3))
+			line, reader = append(line, curatorName(s, seq)), append(reader, s == sideRead)
 			seq += 1 + rng.Int32N(100)
 		}
-		names = slices.Concat(order, []string{"foreign", "x__lock__0000000001"})
+		names := slices.Concat(line, []string{"foreign", "x__lock__0000000001"})
 		rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		for i, me := range order {
+
+		holdingWriters, holding := 0, 0
+		for i, me := range line {
 			want := ""
-			if i > 0 {
-				want = order[i-1]
+			for j := range i {
+				if !reader[i] || !reader[j] {
+					want = line[j]
+				}
 			}
-			if ahead, present := mutexAhead(names, me); ahead != want || !present {
-				t.Fatalf("place %d of %v: got %q, %v; want %q", i, order, ahead, present, want)
+			if ahead, present := LayoutCurator.ahead(names, me); ahead != want || !present {
+				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead, present, want)
+			}
+			if want == "" {
+				holding++
+				if !reader[i] {
+					holdingWriters++
+				}
 			}
 		}
-		for i, c := range inQueue(names) {
-			if c.name != order[i] {
-				t.Fatalf("listed at %d: %q; want %q", i, c.name, order[i])
+		if holding == 0 || holdingWriters > 0 && holding > 1 {
+			t.Fatalf("%d hold the lock, %d of them writers: %v", holding, holdingWriters, line)
+		}
+		for i, c := range LayoutCurator.inQueue(names) {
+			if c.name != line[i] || c.shared != reader[i] {
+				t.Fatalf("listed at %d: %+v; want %q, reader %v", i, c, line[i], reader[i])
 			}
 		}
 	})
-}
-
-func TestProtectedNameIsWhatCuratorLooksFor(t *testing.T) {
-	a, b := protectedName(), protectedName()
-	if a == b {
-		t.Fatalf("two attempts have one name: %s", a)
-	}
-	// Curator: "_c_" + UUID.toString() + "-" + "lock-"
-	const want = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-"
-	if len(a) != len(want) {
-		t.Fatalf("got %q; want the form of %q", a, want)
-	}
-	for i := range want {
-		if (want[i] == '-') != (a[i] == '-') {
-			t.Fatalf("got %q; want the form of %q", a, want)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/zk"
@@ -11,9 +12,10 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path
+	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between; a NodeLock's own
 	Path    string    // of the node
-	Held    bool      // it is the first: it holds the lock
+	Held    bool      // nobody keeps it waiting: it holds the lock
+	Shared  bool      // it is a reader, beside which other readers can hold the lock
 	Token   int64     // its fencing token
 	Session int64     // the session that owns it; the server removes the node when that ends
 	Since   time.Time // when it joined the queue, by the server's clock
@@ -23,16 +25,19 @@ type Entry struct {
 
 // List is the queue of the lock at path, the holder first. A lock that nobody holds,
 // or that never existed, has an empty queue. It shows what was so at some moment
-// after the call. Children whose names are not a lock's are left out.
-func List(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
-	entries, err := list(ctx, c, path)
+// after the call. Of a semaphore, it shows those who have permits, each permit for itself,
+// and then those who wait. Of the options, only WithLayout counts. Children whose names are not in
+// the layout's forms are left out.
+func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
+	o := newOptions(opts)
+	entries, err := list(ctx, c, path, &o.layout)
 	if err != nil {
 		return nil, &Error{Op: "list", Path: path, Err: err}
 	}
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
+func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Entry, error) {
 	if err := validatePath(path); err != nil {
 		return nil, err
 	}
@@ -40,38 +45,103 @@ func list(ctx context.Context, c *zk.Client, path string) ([]Entry, error) {
 	if err := c.Sync(ctx, path); err != nil {
 		return nil, err
 	}
-	names, _, err := c.Children(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
+	entries, subdirs, err := listDir(ctx, c, path, layout)
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
+	// A semaphore's queue is one level down: those who have permits, and those who wait.
+	for i, sub := range []string{layout.semaphore.leases, layout.semaphore.turnstile} {
+		name, below := strings.CutPrefix(sub, "/")
+		if !below || !slices.Contains(subdirs, name) {
+			continue
+		}
+		forms := layout
+		if i == 0 {
+			forms = layout.semaphore.layout()
+		}
+		more, _, err := listDir(ctx, c, path+sub, forms)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range more {
+			e.Held = i == 0
+			e.Name = name + "/" + e.Name
+			entries = append(entries, e)
+		}
+	}
+	if len(entries) > 0 {
+		return entries, nil
+	}
+	// A NodeLock is the node itself.
+	data, stat, err := c.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil || stat.EphemeralOwner == 0 {
+		return nil, err
+	}
+	self := contender{name: path[strings.LastIndexByte(path, '/')+1:]}
+	return []Entry{entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)}, nil
+}
+
+// listDir lists the queue in one directory, and what else is there.
+func listDir(ctx context.Context, c *zk.Client, path string, layout *Layout) (entries []Entry, others []string, err error) {
+	names, _, err := c.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, nil, err
+	}
+	queue := layout.inQueue(names)
+	if len(queue) < len(names) {
+		others = slices.DeleteFunc(names, func(n string) bool { _, ok := layout.parse(n); return ok })
+	}
+	results, err := read(ctx, c, path, queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	var present []contender
+	for i, r := range results {
+		if r.Err != nil {
+			continue // it left between the two reads
+		}
+		held := !slices.ContainsFunc(present, queue[i].waitsFor)
+		entries = append(entries, entryOf(path+"/"+queue[i].name, queue[i], r, held))
+		present = append(present, queue[i])
+	}
+	return entries, others, nil
+}
+
+func entryOf(path string, c contender, r zk.Result, held bool) Entry {
+	n := readNote(r.Data)
+	e := Entry{
+		Name: c.name, Path: path, Held: held, Shared: c.shared,
+		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
+		Owner: n.Owner, Reason: n.Reason,
+	}
+	if n.Token != 0 && e.Shared { // see stepDown
+		e.Token = n.Token
+	}
+	return e
+}
+
+// read reads the nodes of a queue. The only error that a result can have is ErrNoNode.
+func read(ctx context.Context, c *zk.Client, dir string, queue []contender) ([]zk.Result, error) {
+	var all []zk.Result
 	const batch = 256 // reads in flight
-	for places := range slices.Chunk(inQueue(names), batch) {
+	for places := range slices.Chunk(queue, batch) {
 		gets := make([]zk.Op, len(places))
 		for i, p := range places {
-			gets[i] = zk.GetOp(path + "/" + p.name)
+			gets[i] = zk.GetOp(dir + "/" + p.name)
 		}
 		results, err := c.Pipeline(ctx, gets...)
 		if results == nil {
 			return nil, err
 		}
-		for i, r := range results {
-			switch {
-			case errors.Is(r.Err, zk.ErrNoNode):
-				continue // it left between the two reads
-			case r.Err != nil:
+		for _, r := range results {
+			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
 				return nil, r.Err
 			}
-			n := readNote(r.Data)
-			entries = append(entries, Entry{
-				Name: places[i].name, Path: path + "/" + places[i].name, Held: len(entries) == 0,
-				Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-				Owner: n.Owner, Reason: n.Reason,
-			})
 		}
+		all = append(all, results...)
 	}
-	return entries, nil
+	return all, nil
 }

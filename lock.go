@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+
+	"holdfast/zk"
 )
 
 // A Locker is a lock of some kind. Both methods can be called from any number of
@@ -40,7 +43,19 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 type Option func(*options)
 
 type options struct {
-	note note
+	layout    Layout
+	note      note
+	value     []byte // instead of the note; nil: none
+	acl       []zk.ACL
+	reentrant bool
+}
+
+func newOptions(opts []Option) options {
+	o := options{layout: LayoutCurator}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
 }
 
 // WithOwner says who holds or waits, for those who list the queue. By default
@@ -50,17 +65,62 @@ func WithOwner(owner string) Option { return func(o *options) { o.note.Owner = o
 // WithReason says what the lock is taken for, for those who list the queue.
 func WithReason(reason string) Option { return func(o *options) { o.note.Reason = reason } }
 
+// WithValue makes value the data of the lock's nodes, as it is, in place of what
+// WithOwner and WithReason say.
+func WithValue(value []byte) Option {
+	return func(o *options) { o.value = append([]byte{}, value...) }
+}
+
+// WithACL says who may do what with the nodes that the lock makes, also those above its
+// path. By default everybody may do everything. Whoever waits must be allowed to read
+// the nodes of the others; to remove a node, it takes the right to delete from the node
+// above it.
+func WithACL(acl ...zk.ACL) Option {
+	return func(o *options) { o.acl = append([]zk.ACL{}, acl...) }
+}
+
+// WithLayout says how the lock's nodes are named; the default is LayoutCurator.
+func WithLayout(l Layout) Option { return func(o *options) { o.layout = l } }
+
+// Reentrant lets a context that descends from a Hold of the lock take it again, instead
+// of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
+// token, and the lock is free when the last of them is unlocked. It is not the default
+// because goroutines that share a context would walk in together.
+func Reentrant() Option { return func(o *options) { o.reentrant = true } }
+
+// data are those of a node to be made. The id is of one attempt, and in the data only
+// where the node's name does not tell attempts apart.
+func (o *options) data(a attempt) ([]byte, error) {
+	n := o.note
+	if !a.unique {
+		if o.value != nil {
+			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.layout.Name)
+		}
+		n.ID = a.id
+	}
+	if o.value != nil {
+		return o.value, nil
+	}
+	return n.encode()
+}
+
 // A note is the data of a lock's node.
 type note struct {
 	Owner  string `json:"owner,omitempty"`
 	Reason string `json:"why,omitempty"`
+	ID     string `json:"id,omitempty"`
+	// Value is a candidate's, where the id has to be beside it.
+	Value []byte `json:"value,omitempty"`
+	// Token is that of the tenure where it is older than the node (see stepDown).
+	Token int64 `json:"token,omitempty"`
 }
 
 func (n note) encode() ([]byte, error) {
-	if n == (note{}) {
-		return []byte{}, nil
+	b, err := json.Marshal(n)
+	if string(b) == "{}" { // nothing to say
+		b = []byte{}
 	}
-	return json.Marshal(n)
+	return b, err
 }
 
 // readNote makes the best of a node's data: other programs leave text of their own

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 
 	"holdfast/zk"
 )
@@ -18,11 +17,7 @@ type Mutex struct {
 // and those above it are made when needed, as containers, which the server removes
 // some time after they fell empty. Nothing is sent before Lock.
 func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return &Mutex{queue{client: c, path: path, note: o.note}}
+	return &Mutex{queue{client: c, path: path, options: newOptions(opts)}}
 }
 
 // Lock waits for the lock. If the session ends while it waits, it queues again in the
@@ -30,25 +25,11 @@ func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
 // cause, and the place in the queue is given up; if the server cannot be reached at
 // that moment, in the background. ErrDeadlock: ctx descends from a Hold of this lock.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
-	for {
-		h, err := m.queue.enter(ctx, true)
-		// The wait may outlive its session or its node; what was a wait is still one.
-		if ctx.Err() == nil && (errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, errPlaceGone)) {
-			continue
-		}
-		if err != nil {
-			return nil, &Error{Op: "lock", Path: m.queue.path, Err: err}
-		}
-		return h, nil
-	}
+	return m.queue.wait(ctx, "lock", sideMutex)
 }
 
 // TryLock takes the lock if nobody holds it or waits for it; otherwise the error is
 // ErrLocked. It needs the server's answer, and waits for that until ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := m.queue.enter(ctx, false)
-	if err != nil {
-		return nil, &Error{Op: "try lock", Path: m.queue.path, Err: err}
-	}
-	return h, nil
+	return m.queue.try(ctx, "try lock", sideMutex)
 }

@@ -5,8 +5,6 @@ package interop
 import (
 	"bytes"
 	"context"
-	"crypto/sha1"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,8 +135,7 @@ func as(auth ...zk.Auth) func(*zk.Config) { return func(cfg *zk.Config) { cfg.Au
 func TestDigestAuthOwnsNodes(t *testing.T) {
 	for name, url := range map[string]string{"holdfast serve": oneHoldfast.get(t).URL(), "Apache ZooKeeper": oneZooKeeper.get(t).URL()} {
 		t.Run(name, func(t *testing.T) {
-			sum := sha1.Sum([]byte("bob:" + planted))
-			bob := acl("digest", "bob:"+base64.StdEncoding.EncodeToString(sum[:]))
+			bob := acl("digest", digestID("bob:"+planted))
 			ownedBy(t, url, as(zk.DigestAuth("bob", planted)), bob,
 				as(), as(zk.DigestAuth("bob", planted+"x")), as(zk.DigestAuth("eve", planted)))
 			// Several identities at once: those of all schemes count.
@@ -149,7 +146,7 @@ func TestDigestAuthOwnsNodes(t *testing.T) {
 
 func TestSASLIsRefusedWhereItIsNotKnown(t *testing.T) {
 	h := oneHoldfast.get(t)
-	refused(t, h.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, h.Addr(), `sasl-digest user "bob"`)
+	refused(t, h.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, h.Addr(), `sasl-digest user "bob"`, "--auth-users")
 	z := oneZooKeeper.get(t)
 	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, z.Addrs()[0], `sasl-digest user "bob"`, "JAAS")
 }
@@ -182,20 +179,46 @@ func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
 	return closing(t, z, err)
 }
 
-func TestSASLDigestAuthOnApacheZooKeeper(t *testing.T) {
-	z := startSASL(t)
-	bob := zk.SASLDigestAuth("bob", planted)
-	ownedBy(t, z.URL(), as(bob), acl("sasl", "bob"), as(), as(zk.DigestAuth("bob", planted)), as(zk.SASLDigestAuth("eve", "eve-password")))
-	ownedBy(t, z.URL(), as(zk.DigestAuth("x", planted), bob), acl("sasl", "bob"), as(zk.DigestAuth("x", planted)))
-	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("zoë", "pass-ë")), acl("sasl", "zoë"), as(bob))
-	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("snow", "pass-☃")), acl("sasl", "snow"), as(bob))
-	for _, wrong := range []zk.Auth{
-		// Not with the password of bob: the server would check against that of whoever was
-		// last (ZOOKEEPER-4839), and let nobody in.
-		zk.SASLDigestAuth("bob", planted+"x"), zk.SASLDigestAuth("nobody", planted+"y"), zk.SASLDigestAuth(`b"o,b\`, planted+"z"),
-	} {
-		refused(t, z.URL(), as(wrong), zk.ErrAuthFailed, z.Addrs()[0], wrong.String(), "refused the user or the password")
-	}
+// startSASLHoldfast is a holdfast serve with the users of saslConfig.
+func startSASLHoldfast(t *testing.T, flags ...string) *peers.Holdfast {
+	t.Helper()
+	dir := t.TempDir()
+	users := filepath.Join(dir, "users")
+	text := "bob:" + planted + "\neve:eve-password\nzoë:pass-ë\nsnow:pass-☃\n"
+	must(t, os.WriteFile(users, []byte(text), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	h, err := peers.StartHoldfast(ctx, holdfastBin(t), dir, append(flags, "--auth-users", users)...)
+	return closing(t, h, err)
+}
+
+// withSASL runs test on both servers; they have the same users.
+func withSASL(t *testing.T, zookeeper, holdfast []string, test func(t *testing.T, url, addr string)) {
+	t.Run("holdfast serve", func(t *testing.T) {
+		h := startSASLHoldfast(t, holdfast...)
+		test(t, h.URL(), h.Addr())
+	})
+	t.Run("Apache ZooKeeper", func(t *testing.T) {
+		z := startSASL(t, zookeeper...)
+		test(t, z.URL(), z.Addrs()[0])
+	})
+}
+
+func TestSASLDigestAuthOwnsNodes(t *testing.T) {
+	withSASL(t, nil, nil, func(t *testing.T, url, addr string) {
+		bob := zk.SASLDigestAuth("bob", planted)
+		ownedBy(t, url, as(bob), acl("sasl", "bob"), as(), as(zk.DigestAuth("bob", planted)), as(zk.SASLDigestAuth("eve", "eve-password")))
+		ownedBy(t, url, as(zk.DigestAuth("x", planted), bob), acl("sasl", "bob"), as(zk.DigestAuth("x", planted)))
+		ownedBy(t, url, as(zk.SASLDigestAuth("zoë", "pass-ë")), acl("sasl", "zoë"), as(bob))
+		ownedBy(t, url, as(zk.SASLDigestAuth("snow", "pass-☃")), acl("sasl", "snow"), as(bob))
+		for _, wrong := range []zk.Auth{
+			// Not with the password of bob: Apache's server would check against that of whoever
+			// was last (ZOOKEEPER-4839), and let nobody in.
+			zk.SASLDigestAuth("bob", planted+"x"), zk.SASLDigestAuth("nobody", planted+"y"), zk.SASLDigestAuth(`b"o,b\`, planted+"z"),
+		} {
+			refused(t, url, as(wrong), zk.ErrAuthFailed, addr, wrong.String(), "refused the user or the password")
+		}
+	})
 }
 
 func TestApacheZooKeeperThatLetsFailedSASLClientsStay(t *testing.T) {
@@ -203,10 +226,34 @@ func TestApacheZooKeeperThatLetsFailedSASLClientsStay(t *testing.T) {
 	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "did not accept the user or the password")
 }
 
-func TestApacheZooKeeperThatDemandsSASL(t *testing.T) {
-	z := startSASL(t, "-Dzookeeper.sessionRequireClientSASLAuth=true")
-	ownedBy(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), acl("sasl", "bob"), as(zk.SASLDigestAuth("eve", "eve-password")))
-	refused(t, z.URL(), as(), zk.ErrAuthFailed, z.Addrs()[0], "demands an authentication", "it has none")
-	refused(t, z.URL(), as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, `it has [digest user "bob"]`)
-	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "refused the user or the password")
+func TestServersThatDemandSASL(t *testing.T) {
+	require := []string{"-Dzookeeper.sessionRequireClientSASLAuth=true"}
+	withSASL(t, require, []string{"--auth-required", "sasl"}, func(t *testing.T, url, addr string) {
+		ownedBy(t, url, as(zk.SASLDigestAuth("bob", planted)), acl("sasl", "bob"), as(zk.SASLDigestAuth("eve", "eve-password")))
+		refused(t, url, as(), zk.ErrAuthFailed, addr, "demands an authentication", "it has none")
+		refused(t, url, as(zk.DigestAuth("bob", planted)), zk.ErrAuthFailed, `it has [digest user "bob"]`)
+		refused(t, url, as(zk.SASLDigestAuth("bob", planted+"x")), zk.ErrAuthFailed, "refused the user or the password")
+	})
+}
+
+// Clients that are not ours prove the same password to both servers.
+func TestForeignClientsAuthenticateBySASL(t *testing.T) {
+	need(t, peers.NeedKazoo())
+	classes := curatorClasses(t)
+	dir := t.TempDir()
+	jaas, password := filepath.Join(dir, "jaas.conf"), filepath.Join(dir, "password")
+	login := "%s {\n  org.apache.zookeeper.server.auth.DigestLoginModule required username=\"bob\" password=\"%s\";\n};\n"
+	must(t, os.WriteFile(jaas, fmt.Appendf(fmt.Appendf(nil, login, "Bob", planted), login, "Wrong", planted+"x"), 0o600))
+	must(t, os.WriteFile(password, []byte(planted), 0o600))
+	withSASL(t, nil, nil, func(t *testing.T, _, addr string) {
+		ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+		defer cancel()
+		t.Run("Java", func(t *testing.T) {
+			runProgram(t, peers.Curator(ctx, classes, "SaslClient", addr, "/java", jaas), "authenticates", "owns", "refused")
+		})
+		t.Run("kazoo", func(t *testing.T) {
+			cmd := peers.Kazoo(ctx, filepath.Join("py", "kazoo_sasl.py"), addr, "/kazoo", password)
+			runProgram(t, cmd, "authenticates", "owns", "refused")
+		})
+	})
 }

@@ -39,7 +39,7 @@ var workloads = []workload{
 	{"CreateDelete/goroutines=1", 1, 200, 2, ourCreateDelete, theirCreateDelete},
 	{"Get/goroutines=1", 1, 2000, 1, ourGet, theirGet},
 	{"Get/goroutines=64", 64, 500, 1, ourGet, theirGet},
-	{"CreateDelete/goroutines=64", 64, 20, 2, ourCreateDelete, theirCreateDelete},
+	{"CreateDelete/goroutines=64", 64, 100, 2, ourCreateDelete, theirCreateDelete},
 	{"Get/goroutines=16384", 16384, 4, 1, ourGet, theirGet},
 }
 

@@ -12,16 +12,19 @@ import (
 	"time"
 )
 
-// The commands that run under a lock are this test binary itself, told by its
-// environment what to be, so that nothing else has to be built or installed.
+// The commands that run under a lock, and zkServer.sh (see pretenders), are this test
+// binary itself, told by its environment what to be, so that nothing else has to be built
+// or installed.
 const commandVar = "HOLDFAST_INTEROP_COMMAND"
 
-// runCommand is the command under the lock that the environment asks for; false
-// if it asks for none, so for the tests.
+// runCommand is the command that the environment asks for; false if it asks for none,
+// so for the tests.
 func runCommand() (is bool, err error) {
 	switch name, path, _ := strings.Cut(os.Getenv(commandVar), " "); name {
 	case "":
 		return false, nil
+	case "zkserver":
+		return true, pretendZooKeeper(path)
 	case "increment":
 		return true, addOne(path)
 	case "hold":

@@ -3,11 +3,9 @@
 package interop
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,8 +16,8 @@ import (
 )
 
 const (
-	diffTick    = 2 * time.Second // that of holdfast serve
-	diffTimeout = 40 * time.Second
+	diffTick    = time.Second
+	diffTimeout = 20 * diffTick // the longest that the servers give
 	diffClients = 3
 )
 
@@ -28,9 +26,12 @@ const (
 // client.
 type diffSide struct {
 	addr     string
+	apache   bool // for who has to know
 	base     int64
+	last     int64 // the highest zxid that a client has seen
 	clients  [diffClients]diffClient
 	sessions map[int64]string
+	seen     diffCoverage
 }
 
 type diffClient struct {
@@ -41,7 +42,7 @@ type diffClient struct {
 }
 
 func newDiffSide(t *testing.T, addr string) *diffSide {
-	s := &diffSide{addr: addr, sessions: make(map[int64]string)}
+	s := &diffSide{addr: addr, sessions: make(map[int64]string), seen: make(diffCoverage)}
 	t.Cleanup(func() {
 		for _, c := range s.clients {
 			if c.rawConn != nil {
@@ -50,7 +51,7 @@ func newDiffSide(t *testing.T, addr string) *diffSide {
 		}
 	})
 	for i := range s.clients {
-		if _, err := s.connect(i); err != nil {
+		if _, err := s.connect(i, diffHandshake{timeout: diffTimeoutMs}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,51 +59,13 @@ func newDiffSide(t *testing.T, addr string) *diffSide {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.base = header.Zxid
+	s.base, s.last = header.Zxid, header.Zxid
 	return s
 }
 
 type noBody struct{}
 
 func (noBody) Append(b []byte) []byte { return b }
-
-// connect opens a connection of client i, with a new session if it has none. The
-// connection before it is left alone.
-func (s *diffSide) connect(i int) (string, error) {
-	c := &s.clients[i]
-	nc, err := net.DialTimeout("tcp", s.addr, stepTime)
-	if err != nil {
-		return "", err
-	}
-	c.rawConn = &rawConn{conn: nc, in: bufio.NewReader(nc)}
-	nc.SetDeadline(time.Now().Add(stepTime))
-	request := zkproto.ConnectRequest{
-		Timeout: int32(diffTimeout / time.Millisecond), SessionID: c.id, Passwd: c.passwd, HasReadOnly: true,
-	}
-	if c.id == 0 {
-		request.Passwd = make([]byte, 16)
-	}
-	if err := c.write(request.Append(zkproto.BeginFrame(nil))); err != nil {
-		return "", err
-	}
-	frame, err := zkproto.ReadFrame(c.in, nil, zkproto.MaxFrame)
-	if err != nil {
-		return "", err
-	}
-	var response zkproto.ConnectResponse
-	r := zkproto.NewReader(frame)
-	response.Decode(r)
-	if err := r.Complete(); err != nil {
-		return "", err
-	}
-	resumed := response.SessionID == c.id
-	if !resumed {
-		c.lives++
-		s.sessions[response.SessionID] = fmt.Sprintf("client%d.%d", i, c.lives)
-	}
-	c.id, c.passwd = response.SessionID, response.Passwd
-	return fmt.Sprintf("  client%d connected, timeout %d, resumed %v\n", i, response.Timeout, resumed), nil
-}
 
 func (s *diffSide) runAll(steps []diffStep) ([]string, error) {
 	outcomes := make([]string, len(steps))
@@ -123,12 +86,28 @@ func (s *diffSide) run(step diffStep) (string, error) {
 		s.clients[i].conn.SetDeadline(time.Now().Add(stepTime))
 	}
 	old, connect := s.clients[step.client].rawConn, true
+	var line string
 	var err error
 	switch step.kind {
 	case diffReconnect:
 		old.Close()
 	case diffMove: // the server is to close it
 		defer old.Close()
+	case diffRefused:
+		// Not before it is closed: Apache's server would close it for whoever names the
+		// session, before it looks at the password.
+		old.Close()
+		if line, err = s.refused(step.client, step.handshake); err == nil {
+			lines = append(lines, line)
+		}
+	case diffVisit:
+		if line, err = s.visit(step.handshake); err == nil {
+			lines = append(lines, line)
+		}
+		connect = false
+	case diffExpire:
+		lines, err = s.expire(step.client)
+		connect = false
 	default:
 		lines, connect, err = s.exchange(step.client, step.requests)
 		if connect {
@@ -142,20 +121,29 @@ func (s *diffSide) run(step diffStep) (string, error) {
 		s.clients[step.client].id = 0
 	}
 	if connect {
-		line, err := s.connect(step.client)
-		if err != nil {
+		h := step.handshake
+		if step.kind != diffReconnect && step.kind != diffMove {
+			h = diffHandshake{timeout: diffTimeoutMs}
+		}
+		if line, err = s.connect(step.client, h); err != nil {
 			return "", err
 		}
 		lines = append(lines, line)
 	}
-	barrier := []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}}}
+	if (step.kind == diffReconnect || step.kind == diffMove) && len(step.requests) > 0 {
+		more, _, err := s.exchange(step.client, step.requests)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, more...)
+	}
 	for i := range s.clients {
-		if err := s.send(i, barrier); err != nil {
+		if err := s.send(i, diffBarrier); err != nil {
 			return "", err
 		}
 	}
 	for i := range s.clients {
-		more, closed, err := s.collect(i, barrier)
+		more, closed, err := s.collect(i, diffBarrier)
 		if err != nil {
 			return "", err
 		}
@@ -164,7 +152,7 @@ func (s *diffSide) run(step diffStep) (string, error) {
 		}
 		lines = append(lines, more...)
 	}
-	if step.kind == diffEnd {
+	if step.kind == diffEnd || step.kind == diffExpire {
 		slices.Sort(lines) // the server may remove the session's nodes in any order
 	}
 	return strings.Join(lines, ""), nil
@@ -177,42 +165,70 @@ func (s *diffSide) exchange(i int, requests []diffRequest) (lines []string, clos
 	return s.collect(i, requests)
 }
 
+// diffBarrier brings what the server has to say before it.
+var diffBarrier = []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}, xid: new(int32(-1000))}}
+
+// send sends requests at once.
 func (s *diffSide) send(i int, requests []diffRequest) error {
+	c := &s.clients[i]
+	var frames []byte
 	for _, r := range requests {
-		if err := s.clients[i].send(r.op, r.forSide(s)); err != nil {
-			return err
+		header := zkproto.RequestHeader{Op: r.op}
+		if r.xid != nil {
+			header.Xid = *r.xid
+		} else {
+			c.xid++
+			header.Xid = c.xid
 		}
+		start := len(frames)
+		frames = r.forSide(s).Append(header.Append(zkproto.BeginFrame(frames)))
+		frames = zkproto.EndFrame(frames, start)
 	}
-	return nil
+	_, err := c.conn.Write(frames)
+	return err
 }
 
 // collect reads what comes until the requests, which were the last sent, are answered, or
 // until the server closes the connection if it is to do so.
 func (s *diffSide) collect(i int, requests []diffRequest) (lines []string, closed bool, err error) {
 	c := &s.clients[i]
-	first := c.xid + 1 - int32(len(requests))
+	next := c.xid + 1
+	for _, r := range requests {
+		if r.xid == nil {
+			next--
+		}
+	}
 	ends := requests[len(requests)-1].ends
 	for answered := 0; answered < len(requests) || ends; {
 		header, body, err := c.receive()
 		switch {
 		case err != nil && connectionClosed(err):
+			s.seen.add(opName(requests[len(requests)-1].op), "cut off")
 			return append(lines, fmt.Sprintf("  client%d is cut off\n", i)), true, nil
 		case err != nil:
-			return nil, false, err
+			return nil, false, fmt.Errorf("%w; so far:\n%s", err, strings.Join(lines, ""))
+		case answered < len(requests) && header.Xid == requests[answered].xidOr(next):
 		case header.Xid == zkproto.XidNotification:
 			var e zkproto.WatcherEvent
 			e.Decode(body)
+			s.seen.add("notified", e.Type.String())
 			lines = append(lines, fmt.Sprintf("  client%d notified: %v %s, state %d, zxid %s\n", i, e.Type, e.Path, e.State, s.zxid(header.Zxid)))
 			continue
-		case answered == len(requests) || header.Xid != first+int32(answered):
+		default:
 			return nil, false, fmt.Errorf("client%d: unexpected answer with xid %d", i, header.Xid)
 		}
-		text := s.answer(requests[answered], header, body)
+		r := requests[answered]
+		text := s.answer(r, header, body)
 		if rest := body.Complete(); rest != nil {
 			text += fmt.Sprint(" ", rest)
 		}
-		lines = append(lines, fmt.Sprintf("  client%d answered: zxid %s, error %d %s\n", i, s.zxid(header.Zxid), header.Err, text))
+		s.last = max(s.last, header.Zxid)
+		s.seen.add(opName(r.op), fmt.Sprint(int32(header.Err)))
+		lines = append(lines, fmt.Sprintf("  client%d answered: xid %d, zxid %s, error %d %s\n", i, header.Xid, s.zxid(header.Zxid), header.Err, text))
 		answered++
+		if r.xid == nil {
+			next++
+		}
 	}
 	return lines, false, nil
 }
@@ -260,6 +276,7 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 		m.Decode(body)
 		var b strings.Builder
 		for _, r := range m.Results {
+			s.seen.add("in multi read", fmt.Sprint(int32(r.Err)))
 			fmt.Fprintf(&b, "(%d %d %#v %s %s)", r.Op, r.Err, r.Data, sorted(r.Children), s.stat(zkproto.NewReader(r.Stat.Append(nil))))
 		}
 		return b.String()
@@ -272,6 +289,7 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 		m.Decode(body)
 		var b strings.Builder
 		for _, r := range m.Results {
+			s.seen.add("in multi", fmt.Sprint(int32(r.Err)))
 			fmt.Fprintf(&b, "(%d %d %q %s)", r.Op, r.Err, r.Path, s.stat(zkproto.NewReader(r.Stat.Append(nil))))
 		}
 		return b.String()

@@ -14,9 +14,10 @@ import (
 
 // A diffStep is what one client does at once.
 type diffStep struct {
-	kind     diffKind
-	client   int
-	requests []diffRequest // of diffRequests and diffEnd
+	kind      diffKind
+	client    int
+	handshake diffHandshake
+	requests  []diffRequest // behind the handshake, if there is one
 }
 
 type diffKind int
@@ -26,12 +27,27 @@ const (
 	diffReconnect                 // the connection breaks, the session goes on in a new one
 	diffMove                      // the session goes on in a new connection while the old one is open
 	diffEnd                       // the session is closed, the next one begun
+	diffRefused                   // the connection breaks, somebody is refused, the session goes on
+	diffVisit                     // somebody else comes and goes
+	diffExpire                    // the session expires, the next one begins
 )
 
 type diffRequest struct {
 	op      zkproto.Op
 	message message
-	ends    bool // the server closes the connection behind the answer
+	ends    bool   // the server closes the connection behind the answer
+	xid     *int32 // nil: the client's count
+}
+
+// xidOr is the xid of the answer if the client's count is this.
+func (r diffRequest) xidOr(count int32) int32 {
+	switch {
+	case r.op == zkproto.OpPing:
+		return zkproto.XidPing
+	case r.xid != nil:
+		return *r.xid
+	}
+	return count
 }
 
 // forSide makes the zxid of a request that has one that of the server.
@@ -49,14 +65,19 @@ func (r diffRequest) forSide(s *diffSide) message {
 	return r.message
 }
 
-// cutOff is a record that ends too early.
-type cutOff string
+// rawRecord is a record that may be nonsense.
+type rawRecord string
 
-func (c cutOff) Append(b []byte) []byte { return append(b, c...) }
+func (r rawRecord) Append(b []byte) []byte { return append(b, r...) }
 
 func (s diffStep) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "client%d %s", s.client, [...]string{"requests", "reconnects", "moves", "ends its session"}[s.kind])
+	fmt.Fprintf(&b, "client%d %s", s.client, [...]string{
+		"requests", "reconnects", "moves", "ends its session", "is refused", "sees a visitor", "lets its session expire",
+	}[s.kind])
+	if s.kind != diffRequests {
+		fmt.Fprintf(&b, " %+v", s.handshake)
+	}
 	for _, r := range s.requests {
 		fmt.Fprintf(&b, "\n  %v %#v", r.op, r.message)
 	}
@@ -65,18 +86,21 @@ func (s diffStep) String() string {
 
 // A diffStream makes up the steps. They follow from the seed alone.
 //
-// There is a tree that everybody may read, with watches, and one with any ACLs, where
-// nobody watches nor asks whether a node exists: Apache's server of this version tells
-// everybody of nodes that he may not read (CVE-2024-23944), and ours does not.
+// There is a tree that everybody may read, and one with any ACLs. In the latter nobody
+// asks whether a node exists, nor what has happened to it while he was away: Apache's
+// server of this version tells everybody of nodes that he may not read (CVE-2024-23944;
+// Debian has mended the notifications), and ours does not.
 type diffStream struct {
 	rand   *rand.Rand
 	sent   int    // requests in the steps so far
+	expire int    // when the next session is to expire
 	root   string // below which all happens; see next
 	secret bool   // the request at hand is for the other tree
+	client int    // the one whose step is at hand
 }
 
 func newDiffStream(seed uint64) *diffStream {
-	return &diffStream{rand: rand.New(rand.NewPCG(seed, 0))}
+	return &diffStream{rand: rand.New(rand.NewPCG(seed, 0)), expire: 5000}
 }
 
 func (d *diffStream) n(n int) int { return d.rand.IntN(n) }
@@ -84,28 +108,38 @@ func (d *diffStream) n(n int) int { return d.rand.IntN(n) }
 func pick[T any](d *diffStream, of ...T) T { return of[d.n(len(of))] }
 
 func (d *diffStream) next() diffStep {
-	step := diffStep{client: d.n(diffClients)}
+	d.client = d.n(diffClients)
+	step := diffStep{client: d.client}
 	// New trees now and then: in old ones every second operation would meet a list of
 	// sequential nodes that only grows.
 	if root := fmt.Sprintf("/diff%d", d.sent/1000); root != d.root {
 		d.root = root
-		for _, path := range []string{root, root + "/a", root + "secret", root + "secret/a"} {
+		for _, path := range []string{root, root + "/a", root + "/large", root + "secret", root + "secret/a"} {
 			step.requests = append(step.requests, diffRequest{op: zkproto.OpCreate, message: &zkproto.CreateRequest{Path: path, ACL: openACL}})
 		}
 		d.sent += len(step.requests)
 		return step
 	}
-	switch d.n(60) {
-	case 0:
-		step.kind = diffReconnect
+	if d.sent > d.expire { // rare, for it takes seconds
+		d.expire = d.sent + diffExpireEvery
+		step.kind = diffExpire
 		return step
-	case 1:
-		step.kind = diffMove
-		return step
+	}
+	switch d.n(70) {
+	case 0, 1:
+		step.kind, step.handshake = pick(d, diffReconnect, diffMove), d.handshake()
+		if d.n(2) == 0 {
+			step.requests = d.watchesAgain()
+		}
 	case 2:
 		step.kind = diffEnd
 		step.requests = []diffRequest{{op: zkproto.OpCloseSession, message: noBody{}, ends: true}}
-	case 3, 4, 5, 6:
+	case 3:
+		step.kind, step.handshake = diffRefused, d.refusedHandshake()
+	case 4:
+		step.kind, step.handshake = diffVisit, d.handshake()
+		step.handshake.timeout = pick[int32](d, 0, 1, -5, -1<<31, 1999, 2000, 2001, 20_000, 20_001, 1<<31-1)
+	case 5, 6, 7, 8, 9:
 		step.requests = []diffRequest{d.lone()}
 	default:
 		for range 1 + d.n(12) {
@@ -121,11 +155,14 @@ func (d *diffStream) next() diffStep {
 // that are being set.
 func (d *diffStream) lone() diffRequest {
 	d.secret = d.n(2) == 0
-	switch d.n(20) {
+	switch d.n(30) {
 	case 0:
-		return diffRequest{op: 99, message: noBody{}, ends: true}
+		return diffRequest{op: pick[zkproto.Op](d, 99, 0, 10, 23, 108, -12, 1<<30), message: noBody{}, ends: true}
 	case 1:
-		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "bogus", Auth: []byte("x")}, ends: true}
+		return diffRequest{
+			op:      zkproto.OpAuth,
+			message: &zkproto.AuthRequest{Scheme: pick(d, "bogus", "world", "auth", "", "Digest"), Auth: []byte("x")}, ends: true,
+		}
 	case 2:
 		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "digest"}, ends: true}
 	case 3:
@@ -139,14 +176,22 @@ func (d *diffStream) lone() diffRequest {
 	case 5:
 		return diffRequest{op: zkproto.OpReconfig, message: &zkproto.ReconfigRequest{Leaving: "1", Version: -1}}
 	case 6:
-		return diffRequest{
-			op: pick(d, zkproto.OpCreate, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData, zkproto.OpSetData, zkproto.OpGetACL,
-				zkproto.OpSetACL, zkproto.OpGetChildren, zkproto.OpSync, zkproto.OpGetChildren2, zkproto.OpMulti, zkproto.OpCreate2,
-				zkproto.OpReconfig, zkproto.OpCheckWatches, zkproto.OpRemoveWatches, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
-				zkproto.OpMultiRead, zkproto.OpSetWatches, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber,
-				zkproto.OpSetWatches2, zkproto.OpAddWatch),
-			message: cutOff("\x00\x00\x00\x09/a/b"[:d.n(9)]),
+		return diffRequest{op: d.anyOp(), message: rawRecord("\x00\x00\x00\x09/a/b"[:d.n(9)])}
+	case 11, 12:
+		return d.nonsense()
+	case 13:
+		return d.strangeMulti()
+	case 14:
+		if d.n(20) == 0 { // a frame that just fits, and one that does not
+			fits := d.n(2) == 0
+			data := make([]byte, zkproto.MaxFrame-200)
+			if !fits {
+				data = make([]byte, zkproto.MaxFrame)
+			}
+			return diffRequest{op: zkproto.OpSetData, message: &zkproto.SetDataRequest{Path: d.root + "/large", Data: data, Version: -1}, ends: !fits}
 		}
+		m := &zkproto.AuthRequest{Scheme: "digest", Auth: []byte(d.user())}
+		return diffRequest{op: zkproto.OpAuth, message: m, xid: new(zkproto.XidAuth)}
 	case 7, 8, 9, 10:
 		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "digest", Auth: []byte(d.user())}}
 	}
@@ -159,7 +204,7 @@ func (d *diffStream) lone() diffRequest {
 
 func (d *diffStream) request() diffRequest {
 	d.secret = d.n(4) == 0
-	switch n := d.n(120); {
+	switch n := d.n(125); {
 	case n < 35:
 		o := d.write()
 		return diffRequest{op: o.Op, message: writeMessage(o)}
@@ -172,6 +217,11 @@ func (d *diffStream) request() diffRequest {
 			if d.n(5) == 0 {
 				o = zkproto.MultiOp{Op: zkproto.OpCheck, Path: d.path(), Version: d.version()}
 			}
+			if o.Op == zkproto.OpCreateContainer {
+				// With the flag of a TTL, Apache's server answers -5 and goes on as if what stands
+				// before it in the transaction had been done: see lone.
+				o.Flags = zkproto.FlagContainer
+			}
 			m.Ops = append(m.Ops, o)
 		}
 		return diffRequest{op: zkproto.OpMulti, message: &m}
@@ -183,6 +233,14 @@ func (d *diffStream) request() diffRequest {
 		return diffRequest{op: zkproto.OpMultiRead, message: m}
 	case n < 95:
 		return d.info()
+	case n < 98:
+		return d.ownWatch()
+	case n < 100:
+		return diffRequest{op: zkproto.OpPing, message: noBody{}, xid: new(pick(d, zkproto.XidPing, zkproto.XidPing, 1, 0))}
+	case n < 102: // any number comes back
+		r := d.read()
+		r.xid = new(pick[int32](d, 0, -3, -100, 1<<31-1, -1<<31))
+		return r
 	}
 	return d.watch()
 }
@@ -191,10 +249,10 @@ func (d *diffStream) read() diffRequest {
 	op := pick(d, zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2)
 	m := &zkproto.ReadRequest{Path: d.path(), Watch: d.n(2) == 0}
 	switch {
-	case d.secret:
-		m.Watch = false
-		if op == zkproto.OpExists {
-			op = zkproto.OpGetData
+	case d.secret && op == zkproto.OpExists:
+		op = pick(d, zkproto.OpGetData, zkproto.OpGetChildren)
+		if m.Watch {
+			m.Path = d.oneShotPath()
 		}
 	case d.n(100) == 0:
 		// Another name of the root. Without a watch: on Apache's it never fires.
@@ -223,8 +281,7 @@ func (d *diffStream) info() diffRequest {
 // different nodes: Apache's server of this version has one of them on a node per client,
 // and lets the last one win (ZOOKEEPER-4466).
 func (d *diffStream) watch() diffRequest {
-	d.secret = false
-	persistent, recursive := d.root+pick(d, "/b", "/b/x"), d.root+pick(d, "", "/a/y")
+	persistent, recursive := d.tree()+pick(d, "/b", "/b/x"), d.tree()+pick(d, "", "/a/y")
 	switch d.n(6) {
 	case 0:
 		return diffRequest{op: zkproto.OpAddWatch, message: &zkproto.AddWatchRequest{Path: persistent, Mode: zkproto.ModePersistent}}
@@ -239,6 +296,12 @@ func (d *diffStream) watch() diffRequest {
 		}
 		return diffRequest{op: zkproto.OpRemoveWatches, message: m}
 	}
+	return d.setWatches()
+}
+
+func (d *diffStream) setWatches() diffRequest {
+	d.secret = false
+	persistent, recursive := d.tree()+pick(d, "/b", "/b/x"), d.tree()+pick(d, "", "/a/y")
 	m := zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{
 		RelativeZxid: int64(d.n(d.sent + 1)), Data: d.oneShotPaths(), Exist: d.oneShotPaths(), Child: d.oneShotPaths(),
 	}}
@@ -261,7 +324,10 @@ func (d *diffStream) write() zkproto.MultiOp {
 		o.Op = pick(d, zkproto.OpCreate, zkproto.OpCreate2)
 		o.Data, o.ACL, o.Flags = d.data(), d.acl(), d.flags()
 	case 4:
-		o = zkproto.MultiOp{Op: zkproto.OpCreateContainer, Data: d.data(), ACL: d.acl(), Flags: zkproto.FlagContainer}
+		o.Op, o.Data, o.ACL, o.Flags = zkproto.OpCreateContainer, d.data(), d.acl(), zkproto.FlagContainer
+		if d.n(10) == 0 {
+			o.Flags = pick[int32](d, 5, 6, 7, -1)
+		}
 	case 5:
 		o.Op, o.Data, o.ACL, o.Flags = zkproto.OpCreateTTL, d.data(), d.acl(), pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL)
 		o.TTL = pick[int64](d, zkproto.MaxTTL, 1_000_000_000, 1_000_000_000, 0, -1, zkproto.MaxTTL+1)
@@ -315,9 +381,9 @@ func (d *diffStream) oneShotPath() string {
 	case 0:
 		return pick(d, "/", "/zookeeper/config", "/none")
 	case 1:
-		return fmt.Sprintf("%s%010d", d.root+pick(d, "/a", "/a/x", "/b"), d.n(12))
+		return fmt.Sprintf("%s%010d", d.tree()+pick(d, "/a", "/a/x", "/b"), d.n(12))
 	}
-	return d.root + pick(d, "/a", "/a/x", "/a/x/z")
+	return d.tree() + pick(d, "/a", "/a/x", "/a/x/z")
 }
 
 func (d *diffStream) oneShotPaths() []string {

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	diffOps  = flag.Int("diffops", 20_000, "how many operations the differential test sends to each server")
+	diffOps  = flag.Int("diffops", 100_000, "how many operations the differential test sends to each server")
 	diffSeed = flag.Uint64("diffseed", 0, "seed of the differential test, as a run that failed has printed it; 0 is a random one")
 )
 
@@ -21,16 +21,7 @@ var (
 // end their sessions, on Apache ZooKeeper and on holdfast serve: every answer and every
 // notification must be the same.
 func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
-	t.Setenv("JAVA_TOOL_OPTIONS", strings.Join([]string{
-		"-Dzookeeper.extendedTypesEnabled=true", // TTL nodes
-		// It complains of every request that makes no sense.
-		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.CreateMode=off",
-		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
-	}, " "))
-	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick})
-	closing(t, z, err)
-	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir())
-	closing(t, h, err)
+	z, h := startBoth(t)
 
 	seed := *diffSeed
 	if seed == 0 {
@@ -54,6 +45,7 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 		}
 		number += len(steps)
 	}
+	ours.seen.check(t, *diffOps)
 	walked, ourWalk := runBoth(t, apache, ours, func(s *diffSide) ([]string, error) { return s.walk("/") })
 	if len(walked) < 10 {
 		t.Errorf("only %d nodes are left to compare", len(walked))
@@ -64,7 +56,21 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 				seed, strings.Join(walked[min(i, len(walked)):], "\n"), strings.Join(ourWalk[min(i, len(ourWalk)):], "\n"))
 		}
 	}
+	t.Logf("answers: %v", ours.seen)
 	measured(t, "%d operations and %d nodes alike on Apache ZooKeeper and on holdfast serve, seed %d", stream.sent, len(walked), seed)
+}
+
+func startBoth(t *testing.T) (*peers.ZooKeeper, *peers.Holdfast) {
+	t.Helper()
+	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick, Flags: []string{
+		// It complains of every request that makes no sense.
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.CreateMode=off",
+		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
+	}})
+	closing(t, z, err)
+	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir(), "--tick", diffTick.String())
+	closing(t, h, err)
+	return z, h
 }
 
 func runBoth(t *testing.T, apache, ours *diffSide, f func(*diffSide) ([]string, error)) (a, o []string) {

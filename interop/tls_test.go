@@ -70,8 +70,11 @@ func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// client is a configuration that trusts a; with a certificate if one is given.
-func (a *authority) client(cert []byte) *tls.Config {
+// certificate is one for the client of that name.
+func (a *authority) certificate(name string) []byte { return a.issue(name) }
+
+// trusted is a client's configuration that trusts a; with a certificate if one is given.
+func (a *authority) trusted(cert []byte) *tls.Config {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
 	cfg.RootCAs.AddCert(a.cert)
 	if cert != nil {
@@ -100,40 +103,81 @@ func (a *authority) startTLS(t *testing.T, clientAuth string, cert []byte) *peer
 	return closing(t, z, err)
 }
 
-// A demandingZooKeeper wants everything: a certificate, SASL, and digest for good measure.
-type demandingZooKeeper struct {
+// secured is a server that speaks TLS to those whose certificates, if they have any, its
+// authority has issued, and knows users by password (SASL).
+type secured interface {
+	URL() string       // of the port without TLS
+	SecureURL() string // of the port for TLS
+	trusted(cert []byte) *tls.Config
+	certificate(name string) []byte
+}
+
+type securedZooKeeper struct {
 	*peers.ZooKeeper
-	authority *authority
+	*authority
 }
 
-// URL is that of the port for TLS.
-func (z *demandingZooKeeper) URL() string { return z.SecureURL() }
-
-// identify gives the client what the server demands.
-func (z *demandingZooKeeper) identify(cfg *zk.Config) {
-	cfg.TLS = z.authority.client(z.authority.issue("bob"))
-	cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)}
+type securedHoldfast struct {
+	*peers.Holdfast
+	*authority
 }
 
-func startDemanding(ctx context.Context, dir string) (*demandingZooKeeper, error) {
-	a := newAuthority()
-	files, err := a.files(dir, "need", a.issue("server"))
-	if err != nil {
-		return nil, err
+func startSecured(servers int, clientAuth string, flags ...string) func(ctx context.Context, dir string) (*securedZooKeeper, error) {
+	return func(ctx context.Context, dir string) (*securedZooKeeper, error) {
+		a := newAuthority()
+		files, err := a.files(dir, clientAuth, a.issue("server"))
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := saslConfig(dir, flags...)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Servers, cfg.TLS = servers, files
+		z, err := peers.StartZooKeeper(ctx, dir, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return &securedZooKeeper{z, a}, nil
 	}
-	cfg, err := saslConfig(dir, "-Dzookeeper.sessionRequireClientSASLAuth=true")
-	if err != nil {
-		return nil, err
-	}
-	cfg.TLS = files
-	z, err := peers.StartZooKeeper(ctx, dir, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &demandingZooKeeper{z, a}, nil
 }
 
-var oneDemanding = sharedPeer[*demandingZooKeeper]{start: startDemanding}
+// startSecuredHoldfast has the same users, and takes certificates of whoever shows one.
+func startSecuredHoldfast(flags ...string) func(ctx context.Context, dir string) (*securedHoldfast, error) {
+	return func(ctx context.Context, dir string) (*securedHoldfast, error) {
+		bin, err := buildOnce()
+		if err != nil {
+			return nil, err
+		}
+		a := newAuthority()
+		files, err := a.files(dir, "", a.issue("server"))
+		if err != nil {
+			return nil, err
+		}
+		users := filepath.Join(dir, "users")
+		if err := os.WriteFile(users, []byte("bob:"+planted+"\neve:eve-password\n"), 0o600); err != nil {
+			return nil, err
+		}
+		flags := append([]string{"--listen-tls", "127.0.0.1:0", "--tls-cert", files.KeyFile, "--tls-key", files.KeyFile,
+			"--tls-client-ca", files.TrustFile, "--auth-users", users}, flags...)
+		h, err := peers.StartHoldfast(ctx, bin, dir, flags...)
+		if err != nil {
+			return nil, err
+		}
+		return &securedHoldfast{h, a}, nil
+	}
+}
+
+const noTTL = "-Dzookeeper.extendedTypesEnabled=false"
+
+var (
+	oneDemanding    = sharedPeer[*securedZooKeeper]{start: startSecured(1, "need", "-Dzookeeper.sessionRequireClientSASLAuth=true")}
+	securedAlone    = sharedPeer[*securedZooKeeper]{start: startSecured(1, "want", noTTL)}
+	securedEnsemble = sharedPeer[*securedZooKeeper]{start: startSecured(3, "want", noTTL)}
+
+	securedServe   = sharedPeer[*securedHoldfast]{start: startSecuredHoldfast("--tls-client-auth", "want")}
+	demandingServe = sharedPeer[*securedHoldfast]{start: startSecuredHoldfast("--auth-required", "sasl")}
+)
 
 func over(cfg *tls.Config) func(*zk.Config) { return func(c *zk.Config) { c.TLS = cfg } }
 
@@ -144,38 +188,38 @@ func TestTLSOnApacheZooKeeper(t *testing.T) {
 	ca, other := newAuthority(), newAuthority()
 	z := ca.startTLS(t, "none", ca.issue("server"))
 	bob := as(zk.DigestAuth("bob", planted))
-	mine := both(over(ca.client(nil)), bob)
-	ownedBy(t, z.SecureURL(), mine, acl("auth", ""), over(ca.client(nil)))
+	mine := both(over(ca.trusted(nil)), bob)
+	ownedBy(t, z.SecureURL(), mine, acl("auth", ""), over(ca.trusted(nil)))
 
 	again := context.Canceled
 	addr := z.SecureURL()[len("zks://"):]
-	refused(t, z.SecureURL(), both(over(other.client(nil)), bob), again, addr, "unknown authority")
+	refused(t, z.SecureURL(), both(over(other.trusted(nil)), bob), again, addr, "unknown authority")
 	refused(t, z.SecureURL(), bob, again, addr, "certificate") // the system's roots
-	wrongName := ca.client(nil)
+	wrongName := ca.trusted(nil)
 	wrongName.ServerName = "zk.test"
 	refused(t, z.SecureURL(), both(over(wrongName), bob), again, addr, "zk.test")
 	refused(t, "zk://"+addr, bob, again, addr, "wants TLS")
-	refused(t, "zks://"+z.Addrs()[0], both(over(ca.client(nil)), bob), again, z.Addrs()[0], "does not speak TLS")
+	refused(t, "zks://"+z.Addrs()[0], both(over(ca.trusted(nil)), bob), again, z.Addrs()[0], "does not speak TLS")
 }
 
 func TestTLSRefusesAnExpiredApacheZooKeeper(t *testing.T) {
 	ca := newAuthority()
 	z := ca.startTLS(t, "none", ca.issue("server", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))
-	refused(t, z.SecureURL(), over(ca.client(nil)), context.Canceled, "expired")
+	refused(t, z.SecureURL(), over(ca.trusted(nil)), context.Canceled, "expired")
 }
 
 // The certificate is the identity: nodes may belong to its subject.
 func TestMutualTLSOnApacheZooKeeper(t *testing.T) {
 	ca, other := newAuthority(), newAuthority()
 	z := ca.startTLS(t, "need", ca.issue("server"))
-	alice, eve := over(ca.client(ca.issue("alice"))), over(ca.client(ca.issue("eve")))
+	alice, eve := over(ca.trusted(ca.issue("alice"))), over(ca.trusted(ca.issue("eve")))
 	ownedBy(t, z.SecureURL(), alice, acl("x509", "CN=alice"), eve)
 	ownedBy(t, z.SecureURL(), both(alice, as(zk.DigestAuth("bob", planted))), acl("x509", "CN=alice"), both(eve, as(zk.DigestAuth("bob", planted))))
 
 	again := context.Canceled
-	refused(t, z.SecureURL(), over(ca.client(nil)), again, "handshake", "certificate")
-	refused(t, z.SecureURL(), over(ca.client(other.issue("alice"))), again, "handshake", "certificate")
-	refused(t, z.SecureURL(), over(ca.client(ca.issue("late", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))), again, "handshake", "certificate")
+	refused(t, z.SecureURL(), over(ca.trusted(nil)), again, "handshake", "certificate")
+	refused(t, z.SecureURL(), over(ca.trusted(other.issue("alice"))), again, "handshake", "certificate")
+	refused(t, z.SecureURL(), over(ca.trusted(ca.issue("late", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))), again, "handshake", "certificate")
 }
 
 // The command, from its flags to the lock's node, on a server that wants everything.
@@ -187,12 +231,12 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 		must(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
-	cert := z.authority.issue("command")
-	certFile, caFile := write("cert.pem", cert), write("ca.pem", z.authority.pem())
+	cert := z.certificate("command")
+	certFile, caFile := write("cert.pem", cert), write("ca.pem", z.pem())
 	run := func(password string, flags ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 		defer cancel()
-		args := append([]string{"run", "--server", z.URL() + "/" + t.Name()}, flags...)
+		args := append([]string{"run", "--server", z.SecureURL() + "/" + t.Name()}, flags...)
 		cmd := exec.CommandContext(ctx, holdfastBin(t), append(args, "job", "--", "echo", "ran")...)
 		for _, v := range os.Environ() {
 			if !strings.HasPrefix(v, "HOLDFAST_") {

@@ -2,9 +2,19 @@ package zk
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 
 	"holdfast/zkproto"
 )
+
+// DigestACL is the entry for whoever identifies as [DigestAuth] of user and password. The
+// password is not in it, only a hash. For oneself there is the scheme "auth", with no ID:
+// whatever this client has identified itself as.
+func DigestACL(perms int32, user, password string) ACL {
+	hash := sha1.Sum([]byte(user + ":" + password))
+	return ACL{Perms: perms, Scheme: schemeDigest, ID: user + ":" + base64.StdEncoding.EncodeToString(hash[:])}
+}
 
 // GetACL reads who may do what with a node. Without the permission to change it,
 // servers show the hashes of digest entries as "x". Errors: ErrNoNode,

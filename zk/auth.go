@@ -108,7 +108,7 @@ func (a Auth) digest(nc net.Conn) error {
 		Scheme: a.scheme, Auth: []byte(a.user + ":" + a.password()),
 	})
 	if errors.Is(err, ErrAuthFailed) {
-		return fmt.Errorf("%w: the server does not accept this scheme; it may be turned off there", err)
+		return fmt.Errorf("%w: the server does not accept this scheme, which may be turned off there, or knows no such user and password", err)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error)
 		return nil, fmt.Errorf("%w: reply %d to the authentication", zkproto.ErrMalformed, h.Xid)
 	case h.Err == zkproto.CodeSessionClosedRequireSASL:
 		return nil, ErrAuthFailed
-	case h.Err == zkproto.CodeUnimplemented: // holdfast's own server has no SASL
+	case h.Err == zkproto.CodeUnimplemented: // a server that does not know of SASL at all
 		return nil, fmt.Errorf("%w: %w", ErrAuthFailed, h.Err)
 	case h.Err != zkproto.CodeOK:
 		return nil, h.Err
@@ -141,8 +141,8 @@ func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error)
 	return r, nil
 }
 
-// refuse notes that server has turned the client down for good: to try again would be
-// to do so for ever, and against a server that counts failures.
+// refuse notes that server and client do not get on, and will not: to try again would be
+// to do so for ever, and against a server that counts failed logins.
 func (c *Client) refuse(server string, err error) error {
 	err = fmt.Errorf("connect to %s: %w", server, err)
 	c.mu.Lock()
@@ -150,7 +150,7 @@ func (c *Client) refuse(server string, err error) error {
 		c.refused = err
 	}
 	c.mu.Unlock()
-	c.log.Error("zk: authentication failed; the client gives up", "server", server, "err", err)
+	c.log.Error("zk: turned down for good; the client gives up", "server", server, "err", err)
 	return err
 }
 

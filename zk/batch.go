@@ -101,12 +101,9 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 		m.Ops[i] = w
 	}
-	var reply zkproto.MultiResponse
+	reply := multiReply{want: len(ops)}
 	if err := c.roundTrip(ctx, zkproto.OpMulti, "", m, &reply, nil); err != nil {
 		return nil, err
-	}
-	if len(reply.Results) != len(ops) {
-		return nil, &Error{Op: zkproto.OpMulti.String(), Err: fmt.Errorf("%d operations, %d results", len(ops), len(reply.Results))}
 	}
 	results := make([]Result, len(ops))
 	var first error
@@ -125,6 +122,25 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 	}
 	return results, first
+}
+
+// multiReply is an answer that has as many results as there were operations.
+type multiReply struct {
+	zkproto.MultiResponse
+	want int
+}
+
+func (m *multiReply) Decode(r *zkproto.Reader) {
+	m.MultiResponse.Decode(r)
+	wantResults(r, len(m.Results), m.want)
+}
+
+// wantResults refuses an answer that does not fit the request: what it says of which
+// operation is anybody's guess.
+func wantResults(r *zkproto.Reader, got, want int) {
+	if got != want {
+		r.Fail("%d results for %d operations", got, want)
+	}
 }
 
 // Pipeline sends ops in one go, without waiting for an answer in between; the server

@@ -2,13 +2,16 @@ package zk
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -26,18 +29,21 @@ type Client struct {
 
 	servers []string // shuffled once; used by run only
 	next    int      // the server to try next; used by run only
+	trusted bool     // there was a session; used by run only
+
+	session atomic.Pointer[Session] // nil between two sessions; every call reads it
 
 	mu      sync.Mutex    // guards the fields below
-	session *Session      // nil between two sessions
-	changed chan struct{} // closed, and replaced, when session changes
+	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
-	refused error         // our Auth was turned down: there will be no further session
+	refused error         // Auth or certificates were turned down: there will be no further session
 }
 
 // Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
-// ctx ends; its error then says why the latest attempt failed. Only when
-// cfg.Auth is refused, and again at the next attempt, does it fail at once, with
-// ErrAuthFailed. The ctx has no meaning for the client after Dial has returned.
+// ctx ends; its error then says why the latest attempt failed. It fails at once when
+// cfg.Auth is refused, and again at the next attempt, with ErrAuthFailed; and when no
+// server had a certificate that cfg.TLS accepts, with a *tls.CertificateVerificationError.
+// The ctx has no meaning for the client after Dial has returned.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
@@ -80,20 +86,34 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 
 func (c *Client) createChroot(ctx context.Context) error {
 	bare := calls{pool: c.pool, send: c.send}
-	for i := 1; i <= len(c.cfg.Chroot); i++ {
-		if i < len(c.cfg.Chroot) && c.cfg.Chroot[i] != '/' {
+	return bare.ensure(ctx, c.cfg.Chroot)
+}
+
+// ensure makes node and what is missing above it. It begins at the node itself, for a
+// client may be allowed that alone: neither to create what is above nor, since 3.8.4, to
+// ask for what is below (ZOOKEEPER-2590). So it reads the node instead, where a refusal
+// says that it is there.
+func (c calls) ensure(ctx context.Context, node string) error {
+	for node != "" {
+		_, _, err := c.Get(ctx, node)
+		switch {
+		case err == nil, errors.Is(err, ErrNoAuth):
+			return nil
+		case errors.Is(err, ErrConnectionLoss) && SafeToRetry(err):
 			continue
+		case !errors.Is(err, ErrNoNode):
+			return err
 		}
-		node := c.cfg.Chroot[:i]
-		// Look before creating: a client that may only use its chroot has no CREATE
-		// permission above it.
-		if _, ok, err := bare.Exists(ctx, node); err != nil || ok {
-			if err != nil {
+		_, _, err = c.Create(ctx, node, nil, Persistent)
+		switch {
+		case err == nil, errors.Is(err, ErrNodeExists):
+			return nil
+		case errors.Is(err, ErrConnectionLoss): // made or not: look again
+		case errors.Is(err, ErrNoNode):
+			if err := c.ensure(ctx, node[:strings.LastIndexByte(node, '/')]); err != nil {
 				return err
 			}
-			continue
-		}
-		if _, _, err := bare.Create(ctx, node, nil, Persistent); err != nil && !errors.Is(err, ErrNodeExists) {
+		default:
 			return err
 		}
 	}
@@ -115,32 +135,36 @@ func (c *Client) Close() error {
 // first, the error says why the servers could not be reached. Once the
 // servers have refused the client's Auth, it fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	for {
+	for ctx.Err() == nil {
+		if s := c.session.Load(); s != nil && s.ctx.Err() == nil {
+			return s, nil
+		}
 		c.mu.Lock()
-		s, changed := c.session, c.changed
+		s, changed := c.session.Load(), c.changed
 		c.mu.Unlock()
 		if s != nil && s.ctx.Err() == nil {
-			return s, nil
+			return s, nil // it came before changed, which tells of the one after it
 		}
 		select {
 		case <-changed:
 		case <-c.done:
 			return nil, &Error{Op: "session", Err: c.end()}
 		case <-ctx.Done():
-			err := context.Cause(ctx)
-			c.mu.Lock()
-			if c.dialErr != nil {
-				err = fmt.Errorf("%w (%w)", err, c.dialErr)
-			}
-			c.mu.Unlock()
-			return nil, &Error{Op: "session", Err: err}
 		}
 	}
+	err := context.Cause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dialErr != nil {
+		err = fmt.Errorf("%w (%w)", err, c.dialErr)
+	}
+	return nil, &Error{Op: "session", Err: err}
 }
 
 // run makes one session after the other and lives it, until Close.
 func (c *Client) run() {
 	defer close(c.done)
+	var short stumbles
 	for {
 		req := &zkproto.ConnectRequest{
 			Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), Passwd: make([]byte, 16), HasReadOnly: true,
@@ -153,34 +177,52 @@ func (c *Client) run() {
 		c.log.Info("zk: session created", "session", hex(s.id), "server", nc.RemoteAddr(), "timeout", s.timeout)
 		c.cfg.Trace.sessionCreated(s.id, s.timeout)
 		c.publish(s)
+		began := time.Now()
 		s.live(nc)
 		c.publish(nil)
+		short.pause(c.ctx, began, c.cfg.SessionTimeout)
+	}
+}
+
+// stumbles counts what ended as soon as it had begun, in a row: the sessions of a client,
+// the connections of a session. A server that accepts and then drops us, over and over,
+// is not asked in a tight loop (samuel #72).
+type stumbles int
+
+func (n *stumbles) pause(ctx context.Context, began time.Time, timeout time.Duration) {
+	if *n++; time.Since(began) > timeout/6 {
+		*n = 0
+	}
+	if *n > 1 {
+		sleep(ctx, min(10*time.Millisecond<<min(*n, 7), timeout/12))
 	}
 }
 
 func (c *Client) publish(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = s
+	c.session.Store(s)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
 // connect tries the servers in turn until one has attached req's session or has
-// said that it expired, or two have refused the client's Auth, or until ctx ends.
+// said that it expired, or two have refused the client's Auth, or none has shown a
+// certificate to be trusted, or until ctx ends.
 // Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
-	refusals := 0
+	refusals, distrusted := 0, 0
 	pause := 20 * time.Millisecond
 	for tried := 1; ctx.Err() == nil; tried++ {
 		server := c.servers[c.next]
 		c.next = (c.next + 1) % len(c.servers)
 		began := time.Now()
 		nc, resp, sent, err := c.attach(ctx, server, req)
-		if err == nil && resp.Timeout > 0 {
+		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
+			c.trusted = true
 			c.cfg.Trace.connectDone(server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
@@ -188,7 +230,10 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		if err == nil {
 			nc.Close()
 			err = errors.New("the server refused a new session")
-			if req.SessionID != 0 {
+			switch {
+			case resp.Timeout > 0:
+				err = errors.New("the server answered with a session that has no id")
+			case req.SessionID != 0:
 				err = ErrSessionExpired
 			}
 		}
@@ -203,6 +248,13 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 			if refusals++; refusals == 2 {
 				return nil, nil, sent, c.refuse(server, err)
 			}
+		}
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+			distrusted = 0
+		} else if distrusted++; distrusted >= len(c.servers) && !c.trusted {
+			// No server will ever do. Had there been a session, somebody may be replacing
+			// certificates at this moment.
+			return nil, nil, sent, c.refuse(server, err)
 		}
 		if ctx.Err() != nil {
 			break

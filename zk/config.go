@@ -100,7 +100,9 @@ func ParseURL(s string) (Config, error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, chroot, slash := strings.Cut(rest, "/")
 	if slash && chroot != "" {
-		cfg.Chroot = "/" + strings.TrimSuffix(chroot, "/")
+		if cfg.Chroot = "/" + strings.TrimSuffix(chroot, "/"); cfg.Chroot == "/" {
+			return bad("the chroot has an empty component")
+		}
 	}
 	for h := range strings.SplitSeq(hosts, ",") {
 		if h == "" {

@@ -38,6 +38,7 @@ func TestParseURL(t *testing.T) {
 		{url: "zks://a:1,b", err: "b has no port"},
 		{url: "zks://[::1]", err: "no port"},
 		{url: "zk://a/x//y", err: "empty component"},
+		{url: "zk://a//", err: "empty component"},
 		{url: "zk://a/../y", err: ".."},
 		{url: "zk://a?timeout=soon", err: "timeout"},
 		{url: "zk://a?timeout=-1s", err: "out of range"},

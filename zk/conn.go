@@ -109,9 +109,7 @@ func (c *conn) write() {
 		case <-c.broken:
 			return
 		}
-		// Whoever is about to send something may do so first: one system call for all is
-		// cheaper than the turn that this costs.
-		runtime.Gosched()
+		c.letQueueGrow()
 		if buf = c.take(buf[:0]); len(buf) == 0 {
 			continue
 		}
@@ -122,6 +120,25 @@ func (c *conn) write() {
 		if cap(buf) > keep {
 			buf = nil
 		}
+	}
+}
+
+// letQueueGrow lets whoever is about to send something do so first, which are as many as
+// the last answers have woken: one system call for all of them, and one turn of the server,
+// cost more than the few turns of this goroutine that it takes to see that nobody comes
+// any more.
+func (c *conn) letQueueGrow() {
+	const turns = 16 // under a load that never ends, enough is there by then
+	queued := 0
+	for range turns {
+		runtime.Gosched()
+		c.s.mu.Lock()
+		n := len(c.s.queue)
+		c.s.mu.Unlock()
+		if n == queued {
+			return
+		}
+		queued = n
 	}
 }
 

@@ -150,5 +150,9 @@ func clientAddr(client, peers string) string {
 	for range 2 {
 		first = first[:max(strings.LastIndexByte(first, ':'), 0)]
 	}
-	return net.JoinHostPort(strings.Trim(first, "[]"), port)
+	addr := net.JoinHostPort(strings.Trim(first, "[]"), port)
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return "" // nobody could connect to it
+	}
+	return addr
 }

@@ -38,13 +38,3 @@ func TestConfigurationOfAnEnsembleIsRead(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseEnsemble(f *testing.F) {
-	f.Add("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=1")
-	f.Add("server.1=[::1]:1:2|b:1:2;2181")
-	f.Fuzz(func(t *testing.T, text string) {
-		if e, err := parseEnsemble(text); err != nil && len(e.Members) != 0 {
-			t.Errorf("%q: members and an error: %+v, %v", text, e, err)
-		}
-	})
-}

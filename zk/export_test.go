@@ -3,9 +3,7 @@ package zk
 // Left counts what the present session still has to do with: requests queued and
 // sent, watches armed and about to be.
 func (c *Client) Left() (requests, watches int) {
-	c.mu.Lock()
-	s := c.session
-	c.mu.Unlock()
+	s := c.session.Load()
 	if s == nil {
 		return 0, 0
 	}

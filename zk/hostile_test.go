@@ -11,68 +11,6 @@ import (
 	"holdfast/zkproto"
 )
 
-// Whatever a server sends, the client ends the connection with an error for the
-// request that was on its way, and goes on with the next connection.
-func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
-	reply := func(xid int32, code zkproto.Code, body encoder) func(p *peer, h zkproto.RequestHeader) {
-		return func(p *peer, h zkproto.RequestHeader) { p.answer(h.Xid+xid, 1, code, body) }
-	}
-	raw := func(b ...byte) func(p *peer, h zkproto.RequestHeader) {
-		return func(p *peer, h zkproto.RequestHeader) { p.nc.Write(b) }
-	}
-	tests := []struct {
-		name string
-		send func(p *peer, h zkproto.RequestHeader)
-	}{
-		{"reply to another request", reply(1, 0, &zkproto.StatResponse{})},
-		{"reply to no request", func(p *peer, h zkproto.RequestHeader) {
-			p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
-			p.answer(h.Xid+1, 1, 0, &zkproto.StatResponse{})
-		}},
-		{"negative length", raw(0xff, 0xff, 0xff, 0xff)},
-		{"frame of 2 GB", raw(0x7f, 0xff, 0xff, 0xff)},
-		{"truncated frame", raw(0, 0, 0, 200, 1, 2, 3)},
-		{"frame too short for a header", raw(0, 0, 0, 2, 1, 2)},
-		{"record too short", reply(0, 0, nil)},
-		{"record too long", reply(0, 0, &zkproto.GetDataResponse{})},
-		{"answer to a ping that was not sent", func(p *peer, h zkproto.RequestHeader) { p.answer(zkproto.XidPing, 1, 0, nil) }},
-		{"event cut short", func(p *peer, h zkproto.RequestHeader) { p.answer(zkproto.XidNotification, -1, 0, nil) }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := dialTest(t, 10*time.Second,
-					func(p *peer) {
-						p.accept(7, 10*time.Second)
-						h, _ := p.request()
-						tt.send(p, h)
-					},
-					func(p *peer) {
-						if req := p.accept(7, 10*time.Second); req.SessionID != 7 {
-							t.Errorf("came back with session %d; want 7", req.SessionID)
-						}
-						p.serve()
-					})
-				_, _, err := c.Exists(t.Context(), "/a")
-				if tt.name != "reply to no request" { // there the reply was good
-					want := ErrConnectionLoss
-					if tt.name == "frame of 2 GB" {
-						want = ErrTooLarge
-					}
-					wantErr(t, err, want)
-					if !MayHaveHappened(err) {
-						t.Errorf("MayHaveHappened(%v) = false", err)
-					}
-				}
-				synctest.Wait() // until the connection is broken
-				if _, ok, err := c.Exists(t.Context(), "/a"); !ok || err != nil {
-					t.Errorf("on the next connection: %v, %v", ok, err)
-				}
-			})
-		})
-	}
-}
-
 func TestUnknownErrorCodesAreErrorsAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second, func(p *peer) {

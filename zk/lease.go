@@ -78,6 +78,9 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	}
 	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{})}
 	for {
+		if ctx.Err() != nil {
+			return nil, fail(context.Cause(ctx))
+		}
 		s.mu.Lock()
 		switch {
 		case s.over != nil:

@@ -31,12 +31,9 @@ func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 		m.Ops[i] = zkproto.MultiReadOp{Op: kind, Path: c.node(o.path)}
 	}
-	var reply multiReadReply
+	reply := multiReadReply{want: len(ops)}
 	if err := c.roundTrip(ctx, zkproto.OpMultiRead, "", m, &reply, nil); err != nil {
 		return nil, err
-	}
-	if len(reply.Results) != len(ops) {
-		return nil, &Error{Op: zkproto.OpMultiRead.String(), Err: fmt.Errorf("%d operations, %d results", len(ops), len(reply.Results))}
 	}
 	results := make([]Result, len(ops))
 	var first error
@@ -53,11 +50,16 @@ func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 	return results, first
 }
 
-// multiReadReply keeps the data beyond the life of the connection's buffer.
-type multiReadReply struct{ zkproto.MultiReadResponse }
+// multiReadReply is an answer with as many results as there were operations. It keeps
+// the data beyond the life of the connection's buffer.
+type multiReadReply struct {
+	zkproto.MultiReadResponse
+	want int
+}
 
 func (m *multiReadReply) Decode(r *zkproto.Reader) {
 	m.MultiReadResponse.Decode(r)
+	wantResults(r, len(m.Results), m.want)
 	for i := range m.Results {
 		m.Results[i].Data = bytes.Clone(m.Results[i].Data)
 	}

@@ -140,16 +140,3 @@ func TestMovedSessionIsSafeToRetry(t *testing.T) {
 		}
 	})
 }
-
-func TestWrongNumberOfResultsOfAMultiRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := dialTest(t, 10*time.Second, func(p *peer) {
-			p.accept(7, 10*time.Second)
-			p.expect(zkproto.OpMultiRead, nil, &zkproto.MultiReadResponse{})
-			p.serve()
-		})
-		if results, err := c.MultiRead(t.Context(), GetOp("/a")); err == nil || results != nil {
-			t.Errorf("got %v, %v; want an error", results, err)
-		}
-	})
-}

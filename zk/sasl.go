@@ -1,14 +1,12 @@
 package zk
 
 import (
-	"crypto/md5"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
-	"unicode/utf8"
 
 	"holdfast/zkproto"
 )
@@ -23,11 +21,11 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	challenge, err := saslStep(nc, []byte{})
 	switch {
 	case errors.Is(err, ErrAuthFailed):
-		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file configured?", err)
+		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file, or --auth-users of holdfast serve, configured?", err)
 	case err != nil:
 		return err
 	case len(challenge) == 0:
-		return fmt.Errorf("%w: the server has no SASL; is its JAAS file configured?", ErrAuthFailed)
+		return fmt.Errorf("%w: the server has no SASL; is its JAAS file, or --auth-users of holdfast serve, configured?", ErrAuthFailed)
 	}
 	d, err := parseChallenge(string(challenge))
 	if err != nil {
@@ -41,14 +39,14 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	answer, err := saslStep(nc, []byte(response))
 	switch {
 	case errors.Is(err, ErrAuthFailed):
-		return fmt.Errorf("%w: the server refused the user or the password; compare them with its JAAS file", err)
+		return fmt.Errorf("%w: the server refused the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", err)
 	case err != nil:
 		return err
 	case len(answer) == 0:
 		// A server that lets the failed stay connected says so (allowSaslFailedClients).
-		return fmt.Errorf("%w: the server did not accept the user or the password; compare them with its JAAS file", ErrAuthFailed)
+		return fmt.Errorf("%w: the server did not accept the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", ErrAuthFailed)
 	}
-	fields, err := parseDirectives(string(answer))
+	fields, err := zkproto.ParseDirectives(string(answer))
 	if err != nil {
 		return fmt.Errorf("the server's SASL answer: %w", err)
 	}
@@ -80,7 +78,7 @@ type digestMD5 struct {
 
 // parseChallenge reads what a client needs of a digest-challenge.
 func parseChallenge(s string) (d digestMD5, err error) {
-	fields, err := parseDirectives(s)
+	fields, err := zkproto.ParseDirectives(s)
 	if err != nil {
 		return d, err
 	}
@@ -114,24 +112,22 @@ func parseChallenge(s string) (d digestMD5, err error) {
 
 // respond is the digest-response, and what the server has to answer as rspauth.
 func (d *digestMD5) respond() (response, proof string, err error) {
-	user, err := d.encode(d.user)
-	if err != nil {
+	user, ok := zkproto.DigestMD5Text(d.user, d.utf8)
+	if !ok {
 		return "", "", fmt.Errorf("%w: the user has characters that the server does not read", ErrAuthFailed)
 	}
-	password, err := d.encode(d.password)
-	if err != nil {
+	password, ok := zkproto.DigestMD5Text(d.password, d.utf8)
+	if !ok {
 		return "", "", fmt.Errorf("%w: the password has characters that the server does not read", ErrAuthFailed)
 	}
 	realm := d.realm
 	if d.utf8 {
-		if realm, err = d.encode(realm); err != nil {
+		if realm, ok = zkproto.DigestMD5Text(realm, true); !ok {
 			return "", "", fmt.Errorf("%w: the realm is not UTF-8", zkproto.ErrMalformed)
 		}
 	}
-	secret := md5.Sum([]byte(user + ":" + realm + ":" + password))
-	a1 := hash(string(secret[:]) + ":" + d.nonce + ":" + d.cnonce)
-	value := func(a2 string) string {
-		return hash(a1 + ":" + d.nonce + ":00000001:" + d.cnonce + ":auth:" + hash(a2))
+	digest := zkproto.DigestMD5{
+		Secret: zkproto.DigestMD5Secret(user, realm, password), Nonce: d.nonce, Cnonce: d.cnonce, URI: d.uri,
 	}
 	var b strings.Builder
 	sent := user
@@ -139,89 +135,12 @@ func (d *digestMD5) respond() (response, proof string, err error) {
 		sent = d.user
 		b.WriteString("charset=utf-8,")
 	}
+	quoted := zkproto.QuoteDirective
 	fmt.Fprintf(&b, "username=%s,", quoted(sent))
 	if d.realm != "" {
 		fmt.Fprintf(&b, "realm=%s,", quoted(d.realm))
 	}
 	fmt.Fprintf(&b, "nonce=%s,nc=00000001,cnonce=%s,digest-uri=%s,maxbuf=65536,response=%s,qop=auth",
-		quoted(d.nonce), quoted(d.cnonce), quoted(d.uri), value("AUTHENTICATE:"+d.uri))
-	return b.String(), value(":" + d.uri), nil
-}
-
-func hash(s string) string {
-	return fmt.Sprintf("%x", md5.Sum([]byte(s)))
-}
-
-func quoted(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
-
-var errNotLatin1 = errors.New("not ISO 8859-1")
-
-// encode is s in the characters that are hashed: ISO 8859-1 wherever they suffice, for
-// the sake of servers that have only that, and otherwise UTF-8, if the server has it.
-func (d *digestMD5) encode(s string) (string, error) {
-	b := make([]byte, 0, len(s))
-	for _, r := range s {
-		if r > 0xff {
-			if !d.utf8 || !utf8.ValidString(s) {
-				return "", errNotLatin1
-			}
-			return s, nil
-		}
-		b = append(b, byte(r))
-	}
-	return string(b), nil
-}
-
-// parseDirectives reads a list of name=value and name="value".
-func parseDirectives(s string) (map[string][]string, error) {
-	fields := make(map[string][]string)
-	for {
-		s = strings.TrimLeft(s, " \t\r\n,")
-		if s == "" {
-			return fields, nil
-		}
-		name, rest, ok := strings.Cut(s, "=")
-		name = strings.TrimRight(name, " \t\r\n")
-		if !ok || name == "" || strings.ContainsAny(name, ", \t\r\n\"") {
-			return nil, fmt.Errorf("%w: no name=value", zkproto.ErrMalformed)
-		}
-		rest = strings.TrimLeft(rest, " \t\r\n")
-		var value string
-		if strings.HasPrefix(rest, `"`) {
-			if value, rest, ok = unquote(rest[1:]); !ok {
-				return nil, fmt.Errorf("%w: %s has no closing quote", zkproto.ErrMalformed, name)
-			}
-		} else {
-			end := strings.IndexAny(rest, ", \t\r\n")
-			if end < 0 {
-				end = len(rest)
-			}
-			value, rest = rest[:end], rest[end:]
-		}
-		if rest = strings.TrimLeft(rest, " \t\r\n"); rest != "" && rest[0] != ',' {
-			return nil, fmt.Errorf("%w: no comma after %s", zkproto.ErrMalformed, name)
-		}
-		name = strings.ToLower(name)
-		fields[name] = append(fields[name], value)
-		s = rest
-	}
-}
-
-// unquote reads up to the closing quote; a backslash takes the next byte as it is.
-func unquote(s string) (value, rest string, ok bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), s[i+1:], true
-		case '\\':
-			if i++; i == len(s) {
-				return "", "", false
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return "", "", false
+		quoted(d.nonce), quoted(d.cnonce), quoted(d.uri), digest.Response())
+	return b.String(), digest.Proof(), nil
 }

@@ -113,22 +113,15 @@ func (s *Session) deadlineFrom(base time.Time) time.Time {
 
 // live runs the session from its first connection to its end. Called by run only.
 func (s *Session) live(nc net.Conn) {
-	short := 0 // connections in a row that broke as soon as they were made
+	var short stumbles
 	for {
-		start := time.Now()
+		began := time.Now()
 		s.connected(nc)
 		if s.ctx.Err() != nil {
 			return
 		}
 		s.client.log.Info("zk: connection lost", "session", hex(s.id))
-		// A server that accepts and then drops us, over and over, is not asked in a
-		// tight loop.
-		if short++; time.Since(start) > s.Timeout()/6 {
-			short = 0
-		}
-		if short > 1 {
-			sleep(s.client.ctx, min(10*time.Millisecond<<min(short, 7), s.Timeout()/12))
-		}
+		short.pause(s.client.ctx, began, s.Timeout())
 		if nc = s.disconnected(); nc == nil {
 			return
 		}
@@ -167,8 +160,13 @@ func (s *Session) connected(nc net.Conn) {
 		s.forgetArming(r)
 	}
 	s.mu.Unlock()
+	// Why it broke is for people: one request's bad answer must not be taken for another's.
+	err := fmt.Errorf("%w: %v", ErrConnectionLoss, c.cause)
+	if c.cause == ErrClosed {
+		err = ErrClosed
+	}
 	for _, r := range lost {
-		r.complete(r.fail(ErrConnectionLoss, true))
+		r.complete(r.fail(err, true))
 	}
 }
 

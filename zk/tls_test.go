@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,6 +202,97 @@ func TestTLSChecksTheServer(t *testing.T) {
 				t.Errorf("the password is in the error or in the log: %v\n%s", err, log.String())
 			}
 		})
+	}
+}
+
+// To try a certificate that is not trusted again is to do so for ever. But one server
+// that can be trusted will do, and one that is merely down may come back.
+func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	secure := func(a *authority) string {
+		return listenPeers(t, &tls.Config{Certificates: []tls.Certificate{a.issue(nil)}}, serveSession)
+	}
+	for _, tt := range []struct {
+		name     string
+		servers  []string
+		attempts int // 0: as many as it takes
+		trusted  bool
+	}{
+		{"one", []string{secure(other)}, 1, false},
+		{"all", []string{secure(other), secure(other), secure(other)}, 3, false},
+		{"all but one", []string{secure(other), secure(other), secure(ca)}, 0, true},
+		{"all but one that is down", []string{secure(other), "down:1"}, 8, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			attempts := 0
+			c, err := Dial(ctx, Config{Servers: tt.servers, TLS: &tls.Config{RootCAs: ca.pool()}, Lease: LeasePing,
+				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if attempts++; attempts == 8 {
+						cancel(errEnough)
+					}
+					if addr == "down:1" {
+						return nil, errDown
+					}
+					return (&net.Dialer{}).DialContext(ctx, network, addr)
+				}})
+			if c != nil {
+				c.Close()
+			}
+			if tt.attempts > 0 && attempts != tt.attempts {
+				t.Errorf("%d attempts; want %d", attempts, tt.attempts)
+			}
+			_, distrust := errors.AsType[*tls.CertificateVerificationError](err)
+			switch {
+			case tt.trusted && err != nil:
+				t.Error(err)
+			case tt.attempts == 8 && !errors.Is(err, errEnough):
+				t.Errorf("got error %v; want to be stopped by the test", err)
+			case !tt.trusted && tt.attempts < 8 && (!distrust || !strings.Contains(err.Error(), "connect to 127.0.0.1:")):
+				t.Errorf("got error %v; want one of the certificate", err)
+			}
+		})
+	}
+}
+
+var errEnough, errDown = errors.New("enough attempts"), errors.New("down")
+
+// Who replaces certificates may do it in the wrong order; sessions are not to end for it
+// while there is time to put it right.
+func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	good, bad := ca.issue(nil), other.issue(nil)
+	var connections atomic.Int32
+	server := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if n := connections.Add(1); n > 1 && n < 5 {
+			return &bad, nil
+		}
+		return &good, nil
+	}}
+	addr := listenPeers(t, server, func(p *peer) {
+		if c := p.nc.(*tls.Conn); c.Handshake() != nil {
+			return
+		}
+		if connections.Load() == 1 {
+			p.accept(7, 10*time.Second) // and hang up
+			return
+		}
+		serveSession(p)
+	})
+	c, err := Dial(t.Context(), Config{Servers: []string{addr}, TLS: &tls.Config{RootCAs: ca.pool()}, Lease: LeasePing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := c.Exists(t.Context(), "/a"); err != nil && !errors.Is(err, ErrConnectionLoss) {
+		t.Error(err)
+	}
+	if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+		t.Error(err)
+	}
+	if n := connections.Load(); n != 5 {
+		t.Errorf("%d connections; want the fifth to do", n)
 	}
 }
 

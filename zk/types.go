@@ -32,6 +32,17 @@ const (
 	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child went
 )
 
+// What an ACL can permit; the bits are added up. Read is to see the data and the children,
+// Write to change the data, Create and Delete are about children, Admin about the ACL.
+const (
+	PermRead   = zkproto.PermRead
+	PermWrite  = zkproto.PermWrite
+	PermCreate = zkproto.PermCreate
+	PermDelete = zkproto.PermDelete
+	PermAdmin  = zkproto.PermAdmin
+	PermAll    = zkproto.PermAll
+)
+
 // AnyVersion is the version that matches every version.
 const AnyVersion = -1
 

@@ -2,9 +2,14 @@ package zkproto
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -57,6 +62,34 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestEveryMessageIsFuzzed: FuzzDecode knows the messages by their samples.
+func TestEveryMessageIsFuzzed(t *testing.T) {
+	fuzzed := make(map[string]bool)
+	for _, m := range samples {
+		fuzzed[reflect.TypeOf(m).Elem().Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) Decode\(`)
+	found := 0
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range method.FindAllStringSubmatch(string(source), -1) {
+			if found++; !fuzzed[m[1]] {
+				t.Errorf("%s: %s has no sample", name, m[1])
+			}
+		}
+	}
+	if found < len(fuzzed) {
+		t.Errorf("only %d decoders found; there are samples of %d", found, len(fuzzed))
+	}
+}
+
 // FuzzReadFrame reads a stream of frames to its end, whatever it holds.
 func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02hi\x00\x00\x00\x00\x00\x00\x00\x01x"))
@@ -80,6 +113,31 @@ func FuzzReadFrame(f *testing.F) {
 			start := len(out)
 			out = EndFrame(append(BeginFrame(out), frame...), start)
 			buf = frame
+		}
+	})
+}
+
+// FuzzParseDirectives: names and values come back, whatever is in the values.
+func FuzzParseDirectives(f *testing.F) {
+	for _, s := range []string{`a=b,c="d"`, ` ,, NONCE = "a\"b\\,c=d" , x = y ,`, `a="`, `a="\`, "=", "a=b c", `realm="r",realm="s"`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		fields, err := ParseDirectives(s)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%q: %v; want ErrMalformed", s, err)
+			}
+			return
+		}
+		var b strings.Builder
+		for name, values := range fields {
+			for _, v := range values {
+				b.WriteString(name + "=" + QuoteDirective(v) + ",")
+			}
+		}
+		if again, err := ParseDirectives(b.String()); err != nil || !reflect.DeepEqual(again, fields) {
+			t.Errorf("%q is %q; written as %q it is %q, %v", s, fields, b.String(), again, err)
 		}
 	})
 }

@@ -87,6 +87,7 @@ var samples = []codec{
 	&WhoAmIResponse{Infos: []ClientInfo{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "u"}}},
 	&ReconfigRequest{Joining: "server.4=h:1:2;3", Leaving: "1,2", Version: 1 << 33},
 	&ReconfigRequest{NewMembers: "server.4=h:1:2;3", Version: -1},
+	&sampleStat,
 }
 
 func blank(m codec) codec { return reflect.New(reflect.TypeOf(m).Elem()).Interface().(codec) }

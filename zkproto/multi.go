@@ -78,7 +78,7 @@ func (m *MultiRequest) Decode(r *Reader) {
 			s.Decode(r)
 			o.Path, o.Data, o.Version = s.Path, s.Data, s.Version
 		default:
-			r.fail("operation %d inside multi", int32(op))
+			r.Fail("operation %d inside multi", int32(op))
 			return
 		}
 		m.Ops = append(m.Ops, o)
@@ -139,7 +139,7 @@ func (m *MultiResponse) Decode(r *Reader) {
 		case OpError:
 			o.Err = Code(r.Int32())
 		default:
-			r.fail("result of operation %d inside multi", int32(op))
+			r.Fail("result of operation %d inside multi", int32(op))
 			return
 		}
 		m.Results = append(m.Results, o)

@@ -29,7 +29,7 @@ func (m *MultiReadRequest) Decode(r *Reader) {
 			return
 		}
 		if op != OpGetData && op != OpGetChildren {
-			r.fail("operation %d inside multi read", int32(op))
+			r.Fail("operation %d inside multi read", int32(op))
 			return
 		}
 		var read ReadRequest
@@ -86,7 +86,7 @@ func (m *MultiReadResponse) Decode(r *Reader) {
 		case OpError:
 			o.Err = Code(r.Int32())
 		default:
-			r.fail("result of operation %d inside multi read", int32(op))
+			r.Fail("result of operation %d inside multi read", int32(op))
 			return
 		}
 		m.Results = append(m.Results, o)

@@ -29,6 +29,9 @@ func ValidatePath(path string) error {
 	case path[len(path)-1] == '/':
 		return bad("it ends with /")
 	}
+	if plain(path) {
+		return nil
+	}
 	for rest := path[1:]; ; {
 		name, after, more := strings.Cut(rest, "/")
 		switch name {
@@ -51,4 +54,19 @@ func ValidatePath(path string) error {
 		}
 	}
 	return nil
+}
+
+// plain reports whether path, of which the first and the last byte are known to be right,
+// is valid at first sight, as most are: printable ASCII, and after no slash comes another
+// one or a dot.
+func plain(path string) bool {
+	slash := false
+	for i := range len(path) {
+		c := path[i]
+		if c < 0x20 || c >= 0x7f || slash && (c == '/' || c == '.') {
+			return false
+		}
+		slash = c == '/'
+	}
+	return true
 }

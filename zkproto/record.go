@@ -1,5 +1,7 @@
 package zkproto
 
+import "encoding/binary"
+
 // A Stat is what a node's record says about it (org.apache.zookeeper.data.Stat).
 type Stat struct {
 	Czxid          int64 // zxid of the node's creation: a fencing token where the node is a lock
@@ -32,12 +34,24 @@ func (s *Stat) Append(b []byte) []byte {
 
 // Decode reads s from r.
 func (s *Stat) Decode(r *Reader) {
+	*s = Stat{}
+	if r.err == nil && r.Remaining() < statSize {
+		r.Fail("a stat takes %d bytes, %d are there", statSize, r.Remaining())
+	}
+	b := r.take(statSize) // at once: there is one in most replies
+	if b == nil {
+		return
+	}
+	be := binary.BigEndian
 	*s = Stat{
-		Czxid: r.Int64(), Mzxid: r.Int64(), Ctime: r.Int64(), Mtime: r.Int64(),
-		Version: r.Int32(), Cversion: r.Int32(), Aversion: r.Int32(), EphemeralOwner: r.Int64(),
-		DataLength: r.Int32(), NumChildren: r.Int32(), Pzxid: r.Int64(),
+		Czxid: int64(be.Uint64(b)), Mzxid: int64(be.Uint64(b[8:])), Ctime: int64(be.Uint64(b[16:])), Mtime: int64(be.Uint64(b[24:])),
+		Version: int32(be.Uint32(b[32:])), Cversion: int32(be.Uint32(b[36:])), Aversion: int32(be.Uint32(b[40:])),
+		EphemeralOwner: int64(be.Uint64(b[44:])),
+		DataLength:     int32(be.Uint32(b[52:])), NumChildren: int32(be.Uint32(b[56:])), Pzxid: int64(be.Uint64(b[60:])),
 	}
 }
+
+const statSize = 68
 
 // Permissions of an ACL entry.
 const (

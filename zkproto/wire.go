@@ -44,12 +44,14 @@ func (r *Reader) Rest() []byte { return r.take(r.Remaining()) }
 // Complete is Err, or an error if bytes are left over.
 func (r *Reader) Complete() error {
 	if r.err == nil && r.off != len(r.buf) {
-		r.fail("%d bytes after the end of the message", r.Remaining())
+		r.Fail("%d bytes after the end of the message", r.Remaining())
 	}
 	return r.err
 }
 
-func (r *Reader) fail(format string, args ...any) {
+// Fail makes r report that what was read makes no sense, unless it has reported something
+// before. Errors wrap ErrMalformed and name the byte.
+func (r *Reader) Fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: at byte %d: %s", ErrMalformed, r.off, fmt.Sprintf(format, args...))
 	}
@@ -60,7 +62,7 @@ func (r *Reader) take(n int) []byte {
 		return nil
 	}
 	if n > r.Remaining() {
-		r.fail("%d bytes announced, %d are there", n, r.Remaining())
+		r.Fail("%d bytes announced, %d are there", n, r.Remaining())
 		return nil
 	}
 	b := r.buf[r.off : r.off+n : r.off+n]
@@ -97,7 +99,7 @@ func (r *Reader) Bytes() []byte {
 	case r.err != nil || n == -1:
 		return nil
 	case n < 0:
-		r.fail("negative length %d", n)
+		r.Fail("negative length %d", n)
 		return nil
 	}
 	return r.take(int(n))
@@ -116,10 +118,10 @@ func (r *Reader) Count(minItem int) int {
 	case r.err != nil || n == -1:
 		return 0
 	case n < 0:
-		r.fail("negative count %d", n)
+		r.Fail("negative count %d", n)
 		return 0
 	case int64(n)*int64(minItem) > int64(r.Remaining()):
-		r.fail("%d items announced, %d bytes are there", n, r.Remaining())
+		r.Fail("%d items announced, %d bytes are there", n, r.Remaining())
 		return 0
 	}
 	return int(n)

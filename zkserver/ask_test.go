@@ -63,9 +63,7 @@ func TestQuestionsOnTheWire(t *testing.T) {
 }
 
 func TestMultiReadOfTooMuchIsRefused(t *testing.T) {
-	limits := defaultLimits
-	limits.output = 1 << 20
-	s, l := serveLimited(t, Config{}, limits)
+	s, l := serve(t, Config{})
 	c := dialRaw(t, l)
 	c.connect(10*time.Second, nil)
 	c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/a", Data: make([]byte, 1<<19), ACL: openACL})

@@ -45,9 +45,9 @@ func certify(t *testing.T, subject pkix.Name, parent *tls.Certificate) *tls.Cert
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-func serveTLS(t *testing.T, config *tls.Config) net.Listener {
+func serveTLS(t *testing.T, cfg Config, config *tls.Config) net.Listener {
 	t.Helper()
-	s, err := Open(Config{})
+	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +65,20 @@ func serveTLS(t *testing.T, config *tls.Config) net.Listener {
 		<-served
 	})
 	return l
+}
+
+// dialTLS connects with the certificate shows, unless it is nil.
+func dialTLS(t *testing.T, l net.Listener, authorities *x509.CertPool, shows *tls.Certificate) *rawClient {
+	t.Helper()
+	client := &tls.Config{RootCAs: authorities}
+	if shows != nil {
+		client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return shows, nil }
+	}
+	nc, err := tls.Dial("tcp", l.Addr().String(), client)
+	if err != nil {
+		t.Fatal(err) // by TLS 1.3 the client hears of a refusal later
+	}
+	return newRaw(t, nc)
 }
 
 func TestCertificatesAreIdentities(t *testing.T) {
@@ -91,16 +105,8 @@ func TestCertificatesAreIdentities(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			config := server.Clone()
 			config.ClientAuth = tt.policy
-			l := serveTLS(t, config)
-			client := &tls.Config{RootCAs: authorities}
-			if tt.shows != nil {
-				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return tt.shows, nil }
-			}
-			nc, err := tls.Dial("tcp", l.Addr().String(), client)
-			if err != nil {
-				t.Fatal(err) // by TLS 1.3 the client hears of a refusal later
-			}
-			c := newRaw(t, nc)
+			l := serveTLS(t, Config{}, config)
+			c := dialTLS(t, l, authorities, tt.shows)
 			if tt.want == nil {
 				if _, err := c.in.ReadByte(); err == nil {
 					t.Error("the server has something to say to a stranger")

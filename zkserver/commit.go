@@ -16,6 +16,8 @@ type batch struct {
 	conns    []*conn   // with something staged
 	released []func()  // called when the batch is released
 	answers  []answers // filled when the batch is handed over
+	arrivals []arrival // of the requests that are answered
+	bytes    int       // staged
 }
 
 // answers are bytes for one connection.
@@ -41,7 +43,7 @@ func (s *Server) handOver() {
 	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
-		b.release()
+		s.release(b)
 		s.idle <- struct{}{}
 		return
 	}
@@ -62,12 +64,14 @@ func (s *Server) seal(b *batch) {
 	})
 	for _, c := range b.conns {
 		o := &c.owned
+		s.counters.bytesWaiting.Add(int64(len(o.staged)))
 		b.answers = append(b.answers, answers{c, o.staged, o.answers, o.finish})
-		o.staged, o.answers, o.inBatch = nil, 0, false
+		o.staged, o.weighed, o.answers, o.inBatch = nil, 0, 0, false
 	}
 }
 
-func (b *batch) release() {
+func (s *Server) release(b *batch) {
+	s.observe(b.arrivals)
 	for _, a := range b.answers {
 		a.conn.send(a.bytes, a.count, a.finish) // copies
 		if buf := a.bytes; cap(buf) <= 1<<16 {
@@ -88,6 +92,7 @@ func (s *Server) commit() {
 			return
 		default:
 		}
+		began := time.Now()
 		if err := s.store.Commit(&b.changes); err != nil {
 			err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
 				"see to the disk and start it again", err)
@@ -95,7 +100,8 @@ func (s *Server) commit() {
 			s.stopNow(err)
 			return
 		}
-		b.release()
+		s.counters.commit.observe(time.Since(began))
+		s.release(b)
 		s.committingSince.Store(0)
 		s.idle <- struct{}{}
 	}

@@ -33,6 +33,31 @@ type Config struct {
 	// that long.
 	Linger time.Duration
 
+	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users
+	// SASL gets the answer of a ZooKeeper without a JAAS file. The server keeps hashes. See
+	// ParseUsers for a file. Who overhears a client can try passwords against what it said,
+	// and all that follows is in the clear: use TLS.
+	Users map[string]string
+
+	// SuperDigest is user:base64(sha1(user:password)), as ZooKeeper's superDigest: who
+	// authenticates so, by the scheme digest, may do everything whatever ACLs say. Empty:
+	// nobody.
+	SuperDigest string
+
+	// RequireAuth names the schemes digest, sasl and x509, by one of which a client must
+	// have authenticated before it can do anything but ping and close its session; or as
+	// superuser. Empty requires nothing. By itself digest takes every password; where it is
+	// required, only those of Users.
+	RequireAuth []string
+
+	// FourLetterWords are those that anybody who can connect may ask; "*" stands for all.
+	// nil is ruok, srvr, isro and envi. The others tell of other clients, and some of them
+	// take the longer the more there is to tell; they end at 4 MiB.
+	FourLetterWords []string
+
+	// Limits keep clients from harming each other; the zero value has a default for each.
+	Limits Limits
+
 	// Logger hears of what an operator may want to know; nil is silent.
 	Logger *slog.Logger
 }
@@ -43,10 +68,20 @@ type Memory struct{ store *store.Memory }
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{store.NewMemory()} }
 
+// Validate says what is wrong with c, as Open does, but opens nothing.
+func (c Config) Validate() error {
+	if _, err := c.withDefaults(); err != nil {
+		return err
+	}
+	_, err := newUsers(c)
+	return err
+}
+
 func (c Config) withDefaults() (Config, error) {
 	c.TickTime = cmp.Or(c.TickTime, 2*time.Second)
 	c.MinSessionTimeout = cmp.Or(c.MinSessionTimeout, 2*c.TickTime)
 	c.MaxSessionTimeout = cmp.Or(c.MaxSessionTimeout, max(20*c.TickTime, c.MinSessionTimeout))
+	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -62,7 +97,8 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Dir != "" && c.Memory != nil:
 		return c, errors.New("zkserver: Dir and Memory are both set; a server has one store")
 	}
-	return c, nil
+	_, err := allowedWords(c.FourLetterWords)
+	return c, err
 }
 
 func openStore(cfg Config) (store.Store, error) {

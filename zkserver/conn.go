@@ -2,7 +2,11 @@ package zkserver
 
 import (
 	"bufio"
+	"errors"
 	"net"
+	"net/netip"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,12 +21,16 @@ type conn struct {
 	id     tree.Watcher
 	nc     net.Conn
 
+	address netip.Addr // what it counts for among Limits; guarded by Server.mu
+
 	slots chan struct{} // one token per request that waits for its answer
 	wake  chan struct{} // something to write, or the end
 	stop  chan struct{} // closed by stopReading
 	quit  chan struct{} // closed by close
 
 	owned connState // touched by the owner's goroutine only
+
+	latency latencies
 
 	mu         sync.Mutex
 	out        []byte // durable and not yet written
@@ -38,8 +46,16 @@ type connState struct {
 	session *session // nil before the handshake and when the end has begun
 
 	identities []tree.Identity
+	sasl       saslState
+	admitted   bool      // it has authenticated as is required
+	attached   time.Time // when it got its session
+
+	received, sent int64 // packets, for the four-letter words
+	lastOp         zkproto.Op
+	lastXid        int32
 
 	staged  []byte // answers and notifications of the batch that is being filled
+	weighed int    // of staged, see weigh
 	answers int    // in staged
 	finish  bool   // the connection ends behind staged
 	inBatch bool
@@ -48,7 +64,7 @@ type connState struct {
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
-		slots: make(chan struct{}, s.limits.outstanding),
+		slots: make(chan struct{}, s.limits.Outstanding),
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		quit:  make(chan struct{}),
@@ -63,6 +79,9 @@ const maxHandshakeFrame = 1024
 func (c *conn) read() {
 	defer c.server.readers.Done()
 	err := c.readAll()
+	if errors.Is(err, zkproto.ErrFrameTooLarge) {
+		c.server.refused(LimitFrame, "remote", c.nc.RemoteAddr(), "err", err)
+	}
 	c.server.cfg.Logger.Debug("zkserver: connection ends", "remote", c.nc.RemoteAddr(), "err", err)
 	c.mu.Lock()
 	c.readerDone = true
@@ -75,34 +94,18 @@ func (c *conn) read() {
 
 func (c *conn) readAll() error {
 	in := bufio.NewReaderSize(c.nc, 4096)
-	c.setReadDeadline(time.Now().Add(c.server.limits.handshake))
-	first, err := in.Peek(4)
-	if err != nil {
+	c.setReadDeadline(time.Now().Add(c.server.limits.HandshakeTime))
+	if err := c.handshake(in); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
+			c.server.refused(LimitHandshake, "remote", c.nc.RemoteAddr())
+		}
 		return err
-	}
-	if word := string(first); isWord(word) {
-		in.Discard(4)
-		c.push(&request{kind: kindWord, conn: c, word: word})
-	} else {
-		r := &request{kind: kindConnect, conn: c}
-		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
-		if err != nil {
-			return err
-		}
-		body := zkproto.NewReader(frame)
-		r.connect.Decode(body)
-		if err := body.Err(); err != nil {
-			return err
-		}
-		// Before the push: the answer may be a refusal, which sets a deadline of its own.
-		c.setReadDeadline(time.Time{})
-		r.certificate = certificateOf(c.nc) // known since the first byte has come
-		c.push(r)
 	}
 	for {
 		r := requestPool.Get().(*request)
 		r.kind, r.conn = kindOperation, c
-		if r.frame, err = zkproto.ReadFrame(in, r.frame, zkproto.MaxFrame); err != nil {
+		var err error
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
 			return err
 		}
 		if err := r.decode(); err != nil {
@@ -114,16 +117,69 @@ func (c *conn) readAll() error {
 	}
 }
 
+// handshake reads what a connection begins with.
+func (c *conn) handshake(in *bufio.Reader) error {
+	first, err := in.Peek(4)
+	if err != nil {
+		return err
+	}
+	if word := string(first); isWord(word) {
+		in.Discard(4)
+		r := &request{kind: kindWord, conn: c, word: word}
+		c.prepareWord(r)
+		c.push(r)
+	} else {
+		r := &request{kind: kindConnect, conn: c}
+		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
+		if err != nil {
+			return err
+		}
+		body := zkproto.NewReader(frame)
+		r.connect.Decode(body)
+		if err := body.Err(); err != nil {
+			return err
+		}
+		r.frame = frame // Stats counts its bytes
+		// Before the push: the answer may be a refusal, which sets a deadline of its own.
+		c.setReadDeadline(time.Time{})
+		r.certificate = certificateOf(c.nc) // known since the first byte has come
+		c.push(r)
+	}
+	return nil
+}
+
 // push hands r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool {
+	r.at = 1 + time.Since(c.server.opened) // never 0
 	select {
 	case c.slots <- struct{}{}:
-		c.server.queue.push(r)
-		return true
-	case <-c.stop:
-	case <-c.quit:
+	default:
+		// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
+		c.server.counters.of(LimitOutstanding).count.Add(1)
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
 	}
-	return false
+	if r.kind != kindWord {
+		c.server.counters.outstanding.Add(1)
+	}
+	for {
+		room := c.server.queue.offer(r)
+		if room == nil {
+			return true
+		}
+		select {
+		case <-room:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
+	}
 }
 
 // release gives back the slots of n requests.
@@ -142,6 +198,12 @@ func (c *conn) setReadDeadline(t time.Time) {
 	}
 }
 
+func (c *conn) readingStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
 // stopReading makes the reader end before its next request.
 func (c *conn) stopReading() {
 	c.mu.Lock()
@@ -158,6 +220,7 @@ func (c *conn) stopReading() {
 func (c *conn) send(b []byte, answers int, finish bool) {
 	c.mu.Lock()
 	if c.closed {
+		c.server.counters.bytesWaiting.Add(-int64(len(b)))
 		c.mu.Unlock()
 		return
 	}
@@ -166,8 +229,8 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.finishing = c.finishing || finish
 	waiting := len(c.out)
 	c.mu.Unlock()
-	if waiting > c.server.limits.output {
-		c.server.cfg.Logger.Warn("zkserver: client does not read, dropped", "remote", c.nc.RemoteAddr(), "bytes", waiting)
+	if c.server.tooMuch(waiting, 0) {
+		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
 		return
 	}
@@ -194,13 +257,14 @@ func (c *conn) write() {
 		c.answers = 0
 		c.mu.Unlock()
 		if len(buf) > 0 {
-			c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.write))
-			if _, err := c.nc.Write(buf); err != nil {
+			err := c.writeAll(buf)
+			c.server.counters.bytesWaiting.Add(-int64(len(buf)))
+			if err != nil {
 				break
 			}
 			c.release(answers)
-			if cap(buf) > 1<<20 {
-				buf = nil
+			if cap(buf) > 1<<14 {
+				buf = nil // not for every client that has once read something large
 			}
 			continue
 		}
@@ -216,8 +280,29 @@ func (c *conn) write() {
 		break
 	}
 	c.close()
+	c.mu.Lock()
+	c.server.counters.bytesWaiting.Add(-int64(len(c.out)))
+	c.out = nil // send adds nothing any more
+	c.mu.Unlock()
 	// The owner hears of the end from the reader alone, which may be waiting for a slot
 	// or for bytes; both end with close.
+}
+
+// writeAll writes in pieces, so that the clock runs against who reads nothing and not
+// against who reads slowly.
+func (c *conn) writeAll(buf []byte) error {
+	for piece := range slices.Chunk(buf, 256<<10) {
+		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
+		n, err := c.nc.Write(piece)
+		c.server.counters.bytesSent.Add(int64(n))
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr())
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // lastWords lets the client read what was written. Closing a socket with unread input

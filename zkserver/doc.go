@@ -8,7 +8,7 @@
 //	…
 //	s.Shutdown(ctx)
 //
-// It speaks every operation of a ZooKeeper 3.8 client but SASL, and the words ruok, srvr,
+// It speaks every operation of a ZooKeeper 3.8 client, and the words ruok, srvr,
 // envi (the version alone) and isro. What it answers is compared with Apache ZooKeeper's answers to the same stream of
 // operations (interop/diff_test.go). It differs on purpose where that one leaks or loses
 // something: exists needs READ, as the other reads do; who may not read a node hears no
@@ -16,10 +16,20 @@
 // three watches; sequence numbers wrap, as documented. There is one node, so reconfig is
 // disabled.
 //
-// Of ACLs it knows the schemes world, auth, digest, ip and x509; any other is refused,
-// never accepted and ignored. There is no superuser. For TLS, give Serve a listener of
-// crypto/tls; if that verifies client certificates, a client is the subject of its own,
-// spelled as Java does ("CN=alice,O=Example").
+// # Who may do what
+//
+// Of ACLs it knows the schemes world, auth, digest, ip, sasl and x509; any other is
+// refused, never accepted and ignored. With [Config.Users] clients can authenticate by
+// SASL DIGEST-MD5, with [Config.SuperDigest] there is a superuser, and with
+// [Config.RequireAuth] nobody can do anything before he has authenticated. For TLS, give
+// Serve a listener of crypto/tls; if that verifies client certificates, a client is the
+// subject of its own, spelled as Java does ("CN=alice,O=Example").
+//
+// Here, too, it is stricter than Apache's server on purpose: ACLs can name SASL users
+// where there are none, and nobody is let in by them; a SASL client cannot ask to be taken
+// for somebody else; where digest is required, a password must be that of a user and not
+// just any; a count of responses other than 1 is refused. It is milder in one thing: who
+// has yet to authenticate may ping, for one session timeout, and close his session.
 //
 // # What is promised
 //

@@ -60,7 +60,7 @@ func loadBroken(fs *recordingFS, disk *brokenDisk) (acked []string, stopped erro
 		return nil, err
 	}
 	cfg, _ := Config{Logger: logged.logger()}.withDefaults()
-	s, err := start(cfg, defaultLimits, st)
+	s, err := start(cfg, users{}, st)
 	if err != nil {
 		st.Close()
 		return nil, err

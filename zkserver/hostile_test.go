@@ -106,17 +106,17 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 100_000)
 	for _, tt := range []struct {
 		name     string
-		limits   limits
+		limits   Limits
 		requests int
 		within   time.Duration
 	}{
-		{"too many bytes", limits{outstanding: 256, output: 1 << 20, handshake: time.Minute, write: time.Hour}, 20, time.Millisecond},
-		{"too long", limits{outstanding: 256, output: 1 << 30, handshake: time.Minute, write: 5 * time.Second}, 2, 6 * time.Second},
-		{"too many requests", limits{outstanding: 4, output: 1 << 30, handshake: time.Minute, write: 5 * time.Second}, 4, 6 * time.Second},
+		{"too many bytes", Limits{UnreadBytes: 1 << 20, UnreadTime: time.Hour}, 20, time.Millisecond},
+		{"too long", Limits{UnreadBytes: 1 << 30, UnreadTime: 5 * time.Second}, 2, 6 * time.Second},
+		{"too many requests", Limits{Outstanding: 4, UnreadBytes: 1 << 30, UnreadTime: 5 * time.Second}, 4, 6 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := open(Config{}, tt.limits)
+				s, err := Open(Config{Limits: tt.limits})
 				if err != nil {
 					t.Fatal(err)
 				}

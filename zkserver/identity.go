@@ -27,29 +27,76 @@ func identitiesOf(nc net.Conn) []tree.Identity {
 }
 
 // authenticate adds an identity to a connection. Whatever a client says of itself by the
-// scheme digest is so: it is the ACL that knows whose password has which hash.
+// scheme digest is so: it is the ACL that knows whose password has which hash. Only where
+// digest is what opens the door, the password must be that of a user.
 func (s *Server) authenticate(c *conn, r *request) {
-	o := &c.owned
 	switch {
 	case r.bad:
 	case r.auth.Scheme == "ip":
 		s.reply(c, r.xid, 0, zkproto.CodeOK) // known from the start
 		return
-	case r.auth.Scheme == "digest" && r.auth.Auth != nil && len(o.identities) < maxIdentities:
-		if id := digest(string(r.auth.Auth)); !slices.Contains(o.identities, id) {
-			o.identities = append(o.identities[:len(o.identities):len(o.identities)], id)
-			s.owner.tree.Identify(c.id, o.identities)
+	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
+		ids := []tree.Identity{digest(string(r.auth.Auth))}
+		if s.users.isSuper(ids[0]) {
+			ids = append(ids, tree.Identity{Scheme: tree.Super})
+		} else if s.users.requires("digest") && !s.users.isUser(ids[0]) {
+			break
 		}
-		s.reply(c, r.xid, 0, zkproto.CodeOK)
-		return
+		if s.identify(c, ids...) {
+			s.reply(c, r.xid, 0, zkproto.CodeOK)
+			return
+		}
 	}
-	s.reply(c, r.xid, 0, zkproto.CodeAuthFailed)
-	s.finish(c)
+	s.refuse(c, r, zkproto.CodeAuthFailed)
+}
+
+// identify adds to what c is known to be, and reports whether there was room.
+func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
+	o := &c.owned
+	for _, id := range ids {
+		if slices.Contains(o.identities, id) {
+			continue
+		}
+		if len(o.identities) >= maxIdentities {
+			return false
+		}
+		// Not in place: the tree has the old ones.
+		o.identities = append(o.identities[:len(o.identities):len(o.identities)], id)
+	}
+	o.admitted = s.users.admits(o.identities)
+	s.owner.tree.Identify(c.id, o.identities)
+	return true
 }
 
 // maxIdentities keeps what a check of an ACL costs within bounds: a connection with more
 // is refused.
 const maxIdentities = 64
+
+// mayNot reports whether c has yet to authenticate before it may ask for r. Pings are
+// answered, so that somebody can type a password, but not for ever.
+func (s *Server) mayNot(c *conn, r *request) bool {
+	o := &c.owned
+	switch {
+	case o.admitted, r.op == zkproto.OpCloseSession:
+		return false
+	case r.op == zkproto.OpPing:
+		return s.owner.now.Sub(o.attached) > o.session.timeout
+	}
+	return true
+}
+
+// refuse ends a connection for what it is, or is not. Its session stays: what it holds may
+// belong to who was authenticated before.
+func (s *Server) refuse(c *conn, r *request, code zkproto.Code) {
+	// Neither who nor with what: a password may have come in the place of the user.
+	s.cfg.Logger.Warn("zkserver: client refused", "remote", c.nc.RemoteAddr(), "op", r.op, "err", code)
+	if r.op == zkproto.OpSASL {
+		s.replySASL(c, r.xid, code, nil)
+	} else {
+		s.reply(c, r.xid, 0, code)
+	}
+	s.finish(c)
+}
 
 // digest is the identity of user:password (DigestAuthenticationProvider).
 func digest(userPassword string) tree.Identity {

@@ -13,8 +13,15 @@ func (s *Server) operate(c *conn, r *request) {
 		s.answered(c)
 		return
 	}
-	if r.op == zkproto.OpAuth {
+	switch {
+	case r.op == zkproto.OpAuth:
 		s.authenticate(c, r)
+		return
+	case r.op == zkproto.OpSASL:
+		s.sasl(c, r)
+		return
+	case s.mayNot(c, r):
+		s.refuse(c, r, zkproto.CodeSessionClosedRequireSASL)
 		return
 	}
 	sess.touched = s.owner.now
@@ -25,13 +32,17 @@ func (s *Server) operate(c *conn, r *request) {
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeMarshallingError)
 		return
 	}
+	if s.overLimit(c, r) {
+		return
+	}
 	if isWrite(r.op) {
 		s.write(c, r)
 		return
 	}
 	switch r.op {
 	case zkproto.OpPing:
-		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		// With this xid whatever the request had, as Apache's server does.
+		s.reply(c, zkproto.XidPing, s.owner.zxid, zkproto.CodeOK)
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		s.read(c, r)
 	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:
@@ -83,7 +94,9 @@ func (s *Server) notify() {
 		b = (&zkproto.ReplyHeader{Xid: zkproto.XidNotification, Zxid: -1}).Append(b)
 		b = (&zkproto.WatcherEvent{Type: e.Type, State: zkproto.StateSyncConnected, Path: e.Path}).Append(b)
 		c.owned.staged = zkproto.EndFrame(b, start)
-		s.owner.sent++
+		s.owner.notifications++
+		c.owned.sent++
+		s.weigh(c)
 	}
 }
 
@@ -106,6 +119,9 @@ func (s *Server) replyWith(c *conn, xid int32, code zkproto.Code, record interfa
 	start := len(b)
 	b = (&zkproto.ReplyHeader{Xid: xid, Zxid: s.owner.zxid}).Append(zkproto.BeginFrame(b))
 	c.owned.staged = zkproto.EndFrame(record.Append(b), start)
+	if n := len(c.owned.staged) - start; n > zkproto.MaxFrame {
+		s.refused(LimitLargeAnswers, "remote", c.nc.RemoteAddr(), "bytes", n)
+	}
 	s.answered(c)
 }
 
@@ -122,5 +138,9 @@ func (s *Server) stage(c *conn) []byte {
 // answered counts a request as done; its slot is free when the batch has been sent.
 func (s *Server) answered(c *conn) {
 	c.owned.answers++
-	s.owner.sent++
+	c.owned.sent++
+	if at := s.owner.arrived; at != 0 {
+		s.owner.batch.arrivals = append(s.owner.batch.arrivals, arrival{c, at})
+	}
+	s.weigh(c)
 }

@@ -22,8 +22,11 @@ type owner struct {
 	lastCheck time.Time
 	lastReap  time.Time
 
-	received, sent int64
-	stopping       bool
+	received, notifications, bytesReceived int64
+	resetReceived, resetSent               int64 // what srst begins at
+
+	arrived  time.Duration // when the request at hand came; 0 if its answer is not counted
+	stopping bool
 }
 
 // reapInterval is how often nodes that nobody needs any more are looked for.
@@ -87,21 +90,24 @@ func (s *Server) applyQueued() {
 		items[i] = nil
 	}
 	o.spare = items
+	s.publish()
 }
 
 func (s *Server) handle(r *request) {
 	c := r.conn
+	s.owner.arrived = r.at
 	switch r.kind {
 	case kindOperation:
-		s.owner.received++
+		s.receive(r)
 		s.operate(c, r)
 		r.recycle()
 	case kindConnect:
-		s.owner.received++
+		s.receive(r)
 		c.owned.identities = append(c.owned.identities, r.certificate...)
 		s.connect(c, &r.connect)
 	case kindWord:
-		s.answerWord(c, r.word)
+		s.owner.arrived = 0
+		s.answerWord(c, r)
 	case kindDisconnect:
 		s.finish(c)
 	case kindCall:
@@ -111,6 +117,14 @@ func (s *Server) handle(r *request) {
 		s.owner.batch.changes.PutCeiling(s.owner.zxid)
 		s.owner.stopping = true
 	}
+}
+
+func (s *Server) receive(r *request) {
+	c := &r.conn.owned
+	c.received++
+	c.lastOp, c.lastXid = r.op, r.xid
+	s.owner.received++
+	s.owner.bytesReceived += int64(4 + len(r.frame))
 }
 
 // checkInterval is how often the owner looks at the clock: often enough for sessions
@@ -144,7 +158,9 @@ func (s *Server) check(interval time.Duration) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
 		s.notify()
+		s.forgetAddresses()
 	}
+	s.publish()
 	if s.cfg.Linger > 0 && s.lingeredOut() {
 		s.cfg.Logger.Info("zkserver: no client for a while, stopping", "linger", s.cfg.Linger)
 		s.stopListening()

@@ -3,17 +3,41 @@ package zkserver
 import "sync"
 
 // A queue carries requests to the owner, which takes all of them at once. It is
-// bounded by the readers: each has a limit of requests under way.
+// bounded by the readers: each has a limit of requests under way, and all wait while
+// too many bytes do.
 type queue struct {
 	wake chan struct{} // holds a token while items is not empty
 
 	mu    sync.Mutex
 	items []*request
+	bytes int
+	room  chan struct{} // closed by take; nil while nobody waits for it
 }
 
 func (q *queue) push(r *request) {
 	q.mu.Lock()
+	q.add(r)
+}
+
+// offer is push if there is room. Otherwise it returns what is closed when there is.
+func (q *queue) offer(r *request) (room <-chan struct{}) {
+	q.mu.Lock()
+	if q.bytes < queueBytes {
+		q.add(r)
+		return nil
+	}
+	if q.room == nil {
+		q.room = make(chan struct{})
+	}
+	room = q.room
+	q.mu.Unlock()
+	return room
+}
+
+// add puts r into the queue and unlocks it.
+func (q *queue) add(r *request) {
 	q.items = append(q.items, r)
+	q.bytes += len(r.frame)
 	q.mu.Unlock()
 	select {
 	case q.wake <- struct{}{}:
@@ -26,6 +50,10 @@ func (q *queue) take(empty []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	items := q.items
-	q.items = empty[:0]
+	q.items, q.bytes = empty[:0], 0
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
+	}
 	return items
 }

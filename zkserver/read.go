@@ -29,7 +29,7 @@ func (s *Server) read(c *conn, r *request) {
 		names, stat, code = t.Children(path, as...)
 		s.replyWith(c, r.xid, code, &zkproto.Children2Response{Children: names, Stat: stat})
 	}
-	if !r.read.Watch || code != zkproto.CodeOK {
+	if !r.read.Watch || code != zkproto.CodeOK || c.owned.session == nil {
 		return
 	}
 	if r.op == zkproto.OpExists || r.op == zkproto.OpGetData {
@@ -68,7 +68,7 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiR
 	results := make([]zkproto.MultiReadResult, len(ops))
 	size := 0
 	for i, o := range ops {
-		if size > s.limits.output {
+		if size > maxAnswer {
 			return nil, zkproto.CodeMarshallingError
 		}
 		r := &results[i]

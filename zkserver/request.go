@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"sync"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/tree"
@@ -24,15 +25,18 @@ type request struct {
 	kind  requestKind
 	conn  *conn
 	frame []byte
+	at    time.Duration // when it had been read: 1 + the time since Server.opened
 
 	xid int32
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
-	connect     zkproto.ConnectRequest
-	certificate []tree.Identity // of who connects
-	word        string
-	call        func()
+	connect         zkproto.ConnectRequest
+	certificate     []tree.Identity // of who connects
+	word            string
+	disk            int64 // bytes, for the words that tell
+	files, maxFiles int64 // see openFiles
+	call            func()
 
 	write         zkproto.MultiOp     // create, delete, setData, setACL
 	read          zkproto.ReadRequest // the path also of those that ask for nothing more
@@ -43,6 +47,7 @@ type request struct {
 	addWatch      zkproto.AddWatchRequest
 	removeWatches zkproto.RemoveWatchesRequest // and to check them
 	auth          zkproto.AuthRequest
+	sasl          zkproto.SASLToken
 }
 
 var requestPool = sync.Pool{New: func() any { return new(request) }}
@@ -103,6 +108,8 @@ func (r *request) decode() error {
 		new(zkproto.ReconfigRequest).Decode(in) // only to tell nonsense
 	case zkproto.OpAuth:
 		r.auth.Decode(in)
+	case zkproto.OpSASL:
+		r.sasl.Decode(in)
 	case zkproto.OpSetWatches:
 		r.setWatches.SetWatchesRequest.Decode(in)
 	case zkproto.OpSetWatches2:

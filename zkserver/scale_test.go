@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -127,7 +125,7 @@ func TestCyclesOfCreateAndDeleteLeaveNothingBehind(t *testing.T) {
 		runtime.GC()
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)
-		heap[round], disk[round] = int64(mem.HeapAlloc), dirSize(t, dir)
+		heap[round], disk[round] = int64(mem.HeapAlloc), dirSize(dir)
 	}
 	s.Close()
 	t.Logf("%d nodes created and deleted in %v; heap %d → %d MiB, files %d → %d MiB", *scaleCycles, time.Since(began).Round(time.Millisecond),
@@ -137,19 +135,4 @@ func TestCyclesOfCreateAndDeleteLeaveNothingBehind(t *testing.T) {
 	if heap[rounds-1] > heap[1]+slack || disk[rounds-1] > disk[1]+slack {
 		t.Errorf("after each tenth: heap %d, files %d", heap, disk)
 	}
-}
-
-func dirSize(t *testing.T, dir string) (size int64) {
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil { // or it is gone already
-				size += info.Size()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return size
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,9 @@ type Server struct {
 	cfg    Config
 	store  store.Store
 	secret []byte
-	limits limits
+	users  users
+	limits Limits
+	words  map[string]bool // allowed
 
 	queue   queue         // readers → owner
 	idle    chan struct{} // holds a token while the committer has nothing to do
@@ -43,43 +46,37 @@ type Server struct {
 
 	owner owner // touched by the owner's goroutine only
 
+	counters counters
+
 	mu        sync.Mutex
 	stopping  bool                       // no more listeners and connections
 	quitting  bool                       // quit is closed
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
+	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
 }
-
-// Limits that protect the server from one client. Tests make them small.
-type limits struct {
-	outstanding int           // requests of one connection that wait for their answer
-	output      int           // bytes that wait for one client to read them
-	handshake   time.Duration // from accept to the connect request
-	write       time.Duration // for one write to a client
-}
-
-var defaultLimits = limits{outstanding: 256, output: 64 << 20, handshake: 10 * time.Second, write: 30 * time.Second}
 
 // Open opens the store, and makes it if there is none; all its sessions come back to
 // life with their full timeout. If another process has the directory open, the error
 // says so.
 func Open(cfg Config) (*Server, error) {
-	return open(cfg, defaultLimits)
-}
-
-func open(cfg Config, l limits) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	users, err := newUsers(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Users, cfg.SuperDigest = nil, "" // lest they be printed with the rest
 	st, err := openStore(cfg)
 	if err != nil {
 		return nil, openError(cfg, err)
 	}
-	s, err := start(cfg, l, st)
+	s, err := start(cfg, users, st)
 	if err != nil {
 		st.Close()
 		return nil, openError(cfg, err)
@@ -96,9 +93,9 @@ func openError(cfg Config, err error) error {
 }
 
 // start reads st and starts the owner.
-func start(cfg Config, l limits, st store.Store) (*Server, error) {
+func start(cfg Config, u users, st store.Store) (*Server, error) {
 	s := &Server{
-		cfg: cfg, limits: l, store: st,
+		cfg: cfg, users: u, limits: cfg.Limits, store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),
@@ -106,15 +103,18 @@ func start(cfg Config, l limits, st store.Store) (*Server, error) {
 		done:      make(chan struct{}),
 		listeners: make(map[*net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
+		addresses: make(map[netip.Addr]*address),
 		opened:    time.Now(),
 		idleSince: time.Now(),
 	}
+	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
 		return nil, err
 	}
+	s.publish()
 	go s.run()
 	return s, nil
 }
@@ -171,15 +171,23 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 func (s *Server) accept(nc net.Conn) {
+	addr := addressOf(nc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
 		nc.Close()
 		return
 	}
+	if limit := s.admit(addr); limit != "" {
+		cut(nc)
+		s.refused(limit, "remote", nc.RemoteAddr())
+		return
+	}
 	s.lastConn++
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
+	c.address = addr
 	s.conns[c] = struct{}{}
+	s.counters.connections.Store(int64(len(s.conns)))
 	s.readers.Add(1)
 	s.writers.Add(1)
 	go c.read()
@@ -191,6 +199,8 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	s.leave(c.address)
+	s.counters.connections.Store(int64(len(s.conns)))
 	if len(s.conns) == 0 {
 		s.idleSince = time.Now()
 	}
@@ -280,6 +290,7 @@ func (s *Server) ExpireSession(id int64) bool {
 	s.queue.push(&request{kind: kindCall, call: func() {
 		if sess := s.owner.sessions[id]; sess != nil {
 			expired = true
+			s.counters.expired.Add(1)
 			s.endSession(sess)
 		}
 		s.owner.batch.released = append(s.owner.batch.released, func() { close(released) })

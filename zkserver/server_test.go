@@ -17,12 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve opens a server and serves it on a TCP port; both end with the test.
 func serve(t *testing.T, cfg Config) (*Server, net.Listener) {
 	t.Helper()
-	return serveLimited(t, cfg, defaultLimits)
-}
-
-func serveLimited(t *testing.T, cfg Config, lim limits) (*Server, net.Listener) {
-	t.Helper()
-	s, err := open(cfg, lim)
+	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

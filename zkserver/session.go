@@ -30,6 +30,7 @@ func (s *Server) load(init store.Meta) error {
 		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
 		batch: new(batch), now: now, lastCheck: now, lastReap: now,
 	}
+	o.tree.Bound(s.bounds())
 	meta, err := s.store.Load(init, store.Visitor{
 		Node: o.tree.LoadNode,
 		Session: func(id int64, record []byte) error {
@@ -112,7 +113,8 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	}
 	sess.touched = o.now
 	sess.conn = c
-	c.owned.session = sess
+	c.owned.session, c.owned.attached = sess, o.now
+	c.owned.admitted = s.users.admits(c.owned.identities)
 	o.watchers[c.id] = c
 	o.tree.Identify(c.id, c.owned.identities)
 	s.answerConnect(c, &zkproto.ConnectResponse{
@@ -178,6 +180,7 @@ func (s *Server) expire() {
 			continue
 		}
 		s.cfg.Logger.Info("zkserver: session expired", "session", fmt.Sprintf("0x%x", sess.id), "timeout", sess.timeout)
+		s.counters.expired.Add(1)
 		s.endSession(sess)
 	}
 }

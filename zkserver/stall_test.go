@@ -30,7 +30,7 @@ func TestStalledDiskCostsNoSession(t *testing.T) {
 			disk.ready <- struct{}{}
 		}
 		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, defaultLimits, disk)
+		s, err := start(cfg, users{}, disk)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 	"holdfast/zk"
 )
 
-// globals are the flags that every subcommand has.
+// globals are the flags of the commands that connect to a server. They are not the root's
+// persistent flags, for serve has flags of its own that bear the same names.
 type globals struct {
 	server    string
 	namespace string
@@ -22,6 +23,8 @@ type globals struct {
 	secure    secureFlags
 
 	timeoutGiven bool // by flag or environment
+
+	flags *pflag.FlagSet // those above; every client command has them
 }
 
 // envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>; the command
@@ -33,7 +36,7 @@ func envName(flag string) string {
 }
 
 func newRoot() *cobra.Command {
-	g := &globals{}
+	g := newGlobals()
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
@@ -42,9 +45,9 @@ func newRoot() *cobra.Command {
 With nothing configured, locks are shared by your processes on this machine.
 To share them between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-Each flag below can also be set by the environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE,
-HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT, HOLDFAST_TLS_KEY,
-HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
+The flags below are those of run, lock, ls and status. Each can also be set by the environment:
+HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
+HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -60,21 +63,25 @@ HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 			}
 			return usage(hint, "unknown command %q", args[0])
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.secure.forClients(cmd); err != nil {
-				return err
-			}
-			return g.fromEnv(cmd.Flags())
-		},
 	}
-	f := root.PersistentFlags()
-	f.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
-	f.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
-	f.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network")
-	g.secure.register(f)
-	root.SetFlagErrorFunc(flagFault)
-	root.AddCommand(newRun(g), newLock(g), newLs(g), newStatus(g), newServe(), newVersion())
+	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
+	root.SetFlagErrorFunc(g.flagFault)
+	for _, client := range []*cobra.Command{newRun(g), newLock(g), newLs(g), newStatus(g)} {
+		client.Flags().AddFlagSet(g.flags)
+		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
+		root.AddCommand(client)
+	}
+	root.AddCommand(newServe(), newVersion())
 	return root
+}
+
+func newGlobals() *globals {
+	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError)}
+	g.flags.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
+	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
+	g.flags.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network")
+	g.secure.register(g.flags)
+	return g
 }
 
 // fromEnv sets the flags that the command line left out.
@@ -97,17 +104,28 @@ func (g *globals) fromEnv(flags *pflag.FlagSet) error {
 }
 
 // flagFault makes a usage error of what pflag says and looks for the flag that was meant.
-func flagFault(cmd *cobra.Command, err error) error {
+func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		best := 3 // further away than two letters is another word
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if d := distance(unknown.GetSpecifiedName(), f.Name); d < best && !f.Hidden {
-				best, hint = d, fmt.Sprintf("did you mean --%s?", f.Name)
-			}
-		})
+		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
+			return usage(hint, "%s: --%s is a flag of run, lock, ls and status, which connect to a server", cmd.Name(), unknown.GetSpecifiedName())
+		}
+		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
 	}
 	return usage(hint, "%s: %v", cmd.Name(), err)
+}
+
+// nearest is the flag that is spelled most like name; "" if none is.
+func nearest(flags *pflag.FlagSet, name string) (near string) {
+	best := 3 // further away than two letters is another word
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < best && !f.Hidden {
+			best, near = d, f.Name
+		}
+	})
+	return near
 }
 
 // distance is how many letters must be added, removed or changed to make b of a.

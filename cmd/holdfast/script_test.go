@@ -36,7 +36,10 @@ import (
 //	wait-free LOCK          wait until nobody does
 //	wait-queued LOCK N      wait until N wait for it
 //	wait-gone FILE          wait until the process whose id is in the file has ended
-//	use-server NAME         let HOLDFAST_SERVER be the TCP address that serve NAME printed
+//	use-server NAME [tls]   let HOLDFAST_SERVER be the TCP (or TLS) address that serve NAME printed
+//	make-ca NAME            an authority: NAME.pem and NAME.key
+//	make-cert CA NAME [expired]
+//	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -68,6 +71,8 @@ func TestScripts(t *testing.T) {
 			"wait-queued": waitQueued,
 			"wait-gone":   waitGone,
 			"use-server":  useServer,
+			"make-ca":     makeAuthority,
+			"make-cert":   makeCertificate,
 		},
 	})
 }
@@ -256,10 +261,14 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func useServer(ts *testscript.TestScript, _ bool, args []string) {
-	re := regexp.MustCompile(`(?m)^listening tcp (\S+)$`)
+	protocol, scheme := "tcp", "zk://"
+	if len(args) > 1 {
+		protocol, scheme = "tls", "zks://"
+	}
+	re := regexp.MustCompile(`(?m)^listening ` + protocol + ` (\S+)$`)
 	m := re.FindStringSubmatch(named(ts, args[0]).out.String())
 	if m == nil {
-		ts.Fatalf("%s has printed no TCP address", args[0])
+		ts.Fatalf("%s has printed no %s address", args[0], protocol)
 	}
-	ts.Setenv("HOLDFAST_SERVER", "zk://"+m[1])
+	ts.Setenv("HOLDFAST_SERVER", scheme+m[1])
 }

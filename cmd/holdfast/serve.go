@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +27,12 @@ type serveFlags struct {
 	insecure bool
 	linger   time.Duration
 	tick     time.Duration
+	tls      serveTLSFlags
+	auth     serveAuthFlags
+	config   string // file
 	detached bool
+
+	from origins // of what is in the file
 }
 
 func newServe() *cobra.Command {
@@ -38,18 +41,30 @@ func newServe() *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "Serve a directory's store to ZooKeeper clients",
 		Long: `serve keeps locks in a directory and serves them by the ZooKeeper protocol, on the directory's
-own socket (for --server file://DIR), and on what --listen and --unix name. It prints one line for each,
-then ready, on stdout. INT and TERM stop it; sessions stay in the directory.`,
-		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181`,
-		Args:    operands(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.serve(cmd.OutOrStdout()) },
+own socket (for --server file://DIR), and on what --listen, --listen-tls and --unix name. It prints
+one line for each, then ready, on stdout. INT and TERM stop it; sessions stay in the directory. HUP
+makes it read its certificates again, as it does by itself when the files change.`,
+		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
+  holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
+		Args: operands(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.config != "" {
+				if f.from, err = readConfig(cmd.Flags(), f.config); err != nil {
+					return err
+				}
+			}
+			return f.serve(cmd.OutOrStdout())
+		},
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
-	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181; can be given more than once")
+	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
 	cmd.Flags().StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
-	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow --listen on addresses that other machines can reach; there is no encryption and no password")
+	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
 	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
+	f.tls.register(cmd.Flags())
+	f.auth.register(cmd.Flags())
+	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -59,13 +74,19 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.detached {
 		closeInherited()
 	}
-	if f.linger < 0 || f.tick <= 0 {
-		return usage("", "serve: --linger must not be negative, and --tick must be positive")
+	if f.linger < 0 {
+		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
 	}
-	for _, addr := range f.listen {
-		if err := f.checkListen(addr); err != nil {
-			return err
-		}
+	if f.tick < time.Millisecond {
+		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	if err := f.checkAddresses(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	keys, err := f.tls.open(f.from, log)
+	if err != nil {
+		return err
 	}
 	dir := f.dir
 	if dir == "" {
@@ -75,19 +96,22 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	signals := make(chan os.Signal, 16)
 	surviveBrokenPipe()
-	notify(signals, stopSignals...)
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	host, err := zklocal.OpenHost(zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log})
+	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
+		return err
+	}
+	host, err := zklocal.OpenHost(cfg)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
 
 	lines := []string{"listening unix " + host.Socket()}
-	listeners, err := f.listeners()
+	listeners, err := f.listeners(keys)
 	for _, l := range listeners {
 		defer l.Close()
-		lines = append(lines, fmt.Sprintf("listening %s %s", l.Addr().Network(), l.Addr()))
+		lines = append(lines, fmt.Sprintf("listening %s %s", l.protocol, l.Addr()))
 	}
 	if err != nil {
 		return err
@@ -104,7 +128,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 
 	for {
 		select {
-		case <-signals:
+		case sig := <-signals:
+			if slices.Contains(reloadSignals, sig) {
+				keys.reload()
+				continue
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 			defer cancel()
 			if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -120,67 +148,4 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			failed = nil // host.Done is next, and says why
 		}
 	}
-}
-
-// checkListen refuses to be reached by other machines unless that is asked for: there is
-// no encryption and no authentication, and whoever connects can take every lock.
-func (f *serveFlags) checkListen(addr string) error {
-	tcp, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return usage("want an address such as 127.0.0.1:2181", "serve: --listen %s: %w", addr, err)
-	}
-	if f.insecure || tcp.IP != nil && tcp.IP.IsLoopback() {
-		return nil
-	}
-	return usage("listen on 127.0.0.1, or add --insecure if the network is trusted",
-		"serve: --listen %s can be reached from other machines, without encryption or a password", addr)
-}
-
-// listeners opens what --listen and --unix name. When it fails it returns also what it
-// has opened.
-func (f *serveFlags) listeners() ([]net.Listener, error) {
-	var all []net.Listener
-	for _, addr := range f.listen {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return all, fmt.Errorf("serve: %w", err)
-		}
-		all = append(all, l)
-	}
-	for _, path := range f.unix {
-		l, err := listenUnix(path)
-		if err != nil {
-			return all, fmt.Errorf("serve: --unix: %w", err)
-		}
-		all = append(all, l)
-	}
-	return all, nil
-}
-
-// listenUnix replaces a socket on which nobody listens, which a server that was killed has
-// left, and nothing else. Only our user may connect.
-func listenUnix(path string) (net.Listener, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		c, err := net.Dial("unix", path)
-		if err == nil {
-			c.Close()
-			return nil, fmt.Errorf("%s: another server listens there", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
 }

@@ -130,17 +130,18 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration)
 	return c, nil
 }
 
-// unreachable says what to do about err if no server answered.
+// unreachable says what to do about err if no server answered, or none that we trust.
 func (t target) unreachable(err error) error {
-	if !errors.Is(err, errUnreachable) {
+	distrust := certificateFault(err)
+	if !errors.Is(err, errUnreachable) && distrust == "" {
 		return err
 	}
 	hint := "is a server running there? name another with --server or HOLDFAST_SERVER"
 	if t.dir != "" {
 		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or name another server with --server or HOLDFAST_SERVER"
 	}
-	if h := certificateFault(err); h != "" {
-		hint = h
+	if distrust != "" {
+		hint = distrust
 	}
 	return &fault{exitUnavailable, fmt.Errorf("cannot reach %s: %w", t.url, err), hint}
 }

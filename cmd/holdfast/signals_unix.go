@@ -13,6 +13,9 @@ var stopSignals = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
+// reloadSignals make serve read its files again, and do not stop it.
+var reloadSignals = []os.Signal{syscall.SIGHUP}
+
 // jobSignals go to a running command only; before it runs they keep their usual meaning.
 var jobSignals = []os.Signal{syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP}
 

@@ -7,8 +7,9 @@ import (
 )
 
 var (
-	stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
-	jobSignals  []os.Signal
+	stopSignals   = []os.Signal{os.Interrupt, syscall.SIGTERM}
+	reloadSignals []os.Signal
+	jobSignals    []os.Signal
 )
 
 func notify(c chan<- os.Signal, sigs ...os.Signal) {

@@ -6,11 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"runtime"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"holdfast/zk"
@@ -33,20 +33,6 @@ func (s *secureFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.serverName, "tls-server-name", "", "name that certificates of zks:// servers must have (default: the host's in --server)")
 	f.StringVar(&s.auth, "auth", "", "who this client is: digest:USER or sasl-digest:USER")
 	f.StringVar(&s.passwordFile, "password-file", "", "file with the password for --auth, which others cannot read")
-}
-
-// forClients refuses the flags where they would change nothing: whoever gives
-// certificates to serve must not believe that it uses them.
-func (s *secureFlags) forClients(cmd *cobra.Command) error {
-	if cmd.Name() != "serve" {
-		return nil
-	}
-	for _, name := range secureFlagNames {
-		if cmd.Flags().Changed(name) {
-			return usage("for encrypted connections put a TLS proxy in front of serve", "serve: --%s is for clients; serve has no encryption and no passwords", name)
-		}
-	}
-	return nil
 }
 
 // apply makes t the target that the flags describe.
@@ -165,11 +151,15 @@ func readSecret(flag, path string) ([]byte, error) {
 	return text, nil
 }
 
-// certificateFault is the hint for a server whose certificate was not accepted; "" for
-// other errors.
+// certificateFault is the hint for a certificate that was not accepted, by us or by the
+// server; "" for other errors.
 func certificateFault(err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the server's certificate is not trusted: see --tls-ca and --tls-server-name"
+	}
+	// What the server says has no type that could be asked for.
+	if remote, ok := errors.AsType[*net.OpError](err); ok && remote.Op == "remote error" && strings.Contains(remote.Error(), "certificate") {
+		return "the server did not accept this client's certificate: see --tls-cert and --tls-key"
 	}
 	return ""
 }

@@ -36,19 +36,21 @@ func BuildHoldfast(ctx context.Context, dir string) (string, error) {
 // a time.
 type Holdfast struct {
 	bin, dir string
+	flags    []string
 	addr     string
+	tls      string   // what it has told of --listen-tls; "" without
 	proc     *Process // nil while killed
 }
 
 // StartHoldfast starts `bin serve` on a free port with its data and log in dir
-// and returns when it is ready.
-func StartHoldfast(ctx context.Context, bin, dir string) (*Holdfast, error) {
+// and returns when it is ready. Flags are more of those of serve.
+func StartHoldfast(ctx context.Context, bin, dir string, flags ...string) (*Holdfast, error) {
 	for attempt := 1; ; attempt++ {
 		ports, err := freePorts(1)
 		if err != nil {
 			return nil, err
 		}
-		h := &Holdfast{bin: bin, dir: dir, addr: loopback(ports[0])}
+		h := &Holdfast{bin: bin, dir: dir, flags: flags, addr: loopback(ports[0])}
 		err = h.Restart(ctx)
 		if err != nil && attempt < 3 && strings.Contains(err.Error(), "address already in use") {
 			continue
@@ -62,6 +64,12 @@ func (h *Holdfast) Addr() string { return h.addr }
 
 // URL is zk://host:port.
 func (h *Holdfast) URL() string { return "zk://" + h.addr }
+
+// SecureURL is zks://host:port of the first --listen-tls among the flags.
+func (h *Holdfast) SecureURL() string { return "zks://" + h.tls }
+
+// Pid is the process id.
+func (h *Holdfast) Pid() int { return h.proc.Pid() }
 
 // Kill ends it with SIGKILL and returns when it is gone.
 func (h *Holdfast) Kill() error {
@@ -91,7 +99,8 @@ func (h *Holdfast) Restart(ctx context.Context) error {
 	}
 	defer log.Close() // the process has its own copy
 	out := &readyLines{ready: make(chan struct{})}
-	cmd := exec.Command(h.bin, "serve", "--data-dir", filepath.Join(h.dir, "data"), "--listen", h.addr)
+	args := append([]string{"serve", "--data-dir", filepath.Join(h.dir, "data"), "--listen", h.addr}, h.flags...)
+	cmd := exec.Command(h.bin, args...)
 	cmd.Stdout, cmd.Stderr = out, log
 	if h.proc, err = Start(cmd); err != nil {
 		return err
@@ -106,6 +115,8 @@ func (h *Holdfast) Restart(ctx context.Context) error {
 	if want := "listening tcp " + h.addr + "\n"; err == nil && !strings.Contains(out.String(), want) {
 		err = fmt.Errorf("peers: holdfast serve printed %q; want %q in it", out.String(), want)
 	}
+	_, secure, _ := strings.Cut(out.String(), "listening tls ")
+	h.tls, _, _ = strings.Cut(secure, "\n")
 	if err != nil {
 		h.Kill()
 		var log strings.Builder

@@ -47,6 +47,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// Pid is the process's id, which may be another's once Done is closed.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Done returns a channel that is closed once the process has ended and been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

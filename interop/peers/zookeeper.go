@@ -209,8 +209,9 @@ func (s *zkServer) start() error {
 		jars = append(jars, nettyCodecJar, nettyResolverJar)
 	}
 	args := append([]string{}, jvmFlags...)
-	args = append(args, s.args...)
-	args = append(args, "-Dzookeeper.extendedTypesEnabled=true", // nodes with a time to live
+	args = append(args, "-Dzookeeper.extendedTypesEnabled=true") // nodes with a time to live
+	args = append(args, s.args...)                               // of two that contradict each other, the JVM takes the last
+	args = append(args,
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It warns of every client that hangs up.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
@@ -246,6 +247,9 @@ func (z *ZooKeeper) URL() string { return "zk://" + strings.Join(z.Addrs(), ",")
 
 // Tick is the servers' tickTime.
 func (z *ZooKeeper) Tick() time.Duration { return z.tick }
+
+// Pid is the process id of server i.
+func (z *ZooKeeper) Pid(i int) int { return z.servers[i].proc.Pid() }
 
 // Leader is the number of the server that leads now.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {

@@ -161,7 +161,7 @@ func dispatch(key, value []byte, meta *Meta, v Visitor) error {
 	switch {
 	case len(key) > 1 && key[0] == keyNode:
 		return v.Node(string(key[1:]), value)
-	case key[0] == keySession && len(key) == 9:
+	case len(key) == 9 && key[0] == keySession:
 		return v.Session(int64(binary.BigEndian.Uint64(key[1:])), value)
 	case string(key) == string(keyFormat), string(key) == string(keyCommits):
 		return nil // looked at first

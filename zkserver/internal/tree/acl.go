@@ -19,9 +19,14 @@ var readOnlyACL = []zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "world", ID: "
 // user with the hash of a password.
 type Identity struct{ Scheme, ID string }
 
+// Super is the scheme of an identity that may do everything. No ACL can name it.
+const Super = "super"
+
 // authenticates reports whether it takes more than being there to have the identity:
 // only those stand for the scheme "auth" in an ACL.
-func (i Identity) authenticates() bool { return i.Scheme == "digest" || i.Scheme == "x509" }
+func (i Identity) authenticates() bool {
+	return i.Scheme == "digest" || i.Scheme == "sasl" || i.Scheme == "x509"
+}
 
 // checkACL is what a client's ACL becomes in a node: without duplicates, and with the
 // client's identities in place of "auth". It refuses what this server could not enforce:
@@ -67,6 +72,8 @@ func validACL(a zkproto.ACL) bool {
 	case "digest":
 		// As Java's split has it, which leaves out what is empty in the end.
 		return strings.Count(strings.TrimRight(a.ID, ":"), ":") == 1
+	case "sasl":
+		return ValidSASL(a.ID)
 	case "x509":
 		return strings.Contains(a.ID, "=") // the subject of a certificate
 	case "ip":
@@ -74,6 +81,14 @@ func validACL(a zkproto.ACL) bool {
 		return ok
 	}
 	return false
+}
+
+// ValidSASL reports whether an ACL can name this user. Apache's server reads all users of
+// SASL as those of Kerberos: name, name@realm or name/host@realm, of which each may be
+// empty (KerberosName).
+func ValidSASL(user string) bool {
+	name, realm, hasRealm := strings.Cut(user, "@")
+	return !hasRealm || strings.Count(name, "/") <= 1 && !strings.ContainsAny(realm, "/@")
 }
 
 // parseNetwork reads addr or addr/bits, of which only the first bits count.
@@ -103,8 +118,13 @@ func sharedACL(acl []zkproto.ACL) []zkproto.ACL {
 func (n *node) permits(perms int32, as []Identity) bool { return permits(n.acl, perms, as) }
 
 // permits reports whether who has these identities may do any of perms. An entry of a
-// scheme that is not known here grants nothing.
+// scheme that is not known here grants nothing; the superuser needs none.
 func permits(acl []zkproto.ACL, perms int32, as []Identity) bool {
+	for _, id := range as {
+		if id.Scheme == Super {
+			return true
+		}
+	}
 	for _, a := range acl {
 		if a.Perms&perms == 0 {
 			continue

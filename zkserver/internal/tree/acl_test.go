@@ -29,7 +29,8 @@ func TestACLsOfClientsAreCheckedAndExpanded(t *testing.T) {
 		{"super cannot be given", []zkproto.ACL{entry("super", "")}, nil, nil},
 		{"x509", []zkproto.ACL{entry("x509", "CN=alice")}, nil, []zkproto.ACL{entry("x509", "CN=alice")}},
 		{"x509 without a name", []zkproto.ACL{entry("x509", "alice")}, nil, nil},
-		{"SASL cannot be enforced", []zkproto.ACL{entry("sasl", "alice")}, nil, nil},
+		{"SASL", []zkproto.ACL{entry("sasl", "alice"), entry("sasl", "a/b@c")}, nil, []zkproto.ACL{entry("sasl", "alice"), entry("sasl", "a/b@c")}},
+		{"SASL that is not Kerberos", []zkproto.ACL{entry("sasl", "a@b@c")}, nil, nil},
 		{"twice", []zkproto.ACL{world, entry("ip", "::1"), world}, nil, []zkproto.ACL{world, entry("ip", "::1")}},
 		{"one bad entry", []zkproto.ACL{world, entry("digest", "alice")}, nil, nil},
 		{"digest", []zkproto.ACL{entry("digest", "a:h")}, nil, []zkproto.ACL{entry("digest", "a:h")}},
@@ -43,6 +44,8 @@ func TestACLsOfClientsAreCheckedAndExpanded(t *testing.T) {
 		{"network of negative bits", []zkproto.ACL{entry("ip", "10.0.0.1/-1")}, nil, nil},
 		{"address of three parts", []zkproto.ACL{entry("ip", "10.0.1")}, nil, nil},
 		{"auth of nobody", []zkproto.ACL{entry("auth", "")}, []Identity{local}, nil},
+		{"auth of SASL, not of the superuser", []zkproto.ACL{entry("auth", "")}, []Identity{local, {"sasl", "alice"}, {Super, ""}}, []zkproto.ACL{entry("sasl", "alice")}},
+		{"auth of the superuser alone", []zkproto.ACL{entry("auth", "")}, []Identity{{Super, ""}}, nil},
 		{"auth", []zkproto.ACL{entry("auth", "whatever")}, []Identity{local, alice, bob}, []zkproto.ACL{entry("digest", alice.ID), entry("digest", bob.ID)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,9 +78,25 @@ func TestACLsPermit(t *testing.T) {
 		{[]zkproto.ACL{{Perms: 1, Scheme: "x509", ID: "CN=alice"}}, []Identity{local, {"x509", "CN=alice"}}, 1, true},
 		{[]zkproto.ACL{{Perms: 1, Scheme: "x509", ID: "CN=alice"}}, []Identity{local, {"x509", "CN=alice,O=other"}}, 1, false},
 		{[]zkproto.ACL{{Perms: 31, Scheme: "unknown", ID: "x"}}, []Identity{{"digest", "x"}}, 1, false},
+		{[]zkproto.ACL{{Perms: 1, Scheme: "sasl", ID: "alice"}}, []Identity{local, {"sasl", "alice"}}, 1, true},
+		{[]zkproto.ACL{{Perms: 1, Scheme: "sasl", ID: "alice"}}, []Identity{local, {"digest", "alice"}, {"sasl", "bob"}}, 1, false},
+		{[]zkproto.ACL{{Perms: 1, Scheme: "sasl", ID: "alice"}}, []Identity{{Super, ""}}, zkproto.PermAdmin, true},
+		{nil, []Identity{local, {Super, ""}}, 31, true},
 	} {
 		if got := permits(tt.acl, tt.perms, tt.as); got != tt.want {
 			t.Errorf("%v to %v of %v: got %v", tt.perms, tt.as, tt.acl, got)
+		}
+	}
+}
+
+// What Apache's server 3.8.0 takes as the id of a SASL user in an ACL, and what it refuses.
+func TestSASLUsersAreNamedAsByKerberos(t *testing.T) {
+	for user, want := range map[string]bool{
+		"bob": true, "": true, "a@b": true, "a/b@c": true, "@": true, "a/b": true, "a/b/c": true, "a:b": true, " ": true,
+		"@b": true, "/a@b": true, "a/@b": true, "a@": true, "zoë": true, "a@b@c": false, "a/b/c@d": false, "a@b/c": false,
+	} {
+		if got := ValidSASL(user); got != want {
+			t.Errorf("%q: %v", user, got)
 		}
 	}
 }

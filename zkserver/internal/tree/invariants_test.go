@@ -1,6 +1,9 @@
 package tree
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // assertUntouched fails if the last write left anything behind.
 func assertUntouched(t *testing.T, tr *Tree) {
@@ -40,8 +43,9 @@ func reload(t *testing.T, tr *Tree) *Tree {
 // assertConsistent checks the indexes against the nodes.
 func assertConsistent(t *testing.T, tr *Tree) {
 	t.Helper()
-	children, ephemerals, reapable := 0, 0, 0
+	children, ephemerals, reapable, owned, size := 0, 0, 0, 0, int64(0)
 	for path, n := range tr.nodes {
+		size += int64(len(path) + len(n.data))
 		if path != "/" {
 			parent := tr.nodes[parentOf(path)]
 			if parent == nil {
@@ -53,6 +57,16 @@ func assertConsistent(t *testing.T, tr *Tree) {
 			if parent.owner != 0 {
 				t.Errorf("%s is below an ephemeral node", path)
 			}
+		}
+		if got := below(tr, path); got != int(n.descendants) {
+			t.Errorf("%s has %d nodes below it; %d are counted", path, got, n.descendants)
+		}
+		nameBytes := int32(0)
+		for name := range n.children {
+			nameBytes += wireBytes(name)
+		}
+		if nameBytes != n.nameBytes {
+			t.Errorf("the children of %s take %d bytes; %d are counted", path, nameBytes, n.nameBytes)
 		}
 		children += len(n.children)
 		if n.owner != 0 {
@@ -71,8 +85,26 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if children != len(tr.nodes)-1 {
 		t.Errorf("%d children for %d nodes", children, len(tr.nodes))
 	}
+	owned = ephemerals
 	for _, paths := range tr.ephemerals {
 		ephemerals -= len(paths)
+	}
+	if size != tr.DataBytes() || owned != tr.EphemeralCount() {
+		t.Errorf("%d bytes and %d ephemerals are counted; want %d and %d", tr.DataBytes(), tr.EphemeralCount(), size, owned)
+	}
+	watches, weight := 0, 0
+	for by, keys := range tr.watches.byWatcher {
+		watches += len(keys)
+		for k := range keys {
+			weight += WatchWeight(k.path)
+		}
+		if _, all := tr.WatchWeights(by); all != tr.watches.weight {
+			t.Errorf("weight %d; want %d", all, tr.watches.weight)
+		}
+		weight -= tr.watches.weights[by]
+	}
+	if watches != tr.WatchCount() || weight != 0 || len(tr.watches.weights) != len(tr.watches.byWatcher) {
+		t.Errorf("%d watches are counted; want %d", tr.WatchCount(), watches)
 	}
 	if ephemerals != 0 || reapable != len(tr.reapable) {
 		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable)
@@ -82,8 +114,17 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	}
 }
 
-// count is how much the table holds, the empty entries included.
-func (w *watchTable) count() int {
+// below counts the nodes below path.
+func below(tr *Tree, path string) int {
+	n := 0
+	for name := range tr.nodes[path].children {
+		n += 1 + below(tr, strings.TrimSuffix(path, "/")+"/"+name)
+	}
+	return n
+}
+
+// entries is how much the table holds, the empty entries included.
+func (w *watchTable) entries() int {
 	n := len(w.byWatcher)
 	for _, armed := range w.armed {
 		n += len(armed)

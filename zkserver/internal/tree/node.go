@@ -23,6 +23,10 @@ type node struct {
 	container bool
 	ttl       int64 // milliseconds; 0 if the node stays
 	children  map[string]struct{}
+
+	parent      *node // nil for the root
+	descendants int32 // nodes below, on all levels
+	nameBytes   int32 // of children, as they are on the wire
 }
 
 // stat is the public record. Cversion counts creations and deletions of children,
@@ -92,19 +96,21 @@ type loaded struct {
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
 	nodes := make(map[string]*node, len(t.loading)+len(t.nodes))
-	for path, n := range t.nodes { // those of New, which need not have a record
-		n.children = nil
-		nodes[path] = n
-		if path != "/" {
-			t.loading = append(t.loading, loaded{path: path})
-		}
-	}
 	for _, l := range t.loading {
-		if l.node != nil {
-			nodes[l.path] = l.node
+		nodes[l.path] = l.node
+	}
+	for path, n := range t.nodes { // those of New, where there is no record
+		if nodes[path] == nil {
+			n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
+			nodes[path] = n
+			t.loading = append(t.loading, loaded{path, n})
 		}
 	}
 	t.nodes = nodes
+	// Nothing that New has left may be counted twice.
+	clear(t.ephemerals)
+	clear(t.reapable)
+	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
 	var parent *node
 	var parentPath string
 	for _, l := range t.loading {
@@ -117,11 +123,7 @@ func (t *Tree) Loaded() error {
 				return fmt.Errorf("node %s has no parent", l.path)
 			}
 		}
-		n := l.node
-		if n == nil {
-			n = nodes[l.path]
-		}
-		t.index(l.path, n, parent)
+		t.index(l.path, l.node, parent)
 	}
 	t.loading = nil
 	return nil

@@ -6,6 +6,10 @@ type Tree struct {
 	ephemerals map[int64]map[string]struct{}
 	reapable   map[string]struct{} // containers and nodes with a time to live
 
+	bounds         Bounds
+	ephemeralCount int
+	dataBytes      int64 // of paths and data
+
 	watches    watchTable
 	identities map[Watcher][]Identity
 	events     []Event
@@ -19,6 +23,40 @@ type Tree struct {
 	triggers []trigger
 	touched  []string
 	nested   bool // inside a transaction, which finishes for its operations
+}
+
+// Bounds limit what clients can create; 0 is no limit.
+type Bounds struct {
+	ChildrenBytes int // the names of a node's children, as they are on the wire
+	Ephemerals    int // the nodes of one session
+
+	// Exceeded hears of every create that is refused for children or ephemerals.
+	Exceeded func(by Bound)
+}
+
+// A Bound is one of Bounds.
+type Bound uint8
+
+const (
+	BoundChildren   Bound = iota // Bounds.Children
+	BoundEphemerals              // Bounds.Ephemerals
+)
+
+// Bound sets the bounds of a tree that has just been made.
+func (t *Tree) Bound(b Bounds) { t.bounds = b }
+
+// outOfBounds says whether there is no room for a node called name below parent.
+func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
+	b := &t.bounds
+	switch {
+	case b.ChildrenBytes > 0 && int(parent.nameBytes)+int(wireBytes(name)) > b.ChildrenBytes:
+		b.Exceeded(BoundChildren)
+		return true
+	case owner != 0 && b.Ephemerals > 0 && len(t.ephemerals[owner]) >= b.Ephemerals:
+		b.Exceeded(BoundEphemerals)
+		return true
+	}
+	return false
 }
 
 // A Txn is the identity of one write.
@@ -41,6 +79,7 @@ func New() *Tree {
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{acl: openACL, data: []byte{}}
+	t.dataBytes = 1
 	t.link("/zookeeper", &node{acl: openACL, data: []byte{}})
 	t.link("/zookeeper/quota", &node{acl: openACL, data: []byte{}})
 	t.link("/zookeeper/config", &node{acl: readOnlyACL, data: []byte{}, aversion: -1})
@@ -49,6 +88,20 @@ func New() *Tree {
 
 // Len is the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
+
+// EphemeralCount is the number of nodes that belong to sessions.
+func (t *Tree) EphemeralCount() int { return t.ephemeralCount }
+
+// WatchCount is the number of watches that are armed.
+func (t *Tree) WatchCount() int { return t.watches.count }
+
+// WatchWeights are the sums of WatchWeight for the watches of one watcher, and for all.
+func (t *Tree) WatchWeights(by Watcher) (own, all int) {
+	return t.watches.weights[by], t.watches.weight
+}
+
+// DataBytes is the length of all paths and data.
+func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
 // TakeChanges calls f for every path whose record may differ since the last call,
 // in no particular order. The record, or its absence, is asked for with AppendNode.
@@ -62,23 +115,34 @@ func (t *Tree) TakeChanges(f func(path string)) {
 // Changed reports whether TakeChanges has anything to tell.
 func (t *Tree) Changed() bool { return len(t.changed) > 0 }
 
+// wireBytes is what a name takes in a list of children.
+func wireBytes(name string) int32 { return int32(4 + len(name)) }
+
 // link hangs n into every index; its parent exists.
 func (t *Tree) link(path string, n *node) {
 	t.nodes[path] = n
 	t.index(path, n, t.nodes[parentOf(path)])
 }
 
-// index is link for a node that is there already.
+// index is link for a node that can be found already.
 func (t *Tree) index(path string, n, parent *node) {
+	t.dataBytes += int64(len(path) + len(n.data))
 	if parent.children == nil {
 		parent.children = make(map[string]struct{})
 	}
-	parent.children[nameOf(path)] = struct{}{}
+	name := nameOf(path)
+	parent.children[name] = struct{}{}
+	parent.nameBytes += wireBytes(name)
+	n.parent = parent
+	for above := parent; above != nil; above = above.parent {
+		above.descendants += 1 + n.descendants
+	}
 	if n.owner != 0 {
 		if t.ephemerals[n.owner] == nil {
 			t.ephemerals[n.owner] = make(map[string]struct{})
 		}
 		t.ephemerals[n.owner][path] = struct{}{}
+		t.ephemeralCount++
 	}
 	if n.container || n.ttl > 0 {
 		t.reapable[path] = struct{}{}
@@ -87,9 +151,16 @@ func (t *Tree) index(path string, n, parent *node) {
 
 func (t *Tree) unlink(path string, n *node) {
 	delete(t.nodes, path)
-	delete(t.nodes[parentOf(path)].children, nameOf(path))
+	t.dataBytes -= int64(len(path) + len(n.data))
+	name := nameOf(path)
+	delete(n.parent.children, name)
+	n.parent.nameBytes -= wireBytes(name)
+	for above := n.parent; above != nil; above = above.parent {
+		above.descendants -= 1 + n.descendants
+	}
 	if n.owner != 0 {
 		delete(t.ephemerals[n.owner], path)
+		t.ephemeralCount--
 		if len(t.ephemerals[n.owner]) == 0 {
 			delete(t.ephemerals, n.owner)
 		}

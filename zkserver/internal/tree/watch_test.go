@@ -216,7 +216,7 @@ func TestPersistentWatches(t *testing.T) {
 				t.Errorf("got %v; want %v", got, tt.want)
 			}
 			tr.DropWatcher(1)
-			if tr.watches.count() != 0 {
+			if tr.watches.entries() != 0 {
 				t.Errorf("the watch table is not empty: %+v", tr.watches)
 			}
 		})
@@ -266,7 +266,7 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	tr.Set(tx(), "/c", nil, -1)
 	tr.Set(tx(), "/a", nil, -1) // not armed again
 	assertEvents(t, tr, Event{1, created, "/later"}, Event{1, children, "/a"}, Event{1, changed, "/c"})
-	if tr.watches.count() != 0 {
+	if tr.watches.entries() != 0 {
 		t.Errorf("empty entries stay in the watch table: %+v", tr.watches)
 	}
 }

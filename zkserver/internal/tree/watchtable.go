@@ -17,7 +17,13 @@ func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren 
 type watchTable struct {
 	armed     [watchKindCount]map[string]map[Watcher]struct{}
 	byWatcher map[Watcher]map[watchKey]struct{}
+	count     int
+	weight    int // of all
+	weights   map[Watcher]int
 }
+
+// WatchWeight is what a watch on path counts for in WatchWeights: paths are memory.
+func WatchWeight(path string) int { return 1 + len(path)/256 }
 
 type watchKey struct {
 	kind watchKind
@@ -25,7 +31,7 @@ type watchKey struct {
 }
 
 func newWatchTable() watchTable {
-	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{})}
+	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{}), weights: make(map[Watcher]int)}
 	for kind := range w.armed {
 		w.armed[kind] = make(map[string]map[Watcher]struct{})
 	}
@@ -33,6 +39,12 @@ func newWatchTable() watchTable {
 }
 
 func (w *watchTable) add(by Watcher, k watchKey) {
+	if w.has(by, k) {
+		return
+	}
+	w.count++
+	w.weight += WatchWeight(k.path)
+	w.weights[by] += WatchWeight(k.path)
 	armed := w.armed[k.kind]
 	if armed[k.path] == nil {
 		armed[k.path] = make(map[Watcher]struct{})
@@ -53,9 +65,13 @@ func (w *watchTable) remove(by Watcher, k watchKey) bool {
 	if !w.has(by, k) {
 		return false
 	}
+	w.count--
+	w.weight -= WatchWeight(k.path)
+	w.weights[by] -= WatchWeight(k.path)
 	delete(w.byWatcher[by], k)
 	if len(w.byWatcher[by]) == 0 {
 		delete(w.byWatcher, by)
+		delete(w.weights, by)
 	}
 	armed := w.armed[k.kind]
 	delete(armed[k.path], by)

@@ -81,13 +81,17 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if parent.owner != 0 {
 		return refuse(zkproto.CodeNoChildrenForEphemerals)
 	}
+	var owner int64
+	if kind.ephemeral {
+		owner = tx.Session
+	}
+	if t.outOfBounds(parent, nameOf(path), owner) {
+		return refuse(zkproto.CodeQuotaExceeded)
+	}
 	n := &node{
 		data: cloneData(req.Data), acl: acl,
 		czxid: tx.Zxid, mzxid: tx.Zxid, pzxid: tx.Zxid, ctime: tx.Time, mtime: tx.Time,
-		container: kind.container,
-	}
-	if kind.ephemeral {
-		n.owner = tx.Session
+		container: kind.container, owner: owner,
 	}
 	if kind.ttl {
 		n.ttl = req.TTL
@@ -165,7 +169,12 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 		return zkproto.Stat{}, code
 	}
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
-	t.onUndo(func() { n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime })
+	grown := int64(len(data) - len(oldData))
+	t.onUndo(func() {
+		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
+		t.dataBytes -= grown
+	})
+	t.dataBytes += grown
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
 	t.touched = append(t.touched, path)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)

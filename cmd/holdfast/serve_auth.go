@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"holdfast/zkserver"
+)
+
+// serveAuthFlags say who may come to serve. Passwords come from a file: what stands on a
+// command line or in the environment, others can read.
+type serveAuthFlags struct {
+	users, super string // files
+	required     []string
+}
+
+func (a *serveAuthFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&a.users, "auth-users", "", "file of the users that can authenticate by SASL DIGEST-MD5, a line user:password for each, which others cannot read")
+	f.StringVar(&a.super, "auth-super", "", "file with the digest of the superuser, user:base64(sha1(user:password)), which others cannot read")
+	f.StringSliceVar(&a.required, "auth-required", nil, "refuse every request of who has not authenticated by one of these: digest, sasl, x509")
+}
+
+// apply puts into cfg what the flags say, and checks it.
+func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
+	if slices.Contains(a.required, "x509") && clientCA == "" {
+		return usage("", "%s x509 needs --tls-client-ca: without it nobody's certificate would be known", from.name("auth-required"))
+	}
+	if a.users != "" {
+		text, err := readSecret(from.name("auth-users"), a.users)
+		if err != nil {
+			return err
+		}
+		if cfg.Users, err = zkserver.ParseUsers(string(text)); err != nil {
+			return misconfigured("", "%s: %s: %w", from.name("auth-users"), a.users, err)
+		}
+		if len(cfg.Users) == 0 {
+			return misconfigured("", "%s: %s has no users", from.name("auth-users"), a.users)
+		}
+	}
+	if a.super != "" {
+		text, err := readSecret(from.name("auth-super"), a.super)
+		if err != nil {
+			return err
+		}
+		cfg.SuperDigest = strings.TrimRight(string(text), "\r\n")
+		if cfg.SuperDigest == "" {
+			return misconfigured("", "%s: %s is empty", from.name("auth-super"), a.super)
+		}
+	}
+	cfg.RequireAuth = a.required
+	if err := cfg.Validate(); err != nil {
+		return misconfigured("see --auth-users, --auth-super and --auth-required", "serve: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package holdfast_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fuzzed names, for everything that reads what came from outside, the fuzz target that
+// drives it. What stands before the colon is a package, unless it is the decoder's own.
+var fuzzed = map[string]string{
+	// Package zkproto's own test sees to it that FuzzDecode has every message.
+	"zkproto.*.Decode":   "FuzzDecode",
+	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
+	"zkproto.ReadFrame":       "FuzzReadFrame",
+	"zkproto.ValidatePath":    "FuzzValidatePath",
+	"zkproto.ParseDirectives": "FuzzParseDirectives", "zkproto.unquoteDirective": "FuzzParseDirectives",
+
+	"zk.ParseURL":         "FuzzParseURL",
+	"zk.splitServer":      "FuzzParseURL",
+	"zk.ValidatePath":     "zkproto:FuzzValidatePath",
+	"zk.validateNew":      "FuzzNewPath",
+	"zk.parseEnsemble":    "FuzzParseEnsemble",
+	"zk.parseChallenge":   "FuzzChallenge",
+	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
+
+	"zkserver.request.decode":               "FuzzRequest",
+	"zkserver.conn.readAll":                 "FuzzHandshake",
+	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
+	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",
+	"zkserver.ParseUsers":                   "FuzzParseUsers",
+	"zkserver/internal/store.decodeCommits": "FuzzDispatch",
+	"zkserver/internal/store.dispatch":      "FuzzDispatch",
+}
+
+// decoderName matches what functions are called that take messages or texts apart.
+var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validatepath|validatenew|readframe|readall|loadnode|dispatch)`)
+
+// decoders lists the functions of a package that are named like one.
+func decoders(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || !decoderName.MatchString(f.Name.Name) {
+				continue
+			}
+			full := dir + "." + f.Name.Name
+			if f.Recv != nil {
+				full = dir + "." + receiver(f.Recv.List[0].Type) + "." + f.Name.Name
+			}
+			found = append(found, full)
+		}
+	}
+	return found
+}
+
+// Every decoder has a fuzz target, and every fuzz target a corpus in the repository.
+func TestEveryDecoderIsFuzzed(t *testing.T) {
+	var all []string
+	for _, dir := range []string{"zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store"} {
+		all = append(all, decoders(t, dir)...)
+	}
+	used := make(map[string]bool)
+	for _, full := range all {
+		dir, name, _ := strings.Cut(full, ".")
+		key := full
+		if fuzzed[key] == "" {
+			key = dir + ".*." + name[strings.LastIndexByte(name, '.')+1:]
+		}
+		used[key] = true
+		target := fuzzed[key]
+		if other, name, ok := strings.Cut(target, ":"); ok {
+			dir, target = other, name
+		}
+		if target == "" {
+			t.Errorf("%s is not fuzzed: write a target and name it here", full)
+			continue
+		}
+		if !declares(t, dir, target) {
+			t.Errorf("%s has no %s, for %s", dir, target, full)
+		}
+		if corpus, err := os.ReadDir(filepath.Join(dir, "testdata", "fuzz", target)); len(corpus) == 0 {
+			t.Errorf("%s: %s has no corpus in the repository: %v", dir, target, err)
+		}
+	}
+	for key := range fuzzed {
+		if !used[key] {
+			t.Errorf("there is no %s any more", key)
+		}
+	}
+}
+
+// declares reports whether a package has a fuzz target.
+func declares(t *testing.T, dir, target string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "\nfunc "+target+"(f *testing.F)") {
+			return true
+		}
+	}
+	return false
+}

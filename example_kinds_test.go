@@ -1,0 +1,141 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// At most three at a time, whoever they are; one may ask for several.
+func ExampleSemaphore() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	licences := holdfast.NewSemaphore(c, "/holdfast/locks/licences", 3)
+	h, err := licences.AcquireN(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	free, limit, err := licences.Available(ctx)
+	fmt.Println(free, "of", limit, "free", err)
+	_, err = licences.TryAcquireN(ctx, 2)
+	fmt.Println("too many:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println(h.Unlock())
+
+	// With Do, as any lock.
+	fmt.Println(holdfast.Do(ctx, licences.Locker(), func(context.Context) error { return nil }))
+	// Output:
+	// 1 of 3 free <nil>
+	// too many: true
+	// <nil>
+	// <nil>
+}
+
+// Two accounts are locked as one, in an order that everybody keeps.
+func ExampleMultiLock() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	from, to := holdfast.NewMutex(c, "/accounts/17"), holdfast.NewMutex(c, "/accounts/4")
+	h, err := holdfast.NewMultiLock(from, to).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = to.TryLock(ctx)
+	fmt.Println("taken:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println("tokens:", len(h.Tokens()))
+	fmt.Println(h.Unlock())
+	// Output:
+	// taken: true
+	// tokens: 2
+	// <nil>
+}
+
+// One node, and whoever makes it has the lock.
+func ExampleNodeLock() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	l := holdfast.NewNodeLock(c, "/holdfast/locks/migration")
+	h, err := l.TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(h.Path())
+	_, err = l.TryLock(ctx)
+	fmt.Println("taken:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println(h.Unlock())
+	// Output:
+	// /holdfast/locks/migration
+	// taken: true
+	// <nil>
+}
+
+// Candidates campaign; everybody can follow who leads, and where to find it.
+func ExampleElection() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	office, err := e.Campaign(ctx, []byte("10.0.0.5:8080")) // waits until we lead
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := e.Leader(ctx)
+	fmt.Println(string(l.Value), l.Term == office.Token(), err)
+
+	moves := []string{"10.0.0.5:9090"}
+	for l, err := range e.Leaders(ctx) {
+		if errors.Is(err, holdfast.ErrNoLeader) {
+			fmt.Println("no leader")
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("leader:", string(l.Value))
+		if len(moves) == 0 {
+			err = office.Unlock() // resign
+		} else {
+			err = e.Proclaim(ctx, office, []byte(moves[0]))
+			moves = nil
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 10.0.0.5:8080 true <nil>
+	// leader: 10.0.0.5:8080
+	// leader: 10.0.0.5:9090
+	// no leader
+}

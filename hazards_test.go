@@ -1,0 +1,78 @@
+package holdfast_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// hazardsOfTheClient are the reports that concern package zk.
+var hazardsOfTheClient = []int{4, 5, 6, 7, 12, 17, 18, 19, 20, 32, 33, 34, 35, 40, 59, 60, 64, 65, 66, 69, 70, 71, 72}
+
+// testNames are the names of all test functions, those of the module in interop too.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(`)
+	names := make(map[string]bool)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+			names[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// docs/hazards.md says of every report which test would fail. The tables are one row for
+// each, the first sorted by number, and all that they name exists.
+func TestEveryHazardHasATest(t *testing.T) {
+	text, err := os.ReadFile("docs/hazards.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := testNames(t)
+	quoted := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	seen := make(map[int]bool)
+	last := 0
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| ") || strings.Contains(line, "What went wrong") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 {
+			t.Errorf("%d cells: %s", len(cells), line)
+			continue
+		}
+		named := quoted.FindAllStringSubmatch(cells[3], -1)
+		if len(named) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, m := range named {
+			if !exists[m[1]] {
+				t.Errorf("there is no %s: %s", m[1], line)
+			}
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(cells[0])); err == nil {
+			if n <= last {
+				t.Errorf("%d comes behind %d", n, last)
+			}
+			seen[n], last = true, n
+		}
+	}
+	for _, n := range hazardsOfTheClient {
+		if !seen[n] {
+			t.Errorf("hazard %d is missing", n)
+		}
+	}
+}

@@ -1,0 +1,437 @@
+//go:build unix
+
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"holdfast/zk"
+)
+
+// drivers is what the fault test does over and over. Each function prepares something,
+// before there are faults, and returns one round of it.
+var drivers = map[string]func(*driver) (func(n int) error, error){
+	"create and delete": driveNodes,
+	"sequences":         driveSequence,
+	"versions":          driveVersions,
+	"transactions":      driveTransactions,
+	"pipelines":         drivePipelines,
+	"reads":             driveReads,
+	"one-shot watches":  driveWatches,
+	"mirror":            driveMirror,
+}
+
+// read repeats what only reads until there is an answer.
+func (d *driver) read(f func() error) error {
+	for {
+		err := f()
+		if zk.SafeToRetry(err) {
+			continue // it waits for a connection by itself
+		}
+		return err
+	}
+}
+
+// write does what must happen exactly once. Where the answer was lost, done finds out.
+func (d *driver) write(f func() error, done func() (bool, error)) error {
+	for {
+		err := f()
+		if zk.SafeToRetry(err) {
+			continue
+		}
+		if !zk.MayHaveHappened(err) || !errors.Is(err, zk.ErrConnectionLoss) {
+			return err
+		}
+		// A write that is committed in this session comes behind all that it sent before,
+		// or what has not been executed by now never will be. To sync is not enough: a
+		// leader that has been deposed, and does not know, answers that too.
+		for {
+			_, err := d.c.Set(d.ctx, d.dir, nil, zk.AnyVersion)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				return err
+			}
+		}
+		happened := false
+		err = d.read(func() (err error) { happened, err = done(); return err })
+		if err != nil || happened {
+			return err
+		}
+	}
+}
+
+// begin makes the driver's directory.
+func (d *driver) begin() error {
+	_, _, err := d.c.Create(d.ctx, d.dir, nil, zk.Persistent)
+	return err
+}
+
+func (d *driver) exists(path string) func() (bool, error) {
+	return func() (bool, error) { _, is, err := d.c.Exists(d.ctx, path); return is, err }
+}
+
+func (d *driver) create(path string, mode zk.Mode) error {
+	return d.write(func() error { _, _, err := d.c.Create(d.ctx, path, nil, mode); return err }, d.exists(path))
+}
+
+func (d *driver) delete(path string) error {
+	return d.write(func() error { return d.c.Delete(d.ctx, path, 0) },
+		func() (bool, error) { _, is, err := d.c.Exists(d.ctx, path); return !is, err })
+}
+
+func (d *driver) children(dir string) (names []string, err error) {
+	err = d.read(func() (err error) { names, _, err = d.c.Children(d.ctx, dir); return err })
+	slices.Sort(names)
+	return names, err
+}
+
+// driveNodes creates a node in every mode that has no number, and removes the one before.
+func driveNodes(d *driver) (func(n int) error, error) {
+	return func(n int) error {
+		node := func(n int) string { return fmt.Sprintf("%s/n%d", d.dir, n) }
+		var err error
+		switch n % 4 {
+		case 0:
+			err = d.create(node(n), zk.Persistent)
+		case 1:
+			err = d.create(node(n), zk.Ephemeral)
+		case 2:
+			err = d.create(node(n), zk.Container)
+		case 3:
+			err = d.write(func() error {
+				_, _, err := d.c.CreateTTL(d.ctx, node(n), nil, zk.Persistent, time.Hour)
+				return err
+			}, d.exists(node(n)))
+		}
+		if err == nil && n > 0 {
+			err = d.delete(node(n - 1))
+		}
+		if err != nil {
+			return err
+		}
+		names, err := d.children(d.dir)
+		if err == nil && !slices.Equal(names, []string{path.Base(node(n))}) {
+			err = fmt.Errorf("children %q", names)
+		}
+		return err
+	}, d.begin()
+}
+
+// driveSequence creates one node after the other; none comes twice, none is lost.
+func driveSequence(d *driver) (func(n int) error, error) {
+	last := ""
+	return func(n int) error {
+		mode := zk.PersistentSequential
+		if n%2 == 1 {
+			mode = zk.EphemeralSequential
+		}
+		created := ""
+		err := d.write(func() (err error) {
+			created, _, err = d.c.Create(d.ctx, d.dir+"/s-", nil, mode)
+			return err
+		}, func() (bool, error) {
+			names, _, err := d.c.Children(d.ctx, d.dir)
+			for _, name := range names {
+				if p := d.dir + "/" + name; p > last {
+					created = p
+				}
+			}
+			return created != "", err
+		})
+		if err != nil {
+			return err
+		}
+		if created <= last {
+			return fmt.Errorf("%s after %s", created, last)
+		}
+		if last != "" {
+			if err := d.delete(last); err != nil {
+				return err
+			}
+		}
+		last = created
+		names, err := d.children(d.dir)
+		if err == nil && !slices.Equal(names, []string{path.Base(created)}) {
+			err = fmt.Errorf("children %q; want %s alone", names, created)
+		}
+		return err
+	}, d.begin()
+}
+
+// driveVersions changes data and ACL by version: each change counts once.
+func driveVersions(d *driver) (func(n int) error, error) {
+	node := d.dir + "/n"
+	return func(n int) error {
+		version := int32(n)
+		stat := func() (s zk.Stat, err error) { _, s, err = d.c.Get(d.ctx, node); return s, err }
+		err := d.write(func() error { _, err := d.c.Set(d.ctx, node, []byte(strconv.Itoa(n)), version); return err },
+			func() (bool, error) { s, err := stat(); return s.Version == version+1, err })
+		if err != nil {
+			return err
+		}
+		err = d.write(func() error { _, err := d.c.SetACL(d.ctx, node, openACL, version); return err },
+			func() (bool, error) { s, err := stat(); return s.Aversion == version+1, err })
+		if err != nil {
+			return err
+		}
+		return d.read(func() error {
+			data, s, err := d.c.Get(d.ctx, node)
+			if err == nil && (string(data) != strconv.Itoa(n) || s.Version != version+1 || s.Aversion != version+1) {
+				err = fmt.Errorf("data %q, %+v after %d changes", data, s, n+1)
+			}
+			return err
+		})
+	}, errors.Join(d.begin(), d.create(node, zk.Persistent))
+}
+
+// driveTransactions moves a mark from node to node and counts; nobody sees half of it.
+func driveTransactions(d *driver) (func(n int) error, error) {
+	count, mark := d.dir+"/count", func(n int) string { return fmt.Sprintf("%s/mark%d", d.dir, n) }
+	return func(n int) error {
+		err := d.write(func() error {
+			_, err := d.c.Multi(d.ctx, zk.CheckOp(count, int32(n)), zk.SetOp(count, []byte(strconv.Itoa(n)), int32(n)),
+				zk.DeleteOp(mark(n), 0), zk.CreateOp(mark(n+1), nil, zk.Ephemeral))
+			return err
+		}, d.exists(mark(n+1)))
+		if err != nil {
+			return err
+		}
+		return d.read(func() error {
+			results, err := d.c.MultiRead(d.ctx, zk.GetOp(count), zk.ChildrenOp(d.dir))
+			if err != nil {
+				return err
+			}
+			names := slices.Sorted(slices.Values(results[1].Children))
+			if data := string(results[0].Data); data != strconv.Itoa(n) || !slices.Equal(names, []string{"count", path.Base(mark(n + 1))}) {
+				return fmt.Errorf("count %s, nodes %q", data, names)
+			}
+			return nil
+		})
+	}, errors.Join(d.begin(), d.create(count, zk.Persistent), d.create(mark(0), zk.Ephemeral))
+}
+
+// drivePipelines sends several writes at once and finds out of each for itself.
+func drivePipelines(d *driver) (func(n int) error, error) {
+	return func(n int) error {
+		const each = 5
+		var ops []zk.Op
+		node := func(i int) string { return fmt.Sprintf("%s/n%d-%d", d.dir, n, i) }
+		for i := range each {
+			ops = append(ops, zk.CreateOp(node(i), nil, zk.Ephemeral))
+		}
+		results, _ := d.c.Pipeline(d.ctx, append(ops, zk.ChildrenOp(d.dir))...)
+		if len(results) != each+1 {
+			return fmt.Errorf("%d results", len(results))
+		}
+		for i, r := range results[:each] {
+			answer, first := r.Err, true
+			err := d.write(func() error {
+				if first {
+					first = false
+					return answer
+				}
+				_, _, err := d.c.Create(d.ctx, node(i), nil, zk.Ephemeral)
+				return err
+			}, d.exists(node(i)))
+			if err != nil {
+				return err
+			}
+		}
+		if err := results[each].Err; err == nil && len(results[each].Children) != each {
+			return fmt.Errorf("children %q", results[each].Children)
+		} else if err != nil && !zk.SafeToRetry(err) {
+			return err
+		}
+		names, err := d.children(d.dir)
+		if err != nil || len(names) != each {
+			return fmt.Errorf("children %q, %v", names, err)
+		}
+		for i := range each {
+			if err := d.delete(node(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, d.begin()
+}
+
+// driveReads reads, in every way there is, what nobody changes.
+func driveReads(d *driver) (func(n int) error, error) {
+	node := d.dir + "/e"
+	err := errors.Join(d.begin(), d.create(node, zk.Ephemeral))
+	_, want, err2 := d.c.Get(d.ctx, node)
+	what := func(ok bool, format string, args ...any) error {
+		if ok {
+			return nil
+		}
+		return fmt.Errorf(format, args...)
+	}
+	reads := []func() error{
+		func() error {
+			_, s, err := d.c.Get(d.ctx, node)
+			return errors.Join(err, what(err != nil || s == want && s.EphemeralOwner == d.s.ID(), "get: %+v", s))
+		},
+		func() error {
+			s, is, err := d.c.Exists(d.ctx, node)
+			return errors.Join(err, what(err != nil || is && s == want, "exists: %+v", s))
+		},
+		func() error {
+			names, _, err := d.c.Children(d.ctx, d.dir)
+			return errors.Join(err, what(err != nil || slices.Equal(names, []string{"e"}), "children: %q", names))
+		},
+		func() error {
+			acl, _, err := d.c.GetACL(d.ctx, node)
+			return errors.Join(err, what(err != nil || slices.Equal(acl, openACL), "ACL: %+v", acl))
+		},
+		func() error {
+			paths, err := d.c.Ephemerals(d.ctx, "/")
+			return errors.Join(err, what(err != nil || slices.Equal(paths, []string{node}), "ephemerals: %q", paths))
+		},
+		func() error {
+			n, err := d.c.AllChildrenNumber(d.ctx, d.dir)
+			return errors.Join(err, what(err != nil || n == 1, "%d nodes", n))
+		},
+		func() error {
+			infos, err := d.c.WhoAmI(d.ctx)
+			return errors.Join(err, what(err != nil || slices.Equal(infos, []zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}), "who am I: %+v", infos))
+		},
+		func() error {
+			e, _, err := d.c.Config(d.ctx)
+			return errors.Join(err, what(err != nil || len(e.Members) == 3, "configuration: %+v", e))
+		},
+		func() error { return d.c.Sync(d.ctx, node) },
+		func() error {
+			results, err := d.c.MultiRead(d.ctx, zk.GetOp(node), zk.ChildrenOp(d.dir))
+			return errors.Join(err, what(err != nil || results[0].Stat == want && slices.Equal(results[1].Children, []string{"e"}), "multi-read: %+v", results))
+		},
+	}
+	return func(int) error {
+		for _, f := range reads {
+			if err := d.read(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, errors.Join(err, err2)
+}
+
+// event waits for the event of w, and wants it to be this one.
+func (d *driver) event(w *zk.Watch, want zk.EventType) error {
+	select {
+	case e := <-w.C:
+		if e.Type != want || e.Err != nil {
+			return fmt.Errorf("event %+v; want %v", e, want)
+		}
+		return nil
+	case <-d.ctx.Done():
+		return fmt.Errorf("no event; want %v", want)
+	}
+}
+
+// driveWatches leaves one watch of each kind and changes what is watched. Each tells,
+// though the connection on which it was left may be gone, or that of the change.
+func driveWatches(d *driver) (func(n int) error, error) {
+	return func(n int) error {
+		node := fmt.Sprintf("%s/n%d", d.dir, n)
+		var w *zk.Watch
+		err := d.read(func() (err error) { _, _, w, err = d.c.ExistsW(d.ctx, node); return err })
+		if err == nil {
+			err = d.create(node, zk.Persistent)
+		}
+		if err == nil {
+			err = d.event(w, zk.EventNodeCreated)
+		}
+		if err != nil {
+			return fmt.Errorf("watch for the creation: %w", err)
+		}
+		var children *zk.Watch
+		err = errors.Join(
+			d.read(func() (err error) { _, _, w, err = d.c.GetW(d.ctx, node); return err }),
+			d.read(func() (err error) { _, _, children, err = d.c.ChildrenW(d.ctx, node); return err }))
+		if err == nil {
+			err = d.create(node+"/c", zk.Persistent)
+		}
+		if err == nil {
+			err = d.event(children, zk.EventNodeChildrenChanged)
+		}
+		if err != nil {
+			return fmt.Errorf("watch of the children: %w", err)
+		}
+		if err = d.delete(node + "/c"); err == nil {
+			err = d.delete(node)
+		}
+		if err == nil {
+			err = d.event(w, zk.EventNodeDeleted)
+		}
+		return err
+	}, d.begin()
+}
+
+// driveMirror keeps a copy of a tree by a recursive watch, and reads it again when the
+// watch says that it missed something.
+func driveMirror(d *driver) (func(n int) error, error) {
+	err := d.begin()
+	w, err2 := d.c.AddWatch(d.ctx, d.dir, zk.WatchPersistentRecursive)
+	copied := map[string]bool{}
+	// until follows the watch until the copy has the node, or has it no more.
+	until := func(path string, want bool) error {
+		for copied[path] != want {
+			select {
+			case e := <-w.C:
+				switch {
+				case errors.Is(e.Err, zk.ErrEventsMissed):
+					names, err := d.children(d.dir)
+					if err != nil {
+						return err
+					}
+					clear(copied)
+					for _, name := range names {
+						copied[d.dir+"/"+name] = true
+					}
+				case e.Err != nil:
+					return e.Err
+				case e.Type == zk.EventNodeCreated:
+					copied[e.Path] = true
+				case e.Type == zk.EventNodeDeleted:
+					delete(copied, e.Path)
+				}
+			case <-d.ctx.Done():
+				return fmt.Errorf("the watch does not tell of %s: %t", path, want)
+			}
+		}
+		return nil
+	}
+	return func(n int) error {
+		node := fmt.Sprintf("%s/n%d", d.dir, n)
+		if err := d.create(node, zk.Persistent); err != nil {
+			return err
+		}
+		if err := until(node, true); err != nil {
+			return err
+		}
+		if n%10 == 9 { // another one, made while there may be no connection
+			w.Stop()
+			err := d.read(func() (err error) { w, err = d.c.AddWatch(d.ctx, d.dir, zk.WatchPersistentRecursive); return err })
+			if err != nil {
+				return err
+			}
+		}
+		if err := d.delete(node); err != nil {
+			return err
+		}
+		if err := until(node, false); err != nil {
+			return err
+		}
+		if len(copied) != 0 {
+			return fmt.Errorf("the copy still has %v", copied)
+		}
+		return nil
+	}, errors.Join(err, err2)
+}

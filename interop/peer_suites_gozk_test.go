@@ -1,0 +1,68 @@
+//go:build unix
+
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"holdfast/interop/peers"
+)
+
+// What of go-zookeeper's tests cannot pass here, and why. They leave themselves out
+// unless the environment has ZK_VERSION.
+var gozkCannot = map[string]string{
+	"TestIntegration_IncrementalReconfig": "changes the members of an ensemble",
+	"TestIntegration_Reconfig":            "changes the members of an ensemble",
+}
+
+// go-zookeeper's module carries its tests, so they are compiled from where go has put it.
+func TestGoZookeepersOwnTestsPassOnHoldfastServe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // they wait a lot: a minute alone
+	defer cancel()
+	bin := filepath.Join(t.TempDir(), "gozk.test")
+	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, "github.com/go-zookeeper/zk").CombinedOutput(); err != nil {
+		t.Fatalf("compile go-zookeeper's tests: %v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(ctx, bin, "-test.v")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "ZOOKEEPER_BIN_PATH="+startPretenders(t))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := peers.Run(cmd); err != nil {
+		t.Errorf("go-zookeeper's tests: %v", err)
+	}
+	count := make(map[string]int)
+	outcome := regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+)`)
+	for lines := bufio.NewScanner(bytes.NewReader(out.Bytes())); lines.Scan(); {
+		m := outcome.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		reason, known := gozkCannot[m[2]]
+		switch {
+		case known && m[1] == "PASS":
+			t.Errorf("%s passes, though it %s", m[2], reason)
+		case known:
+			count["cannot"]++
+		case m[1] == "PASS":
+			count["ok"]++
+		default:
+			t.Errorf("%s: %s", m[2], m[1])
+		}
+	}
+	if count["ok"] < 45 {
+		t.Errorf("only %d tests passed", count["ok"])
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+	measured(t, "%d of go-zookeeper's own tests pass, %d cannot pass on one node", count["ok"], count["cannot"])
+}

@@ -1,0 +1,94 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// An ensemble that really changes: a server leaves, and joins again.
+func TestReconfigChangesTheEnsemble(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{
+		Servers: 3, Settings: []string{"reconfigEnabled=true"},
+		Flags: []string{"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digestID("super:"+planted)},
+	})
+	closing(t, z, err)
+	admin := dialURL(t, z.URL(), as(zk.DigestAuth("super", planted)), func(cfg *zk.Config) { cfg.Chroot, cfg.CreateChroot = "/some/chroot", true })
+	other := dialURL(t, z.URL(), as(zk.DigestAuth("bob", planted)))
+	leader, err := z.Leader(ctx)
+	must(t, err)
+	gone := (leader + 1) % 3
+
+	before, _, err := admin.Config(ctx)
+	must(t, err)
+	if ids := ids(before); !slices.Equal(ids, []int64{0, 1, 2}) {
+		t.Fatalf("members %v", ids)
+	}
+	t.Logf("%+v", before)
+	_, _, err = other.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{int64(gone)}}, zk.AnyVersion)
+	wants(t, "reconfig by somebody", err, zk.ErrNoAuth)
+	_, _, err = admin.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{int64(gone)}}, before.Version+1)
+	wants(t, "reconfig of another version", err, zk.ErrBadVersion)
+	_, _, err = admin.Reconfig(ctx, zk.Reconfiguration{Join: []string{"nonsense"}}, zk.AnyVersion)
+	wants(t, "reconfig with nonsense", err, zk.ErrBadArguments)
+
+	// change does it, and wants the watchers to be told and to find what was answered.
+	change := func(r zk.Reconfiguration, version int64, want ...int64) zk.Ensemble {
+		t.Helper()
+		var watches []*zk.Watch
+		for _, c := range []*zk.Client{admin, other} {
+			_, _, w, err := c.ConfigW(ctx)
+			must(t, err)
+			watches = append(watches, w)
+		}
+		was, stat, err := admin.Reconfig(ctx, r, version)
+		must(t, err)
+		if !slices.Equal(ids(was), want) || was.Version <= version || stat.Mzxid < was.Version {
+			t.Errorf("the ensemble has become %+v, %+v; want members %v", was, stat, want)
+		}
+		for i, c := range []*zk.Client{admin, other} {
+			next(ctx, t, watches[i], zk.EventNodeDataChanged, "/zookeeper/config")
+			now, _, err := c.Config(ctx)
+			must(t, err)
+			if fmt.Sprint(now) != fmt.Sprint(was) {
+				t.Errorf("the configuration reads %+v; reconfig answered %+v", now, was)
+			}
+		}
+		return was
+	}
+	var rest []int64
+	for _, m := range before.Members {
+		if m.ID != int64(gone) {
+			rest = append(rest, m.ID)
+		}
+	}
+	two := change(zk.Reconfiguration{Leave: []int64{int64(gone)}}, before.Version, rest...)
+	m := before.Members[gone]
+	spec := fmt.Sprintf("server.%d=%s:participant;%s", m.ID, m.Peers, z.Addrs()[gone])
+	three := change(zk.Reconfiguration{Join: []string{spec}}, two.Version, 0, 1, 2)
+	var all []string
+	for _, m := range three.Members {
+		if m.ID != int64(gone) {
+			all = append(all, fmt.Sprintf("server.%d=%s:participant;%s", m.ID, m.Peers, z.Addrs()[m.ID]))
+		}
+	}
+	last := change(zk.Reconfiguration{Members: all}, three.Version, rest...)
+	measured(t, "versions %#x, %#x, %#x, %#x", before.Version, two.Version, three.Version, last.Version)
+}
+
+func ids(e zk.Ensemble) []int64 {
+	var all []int64
+	for _, m := range e.Members {
+		all = append(all, m.ID)
+	}
+	slices.Sort(all)
+	return all
+}

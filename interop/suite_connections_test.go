@@ -1,0 +1,412 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/zk"
+)
+
+// Connections, and who it is that makes them.
+var connectionCases = map[string]func(*exam){
+	"is who it says it is":                          isWhoItSays,
+	"nobody else may touch its nodes":               nobodyElseMayTouch,
+	"reads after sync what another wrote":           readsWhatAnotherWrote,
+	"serves many goroutines":                        servesManyGoroutines,
+	"passes over servers that do not answer":        passesOverDeadServers,
+	"reads the URL of the server":                   readsTheURL,
+	"shows no chroot":                               showsNoChroot,
+	"a lost reply may have happened":                func(x *exam) { losesOnTheWay(x, reply) },
+	"a lost request may have happened, but did not": func(x *exam) { losesOnTheWay(x, request) },
+	"what was not sent goes out later":              sendsLater,
+	"a cancelled call returns at once":              cancelledReturnsAtOnce,
+}
+
+func isWhoItSays(x *exam) {
+	infos, err := x.c.WhoAmI(x.ctx)
+	x.must(err)
+	want := append([]zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}, x.known...)
+	if !sameSet(infos, want) {
+		x.Errorf("who am I: %+v; want %+v", infos, want)
+	}
+}
+
+// Where nobody is anybody, everybody may.
+func nobodyElseMayTouch(x *exam) {
+	x.create("/n")
+	x.create("/n/c")
+	other := x.by(x.dial(func(cfg *zk.Config) {
+		if x.stranger != nil {
+			cfg.TLS, cfg.Auth = nil, nil
+			x.stranger(x, cfg)
+		}
+	}))
+	var want error
+	if x.mine != nil {
+		want = zk.ErrNoAuth
+	}
+	x.must(other.c.Sync(x.ctx, x.at("/n")))
+	n := x.at("/n")
+	_, _, err := other.c.Get(x.ctx, n)
+	x.wants("get", err, want)
+	_, _, w, err := other.c.GetW(x.ctx, n)
+	x.wants("get with a watch", err, want)
+	if (w == nil) != (want != nil) {
+		x.Errorf("watch %v with error %v", w, err)
+	}
+	_, _, err = other.c.Children(x.ctx, n)
+	x.wants("children", err, want)
+	_, err = other.c.AllChildrenNumber(x.ctx, n)
+	x.wants("number of all children", err, want)
+	_, _, err = other.c.GetACL(x.ctx, n)
+	x.wants("get ACL", err, want)
+	_, err = other.c.Set(x.ctx, n, nil, 0)
+	x.wants("set", err, want)
+	_, _, err = other.c.Create(x.ctx, n+"/d", nil, zk.Persistent)
+	x.wants("create", err, want)
+	_, err = other.c.Multi(x.ctx, zk.CheckOp(n+"/c", 0))
+	x.wants("check", err, want)
+	x.wants("delete", other.c.Delete(x.ctx, n+"/c", 0), want)
+	_, err = other.c.SetACL(x.ctx, n, openACL, 0)
+	x.wants("set ACL", err, want)
+}
+
+func readsWhatAnotherWrote(x *exam) {
+	other := x.dial()
+	x.create("/n")
+	for i := range 20 {
+		x.set("/n")
+		x.must(other.Sync(x.ctx, x.at("/n")))
+		_, stat, err := other.Get(x.ctx, x.at("/n"))
+		x.must(err)
+		if stat.Version != int32(i+1) {
+			x.Errorf("version %d; want %d", stat.Version, i+1)
+		}
+	}
+}
+
+func servesManyGoroutines(x *exam) {
+	const goroutines, each = 32, 20
+	var mu sync.Mutex
+	var made []string
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			last := ""
+			for range each {
+				path, stat, err := x.c.Create(x.ctx, x.at("/n-"), nil, zk.PersistentSequential, x.mine...)
+				if err != nil {
+					x.Error(err)
+					return
+				}
+				if path <= last {
+					x.Errorf("%s after %s", path, last)
+				}
+				last = path
+				if _, got, err := x.c.Get(x.ctx, path); err != nil || got != stat {
+					x.Errorf("get %s: %+v, %v; want %+v", path, got, err, stat)
+				}
+				mu.Lock()
+				made = append(made, path)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(made)
+	for i, path := range made {
+		if want := x.at(fmt.Sprintf("/n-%010d", i)); path != want {
+			x.Fatalf("number %d of all is %s; want %s", i, path, want)
+		}
+	}
+	if len(made) != goroutines*each {
+		x.Errorf("%d nodes; want %d", len(made), goroutines*each)
+	}
+}
+
+func passesOverDeadServers(x *exam) {
+	// It accepts and closes, which costs an attempt; a port without listener may be
+	// anybody's in the next moment.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	x.must(err)
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	for range 3 { // in random order
+		c := x.dial(func(cfg *zk.Config) { cfg.Servers = append(cfg.Servers, l.Addr().String()) })
+		_, _, err = c.Get(x.ctx, x.at("/"))
+		x.must(err)
+		x.must(c.Close())
+	}
+}
+
+func readsTheURL(x *exam) {
+	chroot := x.path
+	url := x.url(x) + chroot + "?timeout=7s&tick=500ms"
+	cfg, err := zk.ParseURL(url)
+	x.must(err)
+	scheme, servers, _ := strings.Cut(x.url(x), "://")
+	if !slices.Equal(cfg.Servers, strings.Split(servers, ",")) || cfg.Chroot != chroot ||
+		cfg.SessionTimeout != 7*time.Second || cfg.TickTime != 500*time.Millisecond || (cfg.TLS != nil) != (scheme == "zks") {
+		x.Errorf("%s is read as %+v", url, cfg)
+	}
+	x.enter(x, &cfg)
+	c, err := zk.Dial(x.ctx, cfg)
+	x.must(err)
+	defer c.Close()
+	if s := x.session(c); s.Timeout() != 7*time.Second {
+		x.Errorf("session timeout %v", s.Timeout())
+	}
+	_, _, err = c.Get(x.ctx, "/") // the directory of this case, which only we may read
+	x.must(err)
+}
+
+// A client with a chroot of its own tells and is told paths below it, in results, errors
+// and events alike.
+func showsNoChroot(x *exam) {
+	in := x.by(nil)
+	in.client = x.dial(func(cfg *zk.Config) { cfg.Chroot += x.root + "/sub/dir"; cfg.CreateChroot = true })
+	in.root, in.c = "", in.client
+	x.must(x.c.Sync(x.ctx, x.at("/")))
+	if _, exists, err := x.c.Exists(x.ctx, x.at("/sub/dir")); err != nil || !exists {
+		x.Fatalf("the chroot is not there: %v", err)
+	}
+
+	tree, missing := in.watch("/", zk.WatchPersistentRecursive), in.existsW("/n", false)
+	path, _, err := in.c.Create(x.ctx, "/n", nil, zk.Persistent, x.mine...)
+	x.must(err)
+	seq, _, err := in.c.Create(x.ctx, "/n/s-", nil, zk.EphemeralSequential, x.mine...)
+	x.must(err)
+	results, err := in.c.Multi(x.ctx, zk.CreateOp("/m", nil, zk.Ephemeral, x.mine...), zk.CreateOp("/m2", nil, zk.Container, x.mine...))
+	x.must(err)
+	piped, err := in.c.Pipeline(x.ctx, zk.CreateOp("/p", nil, zk.Ephemeral, x.mine...), zk.ChildrenOp("/n"))
+	x.must(err)
+	own, err := in.c.Ephemerals(x.ctx, "/")
+	x.must(err)
+	got := []string{path, seq, results[0].Path, results[1].Path, piped[0].Path}
+	if want := []string{"/n", "/n/s-0000000000", "/m", "/m2", "/p"}; !slices.Equal(got, want) {
+		x.Errorf("created %q; want %q", got, want)
+	}
+	if !sameSet(own, []string{"/n/s-0000000000", "/m", "/p"}) {
+		x.Errorf("ephemerals %q", own)
+	}
+	in.next(missing, zk.EventNodeCreated, "/n")
+	for _, path := range got {
+		in.tells(tree, zk.EventNodeCreated, path)
+	}
+	if n, err := in.c.AllChildrenNumber(x.ctx, "/"); err != nil || n != 5 {
+		x.Errorf("%d nodes below the chroot, %v; want 5", n, err)
+	}
+
+	_, _, err = in.c.Get(x.ctx, "/none")
+	paths := []error{err}
+	_, err = in.c.Multi(x.ctx, zk.CheckOp("/none", 0))
+	paths = append(paths, err)
+	_, err = in.c.Pipeline(x.ctx, zk.GetOp("/none"))
+	paths = append(paths, err)
+	_, err = in.c.MultiRead(x.ctx, zk.GetOp("/none"))
+	paths = append(paths, err, in.c.Delete(x.ctx, "/none", 0))
+	for _, err := range paths {
+		var e *zk.Error
+		if !errors.As(err, &e) || e.Path != "/none" || strings.Contains(err.Error(), "/sub") {
+			x.Errorf("error %v; want one of /none", err)
+		}
+	}
+
+	x.must(x.c.Sync(x.ctx, x.at("/")))
+	if _, _, err := x.c.Get(x.ctx, x.at("/sub/dir/n/s-0000000000")); err != nil {
+		x.Errorf("from outside: %v", err)
+	}
+}
+
+// Each operation meets the loss of its own reply, or of itself.
+func losesOnTheWay(x *exam, what direction) {
+	x.create("/seen")
+	for name, o := range map[string]struct {
+		do   func(path string) error
+		done func(path string) bool // it has been executed
+	}{
+		"create": {
+			func(path string) error {
+				_, _, err := x.c.Create(x.ctx, path+"/c", nil, zk.Persistent, x.mine...)
+				return err
+			},
+			func(path string) bool { return x.stat(path).NumChildren == 1 },
+		},
+		"set": {
+			func(path string) error { _, err := x.c.Set(x.ctx, path, nil, 0); return err },
+			func(path string) bool { return x.stat(path).Version == 1 },
+		},
+		"multi": {
+			func(path string) error {
+				_, err := x.c.Multi(x.ctx, zk.SetOp(path, nil, 0), zk.CreateOp(path+"/c", nil, zk.Persistent, x.mine...))
+				return err
+			},
+			func(path string) bool { s := x.stat(path); return s.Version == 1 && s.NumChildren == 1 },
+		},
+		"pipeline": {
+			func(path string) error {
+				_, err := x.c.Pipeline(x.ctx, zk.SetOp(path, nil, 0), zk.GetOp(path))
+				return err
+			},
+			func(path string) bool { return x.stat(path).Version == 1 },
+		},
+		"set ACL": {
+			func(path string) error {
+				_, err := x.c.SetACL(x.ctx, path, append([]zk.ACL{acl("ip", "127.0.0.1")}, x.mine...), 0)
+				return err
+			},
+			func(path string) bool { return x.stat(path).Aversion == 1 },
+		},
+		"get": {func(path string) error { _, _, err := x.c.Get(x.ctx, path); return err }, nil},
+		"children": {
+			func(path string) error { _, _, err := x.c.Children(x.ctx, path); return err }, nil,
+		},
+		"who am I": {func(string) error { _, err := x.c.WhoAmI(x.ctx); return err }, nil},
+	} {
+		for try := 0; ; try++ {
+			node := fmt.Sprintf("/%s-%d", strings.ReplaceAll(name, " ", "-"), try)
+			x.create(node)
+			x.gate.loseNext(what)
+			err := o.do(x.at(node))
+			if err == nil || !x.gate.hasLost() {
+				x.gate.loseNext(nothing)
+				continue // a ping of the client was lost instead
+			}
+			x.wants(name, err, zk.ErrConnectionLoss)
+			reads := o.done == nil
+			if !zk.MayHaveHappened(err) || zk.SafeToRetry(err) != reads {
+				x.Errorf("%v: may have happened %t, safe to retry %t", err, zk.MayHaveHappened(err), zk.SafeToRetry(err))
+			}
+			if reads {
+				x.must(o.do(x.at(node)))
+				break
+			}
+			x.must(x.c.Sync(x.ctx, x.at(node)))
+			if done := o.done(x.at(node)); done != (what == reply) {
+				x.Errorf("%s: executed: %t", name, done)
+			}
+			break
+		}
+	}
+}
+
+func (x *exam) stat(path string) zk.Stat {
+	x.Helper()
+	stat, exists, err := x.c.Exists(x.ctx, path)
+	x.must(err)
+	if !exists {
+		x.Fatalf("%s is not there", path)
+	}
+	return stat
+}
+
+// breakConnection ends the client's connection and keeps it from the next one. It
+// returns when the client knows.
+func (x *exam) breakConnection() {
+	x.Helper()
+	x.gate.let(nowhere)
+	x.gate.cut()
+	select {
+	case <-x.broke:
+	case <-x.ctx.Done():
+		x.Fatal("the client does not notice that its connection is gone")
+	}
+}
+
+func sendsLater(x *exam) {
+	s := x.session(x.client)
+	x.breakConnection()
+	given, giveUp := context.WithCancel(x.ctx)
+	lost := make(chan error)
+	go func() {
+		_, _, err := x.c.Create(given, x.at("/never"), nil, zk.Persistent, x.mine...)
+		lost <- err
+	}()
+	made := make(chan error)
+	for i := range 20 {
+		go func() {
+			_, _, err := x.c.Create(x.ctx, x.at(fmt.Sprintf("/n%d", i)), nil, zk.Ephemeral, x.mine...)
+			made <- err
+		}()
+	}
+	giveUp()
+	err := <-lost
+	x.wants("create given up", err, context.Canceled)
+	if zk.MayHaveHappened(err) {
+		x.Errorf("%v may have happened", err)
+	}
+	x.gate.let(anywhere)
+	for range 20 {
+		x.must(<-made)
+	}
+	if x.session(x.client) != s {
+		x.Error("the session did not survive")
+	}
+	if _, exists, err := x.c.Exists(x.ctx, x.at("/never")); err != nil || exists {
+		x.Errorf("what was given up has happened: %t, %v", exists, err)
+	}
+}
+
+func cancelledReturnsAtOnce(x *exam) {
+	x.create("/n")
+	ended, end := context.WithCancelCause(x.ctx)
+	reason := errors.New("not wanted any more")
+	end(reason)
+	_, _, err := x.c.Create(ended, x.at("/never"), nil, zk.Persistent, x.mine...)
+	x.wants("create with a context that has ended", err, reason)
+	if zk.MayHaveHappened(err) {
+		x.Errorf("%v may have happened", err)
+	}
+
+	wrote, release := x.gate.hold()
+	given, giveUp := context.WithCancelCause(x.ctx)
+	lost := make(chan error, 2)
+	go func() {
+		_, _, err := x.c.Create(given, x.at("/c"), nil, zk.Persistent, x.mine...)
+		lost <- err
+	}()
+	<-wrote
+	giveUp(reason)
+	err = <-lost // though no answer can have come
+	x.wants("create given up under way", err, reason)
+	if !zk.MayHaveHappened(err) || zk.SafeToRetry(err) {
+		x.Errorf("%v: may have happened %t, safe to retry %t", err, zk.MayHaveHappened(err), zk.SafeToRetry(err))
+	}
+	// A watch that was given up tells nothing, though the server has it.
+	given, giveUp = context.WithCancelCause(x.ctx)
+	go func() {
+		_, _, w, err := x.c.GetW(given, x.at("/n"))
+		if w != nil {
+			x.Error("a call that failed left a watch")
+		}
+		lost <- err
+	}()
+	giveUp(reason)
+	x.wants("get given up", <-lost, reason)
+	release()
+
+	w := x.getW("/n")
+	x.set("/n")
+	x.next(w, zk.EventNodeDataChanged, "/n")
+	for path, want := range map[string]bool{"/never": false, "/c": true} {
+		if _, exists, err := x.c.Exists(x.ctx, x.at(path)); err != nil || exists != want {
+			x.Errorf("%s is there: %t, %v; want %t", path, exists, err, want)
+		}
+	}
+}

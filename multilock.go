@@ -1,0 +1,173 @@
+package holdfast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A MultiLock is several locks held as one, all or none. They are taken one after the
+// other in an order that is the same for everybody, by their paths, so that two
+// MultiLocks with locks in common cannot wait for each other. It has no state of its own
+// and is safe for concurrent use.
+type MultiLock struct {
+	parts []part
+	err   error
+}
+
+// A part is one lock of a MultiLock.
+type part struct {
+	Locker
+	queue *queue
+	kind  string // locks of different kinds are not the same lock though they have one path
+	weak  bool   // a reader: a writer of the same lock does for it
+}
+
+func (p part) same(o part) bool {
+	return p.kind == o.kind && p.queue.path == o.queue.path && p.queue.client == o.queue.client && p.queue.layout.Name == o.queue.layout.Name
+}
+
+// NewMultiLock makes one lock of the locks given: those of this package, in any order. The
+// same lock may be named twice, also as reader and writer; it is taken once, as writer
+// then. Nothing is sent before Lock.
+func NewMultiLock(ls ...Locker) *MultiLock {
+	m := &MultiLock{}
+	if len(ls) == 0 {
+		m.err = errors.New("a MultiLock needs a lock")
+	}
+	for _, l := range ls {
+		parts, err := partsOf(l)
+		if err != nil {
+			m.err = err
+		}
+		m.parts = append(m.parts, parts...)
+	}
+	slices.SortStableFunc(m.parts, func(a, b part) int {
+		order := cmp.Or(strings.Compare(a.queue.path, b.queue.path), strings.Compare(a.kind, b.kind),
+			strings.Compare(a.queue.layout.Name, b.queue.layout.Name))
+		if order == 0 && a.weak != b.weak { // the strongest is the one that stays
+			order = -1
+			if a.weak {
+				order = 1
+			}
+		}
+		return order
+	})
+	all := m.parts
+	m.parts = nil
+	for _, p := range all {
+		if !slices.ContainsFunc(m.parts, p.same) {
+			m.parts = append(m.parts, p)
+		}
+	}
+	return m
+}
+
+// partsOf says what there is to know of a lock to put it into its place.
+func partsOf(l Locker) ([]part, error) {
+	switch l := l.(type) {
+	case *Mutex:
+		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+	case *RWMutex:
+		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+	case readSide:
+		return []part{{Locker: l, queue: &l.m.queue, kind: "queue", weak: true}}, nil
+	case permit:
+		return []part{{Locker: l, queue: &l.s.queue, kind: "semaphore"}}, nil
+	case *NodeLock:
+		return []part{{Locker: l, queue: &l.queue, kind: "node"}}, nil
+	case *MultiLock:
+		return l.parts, l.err
+	}
+	return nil, fmt.Errorf("a %T cannot be part of a MultiLock: it has no path to order it by", l)
+}
+
+// Lock waits for all of the locks. The context bounds the wait as a whole. On an error,
+// what has been taken so far is given back; and if some of it is lost while it waits for
+// the rest, it starts again, as a Mutex does that loses its place. ErrDeadlock: ctx
+// descends from a Hold of one of the locks.
+//
+// The Hold ends when any of the locks is lost; Unlock lets go of all of them.
+func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
+	h, err := outlive(ctx, func() (*Hold, error) { return m.enter(ctx, Locker.Lock) })
+	if err != nil {
+		return nil, m.fail("lock", err)
+	}
+	return h, nil
+}
+
+// TryLock takes all of the locks if nobody is ahead in any of them; otherwise it gives
+// back what it has taken, and the error is ErrLocked.
+func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
+	h, err := m.enter(ctx, Locker.TryLock)
+	if err != nil {
+		return nil, m.fail("try lock", err)
+	}
+	return h, nil
+}
+
+// fail does not repeat what the error of the part says already.
+func (m *MultiLock) fail(op string, err error) error {
+	var part *Error
+	if errors.As(err, &part) {
+		return err
+	}
+	var paths []string
+	for _, p := range m.parts {
+		paths = append(paths, p.queue.path)
+	}
+	return &Error{Op: op, Path: strings.Join(paths, ", "), Err: err}
+}
+
+func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context) (*Hold, error)) (_ *Hold, err error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	// Whoever waits for the next with a former one lost waits for nothing.
+	waitCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var held []*Hold
+	defer func() {
+		if err != nil {
+			for _, h := range slices.Backward(held) {
+				h.letGo(ctx)
+			}
+		}
+	}()
+	for _, p := range m.parts {
+		h, err := lock(p.Locker, waitCtx)
+		if err != nil {
+			if ctx.Err() == nil && waitCtx.Err() != nil {
+				return nil, errPlaceGone // start again
+			}
+			return nil, err
+		}
+		held = append(held, h)
+		defer context.AfterFunc(h.Context(), func() { cancel(errPlaceGone) })()
+	}
+	return merge(ctx, held)
+}
+
+// merge makes one Hold of several, which nobody has seen yet.
+func merge(ctx context.Context, held []*Hold) (*Hold, error) {
+	var tenures []*tenure
+	for _, h := range held {
+		tenures = append(tenures, h.tenures...)
+	}
+	all := holdOf(ctx, tenures...)
+	for _, t := range tenures {
+		if !t.add(all) {
+			for _, t := range tenures {
+				t.forget(all)
+			}
+			return nil, errPlaceGone // lost since it was taken: start again
+		}
+	}
+	for _, h := range held {
+		h.supersede()
+	}
+	return all, nil
+}

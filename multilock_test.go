@@ -1,0 +1,275 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+func mutexes(c *zk.Client, names ...string) []holdfast.Locker {
+	var ls []holdfast.Locker
+	for _, n := range names {
+		ls = append(ls, holdfast.NewMutex(c, lockPath+"/"+n))
+	}
+	return ls
+}
+
+// wantNoNodes says that none of the locks below lockPath has anybody in its queue.
+func wantNoNodes(t *testing.T, c *zk.Client) {
+	t.Helper()
+	names, err := c.Ephemerals(t.Context(), lockPath)
+	if err != nil || len(names) != 0 {
+		t.Errorf("nodes of this session are left: %v, %v", names, err)
+	}
+}
+
+// Two who name their locks in opposite orders would wait for each other.
+func TestMultiLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var wg sync.WaitGroup
+		var holders atomic.Int32
+		count := 0
+		for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "a"}} {
+			m := holdfast.NewMultiLock(mutexes(client(t, srv), order...)...)
+			wg.Go(func() {
+				for range 20 {
+					h, err := m.Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if holders.Add(1) != 1 {
+						t.Error("two hold all of it")
+					}
+					count++
+					time.Sleep(time.Millisecond)
+					holders.Add(-1)
+					unlock(t, h)
+				}
+			})
+		}
+		wg.Wait()
+		if count != 60 {
+			t.Errorf("count is %d; want 60", count)
+		}
+	})
+}
+
+func TestMultiLockHasOneDeadlineAndRollsBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := client(t, srv), client(t, srv)
+		blocks := lock(t, holdfast.NewMutex(other, lockPath+"/c"))
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b", "c")...)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := m.Lock(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		if took := time.Since(begin); took != 3*time.Second {
+			t.Errorf("gave up after %v; want 3 s for all together", took)
+		}
+		if err != nil && !strings.Contains(err.Error(), lockPath+"/c") {
+			t.Errorf("%v: does not say which one is taken", err)
+		}
+		synctest.Wait()
+		wantNoNodes(t, c)
+		_, err = m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		wantNoNodes(t, c)
+		unlock(t, blocks)
+		h, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, h)
+		wantNoNodes(t, c)
+	})
+}
+
+func TestMultiLockTakesDuplicatesOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		rw := holdfast.NewRWMutex(c, lockPath+"/rw")
+		sem := holdfast.NewSemaphore(c, lockPath+"/sem", 1)
+		m := holdfast.NewMultiLock(rw.RLocker(), holdfast.NewMutex(c, lockPath+"/a"), rw, sem.Locker(),
+			holdfast.NewMultiLock(mutexes(c, "a", "b")...), sem.Locker(), rw.RLocker())
+		h := lock(t, m)
+		if got := h.Tokens(); len(got) != 4 {
+			t.Errorf("tokens %v; want those of a, b, rw and sem", got)
+		}
+		_, err := rw.TryRLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked) // it is the writer that stayed
+		unlock(t, h)
+		wantNoNodes(t, c)
+	})
+}
+
+func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, d, admin := client(t, srv), client(t, srv), client(t, srv)
+		m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(d, lockPath+"/c"))...)
+		h := lock(t, m)
+		if h.Token() != h.Tokens()[lockPath+"/a"] {
+			t.Errorf("token %d; want that of a in %v", h.Token(), h.Tokens())
+		}
+		if err := holdfast.Break(t.Context(), admin, lockPath+"/b", h.Tokens()[lockPath+"/b"]); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantNoNodes(t, c)
+		wantNoNodes(t, d)
+
+		h = lock(t, m)
+		if err := holdfast.Revoke(t.Context(), admin, lockPath+"/c", h.Tokens()[lockPath+"/c"]); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Revoked()
+		_, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent))
+		wantErr(t, err, zk.ErrBadArguments) // there is no transaction over two sessions
+		unlock(t, h)
+	})
+}
+
+func TestCommitOfAMultiLockChecksEveryPart(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin := client(t, srv), client(t, srv)
+		h := lock(t, holdfast.NewMultiLock(mutexes(c, "a", "b")...))
+		if _, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
+			t.Fatal(err)
+		}
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			srv.Intercept(zkproto.OpMulti, nil)
+			if err := holdfast.Break(t.Context(), admin, lockPath+"/b", h.Tokens()[lockPath+"/b"]); err != nil {
+				t.Error(err)
+			}
+			return zktest.Pass
+		})
+		_, err := h.Commit(t.Context(), zk.SetOp(ledger, []byte("late"), zk.AnyVersion))
+		wantErr(t, err, holdfast.ErrLost)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+	})
+}
+
+// The first part is lost while it waits for the second: it starts again, and does not end
+// up with one of two.
+func TestMultiLockStartsAgainWhenAPartIsLostMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin := client(t, srv), client(t, srv)
+		blocks := lock(t, holdfast.NewMutex(admin, lockPath+"/b"))
+		w := wait(t.Context(), holdfast.NewMultiLock(mutexes(c, "a", "b")...))
+		entries, err := holdfast.List(t.Context(), admin, lockPath+"/a")
+		if err != nil || len(entries) != 1 {
+			t.Fatal(entries, err)
+		}
+		if err := holdfast.Break(t.Context(), admin, lockPath+"/a", entries[0].Token); err != nil {
+			t.Fatal(err)
+		}
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		unlock(t, blocks)
+		h := w.got(t)
+		for _, name := range []string{"a", "b"} {
+			_, err := holdfast.NewMutex(admin, lockPath+"/"+name).TryLock(t.Context())
+			wantErr(t, err, holdfast.ErrLocked)
+		}
+		unlock(t, h)
+		wantNoNodes(t, c)
+	})
+}
+
+func TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		blocks := lock(t, holdfast.NewMutex(client(t, srv), lockPath+"/b"))
+		w := wait(t.Context(), holdfast.NewMultiLock(mutexes(c, "a", "b")...))
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(s.ID())
+		<-s.Context().Done()
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		unlock(t, blocks)
+		h := w.got(t)
+		if h.Session() == s.ID() {
+			t.Error("held by a session that is over")
+		}
+		unlock(t, h)
+	})
+}
+
+func TestMultiLockUnderLostConnectionsLeavesNothing(t *testing.T) {
+	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpGetData} {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					var n atomic.Int32
+					srv.Intercept(op, func(string) zktest.Action {
+						if n.Add(1) == 3 {
+							return fault
+						}
+						return zktest.Pass
+					})
+					m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(c, lockPath+"/c"))...)
+					for range 3 {
+						unlock(t, lock(t, m))
+					}
+					wantNoNodes(t, c)
+					if n.Load() < 3 {
+						t.Error("the fault never struck")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestMultiLockUnderOneOfItsHoldsIsADeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMultiLock(mutexes(c, "a", "b")...)
+		b := lock(t, holdfast.NewMutex(c, lockPath+"/b"))
+		_, err := m.Lock(b.Context())
+		wantErr(t, err, holdfast.ErrDeadlock)
+		unlock(t, b)
+		h := lock(t, m)
+		_, err = holdfast.NewMutex(c, lockPath+"/b").Lock(h.Context())
+		wantErr(t, err, holdfast.ErrDeadlock)
+		unlock(t, h)
+		wantNoNodes(t, c)
+	})
+}
+
+type foreignLock struct{ holdfast.Locker }
+
+func TestMultiLockRefusesWhatItCannotOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for _, m := range []*holdfast.MultiLock{holdfast.NewMultiLock(), holdfast.NewMultiLock(foreignLock{holdfast.NewMutex(c, lockPath)})} {
+			_, err := m.Lock(t.Context())
+			var e *holdfast.Error
+			if !errors.As(err, &e) {
+				t.Errorf("got %v; want an *Error", err)
+			}
+		}
+	})
+}

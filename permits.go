@@ -1,0 +1,260 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"holdfast/zk"
+)
+
+// enter is the way from Acquire to a Hold in one session: through the turnstile, one at
+// a time and in order, so that who counts the permits is the only one who can take some.
+func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err error) {
+	if err := validatePath(s.queue.path); err != nil {
+		return nil, err
+	}
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
+	case s.queue.layout.semaphore.lease == "":
+		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.layout.Name)
+	case wait && len(lineage(ctx, s.queue.client, s.queue.path)) > 0:
+		return nil, ErrDeadlock
+	}
+	turn, err := s.turnstile.enter(ctx, sideMutex, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.letGo(ctx)
+	for patient := false; ; patient = wait {
+		v, err := s.look(ctx, turn.first().session, patient)
+		if err != nil {
+			return nil, err
+		}
+		known, err := s.agree(ctx, turn.first(), v)
+		switch {
+		case err != nil:
+			v.stop()
+			return nil, err
+		case !known: // it is stored now: look again
+		case n > v.limit:
+			v.stop()
+			return nil, fmt.Errorf("%w: %d permits asked for, there are %d", ErrLimit, n, v.limit)
+		case v.used+n <= v.limit:
+			v.stop()
+			h, err := s.admit(ctx, turn.first(), v.version, n)
+			if h != nil || err != nil {
+				return h, err
+			}
+		case !wait:
+			return nil, ErrLocked
+		case patient:
+			if err := v.await(ctx, turn); err != nil {
+				return nil, err
+			}
+		}
+		v.stop()
+	}
+}
+
+// A view is what a semaphore looks like at some moment.
+type view struct {
+	exists       bool // the node that has the limit
+	limit        int  // 0: none is stored
+	version      int32
+	used         int
+	data, leases *zk.Watch // nil if nobody is to wait for changes
+}
+
+// look reads limit and permits. The server shows all permits that were given before we
+// came to the turnstile, since it shows that we did.
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (view, error) {
+	var v view
+	dir := s.queue.path + s.queue.layout.semaphore.leases
+	for {
+		var data []byte
+		var names []string
+		var dataErr, namesErr error
+		var stat zk.Stat
+		v.stop()
+		v = view{}
+		if watch {
+			data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
+			names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+		} else {
+			res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir))
+			if res == nil {
+				return v, err
+			}
+			data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
+			names, namesErr = res[1].Children, res[1].Err
+		}
+		if errors.Is(dataErr, zk.ErrConnectionLoss) || errors.Is(namesErr, zk.ErrConnectionLoss) {
+			continue
+		}
+		for _, err := range []error{dataErr, namesErr} {
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				v.stop()
+				return view{}, err
+			}
+		}
+		v.exists, v.version = dataErr == nil, stat.Version
+		v.used = s.queue.layout.permits(names)
+		if len(data) > 0 {
+			limit, err := strconv.Atoi(string(data))
+			if err != nil || limit < 1 {
+				v.stop()
+				return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
+			}
+			v.limit = limit
+		}
+		return v, nil
+	}
+}
+
+// await returns when the limit or the permits have changed. The turnstile is ours
+// meanwhile; if it is lost, so is our place.
+func (v view) await(ctx context.Context, turn *Hold) error {
+	var data, leases <-chan zk.Event // nil: the node is not there
+	if v.data != nil {
+		data = v.data.C
+	}
+	if v.leases != nil {
+		leases = v.leases.C
+	}
+	select {
+	case ev := <-data:
+		return ev.Err
+	case ev := <-leases:
+		return ev.Err
+	case <-turn.Lost():
+		return errPlaceGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (v view) stop() {
+	for _, w := range []*zk.Watch{v.data, v.leases} {
+		if w != nil {
+			w.Stop()
+		}
+	}
+}
+
+// agree compares the limit that is stored with the one that is claimed. False says that
+// there was none and that the claim is stored now. p is our place at the turnstile.
+func (s *Semaphore) agree(ctx context.Context, p *place, v view) (bool, error) {
+	switch {
+	case v.limit != 0 && s.limit != 0 && v.limit != s.limit:
+		return false, fmt.Errorf("%w: it is %d, not %d", ErrLimit, v.limit, s.limit)
+	case v.limit != 0:
+		return true, nil
+	case s.limit < 1:
+		return false, fmt.Errorf("%w: none is stored, and %d is none", ErrLimit, s.limit)
+	case !v.exists:
+		return false, p.ensure(ctx, s.queue.path)
+	}
+	_, err := p.session.Set(ctx, s.queue.path, []byte(strconv.Itoa(s.limit)), v.version)
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
+		err = nil // look again
+	}
+	return false, err
+}
+
+// admit takes n permits, all or none, if the turnstile is still ours and the limit still
+// what we have seen: a holder of the turnstile that slept must not add to what others have
+// taken meanwhile. There is neither a Hold nor an error if it has to look again.
+func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int) (_ *Hold, err error) {
+	nodes := &s.queue.layout.semaphore
+	dir, mode := s.queue.path+nodes.leases, zk.Ephemeral
+	if nodes.numbered {
+		mode = zk.EphemeralSequential
+	}
+	places := make([]*place, n)
+	ops := []zk.Op{zk.CheckOp(turn.path(), zk.AnyVersion), zk.CheckOp(s.queue.path, version)}
+	for i := range places {
+		a := newAttempt(nodes.lease, turn.session.ID())
+		data, err := s.queue.data(a)
+		if err != nil {
+			return nil, err
+		}
+		p := &place{queue: &s.queue, session: turn.session, dir: dir, attempt: a, exact: !nodes.numbered, shared: true, data: data}
+		places[i] = p
+		ops = append(ops, zk.CreateOp(p.node(p.prefix), data, mode, s.queue.acl...))
+	}
+	defer func() {
+		if err != nil {
+			for _, p := range places {
+				p.leave(ctx)
+			}
+		}
+	}()
+	for {
+		res, err := turn.session.Multi(ctx, ops...)
+		for _, p := range places {
+			p.doubt = err == nil || zk.MayHaveHappened(err)
+		}
+		switch {
+		case err == nil:
+			for i, p := range places {
+				p.name = strings.TrimPrefix(res[2+i].Path, dir+"/")
+			}
+			if err := stamp(ctx, places); err != nil {
+				return nil, err
+			}
+			return newHold(ctx, &s.queue, places...)
+		case errors.Is(err, zk.ErrConnectionLoss):
+			found := 0
+			for _, p := range places {
+				if _, err := p.find(ctx); err != nil {
+					return nil, err
+				}
+				if p.name != "" {
+					found++
+				}
+			}
+			switch found {
+			case n:
+				return newHold(ctx, &s.queue, places...)
+			case 0: // not made
+			default:
+				return nil, errPlaceGone // somebody has removed some
+			}
+		case errors.Is(err, zk.ErrBadVersion):
+			return nil, nil // the limit was changed just now
+		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
+			return nil, errPlaceGone
+		case errors.Is(err, zk.ErrNoNode):
+			if err := turn.ensure(ctx, dir); err != nil {
+				return nil, err
+			}
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+}
+
+// stamp notes the zxid of nodes that one transaction has made: Apache's servers do not
+// tell it in the answer to that.
+func stamp(ctx context.Context, places []*place) error {
+	for {
+		stat, ok, err := places[0].session.Exists(ctx, places[0].path())
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case err != nil:
+			return err
+		case !ok:
+			return errPlaceGone
+		}
+		for _, p := range places {
+			p.made(p.name, stat.Czxid)
+		}
+		return nil
+	}
+}

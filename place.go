@@ -1,0 +1,242 @@
+package holdfast
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"holdfast/zk"
+)
+
+// A place is our node in a queue, or what stands for it in a lock of another kind. It
+// belongs to one session and never to another.
+type place struct {
+	queue   *queue
+	session *zk.Session
+	dir     string // the node above; "" is the root
+	attempt
+	exact  bool // the prefix is the whole name
+	shared bool
+	data   []byte
+	name   string // "" until it is known
+	doubt  bool   // a create was sent, and whether it happened is not known
+	czxid  int64  // of the node; tells it from another of the same name
+	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
+}
+
+// errPlaceGone: our node is not there any more. Somebody has removed it, or the server
+// has ended our session and has not come to tell us yet.
+var errPlaceGone = errors.New("its node is gone")
+
+func (p *place) node(name string) string { return p.dir + "/" + name }
+
+// path is that of our node.
+func (p *place) path() string { return p.node(p.name) }
+
+// made notes what our node has become.
+func (p *place) made(name string, czxid int64) {
+	p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false
+}
+
+// join makes our node and lists its siblings in one round trip: the server answers
+// in order, so the list is from after the create, and shows everybody ahead of us.
+// A server that lags shows too many, never too few.
+func (p *place) join(ctx context.Context) ([]string, error) {
+	create := zk.CreateOp(p.node(p.prefix), p.data, zk.EphemeralSequential, p.queue.acl...)
+	for {
+		res, err := p.session.Pipeline(ctx, create, zk.ChildrenOp(p.dir))
+		if res == nil {
+			return nil, err
+		}
+		made, list := res[0], res[1]
+		p.doubt = zk.MayHaveHappened(made.Err)
+		switch {
+		case made.Err == nil:
+			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
+			if list.Err == nil {
+				return list.Children, nil
+			}
+			return p.siblings(ctx)
+		case errors.Is(made.Err, zk.ErrNoNode):
+			if err := p.ensure(ctx, p.dir); err != nil {
+				return nil, err
+			}
+		case errors.Is(made.Err, zk.ErrConnectionLoss):
+			// Was it made? The answer is lost, the node perhaps not.
+			if names, err := p.find(ctx); err != nil || p.name != "" {
+				return names, err
+			}
+		default:
+			return nil, made.Err
+		}
+	}
+}
+
+// ensure makes the nodes down to path. In most layouts they are containers, so that the
+// server tidies up what locks leave behind; one that goes while we come is made again.
+func (p *place) ensure(ctx context.Context, path string) error {
+	for {
+		_, _, err := p.session.Create(ctx, path, []byte{}, p.queue.layout.Parent, p.queue.acl...)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss): // made or not: ask again
+		case errors.Is(err, zk.ErrNoNode) && strings.LastIndexByte(path, '/') > 0:
+			if err := p.ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// find looks for the node of a create whose answer was lost, and lists its siblings on
+// the way unless the name is known. The sync makes the server that we reach now show all
+// that the old one had carried through; what the old one has not, it can no longer
+// (session moved). The id was never used before, and the node of an older session of
+// ours that has not gone yet is not ours (CURATOR-498, CURATOR-604).
+func (p *place) find(ctx context.Context) (names []string, err error) {
+	for {
+		if err := p.session.Sync(ctx, p.queue.path); err != nil {
+			if errors.Is(err, zk.ErrConnectionLoss) {
+				continue
+			}
+			return nil, err
+		}
+		candidates := []string{p.prefix}
+		if !p.exact {
+			names, err = p.siblings(ctx)
+			if err != nil && !errors.Is(err, errPlaceGone) { // not even the node above is there
+				return nil, err
+			}
+			candidates = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
+		}
+		err := p.recognise(ctx, candidates)
+		if errors.Is(err, zk.ErrConnectionLoss) {
+			continue
+		}
+		p.doubt = err != nil
+		return names, err
+	}
+}
+
+// recognise takes the one of the candidates that is ours for our place, if there is one.
+func (p *place) recognise(ctx context.Context, candidates []string) error {
+	for _, name := range candidates {
+		data, stat, err := p.session.Get(ctx, p.node(name))
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return err
+		case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):
+			p.made(name, stat.Czxid)
+			return nil
+		}
+	}
+	return nil
+}
+
+// siblings lists the queue.
+func (p *place) siblings(ctx context.Context) ([]string, error) {
+	for {
+		names, _, err := p.session.Children(ctx, p.dir)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss): // reading twice harms nobody
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, errPlaceGone
+		default:
+			return names, err
+		}
+	}
+}
+
+// await returns when the node ahead has gone, or has changed in any other way. It
+// watches that node alone: a release wakes one waiter, not the crowd.
+func (p *place) await(ctx context.Context, ahead string) error {
+	_, _, watch, err := p.session.GetW(ctx, p.node(ahead))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+		return nil // gone before we could look, or worth another look
+	case err != nil:
+		return err
+	}
+	defer watch.Stop()
+	select {
+	case ev := <-watch.C:
+		return ev.Err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave gives the place up. It waits for that while ctx lives; the node is removed in
+// any case, or its session ends.
+func (p *place) leave(ctx context.Context) {
+	if p.name == "" && !p.doubt {
+		return
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		p.remove()
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+}
+
+// remove deletes our node, and does not rest before it is gone or the session is
+// over: a node that stays in the queue blocks everybody (CURATOR-486). It has the
+// session's context, since the caller's may be what ended (vitess #15756).
+//
+// errPlaceGone: the node was not there any more, and it was not us.
+func (p *place) remove() error {
+	ctx := p.session.Context()
+	doubt := false // an earlier delete may have happened
+	gone := func() error {
+		if doubt {
+			return nil
+		}
+		return errPlaceGone
+	}
+	for {
+		if p.name == "" {
+			if _, err := p.find(ctx); err != nil {
+				return err
+			}
+			if p.name == "" {
+				return nil
+			}
+		}
+		version := int32(zk.AnyVersion)
+		if !p.unique {
+			// The name can come back, and then the node is a successor's (zk-ruby #34).
+			stat, ok, err := p.session.Exists(ctx, p.path())
+			switch {
+			case errors.Is(err, zk.ErrConnectionLoss):
+				continue
+			case err != nil:
+				return err
+			case !ok || stat.Czxid != p.czxid:
+				return gone()
+			}
+			version = stat.Version
+		}
+		err := p.session.Delete(ctx, p.path(), version)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			return gone()
+		case errors.Is(err, zk.ErrBadVersion): // its data were changed just now
+		case errors.Is(err, zk.ErrConnectionLoss):
+			doubt = true
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,438 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+func semaphore(t *testing.T, srv *zktest.Server, limit int, opts ...holdfast.Option) *holdfast.Semaphore {
+	return holdfast.NewSemaphore(client(t, srv), lockPath, limit, opts...)
+}
+
+// permits is an AcquireN(n) as a Locker.
+type permits struct {
+	s *holdfast.Semaphore
+	n int
+}
+
+func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.s.AcquireN(ctx, p.n) }
+func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return p.s.TryAcquireN(ctx, p.n)
+}
+
+func wantFree(t *testing.T, s *holdfast.Semaphore, free, limit int) {
+	t.Helper()
+	f, l, err := s.Available(t.Context())
+	if err != nil || f != free || l != limit {
+		t.Errorf("%d of %d free (%v); want %d of %d", f, l, err, free, limit)
+	}
+}
+
+var semaphoreLayouts = []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutKazoo}
+
+func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
+	for _, layout := range semaphoreLayouts {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				use := holdfast.WithLayout(layout)
+				s := semaphore(t, srv, 3, use)
+				wantFree(t, s, 3, 3)
+				a, b := lock(t, s.Locker()), lock(t, permits{s, 2})
+				wantFree(t, s, 0, 3)
+				if b.Token() <= a.Token() {
+					t.Errorf("token %d after %d", b.Token(), a.Token())
+				}
+				_, err := s.TryAcquire(t.Context())
+				wantErr(t, err, holdfast.ErrLocked)
+				w := wait(t.Context(), semaphore(t, srv, 3, use).Locker())
+				if !w.waiting() {
+					t.Fatal("four permits of three")
+				}
+				unlock(t, a)
+				c := w.got(t)
+				unlock(t, b)
+				wantFree(t, s, 2, 3)
+				unlock(t, c)
+				wantFree(t, s, 3, 3)
+			})
+		})
+	}
+}
+
+// Who wants many is not passed by those who want few, and gets all at once.
+func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := semaphore(t, srv, 3)
+		a, b := lock(t, s.Locker()), lock(t, s.Locker())
+		three := wait(t.Context(), permits{semaphore(t, srv, 3), 3})
+		one := wait(t.Context(), semaphore(t, srv, 3).Locker())
+		unlock(t, a)
+		if !three.waiting() || !one.waiting() {
+			t.Fatal("let in out of turn, or with too few")
+		}
+		wantFree(t, s, 2, 3) // it does not hoard
+		unlock(t, b)
+		h := three.got(t)
+		wantFree(t, s, 0, 3)
+		unlock(t, h)
+		unlock(t, one.got(t))
+		wantFree(t, s, 3, 3)
+	})
+}
+
+func TestSemaphoreLimitIsStoredAndVerified(t *testing.T) {
+	for _, layout := range semaphoreLayouts {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			use := holdfast.WithLayout(layout)
+			_, err := semaphore(t, srv, 0, use).Acquire(t.Context())
+			wantErr(t, err, holdfast.ErrLimit) // nobody has said
+			h := lock(t, semaphore(t, srv, 2, use).Locker())
+			_, err = semaphore(t, srv, 3, use).Acquire(t.Context())
+			wantErr(t, err, holdfast.ErrLimit)
+			if err == nil || !strings.Contains(err.Error(), "it is 2, not 3") {
+				t.Error(err)
+			}
+			follower := semaphore(t, srv, 0, use)
+			_, err = follower.AcquireN(t.Context(), 3)
+			wantErr(t, err, holdfast.ErrLimit)
+			_, err = follower.AcquireN(t.Context(), 0)
+			wantErr(t, err, holdfast.ErrLimit)
+			unlock(t, lock(t, follower.Locker()))
+			if data, _, err := client(t, srv).Get(t.Context(), lockPath); err != nil || string(data) != "2" {
+				t.Errorf("stored %q, %v; kazoo looks for 2", data, err)
+			}
+			unlock(t, h)
+		})
+	}
+}
+
+func TestSemaphoreLimitChangesLive(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := semaphore(t, srv, 0)
+		if err := s.SetLimit(t.Context(), 1); err != nil { // on a path where nothing is
+			t.Fatal(err)
+		}
+		a := lock(t, s.Locker())
+		w := wait(t.Context(), semaphore(t, srv, 0).Locker())
+		if !w.waiting() {
+			t.Fatal("two permits of one")
+		}
+		if err := s.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		b := w.got(t)
+		if err := s.SetLimit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if a.Context().Err() != nil || b.Context().Err() != nil {
+			t.Error("a cut took a permit away")
+		}
+		w = wait(t.Context(), semaphore(t, srv, 0).Locker())
+		unlock(t, a)
+		if !w.waiting() {
+			t.Fatal("let in though one of one is out")
+		}
+		unlock(t, b)
+		unlock(t, w.got(t))
+		// Who asks for more than there can be is told, also while it waits.
+		if err := s.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		a = lock(t, s.Locker())
+		w = wait(t.Context(), permits{semaphore(t, srv, 0), 2})
+		if err := s.SetLimit(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		<-w.done
+		wantErr(t, w.err, holdfast.ErrLimit)
+		unlock(t, a)
+		wantErr(t, s.SetLimit(t.Context(), 0), holdfast.ErrLimit)
+	})
+}
+
+// The limit is cut while somebody is about to be let in on the old one: the transaction
+// notices.
+func TestAdmissionOnAnOldLimitFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s, admin := semaphore(t, srv, 0), semaphore(t, srv, 0)
+		if err := admin.SetLimit(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		a := lock(t, admin.Locker())
+		var cut atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if cut.CompareAndSwap(false, true) {
+				if err := admin.SetLimit(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		})
+		_, err := s.TryAcquire(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, a)
+		wantFree(t, s, 1, 1)
+	})
+}
+
+// A holder of the turnstile slept, was thrown out, and another was let in meanwhile: it
+// must not add to what that one has taken.
+func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		s, other := semaphore(t, srv, 1), semaphore(t, srv, 1)
+		unlock(t, lock(t, s.Locker()))
+		synctest.Wait()
+		var slept atomic.Bool
+		taken := make(chan *holdfast.Hold, 1)
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if slept.CompareAndSwap(false, true) {
+				turn, err := holdfast.List(t.Context(), c, lockPath+"/locks")
+				if err != nil || len(turn) != 1 {
+					t.Error(turn, err)
+				}
+				if err := holdfast.Break(t.Context(), c, lockPath+"/locks", turn[0].Token); err != nil {
+					t.Error(err)
+				}
+				h, err := other.TryAcquire(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				taken <- h
+			}
+			return zktest.Pass
+		})
+		w := wait(t.Context(), s.Locker())
+		h := <-taken
+		if !w.waiting() {
+			t.Fatalf("two permits of one (%v)", w.err)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+		wantFree(t, s, 1, 1)
+	})
+}
+
+// Every request is lost once, in either direction, and permits are had all the same, no
+// more than asked for; none is missing afterwards (CURATOR-462, CURATOR-335).
+func TestSemaphoreLosesNoPermitToLostConnections(t *testing.T) {
+	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete, zkproto.OpSetData}
+	for _, layout := range semaphoreLayouts {
+		for _, op := range ops {
+			for _, fault := range faults {
+				t.Run(fmt.Sprintf("%s/%v/%v", layout.Name, op, fault), func(t *testing.T) {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						s, observer := semaphore(t, srv, 3, holdfast.WithLayout(layout)), semaphore(t, srv, 3, holdfast.WithLayout(layout))
+						var hit atomic.Bool
+						srv.Intercept(op, func(path string) zktest.Action {
+							if strings.HasPrefix(path, lockPath) && hit.CompareAndSwap(false, true) {
+								return fault
+							}
+							return zktest.Pass
+						})
+						h := lock(t, permits{s, 2})
+						wantFree(t, observer, 1, 3)
+						unlock(t, h)
+						wantFree(t, observer, 3, 3)
+						if !hit.Load() {
+							t.Error("the fault never struck")
+						}
+						unlock(t, lock(t, permits{s, 3}))
+					})
+				})
+			}
+		}
+	}
+}
+
+// The wait, or the taking itself, is cancelled at its worst moment.
+func TestCancelledAcquireLeavesNothing(t *testing.T) {
+	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetData} {
+		for _, fault := range append(faults, zktest.Pass) {
+			t.Run(fmt.Sprintf("%v/%v", op, fault), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					s := semaphore(t, srv, 3)
+					unlock(t, lock(t, s.Locker()))
+					synctest.Wait()
+					ctx, cancel := context.WithCancel(t.Context())
+					srv.Intercept(op, func(string) zktest.Action {
+						cancel()
+						return fault
+					})
+					h, err := s.AcquireN(ctx, 2)
+					if err == nil {
+						unlock(t, h) // it was through before it noticed
+					} else {
+						wantErr(t, err, context.Canceled)
+					}
+					srv.Intercept(op, nil)
+					time.Sleep(time.Second) // for the reconnect
+					synctest.Wait()
+					wantFree(t, s, 3, 3)
+					unlock(t, lock(t, permits{semaphore(t, srv, 3), 3}))
+				})
+			})
+		}
+	}
+}
+
+// Permits of a client that died come back, and who waited at the turnstile when its own
+// session ended queues again (CURATOR-595).
+func TestPermitsOfADeadSessionComeBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		dead := lock(t, permits{semaphore(t, srv, 3), 3})
+		c := client(t, srv)
+		w := wait(t.Context(), permits{holdfast.NewSemaphore(c, lockPath, 3), 2})
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(s.ID())
+		<-s.Context().Done()
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		srv.Expire(dead.Session())
+		<-dead.Lost()
+		wantErr(t, dead.Unlock(), holdfast.ErrLost)
+		unlock(t, w.got(t))
+		wantFree(t, semaphore(t, srv, 3), 3, 3)
+	})
+}
+
+// All permits of one Hold stand and fall together.
+func TestOnePermitRemovedIsAllLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, s := client(t, srv), semaphore(t, srv, 3)
+		h := lock(t, permits{s, 3})
+		names, _, err := c.Children(t.Context(), lockPath+"/leases")
+		if err != nil || len(names) != 3 {
+			t.Fatal(names, err)
+		}
+		if err := c.Delete(t.Context(), lockPath+"/leases/"+names[1], zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantFree(t, s, 3, 3)
+	})
+}
+
+func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"))
+		h, one := lock(t, permits{s, 2}), lock(t, s.Locker())
+		w := wait(t.Context(), s.Locker())
+		entries, err := holdfast.List(t.Context(), c, lockPath)
+		if err != nil || len(entries) != 4 {
+			t.Fatal(entries, err)
+		}
+		for i, e := range entries {
+			if e.Held != (i < 3) || e.Owner != "api-7" {
+				t.Errorf("%d: %+v", i, e)
+			}
+		}
+		if err := holdfast.Break(t.Context(), c, lockPath, h.Token()); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		unlock(t, w.got(t))
+		if one.Context().Err() != nil {
+			t.Error("another token was hit")
+		}
+		unlock(t, one)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		wantFree(t, s, 3, 3)
+	})
+}
+
+func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := semaphore(t, srv, 2)
+		h := lock(t, s.Locker())
+		_, err := s.Acquire(h.Context())
+		wantErr(t, err, holdfast.ErrDeadlock)
+		second, err := s.TryAcquire(h.Context()) // does not wait
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, second)
+		unlock(t, h)
+	})
+}
+
+// Foreign children are no permits: else a file that somebody dropped there would cost one
+// for ever.
+func TestForeignChildrenAreNoPermits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, s := client(t, srv), semaphore(t, srv, 1)
+		unlock(t, lock(t, s.Locker()))
+		for _, name := range []string{"content", "x-lease-1", "lease-0000000000x"} {
+			if _, _, err := c.Create(t.Context(), lockPath+"/leases/"+name, nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(t, lock(t, s.Locker()))
+	})
+}
+
+// A storm of tries and waits, with connections breaking: never more than the limit, and
+// none is missing afterwards (hazards 24 and 47).
+func TestSemaphoreUnderFaults(t *testing.T) {
+	for _, layout := range semaphoreLayouts {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				var n atomic.Int64
+				for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpDelete, zkproto.OpExists} {
+					srv.Intercept(op, func(path string) zktest.Action {
+						if strings.HasPrefix(path, lockPath) && n.Add(1)%41 == 0 {
+							return faults[n.Load()%2]
+						}
+						return zktest.Pass
+					})
+				}
+				var wg sync.WaitGroup
+				var held, most, got atomic.Int32
+				for i := range 4 {
+					s := semaphore(t, srv, 3, holdfast.WithLayout(layout))
+					for j := range 4 {
+						wg.Go(func() {
+							want := 1 + (i+j)%2
+							for range 5 {
+								h, err := permits{s, want}.TryLock(t.Context())
+								if err != nil {
+									h = lock(t, permits{s, want})
+								}
+								now := held.Add(int32(want))
+								if now > 3 {
+									t.Errorf("%d permits of 3", now)
+								}
+								most.Store(max(most.Load(), now))
+								got.Add(1)
+								time.Sleep(5 * time.Millisecond)
+								held.Add(-int32(want))
+								unlock(t, h)
+							}
+						})
+					}
+				}
+				wg.Wait()
+				if got.Load() != 80 || most.Load() != 3 {
+					t.Errorf("%d turns, at most %d permits out; want 80, 3", got.Load(), most.Load())
+				}
+				wantFree(t, semaphore(t, srv, 3, holdfast.WithLayout(layout)), 3, 3)
+			})
+		})
+	}
+}

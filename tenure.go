@@ -1,0 +1,205 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/zk"
+)
+
+// A tenure is what the Holds of one lock have in common: the nodes that stand for it,
+// which is one but for several permits of a semaphore, and the proof that their session
+// lives. More than one Hold share it if the lock is re-entrant.
+type tenure struct {
+	queue  *queue
+	places []*place
+	leases []*zk.Lease
+	ctx    context.Context // ends when the tenure does; watch goroutines end with it
+	end    context.CancelFunc
+
+	mu      sync.Mutex // guards the fields below; Hold.mu may be locked under it
+	holds   []*Hold    // those that are not unlocked
+	loss    error      // why the lock is lost; nil while it is not
+	revoked bool
+}
+
+// newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
+// this moment: our nodes are known to stand (the list that showed nobody ahead showed
+// them), and the session is proven, since the wait may have outlasted the proof. From now
+// on the leases keep it so.
+func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) {
+	t := &tenure{queue: q, places: places}
+	session := places[0].session
+	for _, p := range places {
+		lease, err := session.Lease(ctx, p.path())
+		if err != nil {
+			t.release()
+			if errors.Is(err, zk.ErrNoNode) {
+				err = errPlaceGone
+			}
+			return nil, err
+		}
+		t.leases = append(t.leases, lease)
+	}
+	if session.Context().Err() != nil || !time.Now().Before(session.Deadline()) {
+		t.release()
+		return nil, zk.ErrSessionExpired
+	}
+	t.ctx, t.end = context.WithCancel(context.Background())
+	for i, p := range places {
+		go t.watch(p, t.leases[i])
+	}
+	return t, nil
+}
+
+func (t *tenure) release() {
+	for _, l := range t.leases {
+		l.Release()
+	}
+}
+
+// add makes h one of those that are told; false if the tenure is over.
+func (t *tenure) add(h *Hold) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loss != nil || t.ctx.Err() != nil {
+		return false
+	}
+	t.holds = append(t.holds, h)
+	if t.revoked {
+		h.revoke()
+	}
+	return true
+}
+
+// forget takes h off, and leaves the nodes to the others.
+func (t *tenure) forget(h *Hold) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+}
+
+// drop takes h off, and removes the nodes if it was the last. The error says that they
+// were lost before, or could not be removed.
+func (t *tenure) drop(h *Hold) error {
+	t.mu.Lock()
+	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+	loss, last := t.loss, len(t.holds) == 0
+	if last {
+		t.end()
+	}
+	t.mu.Unlock()
+	if !last {
+		return loss
+	}
+	t.release()
+
+	session := t.places[0].session.Context()
+	errs := make([]error, len(t.places))
+	var wg sync.WaitGroup
+	for i, p := range t.places {
+		if i > 0 {
+			wg.Go(func() { errs[i] = p.remove() })
+		}
+	}
+	errs[0] = t.places[0].remove()
+	wg.Wait()
+	err := errors.Join(errs...)
+	switch {
+	case loss != nil:
+		return loss
+	case errors.Is(err, errPlaceGone): // it ended before we did
+		return fmt.Errorf("%w: %w", ErrLost, errPlaceGone)
+	case err != nil && session.Err() == nil:
+		return err
+	}
+	return nil // removed, or the session is over, and the nodes with it
+}
+
+// lose ends the tenure for all who share it, unless the last Unlock was first.
+func (t *tenure) lose(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loss != nil || t.ctx.Err() != nil {
+		return
+	}
+	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	for _, h := range t.holds {
+		h.lose(t.loss)
+	}
+}
+
+// revoke tells all who share the tenure that somebody has asked for the lock.
+func (t *tenure) revoke() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.revoked {
+		return
+	}
+	t.revoked = true
+	for _, h := range t.holds {
+		h.revoke()
+	}
+}
+
+// watch waits for what can end the tenure other than Unlock: the end of the session,
+// which is at its Deadline at the latest, and the removal of p's node by somebody else.
+// It also sees the request to let go that is written into the node.
+func (t *tenure) watch(p *place, lease *zk.Lease) {
+	session := p.session
+	defer lease.Release()
+	// The first look is not withdrawn by an early Unlock: taking the watch back would
+	// cost the server more than letting the delete fire it.
+	for {
+		data, stat, watch, err := session.GetW(session.Context(), p.path())
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case errors.Is(err, zk.ErrNoNode), err == nil && p.exact && !p.unique && stat.Czxid != p.czxid:
+			if watch != nil {
+				watch.Stop()
+			}
+			t.lose(errPlaceGone)
+			return
+		case session.Context().Err() != nil:
+			t.lose(context.Cause(session.Context()))
+			return
+		case err != nil:
+			// We may not read our own node. The session's end is still seen.
+			select {
+			case <-session.Context().Done():
+				t.lose(context.Cause(session.Context()))
+			case <-lease.Gone():
+				t.lose(errPlaceGone)
+			case <-t.ctx.Done():
+			}
+			return
+		}
+		if string(data) == revokeRequest {
+			t.revoke()
+		}
+		select {
+		case ev := <-watch.C:
+			switch {
+			case ev.Err != nil:
+				t.lose(ev.Err)
+				return
+			case ev.Type == zk.EventNodeDeleted:
+				t.lose(errPlaceGone) // unless it was us
+				return
+			}
+		case <-session.Context().Done():
+			t.lose(context.Cause(session.Context()))
+			return
+		case <-lease.Gone(): // our server may be cut off, and never tell
+			t.lose(errPlaceGone)
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}

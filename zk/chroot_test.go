@@ -1,0 +1,290 @@
+package zk_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// What an operation shows must not depend on the chroot. Each entry is a use of one, in
+// the order of its name; what it returns holds neither ids nor times.
+var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
+	"Create": func(ctx context.Context, s *zk.Session) string {
+		a, _, err := s.Create(ctx, "/n/seq-", []byte("x"), zk.EphemeralSequential)
+		b, _, err2 := s.Create(ctx, "/none/x", nil, zk.Persistent)
+		return fmt.Sprint(a, err, b, err2)
+	},
+	"CreateTTL": func(ctx context.Context, s *zk.Session) string {
+		a, _, err := s.CreateTTL(ctx, "/n/ttl-", nil, zk.PersistentSequential, time.Hour)
+		_, _, err2 := s.CreateTTL(ctx, "/none/x", nil, zk.Persistent, time.Hour)
+		return fmt.Sprint(a, err, err2)
+	},
+	"Get": func(ctx context.Context, s *zk.Session) string {
+		data, stat, err := s.Get(ctx, "/n")
+		_, _, err2 := s.Get(ctx, "/none")
+		_, _, err3 := s.Get(ctx, "n")
+		return fmt.Sprint(string(data), stat.Version, err, err2, err3)
+	},
+	"GetW": func(ctx context.Context, s *zk.Session) string {
+		_, _, w, err := s.GetW(ctx, "/n")
+		s.Set(ctx, "/n", []byte("changed"), zk.AnyVersion)
+		_, _, _, err2 := s.GetW(ctx, "/none")
+		return fmt.Sprint(err, <-w.C, err2)
+	},
+	"Exists": func(ctx context.Context, s *zk.Session) string {
+		_, ok, err := s.Exists(ctx, "/n")
+		_, ok2, err2 := s.Exists(ctx, "/none")
+		return fmt.Sprint(ok, err, ok2, err2)
+	},
+	"ExistsW": func(ctx context.Context, s *zk.Session) string {
+		_, _, w, err := s.ExistsW(ctx, "/born")
+		s.Create(ctx, "/born", nil, zk.Persistent)
+		return fmt.Sprint(err, <-w.C)
+	},
+	"Children": func(ctx context.Context, s *zk.Session) string {
+		names, stat, err := s.Children(ctx, "/")
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "zookeeper" }) // the real root has it
+		slices.Sort(names)
+		_, _, err2 := s.Children(ctx, "/none")
+		return fmt.Sprint(names, stat.EphemeralOwner, err, err2)
+	},
+	"ChildrenW": func(ctx context.Context, s *zk.Session) string {
+		_, _, w, err := s.ChildrenW(ctx, "/")
+		s.Create(ctx, "/child", nil, zk.Ephemeral)
+		return fmt.Sprint(err, <-w.C)
+	},
+	"Set": func(ctx context.Context, s *zk.Session) string {
+		_, err := s.Set(ctx, "/n", nil, 77)
+		return fmt.Sprint(err)
+	},
+	"Delete": func(ctx context.Context, s *zk.Session) string {
+		return fmt.Sprint(s.Delete(ctx, "/child", 0), s.Delete(ctx, "/none", 0))
+	},
+	"Sync": func(ctx context.Context, s *zk.Session) string { return fmt.Sprint(s.Sync(ctx, "/n")) },
+	"Multi": func(ctx context.Context, s *zk.Session) string {
+		r, err := s.Multi(ctx, zk.CheckOp("/n", -1), zk.CreateOp("/n/m-", nil, zk.EphemeralSequential), zk.CreateTTLOp("/n/t", nil, zk.Persistent, time.Hour))
+		r2, err2 := s.Multi(ctx, zk.SetOp("/n", nil, -1), zk.DeleteOp("/none", 0))
+		return fmt.Sprint(len(r), r[1].Path, r[2].Path, err, len(r2), err2)
+	},
+	"Pipeline": func(ctx context.Context, s *zk.Session) string {
+		r, err := s.Pipeline(ctx, zk.CreateOp("/n/p-", nil, zk.EphemeralSequential), zk.GetOp("/n"), zk.ExistsOp("/none"), zk.ChildrenOp("/none"))
+		return fmt.Sprint(len(r), r[0].Path, string(r[1].Data), r[3].Err, err)
+	},
+	"MultiRead": func(ctx context.Context, s *zk.Session) string {
+		r, err := s.MultiRead(ctx, zk.GetOp("/n"), zk.ChildrenOp("/n"), zk.GetOp("/none"))
+		return fmt.Sprint(string(r[0].Data), len(r[1].Children), err)
+	},
+	"GetACL": func(ctx context.Context, s *zk.Session) string {
+		acl, _, err := s.GetACL(ctx, "/n")
+		_, _, err2 := s.GetACL(ctx, "/none")
+		return fmt.Sprint(acl, err, err2)
+	},
+	"SetACL": func(ctx context.Context, s *zk.Session) string {
+		_, err := s.SetACL(ctx, "/none", []zk.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}, zk.AnyVersion)
+		return fmt.Sprint(err)
+	},
+	"AddWatch": func(ctx context.Context, s *zk.Session) string {
+		node, err := s.AddWatch(ctx, "/", zk.WatchPersistent)
+		if err != nil {
+			return err.Error()
+		}
+		defer node.Stop()
+		tree, err := s.AddWatch(ctx, "/n", zk.WatchPersistentRecursive)
+		if err != nil {
+			return err.Error()
+		}
+		defer tree.Stop()
+		s.Create(ctx, "/n/deep", nil, zk.Persistent)
+		s.Create(ctx, "/n/deep/er", nil, zk.Persistent)
+		s.Create(ctx, "/top", nil, zk.Persistent)
+		return fmt.Sprint(<-tree.C, <-tree.C, <-node.C)
+	},
+	"WhoAmI": func(ctx context.Context, s *zk.Session) string { return fmt.Sprint(s.WhoAmI(ctx)) },
+	"Ephemerals": func(ctx context.Context, s *zk.Session) string {
+		all, err := s.Ephemerals(ctx, "/")
+		some, err2 := s.Ephemerals(ctx, "/n/s")
+		slices.Sort(all)
+		return fmt.Sprint(all, err, some, err2)
+	},
+	"AllChildrenNumber": func(ctx context.Context, s *zk.Session) string {
+		n, err := s.AllChildrenNumber(ctx, "/n")
+		_, err2 := s.AllChildrenNumber(ctx, "/none")
+		return fmt.Sprint(n, err, err2)
+	},
+	"Config": func(ctx context.Context, s *zk.Session) string {
+		e, _, err := s.Config(ctx)
+		return fmt.Sprint(e, err)
+	},
+	"ConfigW": func(ctx context.Context, s *zk.Session) string {
+		e, _, w, err := s.ConfigW(ctx)
+		w.Stop()
+		return fmt.Sprint(e, err)
+	},
+	"Reconfig": func(ctx context.Context, s *zk.Session) string {
+		_, _, err := s.Reconfig(ctx, zk.Reconfiguration{Leave: []int64{9}}, zk.AnyVersion)
+		return fmt.Sprint(err)
+	},
+	"Lease": func(ctx context.Context, s *zk.Session) string {
+		l, err := s.Lease(ctx, "/n")
+		l.Release()
+		return fmt.Sprint(err)
+	},
+	// They take no path.
+	"ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
+}
+
+// kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot some operation used, or showed,
+// the path that only the server should know.
+func TestEveryOperationIsTheSameUnderAChroot(t *testing.T) {
+	methods := reflect.TypeFor[*zk.Session]()
+	var names []string
+	for i := range methods.NumMethod() {
+		name := methods.Method(i).Name
+		if _, ok := everyOperation[name]; !ok {
+			t.Errorf("Session.%s is not tried", name)
+		}
+		names = append(names, name)
+	}
+	run := func(chroot string) (story []string) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			cfg := srv.Config()
+			cfg.Chroot, cfg.CreateChroot = chroot, true
+			c := dial(t, cfg)
+			create(t, c, "/n")
+			s, err := c.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if f := everyOperation[name]; f != nil {
+					story = append(story, name+": "+f(t.Context(), s))
+				}
+			}
+			if requests, watches := c.Left(); requests != 0 || watches != 0 {
+				t.Errorf("under %q: %d requests and %d watches left", chroot, requests, watches)
+			}
+		})
+		return story
+	}
+	bare := run("")
+	for _, chroot := range []string{"/app", "/app/n/none"} {
+		for i, line := range run(chroot) {
+			if line != bare[i] {
+				t.Errorf("under %s: %s\nwithout: %s", chroot, line, bare[i])
+			}
+			if strings.Contains(line, chroot) {
+				t.Errorf("the chroot shows: %s", line)
+			}
+		}
+	}
+}
+
+// CURATOR-58, CURATOR-715, ZOOKEEPER-2590: who may use nothing but the chroot has to be
+// able to make it, or to find it there. What is above may neither be read nor changed.
+func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		ctx := t.Context()
+		cfg := srv.Config()
+		cfg.Auth = []zk.Auth{zk.DigestAuth("admin", "secret")}
+		admin := dial(t, cfg)
+		mine := zk.ACL{Perms: zkproto.PermAll, Scheme: "auth"}
+		for _, n := range []struct {
+			path string
+			acl  []zk.ACL
+		}{
+			{"/top", []zk.ACL{mine}},
+			{"/top/app", []zk.ACL{mine, {Perms: zkproto.PermCreate, Scheme: "world", ID: "anyone"}}},
+		} {
+			if _, _, err := admin.Create(ctx, n.path, nil, zk.Persistent, n.acl...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, chroot := range []string{
+			"/top/app",     // exists, and may not even be read
+			"/top/app/x",   // is to be made
+			"/top/app/x",   // exists
+			"/top/app/y/z", // is to be made with its parent
+		} {
+			cfg := srv.Config()
+			cfg.Chroot, cfg.CreateChroot = chroot, true
+			c, err := zk.Dial(ctx, cfg)
+			if err != nil {
+				t.Errorf("%s: %v", chroot, err)
+				continue
+			}
+			if _, _, err := c.Create(ctx, "/mine", nil, zk.Ephemeral); err != nil {
+				t.Errorf("below %s: %v", chroot, err)
+			}
+			c.Close()
+		}
+		for _, path := range []string{"/top/app/x", "/top/app/y", "/top/app/y/z"} {
+			acl, stat, err := admin.GetACL(ctx, path)
+			if err != nil || len(acl) != 1 || acl[0] != (zk.ACL{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}) || stat.EphemeralOwner != 0 {
+				t.Errorf("%s was made with %v, %+v, %v", path, acl, stat, err)
+			}
+		}
+		cfg = srv.Config()
+		cfg.Chroot, cfg.CreateChroot = "/top/forbidden", true
+		_, err := zk.Dial(ctx, cfg)
+		wantErr(t, err, zk.ErrNoAuth)
+	})
+}
+
+// samuel #14: some of the parents are there already, or are made by somebody else at the
+// same time; and the answers to some creates are lost.
+func TestChrootIsMadeByManyAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		create(t, dial(t, srv.Config()), "/a")
+		var mu sync.Mutex
+		n := 0
+		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return []zktest.Action{zktest.DropReply, zktest.Pass, zktest.DropRequest}[n%3]
+		})
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				cfg := srv.Config()
+				cfg.Chroot, cfg.CreateChroot = "/a/b/c/d", true
+				c, err := zk.Dial(t.Context(), cfg)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				if _, ok, err := c.Exists(t.Context(), "/"); !ok || err != nil {
+					t.Errorf("the chroot is not there: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Without CreateChroot nothing is made behind anybody's back.
+func TestMissingChrootIsNoNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		cfg := srv.Config()
+		cfg.Chroot = "/app"
+		c, outside := dial(t, cfg), dial(t, srv.Config())
+		_, _, err := c.Create(t.Context(), "/a", nil, zk.Persistent)
+		wantErr(t, err, zk.ErrNoNode)
+		if err == nil || strings.Contains(err.Error(), "/app") {
+			t.Errorf("%v: want the path as the caller gave it", err)
+		}
+		if _, ok, err := outside.Exists(t.Context(), "/app"); ok || err != nil {
+			t.Errorf("/app exists: %v, %v", ok, err)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package zkserver
+
+import (
+	"net"
+	"net/netip"
+	"time"
+)
+
+// An address is what new connections are limited by: see Limits.
+type address struct {
+	conns  int
+	tokens float64   // connections that it may still make at once
+	at     time.Time // when tokens was so
+}
+
+// addressOf is the zero Addr for connections that are not limited by address.
+func addressOf(nc net.Conn) netip.Addr {
+	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	addr, _ := netip.AddrFromSlice(tcp.IP)
+	if addr = addr.Unmap(); addr.Is6() {
+		network, _ := addr.Prefix(64)
+		return network.Addr()
+	}
+	return addr
+}
+
+// admit counts a new connection, or says which limit keeps it out. s.mu is held.
+func (s *Server) admit(addr netip.Addr) Limit {
+	if len(s.conns) >= s.limits.Connections {
+		return LimitConnections
+	}
+	if !addr.IsValid() {
+		return ""
+	}
+	now, rate := time.Now(), float64(s.limits.ConnectionsPerSecond)
+	a := s.addresses[addr]
+	if a == nil {
+		a = &address{tokens: 2 * rate, at: now}
+		s.addresses[addr] = a
+	}
+	a.refill(now, rate)
+	switch {
+	case a.conns >= s.limits.ConnectionsPerAddress:
+		return LimitPerAddress
+	case a.tokens < 1:
+		return LimitConnectRate
+	}
+	a.tokens--
+	a.conns++
+	return ""
+}
+
+func (a *address) refill(now time.Time, rate float64) {
+	a.tokens = min(a.tokens+rate*now.Sub(a.at).Seconds(), 2*rate)
+	a.at = now
+}
+
+// leave is the end of an admitted connection. s.mu is held.
+func (s *Server) leave(addr netip.Addr) {
+	if a := s.addresses[addr]; a != nil {
+		a.conns--
+	}
+}
+
+// forgetAddresses drops what says nothing more than that it is new.
+func (s *Server) forgetAddresses() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, rate := time.Now(), float64(s.limits.ConnectionsPerSecond)
+	for addr, a := range s.addresses {
+		if a.refill(now, rate); a.conns == 0 && a.tokens == 2*rate {
+			delete(s.addresses, addr)
+		}
+	}
+}

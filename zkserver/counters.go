@@ -1,0 +1,102 @@
+package zkserver
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// counters is what Stats shows. What belongs to the owner is published by it, so that
+// nobody has to wait for it to be told.
+type counters struct {
+	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // by the owner
+	received, notifications, bytesReceived, expired        atomic.Int64 // by the owner
+
+	connections atomic.Int64
+
+	outstanding     atomic.Int64
+	answered        atomic.Int64 // by who releases a batch
+	bytesSent       atomic.Int64
+	bytesWaiting    atomic.Int64
+	commit, latency histogram // by the committer; by who releases a batch
+	sinceReset      latencies // as latency, for the four-letter words
+	refused         [len(allLimits)]refusals
+}
+
+func (n *counters) of(l Limit) *refusals {
+	for i := range allLimits {
+		if allLimits[i] == l {
+			return &n.refused[i]
+		}
+	}
+	panic("zkserver: limit " + string(l) + " is not among allLimits")
+}
+
+// publish is called by the owner when it has changed something.
+func (s *Server) publish() {
+	o, n := &s.owner, &s.counters
+	n.zxid.Store(o.zxid)
+	n.sessions.Store(int64(len(o.sessions)))
+	n.znodes.Store(int64(o.tree.Len()))
+	n.ephemerals.Store(int64(o.tree.EphemeralCount()))
+	n.watches.Store(int64(o.tree.WatchCount()))
+	n.dataBytes.Store(o.tree.DataBytes())
+	n.received.Store(o.received)
+	n.notifications.Store(o.notifications)
+	n.bytesReceived.Store(o.bytesReceived)
+}
+
+// latencies summarize durations. They are written by one goroutine at a time and read
+// by any, which may see one that is not in all fields yet.
+type latencies struct {
+	count, sum, least, most, last atomic.Int64 // all but count in nanoseconds
+}
+
+func (l *latencies) observe(d time.Duration) {
+	n := int64(d)
+	if count := l.count.Add(1); count == 1 || n < l.least.Load() {
+		l.least.Store(n)
+	}
+	if n > l.most.Load() {
+		l.most.Store(n)
+	}
+	l.sum.Add(n)
+	l.last.Store(n)
+}
+
+// milliseconds are the least, the mean and the most.
+func (l *latencies) milliseconds() (least int64, mean float64, most int64) {
+	const ms = int64(time.Millisecond)
+	if n := l.count.Load(); n > 0 {
+		mean = float64(l.sum.Load()) / float64(n) / float64(ms)
+	}
+	return l.least.Load() / ms, mean, l.most.Load() / ms
+}
+
+func (l *latencies) reset() {
+	for _, v := range [...]*atomic.Int64{&l.count, &l.sum, &l.least, &l.most, &l.last} {
+		v.Store(0)
+	}
+}
+
+// arrival is a request that is answered with a batch.
+type arrival struct {
+	conn *conn
+	at   time.Duration // as in request
+}
+
+// observe takes note of answers that are released. Batches are released one after the
+// other, so there is one caller at a time.
+func (s *Server) observe(arrivals []arrival) {
+	if len(arrivals) == 0 {
+		return
+	}
+	now, n := 1+time.Since(s.opened), &s.counters
+	for _, a := range arrivals {
+		took := now - a.at
+		n.latency.observe(took)
+		n.sinceReset.observe(took)
+		a.conn.latency.observe(took)
+	}
+	n.outstanding.Add(-int64(len(arrivals)))
+	n.answered.Add(int64(len(arrivals)))
+}

@@ -1,0 +1,117 @@
+package zkserver
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// FuzzHandshake sends anything at all as the first bytes of a connection: a handshake, a
+// four-letter word, neither. The server must stay in order for others.
+func FuzzHandshake(f *testing.F) {
+	connect := func(m *zkproto.ConnectRequest) []byte {
+		return zkproto.EndFrame(m.Append(zkproto.BeginFrame(nil)), 0)
+	}
+	f.Add(connect(&zkproto.ConnectRequest{Timeout: 10000, Passwd: make([]byte, 16), HasReadOnly: true}))
+	f.Add(connect(&zkproto.ConnectRequest{Timeout: -1, SessionID: -1, LastZxidSeen: 1 << 62, ReadOnly: true, HasReadOnly: true}))
+	f.Add(connect(&zkproto.ConnectRequest{ProtocolVersion: 9}))
+	f.Add([]byte("srvr"))
+	f.Add([]byte("mntr\n"))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := Open(Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			c, other := pipe(t, s), pipe(t, s)
+			other.connect(10*time.Second, nil)
+			go func() { // reads, so that the server can write
+				for {
+					if _, err := c.in.Discard(1); err != nil {
+						return
+					}
+				}
+			}()
+			c.nc.Write(b)
+			if _, code := other.exists("/zookeeper", false); code != zkproto.CodeOK {
+				t.Errorf("/zookeeper: %v", code)
+			}
+			c.nc.Close()
+		})
+	})
+}
+
+// FuzzRequest decodes anything as the body of any request. What decodes is what the
+// decoder of its message says, and nothing aliases what the pool will use again.
+func FuzzRequest(f *testing.F) {
+	frame := func(op zkproto.Op, m message) []byte {
+		return m.Append((&zkproto.RequestHeader{Xid: 1, Op: op}).Append(nil))
+	}
+	f.Add(frame(zkproto.OpCreate2, &zkproto.CreateRequest{Path: "/a", Data: []byte("x"), ACL: openACL, Flags: 3}))
+	f.Add(frame(zkproto.OpCreateTTL, &zkproto.CreateTTLRequest{Path: "/t", ACL: openACL, Flags: 6, TTL: 1}))
+	f.Add(frame(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1}))
+	f.Add(frame(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/a", Version: -1}))
+	f.Add(frame(zkproto.OpExists, &zkproto.ReadRequest{Path: "/a", Watch: true}))
+	f.Add(frame(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/", ACL: openACL, Version: -1}))
+	f.Add(frame(zkproto.OpMulti, &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a"}}}))
+	f.Add(frame(zkproto.OpSetWatches2, &zkproto.SetWatches2Request{Persistent: []string{"x"}}))
+	f.Add(frame(zkproto.OpRemoveWatches, &zkproto.RemoveWatchesRequest{Path: "/a", Kind: 3}))
+	f.Add(frame(zkproto.OpReconfig, &zkproto.ReconfigRequest{Joining: "server.1=a:1:2;3"}))
+	f.Add([]byte{0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := &request{frame: append([]byte(nil), b...)}
+		err := r.decode()
+		if short := len(b) < 8; short != (err != nil) {
+			t.Fatalf("%d bytes: %v", len(b), err)
+		}
+		if err != nil {
+			return
+		}
+		var h zkproto.RequestHeader
+		h.Decode(zkproto.NewReader(b))
+		if r.xid != h.Xid || r.op != h.Op {
+			t.Errorf("xid %d, op %v; want %d, %v", r.xid, r.op, h.Xid, h.Op)
+		}
+		path := r.write.Path
+		clear(r.frame) // the next request comes into the same buffer
+		if r.write.Path != path {
+			t.Error("a path aliases the frame")
+		}
+		r.recycle()
+		again := requestPool.Get().(*request)
+		if again.op != 0 || again.bad || again.conn != nil || again.write.Path != "" || len(again.multi.Ops) != 0 {
+			t.Errorf("a request from the pool holds %+v", again)
+		}
+	})
+}
+
+// FuzzParseUsers: users that were read and are written down again are the same, and no
+// error shows a password.
+func FuzzParseUsers(f *testing.F) {
+	for _, s := range []string{"bob:secret", "# who\r\n\r\nbob: a:b \nann:x\n", "bob", ":x", "bob:", "bob:x\nbob:y", "\xff:x", "a:\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const secret = "pa55-planted"
+		if _, err := ParseUsers(text + "\nbob:" + secret + "\x00\nann" + secret); err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", text, err)
+		}
+		users, err := ParseUsers(text)
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		for name, password := range users {
+			b.WriteString(name + ":" + password + "\r\n")
+		}
+		if again, err := ParseUsers(b.String()); err != nil || !maps.Equal(again, users) {
+			t.Errorf("%q is %q; written as %q it is %q, %v", text, users, b.String(), again, err)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package zkserver
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A Limit names one of the limits that keep clients from harming each other, in Stats
+// and in the log.
+type Limit string
+
+// The limits, and what becomes of a client that meets one.
+const (
+	LimitConnections  Limit = "connections"             // in total: the new one is closed at once
+	LimitPerAddress   Limit = "connections_per_address" // the new one is closed at once
+	LimitConnectRate  Limit = "connect_rate"            // new ones per second and address: closed at once
+	LimitHandshake    Limit = "handshake_time"          // the connection is closed
+	LimitFrame        Limit = "frame_bytes"             // the connection is closed
+	LimitOutstanding  Limit = "outstanding"             // no request is read until one is answered
+	LimitUnread       Limit = "unread_bytes"            // answers that a client does not take: the connection is closed
+	LimitStalled      Limit = "unread_time"             // the same, by the clock
+	LimitWatches      Limit = "watches"                 // in total: -125 QuotaExceeded, no watch is left
+	LimitConnWatches  Limit = "watches_per_connection"  // -125 QuotaExceeded, no watch is left
+	LimitMulti        Limit = "multi_ops"               // -8 BadArguments
+	LimitPath         Limit = "path_bytes"              // -8 BadArguments
+	LimitChildren     Limit = "children_bytes"          // -125 QuotaExceeded to the create
+	LimitEphemerals   Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
+	LimitLargeAnswers Limit = "large_answers"           // sent all the same, but most clients will not take them
+)
+
+var allLimits = [...]Limit{
+	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
+	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitLargeAnswers,
+}
+
+// refusals count how often a limit was met.
+type refusals struct {
+	count  atomic.Int64
+	logged atomic.Int64 // when, in nanoseconds from Server.opened; 0 is never
+	said   atomic.Int64 // count at that time
+}
+
+// Who floods the server is not to flood the log too.
+const logInterval = 10 * time.Second
+
+// refused counts that a client has met a limit, and says so now and then. It may be called
+// from any goroutine.
+func (s *Server) refused(l Limit, args ...any) {
+	r := s.counters.of(l)
+	count := r.count.Add(1)
+	now, last := 1+int64(time.Since(s.opened)), r.logged.Load()
+	if last != 0 && now-last < int64(logInterval) || !r.logged.CompareAndSwap(last, now) {
+		return
+	}
+	args = append([]any{"limit", string(l), "times", count - r.said.Swap(count)}, args...)
+	s.cfg.Logger.Warn("zkserver: client met a limit", args...)
+}

@@ -1,0 +1,81 @@
+package zkserver
+
+import "time"
+
+// Stats is what a server counts, all since Open unless it says otherwise. A server that
+// is restarted begins at zero.
+type Stats struct {
+	Uptime   time.Duration // since Open
+	LastZxid int64         // the last one given out
+
+	Connections         int   // open now, with those that have no session yet
+	ConnectionsAccepted int64 // without those that were refused at once
+
+	// Refused says how often each limit was met; all limits are in it. The log names one
+	// of the clients concerned, at most once in ten seconds and limit.
+	Refused map[Limit]int64
+
+	Sessions        int   // now, also those without a connection
+	SessionsExpired int64 // for silence, or by ExpireSession
+
+	Znodes     int   // now, with those that every server has
+	Ephemerals int   // now
+	Watches    int   // now
+	DataBytes  int64 // of all paths and data now, without what memory costs besides
+
+	RequestsReceived int64 // with pings and connects
+	RequestsAnswered int64 // requests whose answers have gone to their connections
+	Notifications    int64 // sent to watchers
+	Outstanding      int   // received and not answered, now
+
+	BytesReceived int64 // in whole requests
+	BytesSent     int64 // taken by the network
+	BytesWaiting  int64 // now: answers that clients have not taken, or that wait for the disk
+
+	// Commit is how long the store took to make batches of writes durable; its Count is
+	// the number of commits.
+	Commit Histogram
+
+	// Latency is the time of a request in this server: from its last byte read until its
+	// answer is handed to the connection's writer, the wait for the disk included.
+	Latency Histogram
+}
+
+// Stats may be called at any time, also after the server has stopped. It waits for
+// nothing, least of all for the disk; its numbers are not all of the same instant.
+func (s *Server) Stats() Stats {
+	n := &s.counters
+	st := Stats{
+		Uptime:   time.Since(s.opened),
+		LastZxid: n.zxid.Load(),
+
+		Connections:     int(n.connections.Load()),
+		Refused:         make(map[Limit]int64, len(allLimits)),
+		Sessions:        int(n.sessions.Load()),
+		SessionsExpired: n.expired.Load(),
+
+		Znodes:     int(n.znodes.Load()),
+		Ephemerals: int(n.ephemerals.Load()),
+		Watches:    int(n.watches.Load()),
+		DataBytes:  n.dataBytes.Load(),
+
+		RequestsReceived: n.received.Load(),
+		RequestsAnswered: n.answered.Load(),
+		Notifications:    n.notifications.Load(),
+		Outstanding:      int(n.outstanding.Load()),
+
+		BytesReceived: n.bytesReceived.Load(),
+		BytesSent:     n.bytesSent.Load(),
+		BytesWaiting:  n.bytesWaiting.Load(),
+
+		Commit:  n.commit.read(),
+		Latency: n.latency.read(),
+	}
+	for i, l := range allLimits {
+		st.Refused[l] = n.refused[i].count.Load()
+	}
+	s.mu.Lock()
+	st.ConnectionsAccepted = s.lastConn
+	s.mu.Unlock()
+	return st
+}
