@@ -172,6 +172,9 @@ func (d *diffStream) lone() diffRequest {
 		if o.Op, o.Flags, o.TTL = zkproto.OpCreate2, pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL), 1; d.n(2) == 0 {
 			o.Op, o.Flags = zkproto.OpCreateTTL, d.flags()
 		}
+		if o.Flags == zkproto.FlagContainer {
+			o.Path = d.leaf()
+		}
 		return diffRequest{op: zkproto.OpMulti, message: &zkproto.MultiRequest{Ops: []zkproto.MultiOp{d.write(), o, d.write()}}}
 	case 5:
 		return diffRequest{op: zkproto.OpReconfig, message: &zkproto.ReconfigRequest{Leaving: "1", Version: -1}}
@@ -337,8 +340,7 @@ func (d *diffStream) write() zkproto.MultiOp {
 		o.Op, o.Data = zkproto.OpSetData, d.data()
 	}
 	if o.Flags == zkproto.FlagContainer {
-		// A leaf: nothing is ever below it, so it is never reaped.
-		o.Path = d.tree() + "/a/x/z"
+		o.Path = d.leaf()
 	}
 	return o
 }
@@ -375,6 +377,9 @@ func (d *diffStream) path() string {
 	}
 	return root + pick(d, "", "/a", "/b", "/a/x", "/a/y", "/a/x/z", "/b/x")
 }
+
+// leaf has never anything below it, so a container there is never reaped.
+func (d *diffStream) leaf() string { return d.tree() + "/a/x/z" }
 
 func (d *diffStream) oneShotPath() string {
 	switch d.n(20) {

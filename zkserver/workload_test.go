@@ -115,7 +115,7 @@ func runLoad(start *survivor, files map[string][]byte, seed uint64, l lies, wrap
 	return r, nil
 }
 
-func startServer(cfg Config, st store.Store) (*Server, error) { return start(cfg, defaultLimits, st) }
+func startServer(cfg Config, st store.Store) (*Server, error) { return start(cfg, users{}, st) }
 
 // call runs f in the owner's goroutine and waits until what it did is on disk.
 func (r *run) call(f func()) {
