@@ -17,8 +17,9 @@ var fuzzed = map[string]string{
 	// Package zkproto's own test sees to it that FuzzDecode has every message.
 	"zkproto.*.Decode":   "FuzzDecode",
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
-	"zkproto.ReadFrame":    "FuzzReadFrame",
-	"zkproto.ValidatePath": "FuzzValidatePath",
+	"zkproto.ReadFrame":       "FuzzReadFrame",
+	"zkproto.ValidatePath":    "FuzzValidatePath",
+	"zkproto.ParseDirectives": "FuzzParseDirectives", "zkproto.unquoteDirective": "FuzzParseDirectives",
 
 	"zk.ParseURL":         "FuzzParseURL",
 	"zk.splitServer":      "FuzzParseURL",
@@ -26,19 +27,19 @@ var fuzzed = map[string]string{
 	"zk.validateNew":      "FuzzNewPath",
 	"zk.parseEnsemble":    "FuzzParseEnsemble",
 	"zk.parseChallenge":   "FuzzChallenge",
-	"zk.parseDirectives":  "FuzzParseDirectives",
-	"zk.unquote":          "FuzzParseDirectives",
 	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
 
-	"zkserver.request.decode":              "FuzzRequest",
-	"zkserver.conn.readAll":                "FuzzHandshake",
-	"zkserver/internal/tree.Tree.LoadNode": "FuzzLoadNode",
-	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",
-	"zkserver/internal/store.dispatch":     "FuzzDispatch",
+	"zkserver.request.decode":               "FuzzRequest",
+	"zkserver.conn.readAll":                 "FuzzHandshake",
+	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
+	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",
+	"zkserver.ParseUsers":                   "FuzzParseUsers",
+	"zkserver/internal/store.decodeCommits": "FuzzDispatch",
+	"zkserver/internal/store.dispatch":      "FuzzDispatch",
 }
 
 // decoderName matches what functions are called that take messages or texts apart.
-var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validate|readframe|readall|loadnode|dispatch)`)
+var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validatepath|validatenew|readframe|readall|loadnode|dispatch)`)
 
 // decoders lists the functions of a package that are named like one.
 func decoders(t *testing.T, dir string) []string {

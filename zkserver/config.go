@@ -50,6 +50,11 @@ type Config struct {
 	// required, only those of Users.
 	RequireAuth []string
 
+	// FourLetterWords are those that anybody who can connect may ask; "*" stands for all.
+	// nil is ruok, srvr, isro and envi. The others tell of other clients, and some of them
+	// take the longer the more there is to tell; they end at 4 MiB.
+	FourLetterWords []string
+
 	// Limits keep clients from harming each other; the zero value has a default for each.
 	Limits Limits
 
@@ -92,7 +97,8 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Dir != "" && c.Memory != nil:
 		return c, errors.New("zkserver: Dir and Memory are both set; a server has one store")
 	}
-	return c, nil
+	_, err := allowedWords(c.FourLetterWords)
+	return c, err
 }
 
 func openStore(cfg Config) (store.Store, error) {

@@ -50,6 +50,10 @@ type connState struct {
 	admitted   bool      // it has authenticated as is required
 	attached   time.Time // when it got its session
 
+	received, sent int64 // packets, for the four-letter words
+	lastOp         zkproto.Op
+	lastXid        int32
+
 	staged  []byte // answers and notifications of the batch that is being filled
 	weighed int    // of staged, see weigh
 	answers int    // in staged
@@ -121,7 +125,9 @@ func (c *conn) handshake(in *bufio.Reader) error {
 	}
 	if word := string(first); isWord(word) {
 		in.Discard(4)
-		c.push(&request{kind: kindWord, conn: c, word: word})
+		r := &request{kind: kindWord, conn: c, word: word}
+		c.prepareWord(r)
+		c.push(r)
 	} else {
 		r := &request{kind: kindConnect, conn: c}
 		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)

@@ -63,6 +63,15 @@ func (l *latencies) observe(d time.Duration) {
 	l.last.Store(n)
 }
 
+// milliseconds are the least, the mean and the most.
+func (l *latencies) milliseconds() (least int64, mean float64, most int64) {
+	const ms = int64(time.Millisecond)
+	if n := l.count.Load(); n > 0 {
+		mean = float64(l.sum.Load()) / float64(n) / float64(ms)
+	}
+	return l.least.Load() / ms, mean, l.most.Load() / ms
+}
+
 func (l *latencies) reset() {
 	for _, v := range [...]*atomic.Int64{&l.count, &l.sum, &l.least, &l.most, &l.last} {
 		v.Store(0)

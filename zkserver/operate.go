@@ -95,6 +95,7 @@ func (s *Server) notify() {
 		b = (&zkproto.WatcherEvent{Type: e.Type, State: zkproto.StateSyncConnected, Path: e.Path}).Append(b)
 		c.owned.staged = zkproto.EndFrame(b, start)
 		s.owner.notifications++
+		c.owned.sent++
 		s.weigh(c)
 	}
 }
@@ -137,6 +138,7 @@ func (s *Server) stage(c *conn) []byte {
 // answered counts a request as done; its slot is free when the batch has been sent.
 func (s *Server) answered(c *conn) {
 	c.owned.answers++
+	c.owned.sent++
 	if at := s.owner.arrived; at != 0 {
 		s.owner.batch.arrivals = append(s.owner.batch.arrivals, arrival{c, at})
 	}

@@ -23,6 +23,7 @@ type owner struct {
 	lastReap  time.Time
 
 	received, notifications, bytesReceived int64
+	resetReceived, resetSent               int64 // what srst begins at
 
 	arrived  time.Duration // when the request at hand came; 0 if its answer is not counted
 	stopping bool
@@ -106,7 +107,7 @@ func (s *Server) handle(r *request) {
 		s.connect(c, &r.connect)
 	case kindWord:
 		s.owner.arrived = 0
-		s.answerWord(c, r.word)
+		s.answerWord(c, r)
 	case kindDisconnect:
 		s.finish(c)
 	case kindCall:
@@ -119,6 +120,9 @@ func (s *Server) handle(r *request) {
 }
 
 func (s *Server) receive(r *request) {
+	c := &r.conn.owned
+	c.received++
+	c.lastOp, c.lastXid = r.op, r.xid
 	s.owner.received++
 	s.owner.bytesReceived += int64(4 + len(r.frame))
 }

@@ -31,10 +31,12 @@ type request struct {
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
-	connect     zkproto.ConnectRequest
-	certificate []tree.Identity // of who connects
-	word        string
-	call        func()
+	connect         zkproto.ConnectRequest
+	certificate     []tree.Identity // of who connects
+	word            string
+	disk            int64 // bytes, for the words that tell
+	files, maxFiles int64 // see openFiles
+	call            func()
 
 	write         zkproto.MultiOp     // create, delete, setData, setACL
 	read          zkproto.ReadRequest // the path also of those that ask for nothing more

@@ -29,6 +29,7 @@ type Server struct {
 	secret []byte
 	users  users
 	limits Limits
+	words  map[string]bool // allowed
 
 	queue   queue         // readers → owner
 	idle    chan struct{} // holds a token while the committer has nothing to do
@@ -106,6 +107,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		opened:    time.Now(),
 		idleSince: time.Now(),
 	}
+	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
 	secret := make([]byte, 32)
 	rand.Read(secret)

@@ -2,6 +2,8 @@ package zkserver
 
 import (
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 )
 
@@ -9,43 +11,137 @@ import (
 // server has, in the form that other clients' parsers insist on.
 const version = "3.8.4-holdfast, built on 02/12/2024 22:16 GMT"
 
-// otherWords are four-letter words of Apache's server. They are not answered here,
-// but recognized, so that who sends one is told.
-const otherWords = "conf cons crst dirs dump mntr srst stat wchc wchp wchs"
+// words are the four-letter words that can be allowed, with what answers each.
+var words = map[string]func(s *Server, w *wordAnswer, r *request){
+	"ruok": func(_ *Server, w *wordAnswer, _ *request) { w.print("imok") },
+	"isro": func(_ *Server, w *wordAnswer, _ *request) { w.print("rw") },
+	// kazoo asks it for the version. What Apache's server tells of its machine, besides,
+	// is nobody's business.
+	"envi": func(_ *Server, w *wordAnswer, _ *request) { w.print("Environment:\nzookeeper.version=", version, "\n") },
+	"srvr": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, false) },
+	"stat": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, true) },
+	"cons": func(s *Server, w *wordAnswer, _ *request) { s.wordCons(w) },
+	"mntr": (*Server).wordMntr,
+	"conf": (*Server).wordConf,
+	"dirs": func(_ *Server, w *wordAnswer, r *request) {
+		w.print("datadir_size: ", r.disk, "\nlogdir_size: ", r.disk, "\n")
+	},
+	"dump": func(s *Server, w *wordAnswer, _ *request) { s.wordDump(w) },
+	"wchs": func(s *Server, w *wordAnswer, _ *request) { s.wordWchs(w) },
+	"wchc": func(s *Server, w *wordAnswer, _ *request) { s.wordWchc(w) },
+	"wchp": func(s *Server, w *wordAnswer, _ *request) { s.wordWchp(w) },
+	"srst": func(s *Server, w *wordAnswer, _ *request) { s.wordSrst(w) },
+	"crst": func(s *Server, w *wordAnswer, _ *request) { s.wordCrst(w) },
+}
 
-func isWord(w string) bool {
-	return w == "ruok" || w == "srvr" || w == "envi" || w == "isro" || strings.Contains(" "+otherWords+" ", " "+w+" ")
+// absentWords ask for what this server does not have: a mask for its trace and a history
+// of its digests. They are recognized, so that who sends one is told.
+var absentWords = []string{"gtmk", "stmk", "hash"}
+
+var defaultWords = []string{"ruok", "srvr", "isro", "envi"}
+
+// allowedWords is Config.FourLetterWords as a set.
+func allowedWords(list []string) (map[string]bool, error) {
+	if list == nil {
+		list = defaultWords
+	}
+	allowed := make(map[string]bool)
+	for _, word := range list {
+		if word == "*" {
+			for known := range words {
+				allowed[known] = true
+			}
+			continue
+		}
+		if words[word] == nil {
+			return nil, fmt.Errorf("zkserver: four-letter word %q is not known; there are %s, and * for all of them", word, strings.Join(wordNames(), " "))
+		}
+		allowed[word] = true
+	}
+	return allowed, nil
+}
+
+func wordNames() []string {
+	var names []string
+	for name := range words {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func isWord(w string) bool { return words[w] != nil || slices.Contains(absentWords, w) }
+
+// prepareWord is called by the reader, which may wait for a disk: the owner may not.
+func (c *conn) prepareWord(r *request) {
+	s := c.server
+	if !s.words[r.word] {
+		return
+	}
+	switch r.word {
+	case "conf", "dirs":
+		r.disk = dirSize(s.cfg.Dir)
+	case "mntr":
+		r.files, r.maxFiles = openFiles()
+	}
 }
 
 // answerWord stages the answer to a four-letter word, without a frame around it.
-func (s *Server) answerWord(c *conn, word string) {
-	var text string
-	switch word {
-	case "ruok":
-		text = "imok"
-	case "srvr":
-		text = s.statistics()
-	case "envi":
-		// kazoo asks it for the version. What Apache's server tells of its machine, besides,
-		// is nobody's business.
-		text = "Environment:\nzookeeper.version=" + version + "\n"
-	case "isro":
-		text = "rw"
+func (s *Server) answerWord(c *conn, r *request) {
+	w := &wordAnswer{b: s.stage(c)}
+	switch {
+	case s.words[r.word]:
+		words[r.word](s, w, r)
+	case slices.Contains(absentWords, r.word):
+		w.print(r.word, " is not executed because this server does not have what it is about.\n")
 	default:
-		text = word + " is not executed because it is not in the whitelist.\n"
+		w.print(r.word, " is not executed because it is not in the whitelist.\n")
 	}
-	c.owned.staged = append(s.stage(c), text...)
+	c.owned.staged = w.b
 	s.answered(c)
 	s.finish(c)
 }
 
-func (s *Server) statistics() string {
-	o := &s.owner
-	var b strings.Builder
-	fmt.Fprintf(&b, "Zookeeper version: %s\n", version)
-	fmt.Fprintf(&b, "Latency min/avg/max: 0/0.0/0\n")
-	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
-		o.received, s.counters.answered.Load()+o.notifications, len(o.watchers), s.counters.outstanding.Load())
-	fmt.Fprintf(&b, "Zxid: 0x%x\nMode: standalone\nNode count: %d\n", uint64(o.zxid), o.tree.Len())
-	return b.String()
+// A wordAnswer is a text that does not grow for ever: the owner writes it, and everybody
+// waits for the owner (CVE-2017-5637).
+type wordAnswer struct {
+	b   []byte
+	cut bool
+}
+
+const maxWordAnswer = 4 << 20
+
+func (w *wordAnswer) print(args ...any) {
+	for _, a := range args {
+		w.b = fmt.Append(w.b, a)
+	}
+}
+
+func (w *wordAnswer) printf(format string, args ...any) { w.b = fmt.Appendf(w.b, format, args...) }
+
+// full says that no more lines are taken, and leaves a note.
+func (w *wordAnswer) full() bool {
+	if !w.cut && len(w.b) > maxWordAnswer {
+		w.cut = true
+		w.print("... and more, which is left out\n")
+	}
+	return w.cut
+}
+
+// remote spells an address as Java does, "/127.0.0.1:2181".
+func remote(nc net.Conn) string {
+	if addr := nc.RemoteAddr(); addr != nil && addr.String() != "" {
+		return "/" + addr.String()
+	}
+	return "/unix"
+}
+
+// printable keeps a path from forging lines: watches can be on any string.
+func printable(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, path)
 }

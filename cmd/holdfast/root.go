@@ -110,14 +110,22 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
 			return usage(hint, "%s: --%s is a flag of run, lock, ls and status, which connect to a server", cmd.Name(), unknown.GetSpecifiedName())
 		}
-		best := 3 // further away than two letters is another word
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if d := distance(unknown.GetSpecifiedName(), f.Name); d < best && !f.Hidden {
-				best, hint = d, fmt.Sprintf("did you mean --%s?", f.Name)
-			}
-		})
+		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
 	}
 	return usage(hint, "%s: %v", cmd.Name(), err)
+}
+
+// nearest is the flag that is spelled most like name; "" if none is.
+func nearest(flags *pflag.FlagSet, name string) (near string) {
+	best := 3 // further away than two letters is another word
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < best && !f.Hidden {
+			best, near = d, f.Name
+		}
+	})
+	return near
 }
 
 // distance is how many letters must be added, removed or changed to make b of a.

@@ -28,8 +28,11 @@ type serveFlags struct {
 	linger   time.Duration
 	tick     time.Duration
 	tls      serveTLSFlags
-	detached bool
 	auth     serveAuthFlags
+	config   string // file
+	detached bool
+
+	from origins // of what is in the file
 }
 
 func newServe() *cobra.Command {
@@ -44,7 +47,14 @@ makes it read its certificates again, as it does by itself when the files change
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.serve(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.config != "" {
+				if f.from, err = readConfig(cmd.Flags(), f.config); err != nil {
+					return err
+				}
+			}
+			return f.serve(cmd.OutOrStdout())
+		},
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
@@ -54,6 +64,7 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
+	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -63,14 +74,17 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.detached {
 		closeInherited()
 	}
-	if f.linger < 0 || f.tick <= 0 {
-		return usage("", "serve: --linger must not be negative, and --tick must be positive")
+	if f.linger < 0 {
+		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+	}
+	if f.tick < time.Millisecond {
+		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
 	}
 	if err := f.checkAddresses(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	keys, err := f.tls.open(log)
+	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
 	}
@@ -84,7 +98,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	surviveBrokenPipe()
 	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
 	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
-	if err := f.auth.apply(&cfg, f.tls.clientCA); err != nil {
+	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
 	host, err := zklocal.OpenHost(cfg)

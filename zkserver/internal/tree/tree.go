@@ -37,8 +37,8 @@ type Bounds struct {
 type Bound uint8
 
 const (
-	BoundChildren Bound = iota
-	BoundEphemerals
+	BoundChildren   Bound = iota // Bounds.Children
+	BoundEphemerals              // Bounds.Ephemerals
 )
 
 // Bound sets the bounds of a tree that has just been made.

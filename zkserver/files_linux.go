@@ -1,0 +1,22 @@
+package zkserver
+
+import (
+	"os"
+	"syscall"
+)
+
+// openFiles is how many files this process has open and may have; -1 is unknown.
+func openFiles() (open, most int64) {
+	open, most = -1, -1
+	if d, err := os.Open("/proc/self/fd"); err == nil {
+		defer d.Close()
+		if names, err := d.Readdirnames(-1); err == nil {
+			open = int64(len(names)) - 1 // without d
+		}
+	}
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		most = int64(limit.Cur)
+	}
+	return open, most
+}
