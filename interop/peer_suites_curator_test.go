@@ -24,16 +24,16 @@ func TestCuratorsRecipesKeepTheirPromises(t *testing.T) {
 	t.Run("Apache ZooKeeper", func(t *testing.T) {
 		z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{})
 		closing(t, z, err)
-		recipes(t, classes, z.Addrs()[0], func(ctx context.Context) error { return z.Restart(ctx, 0) })
+		curatorRecipes(t, classes, z.Addrs()[0], func(ctx context.Context) error { return z.Restart(ctx, 0) })
 	})
 	t.Run("holdfast serve", func(t *testing.T) {
 		h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir())
 		closing(t, h, err)
-		recipes(t, classes, h.Addr(), h.Restart)
+		curatorRecipes(t, classes, h.Addr(), h.Restart)
 	})
 }
 
-func recipes(t *testing.T, classes, addr string, restart func(context.Context) error) {
+func curatorRecipes(t *testing.T, classes, addr string, restart func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*stepTime)
 	defer cancel()
 	var (
