@@ -78,6 +78,8 @@ type part struct {
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"zk", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
+	{"zkproto", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
 	{"*", "holdfast/cmd", "nothing is above the command: code that others need belongs in a package"},
 	{"*", "testing", "non-test code does not import testing: it would bring its flags and machinery into every program"},
 	{"*", "net/http/httptest", "non-test code does not import httptest: it registers a flag in every program"},

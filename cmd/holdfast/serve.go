@@ -33,6 +33,7 @@ type serveFlags struct {
 	tick     time.Duration
 	tls      serveTLSFlags
 	auth     serveAuthFlags
+	limits   serveLimitsFlags
 	config   string // file
 	detached bool
 
@@ -69,6 +70,7 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
+	f.limits.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
@@ -97,6 +99,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	surviveBrokenPipe()
 	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
 	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.limits.apply(&cfg); err != nil {
+		return err
+	}
 	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
