@@ -264,7 +264,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 	c.s.watches.persistent.notify(ev.Type, ev.Path)
 	c.s.mu.Unlock()
 	for _, w := range fired {
-		w.c <- Event{Type: ev.Type, Path: w.path}
+		w.c <- Event{Type: ev.Type, Path: w.path()}
 	}
 	return nil
 }
