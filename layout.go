@@ -232,7 +232,7 @@ func sequence(s string) (int32, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
-	return int32(n), err == nil
+	return int32(n), err == nil && (n != 0 || s[0] != '-')
 }
 
 func matches(s, form string) bool {
