@@ -17,6 +17,7 @@ import (
 // The arrows of the design: which package may import which. They point down only.
 //
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk     ui → holdfast, zk     holdfast → zk
+//	fence → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
 // A package below one that is listed counts as part of it. Tests are free: a test of
@@ -44,6 +45,10 @@ var arrows = map[string]part{
 		mayImport: []string{"zkserver", "zk"},
 		external:  []string{"golang.org/x/sys"},
 		reason:    "zklocal brings a server and the client's configuration together: locks and commands are above it",
+	},
+	"fence": {
+		mayImport: []string{""},
+		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"zktest": {
 		// zkproto as well, because faults are named by operation codes.

@@ -219,6 +219,12 @@ func (l *Layout) parse(name string) (contender, bool) {
 	return contender{}, false
 }
 
+// Contends reports whether a child of this name has a place in the queue.
+func (l *Layout) Contends(name string) bool {
+	_, ok := l.parse(name)
+	return ok
+}
+
 // sequence reads a number as the server writes it, and nothing else.
 func sequence(s string) (int32, bool) {
 	digits := strings.TrimPrefix(s, "-")

@@ -32,6 +32,7 @@ type driver struct {
 	c     operations // a client, or its session
 	s     *zk.Session
 	dir   string
+	mine  []zk.ACL        // of what it creates; nil: open to all
 	woke  chan<- struct{} // gets a token when one of the fields below has changed, if it has room
 
 	mu     sync.Mutex
@@ -41,10 +42,14 @@ type driver struct {
 	moves  int // how often it was attached again
 }
 
-func newDriver(ctx context.Context, t *testing.T, z *peers.ZooKeeper, name string, bySession bool, woke chan<- struct{}) *driver {
+// newDriver is one that anybody could be, or one that uses its session and owns its nodes.
+func newDriver(ctx context.Context, t *testing.T, z *peers.ZooKeeper, name string, identified bool, woke chan<- struct{}) *driver {
 	d := &driver{name: name, ctx: ctx, gate: newGate(), woke: woke, dir: "/" + strings.ReplaceAll(name, " ", "-")}
 	c := dialURL(t, z.URL()+where(t), func(cfg *zk.Config) {
 		cfg.CreateChroot, cfg.Dial, cfg.SessionTimeout = true, d.gate.dial, faultTimeout
+		if identified {
+			cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted)}
+		}
 		cfg.Trace = &zk.Trace{ConnectDone: func(server string, _ time.Duration, err error) {
 			if err == nil {
 				d.attached(server)
@@ -54,8 +59,8 @@ func newDriver(ctx context.Context, t *testing.T, z *peers.ZooKeeper, name strin
 	var err error
 	d.s, err = c.Session(ctx)
 	must(t, err)
-	if d.c = c; bySession {
-		d.c = d.s
+	if d.c = c; identified {
+		d.c, d.mine = d.s, ours
 	}
 	return d
 }
@@ -119,8 +124,8 @@ func TestEveryOperationUnderFaults(t *testing.T) {
 	defer cancel()
 	var all []*driver
 	for name, begin := range drivers {
-		for _, bySession := range []bool{false, true} {
-			d := newDriver(ctx, t, z, name, bySession, woke)
+		for _, identified := range []bool{false, true} {
+			d := newDriver(ctx, t, z, name, identified, woke)
 			round, err := begin(d)
 			must(t, err)
 			d.round = round

@@ -134,6 +134,7 @@ func startSecured(servers int, clientAuth string, flags ...string) func(ctx cont
 			return nil, err
 		}
 		cfg.Servers, cfg.TLS = servers, files
+		cfg.Settings = append(cfg.Settings, "maxSessionTimeout=30000")
 		z, err := peers.StartZooKeeper(ctx, dir, cfg)
 		if err != nil {
 			return nil, err

@@ -256,3 +256,22 @@ func TestValidatePath(t *testing.T) {
 		}
 	}
 }
+
+func TestReadFrameOfLargeFrames(t *testing.T) {
+	for _, n := range []int{64<<10 - 1, 64 << 10, 64<<10 + 1, 300_000, MaxFrame} {
+		body := make([]byte, n)
+		for i := range body {
+			body[i] = byte(i * 7 / 3)
+		}
+		in := EndFrame(append(BeginFrame(nil), body...), 0)
+		for _, room := range []int{0, 100, 70_000, MaxFrame} {
+			got, err := ReadFrame(bytes.NewReader(in), make([]byte, room), MaxFrame)
+			if err != nil || !bytes.Equal(got, body) {
+				t.Errorf("%d bytes into room for %d: got %d bytes, %v", n, room, len(got), err)
+			}
+			if _, err := ReadFrame(bytes.NewReader(in[:len(in)-1]), make([]byte, room), MaxFrame); err != io.ErrUnexpectedEOF {
+				t.Errorf("%d bytes into room for %d, the last missing: %v", n, room, err)
+			}
+		}
+	}
+}

@@ -187,7 +187,8 @@ func EndFrame(b []byte, start int) []byte {
 }
 
 // ReadFrame reads one frame and returns its body, in buf if that is large enough.
-// A length that is negative or above limit is refused before anything is allocated.
+// A length that is negative or above limit is refused before anything is allocated, and
+// of a large frame not much more is than has arrived.
 // The error is io.EOF only between frames; inside one it is io.ErrUnexpectedEOF.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < 4 {
@@ -204,15 +205,23 @@ func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	case int(n) > limit:
 		return nil, fmt.Errorf("%w: %w: %d bytes, %d are allowed", ErrMalformed, ErrFrameTooLarge, n, limit)
 	}
-	if cap(buf) < int(n) {
-		buf = make([]byte, n)
+	// A large buffer grows with what is there: announcing a frame is free, and many can do
+	// it at the same time.
+	const first = 64 << 10
+	if cap(buf) < min(int(n), first) {
+		buf = make([]byte, min(n, first))
 	}
-	buf = buf[:n]
-	if _, err := io.ReadFull(r, buf); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
+	for got := 0; ; {
+		buf = buf[:min(int(n), cap(buf))]
+		if _, err := io.ReadFull(r, buf[got:]); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
 		}
-		return nil, err
+		if got = len(buf); got == int(n) {
+			return buf, nil
+		}
+		buf = append(make([]byte, 0, min(int(n), 2*got)), buf...)
 	}
-	return buf, nil
 }

@@ -69,7 +69,7 @@ func (l *latencies) milliseconds() (least int64, mean float64, most int64) {
 	if n := l.count.Load(); n > 0 {
 		mean = float64(l.sum.Load()) / float64(n) / float64(ms)
 	}
-	return l.least.Load() / ms, mean, l.most.Load() / ms
+	return l.least.Load() / ms, mean, (l.most.Load() + ms - 1) / ms // never a mean above the most
 }
 
 func (l *latencies) reset() {

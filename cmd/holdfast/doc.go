@@ -2,6 +2,7 @@
 //
 //	holdfast run nightly -- ./backup.sh
 //	holdfast lock db/migrate
+//	holdfast elect scheduler -- ./scheduler
 //	holdfast ls
 //	holdfast status nightly
 //	holdfast serve --data-dir DIR --listen 127.0.0.1:2181
@@ -10,7 +11,7 @@
 // --server or HOLDFAST_SERVER names a ZooKeeper ensemble instead.
 //
 // One file is one subcommand. What they share: server.go (where the locks are),
-// name.go (lock names), acquire.go (the wait for a lock), supervise.go and job_*.go (the
+// name.go (lock names), kinds.go (kinds and layouts), acquire.go (the wait for a lock), supervise.go and job_*.go (the
 // command under a lock), host.go (the file:// store's detached host), fault.go (errors
 // and exit codes).
 //

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,11 +27,13 @@ type serveFlags struct {
 	dir      string
 	listen   []string
 	unix     []string
+	admin    string
 	insecure bool
 	linger   time.Duration
 	tick     time.Duration
 	tls      serveTLSFlags
 	auth     serveAuthFlags
+	limits   serveLimitsFlags
 	config   string // file
 	detached bool
 
@@ -62,8 +67,10 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
 	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
+	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
+	f.limits.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
@@ -74,13 +81,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.detached {
 		closeInherited()
 	}
-	if f.linger < 0 {
-		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
-	}
-	if f.tick < time.Millisecond {
-		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
-	}
-	if err := f.checkAddresses(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -98,6 +99,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	surviveBrokenPipe()
 	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
 	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	if err := f.limits.apply(&cfg); err != nil {
+		return err
+	}
 	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
@@ -116,7 +120,25 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, len(listeners))
+	ctx, end := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer end()
+	failed := make(chan error, len(listeners)+1)
+	if f.admin != "" {
+		l, err := net.Listen("tcp", f.admin)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
+		}
+		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
+		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
+		defer admin.Close()
+		helpers.Go(func() {
+			if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
 	}
@@ -126,19 +148,20 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 
+	systemd := newNotifier(log)
+	systemd.ready()
+	helpers.Go(func() { systemd.watchdog(ctx, host.Server().Alive) })
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(reloadSignals, sig) {
+				systemd.reloading()
 				keys.reload()
+				systemd.ready()
 				continue
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
-			defer cancel()
-			if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("serve: %w", err)
-			}
-			return nil
+			systemd.stopping()
+			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after the linger time
 		case err := <-failed:
@@ -148,4 +171,25 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			failed = nil // host.Done is next, and says why
 		}
 	}
+}
+
+// check finds faults before anything is opened.
+func (f *serveFlags) check() error {
+	switch {
+	case f.linger < 0:
+		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+	case f.tick < time.Millisecond:
+		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	return f.checkAddresses()
+}
+
+// shutdown answers what clients have asked, unless that takes too long.
+func shutdown(host *zklocal.Host) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
+	defer cancel()
+	if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }

@@ -39,7 +39,15 @@ func (f *serveFlags) checkAddresses() error {
 				"%s %s can be reached from other machines, and TLS alone keeps nobody out: anybody can take every lock", f.from.name("listen-tls"), addr)
 		}
 	}
-	return nil
+	if f.admin == "" {
+		return nil
+	}
+	open, err := f.reachable("admin", f.admin)
+	if err == nil && open && !f.insecure {
+		err = usage("listen on 127.0.0.1, or add --insecure if the network is trusted",
+			"%s %s can be reached from other machines, and shows whoever asks what this process has in memory", f.from.name("admin"), f.admin)
+	}
+	return err
 }
 
 // reachable reports whether other machines can connect to addr.

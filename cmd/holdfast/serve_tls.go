@@ -190,9 +190,14 @@ func (k *keyring) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// expires is when clients will begin to refuse the certificate.
-func (k *keyring) expires() time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.config.Certificates[0].Leaf.NotAfter
+// expires tells when clients will begin to refuse the certificate; nil if there is none.
+func (k *keyring) expires() func() time.Time {
+	if k == nil {
+		return nil
+	}
+	return func() time.Time {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.config.Certificates[0].Leaf.NotAfter
+	}
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"holdfast/zkserver"
+)
+
+// serveLimitsFlags are how much a client may ask of serve. Of zkserver's limits those are
+// here that depend on who the clients are, and not on what the protocol is.
+type serveLimitsFlags struct {
+	limits zkserver.Limits
+	words  []string
+}
+
+func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
+	for _, limit := range []struct {
+		field *int
+		name  string
+		usage string
+	}{
+		{&l.limits.Connections, "max-connections", "most connections in total (default 20000)"},
+		{&l.limits.ConnectionsPerAddress, "max-connections-per-address", "most connections of one IPv4 address or IPv6 /64 (default 1000)"},
+		{&l.limits.ConnectionsPerSecond, "max-connects-per-second", "most new connections of one address in a second, in the long run (default 1000)"},
+		{&l.limits.FrameBytes, "max-frame-bytes", "greatest length of a request, ZooKeeper's jute.maxbuffer (default 1048575)"},
+		{&l.limits.Outstanding, "max-outstanding", "most requests of one connection that wait for an answer; more stay in the network (default 256)"},
+		{&l.limits.Watches, "max-watches", "most watches in total (default 1000000)"},
+		{&l.limits.WatchesPerConnection, "max-watches-per-connection", "most watches of one connection (default 100000)"},
+	} {
+		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
+	}
+	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask, or "*" for all (default ruok,srvr,isro,envi)`)
+}
+
+func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
+	cfg.Limits, cfg.FourLetterWords = l.limits, l.words
+	if err := cfg.Validate(); err != nil {
+		return usage("see holdfast serve --help", "serve: %w", err)
+	}
+	return nil
+}
