@@ -17,7 +17,7 @@ func TestAliveAndFlushTellASlowDiskFromAServerThatHangs(t *testing.T) {
 			disk.ready <- struct{}{}
 		}
 		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, users{}, defaultLimits, disk)
+		s, err := start(cfg, users{}, disk)
 		if err != nil {
 			t.Fatal(err)
 		}
