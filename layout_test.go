@@ -129,24 +129,3 @@ func TestParseLayout(t *testing.T) {
 		}
 	}
 }
-
-// FuzzParseLayout: a name is refused, or is that of a layout that can make a Mutex and knows
-// its nodes again.
-func FuzzParseLayout(f *testing.F) {
-	for _, name := range []string{"curator", "sessionid", "named:db", "named:a_lock_b", "named:{uuid}", "named:-", "named:*", "", "Kazoo"} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		l, err := ParseLayout(name)
-		if err != nil {
-			if !errors.Is(err, ErrLayout) {
-				t.Errorf("%q: %v; want ErrLayout", name, err)
-			}
-			return
-		}
-		a, err := l.attempt(sideMutex, -72)
-		if err != nil || l.Name != name || !l.Contends(a.prefix+"-000000001") {
-			t.Errorf("%q: layout %q makes %q, %v", name, l.Name, a.prefix, err)
-		}
-	})
-}
