@@ -223,7 +223,7 @@ func (d *diffStream) request() diffRequest {
 			if o.Op == zkproto.OpCreateContainer {
 				// With the flag of a TTL, Apache's server answers -5 and goes on as if what stands
 				// before it in the transaction had been done: see lone.
-				o.Flags = zkproto.FlagContainer
+				o.Flags, o.Path = zkproto.FlagContainer, d.leaf()
 			}
 			m.Ops = append(m.Ops, o)
 		}
