@@ -17,6 +17,7 @@ import (
 // The arrows of the design: which package may import which. They point down only.
 //
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk     ui → holdfast, zk     holdfast → zk
+//	fence → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
 // A package below one that is listed counts as part of it. Tests are free: a test of
@@ -44,6 +45,10 @@ var arrows = map[string]part{
 		mayImport: []string{"zkserver", "zk"},
 		external:  []string{"golang.org/x/sys"},
 		reason:    "zklocal brings a server and the client's configuration together: locks and commands are above it",
+	},
+	"fence": {
+		mayImport: []string{""},
+		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
 	"zktest": {
 		// zkproto as well, because faults are named by operation codes.
@@ -73,6 +78,8 @@ type part struct {
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"zk", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
+	{"zkproto", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
 	{"*", "holdfast/cmd", "nothing is above the command: code that others need belongs in a package"},
 	{"*", "testing", "non-test code does not import testing: it would bring its flags and machinery into every program"},
 	{"*", "net/http/httptest", "non-test code does not import httptest: it registers a flag in every program"},

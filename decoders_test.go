@@ -14,11 +14,17 @@ import (
 // fuzzed names, for everything that reads what came from outside, the fuzz target that
 // drives it. What stands before the colon is a package, unless it is the decoder's own.
 var fuzzed = map[string]string{
+	"holdfast.Layout.parse": "FuzzChildName",
+	"holdfast.readNote":     "FuzzNote",
+	"holdfast.ParseLayout":  "FuzzParseLayout",
+	"holdfast.validatePath": "zkproto:FuzzValidatePath",
+
 	// Package zkproto's own test sees to it that FuzzDecode has every message.
 	"zkproto.*.Decode":   "FuzzDecode",
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
-	"zkproto.ReadFrame":    "FuzzReadFrame",
-	"zkproto.ValidatePath": "FuzzValidatePath",
+	"zkproto.ReadFrame":       "FuzzReadFrame",
+	"zkproto.ValidatePath":    "FuzzValidatePath",
+	"zkproto.ParseDirectives": "FuzzParseDirectives", "zkproto.unquoteDirective": "FuzzParseDirectives",
 
 	"zk.ParseURL":         "FuzzParseURL",
 	"zk.splitServer":      "FuzzParseURL",
@@ -26,19 +32,19 @@ var fuzzed = map[string]string{
 	"zk.validateNew":      "FuzzNewPath",
 	"zk.parseEnsemble":    "FuzzParseEnsemble",
 	"zk.parseChallenge":   "FuzzChallenge",
-	"zk.parseDirectives":  "FuzzParseDirectives",
-	"zk.unquote":          "FuzzParseDirectives",
 	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
 
-	"zkserver.request.decode":              "FuzzRequest",
-	"zkserver.conn.readAll":                "FuzzHandshake",
-	"zkserver/internal/tree.Tree.LoadNode": "FuzzLoadNode",
-	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",
-	"zkserver/internal/store.dispatch":     "FuzzDispatch",
+	"zkserver.request.decode":               "FuzzRequest",
+	"zkserver.conn.readAll":                 "FuzzHandshake",
+	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
+	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",
+	"zkserver.ParseUsers":                   "FuzzParseUsers",
+	"zkserver/internal/store.decodeCommits": "FuzzDispatch",
+	"zkserver/internal/store.dispatch":      "FuzzDispatch",
 }
 
 // decoderName matches what functions are called that take messages or texts apart.
-var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validate|readframe|readall|loadnode|dispatch)`)
+var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validatepath|validatenew|readframe|readall|loadnode|dispatch|readnote)`)
 
 // decoders lists the functions of a package that are named like one.
 func decoders(t *testing.T, dir string) []string {
@@ -48,6 +54,10 @@ func decoders(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	var found []string
+	pkg := dir
+	if dir == "." {
+		pkg = module
+	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -61,9 +71,9 @@ func decoders(t *testing.T, dir string) []string {
 			if !ok || !decoderName.MatchString(f.Name.Name) {
 				continue
 			}
-			full := dir + "." + f.Name.Name
+			full := pkg + "." + f.Name.Name
 			if f.Recv != nil {
-				full = dir + "." + receiver(f.Recv.List[0].Type) + "." + f.Name.Name
+				full = pkg + "." + receiver(f.Recv.List[0].Type) + "." + f.Name.Name
 			}
 			found = append(found, full)
 		}
@@ -71,10 +81,10 @@ func decoders(t *testing.T, dir string) []string {
 	return found
 }
 
-// Every decoder has a fuzz target, and every fuzz target a corpus in the repository.
+// Every decoder has a fuzz target, and that a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{"zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store"} {
+	for _, dir := range []string{".", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)
@@ -88,6 +98,8 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 		target := fuzzed[key]
 		if other, name, ok := strings.Cut(target, ":"); ok {
 			dir, target = other, name
+		} else if dir == module {
+			dir = "."
 		}
 		if target == "" {
 			t.Errorf("%s is not fuzzed: write a target and name it here", full)

@@ -219,6 +219,12 @@ func (l *Layout) parse(name string) (contender, bool) {
 	return contender{}, false
 }
 
+// Contends reports whether a child of this name has a place in the queue.
+func (l *Layout) Contends(name string) bool {
+	_, ok := l.parse(name)
+	return ok
+}
+
 // sequence reads a number as the server writes it, and nothing else.
 func sequence(s string) (int32, bool) {
 	digits := strings.TrimPrefix(s, "-")
@@ -226,7 +232,7 @@ func sequence(s string) (int32, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
-	return int32(n), err == nil
+	return int32(n), err == nil && (n != 0 || s[0] != '-')
 }
 
 func matches(s, form string) bool {

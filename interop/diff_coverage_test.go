@@ -50,7 +50,7 @@ var diffMustSee = map[zkproto.Op]string{
 	zkproto.OpGetACL: "0 -101 -102", zkproto.OpGetAllChildrenNumber: "0 -101 -102", zkproto.OpGetEphemerals: "0", zkproto.OpWhoAmI: "0",
 	zkproto.OpSync: "0", zkproto.OpPing: "0", zkproto.OpMulti: "0 -5", zkproto.OpMultiRead: "0 -5", zkproto.OpReconfig: "-123",
 	zkproto.OpCheckWatches: "0 -121", zkproto.OpRemoveWatches: "0 -121 -5", zkproto.OpAddWatch: "0", zkproto.OpSetWatches: "0 -5",
-	zkproto.OpSetWatches2: "0 -5", zkproto.OpAuth: "0 -115", zkproto.OpCloseSession: "0",
+	zkproto.OpSetWatches2: "0 -5", zkproto.OpAuth: "0 -115", zkproto.OpCloseSession: "0", zkproto.OpSASL: "0",
 }
 
 func (c diffCoverage) check(t *testing.T, ops int) {

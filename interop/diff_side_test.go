@@ -159,7 +159,9 @@ func (s *diffSide) run(step diffStep) (string, error) {
 }
 
 func (s *diffSide) exchange(i int, requests []diffRequest) (lines []string, closed bool, err error) {
-	if err := s.send(i, requests); err != nil {
+	err = s.send(i, requests)
+	// A server that does not want a frame may close the connection while it is being sent.
+	if err != nil && !(connectionClosed(err) && requests[len(requests)-1].ends) {
 		return nil, false, err
 	}
 	return s.collect(i, requests)
@@ -252,6 +254,8 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 		return s.stat(body)
 	case zkproto.OpGetData:
 		return fmt.Sprintf("%#v %s", body.Bytes(), s.stat(body))
+	case zkproto.OpSASL:
+		return fmt.Sprintf("%#v", body.Bytes())
 	case zkproto.OpGetEphemerals:
 		return sorted(body.Strings())
 	case zkproto.OpGetAllChildrenNumber, zkproto.OpAddWatch:

@@ -67,9 +67,17 @@ func (d *driver) write(f func() error, done func() (bool, error)) error {
 	}
 }
 
+// acl is what the nodes are created with.
+func (d *driver) acl() []zk.ACL {
+	if d.mine != nil {
+		return d.mine
+	}
+	return openACL
+}
+
 // begin makes the driver's directory.
 func (d *driver) begin() error {
-	_, _, err := d.c.Create(d.ctx, d.dir, nil, zk.Persistent)
+	_, _, err := d.c.Create(d.ctx, d.dir, nil, zk.Persistent, d.mine...)
 	return err
 }
 
@@ -78,7 +86,7 @@ func (d *driver) exists(path string) func() (bool, error) {
 }
 
 func (d *driver) create(path string, mode zk.Mode) error {
-	return d.write(func() error { _, _, err := d.c.Create(d.ctx, path, nil, mode); return err }, d.exists(path))
+	return d.write(func() error { _, _, err := d.c.Create(d.ctx, path, nil, mode, d.mine...); return err }, d.exists(path))
 }
 
 func (d *driver) delete(path string) error {
@@ -106,7 +114,7 @@ func driveNodes(d *driver) (func(n int) error, error) {
 			err = d.create(node(n), zk.Container)
 		case 3:
 			err = d.write(func() error {
-				_, _, err := d.c.CreateTTL(d.ctx, node(n), nil, zk.Persistent, time.Hour)
+				_, _, err := d.c.CreateTTL(d.ctx, node(n), nil, zk.Persistent, time.Hour, d.mine...)
 				return err
 			}, d.exists(node(n)))
 		}
@@ -134,7 +142,7 @@ func driveSequence(d *driver) (func(n int) error, error) {
 		}
 		created := ""
 		err := d.write(func() (err error) {
-			created, _, err = d.c.Create(d.ctx, d.dir+"/s-", nil, mode)
+			created, _, err = d.c.Create(d.ctx, d.dir+"/s-", nil, mode, d.mine...)
 			return err
 		}, func() (bool, error) {
 			names, _, err := d.c.Children(d.ctx, d.dir)
@@ -176,7 +184,7 @@ func driveVersions(d *driver) (func(n int) error, error) {
 		if err != nil {
 			return err
 		}
-		err = d.write(func() error { _, err := d.c.SetACL(d.ctx, node, openACL, version); return err },
+		err = d.write(func() error { _, err := d.c.SetACL(d.ctx, node, d.acl(), version); return err },
 			func() (bool, error) { s, err := stat(); return s.Aversion == version+1, err })
 		if err != nil {
 			return err
@@ -197,7 +205,7 @@ func driveTransactions(d *driver) (func(n int) error, error) {
 	return func(n int) error {
 		err := d.write(func() error {
 			_, err := d.c.Multi(d.ctx, zk.CheckOp(count, int32(n)), zk.SetOp(count, []byte(strconv.Itoa(n)), int32(n)),
-				zk.DeleteOp(mark(n), 0), zk.CreateOp(mark(n+1), nil, zk.Ephemeral))
+				zk.DeleteOp(mark(n), 0), zk.CreateOp(mark(n+1), nil, zk.Ephemeral, d.mine...))
 			return err
 		}, d.exists(mark(n+1)))
 		if err != nil {
@@ -224,7 +232,7 @@ func drivePipelines(d *driver) (func(n int) error, error) {
 		var ops []zk.Op
 		node := func(i int) string { return fmt.Sprintf("%s/n%d-%d", d.dir, n, i) }
 		for i := range each {
-			ops = append(ops, zk.CreateOp(node(i), nil, zk.Ephemeral))
+			ops = append(ops, zk.CreateOp(node(i), nil, zk.Ephemeral, d.mine...))
 		}
 		results, _ := d.c.Pipeline(d.ctx, append(ops, zk.ChildrenOp(d.dir))...)
 		if len(results) != each+1 {
@@ -237,7 +245,7 @@ func drivePipelines(d *driver) (func(n int) error, error) {
 					first = false
 					return answer
 				}
-				_, _, err := d.c.Create(d.ctx, node(i), nil, zk.Ephemeral)
+				_, _, err := d.c.Create(d.ctx, node(i), nil, zk.Ephemeral, d.mine...)
 				return err
 			}, d.exists(node(i)))
 			if err != nil {
@@ -267,6 +275,11 @@ func driveReads(d *driver) (func(n int) error, error) {
 	node := d.dir + "/e"
 	err := errors.Join(d.begin(), d.create(node, zk.Ephemeral))
 	_, want, err2 := d.c.Get(d.ctx, node)
+	wantACL, wantInfos := openACL, []zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}
+	if d.mine != nil {
+		wantACL = []zk.ACL{acl("digest", digestID("bob:"+planted))}
+		wantInfos = append(wantInfos, zk.ClientInfo{Scheme: "digest", User: "bob"})
+	}
 	what := func(ok bool, format string, args ...any) error {
 		if ok {
 			return nil
@@ -288,7 +301,7 @@ func driveReads(d *driver) (func(n int) error, error) {
 		},
 		func() error {
 			acl, _, err := d.c.GetACL(d.ctx, node)
-			return errors.Join(err, what(err != nil || slices.Equal(acl, openACL), "ACL: %+v", acl))
+			return errors.Join(err, what(err != nil || slices.Equal(acl, wantACL), "ACL: %+v", acl))
 		},
 		func() error {
 			paths, err := d.c.Ephemerals(d.ctx, "/")
@@ -300,11 +313,11 @@ func driveReads(d *driver) (func(n int) error, error) {
 		},
 		func() error {
 			infos, err := d.c.WhoAmI(d.ctx)
-			return errors.Join(err, what(err != nil || slices.Equal(infos, []zk.ClientInfo{{Scheme: "ip", User: "127.0.0.1"}}), "who am I: %+v", infos))
+			return errors.Join(err, what(err != nil || sameSet(infos, wantInfos), "who am I: %+v", infos))
 		},
 		func() error {
 			e, _, err := d.c.Config(d.ctx)
-			return errors.Join(err, what(err != nil || len(e.Members) == 3, "configuration: %+v", e))
+			return errors.Join(err, what(err != nil || len(e.Members) == d.members, "configuration: %+v", e))
 		},
 		func() error { return d.c.Sync(d.ctx, node) },
 		func() error {

@@ -20,6 +20,7 @@ var connectionCases = map[string]func(*exam){
 	"is who it says it is":                          isWhoItSays,
 	"nobody else may touch its nodes":               nobodyElseMayTouch,
 	"reads after sync what another wrote":           readsWhatAnotherWrote,
+	"sends nothing that the server would close on":  sendsNothingTooLarge,
 	"serves many goroutines":                        servesManyGoroutines,
 	"passes over servers that do not answer":        passesOverDeadServers,
 	"reads the URL of the server":                   readsTheURL,

@@ -49,11 +49,11 @@ func sessionOutlivesConnections(x *exam) {
 	x.next(w, zk.EventNodeDataChanged, "/mine")
 }
 
-// Together their paths are far beyond the 128 KiB that one setWatches may have.
+// Together their paths are more than fits into one request.
 func manyWatchesOutliveConnection(x *exam) {
 	const each = 600
 	other := x.by(x.dial())
-	long := strings.Repeat("long-", 30)
+	long := strings.Repeat("long-", 120)
 	path := func(kind string, i int) string { return fmt.Sprintf("/%s-%s%d", kind, long, i) }
 	var ops []zk.Op
 	for i := range each {
@@ -156,7 +156,7 @@ func persistentSayWhatTheyMissed(x *exam) {
 // and lives on in another one.
 func expiryIsTold(x *exam) {
 	g := newGate()
-	timeout := time.Second
+	timeout := 2 * time.Second
 	if x.members > 0 {
 		timeout = 3 * time.Second // shorter ones cannot be proven there
 	}

@@ -94,6 +94,7 @@ func newExam(t *testing.T, c *cell, by caller) *exam {
 	x := &exam{T: t, cell: c, ctx: ctx, path: where(t), gate: newGate(), broke: make(chan struct{}, 1)}
 	x.client = x.dial(func(cfg *zk.Config) {
 		cfg.CreateChroot, cfg.Dial = true, x.gate.dial
+		cfg.SessionTimeout = 30 * time.Second // a JVM that has just started is slow, at TLS above all
 		cfg.Trace = &zk.Trace{Disconnected: func(int64, error) {
 			select {
 			case x.broke <- struct{}{}:

@@ -91,7 +91,7 @@ func (c *Client) createChroot(ctx context.Context) error {
 
 // ensure makes node and what is missing above it. It begins at the node itself, for a
 // client may be allowed that alone: neither to create what is above nor, since 3.8.4, to
-// ask for what is below (ZOOKEEPER-2590). So it reads the node instead, where a refusal
+// ask whether it exists (ZOOKEEPER-2590). That a server refuses to let the node be read
 // says that it is there.
 func (c calls) ensure(ctx context.Context, node string) error {
 	for node != "" {

@@ -281,14 +281,14 @@ func (u *user) check(when string) {
 	u.srv.mu.Lock()
 	defer u.srv.mu.Unlock()
 	for _, w := range u.oneShots {
-		now, changed := u.srv.stat[w.path], false
+		now, changed := u.srv.stat[w.path()], false
 		if w.kind == watchChild {
 			changed = now.Pzxid > w.stat.Pzxid
 		} else {
 			changed = now.Mzxid > w.stat.Mzxid
 		}
 		if changed && len(w.c) == 0 {
-			u.t.Errorf("%s: one-shot watch of kind %d on %s heard nothing", when, w.kind, w.path)
+			u.t.Errorf("%s: one-shot watch of kind %d on %s heard nothing", when, w.kind, w.path())
 		}
 	}
 	for i := range u.lasting {

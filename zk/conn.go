@@ -15,8 +15,9 @@ import (
 )
 
 // maxReply bounds what a server may send in one frame. It is above what any request
-// of ours can ask for by default (1 MiB), but below what would hurt.
-const maxReply = 16 << 20
+// of ours can ask for by default (1 MiB), and above the longest list of children that
+// holdfast serve lets come into being (32 MiB), but below what would hurt.
+const maxReply = 33 << 20
 
 // A conn is one connection of a session: a writer that sends what is queued, and a
 // reader that matches the replies, which come in order.
@@ -263,7 +264,7 @@ func (c *conn) notification(r *zkproto.Reader) error {
 	c.s.watches.persistent.notify(ev.Type, ev.Path)
 	c.s.mu.Unlock()
 	for _, w := range fired {
-		w.c <- Event{Type: ev.Type, Path: w.path}
+		w.c <- Event{Type: ev.Type, Path: w.path()}
 	}
 	return nil
 }

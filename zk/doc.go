@@ -18,6 +18,13 @@
 // depends on ephemeral nodes (a lock) belongs on a Session, so that it cannot
 // silently go on in another life.
 //
+// # Calls
+//
+// Every operation waits for its answer, for a connection first if there is none, and at
+// most until its context ends; a context that never ends means to wait for as long as the
+// client (or the session) lives. The error is an [*Error]: it names the operation and the
+// path, and is compared with errors.Is, also with the cause of the context.
+//
 // # When is a session over?
 //
 // When the server says so, or first, by our own clock: [Session.Deadline] is the
@@ -35,6 +42,9 @@
 // from those of requests that never left, and [SafeToRetry] those that may simply be
 // made again. Requests that were not sent yet stay in
 // the queue and go out on the next connection of the same session.
+//
+// Who sends a write again after an error that MayHaveHappened has to reckon with the
+// first one's success: ErrNodeExists, ErrNoNode or ErrBadVersion may be its doing.
 //
 // # Watches
 //
@@ -63,6 +73,18 @@
 // up: the session ends, and everything fails with [ErrAuthFailed]. A server whose
 // certificate is not accepted is only left for another, like one that is down. Neither
 // errors nor logs show passwords.
+//
+// # For those who know go-zookeeper
+//
+//   - zk.Connect and its channel of events: [Dial], which returns with a session;
+//     [Session.Context] tells of its end, [Trace] of everything else.
+//   - After an expiry, a Conn goes on in a new session; a [Session] does not, a Client does.
+//   - WorldACL(PermAll) is what a create without ACL means; AuthACL is ACL{Perms: PermAll,
+//     Scheme: "auth"}; there is [DigestACL]. AddAuth is Config.Auth.
+//   - ErrConnectionClosed is [ErrConnectionLoss]; [MayHaveHappened] says more.
+//   - Exists is no error for a node that is not there, and the *W functions return a
+//     [Watch], which can be stopped.
+//   - CreateProtectedEphemeralSequential and Lock: package holdfast.
 //
 // # Goroutines
 //

@@ -24,7 +24,10 @@ const (
 	// with ErrConnectionLoss; the session goes on.
 	ErrUnimplemented = zkproto.CodeUnimplemented
 	// ErrThrottled: the server has too much to do and did not execute the request.
-	ErrThrottled          = zkproto.CodeThrottled
+	ErrThrottled = zkproto.CodeThrottled
+	// ErrQuotaExceeded: a quota that is set on the node or above it, or a limit of the
+	// server on what one client may have.
+	ErrQuotaExceeded      = zkproto.CodeQuotaExceeded
 	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
 	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
 	// ErrNewConfigNoQuorum: too few of the members wanted are connected to the leader.

@@ -90,31 +90,6 @@ func FuzzParseEnsemble(f *testing.F) {
 	})
 }
 
-// FuzzParseDirectives: names and values come back, whatever is in the values.
-func FuzzParseDirectives(f *testing.F) {
-	for _, s := range []string{`a=b,c="d"`, ` ,, NONCE = "a\"b\\,c=d" , x = y ,`, `a="`, `a="\`, "=", "a=b c", `realm="r",realm="s"`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		fields, err := parseDirectives(s)
-		if err != nil {
-			if !errors.Is(err, zkproto.ErrMalformed) {
-				t.Errorf("%q: %v; want ErrMalformed", s, err)
-			}
-			return
-		}
-		var b strings.Builder
-		for name, values := range fields {
-			for _, v := range values {
-				b.WriteString(name + "=" + quoted(v) + ",")
-			}
-		}
-		if again, err := parseDirectives(b.String()); err != nil || !reflect.DeepEqual(again, fields) {
-			t.Errorf("%q is %q; written as %q it is %q, %v", s, fields, b.String(), again, err)
-		}
-	})
-}
-
 // FuzzNewPath: a sequential node may be asked for exactly if it may exist with its number.
 func FuzzNewPath(f *testing.F) {
 	for _, s := range []string{"/", "/a", "/a/", "/a/.", "/a/..", "", "a", "//", "/a//", "/a/\xff", "/a/-"} {

@@ -86,13 +86,14 @@ func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watc
 
 func (c calls) newWatch(path string, kind watchKind) *Watch {
 	ch := make(chan Event, 1)
-	return &Watch{C: ch, c: ch, path: path, node: c.node(path), kind: kind}
+	return &Watch{C: ch, c: ch, node: c.node(path), chroot: uint32(len(c.chroot)), kind: kind}
 }
 
 // Create makes a node and returns its path, which is longer than the one given if
 // mode is sequential. Nil data is stored as ZooKeeper's null. Without acl, everybody
 // may do everything. Errors: ErrNodeExists, ErrNoNode (of the parent),
-// ErrNoChildrenForEphemerals, ErrNoAuth, ErrInvalidACL.
+// ErrNoChildrenForEphemerals, ErrNoAuth, ErrInvalidACL, ErrTooLarge (data above 1 MiB),
+// ErrQuotaExceeded.
 func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, acl ...ACL) (string, Stat, error) {
 	if err := validateNew(path, mode); err != nil {
 		return "", Stat{}, &Error{Op: zkproto.OpCreate.String(), Path: path, Err: err}
@@ -132,7 +133,8 @@ func validateNew(path string, mode Mode) error {
 	return fmt.Errorf("%w: unknown mode %d", ErrBadArguments, mode)
 }
 
-// Get reads a node's data. Null data is nil.
+// Get reads a node's data, which is the caller's to keep and to change. Null data is nil,
+// empty data is not. Errors: ErrNoNode, ErrNoAuth.
 func (c calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	r, err := c.read(ctx, zkproto.OpGetData, path, nil)
 	return r.takeData(err)
@@ -170,7 +172,7 @@ func (d *dataReply) Decode(r *zkproto.Reader) {
 }
 
 // Exists reports whether a node exists, and its Stat if it does. That it does not is
-// no error.
+// no error. Errors: ErrNoAuth, from servers since 3.8.4 and 3.9.2.
 func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	r, err := c.read(ctx, zkproto.OpExists, path, nil)
 	return r.takeExists(err)
@@ -202,6 +204,7 @@ func (r *request) takeExists(err error) (Stat, bool, error) {
 }
 
 // Children lists the names of a node's children, in no order, and the node's Stat.
+// Errors: ErrNoNode, ErrNoAuth, ErrTooLarge if the list is longer than 16 MiB.
 func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error) {
 	var reply zkproto.Children2Response
 	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)
@@ -224,7 +227,8 @@ func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Wat
 }
 
 // Set replaces a node's data if its version is the one given (AnyVersion: any).
-// Errors: ErrNoNode, ErrBadVersion, ErrNoAuth.
+// Errors: ErrNoNode, ErrBadVersion, ErrNoAuth, ErrTooLarge (data above 1 MiB),
+// ErrQuotaExceeded.
 func (c calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return Stat{}, &Error{Op: zkproto.OpSetData.String(), Path: path, Err: err}

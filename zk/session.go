@@ -275,7 +275,7 @@ func (s *Session) end(cause error) {
 		r.complete(r.fail(cause, false))
 	}
 	for _, w := range watches {
-		w.c <- Event{Type: EventNone, Path: w.path, Err: cause}
+		w.c <- Event{Type: EventNone, Path: w.path(), Err: cause}
 	}
 	s.client.cfg.Trace.sessionOver(s.id, cause)
 	s.client.log.Info("zk: session over", "session", hex(s.id), "cause", cause)
@@ -397,7 +397,7 @@ func (s *Session) armed(r *request, code zkproto.Code) {
 	}
 	switch {
 	case s.over != nil:
-		w.c <- Event{Type: EventNone, Path: w.path, Err: s.over}
+		w.c <- Event{Type: EventNone, Path: w.path(), Err: s.over}
 	case w.stopped:
 		s.disarm(w)
 	default:
@@ -432,7 +432,7 @@ func (s *Session) disarm(w *Watch) {
 		kind = zkproto.WatchChildren
 	}
 	m := &zkproto.RemoveWatchesRequest{Path: w.node, Kind: kind}
-	s.queueUpkeep(newRequest(zkproto.OpRemoveWatches, w.path, m, nil))
+	s.queueUpkeep(newRequest(zkproto.OpRemoveWatches, w.path(), m, nil))
 }
 
 func hex(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

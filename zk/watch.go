@@ -9,16 +9,25 @@ type Event struct {
 	Err  error  // ErrSessionExpired, ErrClosed or ErrAuthFailed if the watch ended without an event; ErrEventsMissed
 }
 
-// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first.
+// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first, and is
+// never closed. The event waits in C for whoever receives it.
 type Watch struct {
 	C <-chan Event
 
 	c       chan Event // buffered for the one event: delivery never blocks the reader
-	path    string     // as the caller gave it
 	node    string     // with the chroot
-	kind    watchKind
 	session *Session
+	chroot  uint32 // its length
+	kind    watchKind
 	stopped bool // guarded by session.mu
+}
+
+// path is as the caller gave it. It is not kept, because there may be many watches.
+func (w *Watch) path() string {
+	if int(w.chroot) == len(w.node) {
+		return "/"
+	}
+	return w.node[w.chroot:]
 }
 
 // Stop gives the watch up. If no other watch of this client needs it, the server is
@@ -31,7 +40,7 @@ func (w *Watch) Stop() {
 
 // watchKind is the list that a watch must be in to be registered again after a
 // reconnect.
-type watchKind int
+type watchKind uint8
 
 const (
 	watchData watchKind = iota

@@ -2,12 +2,14 @@ package zkproto
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -111,6 +113,31 @@ func FuzzReadFrame(f *testing.F) {
 			start := len(out)
 			out = EndFrame(append(BeginFrame(out), frame...), start)
 			buf = frame
+		}
+	})
+}
+
+// FuzzParseDirectives: names and values come back, whatever is in the values.
+func FuzzParseDirectives(f *testing.F) {
+	for _, s := range []string{`a=b,c="d"`, ` ,, NONCE = "a\"b\\,c=d" , x = y ,`, `a="`, `a="\`, "=", "a=b c", `realm="r",realm="s"`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		fields, err := ParseDirectives(s)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Errorf("%q: %v; want ErrMalformed", s, err)
+			}
+			return
+		}
+		var b strings.Builder
+		for name, values := range fields {
+			for _, v := range values {
+				b.WriteString(name + "=" + QuoteDirective(v) + ",")
+			}
+		}
+		if again, err := ParseDirectives(b.String()); err != nil || !reflect.DeepEqual(again, fields) {
+			t.Errorf("%q is %q; written as %q it is %q, %v", s, fields, b.String(), again, err)
 		}
 	})
 }

@@ -9,12 +9,31 @@
 //	s.Shutdown(ctx)
 //
 // It speaks every operation of a ZooKeeper 3.8 client, and the words ruok, srvr,
-// envi (the version alone) and isro. What it answers is compared with Apache ZooKeeper's answers to the same stream of
-// operations (interop/diff_test.go). It differs on purpose where that one leaks or loses
-// something: exists needs READ, as the other reads do; who may not read a node hears no
-// event of it; a one-shot watch, a persistent and a recursive one on the same node are
-// three watches; sequence numbers wrap, as documented. There is one node, so reconfig is
-// disabled.
+// envi (the version alone) and isro. What it answers is compared with Apache ZooKeeper's
+// answers to the same stream of operations (interop/diff_test.go). There is one node, so
+// reconfig is disabled.
+//
+// # Where it differs from Apache ZooKeeper 3.8.0
+//
+// On purpose, where that one leaks or loses something, or lets itself be stopped; the
+// tests know each of these (interop/diff_known_test.go):
+//
+//   - exists needs READ, as the other reads do, and who may not read a node hears no event
+//     of it, also not of what has happened while he was away (CVE-2024-23944);
+//   - a one-shot watch, a persistent and a recursive one on the same node are three
+//     watches (ZOOKEEPER-4466), and the latter two can be removed alone, as since 3.9;
+//   - checkWatches tells of one's own watches, not of everybody's;
+//   - a watch on the empty path, which is another name of the root, fires;
+//   - only who knows a session's password takes its connection away;
+//   - a check outside a transaction is refused, as since 3.8.5, and not left unanswered;
+//   - deleteContainer and createSession, which servers say to each other, are refused;
+//   - createContainer takes the flag of containers alone, and createTTL those of nodes
+//     with a time to live: with others, Apache's server makes something else, or ends;
+//   - ACLs may have the scheme x509 without any configuration;
+//   - a path that is null is empty; a null list of watches is an empty one; a negative
+//     number of ACLs is an error;
+//   - sequence numbers wrap, as documented, and do not stick at the largest;
+//   - how much of a quota is used is not counted.
 //
 // # Who may do what
 //

@@ -1,6 +1,8 @@
 package zkserver
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +87,31 @@ func FuzzRequest(f *testing.F) {
 		again := requestPool.Get().(*request)
 		if again.op != 0 || again.bad || again.conn != nil || again.write.Path != "" || len(again.multi.Ops) != 0 {
 			t.Errorf("a request from the pool holds %+v", again)
+		}
+	})
+}
+
+// FuzzParseUsers: users that were read and are written down again are the same, and no
+// error shows a password.
+func FuzzParseUsers(f *testing.F) {
+	for _, s := range []string{"bob:secret", "# who\r\n\r\nbob: a:b \nann:x\n", "bob", ":x", "bob:", "bob:x\nbob:y", "\xff:x", "a:\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const secret = "pa55-planted"
+		if _, err := ParseUsers(text + "\nbob:" + secret + "\x00\nann" + secret); err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", text, err)
+		}
+		users, err := ParseUsers(text)
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		for name, password := range users {
+			b.WriteString(name + ":" + password + "\r\n")
+		}
+		if again, err := ParseUsers(b.String()); err != nil || !maps.Equal(again, users) {
+			t.Errorf("%q is %q; written as %q it is %q, %v", text, users, b.String(), again, err)
 		}
 	})
 }

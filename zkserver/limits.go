@@ -62,9 +62,9 @@ type Limits struct {
 	PathBytes int
 
 	// ChildrenBytes is how long the names of a node's children may be together, with four
-	// bytes each (LimitChildren); 0 is 16 MiB. Java's clients give up on a list of more than
-	// 1 MiB, which is sent, logged and counted all the same (LimitLargeAnswers): others can
-	// read it, and remove what is too much.
+	// bytes each (LimitChildren); 0 is 32 MiB: go-zookeeper's own tests make 20. Java's
+	// clients give up on a list of more than 1 MiB, which is sent, logged and counted all the
+	// same (LimitLargeAnswers): others can read it, and remove what is too much.
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
@@ -81,7 +81,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
 		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
-		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 16 << 20}, {&l.EphemeralsPerSession, 100_000},
+		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 100_000},
 	} {
 		switch {
 		case *f.field == 0:

@@ -84,6 +84,17 @@ func TestFailedWritesTakeAZxid(t *testing.T) {
 	})
 }
 
+func TestPingIsAnsweredWithThePingsXidWhateverItHad(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		c.sendFrame(&zkproto.RequestHeader{Xid: 7, Op: zkproto.OpPing})
+		if a := c.read(); a.Xid != zkproto.XidPing || a.Err != zkproto.CodeOK {
+			t.Errorf("got xid %d, error %v; want %d, none", a.Xid, a.Err, zkproto.XidPing)
+		}
+	})
+}
+
 func TestMultiAnswers(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

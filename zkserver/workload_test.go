@@ -61,9 +61,9 @@ func (r *run) seen(cut int) int64 {
 
 // runLoad starts a server on files, has clients at it, and stops it. Its wrap may put
 // something between the server and its store.
-func runLoad(start *survivor, files map[string][]byte, seed uint64, l lies, wrap func(store.Store) store.Store) (*run, error) {
+func runLoad(from *survivor, files map[string][]byte, seed uint64, l lies, wrap func(store.Store) store.Store) (*run, error) {
 	r := &run{fs: newRecordingFS(files), seed: seed, passwords: make(map[int64][]byte)}
-	r.h = &history{seed: seed, start: start, times: make(map[int64]int64)}
+	r.h = &history{seed: seed, start: from, times: make(map[int64]int64)}
 	r.fs.lies = l
 	var logged complaints
 	st, err := store.OpenPebbleOn(r.fs, crashDir, logged.logger(), small)
@@ -74,7 +74,7 @@ func runLoad(start *survivor, files map[string][]byte, seed uint64, l lies, wrap
 	if err != nil {
 		return nil, err
 	}
-	if r.s, err = startServer(cfg, wrap(st)); err != nil {
+	if r.s, err = start(cfg, users{}, wrap(st)); err != nil {
 		st.Close()
 		return nil, err
 	}
@@ -114,8 +114,6 @@ func runLoad(start *survivor, files map[string][]byte, seed uint64, l lies, wrap
 	}
 	return r, nil
 }
-
-func startServer(cfg Config, st store.Store) (*Server, error) { return start(cfg, users{}, st) }
 
 // call runs f in the owner's goroutine and waits until what it did is on disk.
 func (r *run) call(f func()) {

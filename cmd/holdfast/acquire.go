@@ -27,22 +27,27 @@ func (f *waitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.why, "why", "", "what the lock is taken for, shown to those who wait")
 }
 
-// A taker takes one lock for one command.
+// A taker takes one lock, or several as one, for one command.
 type taker struct {
 	*globals
 	target  target
 	name    string // as the user gave it
 	path    string
+	also    []string // paths of the locks that are taken with it
+	kind    kindFlags
 	why     string
 	try     bool
 	bounded bool // wait says for how long
 	wait    time.Duration
 	say     *sayer
+	// campaign makes it an election, in which we stand with the value.
+	campaign bool
+	value    string
 	// check looks at the session before a place in the queue is taken.
 	check func(*zk.Session) error
 }
 
-func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, name string) (*taker, error) {
+func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
 	given := cmd.Flags().Changed("wait")
 	switch {
 	case f.wait < 0:
@@ -50,16 +55,27 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, name string) (*take
 	case f.try && given && f.wait > 0:
 		return nil, usage("", "--try does not wait, and --wait %v does: give one of them", f.wait)
 	}
+	if err := kind.check(cmd); err != nil {
+		return nil, err
+	}
 	path, err := g.lockPath(name)
 	if err != nil {
 		return nil, err
+	}
+	var also []string
+	for _, name := range kind.also {
+		p, err := g.lockPath(name)
+		if err != nil {
+			return nil, err
+		}
+		also = append(also, p)
 	}
 	t, err := g.target()
 	if err != nil {
 		return nil, err
 	}
 	return &taker{
-		globals: g, target: t, name: name, path: path, why: f.why,
+		globals: g, target: t, name: name, path: path, also: also, kind: *kind, why: f.why,
 		try: f.try || given && f.wait == 0, bounded: given && f.wait > 0, wait: f.wait,
 	}, nil
 }
@@ -149,7 +165,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := holdfast.NewMutex(c.client, k.path, holdfast.WithOwner(owner()), holdfast.WithReason(k.why))
+	m := k.locker(c.client)
 	reach, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go c.watch(reach, k.timeout, cancel)
@@ -161,7 +177,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 			return nil, k.busy(reach, c.client)
 		}
 		if err != nil {
-			return nil, k.target.unreachable(err)
+			return nil, k.failed(err)
 		}
 		return &tenure{c, h}, nil
 	}
@@ -178,9 +194,22 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	case errors.Is(err, errWaitOver):
 		return nil, k.busy(reach, c.client)
 	case err != nil:
-		return nil, k.target.unreachable(err)
+		return nil, k.failed(err)
 	}
 	return &tenure{c, h}, nil
+}
+
+// failed is the error of a lock that cannot be had.
+func (k *taker) failed(err error) error {
+	switch {
+	case errors.Is(err, holdfast.ErrLimit):
+		return misconfigured("all who use a semaphore have to name the same --of", "%s: %w", k.name, err)
+	case errors.Is(err, holdfast.ErrLayout):
+		return usage("", "%s: %w", k.name, err)
+	case errors.Is(err, zk.ErrNodeExists):
+		return misconfigured("a --node lock needs a name of its own", "%s: %w", k.name, err)
+	}
+	return k.target.unreachable(err)
 }
 
 // owner is how we call ourselves to those who look at the queue.

@@ -19,7 +19,7 @@ const lockPath = "/holdfast/locks/job"
 
 func newTestTaker(srv *zktest.Server) *taker {
 	g := &globals{namespace: "/holdfast/locks", timeout: 10 * time.Second}
-	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, say: newTestSayer()}
+	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
 }
 
 // newTestSayer has no goroutine, which would not end with its bubble, and keeps what is said.
@@ -240,7 +240,7 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			{"/q/q", nil},
 			{"/", []string{"/ns/db", "/ns/db/deep/er", "/ns/db/migrate", "/ns/dbx", "/other"}},
 		} {
-			found, err := findLocks(context.Background(), c, tt.prefix)
+			found, err := findLocks(context.Background(), c, tt.prefix, holdfast.LayoutCurator)
 			if err != nil {
 				t.Fatal(err)
 			}

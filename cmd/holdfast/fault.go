@@ -64,7 +64,7 @@ func report(w io.Writer, command string, err error) int {
 	if f.hint != "" {
 		fmt.Fprintf(w, "holdfast: hint: %s\n", escape(f.hint))
 	}
-	if command == "run" {
+	if command == "run" || command == "elect" {
 		// Those below 125 are for the command's own codes, but for the two that run has
 		// given itself; an expired session, say, is no 79 as long as nothing ran.
 		own, ok := errors.AsType[*fault](err)

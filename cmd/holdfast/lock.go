@@ -10,6 +10,7 @@ import (
 
 func newLock(g *globals) *cobra.Command {
 	var wait waitFlags
+	var kind kindFlags
 	cmd := &cobra.Command{
 		Use:   "lock [flags] LOCK",
 		Short: "Hold a lock until interrupted",
@@ -18,7 +19,7 @@ gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or 
 79 the lock was lost, 128+N signal N came during the wait.`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, args[0])
+			k, err := g.newTaker(cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}
@@ -26,6 +27,7 @@ gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or 
 		},
 	}
 	wait.register(cmd)
+	kind.register(cmd)
 	return cmd
 }
 
@@ -41,7 +43,7 @@ func (k *taker) lock() error {
 	}
 	defer t.close()
 	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
-	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), t.hold.Token(), uint64(t.hold.Session()))
+	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.Session()))
 	if err != nil {
 		_ = t.hold.Unlock()
 		return fmt.Errorf("lock: nobody can be told that the lock is held: %w", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 func newLs(g *globals) *cobra.Command {
 	var format output
+	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:   "ls [flags] [PREFIX]",
 		Short: "List locks, who holds them and how many wait",
@@ -42,7 +44,7 @@ holder joined the queue.`,
 			}
 			var found []located
 			err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-				found, err = findLocks(ctx, c, prefix)
+				found, err = findLocks(ctx, c, prefix, layout.Layout)
 				return err
 			})
 			if err != nil {
@@ -57,8 +59,24 @@ holder joined the queue.`,
 				row := []string{g.lockName(l.path), "free", "", "", "0", "", ""}
 				if len(l.queue) > 0 {
 					h := l.queue[0]
+					waiters, more := 0, -1
+					for _, e := range l.queue {
+						if e.Held {
+							more++
+						} else {
+							waiters++
+						}
+					}
+					owner := h.Owner
+					if more > 0 {
+						owner += fmt.Sprintf(" +%d", more)
+					}
+					state := "held"
+					if !h.Held { // somebody is about to have it
+						state = "free"
+					}
 					row = []string{
-						row[0], "held", h.Owner, age(h.Since, now), strconv.Itoa(len(l.queue) - 1), strconv.FormatInt(h.Token, 10), h.Reason,
+						row[0], state, owner, age(h.Since, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
 					}
 				}
 				rows = append(rows, row)
@@ -67,6 +85,7 @@ holder joined the queue.`,
 		},
 	}
 	format.register(cmd)
+	layout.register(cmd)
 	return cmd
 }
 
@@ -96,7 +115,7 @@ const lsParallel = 32
 
 // findLocks walks the tree for the locks whose paths begin with prefix: nodes that have a
 // queue, and nodes without children, which are locks that nobody holds.
-func findLocks(ctx context.Context, c *zk.Client, prefix string) ([]located, error) {
+func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast.Layout) ([]located, error) {
 	var (
 		mu    sync.Mutex // guards found
 		found []located
@@ -106,18 +125,21 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string) ([]located, err
 	var visit func(path string, root bool) error
 	visit = func(path string, root bool) error {
 		slots <- struct{}{}
-		children, queue, err := inspect(ctx, c, path)
+		children, queue, err := inspect(ctx, c, path, layout)
 		<-slots
 		if err != nil || children == nil {
 			return err
 		}
-		if strings.HasPrefix(path, prefix) && (len(queue) > 0 || len(children) == 0 && !root) {
+		// A semaphore keeps its queue one level down.
+		semaphore := slices.Contains(children, "leases") && slices.Contains(children, "locks")
+		if strings.HasPrefix(path, prefix) && (len(queue) > 0 || semaphore || len(children) == 0 && !root) {
 			mu.Lock()
 			found = append(found, located{path, queue})
 			mu.Unlock()
 		}
 		for _, child := range children {
-			if slices.ContainsFunc(queue, func(e holdfast.Entry) bool { return e.Name == child }) {
+			if slices.ContainsFunc(queue, func(e holdfast.Entry) bool { return e.Name == child || strings.HasPrefix(e.Name, child+"/") }) ||
+				semaphore && (child == "leases" || child == "locks") {
 				continue
 			}
 			below := strings.TrimSuffix(path, "/") + "/" + child
@@ -144,11 +166,11 @@ func parent(prefix string) string {
 }
 
 // inspect reads a node's children, nil if it is gone, and the queue among them.
-func inspect(ctx context.Context, c *zk.Client, path string) ([]string, []holdfast.Entry, error) {
+func inspect(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) ([]string, []holdfast.Entry, error) {
 	var queue []holdfast.Entry
 	if path != "/" { // which is no lock
 		var err error
-		if queue, err = holdfast.List(ctx, c, path); err != nil {
+		if queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout)); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -28,15 +28,13 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 			return
 		case <-time.After(noticeAfter):
 		}
-		queue := k.look(ctx, c)
 		session, err := c.Session(ctx)
-		if err != nil || len(queue) == 0 {
+		if err != nil {
 			return
 		}
-		for i, e := range queue {
-			if e.Session == session.ID() && i > 0 && ctx.Err() == nil {
-				k.say.line("waiting for %s: held by %s, position %d of %d",
-					escape(k.name), holder(queue[0], time.Now()), i, len(queue)-1)
+		for _, path := range k.paths() {
+			if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
+				k.say.line("waiting for %s: %s", escape(k.called(path)), what)
 			}
 		}
 	}()
@@ -48,21 +46,55 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 
 // busy is the error of a lock that was not had in time.
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
-	what := "locked"
-	if queue := k.look(ctx, c); len(queue) > 0 {
-		what = "held by " + holder(queue[0], time.Now())
+	name, what := k.name, "locked"
+	for _, path := range k.paths() {
+		if queue := k.look(ctx, c, path); len(queue) > 0 {
+			name, what = k.called(path), "held by "+holder(queue[0], time.Now())
+			break
+		}
 	}
 	if k.bounded {
 		what = fmt.Sprintf("not had within %v: %s", k.wait, what)
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %s", k.name, what), ""}
+	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
+}
+
+// waitingFor says whom the session waits for in a queue, "" if it does not. Who waits for
+// a single node has no place to be seen.
+func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
+	position, waiters := 0, 0
+	for _, e := range queue {
+		if !e.Held {
+			waiters++
+			if e.Session == session && position == 0 {
+				position = waiters
+			}
+		}
+	}
+	switch {
+	case node && len(queue) > 0 && queue[0].Session != session:
+		return "held by " + holder(queue[0], time.Now())
+	case position == 0:
+		return ""
+	case !queue[0].Held: // at a semaphore's turnstile, while somebody else lets go
+		return fmt.Sprintf("position %d of %d", position, waiters)
+	}
+	return fmt.Sprintf("held by %s, position %d of %d", holder(queue[0], time.Now()), position, waiters)
+}
+
+// called is the name of one of our locks.
+func (k *taker) called(path string) string {
+	if path == k.path {
+		return k.name // as the user gave it
+	}
+	return k.lockName(path)
 }
 
 // look lists the queue for a message; what cannot be seen is left out of the message.
-func (k *taker) look(ctx context.Context, c *zk.Client) []holdfast.Entry {
+func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	queue, err := holdfast.List(ctx, c, k.path)
+	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
 	if err != nil {
 		return nil
 	}

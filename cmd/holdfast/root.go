@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 With nothing configured, locks are shared by your processes on this machine.
 To share them between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-The flags below are those of run, lock, ls and status. Each can also be set by the environment:
+The flags below are those of run, lock, elect, ls and status. Each can also be set by the environment:
 HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
 HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
@@ -66,7 +66,7 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
 	root.SetFlagErrorFunc(g.flagFault)
-	for _, client := range []*cobra.Command{newRun(g), newLock(g), newLs(g), newStatus(g)} {
+	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g)} {
 		client.Flags().AddFlagSet(g.flags)
 		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
 		root.AddCommand(client)
@@ -108,16 +108,24 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of run, lock, ls and status, which connect to a server", cmd.Name(), unknown.GetSpecifiedName())
+			return usage(hint, "%s: --%s is a flag of run, lock, elect, ls and status, which connect to a server", cmd.Name(), unknown.GetSpecifiedName())
 		}
-		best := 3 // further away than two letters is another word
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if d := distance(unknown.GetSpecifiedName(), f.Name); d < best && !f.Hidden {
-				best, hint = d, fmt.Sprintf("did you mean --%s?", f.Name)
-			}
-		})
+		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
 	}
 	return usage(hint, "%s: %v", cmd.Name(), err)
+}
+
+// nearest is the flag that is spelled most like name; "" if none is.
+func nearest(flags *pflag.FlagSet, name string) (near string) {
+	best := min(3, len(name)) // further away than two letters, or than all of them, is another word
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < best && !f.Hidden {
+			best, near = d, f.Name
+		}
+	})
+	return near
 }
 
 // distance is how many letters must be added, removed or changed to make b of a.

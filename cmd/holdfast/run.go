@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +24,8 @@ const defaultKillAfter = 5 * time.Second
 
 func newRun(g *globals) *cobra.Command {
 	var wait waitFlags
-	var killAfter time.Duration
+	var kind kindFlags
+	var kill killFlag
 	cmd := &cobra.Command{
 		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -43,9 +45,12 @@ Exit codes:
   128+N  signal N came during the wait; the command did not run
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder) and HOLDFAST_SESSION.`,
+that grows from holder to holder) and HOLDFAST_SESSION. With --also, the token is that of LOCK.`,
 		Example: `  holdfast run nightly -- ./backup.sh
-  holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all`,
+  holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
+  holdfast run -s catalogue -- ./export              # beside other readers
+  holdfast run --of 3 crawler -- ./crawl             # three at a time
+  holdfast run --also db/b db/a -- ./copy a b        # both locks, or none`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			command := dashless(args)
 			switch {
@@ -59,34 +64,49 @@ that grows from holder to holder) and HOLDFAST_SESSION.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &wait, args[0])
+			k, err := g.newTaker(cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
 			}
-			given := cmd.Flags().Changed("kill-after")
-			if given && killAfter < 0 {
-				return usage("", "--kill-after %v is negative", killAfter)
-			}
-			grace := func(timeout time.Duration) (time.Duration, error) {
-				if !given {
-					return min(defaultKillAfter, timeout/3), nil
-				}
-				if killAfter >= timeout/2 {
-					return 0, usage("a longer --session-timeout leaves room for it",
-						"--kill-after %v is not less than half of the session timeout, %v: the command might not be gone before the lock is", killAfter, timeout)
-				}
-				return killAfter, nil
-			}
-			if _, err := grace(g.timeout); err != nil {
+			grace, err := kill.grace(cmd, g)
+			if err != nil {
 				return err
 			}
 			return k.run(dashless(args), grace)
 		},
 	}
 	wait.register(cmd)
-	cmd.Flags().DurationVar(&killAfter, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL comes 250ms before. Less than half of the session timeout")
+	kind.register(cmd)
+	kill.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not ours
 	return cmd
+}
+
+// killFlag is the flag of the commands that run another.
+type killFlag struct{ after time.Duration }
+
+func (f *killFlag) register(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL comes 250ms before. Less than half of the session timeout")
+}
+
+// grace is the time to allow for under a session timeout, which has to leave room for it.
+func (f *killFlag) grace(cmd *cobra.Command, g *globals) (func(timeout time.Duration) (time.Duration, error), error) {
+	given := cmd.Flags().Changed("kill-after")
+	if given && f.after < 0 {
+		return nil, usage("", "--kill-after %v is negative", f.after)
+	}
+	grace := func(timeout time.Duration) (time.Duration, error) {
+		if !given {
+			return min(defaultKillAfter, timeout/3), nil
+		}
+		if f.after >= timeout/2 {
+			return 0, usage("a longer --session-timeout leaves room for it",
+				"--kill-after %v is not less than half of the session timeout, %v: the command might not be gone before the lock is", f.after, timeout)
+		}
+		return f.after, nil
+	}
+	_, err := grace(g.timeout)
+	return grace, err
 }
 
 // dashless is the command in run's arguments: what follows the lock's name and a --.
@@ -151,22 +171,38 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 // environment is what the command is told; it goes behind the inherited one, where the
 // last value of a name counts.
 func (k *taker) environment(h *holdfast.Hold) []string {
-	held := k.heldKey()
+	held := strings.Join(k.heldKeys(), ":")
 	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
 		held = outer + ":" + held
 	}
 	return []string{
 		"HOLDFAST_LOCK=" + k.name,
-		"HOLDFAST_TOKEN=" + strconv.FormatInt(h.Token(), 10),
+		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
 		"HOLDFAST_HELD=" + held,
 	}
 }
 
-// heldKey names the lock in HOLDFAST_HELD, whose elements are joined by colons. The
-// server is part of it: a lock of the same name elsewhere is another lock.
-func (k *taker) heldKey() string {
-	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url + "#" + k.path)
+// token is that of LOCK itself, also where others were taken with it.
+func (k *taker) token(h *holdfast.Hold) int64 {
+	if t, ok := h.Tokens()[k.path]; ok {
+		return t
+	}
+	return h.Token()
+}
+
+// heldKeys name the locks in HOLDFAST_HELD, whose elements are joined by colons. The
+// server is part of it: a lock of the same name elsewhere is another lock. So is the name
+// in a directory of several.
+func (k *taker) heldKeys() []string {
+	var keys []string
+	for _, path := range k.paths() {
+		if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
+			path += "#" + name
+		}
+		keys = append(keys, strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url+"#"+path))
+	}
+	return keys
 }
 
 // deadlocked reports whether we run under a holdfast that holds the lock already, so that
@@ -176,7 +212,7 @@ func (k *taker) deadlocked() bool {
 		return false
 	}
 	for held := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
-		if held == k.heldKey() {
+		if slices.Contains(k.heldKeys(), held) {
 			return true
 		}
 	}

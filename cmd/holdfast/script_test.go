@@ -37,6 +37,7 @@ import (
 //	wait-queued LOCK N      wait until N wait for it
 //	wait-gone FILE          wait until the process whose id is in the file has ended
 //	use-server NAME [tls]   let HOLDFAST_SERVER be the TCP (or TLS) address that serve NAME printed
+//	get NAME PATH [CODE]    what serve NAME answers on its --admin address goes to stdout
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
@@ -71,6 +72,7 @@ func TestScripts(t *testing.T) {
 			"wait-queued": waitQueued,
 			"wait-gone":   waitGone,
 			"use-server":  useServer,
+			"get":         getAdmin,
 			"make-ca":     makeAuthority,
 			"make-cert":   makeCertificate,
 		},

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,13 +27,17 @@ type serveFlags struct {
 	dir      string
 	listen   []string
 	unix     []string
+	admin    string
 	insecure bool
 	linger   time.Duration
 	tick     time.Duration
 	tls      serveTLSFlags
-	detached bool
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
+	config   string // file
+	detached bool
+
+	from origins // of what is in the file
 }
 
 func newServe() *cobra.Command {
@@ -45,7 +52,14 @@ makes it read its certificates again, as it does by itself when the files change
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.serve(cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.config != "" {
+				if f.from, err = readConfig(cmd.Flags(), f.config); err != nil {
+					return err
+				}
+			}
+			return f.serve(cmd.OutOrStdout())
+		},
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
@@ -53,9 +67,11 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
 	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
+	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
 	f.limits.register(cmd.Flags())
+	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
 	return cmd
@@ -65,14 +81,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.detached {
 		closeInherited()
 	}
-	if f.linger < 0 || f.tick <= 0 {
-		return usage("", "serve: --linger must not be negative, and --tick must be positive")
-	}
-	if err := f.checkAddresses(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	keys, err := f.tls.open(log)
+	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
 	}
@@ -89,7 +102,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.limits.apply(&cfg); err != nil {
 		return err
 	}
-	if err := f.auth.apply(&cfg, f.tls.clientCA); err != nil {
+	if err := f.auth.apply(&cfg, f.from, f.tls.clientCA); err != nil {
 		return err
 	}
 	host, err := zklocal.OpenHost(cfg)
@@ -107,7 +120,25 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, len(listeners))
+	ctx, end := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer end()
+	failed := make(chan error, len(listeners)+1)
+	if f.admin != "" {
+		l, err := net.Listen("tcp", f.admin)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
+		}
+		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
+		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
+		defer admin.Close()
+		helpers.Go(func() {
+			if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
 	}
@@ -117,19 +148,20 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 
+	systemd := newNotifier(log)
+	systemd.ready()
+	helpers.Go(func() { systemd.watchdog(ctx, host.Server().Alive) })
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(reloadSignals, sig) {
+				systemd.reloading()
 				keys.reload()
+				systemd.ready()
 				continue
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
-			defer cancel()
-			if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				return fmt.Errorf("serve: %w", err)
-			}
-			return nil
+			systemd.stopping()
+			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after the linger time
 		case err := <-failed:
@@ -139,4 +171,25 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			failed = nil // host.Done is next, and says why
 		}
 	}
+}
+
+// check finds faults before anything is opened.
+func (f *serveFlags) check() error {
+	switch {
+	case f.linger < 0:
+		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
+	case f.tick < time.Millisecond:
+		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	return f.checkAddresses()
+}
+
+// shutdown answers what clients have asked, unless that takes too long.
+func shutdown(host *zklocal.Host) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
+	defer cancel()
+	if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }

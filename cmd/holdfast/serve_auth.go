@@ -23,30 +23,30 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 }
 
 // apply puts into cfg what the flags say, and checks it.
-func (a *serveAuthFlags) apply(cfg *zkserver.Config, clientCA string) error {
+func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
 	if slices.Contains(a.required, "x509") && clientCA == "" {
-		return usage("", "serve: --auth-required x509 needs --tls-client-ca: without it nobody's certificate would be known")
+		return usage("", "%s x509 needs --tls-client-ca: without it nobody's certificate would be known", from.name("auth-required"))
 	}
 	if a.users != "" {
-		text, err := readSecret("--auth-users", a.users)
+		text, err := readSecret(from.name("auth-users"), a.users)
 		if err != nil {
 			return err
 		}
 		if cfg.Users, err = zkserver.ParseUsers(string(text)); err != nil {
-			return misconfigured("", "--auth-users: %s: %w", a.users, err)
+			return misconfigured("", "%s: %s: %w", from.name("auth-users"), a.users, err)
 		}
 		if len(cfg.Users) == 0 {
-			return misconfigured("", "--auth-users: %s has no users", a.users)
+			return misconfigured("", "%s: %s has no users", from.name("auth-users"), a.users)
 		}
 	}
 	if a.super != "" {
-		text, err := readSecret("--auth-super", a.super)
+		text, err := readSecret(from.name("auth-super"), a.super)
 		if err != nil {
 			return err
 		}
 		cfg.SuperDigest = strings.TrimRight(string(text), "\r\n")
 		if cfg.SuperDigest == "" {
-			return misconfigured("", "--auth-super: %s is empty", a.super)
+			return misconfigured("", "%s: %s is empty", from.name("auth-super"), a.super)
 		}
 	}
 	cfg.RequireAuth = a.required

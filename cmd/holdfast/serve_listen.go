@@ -25,7 +25,7 @@ func (f *serveFlags) checkAddresses() error {
 		}
 		if open && !f.insecure {
 			return usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if the network is trusted",
-				"serve: --listen %s can be reached from other machines, without encryption", addr)
+				"%s %s can be reached from other machines, without encryption", f.from.name("listen"), addr)
 		}
 	}
 	known := f.tls.clientAuth.orDefault(f.tls.clientCA) == "need" || len(f.auth.required) > 0
@@ -36,17 +36,25 @@ func (f *serveFlags) checkAddresses() error {
 		}
 		if open && !f.insecure && !known {
 			return usage("let clients show certificates with --tls-client-ca FILE or authenticate with --auth-required, or add --insecure if the network is trusted",
-				"serve: --listen-tls %s can be reached from other machines, and TLS alone keeps nobody out: anybody can take every lock", addr)
+				"%s %s can be reached from other machines, and TLS alone keeps nobody out: anybody can take every lock", f.from.name("listen-tls"), addr)
 		}
 	}
-	return nil
+	if f.admin == "" {
+		return nil
+	}
+	open, err := f.reachable("admin", f.admin)
+	if err == nil && open && !f.insecure {
+		err = usage("listen on 127.0.0.1, or add --insecure if the network is trusted",
+			"%s %s can be reached from other machines, and shows whoever asks what this process has in memory", f.from.name("admin"), f.admin)
+	}
+	return err
 }
 
 // reachable reports whether other machines can connect to addr.
 func (f *serveFlags) reachable(flag, addr string) (bool, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return false, usage("want an address such as 127.0.0.1:2181", "serve: --%s %s: %w", flag, addr, err)
+		return false, usage("want an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
 	}
 	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
 }
@@ -58,21 +66,21 @@ func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
 	for _, addr := range f.listen {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return all, fmt.Errorf("serve: --listen: %w", err)
+			return all, fmt.Errorf("%s: %w", f.from.name("listen"), err)
 		}
 		all = append(all, listener{l, "tcp"})
 	}
 	for _, addr := range f.tls.listen {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return all, fmt.Errorf("serve: --listen-tls: %w", err)
+			return all, fmt.Errorf("%s: %w", f.from.name("listen-tls"), err)
 		}
 		all = append(all, listener{tls.NewListener(l, keys.serverConfig()), "tls"})
 	}
 	for _, path := range f.unix {
 		l, err := listenUnix(path)
 		if err != nil {
-			return all, fmt.Errorf("serve: --unix: %w", err)
+			return all, fmt.Errorf("%s: %w", f.from.name("unix"), err)
 		}
 		all = append(all, listener{l, "unix"})
 	}

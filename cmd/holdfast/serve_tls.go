@@ -58,7 +58,7 @@ func (c clientAuth) orDefault(ca string) clientAuth {
 }
 
 // open reads the files; it returns nil if serve is not to speak TLS.
-func (s *serveTLSFlags) open(log *slog.Logger) (*keyring, error) {
+func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	auth := s.clientAuth.orDefault(s.clientCA)
 	switch {
 	case len(s.listen) == 0 && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
@@ -68,11 +68,11 @@ func (s *serveTLSFlags) open(log *slog.Logger) (*keyring, error) {
 	case s.cert == "" || s.key == "":
 		return nil, usage("", "serve: --listen-tls needs both --tls-cert and --tls-key")
 	case s.clientCA == "" && auth != "none":
-		return nil, usage("", "serve: --tls-client-auth %s needs --tls-client-ca: without it nobody's certificate would be known", auth)
+		return nil, usage("", "%s %s needs --tls-client-ca: without it nobody's certificate would be known", from.name("tls-client-auth"), auth)
 	case s.clientCA != "" && auth == "none":
 		return nil, usage("leave one of them out", "serve: --tls-client-ca is given, but --tls-client-auth none asks no client for a certificate")
 	}
-	k := &keyring{flags: s, log: log}
+	k := &keyring{flags: s, from: from, log: log}
 	k.seen = k.look()
 	var err error
 	if k.config, err = k.read(); err != nil {
@@ -86,6 +86,7 @@ func (s *serveTLSFlags) open(log *slog.Logger) (*keyring, error) {
 // not tell us. What cannot be used is reported, and the earlier ones stay in use.
 type keyring struct {
 	flags *serveTLSFlags
+	from  origins
 	log   *slog.Logger
 
 	mu     sync.Mutex // guards the fields below
@@ -148,15 +149,15 @@ func (k *keyring) read() (*tls.Config, error) {
 	f := k.flags
 	certPEM, err := os.ReadFile(f.cert)
 	if err != nil {
-		return nil, misconfigured("", "serve: --tls-cert: %w", err)
+		return nil, misconfigured("", "%s: %w", k.from.name("tls-cert"), err)
 	}
-	keyPEM, err := readSecret("serve: --tls-key", f.key)
+	keyPEM, err := readSecret(k.from.name("tls-key"), f.key)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, misconfigured("", "serve: --tls-cert %s with --tls-key %s: %w", f.cert, f.key, err)
+		return nil, misconfigured("", "%s: %s with the key %s: %w", k.from.name("tls-cert"), f.cert, f.key, err)
 	}
 	switch now := time.Now(); {
 	case now.After(cert.Leaf.NotAfter):
@@ -176,11 +177,11 @@ func (k *keyring) read() (*tls.Config, error) {
 	}
 	caPEM, err := os.ReadFile(f.clientCA)
 	if err != nil {
-		return nil, misconfigured("", "serve: --tls-client-ca: %w", err)
+		return nil, misconfigured("", "%s: %w", k.from.name("tls-client-ca"), err)
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(caPEM) {
-		return nil, misconfigured("", "serve: --tls-client-ca: %s has no certificate in PEM", f.clientCA)
+		return nil, misconfigured("", "%s: %s has no certificate in PEM", k.from.name("tls-client-ca"), f.clientCA)
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
 	if f.clientAuth == "want" {
@@ -189,9 +190,14 @@ func (k *keyring) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// expires is when clients will begin to refuse the certificate.
-func (k *keyring) expires() time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.config.Certificates[0].Leaf.NotAfter
+// expires tells when clients will begin to refuse the certificate; nil if there is none.
+func (k *keyring) expires() func() time.Time {
+	if k == nil {
+		return nil
+	}
+	return func() time.Time {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.config.Certificates[0].Leaf.NotAfter
+	}
 }

@@ -23,7 +23,8 @@ type lockDocument struct {
 	Mode       string           `json:"mode"`
 	State      string           `json:"state"`
 	Token      string           `json:"token,omitempty"`
-	Holder     *holderDocument  `json:"holder,omitempty"`
+	Holder     *holderDocument  `json:"holder,omitempty"`  // the first
+	Holders    []holderDocument `json:"holders,omitempty"` // all, if there is more than one
 	Waiters    []waiterDocument `json:"waiters"`
 	AsOf       *time.Time       `json:"as_of,omitempty"`
 }
@@ -32,6 +33,7 @@ type holderDocument struct {
 	Owner   string    `json:"owner"`
 	Why     string    `json:"why"`
 	Session string    `json:"session"`
+	Token   string    `json:"token"`
 	Since   time.Time `json:"since"` // when it joined the queue
 	HeldMS  int64     `json:"held_ms"`
 }
@@ -41,21 +43,35 @@ type waiterDocument struct {
 	Owner     string    `json:"owner"`
 	Why       string    `json:"why"`
 	Session   string    `json:"session"`
+	Mode      string    `json:"mode"`
 	Since     time.Time `json:"since"`
 	WaitingMS int64     `json:"waiting_ms"`
 }
 
 func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocument {
 	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
-	for i, e := range queue {
+	for _, e := range queue {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
 		session := fmt.Sprintf("0x%x", uint64(e.Session))
 		if e.Held {
-			d.State, d.Token = "held", strconv.FormatInt(e.Token, 10)
-			d.Holder = &holderDocument{e.Owner, e.Reason, session, since, ms}
+			token := strconv.FormatInt(e.Token, 10)
+			d.Holders = append(d.Holders, holderDocument{e.Owner, e.Reason, session, token, since, ms})
 		} else {
-			d.Waiters = append(d.Waiters, waiterDocument{i, e.Owner, e.Reason, session, since, ms})
+			mode := "exclusive"
+			if e.Shared {
+				mode = "shared"
+			}
+			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, mode, since, ms})
 		}
+	}
+	if len(d.Holders) > 0 {
+		d.State, d.Token, d.Holder = "held", d.Holders[0].Token, &d.Holders[0]
+		if queue[0].Shared {
+			d.Mode = "shared"
+		}
+	}
+	if len(d.Holders) == 1 {
+		d.Holders = nil
 	}
 	return d
 }
@@ -63,6 +79,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 func newStatus(g *globals) *cobra.Command {
 	var quiet bool
 	var format output
+	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
@@ -76,10 +93,18 @@ somebody joined the queue. With -q it prints nothing and exits with 0 if the loc
 				return err
 			}
 			var queue []holdfast.Entry
+			var warning string
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-				queue, err = holdfast.List(ctx, c, path)
+				queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				if err == nil && !quiet {
+					names, _, _ := c.Children(ctx, path) // for the warning alone
+					warning = mixed(names, layout.Layout)
+				}
 				return err
 			})
+			if warning != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", warning)
+			}
 			now := time.Now()
 			switch {
 			case err != nil:
@@ -99,6 +124,7 @@ somebody joined the queue. With -q it prints nothing and exits with 0 if the loc
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
 	format.register(cmd)
+	layout.register(cmd)
 	return cmd
 }
 
@@ -108,16 +134,30 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 		return err
 	}
 	rows := [][]string{{"POSITION", "WHO", "FOR", "SESSION", "TOKEN", "WHY"}}
-	for i, e := range queue {
-		position := strconv.Itoa(i)
+	waiters, holders := 0, 0
+	for _, e := range queue {
+		position := "holder"
 		if e.Held {
-			position = "holder"
+			holders++
+		} else {
+			waiters++
+			position = strconv.Itoa(waiters)
+		}
+		if e.Held && e.Shared {
+			position = "shares"
 		}
 		rows = append(rows, []string{
 			position, e.Owner, age(e.Since, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
 		})
 	}
-	if _, err := fmt.Fprintf(w, "%s is held by %s\n\n", escape(name), holder(queue[0], now)); err != nil {
+	who := "free, and somebody is about to have it" // at a semaphore's turnstile
+	if holders > 0 {
+		who = "held by " + holder(queue[0], now)
+	}
+	if holders > 1 {
+		who += fmt.Sprintf(" and %d more", holders-1)
+	}
+	if _, err := fmt.Fprintf(w, "%s is %s\n\n", escape(name), who); err != nil {
 		return err
 	}
 	return table(w, rows)

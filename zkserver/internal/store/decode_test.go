@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 )
@@ -19,6 +20,9 @@ func FuzzDispatch(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte{keySession}, []byte{1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
+		if n, err := decodeCommits(value); err == nil && !bytes.Equal(binary.BigEndian.AppendUint64(nil, n), value) || err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("%x is %d commits, %v", value, n, err)
+		}
 		var again Batch
 		meta := Meta{Ceiling: -1}
 		err := dispatch(key, value, &meta, Visitor{

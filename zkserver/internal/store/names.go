@@ -13,32 +13,7 @@ import (
 // order, but POSIX promises none, and with the marker alone or with no marker the store
 // does not open any more. So the name of a new file is made durable together with what is
 // first synced in it, and nothing is removed while a new name may still be lost.
-//
-// A directory that cannot be synced is fatal, as any file is; Pebble would panic.
-type namedFS struct {
-	vfs.FS
-	fatal func(format string, args ...any) // does not return
-}
-
-func (n namedFS) OpenDir(dir string) (vfs.File, error) {
-	d, err := n.FS.OpenDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	return namedDir{d, n.fatal}, nil
-}
-
-type namedDir struct {
-	vfs.File
-	fatal func(format string, args ...any)
-}
-
-func (d namedDir) Sync() error {
-	if err := d.File.Sync(); err != nil {
-		d.fatal("sync of the directory: %w", err)
-	}
-	return nil
-}
+type namedFS struct{ vfs.FS }
 
 func (n namedFS) Remove(name string) error {
 	if err := n.syncDir(n.FS.PathDir(name)); err != nil {

@@ -84,7 +84,7 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 		if lockedElsewhere(err) {
 			err = fmt.Errorf("%w (%v)", ErrInUse, err)
 		}
-		return nil, err
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	standing := false // Pebble's goroutines are left standing, with all that is theirs
 	defer func() {
@@ -93,7 +93,6 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 		}
 	}()
 	log := &pebbleLog{logger: logger, dir: dir, failed: make(chan struct{})}
-	fs = namedFS{fs, log.Fatalf}
 	w, err := openWitness(fs, dir)
 	if err != nil {
 		return nil, err
@@ -104,13 +103,11 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 		}
 	}()
 	opts := &pebble.Options{
-		FS: fs, Lock: lock, Logger: log,
+		FS: namedFS{failingFS{fs, log.Fatalf}}, Lock: lock, Logger: log,
 		// Pinned: a library update must not turn the files into something that the
 		// holdfast of yesterday cannot read. This one's log says up to where it has been
 		// synced, so that damage further up is not taken for its end.
 		FormatMajorVersion: pebble.FormatWALSyncChunks,
-		// Pebble would try a failed flush again and again. What could not be written once
-		// is for an operator to look at.
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { log.Fatalf("in the background: %w", err) },
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { log.Fatalf("%w: %s: %w", ErrDamaged, i.Path, i.Details) },
@@ -119,35 +116,48 @@ func OpenPebbleOn(fs vfs.FS, dir string, logger *slog.Logger, tune ...func(*pebb
 	for _, f := range tune {
 		f(opts)
 	}
-	// In a goroutine that can be left behind, as in Commit. Pebble takes some damage for
-	// a bug of its own, and panics.
-	type opened struct {
-		db  *pebble.DB
-		err error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		var o opened
-		defer func() {
-			if r := recover(); r != nil {
-				o.err = fmt.Errorf("%w: %v", ErrDamaged, r)
-			}
-			done <- o
-		}()
-		o.db, o.err = pebble.Open(dir, opts)
-	}()
 	p := &Pebble{dir: dir, lock: lock, log: log, witness: w}
+	err = p.do(func() (err error) {
+		p.db, err = pebble.Open(dir, opts)
+		return err
+	})
 	select {
-	case o := <-done:
-		p.db, err = o.db, o.err
 	case <-log.failed:
 		standing = true
-		return nil, log.err
+		return nil, err
+	default:
 	}
 	if err != nil {
 		return nil, openError(err)
 	}
 	return p, nil
+}
+
+// do calls f, which uses the database. Pebble reports a failed write or sync by calling
+// its logger's Fatalf, which must not return (it would go on as if nothing were wrong),
+// and which some other goroutine may do while this one waits for it. So f is called by a
+// goroutine that can be left behind. Some damage Pebble takes for a bug of its own.
+func (p *Pebble) do(f func() error) error {
+	select {
+	case <-p.log.failed:
+		return p.log.err
+	default:
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- fmt.Errorf("%w: %v", ErrDamaged, r)
+			}
+		}()
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-p.log.failed:
+		return p.log.err
+	}
 }
 
 // openError says which of Pebble's errors is about what is in the files.
@@ -171,15 +181,22 @@ func lockedElsewhere(err error) bool {
 }
 
 // Load implements Store.
-func (p *Pebble) Load(init Meta, visit Visitor) (meta Meta, err error) {
-	defer func() {
-		if r := recover(); r != nil { // see OpenPebbleOn
-			err = fmt.Errorf("%w: %v", ErrDamaged, r)
-		}
-		if errors.Is(err, pebble.ErrCorruption) && !errors.Is(err, ErrDamaged) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}()
+func (p *Pebble) Load(init Meta, visit Visitor) (Meta, error) {
+	var meta Meta
+	err := p.do(func() (err error) {
+		meta, err = p.load(init, visit)
+		return err
+	})
+	if errors.Is(err, pebble.ErrCorruption) && !errors.Is(err, ErrDamaged) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return meta, nil
+}
+
+func (p *Pebble) load(init Meta, visit Visitor) (meta Meta, err error) {
 	if err := p.count(); err != nil {
 		return Meta{}, err
 	}
@@ -260,19 +277,10 @@ func (p *Pebble) refuseForeign() error {
 	return errors.Join(err, it.Close())
 }
 
-// Commit implements Store. Pebble reports a failed write or sync by calling its
-// logger's Fatalf, which must not return (it would report success), and which some
-// other goroutine may do while this one waits for it. So the work is done by a
-// goroutine that can be left behind.
+// Commit implements Store.
 func (p *Pebble) Commit(b *Batch) error {
-	select {
-	case <-p.log.failed:
-		return p.log.err
-	default:
-	}
-	done := make(chan error, 1)
 	number := p.commits + 1
-	go func() {
+	err := p.do(func() error {
 		batch := p.db.NewBatchWithSize(len(b.buf) + 16*len(b.changes) + 64)
 		err := b.each(func(key, value []byte) error {
 			if value == nil {
@@ -286,15 +294,10 @@ func (p *Pebble) Commit(b *Batch) error {
 		if err == nil {
 			err = batch.Commit(pebble.Sync)
 		}
-		done <- errors.Join(err, batch.Close())
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.dir, err)
-		}
-	case <-p.log.failed:
-		return p.log.err
+		return errors.Join(err, batch.Close())
+	})
+	if err != nil {
+		return err
 	}
 	p.commits = number
 	return p.witness.record(number)
@@ -305,12 +308,13 @@ func (p *Pebble) Commit(b *Batch) error {
 // that the failed write was to replace. Its files and its lock on the directory are
 // released when the process ends.
 func (p *Pebble) Close() error {
+	err := p.do(p.db.Close)
 	select {
 	case <-p.log.failed:
-		return p.log.err
+		return err
 	default:
+		return errors.Join(err, p.witness.close(), p.lock.Close())
 	}
-	return errors.Join(p.db.Close(), p.witness.close(), p.lock.Close())
 }
 
 // pebbleLog passes Pebble's messages on and turns a fatal one into an error.

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"os"
 
@@ -37,8 +38,10 @@ func openWitness(fs vfs.FS, dir string) (*witness, error) {
 	if w.commits, err = readWitness(fs, w.name); err != nil {
 		return nil, err
 	}
-	w.file, err = fs.OpenReadWrite(w.name, vfs.WriteCategoryUnspecified)
-	return w, err
+	if w.file, err = fs.OpenReadWrite(w.name, vfs.WriteCategoryUnspecified); err != nil {
+		return nil, fmt.Errorf("open %s: %w", w.name, err)
+	}
+	return w, nil
 }
 
 func readWitness(fs vfs.FS, name string) (uint64, error) {
@@ -61,8 +64,10 @@ func (w *witness) record(commits uint64) error {
 	b := append(make([]byte, 0, 20), witnessMagic...)
 	b = binary.BigEndian.AppendUint64(b, commits)
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	_, err := w.file.WriteAt(b, 0)
-	return err
+	if _, err := w.file.WriteAt(b, 0); err != nil {
+		return fmt.Errorf("write %s: %w", w.name, err)
+	}
+	return nil
 }
 
 func (w *witness) close() error { return w.file.Close() }

@@ -83,30 +83,49 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 	if err := r.Complete(); err != nil {
 		return fmt.Errorf("record of node %s: %w", path, err)
 	}
-	t.nodes[path] = n
+	t.loading = append(t.loading, loaded{path, n})
 	return nil
+}
+
+// A loaded record waits for the others: a map of a million nodes is better made at once.
+type loaded struct {
+	path string
+	node *node
 }
 
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
-	// Nothing that New or a store in disorder has left may be counted twice.
+	nodes := make(map[string]*node, len(t.loading)+len(t.nodes))
+	for _, l := range t.loading {
+		nodes[l.path] = l.node
+	}
+	for path, n := range t.nodes { // those of New, where there is no record
+		if nodes[path] == nil {
+			n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
+			nodes[path] = n
+			t.loading = append(t.loading, loaded{path, n})
+		}
+	}
+	t.nodes = nodes
+	// Nothing that New has left may be counted twice.
 	clear(t.ephemerals)
 	clear(t.reapable)
-	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(t.nodes["/"].data))
-	for path, n := range t.nodes {
-		n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
-		if path == "/" {
+	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
+	var parent *node
+	var parentPath string
+	for _, l := range t.loading {
+		if l.path == "/" {
 			continue
 		}
-		if t.nodes[parentOf(path)] == nil {
-			return fmt.Errorf("node %s has no parent", path)
+		// Pebble's order has brothers together.
+		if p := parentOf(l.path); parent == nil || p != parentPath {
+			if parent, parentPath = nodes[p], p; parent == nil {
+				return fmt.Errorf("node %s has no parent", l.path)
+			}
 		}
+		t.index(l.path, l.node, parent)
 	}
-	for path, n := range t.nodes {
-		if path != "/" {
-			t.link(path, n)
-		}
-	}
+	t.loading = nil
 	return nil
 }
 

@@ -16,6 +16,7 @@ type Tree struct {
 	told       map[Watcher]struct{} // of fire
 
 	changed map[string]struct{}
+	loading []loaded // between LoadNode and Loaded
 
 	// What the write in progress has done so far; see finish.
 	undo     []func()
@@ -37,8 +38,8 @@ type Bounds struct {
 type Bound uint8
 
 const (
-	BoundChildren Bound = iota
-	BoundEphemerals
+	BoundChildren   Bound = iota // Bounds.Children
+	BoundEphemerals              // Bounds.Ephemerals
 )
 
 // Bound sets the bounds of a tree that has just been made.
@@ -120,8 +121,12 @@ func wireBytes(name string) int32 { return int32(4 + len(name)) }
 // link hangs n into every index; its parent exists.
 func (t *Tree) link(path string, n *node) {
 	t.nodes[path] = n
+	t.index(path, n, t.nodes[parentOf(path)])
+}
+
+// index is link for a node that can be found already.
+func (t *Tree) index(path string, n, parent *node) {
 	t.dataBytes += int64(len(path) + len(n.data))
-	parent := t.nodes[parentOf(path)]
 	if parent.children == nil {
 		parent.children = make(map[string]struct{})
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"holdfast/zkserver"
+)
+
+const (
+	// alivePatience is more than the longest batch takes that a healthy server is busy with.
+	alivePatience = 2 * time.Second
+	// readyPatience is how long the disk may take for the writes before: longer than a sync
+	// on a busy one.
+	readyPatience = 5 * time.Second
+)
+
+// newAdmin is the HTTP server of --admin. Its owner serves and closes it.
+func newAdmin(server *zkserver.Server, metrics *prometheus.Registry, insecure bool, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.HandleFunc("GET /healthz", answers(alivePatience, server.Alive))
+	mux.HandleFunc("GET /readyz", answers(readyPatience, server.Flush))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	var handler http.Handler = mux
+	if !insecure {
+		handler = onlyLocalNames(mux)
+	}
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      2 * time.Minute, // a profile takes 30 s unless it is told otherwise
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// answers is 200 if the question is answered in time, and 503 with the reason otherwise.
+func answers(patience time.Duration, question func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), patience, fmt.Errorf("no answer within %v", patience))
+		defer cancel()
+		if err := question(ctx); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+// onlyLocalNames refuses requests for other hosts: a browser on this machine can be led
+// here by any web page whose name is made to point to 127.0.0.1.
+func onlyLocalNames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "only for localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

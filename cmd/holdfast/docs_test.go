@@ -1,0 +1,114 @@
+//go:build unix
+
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"holdfast/zkserver"
+)
+
+func readServeDocs(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/serve.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// rows are the first cells of tables that begin with prefix.
+func rows(docs, prefix string) []string {
+	var names []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `("+prefix+"[^`]+)` \\|").FindAllStringSubmatch(docs, -1) {
+		names = append(names, m[1])
+	}
+	return slices.Sorted(slices.Values(names))
+}
+
+// blocks are the code blocks in one language.
+func blocks(docs, language string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(docs, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+func TestEveryFlagOfServeIsDocumented(t *testing.T) {
+	var want []string
+	newServe().Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			want = append(want, "--"+f.Name)
+		}
+	})
+	slices.Sort(want)
+	if got := rows(readServeDocs(t), "--"); !slices.Equal(got, want) {
+		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+	}
+}
+
+func TestDocumentedConfigurationsAreUnderstood(t *testing.T) {
+	keys := make(map[string]bool)
+	for _, block := range blocks(readServeDocs(t), "yaml") {
+		path := filepath.Join(t.TempDir(), "serve.yaml")
+		if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		from, err := readConfig(newServe().Flags(), path)
+		if err != nil {
+			t.Errorf("%v in\n%s", err, block)
+		}
+		for key := range from {
+			keys["--"+key] = true
+		}
+	}
+	keys["--config"] = true
+	if got, want := slices.Sorted(maps.Keys(keys)), rows(readServeDocs(t), "--"); !slices.Equal(got, want) {
+		t.Errorf("the examples have\n%q\nof\n%q", got, want)
+	}
+}
+
+func TestDocumentedCommandsAreUnderstood(t *testing.T) {
+	found := 0
+	for _, block := range blocks(readServeDocs(t), "sh") {
+		for line := range strings.Lines(block) {
+			words := strings.Fields(line)
+			if words[0] != "holdfast" {
+				continue
+			}
+			found++
+			cmd, args, err := newRoot().Find(words[1:])
+			if err == nil {
+				err = cmd.ParseFlags(args)
+			}
+			if err != nil {
+				t.Errorf("%s%v", line, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("docs/serve.md does not show how to start it")
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	server, err := zkserver.Open(zkserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	want, _ := gathered(t, newMetrics(server.Stats, func() time.Time { return time.Time{} }))
+	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+func newElect(g *globals) *cobra.Command {
+	var kind kindFlags
+	var kill killFlag
+	var value string
+	var observe bool
+	cmd := &cobra.Command{
+		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
+		Short: "Run a command while being the leader",
+		Long: `elect waits until it is the leader, and runs the command for as long as it is: everything else
+is as with run. --value is what the others read of the leader, an address for example.
+
+With --observe it is no candidate, but prints a line when the leader or its value changes, the
+present one first: "leader TERM VALUE", or "no leader". TERM grows with every leader; it is
+the command's HOLDFAST_TOKEN.`,
+		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
+  holdfast elect --observe scheduler`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usage("usage: "+cmd.UseLine(), "elect: no name given")
+			case observe && len(args) > 1:
+				return usage("", "elect: --observe runs no command")
+			case !observe && len(dashless(args)) == 0:
+				return usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k, err := g.newTaker(cmd, &waitFlags{}, &kind, args[0])
+			if err != nil {
+				return err
+			}
+			if observe {
+				return k.observe(cmd)
+			}
+			grace, err := kill.grace(cmd, g)
+			if err != nil {
+				return err
+			}
+			k.campaign, k.value = true, value
+			if !cmd.Flags().Changed("value") {
+				k.value = owner()
+			}
+			return k.run(dashless(args), grace)
+		},
+	}
+	kind.layout.register(cmd)
+	kill.register(cmd)
+	cmd.Flags().StringVar(&value, "value", "", "what the others read of the leader (default: user@host:pid)")
+	cmd.Flags().BoolVar(&observe, "observe", false, "tell who leads, and do not stand")
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// observe prints who leads until it is interrupted or nobody can be asked any more.
+func (k *taker) observe(cmd *cobra.Command) error {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	c, err := k.connect(ctx, k.target, k.timeout)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	go c.watch(ctx, k.timeout, cancel)
+	return printLeaders(ctx, cmd, c.client, k)
+}
+
+func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker) error {
+	for l, err := range holdfast.NewElection(c, k.path, holdfast.WithLayout(k.kind.layout.Layout)).Leaders(ctx) {
+		line := "no leader"
+		switch {
+		case err == nil:
+			line = fmt.Sprintf("leader %d %s", l.Term, escape(string(l.Value)))
+		case !errors.Is(err, holdfast.ErrNoLeader):
+			return k.target.unreachable(err)
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+			return fmt.Errorf("elect: %w", err)
+		}
+	}
+	return nil
+}

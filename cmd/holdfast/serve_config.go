@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// origins are the places of what a configuration file says, as FILE:LINE: KEY, by the
+// names of flags: messages name the line that has to be changed.
+type origins map[string]string
+
+// name is what messages call a flag.
+func (o origins) name(flag string) string {
+	if at, ok := o[flag]; ok {
+		return at
+	}
+	return "serve: --" + flag
+}
+
+// readConfig sets the flags that the command line left out to what a file says, which is
+// YAML with the names of flags as keys. Values are read by the flags themselves, so that
+// there is one way to write each.
+func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, misconfigured("", "serve: --config: %w", err)
+	}
+	var document yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := decoder.Decode(&document); {
+	case err == io.EOF: // nothing but comments
+		return nil, nil
+	case err != nil:
+		return nil, misconfigured("", "%s: %w", path, err)
+	case decoder.Decode(new(yaml.Node)) != io.EOF:
+		return nil, misconfigured("", "%s: there is more than one document", path)
+	}
+	top := document.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, misconfigured("", "%s:%d: want lines of KEY: VALUE", path, top.Line)
+	}
+	from := make(origins)
+	given := make(map[string]bool)
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	for i := 0; i < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		at := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
+		flag := flags.Lookup(key.Value)
+		if flag == nil || flag.Hidden || flag.Name == "config" || flag.Name == "help" {
+			hint := "the keys are the flags of serve, without --: see holdfast serve --help"
+			if near := nearest(flags, key.Value); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return nil, misconfigured(hint, "%s: there is no such key", at)
+		}
+		if earlier, twice := from[flag.Name]; twice {
+			return nil, misconfigured("", "%s: the key is there twice, see %s", at, strings.TrimSuffix(earlier, ": "+key.Value))
+		}
+		from[flag.Name] = at
+		if given[flag.Name] {
+			continue
+		}
+		if err := setFromNode(flags, flag, value); err != nil {
+			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+				err = fmt.Errorf("%q: %w", invalid.GetValue(), invalid.Unwrap())
+			}
+			return nil, misconfigured("", "%s:%d: %s: %w", path, value.Line, key.Value, err)
+		}
+	}
+	for name := range given {
+		delete(from, name) // what is in force came from the command line
+	}
+	return from, nil
+}
+
+// setFromNode sets a flag that can be given more than once to a value or to a list of
+// them, others to one value.
+func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, value *yaml.Node) error {
+	values := []*yaml.Node{value}
+	_, many := flag.Value.(pflag.SliceValue)
+	if many && value.Kind == yaml.SequenceNode {
+		values = value.Content
+	}
+	for _, v := range values {
+		switch {
+		case v.Kind != yaml.ScalarNode && many:
+			return errors.New("want a value or a list of values")
+		case v.Kind != yaml.ScalarNode:
+			return errors.New("want one value")
+		case v.Tag == "!!null":
+			return errors.New("there is no value")
+		}
+		if err := flags.Set(flag.Name, v.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

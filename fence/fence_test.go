@@ -1,0 +1,150 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"holdfast/fence"
+)
+
+func enter(t *testing.T, g *fence.Gate, resource string, token int64) (leave func()) {
+	t.Helper()
+	leave, err := g.Enter(t.Context(), resource, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leave
+}
+
+func TestGateRefusesWhoIsOlder(t *testing.T) {
+	var g fence.Gate
+	enter(t, &g, "a", 7)()
+	enter(t, &g, "a", 7)() // the holder comes as often as it likes
+	enter(t, &g, "a", 9)()
+	if _, err := g.Enter(t.Context(), "a", 8); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("token 8 after 9: %v; want ErrStale", err)
+	}
+	enter(t, &g, "b", 1)() // another resource, another order
+	enter(t, &g, "a", 9)() // who was refused has not changed anything
+}
+
+// An older holder that is at work keeps a younger one waiting: otherwise it would write
+// behind it.
+func TestGateLetsOneInAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g fence.Gate
+		leave := enter(t, &g, "a", 1)
+		var inside atomic.Bool
+		go func() {
+			younger, err := g.Enter(t.Context(), "a", 2)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			inside.Store(true)
+			younger()
+		}()
+		other := enter(t, &g, "b", 1)
+		synctest.Wait()
+		if inside.Load() {
+			t.Error("two were inside")
+		}
+		leave()
+		leave() // a second time is no harm
+		other()
+		synctest.Wait()
+		if !inside.Load() {
+			t.Error("nobody was let in after the first had left")
+		}
+	})
+}
+
+func TestGateDoesNotOutlastTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g fence.Gate
+		leave := enter(t, &g, "a", 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := errors.New("the client has gone")
+		failed := make(chan error)
+		go func() {
+			_, err := g.Enter(ctx, "a", 2)
+			failed <- err
+		}()
+		synctest.Wait()
+		cancel(gone)
+		if err := <-failed; !errors.Is(err, gone) {
+			t.Errorf("got %v; want the context's cause", err)
+		}
+		leave()
+		enter(t, &g, "a", 1)() // the one that gave up was never inside
+	})
+}
+
+func TestHandlerAnswersByTheToken(t *testing.T) {
+	var g fence.Gate
+	done := 0
+	h := g.Handler(func(r *http.Request) string { return r.URL.Path }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { done++ }))
+	for _, c := range []struct {
+		name, path string
+		header     []string
+		code       int
+		says       string
+	}{
+		{"a holder", "/a", []string{"5"}, 200, ""},
+		{"its successor", "/a", []string{"6"}, 200, ""},
+		{"the first again", "/a", []string{"5"}, 412, "another holder since"},
+		{"something else", "/b", []string{"5"}, 200, ""},
+		{"nobody", "/a", nil, 428, "want one header Holdfast-Token"},
+		{"two tokens", "/a", []string{"6", "7"}, 428, "there are 2"},
+		{"no number", "/a", []string{"0x7"}, 428, `"0x7" is not a number`},
+		{"no token", "/a", []string{"0"}, 428, "above zero"},
+		{"negative", "/a", []string{"-3"}, 428, "above zero"},
+		{"too large", "/a", []string{"9223372036854775808"}, 428, "not a number"},
+		{"the largest", "/a", []string{"9223372036854775807"}, 200, ""},
+	} {
+		before := done
+		r := httptest.NewRequest(http.MethodPut, c.path, nil)
+		r.Header[fence.Header] = c.header
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		body, _ := io.ReadAll(w.Body)
+		if w.Code != c.code || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: %d %q; want %d and %q", c.name, w.Code, body, c.code, c.says)
+		}
+		if ran := done > before; ran != (c.code == 200) {
+			t.Errorf("%s: the handler ran: %v", c.name, ran)
+		}
+	}
+}
+
+// A handler that panics does not lock its resource for ever.
+func TestHandlerThatPanicsLetsGo(t *testing.T) {
+	var g fence.Gate
+	h := g.Handler(func(*http.Request) string { return "a" }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	func() {
+		defer func() { _ = recover() }()
+		r := httptest.NewRequest(http.MethodPut, "/", nil)
+		r.Header.Set(fence.Header, "1")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	enter(t, &g, "a", 1)()
+}
+
+func TestCheckRefusesWhatCannotBeRight(t *testing.T) {
+	for _, c := range []struct {
+		dialect fence.Dialect
+		token   int64
+		says    string
+	}{{0, 1, "unknown dialect"}, {99, 1, "unknown dialect"}, {fence.SQLite, 0, "above zero"}, {fence.PostgreSQL, -1, "above zero"}} {
+		if err := fence.Check(t.Context(), nil, c.dialect, "r", c.token); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v; want %q", c, err, c.says)
+		}
+	}
+}

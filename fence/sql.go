@@ -1,0 +1,121 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"holdfast"
+)
+
+// Table is the table that keeps the largest token of each resource. [CreateTable] makes
+// it, or your own migrations:
+//
+//	CREATE TABLE holdfast_fence (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)
+const Table = "holdfast_fence"
+
+// A Dialect is the SQL that a database speaks. Use one of the constants.
+type Dialect int
+
+const (
+	// PostgreSQL is for PostgreSQL 9.5 and later, and databases that speak as it does. At
+	// the isolation levels above read committed a transaction that waited for another's
+	// token fails with a serialization error, and must be tried again as always there.
+	PostgreSQL Dialect = iota + 1
+	// SQLite is for SQLite 3.24 and later. The statement of Check takes the database's
+	// write lock; with another writer at work it fails with SQLITE_BUSY unless the
+	// connection has a busy timeout.
+	SQLite
+)
+
+// Both know upserts. The row stays locked until the transaction ends, so a younger holder
+// waits for it, and an older one that comes later finds the younger one's token.
+var upserts = map[Dialect]string{
+	PostgreSQL: `INSERT INTO holdfast_fence (resource, token) VALUES ($1, $2)
+ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token WHERE holdfast_fence.token <= EXCLUDED.token`,
+	SQLite: `INSERT INTO holdfast_fence (resource, token) VALUES (?, ?)
+ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE holdfast_fence.token <= excluded.token`,
+}
+
+// CreateTable makes the table of tokens if it is not there.
+func CreateTable(ctx context.Context, db *sql.DB) error {
+	if _, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+Table+` (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)`); err != nil {
+		return fmt.Errorf("fence: create table %s: %w", Table, err)
+	}
+	return nil
+}
+
+// Check fails with ErrStale if the resource has seen a larger token than this one, and
+// remembers the token otherwise. Then roll back. It is to be the first statement of
+// the transaction that changes the resource: it holds whoever comes with another token
+// until the transaction is over, and what is read before it may be out of date.
+//
+// The name of the resource is any text; the lock's path is a good one. Errors of the
+// database come wrapped, also that of a table which is not there (see CreateTable).
+func Check(ctx context.Context, tx *sql.Tx, d Dialect, resource string, token int64) error {
+	upsert, ok := upserts[d]
+	if !ok {
+		return fmt.Errorf("fence: check %q: unknown dialect %d: want PostgreSQL or SQLite", resource, d)
+	}
+	if token <= 0 {
+		return fmt.Errorf("fence: check %q: token %d: a Hold's token is above zero", resource, token)
+	}
+	result, err := tx.ExecContext(ctx, upsert, resource, token)
+	if err != nil {
+		return fmt.Errorf("fence: check %q: %w", resource, err)
+	}
+	rows, err := result.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("fence: check %q: %w", resource, err)
+	}
+	if rows == 0 {
+		return fmt.Errorf("%w (%q, token %d)", ErrStale, resource, token)
+	}
+	return nil
+}
+
+// InTx runs f in a transaction that is fenced with h's token, for the resource that has
+// the lock's path as its name; of a MultiLock, with the token of every lock. It commits if f returns nil, and rolls back otherwise, and when
+// ctx ends or the lock is lost before the commit; f should make its statements with the
+// context that it gets, which ends with the first of them. The error is ErrStale (then f
+// was not called), f's own, or the database's. As with every commit, an error of the
+// commit itself leaves open whether it happened.
+func InTx(ctx context.Context, db *sql.DB, d Dialect, h *holdfast.Hold, f func(context.Context, *sql.Tx) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })
+	defer stop()
+	if err := context.Cause(h.Context()); err != nil {
+		return fmt.Errorf("fence: transaction for %s: %w", h.Path(), err)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("fence: transaction for %s: %w", h.Path(), err)
+	}
+	// After a commit it does nothing; and it runs if f panics.
+	defer func() {
+		if rollback := tx.Rollback(); err != nil && rollback != nil && !errors.Is(rollback, sql.ErrTxDone) {
+			err = errors.Join(err, fmt.Errorf("fence: roll back: %w", rollback))
+		}
+	}()
+	tokens := h.Tokens()
+	// In one order for all, so that no two transactions wait for each other.
+	for _, lock := range slices.Sorted(maps.Keys(tokens)) {
+		if err := Check(ctx, tx, d, lock, tokens[lock]); err != nil {
+			return err
+		}
+	}
+	if err := f(ctx, tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		if ctx.Err() != nil { // sql says only that it was canceled
+			err = fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+		return fmt.Errorf("fence: commit for %s: %w", h.Path(), err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/interop/peers"
+)
+
+// The disk fails a sync of holdfast serve, or is full: it stops, says what failed and
+// where, and has what it acknowledged when it is started on a sound disk.
+func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		err = &peers.MissingError{What: "strace", Package: "strace"}
+	}
+	need(t, err)
+	for _, fault := range []struct{ name, inject, says string }{
+		{"a sync fails", "fdatasync:error=EIO:when=20", "input/output error"},
+		{"a write fails", "write:error=ENOSPC:when=60+", "no space left on device"},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			dir := t.TempDir()
+			broken := filepath.Join(dir, "broken")
+			// Only the store's own files: the log on stderr must not fail.
+			script := fmt.Sprintf("#!/bin/sh\nexec %s -f -qq -o %s -P %s -e inject=%s %s \"$@\"\n",
+				strace, filepath.Join(dir, "trace"), filepath.Join(dir, "data/store/000002.log"), fault.inject, holdfastBin(t))
+			if err := os.WriteFile(broken, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			h, err := peers.StartHoldfast(t.Context(), broken, dir)
+			closing(t, h, err)
+			acked := createUntilItStops(t, h)
+			var log strings.Builder
+			h.WriteLogs(&log)
+			if !strings.Contains(log.String(), fault.says) || !strings.Contains(log.String(), filepath.Join(dir, "data")) {
+				t.Errorf("its log does not say %q and where:\n%s", fault.says, log.String())
+			}
+			if err := h.Kill(); err != nil {
+				t.Error(err)
+			}
+			sound, err := peers.StartHoldfast(t.Context(), holdfastBin(t), dir)
+			closing(t, sound, err)
+			if err := checkNodes(t.Context(), sound.Addr(), acked); err != nil {
+				t.Error(err)
+			}
+			measured(t, "%d nodes acknowledged before it stopped, none lost", len(acked))
+		})
+	}
+}
+
+// createUntilItStops returns what was acknowledged before the server closed the connection.
+func createUntilItStops(t *testing.T, h *peers.Holdfast) []acked {
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	c, err := dialRaw(ctx, h.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var nodes []acked
+	for n := 0; ; n++ {
+		path := fmt.Sprintf("/n%d", n)
+		if err := c.create(path); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("after %d creates it neither answers nor stops", n)
+			}
+			return nodes
+		}
+		nodes = append(nodes, acked{path: path})
+	}
+}

@@ -1,0 +1,153 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
+
+/**
+ * Takes turns on locks that others use too, each recipe on a lock of its own. While a turn lasts, a file in the lock's
+ * directory says who holds it and how; who finds there what it must not bear fails.
+ *
+ * <p>Usage: SharedTurns CONNECT TURNS RECIPE PATH DIR [RECIPE PATH DIR]... Prints "ready" when connected and starts at
+ * the first line on standard input.
+ */
+public final class SharedTurns {
+    private static final int PERMITS = 3;
+
+    private SharedTurns() {}
+
+    public static void main(String[] args) throws Exception {
+        int turns = Integer.parseInt(args[1]);
+        try (CuratorFramework client = CuratorClient.connect(args[0])) {
+            System.out.println("ready");
+            System.in.read();
+            ExecutorService threads = Executors.newCachedThreadPool();
+            List<Future<Void>> all = new ArrayList<>();
+            for (int i = 2; i < args.length; i += 3) {
+                String recipe = args[i], path = args[i + 1];
+                Path dir = Paths.get(args[i + 2]);
+                all.add(threads.submit((Callable<Void>) () -> {
+                    take(client, recipe, path, dir, turns);
+                    return null;
+                }));
+            }
+            for (Future<Void> f : all) {
+                f.get();
+            }
+            threads.shutdown();
+        }
+        Check.passed("turns");
+    }
+
+    private static void take(CuratorFramework client, String recipe, String path, Path dir, int turns) throws Exception {
+        InterProcessMutex mutex = new InterProcessMutex(client, path);
+        InterProcessReadWriteLock rw = new InterProcessReadWriteLock(client, path);
+        InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, PERMITS);
+        for (int i = 0; i < turns; i++) {
+            switch (recipe) {
+                case "mutex":
+                    mutex.acquire();
+                    hold(dir, "W", i);
+                    mutex.release();
+                    break;
+                case "rwlock":
+                    InterProcessMutex side = i % 3 == 0 ? rw.writeLock() : rw.readLock();
+                    side.acquire();
+                    hold(dir, i % 3 == 0 ? "W" : "R", i);
+                    side.release();
+                    break;
+                case "semaphore":
+                    Lease lease = semaphore.acquire();
+                    hold(dir, "P", i);
+                    semaphore.returnLease(lease);
+                    break;
+                case "writelock":
+                    // It looks at the node ahead once, and if that is gone by then, nobody wakes it: so it is asked
+                    // again from time to time.
+                    CountDownLatch owner = new CountDownLatch(1);
+                    WriteLock own = new WriteLock(client.getZookeeperClient().getZooKeeper(), path, ZooDefs.Ids.OPEN_ACL_UNSAFE,
+                            new LockListener() {
+                                @Override
+                                public void lockAcquired() {
+                                    owner.countDown();
+                                }
+
+                                @Override
+                                public void lockReleased() {}
+                            });
+                    do {
+                        own.lock();
+                    } while (!owner.await(1, TimeUnit.SECONDS));
+                    hold(dir, "W", i);
+                    own.unlock();
+                    break;
+                case "latch":
+                    try (LeaderLatch latch = new LeaderLatch(client, path, "curator")) {
+                        latch.start();
+                        latch.await();
+                        hold(dir, "W", i);
+                    }
+                    break;
+                case "selector":
+                    int turn = i;
+                    // An executor of our own, because close() interrupts a release that is under way.
+                    ExecutorService work = Executors.newSingleThreadExecutor();
+                    try (LeaderSelector selector = new LeaderSelector(client, path, work, new LeaderSelectorListenerAdapter() {
+                        @Override
+                        public void takeLeadership(CuratorFramework c) throws Exception {
+                            hold(dir, "W", turn);
+                        }
+                    })) {
+                        selector.start();
+                        work.shutdown();
+                        Check.that(work.awaitTermination(120, TimeUnit.SECONDS), "turn " + turn + ": no leadership in two minutes");
+                    }
+                    break;
+                default:
+                    throw new IllegalArgumentException(recipe);
+            }
+        }
+    }
+
+    /** W is alone, R is beside R only, and P beside less than so many others. */
+    private static void hold(Path dir, String mode, int turn) throws Exception {
+        Path mine = Files.createFile(dir.resolve(mode + "-java-" + ProcessHandle.current().pid() + "-" + turn));
+        try (Stream<Path> files = Files.list(dir)) {
+            List<String> others = new ArrayList<>();
+            files.filter(f -> !f.equals(mine)).forEach(f -> others.add(f.getFileName().toString()));
+            boolean fine;
+            switch (mode) {
+                case "W":
+                    fine = others.isEmpty();
+                    break;
+                case "R":
+                    fine = others.stream().allMatch(f -> f.startsWith("R"));
+                    break;
+                default:
+                    fine = others.size() < PERMITS;
+            }
+            Check.that(fine, mine + " beside " + others);
+            Thread.sleep(1);
+        } finally {
+            Files.delete(mine);
+        }
+    }
+}

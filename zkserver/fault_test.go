@@ -1,0 +1,148 @@
+package zkserver
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
+)
+
+var faults = flag.Int("faults", 60, "failed writes and syncs that the fault test tries; 0 is every one there is")
+
+// A brokenDisk fails the write with number at, and if it is full every one behind it. A
+// write is whatever changes the disk: write, sync, create, rename, remove.
+type brokenDisk struct {
+	at   int // 0: never
+	err  error
+	full bool
+
+	mu     sync.Mutex
+	writes int
+	failed string // what was failed first
+	log    bool   // it was a file of the database's log
+}
+
+func (d *brokenDisk) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes++
+	if d.at == 0 || d.writes < d.at || d.writes > d.at && !d.full {
+		return nil
+	}
+	if d.failed == "" {
+		d.failed = fmt.Sprint(op.Kind, " ", op.Path)
+		d.log = path.Ext(op.Path) == ".log"
+	}
+	return d.err
+}
+
+func (d *brokenDisk) String() string { return "broken disk" }
+
+// loadBroken has a server on a broken disk until it stops or has done what it was asked
+// for. It returns the paths that were acknowledged.
+func loadBroken(fs *recordingFS, disk *brokenDisk, tune func(*pebble.Options)) (acked []string, stopped error) {
+	var logged complaints
+	st, err := store.OpenPebbleOn(errorfs.Wrap(fs, disk), crashDir, logged.logger(), tune)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _ := Config{Logger: logged.logger()}.withDefaults()
+	s, err := start(cfg, users{}, st)
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	client, server := net.Pipe()
+	s.accept(server)
+	client.SetDeadline(time.Now().Add(30 * time.Second))
+	sent := func(ms ...message) ([]byte, error) {
+		b := zkproto.BeginFrame(nil)
+		for _, m := range ms {
+			b = m.Append(b)
+		}
+		if _, err := client.Write(zkproto.EndFrame(b, 0)); err != nil {
+			return nil, err
+		}
+		return zkproto.ReadFrame(client, nil, 1<<20)
+	}
+	_, err = sent(&zkproto.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, 16)})
+	for i := 0; i < 80 && err == nil; i++ {
+		create := &zkproto.CreateRequest{Path: fmt.Sprint("/n", i), Data: make([]byte, 3000), ACL: openACL}
+		if _, err = sent(&zkproto.RequestHeader{Xid: int32(i), Op: zkproto.OpCreate}, create); err == nil {
+			acked = append(acked, create.Path)
+		}
+	}
+	if err != nil {
+		<-s.Done()
+	}
+	s.Close()
+	return acked, s.Err()
+}
+
+// Any single write or sync fails, or the disk is full from some moment on: the server
+// stops and says what failed in which directory, or the failure was of no consequence.
+// It never tries again what has failed, and what it has acknowledged is there on the next
+// start, also if power fails right then.
+func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
+	seed := testSeed(t)
+	child, done := inChild(t)
+	if !child {
+		return
+	}
+	defer done()
+	clean := &brokenDisk{}
+	if acked, err := loadBroken(newRecordingFS(nil), clean, small); err != nil || len(acked) != 80 {
+		t.Fatalf("on a sound disk: %d acknowledged, %v", len(acked), err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	step := 1.0
+	if *faults > 0 {
+		step = max(1, 2*float64(clean.writes)/float64(*faults))
+	}
+	tried, stops := 0, 0
+	for at := 1.0; at <= float64(clean.writes); at += step {
+		for _, disk := range []*brokenDisk{{at: int(at), err: syscall.EIO}, {at: int(at), err: syscall.ENOSPC, full: true}} {
+			tried++
+			fs := newRecordingFS(nil)
+			acked, err := loadBroken(fs, disk, small)
+			what := fmt.Sprintf("%s fails (%v, write %d): ", disk.failed, disk.err, disk.at)
+			switch {
+			case disk.failed == "":
+				continue // this run had fewer writes
+			case err != nil:
+				stops++
+				if !strings.Contains(err.Error(), disk.err.Error()) || !strings.Contains(err.Error(), crashDir) {
+					t.Errorf("%sthe server stops and says %q", what, err)
+				}
+			case disk.log || disk.full:
+				t.Errorf("%sthe server does not stop", what)
+			}
+			image := fs.image(fs.now(), rng)
+			found, err := survive(newRecordingFS(image), small)
+			if err != nil {
+				t.Errorf("%son the next start: %v\n%s", what, err, keepImage(image))
+				continue
+			}
+			for _, path := range acked {
+				if _, there := found.nodes[path]; !there {
+					t.Errorf("%s%s was acknowledged and is lost", what, path)
+				}
+			}
+		}
+	}
+	t.Logf("figure: %d failures in %d possible places, the server stopped for %d of them, nothing lost", tried, clean.writes, stops)
+}
