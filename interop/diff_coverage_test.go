@@ -26,6 +26,15 @@ func (c diffCoverage) add(what, outcome string) {
 	c[what][outcome]++
 }
 
+// kinds is how many different outcomes there were.
+func (c diffCoverage) kinds() int {
+	n := 0
+	for _, outcomes := range c {
+		n += len(outcomes)
+	}
+	return n
+}
+
 func (c diffCoverage) String() string {
 	var b strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(c)) {
