@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -44,6 +45,33 @@ func FuzzNote(f *testing.F) {
 		second, err := read.encode()
 		if err != nil || !reflect.DeepEqual(readNote(second), read) {
 			t.Errorf("%q is written as %q, and that as %q, %v", data, first, second, err)
+		}
+	})
+}
+
+// FuzzParseLayout: a layout that has a name can be asked for by it, and knows the names
+// that it makes.
+func FuzzParseLayout(f *testing.F) {
+	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", ""} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		l, err := ParseLayout(name)
+		if err != nil {
+			if !errors.Is(err, ErrLayout) {
+				t.Errorf("%q: %v; want ErrLayout", name, err)
+			}
+			return
+		}
+		if l.Name != name {
+			t.Errorf("%q is called %q", name, l.Name)
+		}
+		a, err := l.attempt(sideMutex, 5)
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if c, ok := l.parse(a.prefix + "-000000003"); !ok || c.seq != -3 || c.form != a.prefix || c.shared {
+			t.Errorf("%q reads its own %q as %+v, %v", name, a.prefix, c, ok)
 		}
 	})
 }

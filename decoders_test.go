@@ -16,6 +16,8 @@ import (
 var fuzzed = map[string]string{
 	"holdfast.Layout.parse": "FuzzChildName",
 	"holdfast.readNote":     "FuzzNote",
+	"holdfast.ParseLayout":  "FuzzParseLayout",
+	"holdfast.validatePath": "zkproto:FuzzValidatePath",
 
 	// Package zkproto's own test sees to it that FuzzDecode has every message.
 	"zkproto.*.Decode":   "FuzzDecode",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
 	case s.queue.layout.semaphore.lease == "":
 		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.layout.Name)
-	case wait && len(lineage(ctx, s.queue.client, s.queue.path)) > 0:
+	case wait && slices.ContainsFunc(lineage(ctx, s.queue.client, s.queue.path), s.ours):
 		return nil, ErrDeadlock
 	}
 	turn, err := s.turnstile.enter(ctx, sideMutex, wait)
@@ -58,6 +59,11 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 		}
 		v.stop()
 	}
+}
+
+// ours reports whether a tenure is one of permits, and not of another lock on the path.
+func (s *Semaphore) ours(t *tenure) bool {
+	return t.places[0].dir == s.queue.path+s.queue.layout.semaphore.leases
 }
 
 // A view is what a semaphore looks like at some moment.

@@ -45,9 +45,13 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 		}
 		t.leases = append(t.leases, lease)
 	}
-	if session.Context().Err() != nil || !time.Now().Before(session.Deadline()) {
+	switch {
+	case session.Context().Err() != nil || !time.Now().Before(session.Deadline()):
 		t.release()
 		return nil, zk.ErrSessionExpired
+	case ctx.Err() != nil: // who has given up gets no lock (etcd #10111)
+		t.release()
+		return nil, context.Cause(ctx)
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	for i, p := range places {

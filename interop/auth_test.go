@@ -5,6 +5,7 @@ package interop
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,7 +50,7 @@ func withDebugLog(t *testing.T, cfg *zk.Config) {
 
 // refused dials and wants an error that is want, says all of says and does not show
 // the password. Of an error that is not for good, which is said when the wait ends,
-// want is context.Canceled.
+// want is context.Canceled; of a certificate that is not trusted, untrusted.
 func refused(t *testing.T, url string, change func(*zk.Config), want error, says ...string) {
 	t.Helper()
 	cfg, err := zk.ParseURL(url)
@@ -74,7 +75,11 @@ func refused(t *testing.T, url string, change func(*zk.Config), want error, says
 		_, _, err = c.Exists(ctx, "/")
 		c.Close()
 	}
-	if !errors.Is(err, want) {
+	matches := errors.Is(err, want)
+	if want == error(untrusted) {
+		_, matches = errors.AsType[*tls.CertificateVerificationError](err)
+	}
+	if !matches {
 		t.Fatalf("got error %v; want %v", err, want)
 	}
 	for _, s := range says {

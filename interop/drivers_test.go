@@ -317,7 +317,7 @@ func driveReads(d *driver) (func(n int) error, error) {
 		},
 		func() error {
 			e, _, err := d.c.Config(d.ctx)
-			return errors.Join(err, what(err != nil || len(e.Members) == 3, "configuration: %+v", e))
+			return errors.Join(err, what(err != nil || len(e.Members) == d.members, "configuration: %+v", e))
 		},
 		func() error { return d.c.Sync(d.ctx, node) },
 		func() error {

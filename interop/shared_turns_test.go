@@ -39,13 +39,16 @@ var sharedLocks = []struct {
 	layout       holdfast.Layout
 	ours         func(c *zk.Client, path string, layout holdfast.Option, i int) (holdfast.Locker, string)
 }{
-	// kazoo's Lock respects Curator's nodes if told to, but Curator does not respect kazoo's.
 	{"Mutex and InterProcessMutex", "mutex", "", holdfast.LayoutCurator, exclusive},
 	{"RWMutex and InterProcessReadWriteLock", "rwlock", "", holdfast.LayoutCurator, readersAndWriters},
 	{"Semaphore and InterProcessSemaphoreV2", "semaphore", "", holdfast.LayoutCurator, onePermit},
 	{"Election and LeaderSelector", "selector", "", holdfast.LayoutCurator, campaign},
 	{"Election and LeaderLatch", "latch", "", holdfast.LayoutLeaderLatch, campaign},
+	{"Mutex and ZooKeeper's WriteLock", "writelock", "", holdfast.LayoutWriteLock, exclusive},
 	{"Mutex and kazoo's Lock", "", "lock", holdfast.LayoutKazoo, exclusive},
+	// With extra_lock_patterns, kazoo respects nodes of go-zookeeper's form, and that layout
+	// respects kazoo's. (Curator's does not, as Curator does not.)
+	{"Mutex among go-zookeeper's and kazoo's Lock", "", "mixed", holdfast.LayoutGoZookeeper, exclusive},
 	// kazoo 2.8.0's readers wait for writers behind them (kazoo #649), so its own readers
 	// and writers deadlock; ours and its writers do not.
 	{"RWMutex and kazoo's WriteLock", "", "writer", holdfast.LayoutKazoo, readersAndWriters},
@@ -78,12 +81,13 @@ func campaign(c *zk.Client, path string, layout holdfast.Option, i int) (holdfas
 func TestRecipesShareTheirLocksWithCuratorAndKazoo(t *testing.T) {
 	need(t, peers.NeedKazoo())
 	classes, addr := curatorClasses(t), oneZooKeeper.get(t).Addrs()[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(*sharedTurns**sharedProcesses)*time.Second)
 	defer cancel()
 	turns := strconv.Itoa(*sharedTurns)
 	java, python := []string{addr, turns}, []string{addr, turns}
 	dirs := make([]string, len(sharedLocks))
-	path := func(i int) string { return fmt.Sprintf("/shared-turns/%d", i) }
+	root := fmt.Sprintf("/shared-turns-%d", time.Now().UnixNano()) // with -count, a new one
+	path := func(i int) string { return fmt.Sprintf("%s/%d", root, i) }
 	for i, l := range sharedLocks {
 		dirs[i] = t.TempDir()
 		if l.java != "" {
@@ -93,6 +97,9 @@ func TestRecipesShareTheirLocksWithCuratorAndKazoo(t *testing.T) {
 			python = append(python, l.python, path(i), dirs[i])
 		}
 	}
+	admin := dialURL(t, "zk://"+addr)
+	_, _, err := admin.Create(ctx, root, nil, zk.Persistent) // WriteLock makes no parents
+	must(t, err)
 	var theirs []*turnTaker
 	for range *sharedProcesses {
 		theirs = append(theirs,
@@ -124,7 +131,6 @@ func TestRecipesShareTheirLocksWithCuratorAndKazoo(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	admin := dialURL(t, "zk://"+addr)
 	for i, l := range sharedLocks {
 		entries, err := holdfast.List(ctx, admin, path(i), holdfast.WithLayout(l.layout))
 		must(t, err)

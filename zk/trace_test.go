@@ -1,8 +1,11 @@
 package zk_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,4 +49,39 @@ func TestTraceTellsTheStoryOfAClient(t *testing.T) {
 			t.Errorf("got\n%q\nwant\n%q", story, want)
 		}
 	})
+}
+
+// A library does not write to its program's log unless it is given one; and what it writes
+// there names the session and the server.
+func TestNothingIsLoggedUnlessAskedFor(t *testing.T) {
+	var everybodys bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&everybodys, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer slog.SetDefault(before)
+	live := func(srv *zktest.Server, logger *slog.Logger) {
+		cfg := srv.Config()
+		cfg.Logger = logger
+		c := dial(t, cfg)
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.CloseClientConnections()
+		srv.Expire(s.ID())
+		<-s.Context().Done()
+		c.Close()
+	}
+	srv := zktest.NewServer()
+	defer srv.Close()
+	live(srv, nil)
+	if everybodys.Len() > 0 {
+		t.Errorf("written to the program's log: %s", everybodys.String())
+	}
+	var own bytes.Buffer
+	live(srv, slog.New(slog.NewTextHandler(&own, nil)))
+	for _, want := range []string{"session created", "connection lost", "session over", "session=0x", "cause=\"session expired\"", "server="} {
+		if !strings.Contains(own.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, own.String())
+		}
+	}
 }

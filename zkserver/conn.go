@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zkproto"
@@ -24,6 +25,8 @@ type conn struct {
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
 	slots chan struct{} // one token per request that waits for its answer
+	room  chan struct{} // tells the reader that large has become less
+	large atomic.Int64  // bytes of large requests that wait for the owner
 	wake  chan struct{} // something to write, or the end
 	stop  chan struct{} // closed by stopReading
 	quit  chan struct{} // closed by close
@@ -56,6 +59,8 @@ type connState struct {
 
 	staged  []byte // answers and notifications of the batch that is being filled
 	weighed int    // of staged, see weigh
+	round   int64  // of the owner when spent was 0
+	spent   int    // bytes in that round
 	answers int    // in staged
 	finish  bool   // the connection ends behind staged
 	inBatch bool
@@ -65,6 +70,7 @@ func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
 		slots: make(chan struct{}, s.limits.Outstanding),
+		room:  make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		quit:  make(chan struct{}),
@@ -150,6 +156,9 @@ func (c *conn) handshake(in *bufio.Reader) error {
 
 // push hands r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool {
+	if !c.waitForRoom(len(r.frame)) {
+		return false
+	}
 	r.at = 1 + time.Since(c.server.opened) // never 0
 	select {
 	case c.slots <- struct{}{}:

@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -86,4 +88,62 @@ func tryDamages(t *testing.T, part, parts int, rng *rand.Rand) {
 		}
 	}
 	t.Logf("figure: %d damages, %d detected, %d harmless; %v", tried, detected, tried-detected, time.Since(began).Round(time.Millisecond))
+}
+
+// Without the witness, which may be old after a power failure, the log alone tells damage
+// from its end, as long as there is a block of it behind.
+func TestDamageInTheMiddleOfTheLogIsDetectedWithoutTheWitness(t *testing.T) {
+	child, done := inChild(t)
+	if !child {
+		return
+	}
+	defer done()
+	fs := newRecordingFS(nil)
+	if acked, err := loadBroken(fs, &brokenDisk{}, func(*pebble.Options) {}); err != nil || len(acked) != 80 {
+		t.Fatalf("%d acknowledged, %v", len(acked), err)
+	}
+	files := fs.image(fs.now(), rand.New(rand.NewPCG(1, 1)))
+	var log string
+	for name := range files {
+		if strings.HasSuffix(name, ".log") && len(files[name]) > 4<<15 {
+			log = name
+		}
+	}
+	if log == "" {
+		t.Fatal("no log of several blocks")
+	}
+	if _, err := survive(newRecordingFS(files)); err != nil {
+		t.Fatalf("without damage: %v", err)
+	}
+	delete(files, "committed")
+	sound := files[log]
+	for at := 100; at < len(sound)-2<<15; at += 5000 {
+		files[log] = slices.Clone(sound)
+		files[log][at] ^= 1
+		if _, err := survive(newRecordingFS(files)); !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("byte %d of %d: %v; want ErrDamaged", at, len(sound), err)
+		}
+	}
+}
+
+// The message of a log that has lost its end says how to go on, and that works.
+func TestALostEndOfTheLogCanBeAccepted(t *testing.T) {
+	g := readGolden(t, fmt.Sprintf("testdata/format%d.txt", store.Format))
+	for name, data := range g.files {
+		if strings.HasSuffix(name, ".log") {
+			g.files[name] = data[:len(data)*3/4]
+		}
+	}
+	_, err := g.find(g.files)
+	if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "remove "+crashDir+"/committed") {
+		t.Fatalf("open: %v; want ErrDamaged, and what to remove", err)
+	}
+	delete(g.files, "committed")
+	found, err := g.find(g.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.nodes) >= len(g.nodes) {
+		t.Errorf("%d nodes of %d: nothing was lost, so there was nothing to accept", len(found.nodes), len(g.nodes))
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/store"
@@ -53,9 +54,9 @@ func (d *brokenDisk) String() string { return "broken disk" }
 
 // loadBroken has a server on a broken disk until it stops or has done what it was asked
 // for. It returns the paths that were acknowledged.
-func loadBroken(fs *recordingFS, disk *brokenDisk) (acked []string, stopped error) {
+func loadBroken(fs *recordingFS, disk *brokenDisk, tune func(*pebble.Options)) (acked []string, stopped error) {
 	var logged complaints
-	st, err := store.OpenPebbleOn(errorfs.Wrap(fs, disk), crashDir, logged.logger(), small)
+	st, err := store.OpenPebbleOn(errorfs.Wrap(fs, disk), crashDir, logged.logger(), tune)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 	}
 	defer done()
 	clean := &brokenDisk{}
-	if acked, err := loadBroken(newRecordingFS(nil), clean); err != nil || len(acked) != 80 {
+	if acked, err := loadBroken(newRecordingFS(nil), clean, small); err != nil || len(acked) != 80 {
 		t.Fatalf("on a sound disk: %d acknowledged, %v", len(acked), err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -117,7 +118,7 @@ func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 		for _, disk := range []*brokenDisk{{at: int(at), err: syscall.EIO}, {at: int(at), err: syscall.ENOSPC, full: true}} {
 			tried++
 			fs := newRecordingFS(nil)
-			acked, err := loadBroken(fs, disk)
+			acked, err := loadBroken(fs, disk, small)
 			what := fmt.Sprintf("%s fails (%v, write %d): ", disk.failed, disk.err, disk.at)
 			switch {
 			case disk.failed == "":

@@ -413,3 +413,42 @@ func TestNoLimitIsNegative(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 }
+
+// What one client has sent before another is not all served before it.
+func TestClientsAreServedInTurn(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		greedy, other := dial(), dial()
+		greedy.connect(10*time.Second, nil)
+		other.connect(10*time.Second, nil)
+		greedy.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundBytes), ACL: openACL})
+		go func() {
+			for range 101 {
+				greedy.read()
+			}
+		}()
+		// The owner stands still until all have sent.
+		sent := make(chan struct{})
+		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
+		for range 100 {
+			greedy.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+		}
+		greedy.send(zkproto.OpCloseSession, raw(""))
+		other.send(zkproto.OpPing, nil)
+		synctest.Wait()
+		answered := int64(-1)
+		s.queue.push(&request{kind: kindCall, call: func() { answered = s.owner.round }})
+		first := s.owner.round
+		close(sent)
+		other.read()
+		synctest.Wait()
+		if answered != first+1 {
+			t.Errorf("the other client was served in round %d; want %d", answered, first+1)
+		}
+		if last := s.owner.round; last < first+100 {
+			t.Errorf("100 large answers in %d rounds; want one each", last-first)
+		}
+		if st := s.Stats(); st.Sessions != 1 || st.Outstanding != 0 {
+			t.Errorf("afterwards: %+v", st)
+		}
+	})
+}

@@ -18,6 +18,9 @@ type owner struct {
 	batch *batch
 	spare []*request
 
+	round                 int64      // see fair.go
+	waiting, waitingSpare []*request // for the next round
+
 	now       time.Time // when the requests at hand were taken
 	lastCheck time.Time
 	lastReap  time.Time
@@ -79,18 +82,6 @@ func (s *Server) own() {
 			return
 		}
 	}
-}
-
-func (s *Server) applyQueued() {
-	o := &s.owner
-	items := s.queue.take(o.spare)
-	o.now = time.Now()
-	for i, r := range items {
-		s.handle(r)
-		items[i] = nil
-	}
-	o.spare = items
-	s.publish()
 }
 
 func (s *Server) handle(r *request) {

@@ -39,6 +39,11 @@ func (q *queue) add(r *request) {
 	q.items = append(q.items, r)
 	q.bytes += len(r.frame)
 	q.mu.Unlock()
+	q.again()
+}
+
+// again makes the owner look once more.
+func (q *queue) again() {
 	select {
 	case q.wake <- struct{}{}:
 	default:

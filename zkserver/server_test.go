@@ -12,7 +12,11 @@ import (
 	"holdfast/zkproto"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !serveAsProcess() {
+		goleak.VerifyTestMain(m)
+	}
+}
 
 // serve opens a server and serves it on a TCP port; both end with the test.
 func serve(t *testing.T, cfg Config) (*Server, net.Listener) {

@@ -4,6 +4,7 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -17,6 +18,9 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
  * Takes turns on locks that others use too, each recipe on a lock of its own. While a turn lasts, a file in the lock's
@@ -46,7 +50,7 @@ public final class SharedTurns {
                 }));
             }
             for (Future<Void> f : all) {
-                f.get(150, TimeUnit.SECONDS);
+                f.get();
             }
             threads.shutdown();
         }
@@ -74,6 +78,26 @@ public final class SharedTurns {
                     Lease lease = semaphore.acquire();
                     hold(dir, "P", i);
                     semaphore.returnLease(lease);
+                    break;
+                case "writelock":
+                    // It looks at the node ahead once, and if that is gone by then, nobody wakes it: so it is asked
+                    // again from time to time.
+                    CountDownLatch owner = new CountDownLatch(1);
+                    WriteLock own = new WriteLock(client.getZookeeperClient().getZooKeeper(), path, ZooDefs.Ids.OPEN_ACL_UNSAFE,
+                            new LockListener() {
+                                @Override
+                                public void lockAcquired() {
+                                    owner.countDown();
+                                }
+
+                                @Override
+                                public void lockReleased() {}
+                            });
+                    do {
+                        own.lock();
+                    } while (!owner.await(1, TimeUnit.SECONDS));
+                    hold(dir, "W", i);
+                    own.unlock();
                     break;
                 case "latch":
                     try (LeaderLatch latch = new LeaderLatch(client, path, "curator")) {

@@ -16,6 +16,7 @@ const (
 	zookeeperJar = "/usr/share/java/zookeeper.jar"
 	curatorJar   = "/usr/share/java/curator-recipes.jar"
 	slf4jJar     = "/usr/share/java/slf4j-simple.jar"
+	recipesJar   = "/usr/share/java/zookeeper-recipes-lock.jar" // ZooKeeper's own
 
 	nettyCodecJar    = "/usr/share/java/netty-codec.jar"
 	nettyResolverJar = "/usr/share/java/netty-resolver.jar"
@@ -23,6 +24,7 @@ const (
 	jdkPackage       = "default-jdk-headless"
 	zookeeperPackage = "zookeeper"
 	curatorPackage   = "libcurator-recipes-java"
+	recipesPackage   = "libzookeeper-java"
 	slf4jPackage     = "libslf4j-java"
 	nettyPackage     = "libnetty-java"
 )
@@ -57,7 +59,10 @@ func NeedCurator() error {
 	if _, err := needCommand("javac", jdkPackage); err != nil {
 		return err
 	}
-	_, err := needFile(curatorJar, curatorPackage)
+	if _, err := needFile(curatorJar, curatorPackage); err != nil {
+		return err
+	}
+	_, err := needFile(recipesJar, recipesPackage)
 	return err
 }
 
@@ -85,7 +90,7 @@ func Curator(ctx context.Context, classes, class string, args ...string) *exec.C
 }
 
 func curatorClassPath(classes string) string {
-	jars := []string{curatorJar, slf4jJar}
+	jars := []string{curatorJar, recipesJar, slf4jJar}
 	if classes != "" {
 		jars = append([]string{classes}, jars...)
 	}

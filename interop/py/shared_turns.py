@@ -37,7 +37,7 @@ def hold(directory, mode, turn):
 
 def take(client, recipe, path, directory, turns):
     try:
-        if recipe == "mixed":  # a queue of Curator's or go-zookeeper's nodes
+        if recipe == "mixed":  # among nodes of go-zookeeper's form
             lock = client.Lock(path, "kazoo", extra_lock_patterns=["-lock-"])
         elif recipe == "writer":
             lock = client.WriteLock(path, "kazoo")

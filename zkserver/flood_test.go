@@ -1,0 +1,239 @@
+package zkserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A peer is a client that does not care what it gets.
+type peer struct {
+	net.Conn
+	ctx context.Context
+}
+
+func (p *peer) send(op zkproto.Op, m message) error {
+	_, err := p.Write(frameOf(op, m))
+	return err
+}
+
+// frameOf is a request as it is sent.
+func frameOf(op zkproto.Op, m message) []byte {
+	b := (&zkproto.RequestHeader{Xid: 1, Op: op}).Append(zkproto.BeginFrame(nil))
+	return zkproto.EndFrame(m.Append(b), 0)
+}
+
+// join makes a session; everything breaks when ctx ends.
+func join(ctx context.Context, addr string) (*peer, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	connect := (&zkproto.ConnectRequest{Timeout: 10000, Passwd: make([]byte, 16)}).Append(zkproto.BeginFrame(nil))
+	if _, err = nc.Write(zkproto.EndFrame(connect, 0)); err == nil {
+		_, err = zkproto.ReadFrame(nc, nil, 1<<20)
+	}
+	if err != nil {
+		stop()
+		nc.Close()
+		return nil, err
+	}
+	return &peer{nc, ctx}, nil
+}
+
+func (p *peer) discard() { io.Copy(io.Discard, p) }
+
+// floods are what RELIABILITY calls flood, each until ctx ends. One call is one attacker.
+var floods = []struct {
+	name      string
+	attackers int
+	attack    func(ctx context.Context, addr string)
+}{
+	{"slow handshakes", 500, func(ctx context.Context, addr string) {
+		if nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr); err == nil {
+			defer nc.Close()
+			for i := 0; ; i++ {
+				if _, err := nc.Write([]byte{0}); err != nil {
+					return
+				}
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}},
+	{"connects", 4, func(ctx context.Context, addr string) {
+		if p, err := join(ctx, addr); err == nil {
+			p.Close()
+		}
+	}},
+	{"connects without a handshake", 4, func(ctx context.Context, addr string) {
+		if nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr); err == nil {
+			nc.Close()
+		}
+	}},
+	{"unread answers", 20, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		get := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+		for {
+			if _, err := p.Write(get); err != nil {
+				return
+			}
+		}
+	}},
+	{"watches", 2, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		go p.discard()
+		for i := 0; ; i++ {
+			if p.send(zkproto.OpExists, &zkproto.ReadRequest{Path: fmt.Sprint("/none", i), Watch: true}) != nil {
+				return
+			}
+		}
+	}},
+	{"notifications", 200, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		p.send(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "/big", Mode: zkproto.ModePersistent})
+		if rand.IntN(50) == 0 {
+			go p.discard()
+			for p.send(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/big", ACL: openACL, Version: -1}) == nil &&
+				p.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/big", Data: []byte("x"), Version: -1}) == nil {
+			}
+			return
+		}
+		p.discard()
+	}},
+	{"large transactions", 4, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		go p.discard()
+		m := frameOf(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/big", Version: -1}}, 10_000)})
+		for {
+			if _, err := p.Write(m); err != nil {
+				return
+			}
+		}
+	}},
+	{"large writes", 4, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		go p.discard()
+		m := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/big", Data: make([]byte, 1<<20-100), Version: -1})
+		for {
+			if _, err := p.Write(m); err != nil {
+				return
+			}
+		}
+	}},
+	{"malformed frames", 4, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		go p.discard()
+		a := attacker{r: rand.New(rand.NewPCG(rand.Uint64(), 1)), valid: requestsToBreak()}
+		for {
+			if _, err := p.Write(a.frame(breakIt(a.r, a.valid[a.r.IntN(len(a.valid))]), a.r.IntN(1000) == 0)); err != nil {
+				return
+			}
+		}
+	}},
+}
+
+// BenchmarkFlood is the 99th percentile of what an honest client waits for a read and a
+// durable write, one after the other: while the server, a process of its own, is idle, and
+// while it is attacked.
+//
+//	go test -run='^$' -bench=Flood -benchtime=5s ./zkserver
+func BenchmarkFlood(b *testing.B) {
+	for _, flood := range floods {
+		b.Run(flood.name, func(b *testing.B) {
+			p := startProcess(b, Config{Dir: b.TempDir()})
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			c, err := join(ctx, p.addr)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			call := func(frame []byte) {
+				if _, err := c.Write(frame); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := zkproto.ReadFrame(c, nil, 2<<20); err != nil {
+					b.Fatal(err)
+				}
+			}
+			call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 500_000), ACL: openACL}))
+			call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/mine", ACL: openACL}))
+			read := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/mine"})
+			write := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/mine", Data: []byte("x"), Version: -1})
+			round := func() time.Duration {
+				began := time.Now()
+				call(read)
+				call(write)
+				return time.Since(began)
+			}
+			var idle, flooded []time.Duration
+			for began := time.Now(); time.Since(began) < 2*time.Second; {
+				idle = append(idle, round())
+			}
+			var wg sync.WaitGroup
+			for range flood.attackers {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						flood.attack(ctx, p.addr)
+					}
+				})
+			}
+			b.ResetTimer()
+			for b.Loop() {
+				flooded = append(flooded, round())
+			}
+			b.StopTimer()
+			u := p.usage()
+			cancel()
+			wg.Wait()
+			was, is := percentile99(idle), percentile99(flooded)
+			b.ReportMetric(float64(was.Microseconds()), "µs-idle-p99")
+			b.ReportMetric(float64(is.Microseconds()), "µs-flood-p99")
+			b.ReportMetric(float64(is)/float64(was), "times-idle")
+			b.ReportMetric(float64(u.Peak>>20), "MB-peak")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func percentile99(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)*99/100]
+}

@@ -1,0 +1,118 @@
+package zkserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A process is a server in a process of its own, so that its memory is its own and its
+// clients are not in its way.
+type process struct {
+	addr string
+
+	t     testing.TB
+	stdin io.WriteCloser
+	out   *bufio.Reader
+}
+
+const processEnv = "ZKSERVER_PROCESS" // its Config, as JSON
+
+// serveAsProcess is what TestMain begins with.
+func serveAsProcess() bool {
+	text, is := os.LookupEnv(processEnv)
+	if !is {
+		return false
+	}
+	var cfg Config
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+		panic(err)
+	}
+	s, err := Open(cfg)
+	if err != nil {
+		panic(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go s.Serve(l)
+	fmt.Println(l.Addr())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		u := usage{Stats: s.Stats()}
+		u.RSS, u.Peak = residentMemory()
+		json.NewEncoder(os.Stdout).Encode(u)
+	}
+	s.Close()
+	return true
+}
+
+// A usage is what a process tells of itself.
+type usage struct {
+	RSS, Peak int64 // bytes
+	Stats     Stats
+}
+
+func startProcess(t testing.TB, cfg Config) *process {
+	t.Helper()
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), processEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Wait()
+	})
+	p := &process{t: t, stdin: stdin, out: bufio.NewReader(stdout)}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.addr = strings.TrimSpace(line)
+	return p
+}
+
+func (p *process) usage() (u usage) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.stdin, "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &u)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return u
+}
+
+// residentMemory is that of this process, now and at most; 0 where Linux does not tell it.
+func residentMemory() (rss, peak int64) {
+	text, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(text)) {
+		fmt.Sscanf(line, "VmRSS: %d kB", &rss)
+		fmt.Sscanf(line, "VmHWM: %d kB", &peak)
+	}
+	return rss << 10, peak << 10
+}
