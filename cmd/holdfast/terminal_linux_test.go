@@ -150,7 +150,8 @@ func TestInterruptKeyReachesTheCommandOnce(t *testing.T) {
 	c.enter("")
 	c.expect(`n=1\s`)
 	c.expect("rc=4")
-	c.enter(`holdfast run job -- sh -c 'echo rea""dy; sleep 1000'; echo "rc=$?"`)
+	// exec: a key that comes while dash starts something is lost on both, here as elsewhere.
+	c.enter(`holdfast run job -- sh -c 'echo rea""dy; exec sleep 1000'; echo "rc=$?"`)
 	c.expect("ready")
 	c.keys(ctrlC)
 	c.expect("rc=130")
@@ -212,7 +213,7 @@ func TestPipelineKeepsTheTerminalOfItsOtherEnd(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
 	// As with a pager: the right end reads the terminal, the left one does not.
-	c.enter(`holdfast run job -- sh -c 'echo out; sleep 1000' | sh -c 'read a; echo "$a rea""dy"; read b < /dev/tty; echo "key $b"'; echo "rc=$?"`)
+	c.enter(`holdfast run job -- sh -c 'echo out; exec sleep 1000' | sh -c 'read a; echo "$a rea""dy"; read b < /dev/tty; echo "key $b"'; echo "rc=$?"`)
 	c.expect("out ready")
 	c.enter("q")
 	c.expect("key q")
@@ -234,12 +235,14 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 func TestStopKeyStopsAPipeline(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	c.enter(`holdfast run job -- sh -c 'echo $$ > pid; echo rea""dy; while ! test -e go; do sleep 0.02; done; echo went""on' | cat`)
+	// A shell that starts something at the moment of the key swallows it (dash's vfork), as
+	// it would without us. So it does nothing but read.
+	c.enter(`mkfifo go; holdfast run job -- sh -c 'exec 3<>go; echo $$ > pid; echo rea""dy; read x <&3; echo went""on' | cat`)
 	c.expect("ready")
 	c.keys(ctrlZ)
 	c.expect(`Stopped`)
-	c.enter(`cut -d " " -f 3 /proc/$(cat pid)/stat; touch go`)
-	c.expect(`[TD]\s`) // D: a shell in the middle of vfork
+	c.enter(`cut -d " " -f 3 /proc/$(cat pid)/stat; echo > go`)
+	c.expect(`T\s`)
 	c.enter("fg")
 	c.expect("wenton")
 }
