@@ -65,6 +65,7 @@ func (s *Server) seal(b *batch) {
 	for _, c := range b.conns {
 		o := &c.owned
 		s.counters.bytesWaiting.Add(int64(len(o.staged)))
+		c.unread.Add(int64(len(o.staged)))
 		b.answers = append(b.answers, answers{c, o.staged, o.answers, o.finish})
 		o.staged, o.weighed, o.answers, o.inBatch = nil, 0, 0, false
 	}

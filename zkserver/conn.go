@@ -24,12 +24,14 @@ type conn struct {
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
-	slots chan struct{} // one token per request that waits for its answer
-	room  chan struct{} // tells the reader that large has become less
-	large atomic.Int64  // bytes of large requests that wait for the owner
-	wake  chan struct{} // something to write, or the end
-	stop  chan struct{} // closed by stopReading
-	quit  chan struct{} // closed by close
+	slots  chan struct{} // one token per request that waits for its answer
+	room   chan struct{} // tells the reader that large has become less
+	large  atomic.Int64  // bytes of large requests that wait for the owner
+	unread atomic.Int64  // bytes that wait for the client, or for the disk first
+	gone   atomic.Bool   // nothing is written any more
+	wake   chan struct{} // something to write, or the end
+	stop   chan struct{} // closed by stopReading
+	quit   chan struct{} // closed by close
 
 	owned connState // touched by the owner's goroutine only
 
@@ -293,6 +295,8 @@ func (c *conn) write() {
 	c.server.counters.bytesWaiting.Add(-int64(len(c.out)))
 	c.out = nil // send adds nothing any more
 	c.mu.Unlock()
+	c.gone.Store(true)
+	c.server.queue.again()
 	// The owner hears of the end from the reader alone, which may be waiting for a slot
 	// or for bytes; both end with close.
 }
@@ -304,6 +308,7 @@ func (c *conn) writeAll(buf []byte) error {
 		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
 		n, err := c.nc.Write(piece)
 		c.server.counters.bytesSent.Add(int64(n))
+		c.taken(n)
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr())

@@ -17,6 +17,7 @@ func (s *Server) applyQueued() {
 	items := s.queue.take(o.spare)
 	o.now = time.Now()
 	o.round++
+	o.waitingForTurn = false
 	todo := o.waiting
 	o.waiting = o.waitingSpare[:0]
 	for i, r := range todo {
@@ -28,7 +29,7 @@ func (s *Server) applyQueued() {
 		items[i] = nil
 	}
 	o.waitingSpare, o.spare = todo, items
-	if len(o.waiting) > 0 {
+	if o.waitingForTurn {
 		s.queue.again()
 	}
 	s.publish()
@@ -53,8 +54,13 @@ func (s *Server) applyInTurn(r *request) {
 	if c.round != o.round {
 		c.round, c.spent = o.round, 0
 	}
-	if c.spent >= roundBytes {
+	switch {
+	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
+		o.waiting = append(o.waiting, r) // until handOver or taken
+		return
+	case c.spent >= roundBytes:
 		o.waiting = append(o.waiting, r)
+		o.waitingForTurn = true
 		return
 	}
 	c.spent += size
@@ -62,6 +68,17 @@ func (s *Server) applyInTurn(r *request) {
 	s.handle(r)
 	c.spent += max(len(c.staged)-before, 0)
 	conn.leaveRoom(size)
+}
+
+// pauseBytes is how much may wait for a client before its requests do. Only notifications,
+// which it does not ask for, can add to it then.
+const pauseBytes = 1 << 20
+
+// taken is called by the writer when the network has taken n bytes.
+func (c *conn) taken(n int) {
+	if left := c.unread.Add(-int64(n)); left <= pauseBytes && left+int64(n) > pauseBytes {
+		c.server.queue.again()
+	}
 }
 
 // A request is large if it takes more than the buffers that are kept for others. Those

@@ -38,7 +38,7 @@ func join(ctx context.Context, addr string) (*peer, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	connect := (&zkproto.ConnectRequest{Timeout: 10000, Passwd: make([]byte, 16)}).Append(zkproto.BeginFrame(nil))
+	connect := (&zkproto.ConnectRequest{Timeout: 600_000, Passwd: make([]byte, 16)}).Append(zkproto.BeginFrame(nil))
 	if _, err = nc.Write(zkproto.EndFrame(connect, 0)); err == nil {
 		_, err = zkproto.ReadFrame(nc, nil, 1<<20)
 	}

@@ -110,7 +110,6 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 		requests int
 		within   time.Duration
 	}{
-		{"too many bytes", Limits{UnreadBytes: 1 << 20, UnreadTime: time.Hour}, 20, time.Millisecond},
 		{"too long", Limits{UnreadBytes: 1 << 30, UnreadTime: 5 * time.Second}, 2, 6 * time.Second},
 		{"too many requests", Limits{Outstanding: 4, UnreadBytes: 1 << 30, UnreadTime: 5 * time.Second}, 4, 6 * time.Second},
 	} {

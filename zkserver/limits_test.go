@@ -348,62 +348,106 @@ func TestLargeAnswersAreSentAndReported(t *testing.T) {
 	})
 }
 
-// Together clients may have much to read, as long as they read it.
-func TestUnreadBytesInTotalAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(Config{Limits: Limits{UnreadBytesTotal: 10 << 20}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		honest := pipe(t, s)
-		honest.connect(40*time.Second, nil)
-		honest.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 200_000), ACL: openACL})
-		get := (&zkproto.RequestHeader{Xid: 1, Op: zkproto.OpGetData}).Append(zkproto.BeginFrame(nil))
-		get = zkproto.EndFrame((&zkproto.ReadRequest{Path: "/big"}).Append(get), 0)
-		for range 9 {
-			c := pipe(t, s)
-			c.connect(40*time.Second, nil)
-			go func() {
-				for range 250 { // 50 MB
-					if _, err := c.nc.Write(get); err != nil {
-						return
+// Clients that do not read are not served any more, and get no more memory.
+func TestAnswersWaitForClientsToRead(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		total   int
+		waiting int64 // at most
+		dropped int64 // at least
+	}{
+		{"nothing more is answered", 0, 9 * (pauseBytes + 400_000), 0},
+		{"above the total they are dropped", 3 << 20, 3<<20 + 400_000, 6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Open(Config{Limits: Limits{UnreadBytesTotal: tt.total}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				honest := pipe(t, s)
+				honest.connect(40*time.Second, nil)
+				honest.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 200_000), ACL: openACL})
+				get := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+				for range 9 {
+					c := pipe(t, s)
+					c.connect(40*time.Second, nil)
+					go func() {
+						for range 250 { // 50 MB
+							if _, err := c.nc.Write(get); err != nil {
+								return
+							}
+						}
+					}()
+				}
+				synctest.Wait()
+				for range 10 {
+					if a := honest.call(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}); a.Err != zkproto.CodeOK {
+						t.Fatalf("a client that reads: %v", a.Err)
 					}
 				}
-			}()
-		}
-		synctest.Wait()
-		for range 10 {
-			if a := honest.call(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}); a.Err != zkproto.CodeOK {
-				t.Fatalf("a client that reads: %v", a.Err)
-			}
-		}
-		synctest.Wait()
-		st := s.Stats()
-		if st.BytesWaiting > 12<<20 || st.Refused[LimitUnread] < 8 || st.Connections > 2 {
-			t.Errorf("%d bytes are waiting, %d clients were dropped, %d are left", st.BytesWaiting, st.Refused[LimitUnread], st.Connections)
-		}
-	})
+				synctest.Wait()
+				st := s.Stats()
+				if st.BytesWaiting > tt.waiting || st.Refused[LimitUnread] < tt.dropped || tt.dropped == 0 && st.Refused[LimitUnread] > 0 {
+					t.Errorf("%d bytes are waiting, %d clients were dropped", st.BytesWaiting, st.Refused[LimitUnread])
+				}
+				time.Sleep(31 * time.Second)
+				synctest.Wait()
+				if st := s.Stats(); st.Connections != 1 || st.BytesWaiting != 0 || st.Refused[LimitUnread]+st.Refused[LimitStalled] < 9 {
+					t.Errorf("after half a minute: %+v", st)
+				}
+			})
+		})
+	}
 }
 
 // While the disk stands still answers pile up before they reach any connection.
-func TestUnreadBytesCountWhileTheDiskStandsStill(t *testing.T) {
+func TestAnswersDoNotPileUpWhileTheDiskStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
-		s := startOn(t, disk, Config{Limits: Limits{UnreadBytes: 1 << 20}})
+		s := startOn(t, disk, Config{})
 		defer s.Close()
-		defer close(disk.ready)
 		disk.ready <- struct{}{}
 		disk.ready <- struct{}{}
 		c := pipe(t, s)
 		c.connect(40*time.Second, nil)
 		c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 200_000), ACL: openACL})
 		c.send(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/", ACL: openACL, Version: -1})
-		for range 6 {
+		const n = 100 // 20 MB
+		for range n {
 			c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
 		}
-		c.closed()
+		synctest.Wait()
+		staged := 0
+		s.queue.push(&request{kind: kindCall, call: func() { staged = s.owner.batch.bytes }})
+		synctest.Wait()
+		if staged > pauseBytes+400_000 {
+			t.Errorf("%d bytes wait for the disk", staged)
+		}
+		close(disk.ready)
+		for i := range n + 1 {
+			if a := c.read(); a.Err != zkproto.CodeOK {
+				t.Fatalf("answer %d: %v", i, a.Err)
+			}
+		}
+	})
+}
+
+func TestClientThatDoesNotReadItsNotificationsIsDropped(t *testing.T) {
+	inBubble(t, Config{Limits: Limits{UnreadBytes: 100_000}}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c, other := dial(), dial()
+		c.connect(10*time.Second, nil)
+		other.connect(10*time.Second, nil)
+		c.call(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "/", Mode: zkproto.ModePersistentRecursive})
+		for i := range 60 {
+			other.create(fmt.Sprint("/", strings.Repeat("x", 3000), i), 0)
+		}
+		synctest.Wait()
 		assertRefused(t, s, map[Limit]int64{LimitUnread: 1})
+		if n := s.Stats().Connections; n != 1 {
+			t.Errorf("%d connections; want the other one alone", n)
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ type owner struct {
 
 	round                 int64      // see fair.go
 	waiting, waitingSpare []*request // for the next round
+	waitingForTurn        bool       // some of them, and not for their client or the disk
 
 	now       time.Time // when the requests at hand were taken
 	lastCheck time.Time
@@ -73,6 +74,9 @@ func (s *Server) own() {
 			s.applyQueued()
 		case <-idle:
 			s.handOver()
+			if len(o.waiting) > 0 {
+				s.queue.again()
+			}
 			if o.stopping {
 				return // the batch just handed over was the last
 			}
