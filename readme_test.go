@@ -42,7 +42,7 @@ func readmeBlocks(t *testing.T, language string) []string {
 func TestReadmeCommandsWork(t *testing.T) {
 	home, work := t.TempDir(), t.TempDir()
 	t.Cleanup(func() { endHost(t, filepath.Join(home, "state", "holdfast")) })
-	for _, script := range []string{"backup.sh", "migrate.sh"} {
+	for _, script := range []string{"backup.sh", "migrate.sh", "report.sh", "train.sh", "copy.sh", "scheduler"} {
 		if err := os.WriteFile(filepath.Join(work, script), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 		}
 	}
 	t.Logf("answers: %v", ours.seen)
-	measured(t, "%d operations and %d nodes alike on Apache ZooKeeper and on holdfast serve, seed %d", stream.sent, len(walked), seed)
+	measured(t, "%d operations (%d kinds of answers) and %d nodes alike on Apache ZooKeeper and on holdfast serve, seed %d",
+		stream.sent, ours.seen.kinds(), len(walked), seed)
 }
 
 func startBoth(t *testing.T) (*peers.ZooKeeper, *peers.Holdfast) {

@@ -17,7 +17,7 @@ import (
 // states: MayHaveHappened and SafeToRetry (drivers_test.go).
 
 // faultTimeout is the session timeout under faults.
-const faultTimeout = 25 * time.Second
+const faultTimeout = 30 * time.Second
 
 // faultsTime is what all faults of a test may take.
 const faultsTime = 5 * time.Minute
@@ -46,7 +46,7 @@ func TestEveryOperationUnderFaults(t *testing.T) {
 			ctx, cancel := context.WithTimeout(ctx, stepTime)
 			defer cancel()
 			what := role + " " + f.name
-			i, err := z.Leader(ctx)
+			i, err := z.AwaitLeader(ctx)
 			must(t, err)
 			if role == "follower" {
 				i = (i + 1) % 3

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,6 +22,7 @@ func inChild(t *testing.T) (child bool, done func()) {
 				args = append(args, a)
 			}
 		}
+		args = append(args, fmt.Sprint("-seed=", *seed))
 		cmd := exec.Command(os.Args[0], args...)
 		cmd.Env = append(os.Environ(), name+"=1")
 		out, err := cmd.CombinedOutput()

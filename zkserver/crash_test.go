@@ -19,12 +19,11 @@ var (
 )
 
 func testSeed(t *testing.T) uint64 {
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
+	if *seed == 0 {
+		*seed = rand.Uint64()
 	}
-	t.Logf("-seed %d", s)
-	return s
+	t.Logf("-seed %d", *seed)
+	return *seed
 }
 
 func asIs(s store.Store) store.Store { return s }

@@ -3,6 +3,7 @@
 package peers
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -19,6 +20,10 @@ type relay struct {
 	mu    sync.Mutex // guards the fields below
 	cut   bool
 	conns map[net.Conn]struct{}
+	// In the first message of an election connection a server tells where it listens. Who
+	// has the higher number does not use the connection, but makes one to that address:
+	// which has to be that of the relay back, or no cut would part the two.
+	advertised, back string
 }
 
 // newRelay relays connections to l.
@@ -42,19 +47,25 @@ func (r *relay) accept() {
 		r.mu.Lock()
 		r.conns[in], r.conns[out] = struct{}{}, struct{}{}
 		r.mu.Unlock()
-		r.wg.Go(func() { r.pass(out, in) })
-		r.wg.Go(func() { r.pass(in, out) })
+		r.wg.Go(func() { r.pass(out, in, true) })
+		r.wg.Go(func() { r.pass(in, out, false) })
 	}
 }
 
-func (r *relay) pass(to, from net.Conn) {
+// pass copies; forth is the direction of who made the connection.
+func (r *relay) pass(to, from net.Conn, forth bool) {
+	first := forth
 	io.Copy(writerFunc(func(b []byte) (int, error) {
 		r.mu.Lock()
-		cut := r.cut
+		cut, advertised, back := r.cut, r.advertised, r.back
 		r.mu.Unlock()
 		if cut {
 			return len(b), nil
 		}
+		if first && advertised != "" {
+			b = bytes.Replace(b, []byte(advertised), []byte(back), 1) // of the same length
+		}
+		first = false
 		return to.Write(b)
 	}), from)
 	to.Close()
@@ -68,6 +79,13 @@ func (r *relay) pass(to, from net.Conn) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// returns says by which relay connections come back to who is told of advertised.
+func (r *relay) returns(advertised string, by *relay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.advertised, r.back = advertised, by.listener.Addr().String()
+}
 
 // set cuts or heals. Connections that have lost bytes are of no use any more, and
 // break when it is healed.

@@ -109,6 +109,10 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 		z.servers = append(z.servers, s)
 	}
+	for ends, relays := range z.relays {
+		back := z.relays[[2]int{ends[1], ends[0]}]
+		relays[1].returns(loopback(ports[3*ends[0]+2]), back[1])
+	}
 	for _, s := range z.servers {
 		if err := s.start(); err != nil {
 			return nil, err
@@ -259,6 +263,32 @@ func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, errors.New("peers: no server leads")
+}
+
+// AwaitLeader returns the number of the server that leads, when all others follow: one
+// that has been stopped still says for a moment that it leads.
+func (z *ZooKeeper) AwaitLeader(ctx context.Context) (int, error) {
+	for {
+		leader, followers := 0, 0
+		for i, addr := range z.Addrs() {
+			switch m, _ := mode(ctx, addr); m {
+			case "leader":
+				leader = i
+			case "follower":
+				followers++
+			}
+		}
+		if followers == len(z.servers)-1 {
+			if m, _ := mode(ctx, z.Addrs()[leader]); m == "leader" {
+				return leader, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("peers: no server leads all others: %w", context.Cause(ctx))
+		case <-time.After(50 * time.Millisecond): // it has no event to wait for
+		}
+	}
 }
 
 // Kill ends server i with SIGKILL and returns when it is gone.
