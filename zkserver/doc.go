@@ -8,8 +8,8 @@
 //	…
 //	s.Shutdown(ctx)
 //
-// It speaks every operation of a ZooKeeper 3.8 client, and the words ruok, srvr,
-// envi (the version alone) and isro. What it answers is compared with Apache ZooKeeper's
+// It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
+// [Config.FourLetterWords] allows; envi tells the version alone. What it answers is compared with Apache ZooKeeper's
 // answers to the same stream of operations (interop/diff_test.go). There is one node, so
 // reconfig is disabled.
 //
@@ -33,7 +33,9 @@
 //   - a path that is null is empty; a null list of watches is an empty one; a negative
 //     number of ACLs is an error;
 //   - sequence numbers wrap, as documented, and do not stick at the largest;
-//   - how much of a quota is used is not counted.
+//   - how much of a quota is used is not counted;
+//   - what a client can pile up has limits that Apache's server has not (see [Limits]):
+//     -8 answers what is too long by itself, -125 what there is no room for.
 //
 // # Who may do what
 //
@@ -61,7 +63,8 @@
 //
 // The owner (owner.go) alone touches the tree, the sessions and the watches; Open
 // starts it. It applies requests as they come and collects changes and answers in a
-// batch. The committer (commit.go) makes one batch durable at a time and then lets
+// batch; no connection has more than a share of a round (fair.go), and none is served
+// while it does not read. The committer (commit.go) makes one batch durable at a time and then lets
 // its answers go, while the owner fills the next. Per connection a reader decodes
 // requests and a writer sends answers (conn.go). Serve runs on the caller's goroutine.
 // The owner ends on Shutdown, Close, linger or a store that failed; it ends the
