@@ -238,8 +238,8 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.out = append(c.out, b...)
 	c.answers += answers
 	c.finishing = c.finishing || finish
-	waiting := len(c.out)
 	c.mu.Unlock()
+	waiting := int(c.unread.Load()) // with what the writer has in hand
 	if c.server.tooMuch(waiting, 0) {
 		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()

@@ -6,8 +6,9 @@ func (s *Server) weigh(c *conn) {
 	o := &c.owned
 	s.owner.batch.bytes += len(o.staged) - o.weighed
 	o.weighed = len(o.staged)
-	if s.tooMuch(o.weighed, s.owner.batch.bytes) {
-		s.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", o.weighed)
+	// With what it has not read of earlier batches: of those, a piece may be small.
+	if bytes := o.weighed + int(c.unread.Load()); s.tooMuch(bytes, s.owner.batch.bytes) {
+		s.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", bytes)
 		s.detach(c) // what it has sent besides is for nothing
 		c.close()
 		s.owner.batch.bytes -= o.weighed
