@@ -38,6 +38,7 @@ var fuzzed = map[string]string{
 	"zkserver.conn.readAll":                 "FuzzHandshake",
 	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
 	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",
+	"zkserver/internal/tree.parseUsage":     "FuzzParseUsage",
 	"zkserver.ParseUsers":                   "FuzzParseUsers",
 	"zkserver/internal/store.decodeCommits": "FuzzDispatch",
 	"zkserver/internal/store.dispatch":      "FuzzDispatch",

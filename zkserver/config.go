@@ -58,6 +58,10 @@ type Config struct {
 	// Limits keep clients from harming each other; the zero value has a default for each.
 	Limits Limits
 
+	// EnforceQuota refuses creates and sets that exceed the hard limits of a quota (zkCli's
+	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
+	EnforceQuota bool
+
 	// Logger hears of what an operator may want to know; nil is silent.
 	Logger *slog.Logger
 }

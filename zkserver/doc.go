@@ -33,7 +33,6 @@
 //   - a path that is null is empty; a null list of watches is an empty one; a negative
 //     number of ACLs is an error;
 //   - sequence numbers wrap, as documented, and do not stick at the largest;
-//   - how much of a quota is used is not counted;
 //   - what a client can pile up has limits that Apache's server has not (see [Limits]):
 //     -8 answers what is too long by itself, -125 what there is no room for.
 //

@@ -25,12 +25,14 @@ const (
 	LimitPath         Limit = "path_bytes"              // -8 BadArguments
 	LimitChildren     Limit = "children_bytes"          // -125 QuotaExceeded to the create
 	LimitEphemerals   Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
+	LimitQuota        Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
+	LimitSoftQuota    Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
 	LimitLargeAnswers Limit = "large_answers"           // sent all the same, but most clients will not take them
 )
 
 var allLimits = [...]Limit{
 	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
-	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitLargeAnswers,
+	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
 // refusals count how often a limit was met.

@@ -197,13 +197,12 @@ func (s *Server) overLimit(c *conn, r *request) bool {
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession,
+		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota,
 		Exceeded: func(by tree.Bound) {
-			limit := LimitChildren
-			if by == tree.BoundEphemerals {
-				limit = LimitEphemerals
-			}
-			s.refused(limit)
+			s.refused(map[tree.Bound]Limit{
+				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
+			}[by])
 		},
+		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },
 	}
 }

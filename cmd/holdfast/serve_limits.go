@@ -11,6 +11,7 @@ import (
 type serveLimitsFlags struct {
 	limits zkserver.Limits
 	words  []string
+	quota  bool
 }
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
@@ -29,11 +30,12 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 	} {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
+	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
 	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask, or "*" for all (default ruok,srvr,isro,envi)`)
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
-	cfg.Limits, cfg.FourLetterWords = l.limits, l.words
+	cfg.Limits, cfg.FourLetterWords, cfg.EnforceQuota = l.limits, l.words, l.quota
 	if err := cfg.Validate(); err != nil {
 		return usage("see holdfast serve --help", "serve: %w", err)
 	}

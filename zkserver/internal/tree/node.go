@@ -126,6 +126,7 @@ func (t *Tree) Loaded() error {
 		t.index(l.path, l.node, parent)
 	}
 	t.loading = nil
+	t.loadQuotas()
 	return nil
 }
 

@@ -5,6 +5,7 @@ type Tree struct {
 	nodes      map[string]*node // by full path
 	ephemerals map[int64]map[string]struct{}
 	reapable   map[string]struct{} // containers and nodes with a time to live
+	quotas     map[string]struct{} // paths that have one
 
 	bounds         Bounds
 	ephemeralCount int
@@ -27,11 +28,15 @@ type Tree struct {
 
 // Bounds limit what clients can create; 0 is no limit.
 type Bounds struct {
-	ChildrenBytes int // the names of a node's children, as they are on the wire
-	Ephemerals    int // the nodes of one session
+	ChildrenBytes int  // the names of a node's children, as they are on the wire
+	Ephemerals    int  // the nodes of one session
+	Quotas        bool // whether the hard limits of quotas are kept
 
-	// Exceeded hears of every create that is refused for children or ephemerals.
+	// Exceeded hears of every write that is refused for one of these.
 	Exceeded func(by Bound)
+	// OverQuota hears of every write after which a subtree has more than its quota allows,
+	// and was done all the same.
+	OverQuota func(subtree string)
 }
 
 // A Bound is one of Bounds.
@@ -40,6 +45,7 @@ type Bound uint8
 const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
+	BoundQuota                   // Bounds.Quotas
 )
 
 // Bound sets the bounds of a tree that has just been made.
@@ -73,6 +79,7 @@ func New() *Tree {
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[string]struct{}),
 		reapable:   make(map[string]struct{}),
+		quotas:     make(map[string]struct{}),
 		watches:    newWatchTable(),
 		identities: make(map[Watcher][]Identity),
 		told:       make(map[Watcher]struct{}),

@@ -85,7 +85,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if kind.ephemeral {
 		owner = tx.Session
 	}
-	if t.outOfBounds(parent, nameOf(path), owner) {
+	if t.outOfBounds(parent, nameOf(path), owner) || t.overQuota(path, 1, int64(len(req.Data))) {
 		return refuse(zkproto.CodeQuotaExceeded)
 	}
 	n := &node{
@@ -105,6 +105,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	parent.creations++
 	parent.pzxid = tx.Zxid
 	t.touched = append(t.touched, path, parentPath)
+	t.account(path, 1, int64(len(n.data)))
 	t.trigger(zkproto.EventNodeCreated, path, n, parent)
 	return path, n.stat(), zkproto.CodeOK
 }
@@ -153,6 +154,7 @@ func (t *Tree) remove(tx Txn, path string, n *node) {
 	t.unlink(path, n)
 	parent.pzxid = tx.Zxid
 	t.touched = append(t.touched, path, parentPath)
+	t.account(path, -1, -int64(len(n.data)))
 	t.trigger(zkproto.EventNodeDeleted, path, n, parent)
 }
 
@@ -164,12 +166,18 @@ func (t *Tree) Set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 }
 
 func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Stat, zkproto.Code) {
-	n, code := t.versioned(tx, path, version, zkproto.PermWrite)
+	n, code := t.versioned(tx, path, -1, zkproto.PermWrite)
 	if code != zkproto.CodeOK {
 		return zkproto.Stat{}, code
 	}
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
 	grown := int64(len(data) - len(oldData))
+	switch { // in this order
+	case t.overQuota(path, 0, grown):
+		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
+	case version != -1 && version != n.version:
+		return zkproto.Stat{}, zkproto.CodeBadVersion
+	}
 	t.onUndo(func() {
 		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
 		t.dataBytes -= grown
@@ -177,6 +185,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	t.dataBytes += grown
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
 	t.touched = append(t.touched, path)
+	t.account(path, 0, grown)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)
 	return n.stat(), zkproto.CodeOK
 }

@@ -1,0 +1,189 @@
+package tree
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/zkproto"
+)
+
+// quotaTree has nodes below /a, and makes, deletes and sets others by short commands.
+type quotaTree struct {
+	*testing.T
+	*Tree
+	zxid int64
+	over []string
+}
+
+func newQuotaTree(t *testing.T, enforce bool) *quotaTree {
+	q := &quotaTree{T: t, Tree: New()}
+	q.Bound(Bounds{Quotas: enforce, Exceeded: func(by Bound) {
+		if by != BoundQuota {
+			t.Errorf("bound %v", by)
+		}
+	}, OverQuota: func(subtree string) { q.over = append(q.over, subtree) }})
+	return q
+}
+
+func (q *quotaTree) tx() Txn { q.zxid++; return Txn{Zxid: q.zxid, Time: 1, Session: 7} }
+
+func (q *quotaTree) create(path, data string) zkproto.Code {
+	_, _, code := q.Create(q.tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte(data), ACL: openACL})
+	return code
+}
+
+// limit sets a quota as zkCli.sh does.
+func (q *quotaTree) limit(path, limits string) {
+	q.Helper()
+	at := quotaRoot
+	for part := range strings.SplitSeq(path[1:], "/") {
+		at += "/" + part
+		if code := q.create(at, ""); code != zkproto.CodeOK && code != zkproto.CodeNodeExists {
+			q.Fatal(code)
+		}
+	}
+	for name, data := range map[string]string{limitsName: limits, statsName: "count=0,bytes=0"} {
+		if code := q.create(at+"/"+name, data); code != zkproto.CodeOK {
+			q.Fatal(code)
+		}
+	}
+}
+
+func (q *quotaTree) wantStats(path, want string) {
+	q.Helper()
+	if got := string(q.nodes[quotaRoot+path+"/"+statsName].data); got != want {
+		q.Errorf("the stats of %s are %q; want %q", path, got, want)
+	}
+}
+
+func TestQuotaCountsWhatIsThereAndWhatComesAndGoes(t *testing.T) {
+	q := newQuotaTree(t, false)
+	q.create("/a", "12")
+	q.create("/a/b", "345")
+	q.limit("/a", "count=3,bytes=-1")
+	q.wantStats("/a", "count=2,bytes=5")
+	q.create("/a/b/c", "6789")
+	q.create("/ab", "another one")
+	q.wantStats("/a", "count=3,bytes=9")
+	if q.Set(q.tx(), "/a/b", []byte("3"), -1); len(q.over) != 0 {
+		t.Errorf("over its quota: %v", q.over)
+	}
+	q.wantStats("/a", "count=3,bytes=7")
+	q.create("/a/d", "")
+	q.wantStats("/a", "count=4,bytes=7")
+	if len(q.over) != 1 || q.over[0] != "/a" {
+		t.Errorf("over its quota: %v; want /a once", q.over)
+	}
+	// The nearest quota counts, and only that.
+	q.limit("/a/b", "count=9,bytes=9=;countHardLimit=1")
+	q.wantStats("/a/b", "count=2,bytes=5")
+	q.Delete(q.tx(), "/a/b/c", -1)
+	q.wantStats("/a/b", "count=1,bytes=1")
+	q.wantStats("/a", "count=4,bytes=7")
+	// Hard limits are not kept unless asked for.
+	if code := q.create("/a/b/e", ""); code != zkproto.CodeOK {
+		t.Errorf("create over a hard limit: %v", code)
+	}
+	// Without limits nothing is counted any more.
+	q.Delete(q.tx(), quotaRoot+"/a/b/"+limitsName, -1)
+	q.create("/a/b/f", "")
+	q.wantStats("/a/b", "count=2,bytes=1")
+	q.wantStats("/a", "count=5,bytes=7")
+}
+
+func TestQuotaOfAFailedTransactionIsAsBefore(t *testing.T) {
+	q := newQuotaTree(t, false)
+	q.create("/a", "")
+	q.limit("/a", "count=5,bytes=5")
+	before, bytes := string(q.nodes[quotaRoot+"/a/"+statsName].data), q.DataBytes()
+	create := func(path string) zkproto.MultiOp {
+		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte("12"), ACL: openACL}
+	}
+	results, _ := q.Multi(q.tx(), []zkproto.MultiOp{create("/a/b"), {Op: zkproto.OpDelete, Path: quotaRoot + "/a/" + limitsName, Version: -1}, create("/a/c"), create("/no/parent")})
+	if results[3].Err != zkproto.CodeNoNode {
+		t.Fatalf("%+v", results)
+	}
+	q.wantStats("/a", before)
+	if q.DataBytes() != bytes {
+		t.Errorf("%d bytes; want %d", q.DataBytes(), bytes)
+	}
+	q.create("/a/b", "1")
+	q.wantStats("/a", "count=2,bytes=1")
+}
+
+func TestHardQuotaIsKeptIfAskedFor(t *testing.T) {
+	q := newQuotaTree(t, true)
+	q.create("/a", "12345678")
+	q.limit("/a", "count=1,bytes=-1=;byteHardLimit=10;countHardLimit=2")
+	for _, c := range []struct {
+		name string
+		do   func() zkproto.Code
+		want zkproto.Code
+	}{
+		{"too many bytes in a create", func() zkproto.Code { return q.create("/a/b", "123") }, zkproto.CodeQuotaExceeded},
+		{"few enough", func() zkproto.Code { return q.create("/a/b", "12") }, zkproto.CodeOK},
+		{"too many nodes", func() zkproto.Code { return q.create("/a/c", "") }, zkproto.CodeQuotaExceeded},
+		{"too many bytes in a set", func() zkproto.Code { _, code := q.Set(q.tx(), "/a/b", []byte("123"), 99); return code }, zkproto.CodeQuotaExceeded},
+		{"fewer bytes", func() zkproto.Code { _, code := q.Set(q.tx(), "/a/b", nil, -1); return code }, zkproto.CodeOK},
+		{"somewhere else", func() zkproto.Code { return q.create("/c", "1234567890") }, zkproto.CodeOK},
+		{"after a delete", func() zkproto.Code { q.Delete(q.tx(), "/a/b", -1); return q.create("/a/c", "") }, zkproto.CodeOK},
+	} {
+		if got := c.do(); got != c.want {
+			t.Errorf("%s: %v; want %v", c.name, got, c.want)
+		}
+	}
+	q.wantStats("/a", "count=2,bytes=8")
+	if len(q.over) == 0 {
+		t.Error("the soft limit was not noticed")
+	}
+}
+
+func TestQuotaIsThereAfterARestart(t *testing.T) {
+	q := newQuotaTree(t, false)
+	q.create("/a", "1")
+	q.limit("/a", "count=5,bytes=5")
+	again := &quotaTree{T: t, Tree: New(), zxid: q.zxid}
+	for path := range q.nodes {
+		record, _ := q.AppendNode(nil, path)
+		if err := again.LoadNode(path, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := again.Loaded(); err != nil {
+		t.Fatal(err)
+	}
+	again.create("/a/b", "23")
+	again.wantStats("/a", "count=2,bytes=3")
+}
+
+// What somebody else has written there harms nobody.
+func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
+	q := newQuotaTree(t, true)
+	q.create("/a", "1")
+	q.limit("/a", "count=0,bytes=0=;countHardLimit=0")
+	for _, text := range []string{"nonsense", "count=x", "count=99999999999999999999", "=", "\xff", ",;,"} {
+		q.Set(q.tx(), quotaRoot+"/a/"+statsName, []byte(text), -1)
+		q.Set(q.tx(), quotaRoot+"/a/"+limitsName, []byte(text), -1)
+		if code := q.create("/a/b", "1"); code != zkproto.CodeOK {
+			t.Errorf("with %q: %v", text, code)
+		}
+		q.Delete(q.tx(), "/a/b", -1)
+	}
+}
+
+// FuzzParseUsage: what was read and is written again reads the same.
+func FuzzParseUsage(f *testing.F) {
+	for _, text := range []string{"count=1,bytes=2", "count=-1,bytes=-1=;byteHardLimit=5;countHardLimit=7", "", "bytes=", "a=1,a=2", "count", "=1"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		u, ok := parseUsage(text)
+		if !ok {
+			return
+		}
+		again, ok := parseUsage([]byte(u.String()))
+		if !ok || again.get("count") != u.get("count") || again.get("bytes") != u.get("bytes") || again.String() != u.String() {
+			t.Errorf("%q is %q, and that is %q, %v", text, u, again, ok)
+		}
+	})
+}
