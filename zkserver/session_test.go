@@ -1,6 +1,8 @@
 package zkserver
 
 import (
+	"bytes"
+	"encoding/binary"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -164,6 +166,36 @@ func TestWrongPasswordHarmsNobody(t *testing.T) {
 			t.Errorf("the owner's ping: %v", a.Err)
 		}
 	})
+}
+
+// Apache's server makes the password from the session's id by java.util.Random, so that
+// whoever sees the one knows the other (SessionTrackerImpl, ZooKeeperServer.generatePasswd).
+func TestASessionsPasswordDoesNotFollowFromItsID(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		session := dial().connect(10*time.Second, nil)
+		for delta := int64(-1000); delta <= 1000; delta++ {
+			if bytes.Equal(javaPassword(session.SessionID+delta), session.Passwd) {
+				t.Errorf("the password is Java's for the id %+d", delta)
+			}
+		}
+		other := dial().connect(10*time.Second, nil)
+		thief := dial()
+		if r := thief.connect(10*time.Second, &zkproto.ConnectResponse{SessionID: session.SessionID, Passwd: other.Passwd}); r.Timeout != 0 {
+			t.Error("one session's password opens another")
+		}
+	})
+}
+
+// javaPassword is what Apache's server gives the session with this id.
+func javaPassword(id int64) []byte {
+	const mask = 1<<48 - 1
+	seed := (uint64(id^0xB3415C00) ^ 0x5DEECE66D) & mask // Random.setSeed
+	var p []byte
+	for len(p) < 16 { // Random.nextBytes
+		seed = (seed*0x5DEECE66D + 0xB) & mask
+		p = binary.LittleEndian.AppendUint32(p, uint32(seed>>16))
+	}
+	return p
 }
 
 func TestReadOnlyByteIsEchoedOnlyIfSent(t *testing.T) {

@@ -211,4 +211,11 @@ func TestEventsGoToWhoMayRead(t *testing.T) {
 	assertEvents(t, tr)
 	tr.Delete(tx(), "/p", -1) // by the ACL that the node had
 	assertEvents(t, tr, Event{1, deleted, "/p"})
+
+	// And by the one that it has got since it was watched.
+	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL})
+	assertEvents(t, tr, Event{1, created, "/q"}, Event{2, created, "/q"}, Event{3, created, "/q"})
+	tr.SetACL(tx(), "/q", append(secret, zkproto.ACL{Perms: zkproto.PermWrite, Scheme: "world", ID: "anyone"}), -1)
+	tr.Set(tx(), "/q", []byte("x"), -1)
+	assertEvents(t, tr, Event{1, changed, "/q"})
 }
