@@ -5,6 +5,7 @@ import java.nio.file.Paths;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.zookeeper.KeeperException;
 
 /**
  * Curator's recipes, shared by several of these processes. Each checks what its recipe promises.
@@ -40,10 +41,20 @@ public final class Recipes {
         }
     }
 
-    /** Waits until all processes are here. */
+    /**
+     * Waits until all processes are here. Role 0 may have the server killed as soon as it is through, and the barrier
+     * does not survive that; but then it is open, and its node "ready" is there.
+     */
     void together(String where) throws Exception {
-        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, ROOT + "/together/" + where, roles);
-        Check.that(barrier.enter(WAIT_SECONDS, TimeUnit.SECONDS), "all processes at " + where);
+        String path = ROOT + "/together/" + where;
+        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, path, roles);
+        boolean open;
+        try {
+            open = barrier.enter(WAIT_SECONDS, TimeUnit.SECONDS);
+        } catch (KeeperException.ConnectionLossException e) {
+            open = client.checkExists().forPath(path + "/ready") != null;
+        }
+        Check.that(open, "all processes at " + where);
     }
 
     /** Has the server killed and started again, if this is role 0. */
