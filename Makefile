@@ -13,7 +13,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # hide the figures that passing tests print, and what was left out for want of a peer.
 test: check race-detector
 	go test $(RACE) -shuffle=on ./...
-	cd interop && go test -shuffle=on -timeout=20m
+	cd interop && go test -shuffle=on -timeout=40m
 
 # What a compiler can say, also for the systems that this machine is not.
 check:
