@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !serveAsProcess() {
+	if !serveAsProcess() && !floodAsProcess() {
 		goleak.VerifyTestMain(m)
 	}
 }
