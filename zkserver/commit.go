@@ -18,6 +18,7 @@ type batch struct {
 	answers  []answers // filled when the batch is handed over
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
+	large    int       // of large requests, see fair.go
 }
 
 // answers are bytes for one connection.

@@ -17,7 +17,7 @@ func (s *Server) applyQueued() {
 	items := s.queue.take(o.spare)
 	o.now = time.Now()
 	o.round++
-	o.waitingForTurn = false
+	o.waitingForTurn, o.waitingForBatch = false, false
 	todo := o.waiting
 	o.waiting = o.waitingSpare[:0]
 	for i, r := range todo {
@@ -29,6 +29,10 @@ func (s *Server) applyQueued() {
 		items[i] = nil
 	}
 	o.waitingSpare, o.spare = todo, items
+	if o.waitingForBatch && o.batch.empty() && !o.tree.Changed() {
+		// Whoever sent the large requests has gone, and there is nothing to hand over.
+		o.batch.large, o.waitingForTurn = 0, true
+	}
 	if o.waitingForTurn {
 		s.queue.again()
 	}
@@ -62,6 +66,13 @@ func (s *Server) applyInTurn(r *request) {
 		o.waiting = append(o.waiting, r)
 		o.waitingForTurn = true
 		return
+	case size > largeRequest && o.batch.large >= largeBatch:
+		o.waiting = append(o.waiting, r) // until handOver
+		o.waitingForBatch = true
+		return
+	}
+	if size > largeRequest {
+		o.batch.large += size
 	}
 	c.spent += size
 	before := len(c.staged)
@@ -86,6 +97,7 @@ func (c *conn) taken(n int) {
 const (
 	largeRequest = 4096
 	largeWaiting = 1 << 20
+	largeBatch   = 256 << 10 // what of them goes into one commit, which everybody else's small writes wait for
 )
 
 // waitForRoom is called by the reader before it hands over a request.

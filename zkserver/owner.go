@@ -21,6 +21,7 @@ type owner struct {
 	round                 int64      // see fair.go
 	waiting, waitingSpare []*request // for the next round
 	waitingForTurn        bool       // some of them, and not for their client or the disk
+	waitingForBatch       bool       // some wait until the batch at hand is handed over
 
 	now       time.Time // when the requests at hand were taken
 	lastCheck time.Time
