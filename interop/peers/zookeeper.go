@@ -136,12 +136,16 @@ func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, er
 		}
 		quorum, election := ports[3*j+1], ports[3*j+2]
 		if cfg.Relays && i != j {
-			for _, port := range []*int{&quorum, &election} {
+			for k, port := range []*int{&quorum, &election} {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					return "", err
 				}
-				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port)))
+				patience := 2 * time.Second
+				if k == 1 { // a server that is down is refused at elections, and asked again
+					patience = 0
+				}
+				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port), patience))
 				*port = l.Addr().(*net.TCPAddr).Port
 			}
 		}
@@ -152,18 +156,28 @@ func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, er
 
 // Cut parts server i from the others, which do not notice but by silence; clients still
 // reach it. It needs Relays.
-func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true) }
+func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true, true) }
 
-// Heal undoes Cut.
-func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false) }
+// Mute loses what server i says to the others, who are heard by it; Deafen is the reverse.
+// They need Relays.
+func (z *ZooKeeper) Mute(i int) { z.setRelays(i, false, true) }
 
-func (z *ZooKeeper) setRelays(i int, cut bool) {
+// Deafen loses what the others say to server i.
+func (z *ZooKeeper) Deafen(i int) { z.setRelays(i, true, false) }
+
+// Heal undoes Cut, Mute and Deafen.
+func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false, false) }
+
+// setRelays cuts what is said to server i, what it says, or neither.
+func (z *ZooKeeper) setRelays(i int, to, from bool) {
 	for ends, relays := range z.relays {
-		if ends[0] != i && ends[1] != i {
-			continue
-		}
 		for _, r := range relays {
-			r.set(cut)
+			switch i {
+			case ends[0]: // it makes the connections
+				r.set(from, to)
+			case ends[1]:
+				r.set(to, from)
+			}
 		}
 	}
 }
