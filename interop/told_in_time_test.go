@@ -32,15 +32,14 @@ type toldFault struct {
 	few     int  // runs, without -told-runs
 	holders int  // in a run
 	each    bool // every holder has a fault of its own: as many faults as holders
-	mayKeep bool // the session may survive it
 	// meet makes the fault and undoes it; settle is to be called in between or after.
 	meet func(r *toldRun, holders int, result *toldResult)
 }
 
 var toldFaults = []toldFault{
 	{name: "follower cut off", few: 2, holders: 4, meet: meetFollowerCut},
-	{name: "leader killed", few: 2, holders: 4, mayKeep: true, meet: meetLeaderKill},
-	{name: "leader stopped", few: 1, holders: 4, mayKeep: true, meet: meetLeaderStop},
+	{name: "leader killed", few: 2, holders: 4, meet: meetLeaderKill},
+	{name: "leader stopped", few: 1, holders: 4, meet: meetLeaderStop},
 	{name: "client unheard", few: 4, holders: 4, each: true, meet: func(r *toldRun, n int, result *toldResult) { meetClientCut(r, n, true, result) }},
 	{name: "client deaf", few: 4, holders: 4, each: true, meet: func(r *toldRun, n int, result *toldResult) { meetClientCut(r, n, false, result) }},
 }
@@ -154,7 +153,7 @@ func meetFollowerCut(r *toldRun, holders int, result *toldResult) {
 	r.lock(holders, func(int) []string { return addrs[f : f+1] }, []string{addrs[r.leader], addrs[3-r.leader-f]})
 	r.linger()
 	r.z.Cut(f)
-	r.settle(time.Now(), false, result)
+	r.settle(time.Now(), nil, result)
 	r.z.Heal(f)
 	must(r.t, r.z.AwaitReady(r.ctx, f))
 }
@@ -168,7 +167,9 @@ func meetLeaderKill(r *toldRun, holders int, result *toldResult) {
 	r.linger()
 	hurt := time.Now()
 	must(r.t, r.z.Kill(r.leader))
-	r.settle(hurt, true, result)
+	dead := make(chan struct{})
+	close(dead) // whoever answers from now on, is another
+	r.settle(hurt, dead, result)
 	must(r.t, r.z.Restart(r.ctx, r.leader))
 	r.felt()
 }
@@ -179,13 +180,15 @@ func meetLeaderStop(r *toldRun, holders int, result *toldResult) {
 	r.linger()
 	hurt := time.Now()
 	must(r.t, r.z.Stop(r.leader))
+	healed := make(chan struct{})
 	awake := time.AfterFunc(r.setting.timeout+2*r.setting.tick, func() {
+		defer close(healed)
 		if err := r.z.Continue(r.leader); err != nil {
 			r.t.Error(err)
 		}
 	})
 	defer awake.Stop()
-	r.settle(hurt, true, result)
+	r.settle(hurt, healed, result)
 	must(r.t, r.z.Continue(r.leader))
 	must(r.t, r.z.AwaitReady(r.ctx, r.leader))
 	r.felt()
@@ -231,7 +234,7 @@ func meetClientCut(r *toldRun, holders int, sent bool, result *toldResult) {
 			}
 		})
 	}
-	r.settle(hurt, false, result)
+	r.settle(hurt, nil, result)
 	result.mu.Lock()
 	defer result.mu.Unlock()
 	result.cuts += holders - 1 // one each

@@ -106,14 +106,19 @@ type toldResult struct {
 }
 
 // settle says what became of every pair after the fault at the time given: the next had
-// the lock after its holder was told, or the holder has kept it, where that may be.
-func (r *toldRun) settle(hurt time.Time, mayKeep bool, result *toldResult) {
+// the lock after its holder was told, or the holder has kept it. That it can have only
+// where healed is not nil; it is asked when that is closed.
+func (r *toldRun) settle(hurt time.Time, healed <-chan struct{}, result *toldResult) {
 	var wg sync.WaitGroup
 	for _, p := range r.pairs {
 		wg.Go(func() {
 			kept := false
-			if mayKeep {
-				kept = r.keeps(p)
+			if healed != nil {
+				select {
+				case <-healed:
+					kept = r.keeps(p)
+				case <-p.hold.Context().Done():
+				}
 			}
 			if kept {
 				if err := p.hold.Unlock(); err != nil {
