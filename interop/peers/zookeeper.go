@@ -269,6 +269,10 @@ func (z *ZooKeeper) Tick() time.Duration { return z.tick }
 // Pid is the process id of server i.
 func (z *ZooKeeper) Pid(i int) int { return z.servers[i].proc.Pid() }
 
+// Mode is what server i says that it is, "standalone", "leader" or "follower"; an error if
+// it does not serve.
+func (z *ZooKeeper) Mode(ctx context.Context, i int) (string, error) { return mode(ctx, z.Addrs()[i]) }
+
 // Leader is the number of the server that leads now.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 	for i, addr := range z.Addrs() {
@@ -314,10 +318,10 @@ func (z *ZooKeeper) Kill(i int) error {
 }
 
 // Stop freezes server i with SIGSTOP: its connections stay open and silent.
-func (z *ZooKeeper) Stop(i int) error { return z.servers[i].proc.signal(syscall.SIGSTOP) }
+func (z *ZooKeeper) Stop(i int) error { return z.servers[i].proc.Signal(syscall.SIGSTOP) }
 
 // Continue undoes Stop.
-func (z *ZooKeeper) Continue(i int) error { return z.servers[i].proc.signal(syscall.SIGCONT) }
+func (z *ZooKeeper) Continue(i int) error { return z.servers[i].proc.Signal(syscall.SIGCONT) }
 
 // Restart starts server i again after Kill, on the same port and data, and
 // returns when it serves clients.
