@@ -108,10 +108,15 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 			for _, c := range l.claims {
 				hit := b.Node != "" && b.Node == c.Node || b.Token != 0 && b.Token == c.Token ||
 					b.Session != 0 && b.Session == c.Session
-				if hit && b.Call >= c.Call && b.Call < c.until {
+				switch {
+				case hit && b.Call < c.Call:
+					// Joined to a claim that had ended already, which its holder did not know.
+					c.until, c.gone = 0, 0
+				case hit && b.Call < c.until:
 					c.until, c.gone = b.Call, Never
 				}
 			}
+			l.claims = slices.DeleteFunc(l.claims, func(c *claim) bool { return c.until == 0 })
 		}
 	}
 }

@@ -75,6 +75,9 @@ type Attempt struct {
 	// Locks are what is taken: one, or the parts of a MultiLock. Of each, Lock, Type,
 	// Shared, Permits, Limit and Inside count.
 	Locks []Op
+	// Session tells the client's present session. If that is not what it was at the
+	// beginning, nobody knows when the node of an attempt that failed goes.
+	Session func() int64
 }
 
 // A Claim is a Hold whose ends are recorded.
@@ -109,7 +112,12 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		}
 	}
 	l.mu.Unlock()
+	var session int64
+	if a.Session != nil {
+		session = a.Session()
+	}
 	h, err := lock(ctx)
+	sure := ctx.Err() == nil && (a.Session == nil || a.Session() == session)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ret := l.now()
@@ -123,7 +131,7 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 				o.Node = h.Path()
 				o.Seq, o.HasSeq = sequence(o.Node)
 			}
-		case errors.Is(err, holdfast.ErrLocked) && ctx.Err() == nil:
+		case errors.Is(err, holdfast.ErrLocked) && sure && len(c.ops) == 1: // of several, it was one that was locked
 			o.Outcome, o.Error = Failed, err.Error()
 		default:
 			// Its node may outlive the call: what a context ends is tidied up behind it.
@@ -173,11 +181,12 @@ func (c *Claim) ID() int { return c.ops[0].Claim }
 func (c *Claim) Unlock() error {
 	c.stop()
 	ends := c.end(Release)
+	deadline := c.Hold.Deadline()
 	err := c.Hold.Unlock()
 	at := c.log.Now()
 	for _, o := range ends {
-		// If the session was over, the node goes when the server sees that.
-		if err == nil && time.Now().Before(c.Hold.Deadline()) {
+		// If the session is over, the node goes when the server sees that.
+		if err == nil && time.Now().Before(deadline) {
 			o.Return = at
 		}
 		if err != nil {

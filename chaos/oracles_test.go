@@ -208,6 +208,13 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			release 2 4-5
 			release 1 6-7
 			acquire 3 4-8 t11`, nil},
+		{"re-entrant, into a claim that was taken away before", mutex, `
+			acquire 1 0-1 t10
+			break 2 t10
+			acquire 2 3-6 t11
+			acquire 3 4-5 t10 in1
+			lose 1 7
+			lose 3 7`, nil},
 		{"re-entrant, gone with the first release", mutex, `
 			acquire 1 0-1 t10
 			acquire 2 2-3 t10 in1
