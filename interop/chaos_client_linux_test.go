@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,11 +34,12 @@ type chaosClient struct {
 	Shared  string // the directory of the files that all processes write
 	Seed    uint64
 
-	clients []*zk.Client
-	log     *chaos.Log
+	clients  []*zk.Client
+	sessions []*atomic.Int64 // of each client, the present one
+	log      *chaos.Log
 
-	mu     sync.Mutex // guards the file of events
-	events *json.Encoder
+	mu            sync.Mutex // guards the files
+	events, lines *json.Encoder
 }
 
 // A chaosEvent is what happened to a session, to the process, or to what the locks guard.
@@ -97,12 +99,8 @@ func (c *chaosClient) run() error {
 	}
 	c.events = json.NewEncoder(events)
 	// Each line is written at once: the process may be killed at any time.
-	lines := json.NewEncoder(history)
-	c.log = chaos.NewLog(monotonic, c.Process*10_000_000, func(o chaos.Op) {
-		if err := lines.Encode(o); err != nil {
-			panic(err)
-		}
-	})
+	c.lines = json.NewEncoder(history)
+	c.log = chaos.NewLog(monotonic, c.Process*10_000_000, c.line)
 	goroutines, files := runtime.NumGoroutine(), openFiles()
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -158,6 +156,27 @@ func openFiles() int {
 	return len(names)
 }
 
+// line adds to the history.
+func (c *chaosClient) line(o chaos.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.lines.Encode(o); err != nil {
+		panic(err)
+	}
+}
+
+// releasing is written down before Unlock is called, since the release itself is when it
+// has returned: the process may be killed in between.
+const releasing chaos.Kind = "releasing"
+
+// unlock ends a claim of so many locks.
+func (c *chaosClient) unlock(claim *chaos.Claim, locks int) error {
+	for i := range locks {
+		c.line(chaos.Op{Kind: releasing, Claim: claim.ID() + i, Call: monotonic()})
+	}
+	return claim.Unlock()
+}
+
 func (c *chaosClient) event(e chaosEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,9 +189,11 @@ func (c *chaosClient) event(e chaosEvent) {
 }
 
 func (c *chaosClient) dial(ctx context.Context) error {
+	present := new(atomic.Int64)
 	z, err := zk.Dial(ctx, zk.Config{
 		Servers: c.Servers, SessionTimeout: c.Timeout, TickTime: c.Tick,
 		Trace: &zk.Trace{
+			SessionCreated: func(session int64, _ time.Duration) { present.Store(session) },
 			Disconnected: func(session int64, cause error) {
 				c.event(chaosEvent{What: chaosDisconnected, Session: session, Text: fmt.Sprint(cause)})
 			},
@@ -186,7 +207,7 @@ func (c *chaosClient) dial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.clients = append(c.clients, z)
+	c.clients, c.sessions = append(c.clients, z), append(c.sessions, present)
 	return nil
 }
 
@@ -214,9 +235,8 @@ func (c *chaosClient) watchScheduler(ctx context.Context) {
 
 // work takes one lock after the other.
 func (c *chaosClient) work(ctx context.Context, worker int, rng *rand.Rand) {
-	z := c.clients[worker%len(c.clients)]
 	for ctx.Err() == nil {
-		if err := c.turn(ctx, c.Process*1000+worker, z, rng); err != nil {
+		if err := c.turn(ctx, worker, rng); err != nil {
 			// Refused, or not connected: let others have the processor.
 			pause(ctx, time.Duration(1+rng.IntN(5))*time.Millisecond)
 		}
@@ -236,6 +256,9 @@ func pause(ctx context.Context, d time.Duration) {
 // chaosTypes are the directories of a generation, one for each type of lock.
 var chaosTypes = []string{"mutex", "rw", "semaphore", "election", "node"}
 
+// chaosLocks is how many locks of a type there are.
+const chaosLocks = 3
+
 // chaosPath is the path of a lock in the generation that is under way.
 func chaosPath(typ string, i int) string {
 	return fmt.Sprintf("/chaos/%d/%s-%d", monotonic()/generation, typ, i)
@@ -245,12 +268,13 @@ func chaosPath(typ string, i int) string {
 const permitLimit = 3
 
 // turn takes one lock of some kind, holds it for a moment and lets it go.
-func (c *chaosClient) turn(ctx context.Context, client int, z *zk.Client, rng *rand.Rand) error {
-	a := chaos.Attempt{Client: client, Try: rng.IntN(6) == 0}
+func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) error {
+	z, client := c.clients[worker%len(c.clients)], c.Process*1000+worker
+	a := chaos.Attempt{Client: client, Try: rng.IntN(6) == 0, Session: c.sessions[worker%len(c.clients)].Load}
 	one := func(path string, typ chaos.LockType) { a.Locks = []chaos.Op{{Lock: path, Type: typ}} }
-	i := rng.IntN(2)
+	i := rng.IntN(chaosLocks)
 	var l holdfast.Locker
-	switch rng.IntN(7) {
+	switch rng.IntN(9) {
 	case 0:
 		path := chaosPath("mutex", i)
 		one(path, chaos.Mutex)
@@ -293,7 +317,7 @@ func (c *chaosClient) turn(ctx context.Context, client int, z *zk.Client, rng *r
 			parts = append(parts, holdfast.NewMutex(z, path))
 		}
 		l = holdfast.NewMultiLock(parts...)
-	case 6: // one that nobody else wants
+	default: // one that nobody else wants
 		path := chaosPath("mutex", 100+client)
 		one(path, chaos.Mutex)
 		l = holdfast.NewMutex(z, path)
@@ -314,11 +338,11 @@ func (c *chaosClient) turn(ctx context.Context, client int, z *zk.Client, rng *r
 		return err
 	}
 	held := time.Duration(rng.Int64N(int64(3 * time.Millisecond)))
-	if rng.IntN(50) == 0 {
+	if rng.IntN(80) == 0 {
 		held = time.Duration(rng.Int64N(int64(300 * time.Millisecond)))
 	}
 	pause(claim.Context(), held)
-	return claim.Unlock()
+	return c.unlock(claim, len(a.Locks))
 }
 
 // observe asks who leads.

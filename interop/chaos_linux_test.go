@@ -42,7 +42,7 @@ func TestChaos(t *testing.T) {
 	for i, of := range []struct {
 		nemeses []nemesis
 		rest    time.Duration
-	}{{ensembleNemeses, 2 * time.Second}, {processNemeses, 1500 * time.Millisecond}, {stingNemeses, 700 * time.Millisecond}} {
+	}{{ensembleNemeses, 2500 * time.Millisecond}, {processNemeses, 1500 * time.Millisecond}, {stingNemeses, 700 * time.Millisecond}} {
 		wg.Go(func() { c.torment(faults, of.nemeses, rand.New(rand.NewPCG(seed, uint64(i))), of.rest) })
 	}
 	wg.Wait()

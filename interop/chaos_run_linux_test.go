@@ -47,6 +47,7 @@ type chaosRun struct {
 	faults    []chaosFault
 	breaks    []chaos.Op
 	pauses    []chaosPause
+	nodes     []deletedNode
 	leaders   []time.Duration // when a leader was killed
 	excused   int             // claims of processes that did not run
 }
@@ -60,6 +61,12 @@ type chaosProcess struct {
 	proxies []*peers.Proxy // one for each server
 	killed  time.Duration  // when it was dead for certain; 0 if it was not killed
 	frames  int            // lost by the cuts so far
+}
+
+// A deletedNode is a NodeLock's: it was that of somebody who held the lock in between.
+type deletedNode struct {
+	path     string
+	from, to time.Duration
 }
 
 // A chaosPause is a time in which a process did not run.
@@ -163,6 +170,13 @@ func (c *chaosRun) took(call time.Duration, o chaos.Op) {
 	c.breaks = append(c.breaks, o)
 }
 
+// deletedNode notes that whoever held a NodeLock since call may have lost it.
+func (c *chaosRun) deletedNode(path string, call time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = append(c.nodes, deletedNode{path, call, monotonic()})
+}
+
 // stop ends all processes in peace, which closes their sessions.
 func (c *chaosRun) stop() {
 	c.mu.Lock()
@@ -209,11 +223,19 @@ func (c *chaosRun) history() (ops []chaos.Op, events []chaosEvent, err error) {
 		if p.killed == 0 && (len(more) == 0 || more[len(more)-1].What != chaosDone) {
 			return nil, nil, fmt.Errorf("process %d ended before its time:\n%s", p.number, p.tail())
 		}
-		ops = append(ops, endClaims(mine, p.killed)...)
+		mine = endClaims(mine, p.killed)
+		ops = append(ops, mine...)
 		excused := c.excuse(p.number, mine, more)
 		c.excused += len(excused)
 		ops = append(ops, excused...)
 		events = append(events, more...)
+	}
+	for _, d := range c.nodes {
+		for _, o := range ops {
+			if o.Lock == d.path && o.Token != 0 && o.Call <= d.to && o.Return <= d.to+50*time.Millisecond && (o.Kind == chaos.Acquire || o.Kind == chaos.Try) {
+				c.took(max(d.from, o.Call), chaos.Op{Lock: d.path, Token: o.Token})
+			}
+		}
 	}
 	return append(ops, c.breaks...), events, nil
 }
@@ -248,13 +270,11 @@ func readEvents(path string) ([]chaosEvent, error) {
 	}
 }
 
-// endClaims adds what a process could not write that was killed: what it claimed, it has
-// claimed until it was dead.
+// endClaims adds what a process could not write that was killed: what it claimed and had
+// not begun to release, it has claimed until it was dead.
 func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
-	if killed == 0 {
-		return ops
-	}
-	open := make(map[int]chaos.Op)
+	open, leaving := make(map[int]chaos.Op), make(map[int]time.Duration)
+	var all []chaos.Op
 	for _, o := range ops {
 		switch o.Kind {
 		case chaos.Acquire, chaos.Try:
@@ -263,13 +283,23 @@ func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
 			}
 		case chaos.Release, chaos.Lose:
 			delete(open, o.Claim)
+		case releasing:
+			leaving[o.Claim] = o.Call
+			continue
 		}
+		all = append(all, o)
+	}
+	if killed == 0 {
+		return all
 	}
 	for _, o := range open {
 		o.Kind, o.Call, o.Return = chaos.Lose, killed, chaos.Never
-		ops = append(ops, o)
+		if at, ok := leaving[o.Claim]; ok {
+			o.Kind, o.Call = chaos.Release, at
+		}
+		all = append(all, o)
 	}
-	return ops
+	return all
 }
 
 // excuse ends the claims of a process at the moment at which it stopped running for longer

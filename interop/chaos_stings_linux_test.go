@@ -221,7 +221,7 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
-		path := chaosPath(chaosTypes[rand.IntN(len(chaosTypes))], rand.IntN(2))
+		path := chaosPath(chaosTypes[rand.IntN(len(chaosTypes))], rand.IntN(chaosLocks))
 		entries, err := holdfast.List(ctx, c.admin, path)
 		if err != nil {
 			continue
@@ -232,7 +232,11 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 			}
 			call := monotonic()
 			err := c.admin.Delete(ctx, e.Path, zk.AnyVersion)
-			if err == nil || zk.MayHaveHappened(err) {
+			switch {
+			case err != nil && !zk.MayHaveHappened(err):
+			case e.Path == path: // a NodeLock, whose node has always the same name
+				c.deletedNode(path, call)
+			default:
 				// A permit is one of several with one token; the path is of the first alone.
 				c.took(call, chaos.Op{Lock: path, Token: e.Token})
 				c.took(call, chaos.Op{Lock: path, Node: e.Path})
@@ -251,7 +255,7 @@ func (c *chaosRun) deleteParent(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
-		path := chaosPath([]string{"mutex", "rw", "election"}[rand.IntN(3)], rand.IntN(2))
+		path := chaosPath([]string{"mutex", "rw", "election"}[rand.IntN(3)], rand.IntN(chaosLocks))
 		names, _, err := c.admin.Children(ctx, path)
 		if err != nil || len(names) == 0 {
 			continue

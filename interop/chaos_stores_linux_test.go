@@ -37,7 +37,7 @@ func (c *chaosClient) account(ctx context.Context) {
 			continue
 		}
 		c.update(claim)
-		claim.Unlock()
+		c.unlock(claim, 1)
 		pause(ctx, 2*time.Millisecond)
 	}
 }
