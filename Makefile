@@ -4,7 +4,7 @@
 # the tests run without it and say so. On CI that is a failure.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: test check race-detector bench
+.PHONY: test check race-detector bench chaos
 
 # All there is: the product's tests, then those against the other clients and servers.
 # The latter run without -race: they measure how soon a lock passes on, with JVMs as
@@ -33,3 +33,8 @@ endif
 # Our lock beside go-zookeeper's on one Apache ZooKeeper, in one run.
 bench:
 	cd interop && go test -run='^$$' -bench=. ./...
+
+# A real ensemble of three, hurt for so many minutes while processes take locks from it.
+MINUTES := 10
+chaos:
+	cd interop && go test -run='^TestChaos$$' -timeout=0 -v -minutes $(MINUTES) -chaos-out "$$PWD/chaos.json"

@@ -18,7 +18,7 @@ import (
 
 var (
 	chaosMinutes = flag.Float64("minutes", 4, "how long the chaos test hurts its ensemble")
-	chaosOut     = flag.String("chaos-out", "", "file to which the chaos test appends its result as a line of JSON")
+	chaosOut     = flag.String("chaos-out", "", "file to which the chaos test appends its result as a line of JSON; beside it, with .md, the table of all of them")
 	chaosSeed    = flag.Uint64("chaos-seed", 0, "what the chaos test's faults and clients begin with; 0 is a new one")
 )
 
@@ -55,6 +55,9 @@ func TestChaos(t *testing.T) {
 	measured(t, "%v", r)
 	if *chaosOut != "" {
 		must(t, r.append(*chaosOut))
+		table, err := chaosTable(*chaosOut)
+		must(t, err)
+		must(t, os.WriteFile(*chaosOut+".md", []byte(table), 0o600))
 	}
 }
 
