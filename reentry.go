@@ -63,9 +63,13 @@ func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error
 // again is one more Hold of the tenure.
 func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	h := holdOf(ctx, t)
-	if !t.add(h) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := t.loss != nil || t.ctx.Err() != nil
+	if over || t.line != nil && !t.heldBy(h.outer) { // or handed on in memory, see line.go
 		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
 	}
+	t.admit(h)
 	return h, nil
 }
 
@@ -75,6 +79,11 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 // be larger than those of writers that are waiting already. (Curator does the same since
 // 5.5.0; before, a reader queued at the back, CURATOR-621.)
 func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
+	// From here on the writer's node is its own and no longer handed on in memory: the
+	// next writer in line would hold the lock beside this reader.
+	if !writer.keep(ctx) {
+		return nil, fmt.Errorf("%w: the writer has unlocked", ErrLost)
+	}
 	w := writer.places[0]
 	a, err := q.layout.attempt(sideRead, w.session.ID())
 	if err != nil {

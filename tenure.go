@@ -25,6 +25,7 @@ type tenure struct {
 	holds   []*Hold    // those that are not unlocked
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
+	line    *line // that hands it on; nil if it is not handed on
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
@@ -73,11 +74,16 @@ func (t *tenure) add(h *Hold) bool {
 	if t.loss != nil || t.ctx.Err() != nil {
 		return false
 	}
+	t.admit(h)
+	return true
+}
+
+// admit is add for who has locked mu and knows that the tenure lasts.
+func (t *tenure) admit(h *Hold) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
 		h.revoke()
 	}
-	return true
 }
 
 // forget takes h off, and leaves the nodes to the others.
@@ -93,7 +99,12 @@ func (t *tenure) drop(h *Hold) error {
 	t.mu.Lock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 	loss, last := t.loss, len(t.holds) == 0
+	if last && t.handOn() {
+		t.mu.Unlock()
+		return nil
+	}
 	if last {
+		t.leaveLine()
 		t.end()
 	}
 	t.mu.Unlock()
@@ -132,6 +143,7 @@ func (t *tenure) lose(why error) {
 		return
 	}
 	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	t.leaveLine()
 	for _, h := range t.holds {
 		h.lose(t.loss)
 	}
