@@ -300,16 +300,3 @@ func (t *tenure) heldBy(h *Hold) bool {
 	}
 	return false
 }
-
-// keep takes the tenure out of its line, so that it is not handed on any more, on behalf of
-// a Hold that ctx descends from; false if that has been unlocked.
-func (t *tenure) keep(ctx context.Context) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h, _ := ctx.Value(holdKey{}).(*Hold)
-	if t.line != nil && !t.heldBy(h) {
-		return false
-	}
-	t.leaveLine()
-	return true
-}

@@ -46,7 +46,7 @@ func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error
 	for _, t := range held {
 		if !t.places[0].shared {
 			if s == sideRead {
-				return q.stepDown(ctx, t)
+				return q.takeReadSide(ctx, t)
 			}
 			join = t
 			break
@@ -73,17 +73,25 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
+// takeReadSide is the read side for a writer. A Mutex keeps everybody out until both are
+// unlocked: whoever waits for its node relies on nothing standing in its place when it
+// goes (see ahead.mayStepDown).
+func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
+	if c, _ := q.layout.parse(writer.places[0].name); !q.layout.stepsDown(c.form) {
+		return writer.again(ctx)
+	}
+	if !writer.step(ctx) {
+		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
+	}
+	return q.stepDown(ctx, writer)
+}
+
 // stepDown gives a writer the read side as well, at its own place in the queue: a second
 // node with the same number. When the writer unlocks, readers behind it come in, and no
 // writer can have slipped in between. The token is the writer's: the new node's would
 // be larger than those of writers that are waiting already. (Curator does the same since
 // 5.5.0; before, a reader queued at the back, CURATOR-621.)
 func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
-	// From here on the writer's node is its own and no longer handed on in memory: the
-	// next writer in line would hold the lock beside this reader.
-	if !writer.keep(ctx) {
-		return nil, fmt.Errorf("%w: the writer has unlocked", ErrLost)
-	}
 	w := writer.places[0]
 	a, err := q.layout.attempt(sideRead, w.session.ID())
 	if err != nil {
