@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	sharedTurns     = flag.Int("shared-turns", 10, "turns that each process takes on each lock that it shares with other libraries")
+	sharedTurns     = flag.Int("shared-turns", 100, "turns that each process takes on each lock that it shares with other libraries")
 	sharedProcesses = flag.Int("shared-processes", 2, "processes of each library that share locks")
 )
 
