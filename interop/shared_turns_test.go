@@ -205,7 +205,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 
 // startTurnTaker starts the program and returns when it is connected.
 func startTurnTaker(t *testing.T, cmd *exec.Cmd) *turnTaker {
-	p := &turnTaker{name: filepath.Base(cmd.Path), lines: lineWriter{ch: make(chan string, 16)}}
+	p := &turnTaker{name: filepath.Base(cmd.Path), lines: lineWriter{ch: make(chan string, 1024)}}
 	cmd.Stdout, cmd.Stderr = &p.lines, &p.stderr
 	var err error
 	p.stdin, err = cmd.StdinPipe()
