@@ -26,16 +26,25 @@ type stage struct {
 	addr         string
 	admin        *zk.Client
 	java, python *lockProgram
-	cast         int
 }
 
 func newStage(t *testing.T) *stage {
+	return stageOn(t, startWatched(t, t.TempDir()))
+}
+
+// startWatched is a ZooKeeper that tells who watches what.
+func startWatched(t *testing.T, dir string) *peers.ZooKeeper {
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{Settings: []string{"4lw.commands.whitelist=srvr,ruok,wchp"}})
+	return closing(t, z, err)
+}
+
+func stageOn(t *testing.T, z *peers.ZooKeeper) *stage {
 	need(t, peers.NeedKazoo())
 	classes := curatorClasses(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*stepTime)
 	t.Cleanup(cancel)
-	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{Settings: []string{"4lw.commands.whitelist=srvr,ruok,wchp"}})
-	closing(t, z, err)
 	s := &stage{t: t, ctx: ctx, addr: z.Addrs()[0]}
 	s.admin = dialURL(t, "zk://"+s.addr)
 	s.java = &lockProgram{turnTaker: startTurnTaker(t, peers.Curator(ctx, classes, "LockProgram", s.addr)), answers: make(map[string]string)}
