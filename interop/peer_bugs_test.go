@@ -49,7 +49,7 @@ func (s *stage) scene() string {
 	return s.directory(fmt.Sprintf("scene-%d", time.Now().UnixNano()))
 }
 
-// then begins and waits until it is there.
+// has asks for the lock and waits until it has it.
 func (p party) has(t *testing.T) {
 	t.Helper()
 	p.begin()

@@ -114,7 +114,9 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 			func(dir string) holdfast.Locker { return holdfast.NewRWMutex(s.admin, dir).RLocker() },
 			"beside waits waits beside beside beside beside"},
 		{"go-zookeeper", func(s *stage, dir string) party { return s.rivals(dir) },
-			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutGoZookeeper)) },
+			func(dir string) holdfast.Locker {
+				return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutGoZookeeper))
+			},
 			"waits beside waits beside waits beside waits"},
 		{"kazoo's Lock", func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
 			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutKazoo)) },

@@ -40,7 +40,12 @@ public final class SharedTurns {
         try (CuratorFramework client = CuratorClient.connect(args[0])) {
             System.out.println("ready");
             System.in.read();
-            ExecutorService threads = Executors.newCachedThreadPool();
+            // Daemons: if one fails, the program ends, though others may wait for ever.
+            ExecutorService threads = Executors.newCachedThreadPool(r -> {
+                Thread t = new Thread(r);
+                t.setDaemon(true);
+                return t;
+            });
             List<Future<Void>> all = new ArrayList<>();
             for (int i = 2; i < args.length; i += 3) {
                 String recipe = args[i], path = args[i + 1];
