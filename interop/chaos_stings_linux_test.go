@@ -105,17 +105,22 @@ func (c *chaosRun) cutProcess(ctx context.Context, up, down bool) (string, error
 	}
 	// Some outlive their sessions, some come back in time.
 	pause(ctx, chaosTimeout/4+rand.N(chaosTimeout))
-	frames := 0
+	lost := func() int {
+		frames := -p.frames
+		for _, proxy := range p.proxies {
+			_, n := proxy.Lost()
+			frames += n
+		}
+		return frames
+	}
+	// Servers that another fault keeps silent send nothing that could be lost.
+	err := until(ctx, "something is lost", func() bool { return lost() > 0 })
 	for _, proxy := range p.proxies {
-		_, lost := proxy.Lost()
-		frames += lost
 		proxy.Cut(false, false)
 	}
-	if frames -= p.frames; frames == 0 {
-		return "", errors.New("nothing was lost")
-	}
+	frames := lost()
 	p.frames += frames
-	return fmt.Sprintf("process %d: %d frames lost", p.number, frames), nil
+	return fmt.Sprintf("process %d: %d frames lost", p.number, frames), err
 }
 
 // secrets are the sessions of a process that are connected now.
