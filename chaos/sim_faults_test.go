@@ -182,7 +182,7 @@ func (n *nemesis) restart() bool {
 // it times out there. A new one comes in its place.
 func (n *nemesis) kill() bool {
 	c := n.victim()
-	had := c.session.Load() != 0
+	had := c.session.Swap(0) != 0
 	n.tell("killed: client %d", c.number)
 	c.line.set(func(ln *line) { ln.up, ln.down = true, true })
 	c.zk.Load().Close()

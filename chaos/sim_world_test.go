@@ -269,6 +269,8 @@ func (w *world) inspect(locks []lockSpec) {
 			}
 		}
 	}
+	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	for path, n := range w.counters {
 		data, _, err := w.admin.Get(ctx, path)
 		var value int
