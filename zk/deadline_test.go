@@ -1,0 +1,64 @@
+package zk
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A time with a reading of the monotonic clock is compared by that. Without one it is
+// compared by the wall clock, which somebody may set back by an hour (CURATOR-442).
+func TestDeadlinesAreByAClockThatNobodySets(t *testing.T) {
+	monotonic := func(at time.Time) bool { return at != at.Round(0) }
+	if !monotonic(time.Now()) || monotonic(time.Now().Round(0)) {
+		t.Fatal("this system has no monotonic clock, or the test cannot see it")
+	}
+	if at := now(); !monotonic(at) {
+		t.Errorf("now: %v", at)
+	}
+	const timeout = 10 * time.Second
+	for _, mode := range []LeaseMode{LeasePing, LeaseQuorum} {
+		m := newMember(ensembleConfig)
+		c := dialLease(t, mode, timeout, m.serve)
+		s := mustSession(t, c)
+		lease(t, s)
+		if at := s.Deadline(); !monotonic(at) {
+			t.Errorf("lease mode %d: deadline %v", mode, at)
+		}
+	}
+}
+
+// The server's clock may run faster than ours by 1 %, and we may be woken late: what is
+// taken off the session timeout is what Session.Deadline says.
+func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
+	for timeout, off := range map[time.Duration]time.Duration{
+		2 * time.Second:  220 * time.Millisecond,
+		10 * time.Second: 600 * time.Millisecond,
+		60 * time.Second: 1100 * time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := dialTest(t, timeout, func(p *peer) {
+				p.accept(7, timeout)
+				h, _ := p.request()
+				p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
+				for h.Op != 0 { // and then it is silent
+					h, _ = p.request()
+				}
+			}, func(p *peer) {})
+			s := mustSession(t, c)
+			sent := time.Now()
+			if _, _, err := s.Exists(t.Context(), "/a"); err != nil {
+				t.Fatal(err)
+			}
+			if left := s.Deadline().Sub(sent); left != timeout-off {
+				t.Errorf("timeout %v: proven for %v; want %v", timeout, left, timeout-off)
+			}
+			<-s.Context().Done()
+			if lasted := time.Since(sent); lasted > timeout-off {
+				t.Errorf("timeout %v: over after %v; want %v at the latest", timeout, lasted, timeout-off)
+			}
+		})
+	}
+}
