@@ -24,6 +24,9 @@ const lockPath = "/holdfast/locks/db"
 func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		// Pings keep a bubble busy, so a wait for what never comes would spin for ever.
+		hangs := time.AfterFunc(2*time.Hour, func() { panic(t.Name() + " has hung for two hours of its own time") })
+		defer hangs.Stop()
 		srv := zktest.NewServer()
 		defer srv.Close()
 		f(t, srv)
