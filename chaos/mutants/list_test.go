@@ -5,13 +5,12 @@ func ofTheList() []mutant {
 	return []mutant{
 		{
 			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
-			edits: []edit{{"kind.go", "return nearest.name, present\n", "return nearest.name, true\n"}},
+			edits: []edit{{"ahead.go", "\tif !present {\n\t\treturn ahead{}, false\n\t}\n", ""}, {"ahead.go", "&& l.stepsDown(a.near.form)\n\treturn a, true", "&& l.stepsDown(a.near.form)\n\treturn a, true || present"}},
 			tests: []string{"TestReaderWaitsForTheNearestWriterAheadOnly", "TestWaiterWhoseNodeWasRemovedQueuesAgain"},
 		},
 		{
 			number: 2, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
-			edits: []edit{{"place.go", `if names, err := p.find(ctx); err != nil || p.name != "" {`,
-				`if names, err := []string(nil), p.session.Context().Err(); err != nil {`}},
+			edits: []edit{{"place.go", "names, err := p.find(ctx)\n\t\t\tswitch", "names, err := []string(nil), p.session.Context().Err()\n\t\t\tswitch"}},
 			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
@@ -25,8 +24,9 @@ func ofTheList() []mutant {
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},
 		{
-			number: 4, bug: "the node ahead is watched by exists, and one that has gone before is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
-			edits: []edit{{"place.go", "_, _, watch, err := p.session.GetW(ctx, p.node(ahead))", "_, _, watch, err := p.session.ExistsW(ctx, p.node(ahead))"}},
+			number: 4, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
+			edits: []edit{{"await.go", "// it went before we could look\n\t\t\treturn p.settle(ctx, a, a.last())",
+				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\treturn ahead{}, context.Cause(ctx)"}},
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{

@@ -10,8 +10,8 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 26, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
-			edits: []edit{{"queue.go", "\t\t\tnames, err = p.siblings(ctx)\n", "\t\t\treturn newHold(ctx, q, p)\n"}},
-			tests: []string{"TestWaiterWhoseNodeWasRemovedQueuesAgain"},
+			edits: []edit{{"await.go", "return p.settle(ctx, a, a.last() && !ev.CatchUp)", "return ahead{}, nil"}},
+			tests: []string{"TestReadersMoveUpWhenTheWriterAheadGivesUp"},
 		},
 		{
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
@@ -29,7 +29,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 29, bug: "everybody watches the first in the queue", where: "Curator's readers",
-			edits: []edit{{"kind.go", "|| before(nearest.seq, c.seq))", "|| before(c.seq, nearest.seq))"}},
+			edits: []edit{{"ahead.go", "|| before(a.near.seq, c.seq):", "|| before(c.seq, a.near.seq):"}},
 			tests: []string{"TestReleaseWakesOnlyTheNext", "TestReadersAreWokenByTheNearestWriterAlone"},
 		},
 		{
