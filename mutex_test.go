@@ -469,7 +469,7 @@ func TestForeignChildrenAreNoContenders(t *testing.T) {
 		c := client(t, srv)
 		m := holdfast.NewMutex(c, lockPath)
 		unlock(t, lock(t, m))
-		for _, name := range []string{"lease_holder", "content", "lock-", "x-lock-1", "__lock__0000000000x"} {
+		for _, name := range []string{"lease_holder", "content", "lock-", "x-lock-1", "__lock__0000000000x", "other-0000000000"} {
 			if _, _, err := c.Create(t.Context(), lockPath+"/"+name, nil, zk.Persistent); err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,8 @@
 package zk
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,4 +63,29 @@ func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The machine slept while there was no connection, and no timer has noticed yet. The server
+// would take the session on; but somebody may have been told that it is over.
+func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
+	var suspended atomic.Int64
+	slept = func() time.Duration { return time.Duration(suspended.Load()) }
+	defer func() { slept = systemSlept }()
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 12 * time.Second
+		c := dialTest(t, timeout, func(p *peer) { p.accept(7, timeout) }, func(p *peer) {
+			suspended.Store(int64(time.Hour))
+			p.accept(7, timeout)
+			p.serve()
+		}, func(p *peer) {
+			p.accept(8, timeout)
+			p.serve()
+		})
+		s := mustSession(t, c)
+		mustEnd(t, s)
+		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
+		if next := mustSession(t, c); next.ID() != 8 {
+			t.Errorf("went on in session %d", next.ID())
+		}
+	})
 }

@@ -25,6 +25,9 @@ func (m *mutant) row() string {
 
 // Every bug is in the document, and the document has no other.
 func TestTheDocumentHasEveryBug(t *testing.T) {
+	if *write {
+		writeTable(t, nil)
+	}
 	_, rows, _ := readDocument(t)
 	all := mutants()
 	for i, row := range rows {

@@ -6,7 +6,7 @@ func ofTheList() []mutant {
 		{
 			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
 			edits: []edit{{"ahead.go", "\tif !present {\n\t\treturn ahead{}, false\n\t}\n", ""}, {"ahead.go", "&& l.stepsDown(a.near.form)\n\treturn a, true", "&& l.stepsDown(a.near.form)\n\treturn a, true || present"}},
-			tests: []string{"TestReaderWaitsForTheNearestWriterAheadOnly", "TestWaiterWhoseNodeWasRemovedQueuesAgain"},
+			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold", "TestReaderWaitsForTheNearestWriterAheadOnly"},
 		},
 		{
 			number: 2, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
@@ -123,7 +123,7 @@ func ofTheList() []mutant {
 		{
 			number: 21, bug: "watches are restored without what the client has seen", where: "go-zookeeper #83, samuel #83, kazoo #151",
 			edits: []edit{{"zk/session.go", `range s.watches.registrations(s.watchZxid, "")`, `range s.watches.registrations(1<<62, "")`}},
-			pkg:   "zk", tests: []string{"TestWatchesSurviveAReconnect"},
+			pkg:   "zk", tests: []string{"TestWatchesTellWhatWasMissed"},
 		},
 		{
 			number: 22, bug: "a MultiLock that fails gives back the last of its locks only", where: "Curator's InterProcessMultiLock",
@@ -133,7 +133,7 @@ func ofTheList() []mutant {
 		{
 			number: 23, bug: "the command outlives a supervisor that was killed", where: "etcd PR #10117",
 			edits: []edit{{"cmd/holdfast/job_linux.go", "\tj.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL\n", "\t_ = syscall.SIGKILL\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestCommandDiesWithItsSupervisor"},
+			pkg:   "cmd/holdfast", tests: []string{"TestCommandDiesWithItsSupervisor"}, args: impatient,
 		},
 		{
 			number: 24, bug: "a sync that failed is tried again", where: "five databases (Rebello et al., 2020)",

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +55,7 @@ type edit struct{ file, old, new string }
 
 // mutants are all of them, by number.
 func mutants() []mutant {
-	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheClient(), ofTheServer(), ofTheCommand())
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand())
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
 }
@@ -255,8 +256,28 @@ func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err e
 	cmd := exec.CommandContext(ctx, "go", append(args, m.args...)...)
 	cmd.Dir = root
 	cmd.WaitDelay = 10 * time.Second
+	mark := "HOLDFAST_MUTANT=" + dir
+	cmd.Env = append(os.Environ(), mark)
 	b, err := cmd.CombinedOutput()
+	killMarked(mark)
 	return string(b), err
+}
+
+// killMarked ends what a test has left behind because of its bug: processes that have mark
+// in their environment. Where there is no /proc it does nothing.
+func killMarked(mark string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range environs {
+		environ, err := os.ReadFile(name)
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil {
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
+		}
+	}
 }
 
 func firstLines(s string, n int) string {
