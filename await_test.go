@@ -22,6 +22,10 @@ type line struct {
 	*zk.Client
 	requests atomic.Int64 // those that somebody waits for
 	bytes    atomic.Int64 // both ways
+	slowly   atomic.Bool  // it hears
+
+	deafen atomic.Bool // it hears nothing any more once it has said something
+	deaf   atomic.Pointer[chan struct{}]
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -52,7 +56,7 @@ func newLine(t *testing.T, srv *zktest.Server) *line {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.conn = &countedConn{Conn: nc, bytes: &l.bytes}
+		l.conn = &countedConn{Conn: nc, line: l}
 		return l.conn, nil
 	}
 	c, err := zk.Dial(t.Context(), cfg)
@@ -91,19 +95,40 @@ func (l *line) mend() {
 
 type countedConn struct {
 	net.Conn
-	bytes *atomic.Int64
+	line *line
 }
 
+// Read can hear one byte after the other, so that between two events there is time for
+// what the first makes somebody do, or nothing at all.
 func (c *countedConn) Read(b []byte) (int, error) {
+	if c.line.slowly.Load() {
+		b = b[:min(1, len(b))]
+		time.Sleep(time.Microsecond)
+	}
 	n, err := c.Conn.Read(b)
-	c.bytes.Add(int64(n))
+	if gate := c.line.deaf.Load(); gate != nil {
+		<-*gate
+	}
+	c.line.bytes.Add(int64(n))
 	return n, err
 }
 
 func (c *countedConn) Write(b []byte) (int, error) {
+	if c.line.deafen.CompareAndSwap(true, false) {
+		gate := make(chan struct{})
+		c.line.deaf.Store(&gate)
+	}
 	n, err := c.Conn.Write(b)
-	c.bytes.Add(int64(n))
+	c.line.bytes.Add(int64(n))
 	return n, err
+}
+
+// hear ends the deafness: what was said meanwhile comes in one go.
+func (l *line) hear() {
+	if gate := l.deaf.Swap(nil); gate != nil {
+		close(*gate)
+	}
+	synctest.Wait()
 }
 
 // A standing is a waiter, or a holder, with a line of its own, and its node.
@@ -198,18 +223,29 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 		name string
 		of   func(*zk.Client) holdfast.Locker
 	}{{"mutex", mutexAt}, {"writer", writeAt}, {"reader", readAt}} {
-		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed"} {
+		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed", "in one go with the look ahead"} {
 			t.Run(kind.name+"/"+how, func(t *testing.T) {
 				rounds := 1
-				if how == "catching up" {
-					rounds = 20 // the server tells in the order in which it is asked, which is random
+				switch how {
+				case "catching up": // the server tells in the order in which it is asked, which is random
+					rounds = 20
+				case "in one go with the look ahead": // which of two events that are there is taken is random
+					rounds = 20
 				}
 				for range rounds {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						admin := client(t, srv)
+						first := stand(t, srv, mutexAt)
 						holder := stand(t, srv, mutexAt)
 						victim := stand(t, srv, kind.of)
 						next := stand(t, srv, mutexAt)
+						if how == "in one go with the look ahead" {
+							victim.deafen.Store(true)
+						} else {
+							victim.slowly.Store(true)
+						}
+						unlock(t, first.hold)
+						time.Sleep(time.Second)
 						removal := []zk.Op{zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion)}
 						switch how {
 						case "catching up":
@@ -225,9 +261,16 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 						if _, err := admin.Pipeline(t.Context(), removal...); err != nil {
 							t.Fatal(err)
 						}
+						time.Sleep(time.Second)
 						synctest.Wait()
-						if how == "catching up" {
+						switch how {
+						case "catching up":
 							victim.mend()
+						case "in one go with the look ahead":
+							if victim.deaf.Load() == nil {
+								t.Fatal("it has not looked ahead")
+							}
+							victim.hear()
 						}
 						if victim.in(t) {
 							t.Fatal("it has acquired the lock with a node that was gone before its turn")
@@ -266,11 +309,16 @@ func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, together := range []bool{true, false} {
-			for _, cut := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/together=%v/cut=%v", tt.name, together, cut), func(t *testing.T) {
+			for i, cut := range []bool{false, true, false} {
+				t.Run(fmt.Sprintf("%s/together=%v/cut=%v/reader=%v", tt.name, together, cut, i == 2), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						admin := client(t, srv)
-						all := standAll(t, srv, 6, mutexAt)
+						all := standAll(t, srv, 5, mutexAt)
+						if i == 2 {
+							all = append(all, stand(t, srv, readAt))
+						} else {
+							all = append(all, stand(t, srv, mutexAt))
+						}
 						var ops []zk.Op
 						for _, i := range tt.leave {
 							ops = append(ops, zk.DeleteOp(all[i].node, zk.AnyVersion))
