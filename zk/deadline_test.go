@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,14 +74,27 @@ func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 	defer func() { slept = systemSlept }()
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 12 * time.Second
-		c := dialTest(t, timeout, func(p *peer) { p.accept(7, timeout) }, func(p *peer) {
-			suspended.Store(int64(time.Hour))
-			p.accept(7, timeout)
+		peers := dialPeers(t, func(p *peer) { p.accept(7, timeout) }, func(p *peer) {
+			if req := p.accept(7, timeout); req.SessionID != 7 {
+				t.Errorf("asked for session %d: the test shows nothing", req.SessionID)
+			}
 			p.serve()
 		}, func(p *peer) {
 			p.accept(8, timeout)
 			p.serve()
 		})
+		var dialled int
+		c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: LeasePing,
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dialled++; dialled == 2 {
+					suspended.Store(int64(time.Hour))
+				}
+				return peers(ctx, network, addr)
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
 		s := mustSession(t, c)
 		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)

@@ -11,7 +11,7 @@ func ofTheLocks() []mutant {
 		{
 			number: 26, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
 			edits: []edit{{"await.go", "return p.settle(ctx, a, a.last() && !ev.CatchUp)", "return ahead{}, nil"}},
-			tests: []string{"TestLeavingTheQueueIsNoRelease"},
+			tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
 		},
 		{
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
@@ -109,12 +109,12 @@ func ofTheHandoff() []mutant {
 		{
 			number: 66, bug: "the node ahead goes and our own is not asked about, though it went before", where: "–",
 			edits: []edit{{"await.go", "\tif p.watch.own == nil {\n\t\treturn false, nil\n\t}\n\tselect", "\tif true {\n\t\treturn true, nil\n\t}\n\tselect"}},
-			tests: []string{"TestRemovedNodeIsNeverAcquired"},
+			tests: []string{"TestEventsThatComeTogetherAreTakenInOrder"},
 		},
 		{
 			number: 67, bug: "events of a catch-up are taken to come in order", where: "–",
 			edits: []edit{{"await.go", "a.last() && !ev.CatchUp", "a.last()"}},
-			tests: []string{"TestRemovedNodeIsNeverAcquired"},
+			tests: []string{"TestCatchUpThatComesInPiecesIsNoRelease"},
 		},
 		{
 			number: 68, bug: "a reader in the place of the writer that went is overlooked", where: "CURATOR-621, the other way round",
@@ -124,12 +124,12 @@ func ofTheHandoff() []mutant {
 		{
 			number: 69, bug: "a mark of somebody further ahead is taken for proof that all have gone", where: "–",
 			edits: []edit{{"await.go", "readMark(found.Data) >= stat.Czxid", "readMark(found.Data) != 0*stat.Czxid"}},
-			tests: []string{"TestLeavingTheQueueIsNoRelease"},
+			tests: []string{"TestMarkOfSomebodyFurtherAheadIsNoProof"},
 		},
 		{
 			number: 70, bug: "a holder in a long queue writes its mark over somebody's data", where: "–",
-			edits: []edit{{"place.go", "free: err == nil && isMark(data)}", "free: err == nil}"}},
-			tests: []string{"TestLeavingTheQueueIsNoRelease"},
+			edits: []edit{{"place.go", "free: err == nil && isMark(data)}", "free: err == nil && len(data) >= 0}"}},
+			tests: []string{"TestMarksLeaveOthersDataAlone"},
 		},
 	}
 }

@@ -100,6 +100,7 @@ func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *sup
 	s.cmd = exec.Command(exe, append([]string{killAfter.String()}, argv...)...)
 	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
 	s.cmd.Stderr = &s.stderr
+	s.cmd.WaitDelay = time.Second // what the supervisor should have killed may have it open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
