@@ -83,9 +83,10 @@ type Attempt struct {
 // A Claim is a Hold whose ends are recorded.
 type Claim struct {
 	*holdfast.Hold
-	log  *Log
-	ops  []Op
-	stop func() bool
+	log     *Log
+	ops     []Op
+	stop    func() bool
+	session func() int64 // Attempt.Session
 
 	mu   sync.Mutex
 	over bool
@@ -94,7 +95,7 @@ type Claim struct {
 // Acquire calls lock and records it; from then on it records the end of the Hold too.
 // Unlock must be that of the Claim.
 func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context) (*holdfast.Hold, error)) (*Claim, error) {
-	c := &Claim{log: l, ops: slices.Clone(a.Locks)}
+	c := &Claim{log: l, ops: slices.Clone(a.Locks), session: a.Session}
 	l.mu.Lock()
 	call := l.now()
 	for i := range c.ops {
@@ -186,7 +187,8 @@ func (c *Claim) Unlock() error {
 	at := c.log.Now()
 	for _, o := range ends {
 		// If the session is over, the node goes when the server sees that.
-		if err == nil && time.Now().Before(deadline) {
+		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.Session()
+		if err == nil && !over {
 			o.Return = at
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"holdfast"
@@ -34,12 +35,12 @@ type locker struct {
 	exclusive bool
 }
 
-// chooseLocks takes two sorts of locks, or three.
+// chooseLocks takes one sort of lock, or two.
 func (w *world) chooseLocks() []lockSpec {
 	kinds := []func(*world, string) lockSpec{mutexes, readWrites, semaphores, multis, nodes, elections}
 	w.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	var specs []lockSpec
-	for i, kind := range kinds[:2+w.rng.IntN(2)] {
+	for i, kind := range kinds[:1+w.rng.IntN(2)] {
 		specs = append(specs, kind(w, fmt.Sprintf("%s/%c", locksRoot, 'a'+i)))
 	}
 	return specs
@@ -149,12 +150,15 @@ type worker struct {
 	client  *client
 	number  int
 	rng     *rand.Rand
+	locks   []lockSpec
+	of      *zk.Client // whose lockers they are
 	lockers []locker
 }
 
 func (k *worker) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(300*time.Millisecond)))
+		k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(200*time.Millisecond)))
+		k.meet(k.client.zk.Load())
 		l := k.lockers[k.rng.IntN(len(k.lockers))]
 		switch {
 		case ctx.Err() != nil:
@@ -164,6 +168,17 @@ func (k *worker) work(ctx context.Context) {
 		default:
 			k.turn(ctx, l)
 		}
+	}
+}
+
+// meet makes the lockers of another client.
+func (k *worker) meet(c *zk.Client) {
+	if k.of == c {
+		return
+	}
+	k.of, k.lockers = c, nil
+	for _, l := range k.locks {
+		k.lockers = append(k.lockers, l.of(c)...)
 	}
 }
 
@@ -202,7 +217,9 @@ func (k *worker) refused(ctx context.Context, l locker, err error) {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 	case errors.Is(err, holdfast.ErrLocked):
 	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // of one who tries
-	case err.Error() == fmt.Sprintf("holdfast: %s %s: its node is gone", "try lock", l.parts[0].Lock):
+	case errors.Is(err, zk.ErrClosed): // the client was killed
+	// Of one who tries; and of one who waits, if that and the end of its context come together.
+	case strings.HasSuffix(err.Error(), "its node is gone"):
 	default:
 		k.found("error", l.parts[0].Lock, "%v (context: %v)", err, context.Cause(ctx))
 	}
@@ -260,7 +277,7 @@ func (k *worker) again(l locker, claim *chaos.Claim) *chaos.Claim {
 // count adds one to the lock's counter, slowly, by Commit: what another has added meanwhile
 // would be lost.
 func (k *worker) count(ctx context.Context, l locker, claim *chaos.Claim) {
-	data, _, err := k.client.Get(claim.Context(), l.counted)
+	data, _, err := k.of.Get(claim.Context(), l.counted)
 	if err != nil {
 		return
 	}

@@ -69,6 +69,7 @@ var faults = []fault{
 	{kind: "lost request", do: func(n *nemesis) bool { return n.drop(false) }},
 	{kind: "lost reply", do: func(n *nemesis) bool { return n.drop(true) }},
 	{kind: "server restart", do: (*nemesis).restart},
+	{kind: "client killed", do: (*nemesis).kill},
 	{kind: "session expiry", admin: true, do: (*nemesis).expire},
 	{kind: "admin deletes a holder", admin: true, do: func(n *nemesis) bool { return n.remove(0) }},
 	{kind: "admin deletes a waiter", admin: true, do: func(n *nemesis) bool { return n.remove(1) }},
@@ -175,6 +176,20 @@ func (n *nemesis) restart() bool {
 	n.start()
 	n.tell("the server is back")
 	return before > 0
+}
+
+// kill takes a client away without a goodbye, so that its session stays at the server until
+// it times out there. A new one comes in its place.
+func (n *nemesis) kill() bool {
+	c := n.victim()
+	had := c.session.Swap(0) != 0
+	n.tell("killed: client %d", c.number)
+	c.line.set(func(ln *line) { ln.up, ln.down = true, true })
+	c.zk.Load().Close()
+	c.line.breakAll(true)
+	c.line.set(func(ln *line) { ln.up, ln.down = false, false })
+	c.zk.Store(n.dial(c.line, n.follow(c)))
+	return had
 }
 
 func (n *nemesis) expire() bool {

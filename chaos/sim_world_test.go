@@ -53,11 +53,11 @@ type world struct {
 // A counter is what holders add to by Commit, by path.
 type counter struct{ done, unknown int }
 
-// A client is one of the world's, with its line.
+// A client is one of the world's, with its line. When it is killed, another takes its place.
 type client struct {
-	*zk.Client
 	number  int
 	line    *line
+	zk      atomic.Pointer[zk.Client]
 	session atomic.Int64 // 0 between two
 }
 
@@ -132,19 +132,24 @@ func newWorld(seed uint64, o options) *world {
 		if c.line.stretch = w.skew; w.skew == 0 {
 			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
 		}
-		c.Client = w.dial(c.line, &zk.Trace{
-			SessionCreated: func(id int64, _ time.Duration) {
-				c.session.Store(id)
-				w.tell("client %d: session 0x%x", c.number, uint64(id))
-			},
-			SessionOver: func(id int64, cause error) {
-				c.session.Store(0)
-				w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
-			},
-		})
+		c.zk.Store(w.dial(c.line, w.follow(c)))
 		w.clients = append(w.clients, c)
 	}
 	return w
+}
+
+// follow keeps track of a client's sessions.
+func (w *world) follow(c *client) *zk.Trace {
+	return &zk.Trace{
+		SessionCreated: func(id int64, _ time.Duration) {
+			c.session.Store(id)
+			w.tell("client %d: session 0x%x", c.number, uint64(id))
+		},
+		SessionOver: func(id int64, cause error) {
+			c.session.Store(0)
+			w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
+		},
+	}
 }
 
 func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
@@ -213,12 +218,9 @@ func (w *world) run(o options) {
 	var workers sync.WaitGroup
 	n := 0
 	for _, c := range w.clients {
-		for range 1 + w.rng.IntN(2) {
+		for range 1 + w.rng.IntN(3) {
 			n++
-			worker := &worker{world: w, client: c, number: n, rng: rand.New(rand.NewPCG(w.seed, uint64(1000+n)))}
-			for _, l := range locks {
-				worker.lockers = append(worker.lockers, l.of(c.Client)...)
-			}
+			worker := &worker{world: w, client: c, number: n, locks: locks, rng: rand.New(rand.NewPCG(w.seed, uint64(1000+n)))}
 			workers.Go(func() { worker.work(ctx) })
 		}
 	}
@@ -234,7 +236,7 @@ func (w *world) run(o options) {
 	time.Sleep(2*w.timeout + 4*w.tick)
 	w.inspect(locks)
 	for _, c := range w.clients {
-		c.Close()
+		c.zk.Load().Close()
 	}
 	w.admin.Close()
 	time.Sleep(time.Second)
@@ -256,7 +258,7 @@ func (w *world) inspect(locks []lockSpec) {
 		w.found("orphan", node, "is there, and nobody holds or waits")
 	}
 	for _, l := range locks {
-		for _, lk := range l.of(w.clients[0].Client)[:1] {
+		for _, lk := range l.of(w.clients[0].zk.Load())[:1] {
 			h, err := lk.lock(ctx)
 			if err != nil {
 				w.found("stuck", lk.parts[0].Lock, "it cannot be had though nobody holds it: %v", err)
@@ -267,6 +269,8 @@ func (w *world) inspect(locks []lockSpec) {
 			}
 		}
 	}
+	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	for path, n := range w.counters {
 		data, _, err := w.admin.Get(ctx, path)
 		var value int

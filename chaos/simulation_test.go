@@ -60,6 +60,24 @@ func TestSimulation(t *testing.T) {
 	s.mustBeWorthIt(t)
 }
 
+// The simulation must be able to find what it does not find: clients whose clocks go at half
+// the rate of the server's believe in their sessions for too long, and two hold a lock.
+func TestSimulationOfWrongClocks(t *testing.T) {
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	s := simulateAll(t, *firstFlag, fewSeeds, options{Skew: 2, NoAdmin: true, GoOn: true})
+	found := make(map[string]int)
+	for _, v := range s.Results.Violations {
+		found[v.Oracle]++
+	}
+	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
+	if found["overlap"] == 0 || found["linearizability"] == 0 {
+		t.Error("nobody held a lock that another held")
+	}
+}
+
 // replay runs one seed in this process, and tells everything.
 func replay(t *testing.T, seed uint64, o options) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
