@@ -25,11 +25,12 @@ type tenure struct {
 	holds   []*Hold    // those that are not unlocked
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
+	stepped bool // a reader may stand in the writer's place when that has gone
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
 // this moment: our nodes are known to stand (the list that showed nobody ahead showed
-// them), and the session is proven, since the wait may have outlasted the proof. From now
+// them, or see await.go), and the session is proven, since the wait may have outlasted the proof. From now
 // on the leases keep it so.
 func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) {
 	t := &tenure{queue: q, places: places}
@@ -55,6 +56,10 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	for i, p := range places {
+		if p.long && !p.shared {
+			p.directory = make(chan directory, 1)
+			go p.prepareMark(p.directory)
+		}
 		go t.watch(p, t.leases[i])
 	}
 	return t, nil
@@ -95,6 +100,9 @@ func (t *tenure) drop(h *Hold) error {
 	loss, last := t.loss, len(t.holds) == 0
 	if last {
 		t.end()
+		if t.stepped {
+			t.places[0].directory = nil
+		}
 	}
 	t.mu.Unlock()
 	if !last {
@@ -137,6 +145,17 @@ func (t *tenure) lose(why error) {
 	}
 }
 
+// step says that the writer takes the read side as well; false if the tenure is over.
+func (t *tenure) step() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loss != nil || t.ctx.Err() != nil {
+		return false
+	}
+	t.stepped = true
+	return true
+}
+
 // revoke tells all who share the tenure that somebody has asked for the lock.
 func (t *tenure) revoke() {
 	t.mu.Lock()
@@ -159,7 +178,10 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
-		data, stat, watch, err := session.GetW(session.Context(), p.path())
+		data, watch, stat, err := p.watch.ownData, p.watch.own, zk.Stat{Czxid: p.czxid}, error(nil)
+		if p.watch.own = nil; watch == nil { // or it was set while we waited
+			data, stat, watch, err = session.GetW(session.Context(), p.path())
+		}
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
