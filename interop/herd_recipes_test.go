@@ -27,10 +27,11 @@ type herd struct {
 	release func() error                    // by who has it; may return before it is done
 }
 
-// A recipe is a way to take turns, done by many sessions that connect to addr.
+// A recipe is a way to take turns, done by many sessions that connect to the relay.
 type recipe struct {
 	name  string
 	line  string // its name in the plot
+	skip  int    // releases before the measuring
 	need  func() error
 	start func(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd
 }
@@ -38,13 +39,25 @@ type recipe struct {
 func needsNothing() error { return nil }
 
 var herdRecipes = []recipe{
-	{"R1: everybody watches the parent, and lists it after every wake", "R1, crowd watching", needsNothing, startCrowdWatchers},
-	{"R2: each watches the one ahead, and lists after every wake", "R2, predecessor watching", needsNothing, startPredecessorWatchers},
-	{"Curator's InterProcessMutex", "Curator", peers.NeedCurator, startCurator},
-	{"kazoo's Lock", "kazoo", peers.NeedKazoo, startKazoo},
-	{"go-zookeeper's Lock", "go-zookeeper", needsNothing, startGoZookeeper},
-	{"holdfast's Mutex", "holdfast", needsNothing, startMutex},
+	{"R1: everybody watches the parent, and lists it after every wake", "R1, crowd watching", 0, needsNothing, startCrowdWatchers},
+	{"R2: each watches the one ahead, and lists after every wake", "R2, predecessor watching", 0, needsNothing, startPredecessorWatchers},
+	{"Curator's InterProcessMutex", "Curator", 0, peers.NeedCurator, startCurator},
+	{"kazoo's Lock", "kazoo", 0, peers.NeedKazoo, startKazoo},
+	{"go-zookeeper's Lock", "go-zookeeper", 0, needsNothing, startGoZookeeper},
+	mutexEarly,
+	mutex,
 }
+
+// Our Mutex goes about it in two ways. Who has found a long queue (of more than 32) reads
+// the mark that the holder before it leaves; mutex measures those. Who came when the
+// queue was short lists it, however many came later; mutexEarly measures those.
+var (
+	mutex      = recipe{"holdfast's Mutex, who joined a long queue", "holdfast", joinedShort, needsNothing, startMutex}
+	mutexEarly = recipe{"holdfast's Mutex, who joined a short queue", "holdfast, joined early", 0, needsNothing, startMutex}
+)
+
+// joinedShort is how many may have come before the queue was long.
+const joinedShort = 40
 
 // herdTimeout is the sessions' timeout: the longest that the server allows, so that many
 // idle sessions in one process do not miss it.
@@ -132,6 +145,10 @@ func dialHerd(ctx context.Context, t *testing.T, relay *countingRelay, sessions 
 func startMutex(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd {
 	clients, hangUp := dialHerd(ctx, t, relay, sessions)
 	return inProcess(ctx, t, sessions, hangUp, func(ctx context.Context, i int) (func() error, error) {
+		// The first come one by one; as a crowd, all could find a long queue.
+		if err := awaitChildren(ctx, clients[i], path, min(i, joinedShort)); err != nil {
+			return nil, err
+		}
 		hold, err := holdfast.NewMutex(clients[i], path).Lock(ctx)
 		if err != nil {
 			return nil, err
