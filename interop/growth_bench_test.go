@@ -121,6 +121,8 @@ func growthOfLocks(b *testing.B, c *zk.Client, n, atATime, perWindow int) []floa
 // one queues up anew, and once while the queue empties; memory is the server's, in KiB,
 // when all waited.
 func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again, once []float64, memory int) {
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+	defer cancel()
 	path := fmt.Sprintf("/growth/waiters-%d", n)
 	first, err := holdfast.NewMutex(clients[0], path).Lock(b.Context())
 	must(b, err)
@@ -148,9 +150,12 @@ func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again,
 				}
 			}
 		})
+		if i%64 == 63 {
+			// Each reads the list when it joins. If all asked for it at once, a session would
+			// have so much to read that no later answer came in time to prove it.
+			must(b, awaitChildren(ctx, clients[i%len(clients)], path, i-32))
+		}
 	}
-	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
-	defer cancel()
 	must(b, awaitChildren(ctx, clients[0], path, n+1))
 	memory = residentKiB(b, pid)
 	window := func(turn int) float64 {
