@@ -8,7 +8,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # are found with; with it, there are a few more in the line before.
 SEEDS := 5000
 
-.PHONY: test check race-detector bench
+.PHONY: test check race-detector bench chaos
 
 # All there is: the product's tests, then those against the other clients and servers.
 # The latter run without -race: they measure how soon a lock passes on, with JVMs as
@@ -38,3 +38,8 @@ endif
 # Our lock beside go-zookeeper's on one Apache ZooKeeper, in one run.
 bench:
 	cd interop && go test -run='^$$' -bench=. ./...
+
+# A real ensemble of three, hurt for so many minutes while processes take locks from it.
+MINUTES := 10
+chaos:
+	cd interop && go test -run='^TestChaos$$' -timeout=0 -v -minutes $(MINUTES) -chaos-out "$$PWD/chaos.json"
