@@ -233,7 +233,9 @@ func (k *worker) refused(ctx context.Context, l locker, err error) {
 // hold does something under the lock.
 func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	until := time.Duration(k.rng.ExpFloat64() * float64(400*time.Millisecond))
-	if k.rng.IntN(8) == 0 || k.skew != 0 {
+	if k.skew != 0 {
+		until = 3 * k.timeout // what the clocks do is seen by who holds for long
+	} else if k.rng.IntN(8) == 0 {
 		until = k.timeout / 2 * time.Duration(1+k.rng.IntN(3)) // the session has to be kept for that
 	}
 	end := time.Now().Add(until)

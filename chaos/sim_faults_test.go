@@ -87,6 +87,11 @@ func (w *world) nemesis(o options, locks []lockSpec) {
 			return
 		}
 		f := n.choose()
+		if o.Skew != 0 { // it takes no more than this for wrong clocks to do harm
+			n.tell("fault: cut")
+			n.cutFor(2*n.timeout, true, true, n.victim())
+			continue
+		}
 		if f.admin && o.NoAdmin {
 			continue
 		}
@@ -127,6 +132,10 @@ func (n *nemesis) during() time.Duration {
 
 // cut holds back what is sent in some directions, and lets it go in the end.
 func (n *nemesis) cut(up, down bool, victims ...*client) bool {
+	return n.cutFor(n.during(), up, down, victims...)
+}
+
+func (n *nemesis) cutFor(d time.Duration, up, down bool, victims ...*client) bool {
 	before := 0
 	for _, c := range victims {
 		n.tell("cut: client %d, up %v, down %v", c.number, up, down)
@@ -135,7 +144,7 @@ func (n *nemesis) cut(up, down bool, victims ...*client) bool {
 			before += ln.heldFrames
 		})
 	}
-	time.Sleep(n.during())
+	time.Sleep(d)
 	after := 0
 	for _, c := range victims {
 		reset := n.rng.IntN(3) == 0 // a connection does not always outlive that
