@@ -54,6 +54,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 			return nil, ErrLocked
 		case patient:
 			if err := v.await(ctx, turn); err != nil {
+				v.stop() // or the server keeps watches that nobody waits for
 				return nil, err
 			}
 		}
@@ -109,7 +110,7 @@ func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (
 		}
 		v.exists, v.version = dataErr == nil, stat.Version
 		v.used = s.queue.layout.permits(names)
-		if len(data) > 0 {
+		if !isMark(data) {
 			limit, err := strconv.Atoi(string(data))
 			if err != nil || limit < 1 {
 				v.stop()
