@@ -156,6 +156,10 @@ var floods = []struct {
 			}
 		}
 	}},
+	{"nothing but processor time", 4, func(ctx context.Context, addr string) {
+		for ctx.Err() == nil {
+		}
+	}},
 	{"malformed frames", 4, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)
 		if err != nil {
@@ -173,9 +177,11 @@ var floods = []struct {
 }
 
 // BenchmarkFlood is the 99th percentile of what an honest client waits for a read and a
-// durable write, one after the other: while the server, a process of its own, is idle, and
-// while it is attacked. The attackers are a process too, at a lower priority: what they cost
-// besides is the cost of machines of their own.
+// durable write, one after the other: while the server, a process of its own, is idle; while
+// a second server beside it is attacked, which shows what two processes that have nothing to
+// do with it take of its processors and disk; and while it is attacked itself. The attackers
+// are a process too, at a lower priority: what they cost besides is the cost of machines of
+// their own.
 //
 //	go test -run='^$' -bench=Flood -benchtime=5s ./zkserver
 func BenchmarkFlood(b *testing.B) {
@@ -184,37 +190,24 @@ func BenchmarkFlood(b *testing.B) {
 			p := startProcess(b, Config{Dir: b.TempDir()})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			c, err := join(ctx, p.addr)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
-			call := func(frame []byte) {
-				if _, err := c.Write(frame); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := zkproto.ReadFrame(c, nil, 2<<20); err != nil {
-					b.Fatal(err)
+			c := joinHonest(b, ctx, p.addr)
+			var idle, beside, flooded []time.Duration
+			measure := func(waits *[]time.Duration) {
+				for began := time.Now(); time.Since(began) < 2*time.Second; {
+					*waits = append(*waits, c.round())
 				}
 			}
-			call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 500_000), ACL: openACL}))
-			call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/mine", ACL: openACL}))
-			read := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/mine"})
-			write := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/mine", Data: []byte("x"), Version: -1})
-			round := func() time.Duration {
-				began := time.Now()
-				call(read)
-				call(write)
-				return time.Since(began)
-			}
-			var idle, flooded []time.Duration
-			for began := time.Now(); time.Since(began) < 2*time.Second; {
-				idle = append(idle, round())
-			}
-			stop := startFlood(b, flood.name, p.addr)
+			measure(&idle)
+			other := startProcess(b, Config{Dir: b.TempDir()})
+			joinHonest(b, ctx, other.addr)
+			stop := startFlood(b, flood.name, other.addr)
+			measure(&beside)
+			stop()
+			other.stop()
+			stop = startFlood(b, flood.name, p.addr)
 			b.ResetTimer()
 			for b.Loop() {
-				flooded = append(flooded, round())
+				flooded = append(flooded, c.round())
 			}
 			b.StopTimer()
 			u := p.usage()
@@ -223,10 +216,51 @@ func BenchmarkFlood(b *testing.B) {
 			b.ReportMetric(float64(was.Microseconds()), "µs-idle-p99")
 			b.ReportMetric(float64(is.Microseconds()), "µs-flood-p99")
 			b.ReportMetric(float64(is)/float64(was), "times-idle")
+			b.ReportMetric(float64(percentile99(beside))/float64(was), "times-idle-beside")
 			b.ReportMetric(float64(u.Peak>>20), "MB-peak")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// honest is the client that is measured.
+type honest struct {
+	*peer
+	b           *testing.B
+	read, write []byte
+}
+
+func joinHonest(b *testing.B, ctx context.Context, addr string) *honest {
+	b.Helper()
+	p, err := join(ctx, addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { p.Close() })
+	h := &honest{
+		peer: p, b: b,
+		read:  frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/mine"}),
+		write: frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/mine", Data: []byte("x"), Version: -1}),
+	}
+	h.call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 500_000), ACL: openACL}))
+	h.call(frameOf(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/mine", ACL: openACL}))
+	return h
+}
+
+func (h *honest) call(frame []byte) {
+	if _, err := h.Write(frame); err != nil {
+		h.b.Fatal(err)
+	}
+	if _, err := zkproto.ReadFrame(h, nil, 2<<20); err != nil {
+		h.b.Fatal(err)
+	}
+}
+
+func (h *honest) round() time.Duration {
+	began := time.Now()
+	h.call(h.read)
+	h.call(h.write)
+	return time.Since(began)
 }
 
 const floodEnv = "ZKSERVER_FLOOD" // name and address

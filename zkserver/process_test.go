@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -18,6 +19,7 @@ type process struct {
 	addr string
 
 	t     testing.TB
+	stop  func() // also called when the test ends
 	stdin io.WriteCloser
 	out   *bufio.Reader
 }
@@ -79,11 +81,12 @@ func startProcess(t testing.TB, cfg Config) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		stdin.Close()
 		cmd.Wait()
 	})
-	p := &process{t: t, stdin: stdin, out: bufio.NewReader(stdout)}
+	t.Cleanup(stop)
+	p := &process{t: t, stop: stop, stdin: stdin, out: bufio.NewReader(stdout)}
 	line, err := p.out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
