@@ -2,14 +2,31 @@ package zkserver
 
 import "time"
 
-// One client may have hundreds of requests under way, and each may be a megabyte or be
-// answered by one. So that nobody waits for all of them, the owner works in rounds: what
-// a connection has sent beyond a share waits for the next round, in which everybody else's
-// new requests have their turn too.
+// One client may have hundreds of requests under way, and each may be a megabyte, or be
+// answered by one, or tell thousands of watchers. So that nobody waits for all of them, the
+// owner works in rounds: what a connection has sent beyond a share waits for a later round,
+// and everybody else's new requests come before it.
+//
+// Work is counted, not timed: the same requests make the same rounds on every machine.
+// Bytes of requests and answers count once; the rest in what a byte costs.
+const (
+	requestWork = 512
+	notifyWork  = 256 // each watcher that is told
+	multiWork   = 32  // each operation of a transaction
 
-// roundBytes is the share of a connection, in bytes of requests and answers. The request
-// that exceeds it is the last.
-const roundBytes = 128 << 10
+	// roundWork is the share of a connection. The request that exceeds it is the last, and
+	// what it exceeds it by comes off the next shares, down to roundDebt.
+	roundWork = 128 << 10
+	roundDebt = 2 << 20
+
+	// backlogWork is for all together that wait from earlier rounds: who is new waits for
+	// no more than that, and the last request of it.
+	backlogWork = 128 << 10
+
+	// longRounds is after how much time in rounds that leave work the owner sleeps. While no
+	// goroutine does, Go looks every 10 ms only for what has come from the network.
+	longRounds = time.Millisecond
+)
 
 // applyQueued works off one round.
 func (s *Server) applyQueued() {
@@ -18,74 +35,120 @@ func (s *Server) applyQueued() {
 	o.now = time.Now()
 	o.round++
 	o.waitingForTurn, o.waitingForBatch = false, false
-	todo := o.waiting
-	o.waiting = o.waitingSpare[:0]
-	for i, r := range todo {
-		s.applyInTurn(r)
-		todo[i] = nil
-	}
 	for i, r := range items {
-		s.applyInTurn(r)
 		items[i] = nil
+		switch c := r.conn; {
+		case r.kind == kindStop:
+			// Everything before it has been taken and is answered.
+			o.waiting = append(o.waiting, o.late...)
+			o.late = o.late[:0]
+			for _, w := range o.waiting {
+				s.handle(w)
+			}
+			o.waiting = o.waiting[:0]
+			s.handle(r)
+		case c == nil:
+			s.handle(r)
+		case c.owned.waits > 0 || !s.applyInTurn(r):
+			// What makes the one before it wait may not concern this one; but the requests
+			// of a client are answered in their order.
+			c.owned.waits++
+			o.late = append(o.late, r)
+			o.waitingForTurn = o.waitingForTurn || o.pausing
+		}
 	}
-	o.waitingSpare, o.spare = todo, items
+	o.spare = items
+	if !o.pausing {
+		s.applyWaiting()
+	}
+	o.waiting = append(o.waiting, o.late...)
+	clear(o.late)
+	o.late = o.late[:0]
 	if o.waitingForBatch && o.batch.empty() && !o.tree.Changed() {
 		// Whoever sent the large requests has gone, and there is nothing to hand over.
 		o.batch.large, o.waitingForTurn = 0, true
 	}
-	if o.waitingForTurn {
-		s.queue.again()
-	}
+	s.nextTurn()
 	s.publish()
 }
 
-// applyInTurn applies r, or lets it wait for the next round.
-func (s *Server) applyInTurn(r *request) {
+// applyWaiting applies of what waits as much as is for one round.
+func (s *Server) applyWaiting() {
 	o := &s.owner
-	if r.kind == kindStop {
-		// Everything before it has been taken and is answered.
-		for _, w := range o.waiting {
-			s.handle(w)
+	before := len(o.waiting)
+	left, work := o.waiting[:0], 0
+	for i, r := range o.waiting {
+		if work >= backlogWork {
+			left = append(left, o.waiting[i:]...)
+			o.waitingForTurn = true
+			break
 		}
-		o.waiting = o.waiting[:0]
+		c := &r.conn.owned
+		if c.behind == o.round {
+			left = append(left, r)
+			continue
+		}
+		if !s.applyInTurn(r) {
+			c.behind = o.round
+			left = append(left, r)
+			continue
+		}
+		c.waits--
+		work += o.work
 	}
+	clear(o.waiting[len(left):before])
+	o.waiting = left
+}
+
+// nextTurn sees to it that what waits for nothing else has its turn. An owner that has been
+// at it for long leaves the processor to others for as long.
+func (s *Server) nextTurn() {
+	o := &s.owner
+	switch {
+	case o.pausing:
+	case !o.waitingForTurn:
+		o.busy = 0
+	default:
+		if o.busy += time.Since(o.now); o.busy < longRounds {
+			s.queue.again()
+			return
+		}
+		o.pausing = true
+		o.turn.Reset(o.busy)
+		o.busy = 0
+	}
+}
+
+// applyInTurn applies r and returns true, or false if r has to wait for another round.
+func (s *Server) applyInTurn(r *request) bool {
+	o := &s.owner
 	conn, size := r.conn, len(r.frame) // r is given back when it has been applied
-	if conn == nil {
-		s.handle(r)
-		return
-	}
 	c := &conn.owned
 	if c.round != o.round {
-		c.round, c.spent, c.behind = o.round, 0, false
+		// After debts of several shares, all rounds since then have paid.
+		c.spent = max(0, c.spent-int(min(o.round-c.round, roundDebt/roundWork))*roundWork)
+		c.round = o.round
 	}
 	switch {
-	case c.behind:
-		// What made the one before it wait may be over, or not concern this one; but the
-		// requests of a client are answered in their order.
-		o.waiting = append(o.waiting, r)
-		return
 	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
-		o.waiting = append(o.waiting, r) // until handOver or taken
-		c.behind = true
-		return
-	case c.spent >= roundBytes:
-		o.waiting = append(o.waiting, r)
+		return false // until handOver or taken
+	case c.spent >= roundWork:
 		o.waitingForTurn = true
-		return
+		return false
 	case size > largeRequest && o.batch.large >= largeBatch:
-		o.waiting = append(o.waiting, r) // until handOver
-		o.waitingForBatch = true
-		c.behind = true
-		return
+		o.waitingForBatch = true // until handOver
+		return false
 	}
 	if size > largeRequest {
 		o.batch.large += size
 	}
-	c.spent += size
+	o.work = requestWork + size
 	before := len(c.staged)
 	s.handle(r)
-	c.spent += max(len(c.staged)-before, 0)
+	o.work += max(len(c.staged)-before, 0)
+	c.spent = min(c.spent+o.work, roundDebt)
 	conn.leaveRoom(size)
+	return true
 }
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,

@@ -25,7 +25,7 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
 		for i, c := range clients[:2] { // together they fill the commit
 			for range 2 {
-				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: fmt.Sprint("/", i), Data: make([]byte, roundBytes), Version: -1})
+				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: fmt.Sprint("/", i), Data: make([]byte, roundWork), Version: -1})
 				synctest.Wait()
 			}
 		}

@@ -464,7 +464,7 @@ func TestClientsAreServedInTurn(t *testing.T) {
 		greedy, other := dial(), dial()
 		greedy.connect(10*time.Second, nil)
 		other.connect(10*time.Second, nil)
-		greedy.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundBytes), ACL: openACL})
+		greedy.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundWork), ACL: openACL})
 		go func() {
 			for range 101 {
 				greedy.read()

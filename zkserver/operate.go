@@ -82,7 +82,9 @@ func (s *Server) closeSession(c *conn, xid int32) {
 
 // notify stages the notifications that the tree has for its watchers.
 func (s *Server) notify() {
-	for _, e := range s.owner.tree.TakeEvents() {
+	events := s.owner.tree.TakeEvents()
+	s.owner.work += notifyWork * len(events)
+	for _, e := range events {
 		c := s.owner.watchers[e.Watcher]
 		if c == nil {
 			continue

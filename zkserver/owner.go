@@ -18,10 +18,15 @@ type owner struct {
 	batch *batch
 	spare []*request
 
-	round                 int64      // see fair.go
-	waiting, waitingSpare []*request // for the next round
-	waitingForTurn        bool       // some of them, and not for their client or the disk
-	waitingForBatch       bool       // some wait until the batch at hand is handed over
+	round           int64         // see fair.go
+	waiting         []*request    // for a later round
+	late            []*request    // goes behind waiting when the round ends
+	waitingForTurn  bool          // some of them, and not for their client or the disk
+	waitingForBatch bool          // some wait until the batch at hand is handed over
+	work            int           // of the request at hand
+	busy            time.Duration // in rounds one after the other that left work
+	pausing         bool          // what waits does so until turn
+	turn            *time.Timer
 
 	now       time.Time // when the requests at hand were taken
 	lastCheck time.Time
@@ -65,12 +70,16 @@ func (s *Server) own() {
 	interval := s.checkInterval()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	defer o.turn.Stop()
 	for {
 		idle := s.idle
 		if o.batch.empty() && !o.tree.Changed() {
 			idle = nil // nothing to hand over
 		}
 		select {
+		case <-o.turn.C:
+			o.pausing = false
+			s.applyQueued()
 		case <-s.queue.wake:
 			s.applyQueued()
 		case <-idle:

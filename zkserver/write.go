@@ -38,6 +38,7 @@ func (s *Server) write(c *conn, r *request) {
 		stat, code := t.SetACL(tx, w.Path, w.ACL, w.Version)
 		s.replyWith(c, r.xid, code, &zkproto.StatResponse{Stat: stat})
 	case zkproto.OpMulti:
+		s.owner.work += multiWork * len(r.multi.Ops)
 		results, code := t.Multi(tx, r.multi.Ops)
 		s.notify()
 		s.replyWith(c, r.xid, code, &zkproto.MultiResponse{Results: results})
