@@ -51,9 +51,9 @@ func (m *MultiRequest) Append(b []byte) []byte {
 	return appendMultiHeader(b, OpError, true, -1)
 }
 
-// Decode reads m from r.
+// Decode reads m from r, into the slice that m has if there is room in it.
 func (m *MultiRequest) Decode(r *Reader) {
-	m.Ops = nil
+	m.Ops = m.Ops[:0]
 	for {
 		op, done, _ := decodeMultiHeader(r)
 		if done || r.Err() != nil {

@@ -54,7 +54,7 @@ func (s *Server) handOver() {
 
 // seal encodes what changed, and takes what is staged.
 func (s *Server) seal(b *batch) {
-	var record []byte
+	record := s.owner.record
 	s.owner.tree.TakeChanges(func(path string) {
 		var exists bool
 		if record, exists = s.owner.tree.AppendNode(record[:0], path); exists {
@@ -63,6 +63,7 @@ func (s *Server) seal(b *batch) {
 			b.changes.DeleteNode(path)
 		}
 	})
+	s.owner.record = record[:0] // as large as the largest node
 	for _, c := range b.conns {
 		o := &c.owned
 		s.counters.bytesWaiting.Add(int64(len(o.staged)))

@@ -112,7 +112,7 @@ func (c *conn) readAll() error {
 		return err
 	}
 	for {
-		r := requestPool.Get().(*request)
+		r := newRequest(in)
 		r.kind, r.conn = kindOperation, c
 		var err error
 		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {

@@ -3,6 +3,7 @@ package zkserver
 import (
 	"time"
 
+	"holdfast/zkproto"
 	"holdfast/zkserver/internal/tree"
 )
 
@@ -15,8 +16,10 @@ type owner struct {
 	zxid    int64 // the last one given out
 	ceiling int64 // zxids up to here are reserved in the store, see nextZxid
 
-	batch *batch
-	spare []*request
+	batch  *batch
+	spare  []*request
+	ops    []zkproto.MultiOp // room, see decodeMulti
+	record []byte            // room, see seal
 
 	round           int64         // see fair.go
 	waiting         []*request    // for a later round
@@ -104,7 +107,13 @@ func (s *Server) handle(r *request) {
 	switch r.kind {
 	case kindOperation:
 		s.receive(r)
+		if r.undecoded {
+			s.decodeMulti(r)
+		}
 		s.operate(c, r)
+		if r.undecoded {
+			s.doneMulti(r)
+		}
 		r.recycle()
 	case kindConnect:
 		s.receive(r)

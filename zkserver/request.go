@@ -1,6 +1,8 @@
 package zkserver
 
 import (
+	"bufio"
+	"encoding/binary"
 	"sync"
 	"time"
 
@@ -31,6 +33,8 @@ type request struct {
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
+	undecoded bool // a large transaction, see decodeMulti
+
 	connect         zkproto.ConnectRequest
 	certificate     []tree.Identity // of who connects
 	word            string
@@ -50,17 +54,58 @@ type request struct {
 	sasl          zkproto.SASLToken
 }
 
-var requestPool = sync.Pool{New: func() any { return new(request) }}
+// A request in the pool has a small frame or none: readers have one in their hands while
+// they wait, for each client that there is. Large frames are kept apart, as *[]byte.
+var (
+	requestPool = sync.Pool{New: func() any { return new(request) }}
+	framePool   sync.Pool
+)
 
-// recycle keeps the frame unless it is a large one.
+// newRequest returns a request with room for the frame that in has the length of next.
+func newRequest(in *bufio.Reader) *request {
+	r := requestPool.Get().(*request)
+	head, err := in.Peek(4)
+	if err != nil {
+		return r // ReadFrame finds out, too
+	}
+	if n := binary.BigEndian.Uint32(head); n > largeRequest {
+		if frame, _ := framePool.Get().(*[]byte); frame != nil && uint32(cap(*frame)) >= n {
+			r.frame = *frame
+		}
+	}
+	return r
+}
+
 func (r *request) recycle() {
 	frame := r.frame
-	if cap(frame) > 4096 {
+	if cap(frame) > largeRequest {
+		framePool.Put(&frame)
 		frame = nil
 	}
 	*r = request{frame: frame}
 	requestPool.Put(r)
 }
+
+// decodeMulti is the rest of decode for a large transaction. A few bytes of it become a
+// hundred; so the owner does that, for one after the other into the same room. Readers
+// would take all processors at once and the collector after them.
+func (s *Server) decodeMulti(r *request) {
+	in := zkproto.NewReader(r.frame)
+	new(zkproto.RequestHeader).Decode(in)
+	r.multi.Ops = s.owner.ops
+	r.multi.Decode(in)
+	r.bad = in.Err() != nil
+}
+
+// doneMulti takes the room back. Nothing in it may keep what it points to alive.
+func (s *Server) doneMulti(r *request) {
+	clear(r.multi.Ops)
+	if cap(r.multi.Ops) <= keptOps {
+		s.owner.ops = r.multi.Ops
+	}
+}
+
+const keptOps = 16 << 10 // of the room for operations
 
 // decode reads header and record from r.frame. It fails if not even the header is
 // there; then nobody knows what to answer. Bytes behind the record are ignored, as
@@ -101,6 +146,10 @@ func (r *request) decode() error {
 	case zkproto.OpSync:
 		r.sync.Decode(in)
 	case zkproto.OpMulti:
+		if len(r.frame) > largeRequest {
+			r.undecoded = true
+			return nil
+		}
 		r.multi.Decode(in)
 	case zkproto.OpMultiRead:
 		r.multiRead.Decode(in)

@@ -1,6 +1,10 @@
 package tree
 
-import "holdfast/zkproto"
+import (
+	"slices"
+
+	"holdfast/zkproto"
+)
 
 // Multi does all of ops, or none of them. The results are those of the wire: if one
 // fails, all are of type OpError, those before it with CodeOK and those behind it
@@ -8,9 +12,12 @@ import "holdfast/zkproto"
 //
 // The code is for the whole answer and CodeOK in both cases. It is
 // CodeMarshallingError, without results, if there is an operation that cannot be.
+// The results are valid until the next call.
 func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkproto.Code) {
 	t.nested = true
-	results := make([]zkproto.MultiResult, len(ops))
+	clear(t.results)
+	t.results = slices.Grow(t.results[:0], len(ops))[:len(ops)]
+	results := t.results
 	failed, code := -1, zkproto.CodeOK
 	for i := range ops {
 		if results[i], code = t.one(tx, &ops[i]); code != zkproto.CodeOK {

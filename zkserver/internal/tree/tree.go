@@ -1,5 +1,7 @@
 package tree
 
+import "holdfast/zkproto"
+
 // A Tree holds all nodes and watches. It is not safe for concurrent use.
 type Tree struct {
 	nodes      map[string]*node // by full path
@@ -23,7 +25,8 @@ type Tree struct {
 	undo     []func()
 	triggers []trigger
 	touched  []string
-	nested   bool // inside a transaction, which finishes for its operations
+	results  []zkproto.MultiResult // of Multi
+	nested   bool                  // inside a transaction, which finishes for its operations
 }
 
 // Bounds limit what clients can create; 0 is no limit.
