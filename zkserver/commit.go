@@ -75,11 +75,26 @@ func (s *Server) seal(b *batch) {
 
 func (s *Server) release(b *batch) {
 	s.observe(b.arrivals)
+	var told []*conn
 	for _, a := range b.answers {
 		a.conn.send(a.bytes, a.count, a.finish) // copies
 		if buf := a.bytes; cap(buf) <= 1<<16 {
 			stagePool.Put(&buf)
 		}
+		switch {
+		case a.count > 0 || a.finish:
+			a.conn.signal()
+		case !a.conn.beingTold.Swap(true):
+			told = append(told, a.conn)
+		}
+	}
+	if len(told) > tellAtOnce {
+		s.teller.tell(told)
+		told = nil
+	}
+	for _, c := range told {
+		c.beingTold.Store(false)
+		c.signal()
 	}
 	for _, f := range b.released {
 		f()

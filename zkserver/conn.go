@@ -30,8 +30,11 @@ type conn struct {
 	unread atomic.Int64  // bytes that wait for the client, or for the disk first
 	gone   atomic.Bool   // nothing is written any more
 	wake   chan struct{} // something to write, or the end
-	stop   chan struct{} // closed by stopReading
-	quit   chan struct{} // closed by close
+
+	beingTold atomic.Bool // the teller wakes the writer
+
+	stop chan struct{} // closed by stopReading
+	quit chan struct{} // closed by close
 
 	owned connState // touched by the owner's goroutine only
 
@@ -228,7 +231,7 @@ func (c *conn) stopReading() {
 	}
 }
 
-// send queues bytes for the writer and never waits. A client that lets too many of
+// send queues bytes for the writer, which the caller wakes, and never waits. A client that lets too many of
 // them pile up is dropped: nobody else is to wait for it, and memory is not for it.
 func (c *conn) send(b []byte, answers int, finish bool) {
 	c.mu.Lock()
@@ -245,9 +248,7 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	if c.server.tooMuch(waiting, 0) {
 		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
-		return
 	}
-	c.signal()
 }
 
 // signal wakes the writer.

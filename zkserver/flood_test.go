@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,8 @@ func join(ctx context.Context, addr string) (*peer, error) {
 }
 
 func (p *peer) discard() { io.Copy(io.Discard, p) }
+
+var notified atomic.Int64 // clients of the flood of notifications: each fiftieth makes them
 
 // floods are what RELIABILITY calls flood, each until ctx ends. One call is one attacker.
 var floods = []struct {
@@ -119,7 +122,7 @@ var floods = []struct {
 		}
 		defer p.Close()
 		p.send(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "/big", Mode: zkproto.ModePersistent})
-		if rand.IntN(50) == 0 {
+		if notified.Add(1)%50 == 0 {
 			go p.discard()
 			for p.send(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/big", ACL: openACL, Version: -1}) == nil &&
 				p.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/big", Data: []byte("x"), Version: -1}) == nil {

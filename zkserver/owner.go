@@ -48,6 +48,7 @@ const reapInterval = time.Minute
 // run is the owner's goroutine, and the last one to end.
 func (s *Server) run() {
 	committed := make(chan struct{})
+	go s.teller.run()
 	go func() {
 		defer close(committed)
 		s.commit()
@@ -55,6 +56,7 @@ func (s *Server) run() {
 	s.own()
 	close(s.commits)
 	<-committed
+	s.teller.finish()
 	s.readers.Wait()
 	s.writers.Wait()
 	if err := s.store.Close(); err != nil {

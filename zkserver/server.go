@@ -35,6 +35,8 @@ type Server struct {
 	idle    chan struct{} // holds a token while the committer has nothing to do
 	commits chan *batch   // owner → committer; room for one, sent only with the token
 
+	teller *teller
+
 	opened          time.Time
 	committingSince atomic.Int64 // nanoseconds from opened; 0 if no commit is under way
 
@@ -99,6 +101,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),
+		teller:    newTeller(),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),
 		listeners: make(map[*net.Listener]struct{}),
