@@ -1,7 +1,11 @@
 package zkserver
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +42,185 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 			if got := last.read().Xid; got != want {
 				t.Errorf("answer %d is that of request %d; want %d", i+1, got, want)
 			}
+		}
+	})
+}
+
+// held lets clients send while the owner stands still, and then does f in the same round.
+func held(s *Server, send, f func()) {
+	sent := make(chan struct{})
+	s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
+	send()
+	synctest.Wait()
+	if f != nil {
+		s.queue.push(&request{kind: kindCall, call: f})
+	}
+	close(sent)
+}
+
+func TestWorkIsCounted(t *testing.T) {
+	const ops, watchers = 10_000, 100
+	for name, tt := range map[string]struct {
+		send   func(c *rawClient)
+		rounds int64 // that it takes at least
+	}{
+		"small requests": {func(c *rawClient) {
+			for range 200 {
+				c.send(zkproto.OpPing, nil)
+			}
+		}, 0},
+		// What one request exceeds the share by comes off the next shares.
+		"a large transaction": {func(c *rawClient) {
+			c.send(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a", Version: -1}}, ops)})
+			c.send(zkproto.OpPing, nil)
+		}, 3},
+		"writes that many watch": {func(c *rawClient) {
+			for range 50 {
+				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
+			}
+		}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+				c, other := dial(), dial()
+				c.connect(10*time.Second, nil)
+				other.connect(10*time.Second, nil)
+				c.create("/a", 0)
+				for range watchers {
+					w := dial()
+					w.connect(10*time.Second, nil)
+					w.call(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "/a", Mode: zkproto.ModePersistent})
+					go io.Copy(io.Discard, w.nc)
+				}
+				synctest.Wait()
+				var first int64
+				held(s, func() {
+					tt.send(c)
+					other.send(zkproto.OpPing, nil)
+				}, func() { first = s.owner.round })
+				go io.Copy(io.Discard, c.nc)
+				synctest.Wait()
+				if took := s.owner.round - first; took < tt.rounds || tt.rounds == 0 && took > 3 {
+					t.Errorf("done after %d more rounds; want %d or a few more", took, tt.rounds)
+				}
+				other.read()
+			})
+		})
+	}
+}
+
+// However many have a backlog, one share of it all is what somebody new waits for.
+func TestBacklogsShareARound(t *testing.T) {
+	const clients, requests = 8, 10
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		other := dial()
+		other.connect(10*time.Second, nil)
+		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundWork), ACL: openACL})
+		var greedy []*rawClient
+		for range clients {
+			c := dial()
+			c.connect(10*time.Second, nil)
+			greedy = append(greedy, c)
+		}
+		var first int64
+		var before, after int
+		held(s, func() {
+			for _, c := range greedy {
+				for range requests {
+					c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+				}
+			}
+		}, func() {
+			first = s.owner.round
+			held(s, func() { other.send(zkproto.OpPing, nil) }, func() { after = len(s.owner.waiting) })
+			before = len(s.owner.late) + len(s.owner.waiting)
+		})
+		for _, c := range greedy {
+			go io.Copy(io.Discard, c.nc)
+		}
+		other.read()
+		synctest.Wait()
+		if want := clients * (requests - 1); before < want-1 || after < before-1 {
+			t.Errorf("%d requests of the others waited, and %d when the new one was served; want %d or one less", before, after, want)
+		}
+		if took := s.owner.round - first; took < clients*(requests-1)-8 {
+			t.Errorf("the others' requests took %d rounds; want one each", took)
+		}
+	})
+}
+
+// A large frame is used again, by whoever asks next.
+func TestLargeFramesAreUsedAgain(t *testing.T) {
+	(&request{frame: make([]byte, 1<<20)}).recycle()
+	head := bufio.NewReader(bytes.NewReader([]byte{0, 2, 0, 0}))
+	for range 1000 { // the pool forgets some, with -race on purpose
+		r := newRequest(head)
+		if cap(r.frame) == 1<<20 {
+			return
+		}
+		(&request{frame: make([]byte, 1<<20)}).recycle()
+	}
+	t.Error("never")
+}
+
+// All are told although not all at once, and are told all.
+func TestManyAreTold(t *testing.T) {
+	const watchers, writes = 3*tellAtOnce + 1, 5
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		c.create("/a", 0)
+		var all []*rawClient
+		for range watchers {
+			w := dial()
+			w.connect(10*time.Second, nil)
+			w.call(zkproto.OpAddWatch, &zkproto.AddWatchRequest{Path: "/a", Mode: zkproto.ModePersistent})
+			all = append(all, w)
+		}
+		began := time.Now()
+		for range writes {
+			c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
+		}
+		if time.Since(began) > 0 {
+			t.Error("who wrote has waited until all were told")
+		}
+		for _, w := range all {
+			for range writes {
+				if e := w.event(); e.Type != zkproto.EventNodeDataChanged {
+					t.Fatalf("event %+v", e)
+				}
+			}
+		}
+		if pause := 3 * tellPause; time.Since(began) < pause {
+			t.Errorf("all were told within %v; want %v", time.Since(began), pause)
+		}
+	})
+}
+
+// The room for the operations of large transactions is used by one after the other.
+func TestLargeTransactionsDoNotMix(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		creates := func(prefix string, n int) *zkproto.MultiRequest {
+			m := new(zkproto.MultiRequest)
+			for i := range n {
+				m.Ops = append(m.Ops, zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprint(prefix, i), ACL: openACL})
+			}
+			return m
+		}
+		if n := len(frameOf(zkproto.OpMulti, creates("/a", 200))); n <= largeRequest {
+			t.Fatalf("%d bytes are not large", n)
+		}
+		c.call(zkproto.OpMulti, creates("/a", 300))
+		c.call(zkproto.OpMulti, creates("/b", 200))
+		torn := creates("/c", 200).Append(nil)
+		if r := c.call(zkproto.OpMulti, raw(torn[:len(torn)-10])); r.Err != zkproto.CodeMarshallingError {
+			t.Errorf("half a transaction: %v", r.Err)
+		}
+		c.call(zkproto.OpMulti, creates("/a", 200)) // fails: they are there
+		if n := s.owner.tree.Len(); n != 4+500 {
+			t.Errorf("%d nodes; want %d", n, 4+500)
 		}
 	})
 }

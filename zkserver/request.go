@@ -79,7 +79,8 @@ func newRequest(in *bufio.Reader) *request {
 func (r *request) recycle() {
 	frame := r.frame
 	if cap(frame) > largeRequest {
-		framePool.Put(&frame)
+		large := frame // frame itself is another's when it is in the pool
+		framePool.Put(&large)
 		frame = nil
 	}
 	*r = request{frame: frame}
