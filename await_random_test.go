@@ -18,7 +18,7 @@ import (
 
 var (
 	randomSeed = flag.Uint64("seed", 0, "of the random queue; 0: another every time")
-	randomRuns = flag.Int("runs", 60, "how many random queues")
+	randomRuns = flag.Int("runs", 150, "how many random queues")
 )
 
 // A random queue of mutexes, writers and readers, each with a connection of its own: they
@@ -83,9 +83,13 @@ func (m *queueModel) step(t *testing.T) {
 		m.all = slices.DeleteFunc(m.all, func(o *standing) bool { return o == s })
 	case n < 9 && len(m.line) > 0: // some are removed by hand
 		var ops []zk.Op
-		for range 1 + m.rng.IntN(3) {
+		for range 1 + m.rng.IntN(4) {
 			name := m.line[m.rng.IntN(min(3, len(m.line)))]
-			if !slices.Contains(order, name) {
+			if s.isCut() { // itself, and then those ahead of it
+				i := slices.Index(m.line, strings.TrimPrefix(s.node, lockPath+"/"))
+				name = m.line[max(i-len(order), 0)]
+			}
+			if !slices.Contains(order, name) && slices.Contains(m.line, name) {
 				if m.rng.IntN(4) == 0 {
 					ops = append(ops, zk.SetOp(lockPath+"/"+name, []byte("changed"), zk.AnyVersion))
 				}
@@ -93,6 +97,9 @@ func (m *queueModel) step(t *testing.T) {
 			}
 		}
 		m.tell("removed: %v", order)
+		if len(ops) == 0 {
+			break
+		}
 		if _, err := m.admin.Pipeline(t.Context(), ops...); err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +134,11 @@ func (m *queueModel) mend(s *standing) {
 func (m *queueModel) any() *standing {
 	if len(m.all) == 0 {
 		return nil
+	}
+	for _, s := range m.all {
+		if s.isCut() && m.rng.IntN(2) == 0 {
+			return s // where it is difficult
+		}
 	}
 	return m.all[m.rng.IntN(len(m.all))]
 }
