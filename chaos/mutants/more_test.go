@@ -244,7 +244,7 @@ func ofTheServer() []mutant {
 }
 
 // impatient says how long the tests of the command wait for a word that may never come.
-var impatient = []string{"-patience=10s"}
+var impatient = []string{"-patience=5s"}
 
 // ofTheCommand are others that concern holdfast run.
 func ofTheCommand() []mutant {
