@@ -17,15 +17,26 @@ type queue struct {
 
 // wait is the way from Lock to a Hold for those who have the time.
 func (q *queue) wait(ctx context.Context, op string, s side) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return q.enter(ctx, s, true) })
+	h, err := q.standing(ctx, s)
 	if err != nil {
 		return nil, &Error{Op: op, Path: q.path, Err: err}
 	}
 	return h, nil
 }
 
+// standing waits in the queue, or in a line of our own behind one place in it.
+func (q *queue) standing(ctx context.Context, s side) (*Hold, error) {
+	if q.inMemory(s) {
+		return q.inLine(ctx, s) // see line.go
+	}
+	return outlive(ctx, func() (*Hold, error) { return q.enter(ctx, s, true) })
+}
+
 // try is the same for those who have not.
 func (q *queue) try(ctx context.Context, op string, s side) (*Hold, error) {
+	if q.inMemory(s) && len(q.held(ctx)) == 0 && q.someoneInLine(s) {
+		return nil, &Error{Op: op, Path: q.path, Err: ErrLocked}
+	}
 	h, err := q.enter(ctx, s, false)
 	if err != nil {
 		return nil, &Error{Op: op, Path: q.path, Err: err}

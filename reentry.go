@@ -63,9 +63,13 @@ func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error
 // again is one more Hold of the tenure.
 func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	h := holdOf(ctx, t)
-	if !t.add(h) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := t.loss != nil || t.ctx.Err() != nil
+	if over || t.line != nil && !t.heldBy(h.outer) { // or handed on in memory, see line.go
 		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
 	}
+	t.admit(h)
 	return h, nil
 }
 
@@ -76,7 +80,7 @@ func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error)
 	if c, _ := q.layout.parse(writer.places[0].name); !q.layout.stepsDown(c.form) {
 		return writer.again(ctx)
 	}
-	if !writer.step() {
+	if !writer.step(ctx) {
 		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
 	}
 	return q.stepDown(ctx, writer)

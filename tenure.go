@@ -25,7 +25,8 @@ type tenure struct {
 	holds   []*Hold    // those that are not unlocked
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
-	stepped bool // a reader may stand in the writer's place when that has gone
+	line    *line // that hands it on; nil if it is not handed on
+	stepped bool  // a reader may stand in the writer's place when that has gone
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
@@ -78,11 +79,16 @@ func (t *tenure) add(h *Hold) bool {
 	if t.loss != nil || t.ctx.Err() != nil {
 		return false
 	}
+	t.admit(h)
+	return true
+}
+
+// admit is add for who has locked mu and knows that the tenure lasts.
+func (t *tenure) admit(h *Hold) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
 		h.revoke()
 	}
-	return true
 }
 
 // forget takes h off, and leaves the nodes to the others.
@@ -98,7 +104,12 @@ func (t *tenure) drop(h *Hold) error {
 	t.mu.Lock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 	loss, last := t.loss, len(t.holds) == 0
+	if last && t.handOn() {
+		t.mu.Unlock()
+		return nil
+	}
 	if last {
+		t.leaveLine()
 		t.end()
 		if t.stepped {
 			t.places[0].directory = nil
@@ -140,18 +151,23 @@ func (t *tenure) lose(why error) {
 		return
 	}
 	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	t.leaveLine()
 	for _, h := range t.holds {
 		h.lose(t.loss)
 	}
 }
 
-// step says that the writer takes the read side as well; false if the tenure is over.
-func (t *tenure) step() bool {
+// step says that the writer takes the read side as well, on behalf of a Hold that ctx
+// descends from; false if that is over. From here on the node is not handed on in memory
+// any more: the next writer in line would hold the lock beside this reader.
+func (t *tenure) step(ctx context.Context) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.loss != nil || t.ctx.Err() != nil {
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	if t.loss != nil || t.ctx.Err() != nil || t.line != nil && !t.heldBy(h) {
 		return false
 	}
+	t.leaveLine()
 	t.stepped = true
 	return true
 }
