@@ -195,8 +195,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 52, bug: "the server goes on after a commit that failed, and tries it again", where: "five databases (Rebello et al., 2020)",
-			edits: []edit{{"zkserver/commit.go", "\t\tif err := s.store.Commit(&b.changes); err != nil {\n",
-				"\t\terr := s.store.Commit(&b.changes)\n\t\tif err != nil {\n\t\t\terr = s.store.Commit(&b.changes)\n\t\t}\n\t\tif err != nil {\n"}},
+			edits: []edit{{"zkserver/commit.go", "\tif err := s.store.Commit(&b.changes); err != nil {\n",
+				"\terr := s.store.Commit(&b.changes)\n\tif err != nil {\n\t\terr = s.store.Commit(&b.changes)\n\t}\n\tif err != nil {\n"}},
 			pkg: "zkserver", tests: []string{"TestFailedCommitStopsTheServer"},
 		},
 		{
@@ -234,6 +234,12 @@ func ofTheServer() []mutant {
 			number: 59, bug: "a session's password follows from its id alone", where: "ZooKeeper to this day",
 			edits: []edit{{"zkserver/session.go", "hmac.New(sha256.New, s.secret)", "hmac.New(sha256.New, nil)"}},
 			pkg:   "zkserver", tests: []string{"TestPasswordsOfAnotherServerOpenNothing"},
+		},
+		{
+			number: 71, bug: "the answer to a request that comes alone is sent before the sync", where: "–",
+			edits: []edit{{"zkserver/alone.go", "\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\tmine := c.claim()\n\ts.release(b)\n\ts.idle <- struct{}{}\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n",
+				"\tmine := c.claim()\n\ts.release(b)\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\ts.idle <- struct{}{}\n"}},
+			pkg:   "zkserver", tests: []string{"TestAnswerToARequestThatComesAloneWaitsForTheDisk"},
 		},
 		{
 			number: 60, bug: "a log that has lost its end is served", where: "NATS 2.12 (Jepsen, 2025)",
