@@ -222,7 +222,6 @@ func (m *mutant) mustBeCaught(t *testing.T) {
 			t.Errorf("not caught by %s\n%s", test, out)
 		}
 	}
-	t.Logf("%s", firstLines(out, 12))
 }
 
 // goTest runs the tests of m with some files replaced.
@@ -277,9 +276,4 @@ func killMarked(mark string) {
 			}
 		}
 	}
-}
-
-func firstLines(s string, n int) string {
-	lines := strings.SplitAfterN(s, "\n", n+1)
-	return strings.Join(lines[:min(n, len(lines))], "")
 }
