@@ -47,6 +47,8 @@ type mutant struct {
 	pkg    string   // the package of the tests, relative to the module's root
 	tests  []string // each of them must fail
 	args   []string // for the tests' binary
+
+	simulated bool // the simulation in chaos finds it, too
 }
 
 // An edit is a piece of the product's source that occurs once in its file, and what
