@@ -73,12 +73,12 @@ func (r *toldRun) lock(n int, holderServers func(i int) []string, waiterServers 
 		r.pairs = append(r.pairs, p)
 	}
 	for _, p := range r.pairs {
-		awaitChildren(r.ctx, r.t, waiter, p.path, 2)
+		awaitQueue(r.ctx, r.t, waiter, p.path, 2)
 	}
 }
 
-// awaitChildren returns when a node has n children.
-func awaitChildren(ctx context.Context, t *testing.T, c *zk.Client, path string, n int) {
+// awaitQueue returns when a node has n children.
+func awaitQueue(ctx context.Context, t *testing.T, c *zk.Client, path string, n int) {
 	t.Helper()
 	must(t, c.Sync(ctx, path))
 	for {

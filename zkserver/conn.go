@@ -66,6 +66,7 @@ type connState struct {
 	weighed int    // of staged, see weigh
 	round   int64  // of the owner when spent was 0
 	spent   int    // bytes in that round
+	behind  bool   // in that round a request has to wait, and so have those behind it
 	answers int    // in staged
 	finish  bool   // the connection ends behind staged
 	inBatch bool
