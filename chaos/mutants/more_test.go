@@ -195,8 +195,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 52, bug: "the server goes on after a commit that failed, and tries it again", where: "five databases (Rebello et al., 2020)",
-			edits: []edit{{"zkserver/commit.go", "\t\tif err := s.store.Commit(&b.changes); err != nil {\n",
-				"\t\terr := s.store.Commit(&b.changes)\n\t\tif err != nil {\n\t\t\terr = s.store.Commit(&b.changes)\n\t\t}\n\t\tif err != nil {\n"}},
+			edits: []edit{{"zkserver/commit.go", "\tif err := s.store.Commit(&b.changes); err != nil {\n",
+				"\terr := s.store.Commit(&b.changes)\n\tif err != nil {\n\t\terr = s.store.Commit(&b.changes)\n\t}\n\tif err != nil {\n"}},
 			pkg: "zkserver", tests: []string{"TestFailedCommitStopsTheServer"},
 		},
 		{
@@ -236,6 +236,12 @@ func ofTheServer() []mutant {
 			pkg:   "zkserver", tests: []string{"TestPasswordsOfAnotherServerOpenNothing"},
 		},
 		{
+			number: 71, bug: "the answer to a request that comes alone is sent before the sync", where: "–",
+			edits: []edit{{"zkserver/alone.go", "\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\tmine := c.claim()\n\ts.release(b)\n\ts.idle <- struct{}{}\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n",
+				"\tmine := c.claim()\n\ts.release(b)\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\ts.idle <- struct{}{}\n"}},
+			pkg: "zkserver", tests: []string{"TestAnswerToARequestThatComesAloneWaitsForTheDisk"},
+		},
+		{
 			number: 60, bug: "a log that has lost its end is served", where: "NATS 2.12 (Jepsen, 2025)",
 			edits: []edit{{"zkserver/internal/store/pebble.go", "if p.witness.commits > p.commits {", "if p.witness.commits > p.commits+1<<40 {"}},
 			pkg:   "zkserver", tests: []string{"TestDamageIsDetectedOrHarmless"},
@@ -244,7 +250,7 @@ func ofTheServer() []mutant {
 }
 
 // impatient says how long the tests of the command wait for a word that may never come.
-var impatient = []string{"-patience=10s"}
+var impatient = []string{"-patience=5s"}
 
 // ofTheCommand are others that concern holdfast run.
 func ofTheCommand() []mutant {
