@@ -5,7 +5,7 @@ func ofTheList() []mutant {
 	return []mutant{
 		{
 			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
-			edits: []edit{{"ahead.go", "\tif !present {\n\t\treturn ahead{}, false\n\t}\n", ""}, {"ahead.go", "&& l.stepsDown(a.near.form)\n\treturn a, true", "&& l.stepsDown(a.near.form)\n\treturn a, true || present"}},
+			edits: []edit{{"ahead.go", "\tcase !present:\n\t\treturn ahead{}, errPlaceGone\n", ""}, {"ahead.go", "present = true", "_ = present"}},
 			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold", "TestReaderWaitsForTheNearestWriterAheadOnly"},
 		},
 		{
