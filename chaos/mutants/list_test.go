@@ -94,7 +94,8 @@ func ofTheList() []mutant {
 		{
 			number: 17, bug: "the server answers before the sync", where: "NATS 2.12 (Jepsen, 2025)",
 			edits: []edit{
-				{"zkserver/commit.go", "\t\tif !s.commitBatch(b) {\n\t\t\treturn\n\t\t}\n\t\ts.release(b)\n", "\t\ts.release(b)\n\t\tif !s.commitBatch(b) {\n\t\t\treturn\n\t\t}\n"},
+				{"zkserver/commit.go", "\t\tbegan := time.Now()\n", "\t\tbegan := time.Now()\n\t\ts.release(b)\n"},
+				{"zkserver/commit.go", "\t\ts.release(b)\n\t\ts.committingSince.Store(0)", "\t\ts.committingSince.Store(0)"},
 			},
 			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
 		},

@@ -236,12 +236,6 @@ func ofTheServer() []mutant {
 			pkg:   "zkserver", tests: []string{"TestPasswordsOfAnotherServerOpenNothing"},
 		},
 		{
-			number: 71, bug: "the answer to a request that comes alone is sent before the sync", where: "–",
-			edits: []edit{{"zkserver/alone.go", "\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\tmine := c.claim()\n\ts.release(b)\n\ts.idle <- struct{}{}\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n",
-				"\tmine := c.claim()\n\ts.release(b)\n\tif mine {\n\t\tc.writeAtOnce()\n\t}\n\tif !b.changes.Empty() && !s.commitBatch(b) {\n\t\treturn true\n\t}\n\ts.idle <- struct{}{}\n"}},
-			pkg: "zkserver", tests: []string{"TestAnswerToARequestThatComesAloneWaitsForTheDisk"},
-		},
-		{
 			number: 60, bug: "a log that has lost its end is served", where: "NATS 2.12 (Jepsen, 2025)",
 			edits: []edit{{"zkserver/internal/store/pebble.go", "if p.witness.commits > p.commits {", "if p.witness.commits > p.commits+1<<40 {"}},
 			pkg:   "zkserver", tests: []string{"TestDamageIsDetectedOrHarmless"},
