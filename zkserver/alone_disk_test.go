@@ -23,8 +23,7 @@ func (g *gatedStore) Commit(b *store.Batch) error {
 	return g.Memory.Commit(b)
 }
 
-// A request that comes alone takes a shorter way to the disk and back, from a real socket:
-// its answer waits all the same.
+// A request that comes alone, through a real socket: its answer waits for the disk, too.
 func TestAnswerToARequestThatComesAloneWaitsForTheDisk(t *testing.T) {
 	disk := &gatedStore{Memory: store.NewMemory(), begun: make(chan struct{}), verdicts: make(chan struct{}, 100)}
 	s := startOn(t, disk, Config{})
