@@ -30,6 +30,9 @@ ifeq ($(RACE),)
 	@if [ "$$CI" = true ]; then exit 1; fi
 endif
 
-# Our lock beside go-zookeeper's on one Apache ZooKeeper, in one run.
+# The table of docs/benchmarks.md and its plots: six rounds of everything, some ten
+# minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
+# BENCHFLAGS=-quick is rougher.
+BENCH ?= Table$$
 bench:
-	cd interop && go test -run='^$$' -bench=. ./...
+	cd interop && go test -run='^$$' -bench='$(BENCH)' -benchtime=6x -timeout=30m $(BENCHFLAGS) $(if $(filter Table$$,$(BENCH)),-table=../docs/benchmarks.md)
