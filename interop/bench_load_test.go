@@ -97,7 +97,9 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 				}
 				if s.last != 0 && s.last != w+1 {
 					handoffs[w] = append(handoffs[w], now.Sub(s.leaving))
-					changes[w]++
+					if now.Before(end) {
+						changes[w]++
+					}
 				}
 				s.last = w + 1
 				n := s.number

@@ -79,16 +79,9 @@ func fileText(path string) string {
 func versions(ctx context.Context) []string {
 	v := []string{runtime.Version()}
 	add := func(what, version string) { v = append(v, strings.TrimSpace(what+" "+version)) }
-	jar := func(path string) string {
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return "unknown"
-		}
-		name := strings.TrimSuffix(filepath.Base(real), ".jar")
-		return name[strings.LastIndexByte(name, '-')+1:]
-	}
-	add("Apache ZooKeeper", jar("/usr/share/java/zookeeper.jar"))
-	add("Curator", jar("/usr/share/java/curator-recipes.jar"))
+	debian := func(pkg string) string { return firstLine(ctx, "dpkg-query", "-W", "-f", "${Version}", pkg) }
+	add("Apache ZooKeeper", debian("zookeeper"))
+	add("Curator", debian("libcurator-recipes-java"))
 	add("", firstLine(ctx, "java", "-version"))
 	add("kazoo", firstLine(ctx, "/usr/bin/python3", "-c", "import kazoo; print(kazoo.__version__)"))
 	add("", firstLine(ctx, "etcd", "--version"))

@@ -102,8 +102,8 @@ func (m *measurement) table(w *bytes.Buffer) {
 		}
 		cells = append(cells, estimateOf(m.values[s.name][m.row.units[0]]).spread())
 		first := true
-		for _, g := range m.row.goals {
-			if g.than != s.name {
+		for _, g := range m.row.goals() {
+			if g.line() != s.name {
 				continue
 			}
 			if !first { // a second goal against the same side has a line of its own
@@ -124,21 +124,34 @@ func (m *measurement) table(w *bytes.Buffer) {
 	fmt.Fprintln(w)
 }
 
+// line is the side beside which a goal stands: the other, if it is the first side's.
+func (g goal) line() string {
+	if g.who != "" {
+		return g.who
+	}
+	return g.than
+}
+
 // judge is ratio, goal and verdict.
 func (m *measurement) judge(g goal) []string {
 	if g.unit == "" {
 		g.unit = m.row.units[0]
 	}
-	if g.who == "" {
-		g.who = m.sides[0].name
+	if g.limit > 0 {
+		is := estimateOf(m.values[g.who][g.unit])
+		return []string{fmt.Sprintf("%s %s (%s … %s)", digits(is.median), g.unit, digits(is.lo), digits(is.hi)), g.String(), g.met(is.median)}
 	}
-	ratio := estimateOf(g.ratios(m.values[g.who][g.unit], m.values[g.than][g.unit]))
+	who := g.who
+	if who == "" {
+		who = m.sides[0].name
+	}
+	ratio := estimateOf(g.ratios(m.values[who][g.unit], m.values[g.than][g.unit]))
 	what := fmt.Sprintf("%s × (%s … %s)", digits(ratio.median), digits(ratio.lo), digits(ratio.hi))
-	if g.unit != m.row.units[0] {
-		what += " of " + g.unit
+	if g.who != "" {
+		what += " " + g.than
 	}
-	if g.who != m.sides[0].name {
-		what = g.who + ": " + what
+	if g.unit != m.row.units[0] {
+		what += ", " + g.unit
 	}
 	return []string{what, g.String(), g.met(ratio.median)}
 }

@@ -32,12 +32,12 @@ const (
 var rows = []row{
 	{
 		number: 1, name: "uncontended", work: "lock + unlock, nobody else; one Apache ZooKeeper", units: []string{"cycles/s"}, warm: true,
-		goals: []goal{{than: goZooKeeper, atLeast: 1.4}, {than: curator, atLeast: 2}, {than: kazoo, atLeast: 3}, {than: twoWrites, atMost: 1.1}},
+		goals: fixed([]goal{{than: goZooKeeper, atLeast: 1.4}, {than: curator, atLeast: 2}, {than: kazoo, atLeast: 3}, {than: twoWrites, atMost: 1.1}}),
 		sides: loads(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, oursOnApache, goZooKeeper, curator, kazoo, twoWrites),
 	},
 	{
 		number: 2, name: "handoff", work: "handoff (Unlock called → next Lock returned), 16 sessions in line; one Apache ZooKeeper", units: []string{"µs"}, warm: true,
-		goals: []goal{{than: goZooKeeper, atMost: 0.65}, {than: curator, atMost: 0.5}, {than: deleteToEvent, atMost: 1.15}},
+		goals: fixed([]goal{{than: goZooKeeper, atMost: 0.65}, {than: curator, atMost: 0.5}, {than: deleteToEvent, atMost: 1.15}}),
 		// Who has the lock keeps it until all others are in line: a handoff, and not the
 		// joining of those who were before, is what is timed.
 		sides: loads(load{sessions: 16, locks: 1, workers: 16, period: 800 * time.Millisecond, hold: 2 * time.Millisecond},
@@ -45,32 +45,47 @@ var rows = []row{
 	},
 	{
 		number: 3, name: "locks64", work: "64 locks through one session; one Apache ZooKeeper", units: []string{"cycles/s"}, warm: true,
-		goals: []goal{{than: goZooKeeper, atLeast: 2}, {than: curator, atLeast: 2}},
+		goals: fixed([]goal{{than: goZooKeeper, atLeast: 2}, {than: curator, atLeast: 2}}),
 		sides: loads(load{sessions: 1, locks: 64, workers: 64, period: 500 * time.Millisecond}, oursOnApache, goZooKeeper, curator),
 	},
 	{
+		number: 4, name: "drain", work: "a crowd waits for one lock, 16 sessions, and drains", units: []string{"handoffs/s", "joins/s", "B/handoff"},
+		goals: drainGoals, sides: drainSides,
+	},
+	{
 		number: 5, name: "goroutines256", work: "256 goroutines of one process on one lock", units: []string{"cycles/s", "handoffs/s"}, warm: true,
-		goals: []goal{{than: goZooKeeper, atLeast: 100}, {than: etcdMutex, atLeast: 100}, {than: redsyncMutex, atLeast: 100}, {than: oursOnApache}},
+		goals: fixed([]goal{{than: goZooKeeper, atLeast: 100}, {than: etcdMutex, atLeast: 100}, {than: redsyncMutex, atLeast: 100}, {than: oursOnApache}}),
 		sides: loads(load{sessions: 1, locks: 1, workers: 256, period: 800 * time.Millisecond}, oursLocal, oursOnApache, goZooKeeper, etcdMutex, redsyncMutex),
 	},
 	{
 		number: 6, name: "durable-uncontended", work: "lock + unlock, nobody else; every service on this disk", units: []string{"cycles/s"}, warm: true,
-		goals: []goal{{than: oursOnApacheIn, atLeast: 2}, {than: redsyncMutex, atLeast: 1}, {than: etcdMutex, atLeast: 2.5}, {than: twoSyncs, atMost: 1.3}},
+		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 2}, {than: redsyncMutex, atLeast: 1}, {than: etcdMutex, atLeast: 2.5}, {than: twoSyncs, atMost: 1.3}}),
 		sides: loads(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex, twoSyncs),
 	},
 	{
 		number: 7, name: "durable-locks64", work: "64 locks through one session; every service on this disk", units: []string{"cycles/s"}, warm: true,
-		goals: []goal{{than: oursOnApacheIn, atLeast: 4}, {than: redsyncMutex, atLeast: 2}, {than: etcdMutex}},
+		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 4}, {than: redsyncMutex, atLeast: 2}, {than: etcdMutex}}),
 		sides: loads(load{sessions: 1, locks: 64, workers: 64, period: 500 * time.Millisecond}, oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex),
 	},
 	{
 		number: 8, name: "durable-sessions16", work: "16 sessions, one lock; every service on this disk", units: []string{"cycles/s", "handoffs/s", "µs"}, warm: true,
-		goals: []goal{{than: oursOnApacheIn, atLeast: 1}, {than: goZooKeeper, atLeast: 1}, {than: curator, atLeast: 1}, {than: redsyncMutex, atLeast: 1},
-			{unit: "handoffs/s", than: redsyncMutex}, {than: etcdMutex, atLeast: 1}},
+		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 1}, {than: goZooKeeper, atLeast: 1}, {than: curator, atLeast: 1}, {than: redsyncMutex, atLeast: 1},
+			{unit: "handoffs/s", than: redsyncMutex}, {than: etcdMutex, atLeast: 1}}),
 		sides: loads(load{sessions: 16, locks: 1, workers: 16, period: 800 * time.Millisecond},
 			oursOnOurs, oursOnApacheIn, goZooKeeper, curator, redsyncMutex, etcdMutex),
 	},
+	{
+		number: 9, name: "memory", work: "memory per waiting lock", units: []string{clientBytes, heapBytes, serverBytes},
+		goals: memoryGoals, sides: memorySides,
+	},
+	{
+		number: 10, name: "growth", work: "one lock passed on, beside so many that are held or in line", units: []string{"cycles/s"},
+		goals: growthGoals, sides: growthSides,
+	},
 }
+
+// fixed are goals that do not depend on flags.
+func fixed(goals []goal) func() []goal { return func() []goal { return goals } }
 
 // loads are the sides of a row whose contestants all bear one load.
 func loads(l load, names ...string) func(tb testing.TB) []side {

@@ -82,6 +82,7 @@ type goal struct {
 	than    string
 	atLeast float64 // times as good: a rate over theirs, or their time over ours
 	atMost  float64 // times their time, or their bytes
+	limit   float64 // of the figure itself, whatever others do
 }
 
 // ratios are the goal's, of each round: who and than have done the same round.
@@ -106,7 +107,9 @@ func (g goal) met(ratio float64) string {
 		return fmt.Sprintf("missed by %.0f %%", 100*(1-ratio/g.atLeast))
 	case g.atMost > 0 && ratio > g.atMost:
 		return fmt.Sprintf("missed by %.0f %%", 100*(ratio/g.atMost-1))
-	case g.atLeast == 0 && g.atMost == 0:
+	case g.limit > 0 && ratio > g.limit:
+		return fmt.Sprintf("missed by %.0f %%", 100*(ratio/g.limit-1))
+	case g.atLeast == 0 && g.atMost == 0 && g.limit == 0:
 		return ""
 	}
 	return "met"
@@ -118,6 +121,8 @@ func (g goal) String() string {
 		return fmt.Sprintf("≥ %g ×", g.atLeast)
 	case g.atMost > 0:
 		return fmt.Sprintf("≤ %g ×", g.atMost)
+	case g.limit > 0:
+		return fmt.Sprintf("≤ %g %s", g.limit, g.unit)
 	}
 	return ""
 }

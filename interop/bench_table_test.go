@@ -60,7 +60,7 @@ type row struct {
 	name   string   // in the benchmark's name
 	work   string   // what it is
 	units  []string // what is measured; the first is what counts
-	goals  []goal
+	goals  func() []goal
 	warm   bool // one round before the first, for the JVMs
 	// sides starts what the row needs and is called once.
 	sides func(tb testing.TB) []side
@@ -164,7 +164,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		return peers.StartHoldfast(ctx, bin, dir)
+		return peers.StartHoldfast(ctx, bin, dir, "--admin", "127.0.0.1:0") // for what it has in memory
 	}}
 	benchEtcd    = sharedPeer[*peers.Etcd]{start: peers.StartEtcd}
 	benchRedis   = sharedPeer[*peers.Redis]{start: peers.StartRedis}

@@ -111,7 +111,9 @@ public final class BenchCurator {
                 }
                 if (s.last != 0 && s.last != w + 1) {
                     handoffs.get(w).add(now - s.leaving);
-                    changes[w]++;
+                    if (now < end) {
+                        changes[w]++;
+                    }
                 }
                 s.last = w + 1;
                 int n = s.count;

@@ -67,7 +67,7 @@ def run(clients, lock_count, workers, period, hold, prefix):
                 s.overlapped = True
             if s.last is not None and s.last != w:
                 handoffs.append(now - s.leaving)
-                changes[w] += 1
+                changes[w] += now < end
             s.last = w
             n = s.count
             if hold:
