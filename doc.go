@@ -65,7 +65,9 @@
 // # Goroutines
 //
 // Each tenure has one goroutine per node (tenure.go), which watches over it and ends with
-// the last Unlock or with the loss. A Lock that fails may leave one behind that removes
+// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (line.go) queues
+// for all of a client's goroutines that want a lock; it ends when it has the lock, or
+// nobody waits any more. A Lock that fails may leave one behind that removes
 // its node (place.go, Hold.letGo); it ends when the node is gone or the session is over.
 //
 // All types are safe for concurrent use.

@@ -45,6 +45,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // that calls Campaign again. ErrDeadlock: ctx descends from our own term of office.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 	q := e.queue
+	q.handoffs = 0 // every candidate has a node and a value of its own
 	if q.layout.unique() {
 		q.value = append([]byte{}, value...)
 	} else {

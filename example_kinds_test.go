@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 
 	"holdfast"
 	"holdfast/zk"
@@ -40,6 +41,37 @@ func ExampleSemaphore() {
 	// too many: true
 	// <nil>
 	// <nil>
+}
+
+// Many goroutines of one program want one lock: they hand it on among themselves.
+func ExampleWithLocalHandoff() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	// After a hundred turns here, it is the turn of whoever waits elsewhere.
+	m := holdfast.NewMutex(c, "/holdfast/locks/stock", holdfast.WithLocalHandoff(100))
+	stock := 1000
+	var wg sync.WaitGroup
+	for range 1000 {
+		wg.Go(func() {
+			err := holdfast.Do(ctx, m, func(context.Context) error {
+				stock--
+				return nil
+			})
+			if err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println(stock)
+	// Output: 0
 }
 
 // Two accounts are locked as one, in an order that everybody keeps.

@@ -11,7 +11,7 @@ import (
 )
 
 // exampled are the packages whose exported types all have an example that runs.
-var exampled = []string{"zk", "zktest"}
+var exampled = []string{".", "zk", "zktest"}
 
 // Every exported type has an example, of itself or of a method, whose output is checked.
 func TestEveryExportedTypeHasAnExample(t *testing.T) {

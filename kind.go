@@ -45,28 +45,3 @@ func (l *Layout) inQueue(names []string) []contender {
 	})
 	return q
 }
-
-// ahead says whom me waits for: the nearest of those that it must wait for at all.
-// Whoever watches that one node is woken when the way may be free, and not before
-// (Curator's readers watch the first writer, and all of them wake for each). There is
-// nobody if the name is "". Without me among the names, present is false: my node is
-// gone, and whoever took that for "nobody ahead" would hold a lock that is not his
-// (etcd #11456).
-func (l *Layout) ahead(names []string, me string) (name string, present bool) {
-	mine, ok := l.parse(me)
-	if !ok {
-		return "", false
-	}
-	var nearest contender
-	for _, n := range names {
-		if n == me {
-			present = true
-			continue
-		}
-		c, ok := l.parse(n)
-		if ok && mine.waitsFor(c) && (nearest.name == "" || before(nearest.seq, c.seq)) {
-			nearest = c
-		}
-	}
-	return nearest.name, present
-}

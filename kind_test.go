@@ -46,8 +46,8 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ahead, present := LayoutCurator.ahead(tt.names, tt.me)
-			if ahead != tt.ahead || present != tt.present {
-				t.Errorf("got %q, %v; want %q, %v", ahead, present, tt.ahead, tt.present)
+			if ahead.near.name != tt.ahead || present != tt.present {
+				t.Errorf("got %q, %v; want %q, %v", ahead.near.name, present, tt.ahead, tt.present)
 			}
 		})
 	}
@@ -70,8 +70,8 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ahead, present := LayoutCurator.ahead(append(tt.names, me), me)
-			if ahead != tt.ahead || !present {
-				t.Errorf("got %q, %v; want %q", ahead, present, tt.ahead)
+			if ahead.near.name != tt.ahead || !present {
+				t.Errorf("got %q, %v; want %q", ahead.near.name, present, tt.ahead)
 			}
 			if _, present := LayoutCurator.ahead(tt.names, me); present {
 				t.Error("present without its node")
@@ -114,8 +114,8 @@ func FuzzQueueIsALine(f *testing.F) {
 					want = line[j]
 				}
 			}
-			if ahead, present := LayoutCurator.ahead(names, me); ahead != want || !present {
-				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead, present, want)
+			if ahead, present := LayoutCurator.ahead(names, me); ahead.near.name != want || !present {
+				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near.name, present, want)
 			}
 			if want == "" {
 				holding++

@@ -42,6 +42,7 @@ type Layout struct {
 	Parent zk.Mode
 
 	semaphore semaphoreNodes
+	marks     bool  // the data of a queue's directory are nobody's: see mark
 	invalid   error // what is wrong with it, said by Lock
 }
 
@@ -56,6 +57,7 @@ var (
 		Mutex: "_c_{uuid}-lock-", Write: "_c_{uuid}-__WRIT__", Read: "_c_{uuid}-__READ__",
 		Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"},
 		Parent:    zk.Container,
+		marks:     true,
 		semaphore: semaphoreNodes{turnstile: "/locks", leases: "/leases", lease: "_c_{uuid}-lease-", numbered: true, form: "*lease-"},
 	}
 	// LayoutLeaderLatch is that of Curator's LeaderLatch.

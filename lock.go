@@ -48,6 +48,7 @@ type options struct {
 	value     []byte // instead of the note; nil: none
 	acl       []zk.ACL
 	reentrant bool
+	handoffs  int // in memory, before the lock goes back to the ensemble; see line.go
 }
 
 func newOptions(opts []Option) options {

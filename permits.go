@@ -109,7 +109,7 @@ func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (
 		}
 		v.exists, v.version = dataErr == nil, stat.Version
 		v.used = s.queue.layout.permits(names)
-		if len(data) > 0 {
+		if !isMark(data) {
 			limit, err := strconv.Atoi(string(data))
 			if err != nil || limit < 1 {
 				v.stop()

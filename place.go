@@ -24,6 +24,16 @@ type place struct {
 	doubt  bool   // a create was sent, and whether it happened is not known
 	czxid  int64  // of the node; tells it from another of the same name
 	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
+	long   bool   // the queue was seen to be long, and those who pass it leave marks
+	watch  lookout
+	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
+	directory chan directory
+}
+
+// A directory is the node above a queue, as somebody who wants to write a mark finds it.
+type directory struct {
+	version int32
+	free    bool // its data may be written over
 }
 
 // errPlaceGone: our node is not there any more. Somebody has removed it, or the server
@@ -43,12 +53,12 @@ func (p *place) made(name string, czxid int64) {
 // join makes our node and lists its siblings in one round trip: the server answers
 // in order, so the list is from after the create, and shows everybody ahead of us.
 // A server that lags shows too many, never too few.
-func (p *place) join(ctx context.Context) ([]string, error) {
+func (p *place) join(ctx context.Context) (ahead, error) {
 	create := zk.CreateOp(p.node(p.prefix), p.data, zk.EphemeralSequential, p.queue.acl...)
 	for {
 		res, err := p.session.Pipeline(ctx, create, zk.ChildrenOp(p.dir))
 		if res == nil {
-			return nil, err
+			return ahead{}, err
 		}
 		made, list := res[0], res[1]
 		p.doubt = zk.MayHaveHappened(made.Err)
@@ -56,22 +66,47 @@ func (p *place) join(ctx context.Context) ([]string, error) {
 		case made.Err == nil:
 			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
 			if list.Err == nil {
-				return list.Children, nil
+				return p.ahead(list.Children)
 			}
-			return p.siblings(ctx)
+			return p.look(ctx)
 		case errors.Is(made.Err, zk.ErrNoNode):
 			if err := p.ensure(ctx, p.dir); err != nil {
-				return nil, err
+				return ahead{}, err
 			}
 		case errors.Is(made.Err, zk.ErrConnectionLoss):
 			// Was it made? The answer is lost, the node perhaps not.
-			if names, err := p.find(ctx); err != nil || p.name != "" {
-				return names, err
+			names, err := p.find(ctx)
+			switch {
+			case err != nil:
+				return ahead{}, err
+			case p.name != "":
+				return p.ahead(names)
 			}
 		default:
-			return nil, made.Err
+			return ahead{}, made.Err
 		}
 	}
+}
+
+// ahead is what the names of the queue say.
+func (p *place) ahead(names []string) (ahead, error) {
+	if p.queue.layout.marks && len(names) > longQueue {
+		p.long = true
+	}
+	a, present := p.queue.layout.ahead(names, p.name)
+	if !present {
+		return ahead{}, errPlaceGone
+	}
+	return a, nil
+}
+
+// look lists the queue again.
+func (p *place) look(ctx context.Context) (ahead, error) {
+	names, err := p.siblings(ctx)
+	if err != nil {
+		return ahead{}, err
+	}
+	return p.ahead(names)
 }
 
 // ensure makes the nodes down to path. In most layouts they are containers, so that the
@@ -153,25 +188,6 @@ func (p *place) siblings(ctx context.Context) ([]string, error) {
 	}
 }
 
-// await returns when the node ahead has gone, or has changed in any other way. It
-// watches that node alone: a release wakes one waiter, not the crowd.
-func (p *place) await(ctx context.Context, ahead string) error {
-	_, _, watch, err := p.session.GetW(ctx, p.node(ahead))
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
-		return nil // gone before we could look, or worth another look
-	case err != nil:
-		return err
-	}
-	defer watch.Stop()
-	select {
-	case ev := <-watch.C:
-		return ev.Err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // leave gives the place up. It waits for that while ctx lives; the node is removed in
 // any case, or its session ends.
 func (p *place) leave(ctx context.Context) {
@@ -226,7 +242,7 @@ func (p *place) remove() error {
 			}
 			version = stat.Version
 		}
-		err := p.session.Delete(ctx, p.path(), version)
+		err := p.delete(ctx, version)
 		switch {
 		case err == nil:
 			return nil
@@ -239,4 +255,30 @@ func (p *place) remove() error {
 			return err
 		}
 	}
+}
+
+// delete deletes our node. Who is to leave a mark does so in the same transaction, if it
+// may write where it belongs.
+func (p *place) delete(ctx context.Context, version int32) error {
+	if p.directory == nil {
+		return p.session.Delete(ctx, p.path(), version)
+	}
+	dir := <-p.directory
+	if dir.free {
+		_, err := p.session.Multi(ctx, zk.DeleteOp(p.path(), version), zk.SetOp(p.dir, mark(p.czxid), dir.version))
+		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
+			p.directory <- dir // for the next attempt
+			return err
+		}
+	}
+	p.directory = nil
+	return p.session.Delete(ctx, p.path(), version)
+}
+
+// prepareMark reads what the directory has where the mark will go. Its version makes
+// sure that the mark takes the place of another mark, or of nothing: the data may be
+// somebody's.
+func (p *place) prepareMark(answer chan<- directory) {
+	data, stat, err := p.session.Get(p.session.Context(), p.dir)
+	answer <- directory{version: stat.Version, free: err == nil && isMark(data)}
 }

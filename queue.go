@@ -17,15 +17,26 @@ type queue struct {
 
 // wait is the way from Lock to a Hold for those who have the time.
 func (q *queue) wait(ctx context.Context, op string, s side) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return q.enter(ctx, s, true) })
+	h, err := q.standing(ctx, s)
 	if err != nil {
 		return nil, &Error{Op: op, Path: q.path, Err: err}
 	}
 	return h, nil
 }
 
+// standing waits in the queue, or in a line of our own behind one place in it.
+func (q *queue) standing(ctx context.Context, s side) (*Hold, error) {
+	if q.inMemory(s) {
+		return q.inLine(ctx, s) // see line.go
+	}
+	return outlive(ctx, func() (*Hold, error) { return q.enter(ctx, s, true) })
+}
+
 // try is the same for those who have not.
 func (q *queue) try(ctx context.Context, op string, s side) (*Hold, error) {
+	if q.inMemory(s) && len(q.held(ctx)) == 0 && q.someoneInLine(s) {
+		return nil, &Error{Op: op, Path: q.path, Err: ErrLocked}
+	}
 	h, err := q.enter(ctx, s, false)
 	if err != nil {
 		return nil, &Error{Op: op, Path: q.path, Err: err}
@@ -57,27 +68,23 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 	if err != nil {
 		return nil, err
 	}
-	names, err := p.join(ctx) // 1. our node, at the back
+	ahead, err := p.join(ctx) // 1. our node, at the back: whom must we wait for?
 	defer func() {
+		p.unwatch()
 		if err != nil {
 			p.leave(ctx) // or everyone behind us waits for a ghost
 		}
 	}()
-	for err == nil {
-		ahead, present := q.layout.ahead(names, p.name) // 2. whom must we wait for?
-		switch {
-		case !present:
-			return nil, errPlaceGone
-		case ahead == "":
-			return newHold(ctx, q, p) // 4. nobody: it is ours, see hold.go
-		case !wait:
+	for err == nil && !ahead.nobody() {
+		if !wait {
 			return nil, ErrLocked
 		}
-		if err = p.await(ctx, ahead); err == nil { // 3. watch it go, and look again
-			names, err = p.siblings(ctx)
-		}
+		ahead, err = p.await(ctx, ahead) // 2. wait, and know whom for; see await.go
 	}
-	return nil, err
+	if err != nil {
+		return nil, err
+	}
+	return newHold(ctx, q, p) // 3. nobody: it is ours, see hold.go
 }
 
 // place is a place that has no node yet, in the present session.

@@ -46,7 +46,7 @@ func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error
 	for _, t := range held {
 		if !t.places[0].shared {
 			if s == sideRead {
-				return q.stepDown(ctx, t)
+				return q.takeReadSide(ctx, t)
 			}
 			join = t
 			break
@@ -63,10 +63,27 @@ func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error
 // again is one more Hold of the tenure.
 func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	h := holdOf(ctx, t)
-	if !t.add(h) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := t.loss != nil || t.ctx.Err() != nil
+	if over || t.line != nil && !t.heldBy(h.outer) { // or handed on in memory, see line.go
 		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
 	}
+	t.admit(h)
 	return h, nil
+}
+
+// takeReadSide is the read side for a writer. A Mutex keeps everybody out until both are
+// unlocked: whoever waits for its node relies on nothing standing in its place when it
+// goes (see ahead.mayStepDown).
+func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
+	if c, _ := q.layout.parse(writer.places[0].name); !q.layout.stepsDown(c.form) {
+		return writer.again(ctx)
+	}
+	if !writer.step(ctx) {
+		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
+	}
+	return q.stepDown(ctx, writer)
 }
 
 // stepDown gives a writer the read side as well, at its own place in the queue: a second

@@ -25,11 +25,13 @@ type tenure struct {
 	holds   []*Hold    // those that are not unlocked
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
+	line    *line // that hands it on; nil if it is not handed on
+	stepped bool  // a reader may stand in the writer's place when that has gone
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
 // this moment: our nodes are known to stand (the list that showed nobody ahead showed
-// them), and the session is proven, since the wait may have outlasted the proof. From now
+// them, or see await.go), and the session is proven, since the wait may have outlasted the proof. From now
 // on the leases keep it so.
 func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) {
 	t := &tenure{queue: q, places: places}
@@ -55,6 +57,10 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	for i, p := range places {
+		if p.long && !p.shared {
+			p.directory = make(chan directory, 1)
+			go p.prepareMark(p.directory)
+		}
 		go t.watch(p, t.leases[i])
 	}
 	return t, nil
@@ -73,11 +79,16 @@ func (t *tenure) add(h *Hold) bool {
 	if t.loss != nil || t.ctx.Err() != nil {
 		return false
 	}
+	t.admit(h)
+	return true
+}
+
+// admit is add for who has locked mu and knows that the tenure lasts.
+func (t *tenure) admit(h *Hold) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
 		h.revoke()
 	}
-	return true
 }
 
 // forget takes h off, and leaves the nodes to the others.
@@ -93,8 +104,16 @@ func (t *tenure) drop(h *Hold) error {
 	t.mu.Lock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 	loss, last := t.loss, len(t.holds) == 0
+	if last && t.handOn() {
+		t.mu.Unlock()
+		return nil
+	}
 	if last {
+		t.leaveLine()
 		t.end()
+		if t.stepped {
+			t.places[0].directory = nil
+		}
 	}
 	t.mu.Unlock()
 	if !last {
@@ -132,9 +151,25 @@ func (t *tenure) lose(why error) {
 		return
 	}
 	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	t.leaveLine()
 	for _, h := range t.holds {
 		h.lose(t.loss)
 	}
+}
+
+// step says that the writer takes the read side as well, on behalf of a Hold that ctx
+// descends from; false if that is over. From here on the node is not handed on in memory
+// any more: the next writer in line would hold the lock beside this reader.
+func (t *tenure) step(ctx context.Context) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, _ := ctx.Value(holdKey{}).(*Hold)
+	if t.loss != nil || t.ctx.Err() != nil || t.line != nil && !t.heldBy(h) {
+		return false
+	}
+	t.leaveLine()
+	t.stepped = true
+	return true
 }
 
 // revoke tells all who share the tenure that somebody has asked for the lock.
@@ -159,7 +194,10 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
-		data, stat, watch, err := session.GetW(session.Context(), p.path())
+		data, watch, stat, err := p.watch.ownData, p.watch.own, zk.Stat{Czxid: p.czxid}, error(nil)
+		if p.watch.own = nil; watch == nil { // or it was set while we waited
+			data, stat, watch, err = session.GetW(session.Context(), p.path())
+		}
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue

@@ -27,6 +27,8 @@ func runCommand() (is bool, err error) {
 		return true, pretendZooKeeper(path)
 	case "increment":
 		return true, addOne(path)
+	case "turns":
+		return true, turnsProgram(os.Args[1:])
 	case "hold":
 		fmt.Println("held")
 		select {} // until killed

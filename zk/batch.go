@@ -20,6 +20,7 @@ type Op struct {
 	mode    Mode
 	version int32
 	ttl     time.Duration
+	watch   bool
 }
 
 // CreateOp is Create. See there for what the arguments mean.
@@ -46,6 +47,9 @@ func CheckOp(path string, version int32) Op {
 // GetOp is Get, for Pipeline and MultiRead only.
 func GetOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path} }
 
+// GetWOp is GetW, for Pipeline only.
+func GetWOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path, watch: true} }
+
 // ExistsOp is Exists, for Pipeline only. That the node does not exist is, unlike
 // there, the error ErrNoNode.
 func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
@@ -59,6 +63,7 @@ type Result struct {
 	Data     []byte
 	Stat     Stat
 	Children []string
+	Watch    *Watch // of a GetWOp that succeeded
 	Err      error
 }
 
@@ -211,8 +216,12 @@ func (c calls) pipelined(o Op) (*request, func(*Result), error) {
 		take = func(*Result) {}
 	case zkproto.OpGetData:
 		var reply dataReply
+		read.Watch = o.watch
 		r = newRequest(o.kind, o.path, read, &reply)
-		take = func(res *Result) { res.Data, res.Stat = reply.Data, reply.Stat }
+		if o.watch {
+			r.watch = c.newWatch(o.path, watchData)
+		}
+		take = func(res *Result) { res.Data, res.Stat, res.Watch = reply.Data, reply.Stat, r.watch }
 	case zkproto.OpExists:
 		var reply zkproto.StatResponse
 		r = newRequest(o.kind, o.path, read, &reply)

@@ -260,11 +260,12 @@ func (c *conn) notification(r *zkproto.Reader) error {
 	}
 	c.s.mu.Lock()
 	c.heard = c.filled
+	catchUp := c.s.registering > 0
 	fired := c.s.watches.fire(ev.Type, ev.Path)
-	c.s.watches.persistent.notify(ev.Type, ev.Path)
+	c.s.watches.persistent.notify(ev.Type, ev.Path, catchUp)
 	c.s.mu.Unlock()
 	for _, w := range fired {
-		w.c <- Event{Type: ev.Type, Path: w.path()}
+		w.c <- Event{Type: ev.Type, Path: w.path(), CatchUp: catchUp}
 	}
 	return nil
 }

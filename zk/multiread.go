@@ -22,9 +22,9 @@ func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 			return nil, o.fail(err)
 		}
 		kind := o.kind
-		switch kind {
-		case zkproto.OpGetData:
-		case zkproto.OpGetChildren2:
+		switch {
+		case kind == zkproto.OpGetData && !o.watch:
+		case kind == zkproto.OpGetChildren2:
 			kind = zkproto.OpGetChildren
 		default:
 			return nil, o.fail(fmt.Errorf("%w: only GetOp and ChildrenOp can be part of a multi-read", ErrBadArguments))

@@ -185,7 +185,7 @@ func (t persistentTable) drop(node string) {
 
 // notify delivers an event to those whom it concerns: the node's own watches, and the
 // recursive ones above.
-func (t persistentTable) notify(typ EventType, node string) {
+func (t persistentTable) notify(typ EventType, node string, catchUp bool) {
 	if len(t) == 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (t persistentTable) notify(typ EventType, node string) {
 				if path == "" {
 					path = "/"
 				}
-				w.deliver(Event{Type: typ, Path: path})
+				w.deliver(Event{Type: typ, Path: path, CatchUp: catchUp})
 			}
 		}
 		if at == "/" || at == "" {

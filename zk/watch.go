@@ -7,6 +7,12 @@ type Event struct {
 	Type EventType
 	Path string // as the caller gave it; of a recursive watch, where it happened
 	Err  error  // ErrSessionExpired, ErrClosed or ErrAuthFailed if the watch ended without an event; ErrEventsMissed
+
+	// CatchUp: it came while the server of a new connection told what the session had
+	// missed, which it does in no order. All other events come in the order in which
+	// things happened, those of a catch-up before them; and the answer to a request comes
+	// behind the events of all that it may have seen.
+	CatchUp bool
 }
 
 // A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first, and is

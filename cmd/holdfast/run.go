@@ -45,7 +45,8 @@ Exit codes:
   128+N  signal N came during the wait; the command did not run
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder) and HOLDFAST_SESSION. With --also, the token is that of LOCK.`,
+that grows from holder to holder) and HOLDFAST_SESSION. With --also, that token is LOCK's; HOLDFAST_TOKENS
+has it and then those of the others, in the order of the command line, with blanks between.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # beside other readers
@@ -178,6 +179,7 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 	return []string{
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
+		"HOLDFAST_TOKENS=" + k.tokens(h),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
 		"HOLDFAST_HELD=" + held,
 	}
@@ -189,6 +191,16 @@ func (k *taker) token(h *holdfast.Hold) int64 {
 		return t
 	}
 	return h.Token()
+}
+
+// tokens are that of LOCK and those of the locks taken with it, in the order given.
+func (k *taker) tokens(h *holdfast.Hold) string {
+	tokens := h.Tokens()
+	text := []string{strconv.FormatInt(k.token(h), 10)}
+	for _, path := range k.also {
+		text = append(text, strconv.FormatInt(tokens[path], 10))
+	}
+	return strings.Join(text, " ")
 }
 
 // heldKeys name the locks in HOLDFAST_HELD, whose elements are joined by colons. The

@@ -1,6 +1,7 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -9,7 +10,6 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
@@ -23,8 +23,9 @@ import org.apache.zookeeper.recipes.lock.LockListener;
 import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
- * Takes turns on locks that others use too, each recipe on a lock of its own. While a turn lasts, a file in the lock's
- * directory says who holds it and how; who finds there what it must not bear fails.
+ * Takes turns on locks that others use too, each recipe on a lock of its own. Every turn is written down in the lock's
+ * directory, one line when it begins and one before it ends, with the node that stands for it; a turn that is alone also
+ * adds one to a number.
  *
  * <p>Usage: SharedTurns CONNECT TURNS RECIPE PATH DIR [RECIPE PATH DIR]... Prints "ready" when connected and starts at
  * the first line on standard input.
@@ -39,7 +40,12 @@ public final class SharedTurns {
         try (CuratorFramework client = CuratorClient.connect(args[0])) {
             System.out.println("ready");
             System.in.read();
-            ExecutorService threads = Executors.newCachedThreadPool();
+            // Daemons: if one fails, the program ends, though others may wait for ever.
+            ExecutorService threads = Executors.newCachedThreadPool(r -> {
+                Thread t = new Thread(r);
+                t.setDaemon(true);
+                return t;
+            });
             List<Future<Void>> all = new ArrayList<>();
             for (int i = 2; i < args.length; i += 3) {
                 String recipe = args[i], path = args[i + 1];
@@ -65,18 +71,18 @@ public final class SharedTurns {
             switch (recipe) {
                 case "mutex":
                     mutex.acquire();
-                    hold(dir, "W", i);
+                    hold(client, dir, "W", Nodes.of(mutex));
                     mutex.release();
                     break;
                 case "rwlock":
                     InterProcessMutex side = i % 3 == 0 ? rw.writeLock() : rw.readLock();
                     side.acquire();
-                    hold(dir, i % 3 == 0 ? "W" : "R", i);
+                    hold(client, dir, i % 3 == 0 ? "W" : "R", Nodes.of(side));
                     side.release();
                     break;
                 case "semaphore":
                     Lease lease = semaphore.acquire();
-                    hold(dir, "P", i);
+                    hold(client, dir, "P", path + "/leases/" + lease.getNodeName());
                     semaphore.returnLease(lease);
                     break;
                 case "writelock":
@@ -96,26 +102,28 @@ public final class SharedTurns {
                     do {
                         own.lock();
                     } while (!owner.await(1, TimeUnit.SECONDS));
-                    hold(dir, "W", i);
+                    hold(client, dir, "W", own.getId());
                     own.unlock();
                     break;
                 case "latch":
                     try (LeaderLatch latch = new LeaderLatch(client, path, "curator")) {
                         latch.start();
                         latch.await();
-                        hold(dir, "W", i);
+                        hold(client, dir, "W", latch.getOurPath());
                     }
                     break;
                 case "selector":
                     int turn = i;
+                    LeaderSelector[] itself = new LeaderSelector[1];
                     // An executor of our own, because close() interrupts a release that is under way.
                     ExecutorService work = Executors.newSingleThreadExecutor();
                     try (LeaderSelector selector = new LeaderSelector(client, path, work, new LeaderSelectorListenerAdapter() {
                         @Override
                         public void takeLeadership(CuratorFramework c) throws Exception {
-                            hold(dir, "W", turn);
+                            hold(client, dir, "W", Nodes.of(itself[0]));
                         }
                     })) {
+                        itself[0] = selector;
                         selector.start();
                         work.shutdown();
                         Check.that(work.awaitTermination(120, TimeUnit.SECONDS), "turn " + turn + ": no leadership in two minutes");
@@ -127,27 +135,22 @@ public final class SharedTurns {
         }
     }
 
-    /** W is alone, R is beside R only, and P beside less than so many others. */
-    private static void hold(Path dir, String mode, int turn) throws Exception {
-        Path mine = Files.createFile(dir.resolve(mode + "-java-" + ProcessHandle.current().pid() + "-" + turn));
-        try (Stream<Path> files = Files.list(dir)) {
-            List<String> others = new ArrayList<>();
-            files.filter(f -> !f.equals(mine)).forEach(f -> others.add(f.getFileName().toString()));
-            boolean fine;
-            switch (mode) {
-                case "W":
-                    fine = others.isEmpty();
-                    break;
-                case "R":
-                    fine = others.stream().allMatch(f -> f.startsWith("R"));
-                    break;
-                default:
-                    fine = others.size() < PERMITS;
-            }
-            Check.that(fine, mine + " beside " + others);
-            Thread.sleep(1);
-        } finally {
-            Files.delete(mine);
+    /** What a holder does; node is the path of its place in the queue. */
+    private static void hold(CuratorFramework client, Path dir, String mode, String node) throws Exception {
+        String name = node.substring(node.lastIndexOf('/') + 1);
+        Path number = dir.resolve("number");
+        note(dir, "+ " + mode + " " + name + " " + client.checkExists().forPath(node).getCzxid() + "\n");
+        String before = Files.readString(number);
+        Thread.sleep(1); // for others to come in between
+        if (mode.equals("W")) {
+            Files.writeString(number, String.valueOf(Integer.parseInt(before) + 1));
+        } else if (mode.equals("R")) {
+            Check.equal(Files.readString(number), before, "the number, while a reader holds the lock,");
         }
+        note(dir, "- " + mode + " " + name + "\n");
+    }
+
+    private static void note(Path dir, String line) throws Exception {
+        Files.write(dir.resolve("turns"), line.getBytes(), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 }

@@ -1,0 +1,113 @@
+package holdfast
+
+import (
+	"strconv"
+	"strings"
+)
+
+// An ahead is what we know of those ahead of us that we must wait for: the two nearest of
+// them. It is true from the moment of the list that it was made from until they go,
+// because those ahead only grow fewer: the server gives no number twice under one
+// parent, and a list that has our own node in it is from after every create that
+// came before ours. (Who makes a node by hand, with a number that was given before,
+// jumps the queue, and nobody could stop him.) There is one exception, which is why
+// there is mayStepDown.
+type ahead struct {
+	near, far contender // no name: there is none
+
+	// mayStepDown: in near's place there may be a reader when it has gone, which we must
+	// wait for and which no list has shown: see stepDown.
+	mayStepDown bool
+}
+
+// nobody reports whether there is nobody to wait for.
+func (a ahead) nobody() bool { return a.near.name == "" }
+
+// last reports whether nobody is left when near has gone.
+func (a ahead) last() bool { return a.far.name == "" && !a.mayStepDown }
+
+// beforeGone is what is ahead when far is gone and with it everybody before.
+func (a ahead) beforeGone() ahead {
+	a.far = contender{}
+	return a
+}
+
+// ahead says whom me waits for. Whoever watches the nearest of those is woken when the way
+// may be free, and not before (Curator's readers watch the first writer, and all of them
+// wake for each). Without me among the names, present is false: my node is gone, and
+// whoever took that for "nobody ahead" would hold a lock that is not his (etcd #11456).
+func (l *Layout) ahead(names []string, me string) (a ahead, present bool) {
+	mine, ok := l.parse(me)
+	if !ok {
+		return ahead{}, false
+	}
+	for _, n := range names {
+		if n == me {
+			present = true
+			continue
+		}
+		c, ok := l.parse(n)
+		switch {
+		case !ok || !mine.waitsFor(c):
+		case a.near.name == "" || before(a.near.seq, c.seq):
+			a.near, a.far = c, a.near
+		case a.far.name == "" || before(a.far.seq, c.seq):
+			a.far = c
+		}
+	}
+	if !present {
+		return ahead{}, false
+	}
+	a.mayStepDown = a.near.name != "" && !mine.shared && !a.near.shared && l.stepsDown(a.near.form)
+	return a, true
+}
+
+// stepsDown reports whether beside an exclusive node of this form another may come to
+// stand, with the same number, when those behind have looked already: that of a
+// reader, for a writer that takes the read side too (Curator's do since 5.5.0, ours in
+// stepDown). A Mutex never does that.
+func (l *Layout) stepsDown(form string) bool {
+	return len(l.Shared) > 0 && (!fits(form, l.Mutex) || fits(form, l.Write))
+}
+
+// fits reports whether a node made from the template may have that form.
+func fits(form, template string) bool {
+	if i, j := strings.IndexByte(template, '{'), strings.LastIndexByte(template, '}'); 0 <= i && i < j {
+		template = template[:i] + "*" + template[j+1:]
+	}
+	return template != "" && matches(form, template)
+}
+
+// longQueue is the number of names from which on looking at the queue again is too dear:
+// in a longer one, holders leave a mark.
+const longQueue = 32
+
+// A mark is what a holder that came through a long queue leaves in the data of the
+// queue's directory, in the transaction that removes its node: the zxid of that node's
+// creation. It proves that nobody with that number or an earlier one stands in the queue
+// any more, and that none ever will: the holder had waited for all of them, and has
+// not stepped down. So who waits for somebody in particular can tell from a few bytes
+// what it would need the whole list for. The zxid and not the number, since that
+// comes back when it has wrapped, and the mark may be old.
+//
+// Readers leave none: they do not wait for the readers ahead of them. Who loses the
+// lock leaves none either, nor do programs of other makes; then the list is read.
+const markPrefix = "holdfast: passed "
+
+func mark(czxid int64) []byte { return strconv.AppendInt([]byte(markPrefix), czxid, 10) }
+
+// readMark is 0 if there is none.
+func readMark(data []byte) int64 {
+	s, ok := strings.CutPrefix(string(data), markPrefix)
+	if !ok {
+		return 0
+	}
+	czxid, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return czxid
+}
+
+// isMark reports whether a mark may be written over the data: they are one, or nobody's.
+func isMark(data []byte) bool { return len(data) == 0 || readMark(data) != 0 }

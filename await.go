@@ -1,0 +1,214 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/zk"
+)
+
+// Waiting, and how the lock comes to us when the node ahead goes, without another look at
+// the queue. That takes three things:
+//
+//   - The node that went was the last one ahead. What we know of those ahead (see ahead)
+//     goes out of date in one direction only: they grow fewer. While we are third or
+//     later, we watch the second nearest, and when that goes, find out whether the
+//     nearest is the only one left. So this is known before it lets go.
+//   - Our own node stood when it went. We watch our own node, too, since before we watched
+//     the nearest or in the same flush; the events of one session come in the order of
+//     the zxids, over one connection; so had our node been removed before, its event would
+//     have come first. Not so the events of a catch-up after a reconnect: then we list.
+//     (Who removes both nodes by hand in one transaction gives us a lock that is lost in
+//     the same moment: within one transaction there is no before.)
+//   - The session is proven. newTenure sees to that.
+//
+// Where one of them is missing, the queue is listed again, and the list decides.
+
+// A lookout is the watches of a place that waits.
+type lookout struct {
+	own     *zk.Watch // on our own node; the tenure goes on with it
+	ownData []byte    // of our node when own was set
+	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
+	name    string    // of that
+	czxid   int64     // of that
+}
+
+// await waits for a change, and returns what is ahead then.
+func (p *place) await(ctx context.Context, a ahead) (ahead, error) {
+	// Of readers there may be many behind one writer, who can as well be woken once.
+	if a.far.name != "" && !p.shared {
+		return p.awaitFar(ctx, a)
+	}
+	if p.watch.near == nil || p.watch.name != a.near.name {
+		_, err := p.lookOut(ctx, a.near)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			return p.look(ctx)
+		case err != nil:
+			return ahead{}, err
+		case p.watch.near == nil: // it went before we could look
+			return p.settle(ctx, a, a.last())
+		}
+	}
+	ev, err := p.event(ctx, p.watch.near)
+	if err != nil {
+		return ahead{}, err
+	}
+	p.watch.near = nil
+	if ev.Type != zk.EventNodeDeleted {
+		return a, nil // it changed, or our own node: watch again
+	}
+	return p.settle(ctx, a, a.last() && !ev.CatchUp)
+}
+
+// settle returns what is ahead when the nearest has gone: nobody, if that is certain, or
+// what the queue says.
+func (p *place) settle(ctx context.Context, a ahead, certain bool) (ahead, error) {
+	if !certain && p.long {
+		// The answer comes behind all events, those of a catch-up too.
+		data, _, err := p.session.Get(ctx, p.dir)
+		certain = err == nil && p.watch.name == a.near.name && readMark(data) >= p.watch.czxid
+	}
+	if !certain {
+		return p.look(ctx)
+	}
+	stands, err := p.stands()
+	switch {
+	case err != nil:
+		return ahead{}, err
+	case !stands:
+		return p.look(ctx)
+	}
+	return ahead{}, nil
+}
+
+// awaitFar waits until the second nearest has gone. Then it finds out whether the nearest
+// is the only one left, and watches that and our own node in the same flush.
+func (p *place) awaitFar(ctx context.Context, a ahead) (ahead, error) {
+	_, stat, far, err := p.session.GetW(ctx, p.node(a.far.name))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+		return p.look(ctx)
+	case err != nil:
+		return ahead{}, err
+	}
+	defer far.Stop()
+	ev, err := p.event(ctx, far)
+	switch {
+	case err != nil:
+		return ahead{}, err
+	case ev.Type != zk.EventNodeDeleted:
+		return a, nil
+	}
+	evidence := zk.ChildrenOp(p.dir)
+	if p.long {
+		evidence = zk.GetOp(p.dir)
+	}
+	found, err := p.lookOut(ctx, a.near, evidence)
+	switch {
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return p.look(ctx)
+	case err != nil:
+		return ahead{}, err
+	case !p.long && found.Err == nil:
+		return p.ahead(found.Children)
+	case p.long && found.Err == nil && readMark(found.Data) >= stat.Czxid:
+		return a.beforeGone(), nil
+	}
+	return p.look(ctx)
+}
+
+// lookOut watches the nearest node, and our own, and reads something besides, in one
+// flush. The nearest may be gone: then it is not watched.
+func (p *place) lookOut(ctx context.Context, near contender, also ...zk.Op) (zk.Result, error) {
+	p.unwatch()
+	w := &p.watch
+	var ops []zk.Op
+	if w.own == nil {
+		ops = append(ops, zk.GetWOp(p.path()))
+	}
+	ops = append(append(ops, zk.GetWOp(p.node(near.name))), also...)
+	res, err := p.session.Pipeline(ctx, ops...)
+	if res == nil {
+		return zk.Result{}, err
+	}
+	var fault error
+	if w.own == nil {
+		own := res[0]
+		res = res[1:]
+		switch {
+		case own.Err == nil && own.Stat.Czxid == p.czxid:
+			w.own, w.ownData = own.Watch, own.Data
+		case own.Err == nil, errors.Is(own.Err, zk.ErrNoNode):
+			fault = errPlaceGone
+		case !errors.Is(own.Err, zk.ErrNoAuth): // who may not read its own node has to list
+			fault = own.Err
+		}
+	}
+	switch ahead := res[0]; {
+	case ahead.Err == nil:
+		w.near, w.name, w.czxid = ahead.Watch, near.name, ahead.Stat.Czxid
+	case !errors.Is(ahead.Err, zk.ErrNoNode) && fault == nil:
+		fault = ahead.Err
+	}
+	if fault != nil {
+		return zk.Result{}, fault
+	}
+	if len(also) == 0 {
+		return zk.Result{}, nil
+	}
+	return res[1], nil
+}
+
+// event waits for the event of a watch. One of the type none says that our own node has
+// changed.
+func (p *place) event(ctx context.Context, watch *zk.Watch) (zk.Event, error) {
+	var own <-chan zk.Event
+	if p.watch.own != nil {
+		own = p.watch.own.C
+	}
+	select {
+	case ev := <-watch.C:
+		return ev, ev.Err
+	case ev := <-own:
+		return zk.Event{Type: zk.EventNone}, p.changed(ev)
+	case <-ctx.Done():
+		return zk.Event{}, context.Cause(ctx)
+	}
+}
+
+// changed deals with the event of our own node. If it was not the end of it, the watch on
+// the nearest is no good any more: it has to be set in one flush with ours, or behind it.
+func (p *place) changed(ev zk.Event) error {
+	p.watch.own = nil
+	p.unwatch()
+	switch {
+	case ev.Err != nil:
+		return ev.Err
+	case ev.Type == zk.EventNodeDeleted:
+		return errPlaceGone
+	}
+	return nil
+}
+
+// stands reports whether it is certain that our node stands, as far as we have been told
+// what happened.
+func (p *place) stands() (bool, error) {
+	if p.watch.own == nil {
+		return false, nil
+	}
+	select {
+	case ev := <-p.watch.own.C:
+		return false, p.changed(ev)
+	default:
+		return true, nil
+	}
+}
+
+// unwatch gives up the watch on the nearest node.
+func (p *place) unwatch() {
+	if p.watch.near != nil {
+		p.watch.near.Stop()
+	}
+	p.watch.near = nil
+}

@@ -1,0 +1,379 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// A line is a client that is watched: it counts what it asks and hears, and its
+// connection can be cut and kept from coming back.
+type line struct {
+	*zk.Client
+	requests atomic.Int64 // those that somebody waits for
+	bytes    atomic.Int64 // both ways
+
+	mu   sync.Mutex
+	conn net.Conn
+	down chan struct{} // closed when it may connect; nil while it may
+}
+
+func newLine(t *testing.T, srv *zktest.Server) *line {
+	t.Helper()
+	l := &line{}
+	cfg := srv.Config()
+	cfg.SessionTimeout = 10 * time.Second
+	cfg.Trace = &zk.Trace{RequestDone: func(string, string, time.Duration, error) { l.requests.Add(1) }}
+	dial := cfg.Dial
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		l.mu.Lock()
+		down := l.down
+		l.mu.Unlock()
+		if down != nil {
+			select {
+			case <-down:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		nc, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conn = &countedConn{Conn: nc, bytes: &l.bytes}
+		return l.conn, nil
+	}
+	c, err := zk.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.mend()
+		c.Close()
+	})
+	l.Client = c
+	return l
+}
+
+// cut breaks the connection until mend.
+func (l *line) cut() {
+	l.mu.Lock()
+	if l.down == nil {
+		l.down = make(chan struct{})
+	}
+	l.conn.Close()
+	l.mu.Unlock()
+	synctest.Wait()
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	if l.down != nil {
+		close(l.down)
+		l.down = nil
+	}
+	l.mu.Unlock()
+	time.Sleep(time.Second) // longer than the pause before it connects
+	synctest.Wait()
+}
+
+type countedConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// A standing is a waiter, or a holder, with a line of its own, and its node.
+type standing struct {
+	*waiter
+	*line
+	node   string
+	cancel context.CancelFunc
+}
+
+// stand puts somebody at the end of the queue.
+func stand(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) *standing {
+	t.Helper()
+	s := &standing{line: newLine(t, srv)}
+	before, _, _ := s.Children(t.Context(), lockPath)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.cancel = cancel
+	s.waiter = wait(ctx, of(s.Client))
+	for _, n := range queued(t, s.Client) {
+		if !slices.Contains(before, n) {
+			s.node = lockPath + "/" + n
+		}
+	}
+	if s.node == "" {
+		t.Fatal("it did not join the queue")
+	}
+	return s
+}
+
+func mutexAt(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) }
+func writeAt(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath) }
+func readAt(c *zk.Client) holdfast.Locker  { return holdfast.NewRWMutex(c, lockPath).RLocker() }
+
+// line up n of a kind.
+func standAll(t *testing.T, srv *zktest.Server, n int, of func(*zk.Client) holdfast.Locker) []*standing {
+	t.Helper()
+	var all []*standing
+	for range n {
+		all = append(all, stand(t, srv, of))
+	}
+	return all
+}
+
+// in reports whether s has had a Hold of its first node.
+func (s *standing) in(t *testing.T) bool {
+	t.Helper()
+	if s.waiting() {
+		return false
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.hold.Path() == s.node
+}
+
+func TestReleaseHandsOverWithoutARequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		all := standAll(t, srv, 7, mutexAt)
+		for i, s := range all[:6] {
+			requests, bytes := make([]int64, len(all)), make([]int64, len(all))
+			for j, o := range all {
+				requests[j], bytes[j] = o.requests.Load(), o.bytes.Load()
+			}
+			if !s.in(t) {
+				t.Fatalf("%d does not have the lock", i)
+			}
+			unlock(t, s.hold)
+			if !all[i+1].in(t) {
+				t.Fatalf("%d does not have the lock when %d has let go", i+1, i)
+			}
+			for j, o := range all {
+				asked, heard := o.requests.Load()-requests[j], o.bytes.Load()-bytes[j]
+				switch {
+				case j == i && asked != 1:
+					t.Errorf("release %d: the holder made %d requests; want 1", i, asked)
+				case j == i+1 && asked != 0:
+					t.Errorf("release %d: the next made %d requests; want none", i, asked)
+				case j == i+2 && asked != 3:
+					t.Errorf("release %d: the one behind the next made %d requests; want 3", i, asked)
+				case j > i+2 && heard != 0:
+					t.Errorf("release %d woke %d: %d bytes", i, j, heard)
+				}
+			}
+		}
+	})
+}
+
+// The node of somebody who waits is removed before that of the holder. Whatever it hears
+// of that first, it must not take the lock, which is the next one's.
+func TestRemovedNodeIsNeverAcquired(t *testing.T) {
+	for _, kind := range []struct {
+		name string
+		of   func(*zk.Client) holdfast.Locker
+	}{{"mutex", mutexAt}, {"writer", writeAt}, {"reader", readAt}} {
+		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed"} {
+			t.Run(kind.name+"/"+how, func(t *testing.T) {
+				rounds := 1
+				if how == "catching up" {
+					rounds = 20 // the server tells in the order in which it is asked, which is random
+				}
+				for range rounds {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						admin := client(t, srv)
+						holder := stand(t, srv, mutexAt)
+						victim := stand(t, srv, kind.of)
+						next := stand(t, srv, mutexAt)
+						removal := []zk.Op{zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion)}
+						switch how {
+						case "catching up":
+							victim.cut()
+						case "after a change":
+							if _, err := admin.Set(t.Context(), victim.node, []byte("changed"), zk.AnyVersion); err != nil {
+								t.Fatal(err)
+							}
+							synctest.Wait()
+						case "while its watch is renewed":
+							removal = slices.Insert(removal, 0, zk.SetOp(victim.node, []byte("changed"), zk.AnyVersion))
+						}
+						if _, err := admin.Pipeline(t.Context(), removal...); err != nil {
+							t.Fatal(err)
+						}
+						synctest.Wait()
+						if how == "catching up" {
+							victim.mend()
+						}
+						if victim.in(t) {
+							t.Fatal("it has acquired the lock with a node that was gone before its turn")
+						}
+						if !next.in(t) {
+							t.Error("the next does not have the lock")
+						}
+						if !victim.waiting() {
+							t.Error("two hold the lock")
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// Whoever leaves the queue, in whatever order and in one go or not, nobody has the lock
+// before its turn, and everybody in its turn.
+func TestLeavingTheQueueIsNoRelease(t *testing.T) {
+	tests := []struct {
+		name  string
+		leave []int // those who leave, of six: 0 holds
+		next  int   // who has the lock then
+	}{
+		{"the second", []int{1}, 0},
+		{"the third", []int{2}, 0},
+		{"the second and the third", []int{1, 2}, 0},
+		{"the third and the second", []int{2, 1}, 0},
+		{"all ahead of the last but the holder", []int{1, 2, 3, 4}, 0},
+		{"the holder", []int{0}, 1},
+		{"the holder and the second", []int{0, 1}, 2},
+		{"the second and the holder", []int{1, 0}, 2},
+		{"the third, the holder and the second", []int{2, 0, 1}, 3},
+		{"all but the last", []int{4, 2, 0, 1, 3}, 5},
+	}
+	for _, tt := range tests {
+		for _, together := range []bool{true, false} {
+			for _, cut := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/together=%v/cut=%v", tt.name, together, cut), func(t *testing.T) {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						admin := client(t, srv)
+						all := standAll(t, srv, 6, mutexAt)
+						var ops []zk.Op
+						for _, i := range tt.leave {
+							ops = append(ops, zk.DeleteOp(all[i].node, zk.AnyVersion))
+						}
+						last := all[5]
+						if cut {
+							last.cut()
+						}
+						if together {
+							if _, err := admin.Pipeline(t.Context(), ops...); err != nil {
+								t.Fatal(err)
+							}
+						} else {
+							for _, i := range tt.leave {
+								if all[i].in0(t) {
+									unlock(t, all[i].hold)
+								} else {
+									all[i].cancel()
+								}
+								synctest.Wait()
+							}
+						}
+						if cut {
+							last.mend()
+						}
+						synctest.Wait()
+						for i, s := range all {
+							if slices.Contains(tt.leave, i) {
+								continue
+							}
+							if in := s.in0(t); in != (i == tt.next) {
+								t.Errorf("%d has the lock: %v", i, in)
+							}
+						}
+						for i, s := range all[tt.next:] {
+							if slices.Contains(tt.leave, tt.next+i) {
+								continue
+							}
+							if !s.in0(t) {
+								t.Fatalf("%d does not have the lock in its turn", tt.next+i)
+							}
+							unlock(t, s.hold)
+							synctest.Wait()
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// in0 is in for those whose wait may have been cancelled.
+func (s *standing) in0(t *testing.T) bool { return !s.waiting() && s.err == nil && s.in(t) }
+
+// A writer that takes the read side leaves a reader in its place, which no list has shown
+// to those who wait.
+func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
+	for _, waiters := range []int{1, 2, 40} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				m := holdfast.NewRWMutex(client(t, srv), lockPath)
+				w := lock(t, m)
+				all := standAll(t, srv, waiters, mutexAt)
+				r, err := m.RLock(w.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, w)
+				if !all[0].waiting() {
+					t.Fatal("a mutex beside a reader")
+				}
+				unlock(t, r)
+				for _, s := range all {
+					if !s.in(t) {
+						t.Fatal("not in its turn")
+					}
+					unlock(t, s.hold)
+				}
+			})
+		})
+	}
+}
+
+// Who waits for the node of a Mutex goes by that alone, so it takes no read side beside it.
+func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		next := stand(t, srv, mutexAt)
+		r, err := holdfast.NewRWMutex(c, lockPath).RLock(h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Token() != h.Token() {
+			t.Errorf("token %d beside %d", r.Token(), h.Token())
+		}
+		unlock(t, h)
+		if !next.waiting() {
+			t.Fatal("two hold the lock")
+		}
+		unlock(t, r)
+		if !next.in(t) {
+			t.Error("the next does not have the lock")
+		}
+	})
+}

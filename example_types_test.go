@@ -1,0 +1,178 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// A function that does not care which lock it runs under.
+func ExampleLocker() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	guarded := func(name string, l holdfast.Locker) {
+		err := holdfast.Do(ctx, l, func(context.Context) error {
+			fmt.Println("under", name)
+			return nil
+		})
+		if err != nil {
+			log.Print(err)
+		}
+	}
+	guarded("a mutex", holdfast.NewMutex(c, "/holdfast/locks/a"))
+	guarded("a read lock", holdfast.NewRWMutex(c, "/holdfast/locks/b").RLocker())
+	guarded("two of five permits", holdfast.NewSemaphore(c, "/holdfast/locks/c", 5).Locker())
+	guarded("one node", holdfast.NewNodeLock(c, "/holdfast/locks/d"))
+	// Output:
+	// under a mutex
+	// under a read lock
+	// under two of five permits
+	// under one node
+}
+
+// What all locks of a program have in common is written down once.
+func ExampleOption() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	ours := []holdfast.Option{holdfast.WithOwner("billing-3"), holdfast.WithLayout(holdfast.LayoutKazoo)}
+	h, err := holdfast.NewMutex(c, "/locks/invoices", ours...).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	queue, err := holdfast.List(ctx, c, "/locks/invoices", ours...)
+	fmt.Println(queue[0].Owner, err)
+	// Output: billing-3 <nil>
+}
+
+// Who stands in whose way, and for how long: an entry has what Break and Revoke want.
+func ExampleEntry() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	const path = "/holdfast/locks/export"
+	h, err := holdfast.NewMutex(c, path, holdfast.WithOwner("stuck")).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	queue, err := holdfast.List(ctx, c, path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range queue {
+		if e.Held && e.Owner == "stuck" { // and time.Since(e.Since) is too long
+			fmt.Println("breaking:", holdfast.Break(ctx, c, path, e.Token))
+		}
+	}
+	<-h.Lost()
+	fmt.Println("told:", errors.Is(h.Unlock(), holdfast.ErrLost))
+	// Output:
+	// breaking: <nil>
+	// told: true
+}
+
+// A layout of one's own, for programs that have named their nodes in a way of their own.
+func ExampleLayout() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	jobs := holdfast.WithLayout(holdfast.Layout{
+		Name:      "jobs",
+		Mutex:     "job.{uuid}.",      // the server appends the number
+		Exclusive: []string{"job.*."}, // what contends; everything else is ignored
+		Parent:    zk.Container,
+	})
+	err = holdfast.Do(ctx, holdfast.NewMutex(c, "/jobs/nightly", jobs), func(context.Context) error { return nil })
+	fmt.Println(err)
+
+	_, err = holdfast.NewRWMutex(c, "/jobs/nightly", jobs).RLock(ctx)
+	fmt.Println("it has no read side:", errors.Is(err, holdfast.ErrLayout))
+	// Output:
+	// <nil>
+	// it has no read side: true
+}
+
+// A leader's value says where to find it, and its term is a fencing token.
+func ExampleLeader() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	e := holdfast.NewElection(c, "/holdfast/elections/compactor")
+	if _, err := e.Leader(ctx); errors.Is(err, holdfast.ErrNoLeader) {
+		fmt.Println("vacant")
+	}
+	office, err := e.Campaign(ctx, []byte("node-2:7000"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer office.Unlock()
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s leads, and that is us: %t\n", leader.Value, leader.Term == office.Token())
+	// Output:
+	// vacant
+	// node-2:7000 leads, and that is us: true
+}
+
+// Errors say what was attempted on which lock, and wrap why it failed.
+func ExampleError() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	m := holdfast.NewMutex(c, "/holdfast/locks/db", holdfast.WithACL(zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}))
+	_, err = m.Lock(ctx)
+	var failed *holdfast.Error
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Op, failed.Path)
+	}
+	fmt.Println(errors.Is(err, zk.ErrNoAuth), errors.Is(err, fs.ErrPermission))
+	// Output:
+	// lock /holdfast/locks/db
+	// true true
+}

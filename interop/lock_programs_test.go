@@ -1,0 +1,190 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// A stage is an Apache ZooKeeper with programs of other libraries that do what they are
+// told, step by step, and a look at who watches what: whoever waits for a node watches it,
+// so a wait is seen without waiting for it to last.
+type stage struct {
+	t            *testing.T
+	ctx          context.Context
+	addr         string
+	admin        *zk.Client
+	java, python *lockProgram
+}
+
+func newStage(t *testing.T) *stage {
+	return stageOn(t, startWatched(t, t.TempDir()))
+}
+
+// startWatched is a ZooKeeper that tells who watches what.
+func startWatched(t *testing.T, dir string) *peers.ZooKeeper {
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{Settings: []string{"4lw.commands.whitelist=srvr,ruok,wchp"}})
+	return closing(t, z, err)
+}
+
+func stageOn(t *testing.T, z *peers.ZooKeeper) *stage {
+	need(t, peers.NeedKazoo())
+	classes := curatorClasses(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*stepTime)
+	t.Cleanup(cancel)
+	s := &stage{t: t, ctx: ctx, addr: z.Addrs()[0]}
+	s.admin = dialURL(t, "zk://"+s.addr)
+	s.java = &lockProgram{turnTaker: startTurnTaker(t, peers.Curator(ctx, classes, "LockProgram", s.addr)), answers: make(map[string]string)}
+	s.python = &lockProgram{turnTaker: startTurnTaker(t, peers.Kazoo(ctx, filepath.Join("py", "lock_program.py"), s.addr)), answers: make(map[string]string)}
+	return s
+}
+
+// in is the same stage for a subtest, whose errors are its own.
+func (s *stage) in(t *testing.T) *stage {
+	c := *s
+	c.t = t
+	return &c
+}
+
+// directory makes one for a scene of its own.
+func (s *stage) directory(name string) string {
+	s.t.Helper()
+	dir := "/" + name
+	_, _, err := s.admin.Create(s.ctx, dir, []byte{}, zk.Persistent)
+	must(s.t, err)
+	return dir
+}
+
+// actor is a name that is new: a session and a thread of a program.
+func (p *lockProgram) actor() string {
+	p.actors++
+	return fmt.Sprintf("actor%d", p.actors)
+}
+
+// children waits until the directory has so many, in the order of their numbers.
+func (s *stage) children(dir string, want int) []string {
+	s.t.Helper()
+	var names []string
+	s.await(func() string {
+		var err error
+		names, _, err = s.admin.Children(s.ctx, dir)
+		must(s.t, err)
+		if len(names) != want {
+			return fmt.Sprintf("%s has the children %v; want %d", dir, names, want)
+		}
+		return ""
+	})
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):]) })
+	return names
+}
+
+// watched waits until so many sessions watch the node: its holder, if it is ours, and
+// those who wait for it.
+func (s *stage) watched(path string, want int) {
+	s.t.Helper()
+	s.await(func() string {
+		watches, err := s.watches()
+		must(s.t, err)
+		if watches[path] < want {
+			return fmt.Sprintf("%d sessions watch %s; want %d: %v", watches[path], path, want, watches)
+		}
+		return ""
+	})
+}
+
+// watches are how many sessions watch each path, by the server's own word.
+func (s *stage) watches() (map[string]int, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(s.ctx, "tcp", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "wchp"); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		return nil, err
+	}
+	watches, path := make(map[string]int), ""
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "\t") {
+			watches[path]++
+		} else {
+			path = strings.TrimSpace(line)
+		}
+	}
+	return watches, nil
+}
+
+// await returns when nothing is missing any more; it has no event to wait for.
+func (s *stage) await(missing func() string) {
+	s.t.Helper()
+	for giveUp := time.Now().Add(stepTime); ; time.Sleep(5 * time.Millisecond) {
+		m := missing()
+		if m == "" {
+			return
+		}
+		if time.Now().After(giveUp) {
+			s.t.Fatal(m)
+		}
+	}
+}
+
+// A lockProgram is a running LockProgram or lock_program.py. It is for one goroutine.
+type lockProgram struct {
+	*turnTaker
+	answers map[string]string // what came while another answer was awaited
+	actors  int
+}
+
+// tell gives an actor something to do: acquire or release, by a recipe, on a path.
+func (p *lockProgram) tell(t *testing.T, line string) {
+	t.Helper()
+	_, err := io.WriteString(p.stdin, line+"\n")
+	must(t, err)
+}
+
+// answer waits for the answer to a line.
+func (p *lockProgram) answer(t *testing.T, line string) string {
+	t.Helper()
+	giveUp := time.After(stepTime)
+	for {
+		if answer, ok := p.answers[line]; ok {
+			delete(p.answers, line)
+			return answer
+		}
+		select {
+		case got := <-p.lines.ch:
+			told, answer, _ := strings.Cut(got, ": ")
+			p.answers[told] = answer
+		case <-p.ended:
+			t.Fatalf("%s has ended; want an answer to %q", p.name, line)
+		case <-giveUp:
+			t.Fatalf("%s: no answer to %q", p.name, line)
+		}
+	}
+}
+
+// do tells an actor something and waits until it is done.
+func (p *lockProgram) do(t *testing.T, line string) {
+	t.Helper()
+	p.tell(t, line)
+	if got := p.answer(t, line); got != "done" && got != "true" {
+		t.Fatalf("%s: %s: %s", p.name, line, got)
+	}
+}

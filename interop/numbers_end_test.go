@@ -1,0 +1,110 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast"
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+// The numbers of a directory are an int32, and go on below zero after the largest. There
+// Curator and kazoo, which order them as strings, let everybody in (kazoo 730), and
+// go-zookeeper finds nobody to wait for and fails; WriteLock and we queue. Each alone does
+// what it does with us.
+func TestQueueAmongNegativeNumbers(t *testing.T) {
+	libraries := []struct {
+		name, want string // what it does as the second to come: waits, beside or fails
+		of         func(s *stage, dir string) party
+		layout     holdfast.Layout
+	}{
+		{"Curator", "beside", func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, holdfast.LayoutCurator},
+		{"kazoo", "beside", func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, holdfast.LayoutKazoo},
+		{"go-zookeeper", "fails", func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutGoZookeeper},
+		{"WriteLock", "waits", func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, holdfast.LayoutWriteLock},
+	}
+	// 11 characters and 10: kazoo does not know the latter for numbers.
+	starts := []string{"-2147483648", "-5"}
+	counted := make(map[string]string)
+	for i := range libraries {
+		for _, start := range starts {
+			for _, who := range []string{"alone", "behind-us", "ahead-of-us", "without"} {
+				counted[fmt.Sprintf("/%d%s-%s", i, start, who)] = start
+			}
+		}
+	}
+	s := stageOn(t, startCounted(t, counted))
+	for i, lib := range libraries {
+		for _, start := range starts {
+			dir := func(who string) string { return fmt.Sprintf("/%d%s-%s", i, start, who) }
+			our := func(s *stage, dir string) party {
+				return s.our(holdfast.NewMutex(dialURL(s.t, "zk://"+s.addr), dir, holdfast.WithLayout(lib.layout)))
+			}
+			for who, two := range map[string][2]func(*stage, string) party{
+				"alone": {lib.of, lib.of}, "behind-us": {our, lib.of}, "ahead-of-us": {lib.of, our}, "without": {our, our},
+			} {
+				want := lib.want
+				if who == "ahead-of-us" || who == "without" {
+					want = "waits"
+				}
+				t.Run(fmt.Sprintf("%s %s, from %s, %s", lib.name, who, start, want), func(t *testing.T) {
+					s := s.in(t)
+					meet(s, dir(who), two[0](s, dir(who)), two[1](s, dir(who)), want)
+				})
+			}
+		}
+	}
+}
+
+// ZooKeeper 3.8.0 never gets there by itself: the counter stops at the largest number, which
+// all who come later get (DataTree.createNode takes a smaller one for an old one that is
+// replayed). Nobody's queue works any more in such a directory. go-zookeeper, for one, alone.
+func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
+	s := stageOn(t, startCounted(t, map[string]string{"/end": "2147483647"}))
+	var last string
+	for range 3 {
+		name, _, err := s.admin.Create(s.ctx, fmt.Sprintf("/end/%d-", len(s.children("/end", 0))), nil, zk.EphemeralSequential)
+		must(t, err)
+		last = path.Base(name)
+		if !strings.HasSuffix(last, "-2147483647") {
+			t.Errorf("the number is %s; want the largest, again", last)
+		}
+		must(t, s.admin.Delete(s.ctx, name, zk.AnyVersion))
+	}
+	meet(s, "/end", s.rivals("/end"), s.rivals("/end"), "beside")
+}
+
+// startCounted is a ZooKeeper with directories that have had so many children.
+func startCounted(t *testing.T, counters map[string]string) *peers.ZooKeeper {
+	t.Helper()
+	classes, dir := curatorClasses(t), t.TempDir()
+	z := startWatched(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
+	defer cancel()
+	admin := dialURL(t, z.URL())
+	var args []string
+	for p, number := range counters {
+		_, _, err := admin.Create(ctx, p, []byte{}, zk.Persistent)
+		must(t, err)
+		args = append(args, p, number)
+	}
+	must(t, admin.Close())
+	must(t, z.Kill(0))
+	data, err := filepath.Glob(filepath.Join(dir, "*", "0", "data")) // a directory for each attempt to start it
+	must(t, err)
+	slices.Sort(data)
+	out, err := peers.Curator(ctx, classes, "SetCounter", append([]string{data[len(data)-1]}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("SetCounter: %v\n%s", err, out)
+	}
+	must(t, z.Restart(ctx, 0))
+	return z
+}

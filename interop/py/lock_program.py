@@ -1,0 +1,52 @@
+"""Does with kazoo's locks what it is told, step by step, so that a test can bring about the
+order of events that it wants.
+
+Usage: lock_program.py HOST:PORT. It prints "ready", and then reads lines "WHO VERB RECIPE
+PATH". Every WHO has a session and a thread of its own, does what it is told in order, and
+answers each with the line and its result.
+"""
+
+import queue
+import sys
+import threading
+
+from kazoo.client import KazooClient
+
+RECIPES = {
+    "lock": lambda c, path: c.Lock(path),
+    "lock-and-others": lambda c, path: c.Lock(path, extra_lock_patterns=["-lock-"]),
+    "read": lambda c, path: c.ReadLock(path),
+    "write": lambda c, path: c.WriteLock(path),
+    "semaphore": lambda c, path: c.Semaphore(path, max_leases=1),
+}
+
+
+def serve(todo):
+    client = KazooClient(sys.argv[1])
+    client.start(20)
+    locks = {}
+    while True:
+        line = todo.get()
+        _, verb, recipe, path = line.split()
+        try:
+            if (recipe, path) not in locks:
+                locks[recipe, path] = RECIPES[recipe](client, path)
+            lock = locks[recipe, path]
+            result = lock.acquire() if verb == "acquire" else lock.release()
+            print("%s: %s" % (line, "done" if result else result), flush=True)
+        except Exception as e:
+            print("%s: %r" % (line, e), flush=True)
+
+
+def main():
+    print("ready", flush=True)
+    everybody = {}
+    for line in sys.stdin:
+        who = line.split()[0]
+        if who not in everybody:
+            everybody[who] = queue.Queue()
+            threading.Thread(target=serve, args=(everybody[who],), daemon=True).start()
+        everybody[who].put(line.strip())
+
+
+main()
