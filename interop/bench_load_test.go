@@ -22,14 +22,14 @@ type load struct {
 	hold   time.Duration // how long each worker keeps the lock; then all others stand in line when it goes
 }
 
-// An outcome is what a load came to.
-type outcome struct {
+// A tally is what a load came to.
+type tally struct {
 	cycles  int           // locked and unlocked within the period
 	changes int           // of them, the lock was another worker's before
 	handoff time.Duration // median from Unlock called to Lock returned by another worker
 }
 
-func (o outcome) figures(l load) figures {
+func (o tally) figures(l load) figures {
 	return figures{
 		"cycles/s":   float64(o.cycles) / l.period.Seconds(),
 		"handoffs/s": float64(o.changes) / l.period.Seconds(),
@@ -59,13 +59,13 @@ type sideline struct {
 
 // run puts the load on sessions, which are as many as it asks for. checked is false for
 // those that stand for the cost of a lock, and exclude nobody.
-func (l load) run(ctx context.Context, sessions []session, prefix string, checked bool) (outcome, error) {
+func (l load) run(ctx context.Context, sessions []session, prefix string, checked bool) (tally, error) {
 	grabs := make([]grab, l.workers)
 	for w := range grabs {
 		nth := w / max(l.sessions, l.locks)
 		var err error
 		if grabs[w], err = sessions[w%l.sessions].lock(fmt.Sprintf("%s-%d", prefix, w%l.locks), nth); err != nil {
-			return outcome{}, err
+			return tally{}, err
 		}
 	}
 	// The first turn on each lock makes what has to be there.
@@ -76,7 +76,7 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 		}
 		return release()
 	}); err != nil {
-		return outcome{}, err
+		return tally{}, err
 	}
 	sidelines := make([]sideline, l.locks)
 	counts, changes := make([]int, l.workers), make([]int, l.workers)
@@ -121,7 +121,7 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 		return nil
 	})
 	if err != nil {
-		return outcome{}, err
+		return tally{}, err
 	}
 	if checked {
 		for i := range sidelines {
@@ -130,11 +130,11 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 				want += turns[w]
 			}
 			if n := sidelines[i].overlaps.Load(); n > 0 || sidelines[i].number != want {
-				return outcome{}, fmt.Errorf("%w: on %s-%d, %d times; its counter says %d after %d turns", errOverlap, prefix, i, n, sidelines[i].number, want)
+				return tally{}, fmt.Errorf("%w: on %s-%d, %d times; its counter says %d after %d turns", errOverlap, prefix, i, n, sidelines[i].number, want)
 			}
 		}
 	}
-	o := outcome{handoff: medianOf(slices.Concat(handoffs...))}
+	o := tally{handoff: medianOf(slices.Concat(handoffs...))}
 	for w := range counts {
 		o.cycles += counts[w]
 		o.changes += changes[w]

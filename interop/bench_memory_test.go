@@ -26,9 +26,9 @@ func waitersWeighed() int {
 }
 
 const (
-	clientBytes = "client B"      // heap and stacks; a goroutine that waits has one of at least 2 KiB
-	heapBytes   = "client heap B" // without the stacks of the goroutines that wait
-	serverBytes = "server B"      // live objects on its heap
+	clientBytes = "client-B" // heap and stacks; a goroutine that waits has one of at least 2 KiB
+	heapBytes   = "heap-B"   // without the stacks of the goroutines that wait
+	serverBytes = "server-B" // live objects on its heap
 )
 
 // The two shapes of waiting: all behind one another, and each behind a holder of its own.

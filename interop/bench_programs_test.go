@@ -129,15 +129,15 @@ func (p *program) ask(ctx context.Context, format string, args ...any) (string, 
 }
 
 // run puts the load on it.
-func (p *program) run(ctx context.Context, l load, prefix string) (outcome, error) {
+func (p *program) run(ctx context.Context, l load, prefix string) (tally, error) {
 	line, err := p.ask(ctx, "run %d %d %d %d %d %s", l.sessions, l.locks, l.workers, l.period.Milliseconds(), l.hold.Milliseconds(), prefix)
 	if err != nil {
-		return outcome{}, err
+		return tally{}, err
 	}
-	var o outcome
+	var o tally
 	var micros float64
 	if _, err := fmt.Sscan(line, &o.cycles, &o.changes, &micros); err != nil {
-		return outcome{}, fmt.Errorf("the program answers %q: %w", line, err)
+		return tally{}, fmt.Errorf("the program answers %q: %w", line, err)
 	}
 	o.handoff = time.Duration(micros * 1e3)
 	return o, nil

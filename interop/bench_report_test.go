@@ -118,9 +118,6 @@ func (m *measurement) table(w *bytes.Buffer) {
 		}
 		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
 	}
-	if len(m.sides) > 0 && m.row.name == "goroutines256" && localHandoff == nil {
-		fmt.Fprintf(w, "\n`WithLocalHandoff` is not there yet.\n")
-	}
 	fmt.Fprintln(w)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast"
 	"holdfast/zk"
 )
 
@@ -27,6 +28,10 @@ const (
 	twoSyncs       = "2 × append + fdatasync"
 	oursOnApacheIn = "holdfast on Apache ZooKeeper" // beside oursOnOurs
 )
+
+// localTurns is how often the lock goes from one goroutine to the next before it goes back
+// to the ensemble.
+const localTurns = 1000
 
 // rows is the table of docs/benchmarks.md, with the goals of the issue.
 var rows = []row{
@@ -79,7 +84,7 @@ var rows = []row{
 		goals: memoryGoals, sides: memorySides,
 	},
 	{
-		number: 10, name: "growth", work: "one lock passed on, beside so many that are held or in line", units: []string{"cycles/s"},
+		number: 10, name: "growth", work: "one lock passed on, with so many locks held, or waiters in line", units: []string{"cycles/s"},
 		goals: growthGoals, sides: growthSides,
 	},
 }
@@ -96,9 +101,6 @@ func loads(l load, names ...string) func(tb testing.TB) []side {
 		var sides []side
 		for _, name := range names {
 			bear := contestant(tb, name)
-			if bear == nil {
-				continue
-			}
 			prefix := fmt.Sprintf("%s-%d-%d", slug(name), l.sessions, l.workers)
 			sides = append(sides, side{name, func(ctx context.Context) (figures, error) {
 				o, err := bear(ctx, l, prefix)
@@ -109,18 +111,15 @@ func loads(l load, names ...string) func(tb testing.TB) []side {
 	}
 }
 
-// contestant starts what the name stands for; nil if it is not there yet.
-func contestant(tb testing.TB, name string) func(ctx context.Context, l load, prefix string) (outcome, error) {
+// contestant starts what the name stands for.
+func contestant(tb testing.TB, name string) func(ctx context.Context, l load, prefix string) (tally, error) {
 	switch name {
 	case oursOnApache, oursOnApacheIn:
 		return library(tb, openOurs(benchApache.get(tb).URL()), true)
 	case oursOnOurs:
 		return library(tb, openOurs(benchHoldfast.get(tb).URL()), true)
 	case oursLocal:
-		if localHandoff == nil {
-			return nil
-		}
-		return library(tb, openOurs(benchApache.get(tb).URL(), localHandoff(localTurns)), true)
+		return library(tb, openOurs(benchApache.get(tb).URL(), holdfast.WithLocalHandoff(localTurns)), true)
 	case goZooKeeper:
 		return library(tb, openGoZooKeeper(benchApache.get(tb).Addrs()[0]), true)
 	case curator:
@@ -145,14 +144,14 @@ func contestant(tb testing.TB, name string) func(ctx context.Context, l load, pr
 }
 
 // library runs loads on sessions that open makes, as many as are needed and none twice.
-func library(tb testing.TB, open func(ctx context.Context) (session, error), checked bool) func(ctx context.Context, l load, prefix string) (outcome, error) {
+func library(tb testing.TB, open func(ctx context.Context) (session, error), checked bool) func(ctx context.Context, l load, prefix string) (tally, error) {
 	var sessions []session
 	tb.Cleanup(func() { together(len(sessions), func(i int) error { sessions[i].close(); return nil }) })
-	return func(ctx context.Context, l load, prefix string) (outcome, error) {
+	return func(ctx context.Context, l load, prefix string) (tally, error) {
 		for len(sessions) < l.sessions {
 			s, err := open(ctx)
 			if err != nil {
-				return outcome{}, err
+				return tally{}, err
 			}
 			sessions = append(sessions, s)
 		}
@@ -162,18 +161,18 @@ func library(tb testing.TB, open func(ctx context.Context) (session, error), che
 
 // bareHandoff is what no handoff on ZooKeeper can do without: a node is deleted by one
 // session, and another, which watches it, is told. It rests as long in between.
-func bareHandoff(tb testing.TB, url string) func(ctx context.Context, l load, prefix string) (outcome, error) {
+func bareHandoff(tb testing.TB, url string) func(ctx context.Context, l load, prefix string) (tally, error) {
 	ends := [2]*zk.Client{dialURL(tb, url), dialURL(tb, url)}
-	return func(ctx context.Context, l load, prefix string) (outcome, error) {
+	return func(ctx context.Context, l load, prefix string) (tally, error) {
 		var took []time.Duration
 		path := "/" + prefix
 		for end := time.Now().Add(l.period); time.Now().Before(end); {
 			if _, _, err := ends[0].Create(ctx, path, nil, zk.Ephemeral); err != nil {
-				return outcome{}, err
+				return tally{}, err
 			}
 			_, _, watch, err := ends[1].GetW(ctx, path)
 			if err != nil {
-				return outcome{}, err
+				return tally{}, err
 			}
 			time.Sleep(l.hold)
 			gone := make(chan error, 1)
@@ -183,13 +182,13 @@ func bareHandoff(tb testing.TB, url string) func(ctx context.Context, l load, pr
 			case <-watch.C:
 				took = append(took, time.Since(called))
 			case <-ctx.Done():
-				return outcome{}, context.Cause(ctx)
+				return tally{}, context.Cause(ctx)
 			}
 			if err := <-gone; err != nil {
-				return outcome{}, err
+				return tally{}, err
 			}
 		}
-		return outcome{cycles: len(took), changes: len(took), handoff: medianOf(took)}, nil
+		return tally{cycles: len(took), changes: len(took), handoff: medianOf(took)}, nil
 	}
 }
 
