@@ -4,7 +4,11 @@
 # the tests run without it and say so. On CI that is a failure.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: test check race-detector bench
+# How many runs of the simulation there are without the race detector, which is what they
+# are found with; with it, there are a few more in the line before.
+SEEDS := 5000
+
+.PHONY: test check race-detector bench chaos
 
 # All there is: the product's tests, then those against the other clients and servers.
 # The latter run without -race: they measure how soon a lock passes on, with JVMs as
@@ -13,6 +17,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # hide the figures that passing tests print, and what was left out for want of a peer.
 test: check race-detector
 	go test $(RACE) -shuffle=on ./...
+	go test -count=1 -run='^TestSimulation$$' -v ./chaos -seeds=$(SEEDS)
 	cd interop && go test -shuffle=on -timeout=40m
 
 # What a compiler can say, also for the systems that this machine is not.
@@ -36,3 +41,8 @@ endif
 BENCH ?= Table$$
 bench:
 	cd interop && go test -run='^$$' -bench='$(BENCH)' -benchtime=6x -timeout=30m $(BENCHFLAGS) $(if $(filter Table$$,$(BENCH)),-table=../docs/benchmarks.md)
+
+# A real ensemble of three, hurt for so many minutes while processes take locks from it.
+MINUTES := 10
+chaos:
+	cd interop && go test -run='^TestChaos$$' -timeout=0 -v -minutes $(MINUTES) -chaos-out "$$PWD/chaos.json"

@@ -18,6 +18,7 @@ import (
 //
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk     ui → holdfast, zk     holdfast → zk
 //	fence → holdfast
+//	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
 // A package below one that is listed counts as part of it. Tests are free: a test of
@@ -49,6 +50,11 @@ var arrows = map[string]part{
 	"fence": {
 		mayImport: []string{""},
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
+	},
+	"chaos": {
+		mayImport: []string{""},
+		external:  []string{"github.com/anishathalye/porcupine"},
+		reason:    "chaos records Holds and checks histories, whatever they were taken from: the servers that are made to fail belong to its tests and to interop",
 	},
 	"zktest": {
 		// zkproto as well, because faults are named by operation codes.
@@ -221,6 +227,10 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zklocal", "golang.org/x/sys/windows", ""},
 		{"zklocal", "holdfast", "above it"},
 		{"zktest", "testing", "machinery"},
+		{"chaos", "holdfast", ""},
+		{"chaos", "github.com/anishathalye/porcupine", ""},
+		{"chaos", "holdfast/zkserver", "made to fail"},
+		{"zk", "holdfast/chaos", "of use without"},
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"cmd/holdfast", "holdfast/zklocal", ""},

@@ -1,12 +1,8 @@
 package holdfast_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,149 +11,6 @@ import (
 	"holdfast/zk"
 	"holdfast/zktest"
 )
-
-// A line is a client that is watched: it counts what it asks and hears, and its
-// connection can be cut and kept from coming back.
-type line struct {
-	*zk.Client
-	requests atomic.Int64 // those that somebody waits for
-	bytes    atomic.Int64 // both ways
-
-	mu   sync.Mutex
-	conn net.Conn
-	down chan struct{} // closed when it may connect; nil while it may
-}
-
-func newLine(t *testing.T, srv *zktest.Server) *line {
-	t.Helper()
-	l := &line{}
-	cfg := srv.Config()
-	cfg.SessionTimeout = 10 * time.Second
-	cfg.Trace = &zk.Trace{RequestDone: func(string, string, time.Duration, error) { l.requests.Add(1) }}
-	dial := cfg.Dial
-	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		l.mu.Lock()
-		down := l.down
-		l.mu.Unlock()
-		if down != nil {
-			select {
-			case <-down:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-		nc, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.conn = &countedConn{Conn: nc, bytes: &l.bytes}
-		return l.conn, nil
-	}
-	c, err := zk.Dial(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		l.mend()
-		c.Close()
-	})
-	l.Client = c
-	return l
-}
-
-// cut breaks the connection until mend.
-func (l *line) cut() {
-	l.mu.Lock()
-	if l.down == nil {
-		l.down = make(chan struct{})
-	}
-	l.conn.Close()
-	l.mu.Unlock()
-	synctest.Wait()
-}
-
-func (l *line) mend() {
-	l.mu.Lock()
-	if l.down != nil {
-		close(l.down)
-		l.down = nil
-	}
-	l.mu.Unlock()
-	time.Sleep(time.Second) // longer than the pause before it connects
-	synctest.Wait()
-}
-
-type countedConn struct {
-	net.Conn
-	bytes *atomic.Int64
-}
-
-func (c *countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.bytes.Add(int64(n))
-	return n, err
-}
-
-func (c *countedConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.bytes.Add(int64(n))
-	return n, err
-}
-
-// A standing is a waiter, or a holder, with a line of its own, and its node.
-type standing struct {
-	*waiter
-	*line
-	node   string
-	cancel context.CancelFunc
-}
-
-// stand puts somebody at the end of the queue.
-func stand(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) *standing {
-	t.Helper()
-	s := &standing{line: newLine(t, srv)}
-	before, _, _ := s.Children(t.Context(), lockPath)
-	ctx, cancel := context.WithCancel(t.Context())
-	s.cancel = cancel
-	s.waiter = wait(ctx, of(s.Client))
-	for _, n := range queued(t, s.Client) {
-		if !slices.Contains(before, n) {
-			s.node = lockPath + "/" + n
-		}
-	}
-	if s.node == "" {
-		t.Fatal("it did not join the queue")
-	}
-	return s
-}
-
-func mutexAt(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) }
-func writeAt(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath) }
-func readAt(c *zk.Client) holdfast.Locker  { return holdfast.NewRWMutex(c, lockPath).RLocker() }
-
-// line up n of a kind.
-func standAll(t *testing.T, srv *zktest.Server, n int, of func(*zk.Client) holdfast.Locker) []*standing {
-	t.Helper()
-	var all []*standing
-	for range n {
-		all = append(all, stand(t, srv, of))
-	}
-	return all
-}
-
-// in reports whether s has had a Hold of its first node.
-func (s *standing) in(t *testing.T) bool {
-	t.Helper()
-	if s.waiting() {
-		return false
-	}
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
-	return s.hold.Path() == s.node
-}
 
 func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -198,18 +51,29 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 		name string
 		of   func(*zk.Client) holdfast.Locker
 	}{{"mutex", mutexAt}, {"writer", writeAt}, {"reader", readAt}} {
-		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed"} {
+		for _, how := range []string{"connected", "catching up", "after a change", "while its watch is renewed", "in one go with the look ahead"} {
 			t.Run(kind.name+"/"+how, func(t *testing.T) {
 				rounds := 1
-				if how == "catching up" {
-					rounds = 20 // the server tells in the order in which it is asked, which is random
+				switch how {
+				case "catching up": // the server tells in the order in which it is asked, which is random
+					rounds = 20
+				case "in one go with the look ahead": // which of two events that are there is taken is random
+					rounds = 20
 				}
 				for range rounds {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						admin := client(t, srv)
+						first := stand(t, srv, mutexAt)
 						holder := stand(t, srv, mutexAt)
 						victim := stand(t, srv, kind.of)
 						next := stand(t, srv, mutexAt)
+						if how == "in one go with the look ahead" {
+							victim.deafen.Store(true)
+						} else {
+							victim.slowly.Store(true)
+						}
+						unlock(t, first.hold)
+						time.Sleep(time.Second)
 						removal := []zk.Op{zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion)}
 						switch how {
 						case "catching up":
@@ -225,9 +89,16 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 						if _, err := admin.Pipeline(t.Context(), removal...); err != nil {
 							t.Fatal(err)
 						}
+						time.Sleep(time.Second)
 						synctest.Wait()
-						if how == "catching up" {
+						switch how {
+						case "catching up":
 							victim.mend()
+						case "in one go with the look ahead":
+							if victim.deaf.Load() == nil {
+								t.Fatal("it has not looked ahead")
+							}
+							victim.hear()
 						}
 						if victim.in(t) {
 							t.Fatal("it has acquired the lock with a node that was gone before its turn")
@@ -266,11 +137,16 @@ func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, together := range []bool{true, false} {
-			for _, cut := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/together=%v/cut=%v", tt.name, together, cut), func(t *testing.T) {
+			for i, cut := range []bool{false, true, false} {
+				t.Run(fmt.Sprintf("%s/together=%v/cut=%v/reader=%v", tt.name, together, cut, i == 2), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, srv *zktest.Server) {
 						admin := client(t, srv)
-						all := standAll(t, srv, 6, mutexAt)
+						all := standAll(t, srv, 5, mutexAt)
+						if i == 2 {
+							all = append(all, stand(t, srv, readAt))
+						} else {
+							all = append(all, stand(t, srv, mutexAt))
+						}
 						var ops []zk.Op
 						for _, i := range tt.leave {
 							ops = append(ops, zk.DeleteOp(all[i].node, zk.AnyVersion))

@@ -54,6 +54,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 			return nil, ErrLocked
 		case patient:
 			if err := v.await(ctx, turn); err != nil {
+				v.stop() // or the server keeps watches that nobody waits for
 				return nil, err
 			}
 		}

@@ -38,7 +38,8 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 // this lock it does not wait: the writer takes the read side as well. When it then
 // unlocks the write side, it is a reader at the writer's place in the queue, with the
 // writer's token, and other readers come in beside it: a downgrade, in which no other
-// writer can slip in between. ErrDeadlock: ctx descends from a reader's Hold, and the
+// writer can slip in between. (A Mutex on the path that takes the read side remains a writer
+// until both are unlocked.) ErrDeadlock: ctx descends from a reader's Hold, and the
 // lock is not Reentrant; a writer that waits between the two would never have its turn.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 	return m.queue.wait(ctx, "read lock", sideRead)

@@ -29,7 +29,7 @@ func TestGateRefusesWhoIsOlder(t *testing.T) {
 	enter(t, &g, "a", 7)() // the holder comes as often as it likes
 	enter(t, &g, "a", 9)()
 	if _, err := g.Enter(t.Context(), "a", 8); !errors.Is(err, fence.ErrStale) {
-		t.Errorf("token 8 after 9: %v; want ErrStale", err)
+		t.Fatalf("token 8 after 9: %v; want ErrStale", err) // who is in keeps the others out
 	}
 	enter(t, &g, "b", 1)() // another resource, another order
 	enter(t, &g, "a", 9)() // who was refused has not changed anything

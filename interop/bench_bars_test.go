@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+
+	"holdfast/interop/plot"
 )
 
 // plot draws each row that has a rate or a time per contestant as bars, into bars.svg. The
@@ -22,8 +24,11 @@ func (r *report) plot(dir string) error {
 	var w bytes.Buffer
 	y := 0
 	for _, m := range r.rows {
-		if m.row.number == 10 {
-			continue // curves, see growth.svg
+		if m.row.name == "growth" {
+			if err := m.plotGrowth(filepath.Join(dir, "growth.svg")); err != nil {
+				return err
+			}
+			continue
 		}
 		unit := m.row.units[0]
 		lowest, highest := math.Inf(1), 0.0
@@ -64,4 +69,30 @@ func (r *report) plot(dir string) error {
 	fmt.Fprintf(&file, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", left+width+right, y)
 	fmt.Fprintf(&file, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n", w.Bytes())
 	return os.WriteFile(filepath.Join(dir, "bars.svg"), file.Bytes(), 0o666)
+}
+
+// plotGrowth draws the curves of row 10.
+func (m *measurement) plotGrowth(path string) error {
+	var panels []plot.Panel
+	for _, what := range []string{heldLocks, inLine} {
+		panel := plot.Panel{Title: "One lock passed on, of so many " + what, X: what, Y: "cycles/s"}
+		for _, server := range growthServers {
+			line := plot.Line{Name: server}
+			for _, n := range growthSizes() {
+				if v := m.values[growthName(server, what, n)]["cycles/s"]; len(v) > 0 {
+					line.Points = append(line.Points, plot.Point{X: float64(n), Y: estimateOf(v).median})
+				}
+			}
+			if len(line.Points) > 1 {
+				panel.Lines = append(panel.Lines, line)
+			}
+		}
+		if len(panel.Lines) > 0 {
+			panels = append(panels, panel)
+		}
+	}
+	if len(panels) == 0 {
+		return nil
+	}
+	return plot.Write(path, panels...)
 }

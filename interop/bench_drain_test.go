@@ -162,7 +162,7 @@ func crowdSizes() []int {
 	return []int{1000, 3000, 10_000}
 }
 
-func crowdName(name string, n int) string { return fmt.Sprintf("%s, %s", name, thousands(float64(n))) }
+func crowdName(name string, n int) string { return fmt.Sprintf("%s, %s", name, grouped(float64(n))) }
 
 // drainGoals compare our largest crowd with the largest of each peer, per waiter. That
 // flatters the peer: its time grows with the square of the crowd, and it has the smaller

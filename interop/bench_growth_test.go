@@ -23,14 +23,16 @@ func growthSizes() []int {
 }
 
 func growthName(server, what string, n int) string {
-	return fmt.Sprintf("%s: %s %s", server, thousands(float64(n)), what)
+	return fmt.Sprintf("%s: %s %s", server, grouped(float64(n)), what)
 }
 
 const heldLocks, inLine = "locks held", "in line"
 
+var growthServers = []string{"holdfast serve", "Apache ZooKeeper"}
+
 func growthGoals() []goal {
 	var goals []goal
-	for _, server := range []string{"serve", "Apache"} {
+	for _, server := range growthServers {
 		for _, what := range []string{heldLocks, inLine} {
 			sizes := growthSizes()
 			for _, n := range sizes[1:] {
@@ -48,7 +50,7 @@ func growthSides(tb testing.TB) []side {
 	for _, server := range []struct {
 		name, url string
 		pid       int
-	}{{"serve", benchHoldfast.get(tb).URL(), benchHoldfast.get(tb).Pid()}, {"Apache", benchApache.get(tb).URL(), benchApache.get(tb).Pid(0)}} {
+	}{{growthServers[0], benchHoldfast.get(tb).URL(), benchHoldfast.get(tb).Pid()}, {growthServers[1], benchApache.get(tb).URL(), benchApache.get(tb).Pid(0)}} {
 		for _, n := range growthSizes() {
 			sample, err := holdMany(tb, server.url, n)
 			must(tb, err)

@@ -31,8 +31,8 @@ type program struct {
 	stderr  bytes.Buffer // for who has seen it end
 }
 
-// startCurator needs benchApache to run.
-func startCurator(ctx context.Context, _ string) (*program, error) {
+// startBenchCurator needs benchApache to run.
+func startBenchCurator(ctx context.Context, _ string) (*program, error) {
 	if err := peers.NeedCurator(); err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func startCurator(ctx context.Context, _ string) (*program, error) {
 	return startProgram(ctx, cmd, server.URL())
 }
 
-// startKazoo needs benchApache to run.
-func startKazoo(ctx context.Context, _ string) (*program, error) {
+// startBenchKazoo needs benchApache to run.
+func startBenchKazoo(ctx context.Context, _ string) (*program, error) {
 	if err := peers.NeedKazoo(); err != nil {
 		return nil, err
 	}

@@ -48,22 +48,16 @@ func digits(v float64) string {
 	case math.IsNaN(v):
 		return "–"
 	case math.Abs(v) >= 10_000:
-		return thousands(math.Round(v/10) * 10)
+		return grouped(math.Round(v/10) * 10)
 	case math.Abs(v) >= 100:
-		return thousands(v)
+		return grouped(v)
 	case math.Abs(v) >= 10:
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
 }
 
-func thousands(v float64) string {
-	s := fmt.Sprintf("%.0f", v)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func grouped(v float64) string { return thousands(int(math.Round(v))) }
 
 // faster is by how much a is better than b: of rates the larger is, of all else the
 // smaller.

@@ -168,8 +168,8 @@ var (
 	}}
 	benchEtcd    = sharedPeer[*peers.Etcd]{start: peers.StartEtcd}
 	benchRedis   = sharedPeer[*peers.Redis]{start: peers.StartRedis}
-	benchCurator = sharedPeer[*program]{start: startCurator}
-	benchKazoo   = sharedPeer[*program]{start: startKazoo}
+	benchCurator = sharedPeer[*program]{start: startBenchCurator}
+	benchKazoo   = sharedPeer[*program]{start: startBenchKazoo}
 )
 
 // progress tells on standard error how far a long run is; the benchmark's own line comes

@@ -33,9 +33,15 @@ func runCommand() (is bool, err error) {
 		fmt.Println("held")
 		select {} // until killed
 	default:
+		if run := moreCommands[name]; run != nil {
+			return true, run(path)
+		}
 		return true, fmt.Errorf("%s: no command %q", commandVar, name)
 	}
 }
+
+// moreCommands are those of some systems only; each has an argument.
+var moreCommands = map[string]func(arg string) error{}
 
 func increment(path string) string { return commandVar + "=increment " + path }
 

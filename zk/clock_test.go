@@ -35,7 +35,7 @@ func TestSuspendCountsAgainstTheSession(t *testing.T) {
 			t.Errorf("the deadline is still %v ahead after an hour's suspend", time.Until(s.Deadline()))
 		}
 		woken := time.Now()
-		<-s.Context().Done()
+		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
 		if late := time.Since(woken); late > timeout/6 {
 			t.Errorf("told %v after the wake-up", late)

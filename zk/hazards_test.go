@@ -134,7 +134,11 @@ func TestManyWatchesAreRestoredInSeveralRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		<-done
+		select {
+		case <-done:
+		case <-time.After(timeout):
+			t.Fatal("the watches were not restored")
+		}
 		for i := range watches {
 			if !restored[path(i)] {
 				t.Fatalf("the watch on %s was not restored", path(i))

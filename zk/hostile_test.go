@@ -86,7 +86,7 @@ func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 		}, func(p *peer) { p.hang() })
 		s := mustSession(t, c)
 		deadline := s.Deadline()
-		<-s.Context().Done()
+		mustEnd(t, s)
 		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("over %v after the deadline", late)
 		}
@@ -199,9 +199,9 @@ func testExpiry(t *testing.T, resume func(p *peer)) {
 		}
 		_, _, err = s.Exists(t.Context(), "/b")
 		wantErr(t, err, ErrConnectionLoss)
+		mustEnd(t, s)
 		ev := <-w.C
 		wantErr(t, ev.Err, ErrSessionExpired)
-		<-s.Context().Done()
 		if next := mustSession(t, c); next.ID() != 9 {
 			t.Errorf("next session is %d; want 9", next.ID())
 		}

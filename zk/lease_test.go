@@ -115,7 +115,7 @@ func TestLeaseEndsWhenNothingIsCommittedAnyMore(t *testing.T) {
 		m.quorum.Store(false)
 		cut := time.Now()
 		pings := m.pings.Load()
-		<-s.Context().Done()
+		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
 		if lasted := time.Since(cut); lasted >= leaseTimeout-2*probeEvery(DefaultTickTime, leaseTimeout)+time.Second || lasted < leaseTimeout/2 {
 			t.Errorf("the lease lasted for another %v", lasted)

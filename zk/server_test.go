@@ -136,6 +136,17 @@ func mustSession(t *testing.T, c *Client) *Session {
 	return s
 }
 
+// mustEnd waits for the end of a session, for an hour: in a bubble, pings would go on for
+// ever.
+func mustEnd(t *testing.T, s *Session) {
+	t.Helper()
+	select {
+	case <-s.Context().Done():
+	case <-time.After(time.Hour):
+		t.Fatal("the session has not ended")
+	}
+}
+
 func wantErr(t *testing.T, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {

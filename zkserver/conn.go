@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"holdfast/zkproto"
@@ -21,6 +22,7 @@ type conn struct {
 	server *Server
 	id     tree.Watcher
 	nc     net.Conn
+	raw    syscall.RawConn // of nc; nil if nothing can be written to it without waiting
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
@@ -40,6 +42,7 @@ type conn struct {
 	mu         sync.Mutex
 	out        []byte // durable and not yet written
 	answers    int    // in out
+	writing    bool   // somebody writes, and looks at out again when that is done
 	finishing  bool   // close when out is written
 	stopped    bool   // stop is closed
 	closed     bool   // quit is closed
@@ -70,7 +73,7 @@ type connState struct {
 
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
-		server: s, id: id, nc: nc,
+		server: s, id: id, nc: nc, raw: rawOf(nc),
 		slots: make(chan struct{}, s.limits.Outstanding),
 		room:  make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
@@ -119,7 +122,7 @@ func (c *conn) readAll() error {
 		if err := r.decode(); err != nil {
 			return err
 		}
-		if !c.push(r) {
+		if !c.push(r, in) {
 			return net.ErrClosed
 		}
 	}
@@ -135,7 +138,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		in.Discard(4)
 		r := &request{kind: kindWord, conn: c, word: word}
 		c.prepareWord(r)
-		c.push(r)
+		c.push(r, in)
 	} else {
 		r := &request{kind: kindConnect, conn: c}
 		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
@@ -151,13 +154,13 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
 		r.certificate = certificateOf(c.nc) // known since the first byte has come
-		c.push(r)
+		c.push(r, in)
 	}
 	return nil
 }
 
-// push hands r to the owner as soon as the connection has a slot for it.
-func (c *conn) push(r *request) bool {
+// push hands r to the owner as soon as the connection has a slot for it, or serves it.
+func (c *conn) push(r *request, in *bufio.Reader) bool {
 	if !c.waitForRoom(len(r.frame)) {
 		return false
 	}
@@ -177,6 +180,9 @@ func (c *conn) push(r *request) bool {
 	}
 	if r.kind != kindWord {
 		c.server.counters.outstanding.Add(1)
+	}
+	if r.kind == kindOperation && c.serveAlone(r, in) {
+		return true
 	}
 	for {
 		room := c.server.queue.offer(r)
@@ -238,6 +244,7 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.out = append(c.out, b...)
 	c.answers += answers
 	c.finishing = c.finishing || finish
+	writing := c.writing
 	c.mu.Unlock()
 	waiting := int(c.unread.Load()) // with what the writer has in hand
 	if c.server.tooMuch(waiting, 0) {
@@ -245,7 +252,9 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 		c.close()
 		return
 	}
-	c.signal()
+	if !writing {
+		c.signal()
+	}
 }
 
 // signal wakes the writer.
@@ -261,11 +270,19 @@ func (c *conn) write() {
 	defer c.server.writers.Done()
 	defer c.server.forget(c)
 	var buf []byte
+	mine := false // writing is ours
 	for {
 		c.mu.Lock()
-		buf, c.out = c.out, buf[:0]
-		answers, finishing := c.answers, c.finishing
-		c.answers = 0
+		c.writing = c.writing && !mine
+		buf = buf[:0]
+		answers, finishing := 0, false
+		if mine = !c.writing; mine {
+			buf, c.out = c.out, buf
+			answers, finishing = c.answers, c.finishing
+			c.answers = 0
+			mine = len(buf) > 0
+			c.writing = mine
+		}
 		c.mu.Unlock()
 		if len(buf) > 0 {
 			err := c.writeAll(buf)

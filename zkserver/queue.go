@@ -50,6 +50,12 @@ func (q *queue) again() {
 	}
 }
 
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) == 0
+}
+
 // take swaps the items for an empty slice.
 func (q *queue) take(empty []*request) []*request {
 	q.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 var (
 	scaleNodes  = flag.Int("nodes", 100_000, "nodes of the restart test")
-	scaleCycles = flag.Int("cycles", 100_000, "nodes that the cycle test creates and deletes")
+	scaleCycles = flag.Int("cycles", 1_000_000, "nodes that the cycle test creates and deletes")
 )
 
 // pipeline sends n requests, many at a time, and fails unless all succeed.
@@ -23,7 +23,7 @@ func pipeline(t *testing.T, l net.Listener, n int, request func(i int) (zkproto.
 	c := dialRaw(t, l)
 	defer c.nc.Close()
 	c.connect(10*time.Second, nil)
-	window := make(chan struct{}, 200)
+	window := make(chan struct{}, 900)
 	go func() {
 		out := bufio.NewWriterSize(c.nc, 1<<16)
 		defer out.Flush()

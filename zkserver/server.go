@@ -44,7 +44,8 @@ type Server struct {
 	quit chan struct{} // closed by Close and by a fatal error: stop where you are
 	done chan struct{} // closed when all has stopped
 
-	owner owner // touched by the owner's goroutine only
+	turn  sync.Mutex // held to touch owner: by the owner's goroutine, or see serveAlone
+	owner owner
 
 	counters counters
 

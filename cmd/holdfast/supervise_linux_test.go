@@ -42,6 +42,11 @@ func TestCommandDiesWithItsSupervisor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if !gone(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,6 +70,8 @@ func superviseMain() {
 	os.Exit(0)
 }
 
+var longestWait = flag.Duration("patience", 2*time.Minute, "how long the tests of the supervisor wait for a word that does not come")
+
 // supervised is a helper process with its command.
 type supervised struct {
 	t       *testing.T
@@ -96,11 +100,16 @@ func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *sup
 	s.cmd = exec.Command(exe, append([]string{killAfter.String()}, argv...)...)
 	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
 	s.cmd.Stderr = &s.stderr
+	s.cmd.WaitDelay = time.Second // what the supervisor should have killed may have it open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.stdout = bufio.NewReader(out)
+	limit := time.Now().Add(*longestWait)
+	if err := errors.Join(out.(*os.File).SetReadDeadline(limit), resultR.SetReadDeadline(limit)); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

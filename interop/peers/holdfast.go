@@ -83,10 +83,10 @@ func (h *Holdfast) Kill() error {
 }
 
 // Stop freezes it with SIGSTOP.
-func (h *Holdfast) Stop() error { return h.proc.signal(syscall.SIGSTOP) }
+func (h *Holdfast) Stop() error { return h.proc.Signal(syscall.SIGSTOP) }
 
 // Continue undoes Stop.
-func (h *Holdfast) Continue() error { return h.proc.signal(syscall.SIGCONT) }
+func (h *Holdfast) Continue() error { return h.proc.Signal(syscall.SIGCONT) }
 
 // Restart starts it (again) on the same directory and address and returns when
 // it has said that it is ready.

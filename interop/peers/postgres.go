@@ -154,7 +154,7 @@ func (p *PostgreSQL) WriteLogs(w io.Writer) {
 func (p *PostgreSQL) Close() error {
 	if p.proc != nil {
 		// Not SIGKILL, which would leave its children and shared memory behind.
-		err := p.proc.signal(syscall.SIGQUIT)
+		err := p.proc.Signal(syscall.SIGQUIT)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}

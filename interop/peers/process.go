@@ -71,9 +71,9 @@ func Run(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// signal sends sig to this process. It cannot hit another one that got the same
+// Signal sends sig to this process. It cannot hit another one that got the same
 // pid: os.Process knows whether it has been reaped.
-func (p *Process) signal(sig syscall.Signal) error {
+func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		return fmt.Errorf("peers: send %v to process %d: %w", sig, p.cmd.Process.Pid, err)
 	}
@@ -87,7 +87,7 @@ func (p *Process) Kill() error {
 	if p == nil {
 		return nil
 	}
-	err := p.signal(syscall.SIGKILL)
+	err := p.Signal(syscall.SIGKILL)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

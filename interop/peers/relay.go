@@ -7,19 +7,22 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // A relay is the way from one server of an ensemble to another. While it is cut it
-// swallows what is sent, in both directions, and no connection breaks: that is how a
-// network fails.
+// swallows what is sent, in one direction or both, and no connection breaks: that is how
+// a network fails.
 type relay struct {
 	listener net.Listener
 	target   string
+	patience time.Duration // with a target that does not listen
 	wg       sync.WaitGroup
 
-	mu    sync.Mutex // guards the fields below
-	cut   bool
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex // guards the fields below
+	cut    [2]bool    // back, forth: of who made the connection
+	conns  map[net.Conn]struct{}
+	closed bool
 	// In the first message of an election connection a server tells where it listens. Who
 	// has the higher number does not use the connection, but makes one to that address:
 	// which has to be that of the relay back, or no cut would part the two.
@@ -27,8 +30,8 @@ type relay struct {
 }
 
 // newRelay relays connections to l.
-func newRelay(l net.Listener, target string) *relay {
-	r := &relay{listener: l, target: target, conns: make(map[net.Conn]struct{})}
+func newRelay(l net.Listener, target string, patience time.Duration) *relay {
+	r := &relay{listener: l, target: target, patience: patience, conns: make(map[net.Conn]struct{})}
 	r.wg.Go(r.accept)
 	return r
 }
@@ -39,25 +42,47 @@ func (r *relay) accept() {
 		if err != nil {
 			return // closed
 		}
-		out, err := net.Dial("tcp", r.target)
-		if err != nil {
-			in.Close() // as if the server had refused it
-			continue
+		r.wg.Go(func() {
+			out, err := r.dial()
+			if err != nil {
+				in.Close() // as if the server had refused it
+				return
+			}
+			r.mu.Lock()
+			r.conns[in], r.conns[out] = struct{}{}, struct{}{}
+			if r.closed {
+				in.Close()
+				out.Close()
+			}
+			r.mu.Unlock()
+			r.wg.Go(func() { r.pass(out, in, true) })
+			r.wg.Go(func() { r.pass(in, out, false) })
+		})
+	}
+}
+
+// dial connects to the target. A follower is often there before its new leader listens: it
+// would try again if it were refused, but who is let in and then dropped takes the
+// election for void, and the leader waits for it in vain for all of its initLimit.
+func (r *relay) dial() (net.Conn, error) {
+	for deadline := time.Now().Add(r.patience); ; {
+		conn, err := net.Dial("tcp", r.target)
+		if err == nil || time.Now().After(deadline) {
+			return conn, err
 		}
-		r.mu.Lock()
-		r.conns[in], r.conns[out] = struct{}{}, struct{}{}
-		r.mu.Unlock()
-		r.wg.Go(func() { r.pass(out, in, true) })
-		r.wg.Go(func() { r.pass(in, out, false) })
+		time.Sleep(10 * time.Millisecond) // nothing tells when somebody listens
 	}
 }
 
 // pass copies; forth is the direction of who made the connection.
 func (r *relay) pass(to, from net.Conn, forth bool) {
-	first := forth
+	first, way := forth, 0
+	if forth {
+		way = 1
+	}
 	io.Copy(writerFunc(func(b []byte) (int, error) {
 		r.mu.Lock()
-		cut, advertised, back := r.cut, r.advertised, r.back
+		cut, advertised, back := r.cut[way], r.advertised, r.back
 		r.mu.Unlock()
 		if cut {
 			return len(b), nil
@@ -89,11 +114,11 @@ func (r *relay) returns(advertised string, by *relay) {
 
 // set cuts or heals. Connections that have lost bytes are of no use any more, and
 // break when it is healed.
-func (r *relay) set(cut bool) {
+func (r *relay) set(forth, back bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cut = cut
-	if !cut {
+	r.cut = [2]bool{back, forth}
+	if !forth && !back {
 		for c := range r.conns {
 			c.Close()
 		}
@@ -102,6 +127,9 @@ func (r *relay) set(cut bool) {
 
 func (r *relay) close() {
 	r.listener.Close()
-	r.set(false)
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.set(false, false)
 	r.wg.Wait()
 }

@@ -136,12 +136,16 @@ func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, er
 		}
 		quorum, election := ports[3*j+1], ports[3*j+2]
 		if cfg.Relays && i != j {
-			for _, port := range []*int{&quorum, &election} {
+			for k, port := range []*int{&quorum, &election} {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					return "", err
 				}
-				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port)))
+				patience := 2 * time.Second
+				if k == 1 { // a server that is down is refused at elections, and asked again
+					patience = 0
+				}
+				z.relays[[2]int{i, j}] = append(z.relays[[2]int{i, j}], newRelay(l, loopback(*port), patience))
 				*port = l.Addr().(*net.TCPAddr).Port
 			}
 		}
@@ -152,18 +156,28 @@ func (z *ZooKeeper) members(i int, cfg ZooKeeperConfig, ports []int) (string, er
 
 // Cut parts server i from the others, which do not notice but by silence; clients still
 // reach it. It needs Relays.
-func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true) }
+func (z *ZooKeeper) Cut(i int) { z.setRelays(i, true, true) }
 
-// Heal undoes Cut.
-func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false) }
+// Mute loses what server i says to the others, who are heard by it; Deafen is the reverse.
+// They need Relays.
+func (z *ZooKeeper) Mute(i int) { z.setRelays(i, false, true) }
 
-func (z *ZooKeeper) setRelays(i int, cut bool) {
+// Deafen loses what the others say to server i.
+func (z *ZooKeeper) Deafen(i int) { z.setRelays(i, true, false) }
+
+// Heal undoes Cut, Mute and Deafen.
+func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false, false) }
+
+// setRelays cuts what is said to server i, what it says, or neither.
+func (z *ZooKeeper) setRelays(i int, to, from bool) {
 	for ends, relays := range z.relays {
-		if ends[0] != i && ends[1] != i {
-			continue
-		}
 		for _, r := range relays {
-			r.set(cut)
+			switch i {
+			case ends[0]: // it makes the connections
+				r.set(from, to)
+			case ends[1]:
+				r.set(to, from)
+			}
 		}
 	}
 }
@@ -255,6 +269,10 @@ func (z *ZooKeeper) Tick() time.Duration { return z.tick }
 // Pid is the process id of server i.
 func (z *ZooKeeper) Pid(i int) int { return z.servers[i].proc.Pid() }
 
+// Mode is what server i says that it is, "standalone", "leader" or "follower"; an error if
+// it does not serve.
+func (z *ZooKeeper) Mode(ctx context.Context, i int) (string, error) { return mode(ctx, z.Addrs()[i]) }
+
 // Leader is the number of the server that leads now.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
 	for i, addr := range z.Addrs() {
@@ -300,10 +318,10 @@ func (z *ZooKeeper) Kill(i int) error {
 }
 
 // Stop freezes server i with SIGSTOP: its connections stay open and silent.
-func (z *ZooKeeper) Stop(i int) error { return z.servers[i].proc.signal(syscall.SIGSTOP) }
+func (z *ZooKeeper) Stop(i int) error { return z.servers[i].proc.Signal(syscall.SIGSTOP) }
 
 // Continue undoes Stop.
-func (z *ZooKeeper) Continue(i int) error { return z.servers[i].proc.signal(syscall.SIGCONT) }
+func (z *ZooKeeper) Continue(i int) error { return z.servers[i].proc.Signal(syscall.SIGCONT) }
 
 // Restart starts server i again after Kill, on the same port and data, and
 // returns when it serves clients.

@@ -349,7 +349,11 @@ func (l *pebbleLog) Fatalf(format string, args ...any) {
 type privateFS struct{ vfs.FS }
 
 func (p privateFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return private(name)(p.FS.Create(name, c))
+	f, err := private(name)(p.FS.Create(name, c))
+	if err != nil {
+		return nil, err
+	}
+	return withRoom(name, f), nil
 }
 
 func (p privateFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {

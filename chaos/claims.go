@@ -1,0 +1,204 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+)
+
+// A claim is what a client believed to hold, and for how long.
+type claim struct {
+	Op                  // the attempt
+	until time.Duration // it claims nothing any more; Never: to the end of the history
+	gone  time.Duration // the server may have had its node until then
+}
+
+// from is when the claim begins: when the client is told.
+func (c *claim) from() time.Duration { return c.Return }
+
+func (c *claim) permits() int { return max(c.Permits, 1) }
+
+// excludes reports whether two claims of one lock must not be held at a time. What was
+// taken inside another claim does not compete with it.
+func (c *claim) excludes(o *claim) bool {
+	switch {
+	case c.Type == Semaphore, c.Shared && o.Shared:
+		return false
+	case c.Inside != 0 && (c.Inside == o.Claim || c.Inside == o.Inside), o.Inside == c.Claim:
+		return false
+	}
+	return true
+}
+
+// A lock is all that happened to one.
+type lock struct {
+	path     string
+	typ      LockType
+	limit    int
+	claims   []*claim // by their beginning
+	attempts []Op     // that claimed nothing in the end, and that failed
+	observed []Op
+}
+
+// locks sorts a history by locks, in the order in which they first appear.
+func locks(ops []Op) []*lock {
+	var all []*lock
+	byPath := make(map[string]*lock)
+	lockOf := func(o Op) *lock {
+		l := byPath[o.Lock]
+		if l == nil {
+			l = &lock{path: o.Lock}
+			byPath[o.Lock] = l
+			all = append(all, l)
+		}
+		if o.Type != "" {
+			l.typ, l.limit = o.Type, max(l.limit, o.Limit)
+		}
+		return l
+	}
+	attempts := make(map[int]Op)
+	var order []int
+	for _, o := range ops {
+		switch o.Kind {
+		case Acquire, Try:
+			if _, again := attempts[o.Claim]; !again {
+				order = append(order, o.Claim)
+			}
+			attempts[o.Claim] = o
+		case Observe:
+			if o.Outcome == OK {
+				l := lockOf(o)
+				l.observed = append(l.observed, o)
+			}
+		}
+	}
+	claims := make(map[int]*claim)
+	for _, id := range order {
+		o := attempts[id]
+		l := lockOf(o)
+		if o.Outcome == OK {
+			c := &claim{Op: o, until: Never, gone: Never}
+			claims[id] = c
+			l.claims = append(l.claims, c)
+		} else {
+			l.attempts = append(l.attempts, o)
+		}
+	}
+	for _, o := range ops {
+		if c := claims[o.Claim]; c != nil && (o.Kind == Release || o.Kind == Lose) && o.Call < c.until {
+			c.until, c.gone = o.Call, o.Return
+		}
+	}
+	takeAway(ops, byPath)
+	for _, l := range all {
+		slices.SortFunc(l.claims, func(a, b *claim) int { return int(min(max(a.from()-b.from(), -1), 1)) })
+	}
+	return all
+}
+
+// takeAway ends the claims that were broken: nobody could have told their holders in time.
+func takeAway(ops []Op, byPath map[string]*lock) {
+	for _, b := range ops {
+		if b.Kind != Break {
+			continue
+		}
+		for path, l := range byPath {
+			if b.Lock != "" && b.Lock != path {
+				continue
+			}
+			for _, c := range l.claims {
+				hit := b.Node != "" && b.Node == c.Node || b.Token != 0 && b.Token == c.Token ||
+					b.Session != 0 && b.Session == c.Session
+				switch {
+				case hit && b.Call < c.Call:
+					// Joined to a claim that had ended already, which its holder did not know.
+					c.until, c.gone = 0, 0
+				case hit && b.Call < c.until:
+					c.until, c.gone = b.Call, Never
+				}
+			}
+			l.claims = slices.DeleteFunc(l.claims, func(c *claim) bool { return c.until == 0 })
+		}
+	}
+}
+
+// excused reports which of the attempts that failed had somebody in their way who claims
+// nothing: one who waited, one who tried at the same time, or one whose node nobody knows
+// to be gone. For the others, somebody must have held the lock.
+func (l *lock) excused() []bool {
+	// Who waits: [Call, Return]. Two lists, since a reader minds writers alone.
+	var all, exclusive []window
+	add := func(o Op, until time.Duration) {
+		w := window{o.Call, until, o.Claim}
+		all = append(all, w)
+		if !o.Shared {
+			exclusive = append(exclusive, w)
+		}
+	}
+	for _, o := range l.attempts {
+		if o.Outcome == Unknown {
+			add(o, Never)
+		} else {
+			add(o, o.Return)
+		}
+	}
+	for _, c := range l.claims {
+		add(c.Op, c.Return)
+	}
+	any, writers := newPresence(all), newPresence(exclusive)
+	excused := make([]bool, len(l.attempts))
+	for i, o := range l.attempts {
+		if o.Shared {
+			excused[i] = writers.during(o)
+		} else {
+			excused[i] = any.during(o)
+		}
+	}
+	return excused
+}
+
+// A window is a time during which somebody may have been in the way.
+type window struct {
+	from, until time.Duration
+	claim       int
+}
+
+// A presence answers who was in the way at some time.
+type presence struct {
+	windows []window // by from
+	latest  [][2]int // of the windows up to here, the two that end last
+}
+
+func newPresence(ws []window) *presence {
+	slices.SortFunc(ws, func(a, b window) int { return int(min(max(a.from-b.from, -1), 1)) })
+	p := &presence{windows: ws, latest: make([][2]int, len(ws))}
+	best := [2]int{-1, -1}
+	for i, w := range ws {
+		switch {
+		case best[0] < 0 || w.until > ws[best[0]].until:
+			best = [2]int{i, best[0]}
+		case best[1] < 0 || w.until > ws[best[1]].until:
+			best[1] = i
+		}
+		p.latest[i] = best
+	}
+	return p
+}
+
+// during reports whether anybody but o was there at some instant of o.
+func (p *presence) during(o Op) bool {
+	n, _ := slices.BinarySearchFunc(p.windows, o.Return, func(w window, t time.Duration) int {
+		if w.from <= t {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 {
+		return false
+	}
+	for _, i := range p.latest[n-1] {
+		if i >= 0 && p.windows[i].claim != o.Claim && p.windows[i].until >= o.Call {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,141 @@
+package chaos
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// A LockType is what a lock promises, and so the model that it is checked against.
+type LockType string
+
+// The types of lock.
+const (
+	Mutex     LockType = "mutex"     // one at a time: Mutex, NodeLock, a part of a MultiLock
+	ReadWrite LockType = "rw"        // one writer or many readers
+	Semaphore LockType = "semaphore" // up to Limit permits
+	Election  LockType = "election"  // a mutex whose token is a term that others can observe
+)
+
+// A Kind is what an operation does.
+type Kind string
+
+// The kinds of operation.
+const (
+	Acquire Kind = "acquire" // waits; OK begins a claim
+	Try     Kind = "try"     // does not wait; OK begins a claim, Failed says that somebody was ahead
+	Release Kind = "release" // ends a claim
+	Lose    Kind = "lose"    // ends a claim: Call is when its Context ended, Return is Never
+	Break   Kind = "break"   // somebody, who is no client, takes a lock away from Call on
+	Observe Kind = "observe" // reads who leads: Token is the term
+)
+
+// An Outcome is what is known of an operation's result.
+type Outcome string
+
+// The outcomes.
+const (
+	OK Outcome = "ok"
+	// Failed: it has had no effect, and has none any more.
+	Failed Outcome = "failed"
+	// Unknown: it may have had an effect, also later: the answer was lost, the client was
+	// killed, or the caller left before it was tidied up.
+	Unknown Outcome = "unknown"
+)
+
+// Never is the Return of an operation that may take effect at any time after its Call.
+const Never time.Duration = math.MaxInt64
+
+// An Op is one operation on one lock. Instants count from the beginning of the history,
+// by one clock for all clients.
+type Op struct {
+	Client  int           `json:"client"`
+	Claim   int           `json:"claim,omitempty"` // joins what belongs to one attempt; new for each, also across clients
+	Kind    Kind          `json:"kind"`
+	Lock    string        `json:"lock"` // its path
+	Type    LockType      `json:"type"`
+	Shared  bool          `json:"shared,omitempty"`  // the read side
+	Permits int           `json:"permits,omitempty"` // asked for; 0 is 1
+	Limit   int           `json:"limit,omitempty"`   // of a semaphore
+	Inside  int           `json:"inside,omitempty"`  // the claim of this lock that the attempt was made under, by a re-entrant lock or a writer that steps down
+	Call    time.Duration `json:"call"`
+	Return  time.Duration `json:"return"`
+	Outcome Outcome       `json:"outcome,omitempty"`
+	Token   int64         `json:"token,omitempty"`
+	Node    string        `json:"node,omitempty"` // path of the node that holds
+	Seq     int32         `json:"seq,omitempty"`  // its number
+	HasSeq  bool          `json:"numbered,omitempty"`
+	Session int64         `json:"session,omitempty"`
+	Error   string        `json:"error,omitempty"`
+}
+
+// String is one line for people.
+func (o Op) String() string {
+	end := "never"
+	if o.Return != Never {
+		end = o.Return.String()
+	}
+	s := fmt.Sprintf("%v..%s client %d %s %s", o.Call, end, o.Client, o.Kind, o.Lock)
+	if o.Claim != 0 {
+		s += fmt.Sprintf(" #%d", o.Claim)
+	}
+	if o.Shared {
+		s += " shared"
+	}
+	if o.Permits > 1 {
+		s += fmt.Sprintf(" x%d", o.Permits)
+	}
+	if o.Outcome != "" {
+		s += " " + string(o.Outcome)
+	}
+	if o.Token != 0 {
+		s += fmt.Sprintf(" token %d", o.Token)
+	}
+	if o.HasSeq {
+		s += fmt.Sprintf(" number %d", o.Seq)
+	}
+	if o.Session != 0 {
+		s += fmt.Sprintf(" session 0x%x", uint64(o.Session))
+	}
+	if o.Error != "" {
+		s += " (" + o.Error + ")"
+	}
+	return s
+}
+
+// Write writes a history, one operation a line.
+func Write(w io.Writer, ops []Op) error {
+	b := bufio.NewWriter(w)
+	e := json.NewEncoder(b)
+	for _, o := range ops {
+		if err := e.Encode(o); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// Read reads what Write has written, or several such files one behind the other. A last
+// line without its end, which a process that was killed leaves behind, is left out.
+func Read(r io.Reader) ([]Op, error) {
+	var ops []Op
+	b := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return ops, nil
+		}
+		if err != nil {
+			return ops, err
+		}
+		var o Op
+		if err := json.Unmarshal(line, &o); err != nil {
+			return ops, fmt.Errorf("chaos: history, line %d: %w", n, err)
+		}
+		ops = append(ops, o)
+	}
+}

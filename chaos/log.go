@@ -1,0 +1,212 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"holdfast"
+)
+
+// A Log records a history. Its instants are all different and in the order in which they
+// were taken, whatever the clock says, so that what happened one after the other in this
+// process is never taken for simultaneous. It is safe for concurrent use.
+type Log struct {
+	clock func() time.Duration
+	sink  func(Op)
+
+	mu    sync.Mutex // guards the fields below
+	last  time.Duration
+	claim int
+	ops   []Op
+}
+
+// NewLog makes an empty one. Clock is the time since the beginning of the history; for a
+// history of several processes, of a clock that they have in common. Their claims must
+// have different numbers: the first one here is firstClaim, which is above 0. Sink, if not
+// nil, is given every operation when it is added, one at a time; and every attempt also when
+// it begins, as one of unknown outcome that never returns, in case the process is killed
+// before it does. Of two records of one attempt, the later counts.
+func NewLog(clock func() time.Duration, firstClaim int, sink func(Op)) *Log {
+	return &Log{clock: clock, claim: firstClaim, sink: sink}
+}
+
+// Now is an instant for an operation.
+func (l *Log) Now() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now()
+}
+
+func (l *Log) now() time.Duration {
+	l.last = max(l.last+1, l.clock())
+	return l.last
+}
+
+// Add records an operation.
+func (l *Log) Add(o Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(o)
+}
+
+func (l *Log) add(o Op) {
+	l.ops = append(l.ops, o)
+	if l.sink != nil {
+		l.sink(o)
+	}
+}
+
+// Ops is the history so far, in the order in which it was recorded: an operation that
+// returns, when it has.
+func (l *Log) Ops() []Op {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ops)
+}
+
+// An Attempt is what Acquire records of one call.
+type Attempt struct {
+	Client int
+	Try    bool
+	// Locks are what is taken: one, or the parts of a MultiLock. Of each, Lock, Type,
+	// Shared, Permits, Limit and Inside count.
+	Locks []Op
+	// Session tells the client's present session. If that is not what it was at the
+	// beginning, nobody knows when the node of an attempt that failed goes.
+	Session func() int64
+}
+
+// A Claim is a Hold whose ends are recorded.
+type Claim struct {
+	*holdfast.Hold
+	log     *Log
+	ops     []Op
+	stop    func() bool
+	session func() int64 // Attempt.Session
+
+	mu   sync.Mutex
+	over bool
+}
+
+// Acquire calls lock and records it; from then on it records the end of the Hold too.
+// Unlock must be that of the Claim.
+func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context) (*holdfast.Hold, error)) (*Claim, error) {
+	c := &Claim{log: l, ops: slices.Clone(a.Locks), session: a.Session}
+	l.mu.Lock()
+	call := l.now()
+	for i := range c.ops {
+		o := &c.ops[i]
+		o.Client, o.Call, o.Kind = a.Client, call, Acquire
+		o.Claim = l.claim
+		l.claim++
+		if a.Try {
+			o.Kind = Try
+		}
+		if l.sink != nil {
+			begun := *o
+			begun.Return, begun.Outcome = Never, Unknown
+			l.sink(begun)
+		}
+	}
+	l.mu.Unlock()
+	var session int64
+	if a.Session != nil {
+		session = a.Session()
+	}
+	h, err := lock(ctx)
+	sure := ctx.Err() == nil && (a.Session == nil || a.Session() == session)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ret := l.now()
+	for i := range c.ops {
+		o := &c.ops[i]
+		o.Return, o.Outcome = ret, OK
+		switch {
+		case err == nil:
+			o.Token, o.Session = h.Tokens()[o.Lock], h.Session()
+			if i == 0 {
+				o.Node = h.Path()
+				o.Seq, o.HasSeq = sequence(o.Node)
+			}
+		case errors.Is(err, holdfast.ErrLocked) && sure && len(c.ops) == 1: // of several, it was one that was locked
+			o.Outcome, o.Error = Failed, err.Error()
+		default:
+			// Its node may outlive the call: what a context ends is tidied up behind it.
+			o.Outcome, o.Error = Unknown, err.Error()
+		}
+		l.add(*o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Hold = h
+	c.stop = context.AfterFunc(h.Context(), func() {
+		if errors.Is(context.Cause(h.Context()), holdfast.ErrLost) {
+			c.end(Lose)
+		}
+	})
+	return c, nil
+}
+
+// end records the first end of the claim.
+func (c *Claim) end(k Kind) []Op {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil
+	}
+	c.over = true
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	at := c.log.now()
+	var ends []Op
+	for _, o := range c.ops {
+		o.Kind, o.Call, o.Return = k, at, Never
+		o.Error = ""
+		ends = append(ends, o)
+		if k == Lose {
+			c.log.add(o)
+		}
+	}
+	return ends
+}
+
+// ID is the number of the claim, for Op.Inside; of a MultiLock's, that of its first part.
+func (c *Claim) ID() int { return c.ops[0].Claim }
+
+// Unlock ends the claim, and then the Hold.
+func (c *Claim) Unlock() error {
+	c.stop()
+	ends := c.end(Release)
+	deadline := c.Hold.Deadline()
+	err := c.Hold.Unlock()
+	at := c.log.Now()
+	for _, o := range ends {
+		// If the session is over, the node goes when the server sees that.
+		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.Session()
+		if err == nil && !over {
+			o.Return = at
+		}
+		if err != nil {
+			o.Error = err.Error()
+		}
+		c.log.Add(o)
+	}
+	return err
+}
+
+// sequence is the number at the end of a node's name, as the server writes it.
+func sequence(node string) (int32, bool) {
+	for _, width := range [...]int{11, 10} { // a sign may come in front
+		if cut := len(node) - width; cut >= 0 && (width == 10 || node[cut] == '-' && node[cut-1] == '-') {
+			if n, err := strconv.ParseInt(node[cut:], 10, 32); err == nil && node[cut] != '+' {
+				return int32(n), true
+			}
+		}
+	}
+	return 0, false
+}

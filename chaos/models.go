@@ -1,0 +1,280 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// A Report is what Linearizable has found.
+type Report struct {
+	Operations int // that were checked
+	Pieces     int // the histories that were cut out of the whole, each checked by itself
+	Undecided  int // of these, how many took too long: neither right nor wrong
+	Violations []Violation
+}
+
+// Linearizable asks Porcupine about every lock of the history by itself, giving up on a
+// piece that takes longer than patience. In the models an attempt that succeeded takes
+// effect at some instant between its Call and its Return; a claim ends at some instant of
+// its Release, or at any instant from its Lose or Break on. An attempt whose outcome is
+// unknown claims nothing, and it is free to come and go as it must for others to be right:
+// so all that is left of it is that it excuses those who tried and were refused.
+func Linearizable(ops []Op, patience time.Duration) Report {
+	var r Report
+	for _, l := range locks(ops) {
+		for _, p := range l.pieces() {
+			r.Pieces++
+			r.Operations += len(p.ops)
+			switch porcupine.CheckOperationsTimeout(p.model, p.ops, patience) {
+			case porcupine.Unknown:
+				r.Undecided++
+			case porcupine.Illegal:
+				r.Violations = append(r.Violations, Violation{Oracle: "linearizability", Lock: l.path, Text: p.explain()})
+			}
+		}
+	}
+	return r
+}
+
+// A piece is a part of a lock's history at whose ends nobody held anything.
+type piece struct {
+	model porcupine.Model
+	ops   []porcupine.Operation
+}
+
+// What an operation does to the state.
+const (
+	begins = "begins"
+	ends   = "ends"
+	fails  = "is refused"
+	reads  = "observes"
+)
+
+// step is the input of one operation. Outcomes are known, so there are no outputs.
+type step struct {
+	what string
+	c    *claim // of begins and ends
+	o    Op
+}
+
+// pieceLength is about how many operations a piece has; Porcupine's memory grows with the
+// square of it.
+const pieceLength = 400
+
+// pieces cuts the history where nobody holds anything and nobody is in between. What the
+// operations before a cut may still do behind it (see Never) excuses those who fail there.
+func (l *lock) pieces() []piece {
+	var all []porcupine.Operation
+	add := func(call, ret time.Duration, s step) {
+		all = append(all, porcupine.Operation{ClientId: s.o.Client, Input: s, Call: int64(call), Return: int64(ret)})
+	}
+	terms := make(map[int64]bool)
+	for _, c := range l.claims {
+		terms[c.Token] = true
+		add(c.Call, c.Return, step{begins, c, c.Op})
+		if c.until != Never {
+			add(c.until, c.gone, step{ends, c, c.Op})
+		}
+	}
+	for i, excused := range l.excused() {
+		if o := l.attempts[i]; o.Kind == Try && o.Outcome == Failed && !excused {
+			add(o.Call, o.Return, step{what: fails, o: o})
+		}
+	}
+	for _, o := range l.observed {
+		if terms[o.Token] { // otherwise of a candidate who never knew
+			add(o.Call, o.Return, step{what: reads, o: o})
+		}
+	}
+	slices.SortFunc(all, func(a, b porcupine.Operation) int {
+		if d := cmp.Compare(a.Call, b.Call); d != 0 {
+			return d
+		}
+		return cmp.Compare(a.Return, b.Return)
+	})
+	return l.cut(all)
+}
+
+func (l *lock) cut(all []porcupine.Operation) []piece {
+	var out []piece
+	var ops []porcupine.Operation
+	var tok tokens
+	start := tok
+	lingers := false // somebody before the cut may still be there, as far as we know
+	var busy int64   // until then, some operation is under way
+	live := 0
+	flush := func() {
+		if len(ops) > 0 {
+			out = append(out, piece{l.model(start), ops})
+		}
+		ops, start = nil, tok
+	}
+	for _, op := range all {
+		s := op.Input.(step)
+		if len(ops) >= pieceLength && live == 0 && busy < op.Call {
+			flush()
+			for _, o := range all {
+				if o.Call < op.Call && o.Return == int64(Never) {
+					lingers = true
+					break
+				}
+			}
+		}
+		if len(out) > 0 && (lingers && s.what == fails || s.what == reads && s.o.Token <= start.last) {
+			continue
+		}
+		ops = append(ops, op)
+		switch s.what {
+		case begins:
+			live++
+			tok.grant(s.c)
+		case ends:
+			live--
+		}
+		if op.Return != int64(Never) {
+			busy = max(busy, op.Return)
+		}
+	}
+	flush()
+	return out
+}
+
+// tokens are the largest that were granted.
+type tokens struct{ last, writer int64 }
+
+func (t *tokens) grant(c *claim) {
+	t.last = max(t.last, c.Token)
+	if !c.Shared {
+		t.writer = max(t.writer, c.Token)
+	}
+}
+
+// state is what a lock of any type remembers. It is a value: holders is never changed in
+// place.
+type state struct {
+	holders []*claim // by their numbers
+	tokens
+	used int
+}
+
+func (l *lock) model(start tokens) porcupine.Model {
+	rules := map[LockType]func(state, *claim) bool{
+		Mutex: mayLock, Election: mayLock, ReadWrite: mayShare,
+		Semaphore: func(st state, c *claim) bool {
+			return st.used+c.permits() <= l.limit && c.Token > st.last
+		},
+	}
+	may := rules[l.typ]
+	return porcupine.Model{
+		Init: func() any { return state{tokens: start} },
+		Step: func(in, input, _ any) (bool, any) {
+			st, s := in.(state), input.(step)
+			switch s.what {
+			case begins:
+				if !may(st, s.c) {
+					return false, st
+				}
+				return true, st.with(s.c)
+			case ends:
+				if !slices.Contains(st.holders, s.c) {
+					return false, st
+				}
+				return true, st.without(s.c)
+			case fails:
+				return l.refuses(st, s.o), st
+			default: // reads
+				return len(st.holders) > 0 && st.holders[0].Token == s.o.Token, st
+			}
+		},
+		Equal: func(a, b any) bool {
+			x, y := a.(state), b.(state)
+			return x.tokens == y.tokens && slices.Equal(x.holders, y.holders)
+		},
+		DescribeOperation: func(input, _ any) string { s := input.(step); return fmt.Sprintf("%s: %v", s.what, s.o) },
+	}
+}
+
+// mayLock is the rule of a mutex: nobody holds it, and the token is above all before.
+func mayLock(st state, c *claim) bool {
+	if c.Inside != 0 {
+		return st.inside(c)
+	}
+	return len(st.holders) == 0 && c.Token > st.last
+}
+
+// mayShare is that of a lock with two sides: a reader minds writers alone.
+func mayShare(st state, c *claim) bool {
+	if c.Inside != 0 || !c.Shared {
+		return mayLock(st, c)
+	}
+	for _, h := range st.holders {
+		if !h.Shared {
+			return false
+		}
+	}
+	return c.Token > st.writer
+}
+
+// inside reports whether c joins a claim that is held, with the same token.
+func (st state) inside(c *claim) bool {
+	return slices.ContainsFunc(st.holders, func(h *claim) bool {
+		return (h.Claim == c.Inside || h.Inside == c.Inside) && h.Token == c.Token
+	})
+}
+
+// refuses reports whether whoever holds the lock is a reason to refuse o.
+func (l *lock) refuses(st state, o Op) bool {
+	switch {
+	case l.typ == Semaphore:
+		return st.used+max(o.Permits, 1) > l.limit
+	case o.Shared:
+		return slices.ContainsFunc(st.holders, func(h *claim) bool { return !h.Shared })
+	}
+	return len(st.holders) > 0
+}
+
+func (st state) with(c *claim) state {
+	i, _ := slices.BinarySearchFunc(st.holders, c, func(a, b *claim) int { return a.Claim - b.Claim })
+	st.holders = slices.Insert(slices.Clone(st.holders), i, c)
+	st.used += c.permits()
+	st.tokens.grant(c)
+	return st
+}
+
+func (st state) without(c *claim) state {
+	i := slices.Index(st.holders, c)
+	st.holders = slices.Delete(slices.Clone(st.holders), i, i+1)
+	st.used -= c.permits()
+	return st
+}
+
+// explain shows the piece up to where no order goes on: what of it is longest in order, and
+// what could not follow.
+func (p piece) explain() string {
+	_, info := porcupine.CheckOperationsVerbose(p.model, p.ops, time.Second)
+	longest := 0
+	for _, part := range info.PartialLinearizations() {
+		for _, order := range part {
+			longest = max(longest, len(order))
+		}
+	}
+	const shown = 12
+	var b strings.Builder
+	fmt.Fprintf(&b, "no order explains these; %d of %d operations can be put in order, around:", longest, len(p.ops))
+	for i, op := range p.ops {
+		if i >= longest-shown/2 && i < longest+shown/2 {
+			s := op.Input.(step)
+			end := "never"
+			if op.Return != int64(Never) {
+				end = time.Duration(op.Return).String()
+			}
+			fmt.Fprintf(&b, "\n\t%v..%s %s: %v", time.Duration(op.Call), end, s.what, s.o)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,149 @@
+package mutants
+
+// ofTheList are the twenty-four that the plan of our tests began with.
+func ofTheList() []mutant {
+	return []mutant{
+		{
+			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
+			edits: []edit{{"ahead.go", "\tif !present {\n\t\treturn ahead{}, false\n\t}\n", ""}, {"ahead.go", "&& l.stepsDown(a.near.form)\n\treturn a, true", "&& l.stepsDown(a.near.form)\n\treturn a, true || present"}},
+			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold", "TestReaderWaitsForTheNearestWriterAheadOnly"},
+		},
+		{
+			number: 2, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
+			edits: []edit{{"place.go", "names, err := p.find(ctx)\n\t\t\tswitch", "names, err := []string(nil), p.session.Context().Err()\n\t\t\tswitch"}},
+			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
+		},
+		{
+			number: 3, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
+			edits: []edit{
+				{"layout.go", "\tid := newUUID()\n\tplain", "\tid := idOfTheProcess\n\tplain"},
+				{"layout.go", "const namedSeparator", "var idOfTheProcess = newUUID()\n\nconst namedSeparator"},
+				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):",
+					"case p.unique || bytes.Equal(data, p.data):"},
+			},
+			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
+		},
+		{
+			number: 4, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
+			edits: []edit{{"await.go", "// it went before we could look\n\t\t\treturn p.settle(ctx, a, a.last())",
+				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\treturn ahead{}, context.Cause(ctx)"}},
+			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
+		},
+		{
+			number: 5, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
+			edits: []edit{{"place.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
+			tests: []string{"TestUnlockOutlastsALostConnection", "TestLostConnectionsAtAnyPointLeaveNoOrphan"},
+		},
+		{
+			number: 6, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
+			edits: []edit{{"queue.go", "p.leave(ctx) // or everyone", "_ = p // or everyone"}},
+			tests: []string{"TestCancelledWaitLeavesNoNode", "TestTryLockFailsAtOnceAndLeavesNoNode"},
+		},
+		{
+			number: 7, bug: "the proof counts from when the answer came", where: "CURATOR-460",
+			edits: []edit{{"zk/conn.go", "s.prove(req.sent)", "s.prove(now())"}, {"zk/conn.go", "c.s.prove(c.pinged)", "c.s.prove(now())"}},
+			pkg:   "zk",
+			tests: []string{"TestDeadlineCountsFromTheSendOfTheAnsweredRequest", "TestDeadlineCountsFromTheSendOfTheAnsweredPing"},
+		},
+		{
+			number: 8, bug: "answers of a follower are a proof", where: "ZooKeeper's own client, go-zookeeper, kazoo",
+			edits: []edit{{"zk/session.go", "if len(s.leases) > 0 && s.needsQuorum() {\n\t\treturn s.deadlineFrom(s.quorumBase())", "if false {\n\t\treturn s.deadlineFrom(s.quorumBase())"}},
+			pkg:   "zk", tests: []string{"TestLeaseEndsWhenNothingIsCommittedAnyMore"},
+		},
+		{
+			number: 9, bug: "the latest committed write alone is the proof", where: "the obvious rule",
+			edits: []edit{{"zk/proof.go", "\tp.last = commit{sent, acked}\n", "\tp.last = commit{sent, acked}\n\tp.touch(sent)\n"}},
+			pkg:   "zk", tests: []string{"TestProofTakesTwoStepsBack", "FuzzProofIsNeverAheadOfTheLeader"},
+		},
+		{
+			number: 10, bug: "deadlines are by the wall clock", where: "CURATOR-442",
+			edits: []edit{{"zk/clock.go", "time.Now().Add(slept())", "time.Now().Round(0).Add(slept())"}},
+			pkg:   "zk", tests: []string{"TestDeadlinesAreByAClockThatNobodySets"},
+		},
+		{
+			number: 11, bug: "deadlines are by a clock that stops while the machine sleeps", where: "golang/go #24595, kazoo #241",
+			edits: []edit{{"zk/clock.go", "time.Now().Add(slept())", "time.Now()"}},
+			pkg:   "zk", tests: []string{"TestSuspendCountsAgainstTheSession"},
+		},
+		{
+			number: 12, bug: "the token is the sequence number", where: "curator #1056",
+			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false",
+				"c, _ := p.queue.layout.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, czxid, int64(c.seq), false"}},
+			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
+		},
+		{
+			number: 13, bug: "sequence numbers compare as integers, also where they wrap", where: "kazoo #730, ZOOKEEPER-4372, go-zookeeper PR #65",
+			edits: []edit{{"kind.go", "return a-b < 0", "return a < b"}},
+			tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
+		},
+		{
+			number: 14, bug: "a reader ignores the writers ahead", where: "–",
+			edits: []edit{{"kind.go", "!(c.shared && other.shared)", "!c.shared"}},
+			tests: []string{"TestReadersShareAndWritersExclude", "TestNobodyOvertakesAWaitingWriter"},
+		},
+		{
+			number: 15, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
+			edits: []edit{{"permits.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
+			tests: []string{"TestPermitsOfADeadSessionComeBack"},
+		},
+		{
+			number: 16, bug: "the first release of a lock that was taken twice frees it", where: "kazoo #315",
+			edits: []edit{{"tenure.go", "loss, last := t.loss, len(t.holds) == 0", "loss, last := t.loss, true"}},
+			tests: []string{"TestReentrantLockIsFreeAfterTheLastUnlock"},
+		},
+		{
+			number: 17, bug: "the server answers before the sync", where: "NATS 2.12 (Jepsen, 2025)",
+			edits: []edit{
+				{"zkserver/commit.go", "\t\tbegan := time.Now()\n", "\t\tbegan := time.Now()\n\t\ts.release(b)\n"},
+				{"zkserver/commit.go", "\t\ts.release(b)\n\t\ts.committingSince.Store(0)", "\t\ts.committingSince.Store(0)"},
+			},
+			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
+		},
+		{
+			number: 18, bug: "the names of new files are not synced", where: "Pebble, where names are not kept in order",
+			edits: []edit{
+				{"zkserver/internal/store/names.go", "return f.name(f.File.Sync())", "return f.File.Sync()"},
+				{"zkserver/internal/store/names.go", "return f.name(f.File.SyncData())", "return f.File.SyncData()"},
+				{"zkserver/internal/store/names.go", "\tif err := n.syncDir(n.FS.PathDir(name)); err != nil {\n\t\treturn err\n\t}\n\treturn n.FS.Remove", "\treturn n.FS.Remove"},
+			},
+			pkg: "zkserver", tests: []string{"TestCrashImagesArePrefixesThatHaveAllThatWasSeen"},
+		},
+		{
+			number: 19, bug: "a session and its nodes end in two transactions", where: "ZOOKEEPER-3144",
+			edits: []edit{{"zkserver/session.go", "\tdelete(s.owner.sessions, sess.id)\n\ts.owner.tree.CloseSession",
+				"\tdelete(s.owner.sessions, sess.id)\n\tfor _, path := range s.owner.tree.Ephemerals(sess.id) {\n\t\ts.owner.tree.Delete(s.nextTxn(sess.id), path, -1)\n\t}\n\ts.owner.tree.CloseSession"}},
+			pkg: "zkserver", tests: []string{"TestExpiryIsOneTransaction"},
+		},
+		{
+			number: 20, bug: "watches fire before the commit", where: "–",
+			edits: []edit{{"zkserver/operate.go", "\t\tc.owned.staged = zkproto.EndFrame(b, start)\n\t\ts.owner.notifications++",
+				"\t\tb = zkproto.EndFrame(b, start)\n\t\tc.owned.staged = b[:start]\n\t\tc.send(b[start:], 0, false)\n\t\ts.owner.notifications++"}},
+			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
+		},
+		{
+			number: 21, bug: "watches are restored without what the client has seen", where: "go-zookeeper #83, samuel #83, kazoo #151",
+			edits: []edit{{"zk/session.go", `range s.watches.registrations(s.watchZxid, "")`, `range s.watches.registrations(1<<62, "")`}},
+			pkg:   "zk", tests: []string{"TestWatchesTellWhatWasMissed"},
+		},
+		{
+			number: 22, bug: "a MultiLock that fails gives back the last of its locks only", where: "Curator's InterProcessMultiLock",
+			edits: []edit{{"multilock.go", "slices.Backward(held) {\n\t\t\t\th.letGo(ctx)", "slices.Backward(held[max(0, len(held)-1):]) {\n\t\t\t\th.letGo(ctx)"}},
+			tests: []string{"TestMultiLockHasOneDeadlineAndRollsBack"},
+		},
+		{
+			number: 23, bug: "the command outlives a supervisor that was killed", where: "etcd PR #10117",
+			edits: []edit{{"cmd/holdfast/job_linux.go", "\tj.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL\n", "\t_ = syscall.SIGKILL\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestCommandDiesWithItsSupervisor"}, args: impatient,
+		},
+		{
+			number: 24, bug: "a sync that failed is tried again", where: "five databases (Rebello et al., 2020)",
+			edits: []edit{
+				{"zkserver/internal/store/failures.go", `return f.fs.check("sync", f.name, f.File.Sync())`,
+					"err := f.File.Sync()\n\tif err != nil {\n\t\terr = f.File.Sync()\n\t}\n\treturn f.fs.check(\"sync\", f.name, err)"},
+				{"zkserver/internal/store/failures.go", `return f.fs.check("sync", f.name, f.File.SyncData())`,
+					"err := f.File.SyncData()\n\tif err != nil {\n\t\terr = f.File.SyncData()\n\t}\n\treturn f.fs.check(\"sync\", f.name, err)"},
+			},
+			pkg: "zkserver", tests: []string{"TestFailedWritesStopTheServerAndLoseNothing"},
+		},
+	}
+}

@@ -1,0 +1,286 @@
+// Package mutants is the test of the tests: it puts a bug that was real elsewhere into the
+// product, one at a time, and sees whether the test that is there for it fails. A bug is a
+// few lines of the source and what they become; the go command compiles the changed file in
+// place of the right one (-overlay), in a process of its own, so the product has neither
+// hooks nor build tags for this.
+//
+//	go test ./chaos/mutants                        do the bugs still fit the source, and the document the table?
+//	go test ./chaos/mutants -mutants               is every one of them caught? (some minutes)
+//	go test ./chaos/mutants -mutants -v -run 'Caught/each/^13_'
+//	go test ./chaos/mutants -mutants -write        and write the table of docs/mutants.md
+package mutants
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	run   = flag.Bool("mutants", false, "put the bugs in and run the tests that must find them")
+	write = flag.Bool("write", false, "write the table of docs/mutants.md anew")
+)
+
+// root is the module's directory, seen from here.
+const root = "../.."
+
+// A mutant is a bug and the tests that must fail because of it.
+type mutant struct {
+	number int    // up to 24 as in the list that we began with, see docs/mutants.md
+	bug    string // in one line, what the changed code does
+	where  string // who had it
+	edits  []edit
+	pkg    string   // the package of the tests, relative to the module's root
+	tests  []string // each of them must fail
+	args   []string // for the tests' binary
+}
+
+// An edit is a piece of the product's source that occurs once in its file, and what
+// becomes of it.
+type edit struct{ file, old, new string }
+
+// mutants are all of them, by number.
+func mutants() []mutant {
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand())
+	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
+	return all
+}
+
+// changed is what the edits make of the files, by path from the module's root. A piece that
+// is not found, or twice, is an error: then the code has moved on and the table must follow,
+// since a bug that is not put in is not caught either.
+func (m *mutant) changed() (map[string]string, error) {
+	files := make(map[string]string)
+	for _, e := range m.edits {
+		source, ok := files[e.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(root, e.file))
+			if err != nil {
+				return nil, err
+			}
+			source = string(b)
+		}
+		if n := strings.Count(source, e.old); n != 1 {
+			return nil, fmt.Errorf("the seed no longer fits: %s has this %d times, not once:\n%s", e.file, n, e.old)
+		}
+		files[e.file] = strings.Replace(source, e.old, e.new, 1)
+	}
+	return files, nil
+}
+
+func TestEverySeedFitsTheSource(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	known := make(map[string]map[string]bool) // the tests of each package
+	for i, m := range mutants() {
+		if m.number != i+1 {
+			t.Errorf("number %d stands where %d should", m.number, i+1)
+		}
+		if len(m.tests) == 0 {
+			t.Errorf("%d: no test", m.number)
+		}
+		files, err := m.changed()
+		if err != nil {
+			t.Errorf("%d: %v", m.number, err)
+		}
+		for name, source := range files {
+			if _, err := parser.ParseFile(token.NewFileSet(), name, source, 0); err != nil {
+				t.Errorf("%d: %v", m.number, err)
+			}
+		}
+		if known[m.pkg] == nil {
+			known[m.pkg] = make(map[string]bool)
+			names, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
+			if err != nil || len(names) == 0 {
+				t.Errorf("%d: no tests in %q (%v)", m.number, m.pkg, err)
+			}
+			for _, name := range names {
+				source, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, match := range declared.FindAllStringSubmatch(string(source), -1) {
+					known[m.pkg][match[1]] = true
+				}
+			}
+		}
+		for _, name := range m.tests {
+			if !known[m.pkg][name] {
+				t.Errorf("%d: there is no %s in %q", m.number, name, m.pkg)
+			}
+		}
+	}
+}
+
+func TestSeedThatDoesNotFitIsReported(t *testing.T) {
+	const file = "kind.go"
+	for _, old := range []string{"no such line", "contender"} {
+		m := mutant{edits: []edit{{file: file, old: old, new: "x"}}}
+		if _, err := m.changed(); err == nil || !strings.Contains(err.Error(), "no longer fits") {
+			t.Errorf("%q: %v", old, err)
+		}
+	}
+}
+
+// Every bug is caught by its tests, which succeed without it.
+func TestEveryBugIsCaught(t *testing.T) {
+	if !*run {
+		t.Skip("takes some minutes: go test ./chaos/mutants -mutants")
+	}
+	var mu sync.Mutex
+	took := make(map[int]time.Duration)
+	two := make(chan struct{}, 2) // at a time: each has a compiler and a linker of its own
+	t.Run("each", func(t *testing.T) {
+		for name, m := range sound() {
+			t.Run("sound "+name, func(t *testing.T) {
+				t.Parallel()
+				two <- struct{}{}
+				defer func() { <-two }()
+				out, err := goTest(t, &m, nil)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				for _, test := range m.tests {
+					if !regexp.MustCompile(`(?m)^--- PASS: ` + test + ` `).MatchString(out) {
+						t.Errorf("%s does not pass without any bug\n%s", test, out)
+					}
+				}
+			})
+		}
+		for _, m := range mutants() {
+			t.Run(fmt.Sprintf("%d %s", m.number, m.bug), func(t *testing.T) {
+				t.Parallel()
+				two <- struct{}{}
+				defer func() { <-two }()
+				began := time.Now()
+				m.mustBeCaught(t)
+				mu.Lock()
+				defer mu.Unlock()
+				took[m.number] = time.Since(began)
+			})
+		}
+	})
+	var all time.Duration
+	for _, d := range took {
+		all += d
+	}
+	t.Logf("figure: %d seeded bugs, %v of compiling and testing, two at a time", len(took), all.Round(time.Second))
+	if *write && !t.Failed() {
+		writeTable(t, took)
+	}
+}
+
+// sound is a mutant without a bug for each set of tests that are run together.
+func sound() map[string]mutant {
+	packages := make(map[string]mutant)
+	for _, m := range mutants() {
+		name := strings.Join(append([]string{m.pkg}, m.args...), " ")
+		all := packages[name]
+		all.pkg, all.args = m.pkg, m.args
+		for _, test := range m.tests {
+			if !slices.Contains(all.tests, test) {
+				all.tests = append(all.tests, test)
+			}
+		}
+		packages[name] = all
+	}
+	return packages
+}
+
+func (m *mutant) mustBeCaught(t *testing.T) {
+	files, err := m.changed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := goTest(t, m, files)
+	var failed *exec.ExitError
+	switch {
+	case err == nil:
+		t.Fatalf("not caught: %v succeed with it", m.tests)
+	case !errors.As(err, &failed):
+		t.Fatalf("%v\n%s", err, out)
+	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
+		t.Fatalf("it does not compile\n%s", out)
+	case strings.Contains(out, "panic: test timed out"):
+		t.Fatalf("a test hangs, which tells nobody what is wrong\n%s", out)
+	}
+	for _, test := range m.tests {
+		// A test with a clock of its own notices that it hangs, and says so.
+		if !regexp.MustCompile(`(?m)^(--- FAIL: ` + test + ` |panic: ` + test + `[ /].*has hung)`).MatchString(out) {
+			t.Errorf("not caught by %s\n%s", test, out)
+		}
+	}
+	t.Logf("%s", firstLines(out, 12))
+}
+
+// goTest runs the tests of m with some files replaced.
+func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err error) {
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	for name, source := range files {
+		to := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(to, []byte(source), 0o600); err != nil {
+			return "", err
+		}
+		from, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			return "", err
+		}
+		overlay.Replace[from] = to
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		return "", err
+	}
+	config := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(config, list, 0o600); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first one compiles everything
+	defer cancel()
+	args := []string{"test", "-overlay", config, "-vet=off", "-count=1", "-v", "-timeout=40s",
+		"-run", "^(" + strings.Join(m.tests, "|") + ")$", "./" + m.pkg}
+	cmd := exec.CommandContext(ctx, "go", append(args, m.args...)...)
+	cmd.Dir = root
+	cmd.WaitDelay = 10 * time.Second
+	mark := "HOLDFAST_MUTANT=" + dir
+	cmd.Env = append(os.Environ(), mark)
+	b, err := cmd.CombinedOutput()
+	killMarked(mark)
+	return string(b), err
+}
+
+// killMarked ends what a test has left behind because of its bug: processes that have mark
+// in their environment. Where there is no /proc it does nothing.
+func killMarked(mark string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range environs {
+		environ, err := os.ReadFile(name)
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil {
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
+		}
+	}
+}
+
+func firstLines(s string, n int) string {
+	lines := strings.SplitAfterN(s, "\n", n+1)
+	return strings.Join(lines[:min(n, len(lines))], "")
+}

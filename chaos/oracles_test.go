@@ -1,0 +1,365 @@
+package chaos
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The histories of these tests are in lines, one operation each:
+//
+//	acquire 1 0-2 t10 n5      claim 1, from 0 s to 2 s, token 10, number 5
+//	acquire 2 1-x unknown     nobody knows
+//	try 3 1-2 failed
+//	release 1 3-4
+//	lose 1 3
+//	break t10 3
+//	observe 1-2 t10
+//
+// with "shared", "x2" (permits) and "in1" (inside claim 1) where they apply.
+
+var (
+	mutex     = Op{Lock: "/m", Type: Mutex}
+	readWrite = Op{Lock: "/rw", Type: ReadWrite}
+	semaphore = Op{Lock: "/s", Type: Semaphore, Limit: 3}
+	election  = Op{Lock: "/e", Type: Election}
+)
+
+func history(t *testing.T, of Op, text string) []Op {
+	t.Helper()
+	var ops []Op
+	claims := map[int]Op{}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		o := of
+		o.Kind, o.Outcome = Kind(words[0]), OK
+		args := words[1:]
+		switch o.Kind {
+		case Observe, Break:
+		default:
+			o.Claim = number(t, args[0])
+			args = args[1:]
+			if had, ok := claims[o.Claim]; ok {
+				kind := o.Kind
+				o = had
+				o.Kind = kind
+			}
+		}
+		for _, w := range args {
+			from, to, span := strings.Cut(w, "-")
+			switch {
+			case span:
+				o.Call, o.Return = time.Duration(number(t, from))*time.Second, Never
+				if to != "x" {
+					o.Return = time.Duration(number(t, to)) * time.Second
+				}
+			case w == "shared":
+				o.Shared = true
+			case w == "failed", w == "unknown":
+				o.Outcome = Outcome(w)
+			case w[0] == 't':
+				o.Token = int64(number(t, w[1:]))
+			case w[0] == 'n':
+				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
+			case w[0] == 'x':
+				o.Permits = number(t, w[1:])
+			case strings.HasPrefix(w, "in"):
+				o.Inside = number(t, w[2:])
+			default:
+				o.Call, o.Return = time.Duration(number(t, w))*time.Second, Never
+			}
+		}
+		if o.Claim != 0 {
+			claims[o.Claim] = o
+			o.Client = o.Claim
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+func number(t *testing.T, s string) int {
+	t.Helper()
+	n := 0
+	for _, r := range s {
+		if r < '0' || r > '9' {
+			t.Fatalf("%q in a history: not a number", s)
+		}
+		n = 10*n + int(r-'0')
+	}
+	return n
+}
+
+func TestOraclesFindWhatIsWrong(t *testing.T) {
+	const lin = "linearizability"
+	for _, tt := range []struct {
+		name string
+		of   Op
+		ops  string
+		want []string // the rules that are broken, each once
+	}{
+		{"one after the other", mutex, `
+			acquire 1 0-1 t10 n0
+			release 1 2-3
+			acquire 2 0-4 t11 n1
+			release 2 5-6`, nil},
+		{"granted while the release is under way", mutex, `
+			acquire 1 0-1 t10 n0
+			acquire 2 0-3 t11 n1
+			release 1 2-5
+			release 2 6-7`, nil},
+		{"two hold", mutex, `
+			acquire 1 0-1 t10 n0
+			acquire 2 0-3 t11 n1
+			release 1 4-5
+			release 2 6-7`, []string{"overlap", lin}},
+		{"two hold, never released", mutex, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t11`, []string{"overlap", lin}},
+		{"lost in time", mutex, `
+			acquire 1 0-1 t10
+			lose 1 4
+			acquire 2 2-5 t11`, nil},
+		{"lost too late", mutex, `
+			acquire 1 0-1 t10
+			lose 1 6
+			acquire 2 2-5 t11
+			release 2 7-8`, []string{"overlap", lin}},
+		{"lost and then unlocked: the loss counts", mutex, `
+			acquire 1 0-1 t10
+			lose 1 4
+			release 1 8-9
+			acquire 2 2-5 t11`, nil},
+		{"taken away", mutex, `
+			acquire 1 0-1 t10
+			break 4 t10
+			acquire 2 2-5 t11
+			lose 1 6`, nil},
+		{"taken away from another", mutex, `
+			acquire 1 0-1 t10
+			break 4 t9
+			acquire 2 2-5 t11
+			lose 1 6`, []string{"overlap", lin}},
+		{"taken away before the client knew that it had it", mutex, `
+			acquire 1 0-4 t10
+			break 2 t10
+			acquire 2 1-3 t11
+			release 2 5-6`, nil},
+		{"an unknown attempt claims nothing", mutex, `
+			acquire 1 0-x unknown
+			acquire 2 1-3 t11
+			release 2 5-6`, nil},
+		{"the token goes back", mutex, `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 4-5 t9
+			release 2 6-7`, []string{"token order", "token order", lin}},
+		{"one token twice", mutex, `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 0-5 t10
+			release 2 6-7`, []string{"token order", lin}},
+		{"overtaken", mutex, `
+			acquire 1 0-1 t12 n2
+			release 1 2-3
+			acquire 2 0-4 t11 n1
+			release 2 5-6`, []string{"FIFO", "token order", lin}},
+		{"numbers begin again with the parent", mutex, `
+			acquire 1 0-1 t10 n7
+			release 1 2-3
+			acquire 2 4-5 t11 n0
+			release 2 6-7`, nil},
+		{"refused while it was held", mutex, `
+			acquire 1 0-1 t10
+			try 2 2-3 failed
+			release 1 4-5`, nil},
+		{"refused because somebody waited", mutex, `
+			acquire 1 0-5 t10
+			try 2 2-3 failed`, nil},
+		{"refused because another tried", mutex, `
+			try 1 0-5 failed
+			try 2 2-3 failed`, nil},
+		{"refused because of nobody", mutex, `
+			acquire 1 0-1 t10
+			release 1 2-3
+			try 2 4-5 failed`, []string{"try", lin}},
+		{"refused for what a lost claim left behind", mutex, `
+			acquire 1 0-1 t10
+			lose 1 2
+			try 2 4-5 failed`, nil},
+		{"refused for what a lost claim left behind, after the next", mutex, `
+			acquire 1 0-1 t10
+			lose 1 2
+			acquire 2 2-3 t11
+			release 2 4-5
+			try 3 6-7 failed`, []string{lin}}, // the sweep does not see that far
+		{"refused for what nobody knows", mutex, `
+			acquire 1 0-1 unknown
+			try 2 4-5 failed`, nil},
+		{"re-entrant", mutex, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t10 in1
+			release 2 4-5
+			release 1 6-7
+			acquire 3 4-8 t11`, nil},
+		{"re-entrant, into a claim that was taken away before", mutex, `
+			acquire 1 0-1 t10
+			break 2 t10
+			acquire 2 3-6 t11
+			acquire 3 4-5 t10 in1
+			lose 1 7
+			lose 3 7`, nil},
+		{"re-entrant, gone with the first release", mutex, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t10 in1
+			release 2 4-5
+			acquire 3 1-6 t11
+			release 1 7-8`, []string{"overlap", lin}},
+
+		{"readers share", readWrite, `
+			acquire 1 0-1 t10 n0 shared
+			acquire 2 0-2 t11 n1 shared
+			release 1 3-4
+			acquire 3 0-6 t12 n2
+			release 2 5-7
+			release 3 8-9`, nil},
+		{"readers are told in any order", readWrite, `
+			acquire 1 0-3 t10 n0 shared
+			acquire 2 0-2 t11 n1 shared`, nil},
+		{"a writer among readers", readWrite, `
+			acquire 1 0-1 t10 shared
+			acquire 2 0-2 t11 shared
+			release 1 3-4
+			acquire 3 0-5 t12
+			release 2 6-7`, []string{"overlap", lin}},
+		{"a reader beside a writer", readWrite, `
+			acquire 1 0-1 t10
+			acquire 2 0-2 t11 shared`, []string{"overlap", lin}},
+		{"two writers", readWrite, `
+			acquire 1 0-1 t10
+			acquire 2 0-2 t11`, []string{"overlap", lin}},
+		{"a writer's token below a reader's before it", readWrite, `
+			acquire 1 0-1 t10 n3 shared
+			release 1 2-3
+			acquire 2 0-4 t9 n2`, []string{"token order", "FIFO", lin}},
+		{"a reader that passed a writer who waits", readWrite, `
+			acquire 2 0-2 t11 n1 shared
+			release 2 3-4
+			acquire 1 0-5 t10 n0`, []string{"token order", "FIFO", lin}},
+		{"step down", readWrite, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t10 shared in1
+			release 1 4-5
+			acquire 3 2-6 t12 shared
+			release 2 7-8
+			release 3 7-8
+			acquire 4 2-9 t13`, nil},
+		{"step down, and another writer slips in", readWrite, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t10 shared in1
+			release 1 4-5
+			acquire 3 2-6 t12
+			release 2 7-8`, []string{"overlap", lin}},
+		{"a reader refused because of readers", readWrite, `
+			acquire 1 0-1 t10 shared
+			try 2 2-3 failed shared`, []string{"try", lin}},
+		{"a writer refused because of readers", readWrite, `
+			acquire 1 0-1 t10 shared
+			try 2 2-3 failed`, nil},
+
+		{"up to the limit", semaphore, `
+			acquire 1 0-1 t10 x2
+			acquire 2 0-2 t11
+			release 1 3-4
+			acquire 3 0-5 t12 x2`, nil},
+		{"beyond the limit", semaphore, `
+			acquire 1 0-1 t10 x2
+			acquire 2 0-2 t11
+			acquire 3 0-3 t12
+			release 1 4-5`, []string{"permit limit", lin}},
+		{"beyond the limit, after a loss that came too late", semaphore, `
+			acquire 1 0-1 t10 x3
+			acquire 2 0-3 t11
+			lose 1 4`, []string{"permit limit", lin}},
+		{"refused with permits left", semaphore, `
+			acquire 1 0-1 t10
+			try 2 2-3 failed x2`, []string{lin}}, // the sweep does not count
+		{"refused without", semaphore, `
+			acquire 1 0-1 t10
+			try 2 2-3 failed x3`, nil},
+		{"a later permit with a smaller token", semaphore, `
+			acquire 1 0-1 t10
+			acquire 2 2-3 t9`, []string{"token order", lin}},
+
+		{"terms", election, `
+			acquire 1 0-1 t10
+			observe 0-2 t10
+			release 1 3-4
+			acquire 2 0-5 t11
+			observe 3-6 t10
+			observe 5-6 t11`, nil},
+		{"two leaders", election, `
+			acquire 1 0-1 t10
+			acquire 2 0-3 t11
+			release 1 4-5`, []string{"overlap", lin}},
+		{"a leader of yesterday", election, `
+			acquire 1 0-1 t10
+			release 1 3-4
+			acquire 2 0-5 t11
+			observe 6-7 t10`, []string{"term", lin}},
+		{"a leader who has resigned", election, `
+			acquire 1 0-1 t10
+			release 1 3-4
+			observe 6-7 t10`, []string{lin}},
+		{"a leader who never knew", election, `
+			acquire 1 0-1 t10
+			release 1 3-4
+			observe 6-7 t12`, nil},
+		{"observers that go back", election, `
+			observe 1-2 t12
+			observe 3-4 t11`, []string{"term"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ops := history(t, tt.of, tt.ops)
+			r := Linearizable(ops, time.Minute)
+			if r.Undecided > 0 {
+				t.Errorf("%d undecided", r.Undecided)
+			}
+			found := append(Sweep(ops), r.Violations...)
+			var got []string
+			for _, v := range found {
+				got = append(got, v.Oracle)
+			}
+			slices.Sort(got)
+			want := slices.Sorted(slices.Values(tt.want))
+			if !slices.Equal(got, want) {
+				t.Errorf("found %q; want %q\n%v", got, want, found)
+			}
+		})
+	}
+}
+
+func TestHistoryIsReadAsWritten(t *testing.T) {
+	ops := history(t, readWrite, `
+		acquire 1 0-1 t10 n7 shared
+		acquire 2 0-x unknown x2
+		release 1 4-x`)
+	var b bytes.Buffer
+	if err := Write(&b, ops); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(`{"client":1,"ki`) // the process was killed
+	got, err := Read(&b)
+	if err != nil || !reflect.DeepEqual(got, ops) {
+		t.Errorf("read %v, %v; want %v", got, err, ops)
+	}
+	if _, err := Read(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("nonsense was read with %v; want an error that names line 2", err)
+	}
+}

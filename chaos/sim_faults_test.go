@@ -1,0 +1,293 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"holdfast/chaos"
+	"holdfast/zk"
+	"holdfast/zkproto"
+)
+
+// A tally counts faults by their kinds.
+type tally map[string]*faultCount
+
+// A faultCount counts how often a fault was tried, and how often it had an effect: a fault that
+// hits nobody tests nothing.
+type faultCount struct{ Tried, Effect int }
+
+func (t *tally) count(kind string, tried, effect int) {
+	if *t == nil {
+		*t = make(tally)
+	}
+	if (*t)[kind] == nil {
+		(*t)[kind] = &faultCount{}
+	}
+	(*t)[kind].Tried += tried
+	(*t)[kind].Effect += effect
+}
+
+func (t *tally) add(o tally) {
+	for kind, n := range o {
+		t.count(kind, n.Tried, n.Effect)
+	}
+}
+
+// A fault does something to the world, and takes it back. It reports whether anybody could
+// notice.
+type fault struct {
+	kind  string
+	admin bool // it takes locks away
+	do    func(n *nemesis) bool
+}
+
+// A nemesis does one fault after the other.
+type nemesis struct {
+	*world
+	rng   *rand.Rand
+	locks []lockSpec
+}
+
+var faults = []fault{
+	{kind: "reset", do: func(n *nemesis) bool { return n.victim().line.breakAll(false) > 0 }},
+	{kind: "reset with all that is under way", do: func(n *nemesis) bool { return n.victim().line.breakAll(true) > 0 }},
+	{kind: "reset of all clients", do: func(n *nemesis) bool {
+		broken := 0
+		for _, c := range n.clients {
+			broken += c.line.breakAll(n.rng.IntN(2) == 0)
+		}
+		return broken > 0
+	}},
+	{kind: "cut both ways", do: func(n *nemesis) bool { return n.cut(true, true, n.victim()) }},
+	{kind: "cut from client to server", do: func(n *nemesis) bool { return n.cut(true, false, n.victim()) }},
+	{kind: "cut from server to client", do: func(n *nemesis) bool { return n.cut(false, true, n.victim()) }},
+	{kind: "stall", do: func(n *nemesis) bool { return n.cut(true, true, n.clients...) }},
+	{kind: "slow network", do: (*nemesis).slow},
+	{kind: "lost request", do: func(n *nemesis) bool { return n.drop(false) }},
+	{kind: "lost reply", do: func(n *nemesis) bool { return n.drop(true) }},
+	{kind: "server restart", do: (*nemesis).restart},
+	{kind: "client killed", do: (*nemesis).kill},
+	{kind: "session expiry", admin: true, do: (*nemesis).expire},
+	{kind: "admin deletes a holder", admin: true, do: func(n *nemesis) bool { return n.remove(0) }},
+	{kind: "admin deletes a waiter", admin: true, do: func(n *nemesis) bool { return n.remove(1) }},
+	{kind: "admin deletes the parent", admin: true, do: (*nemesis).removeParent},
+}
+
+// nemesis runs until the world is to be made whole.
+func (w *world) nemesis(o options, locks []lockSpec) {
+	n := &nemesis{world: w, rng: rand.New(rand.NewPCG(w.seed, 1)), locks: locks}
+	end := w.began.Add(w.lasts)
+	for {
+		time.Sleep(time.Duration(n.rng.ExpFloat64() * float64(800*time.Millisecond)))
+		if !time.Now().Before(end) {
+			return
+		}
+		f := faults[n.rng.IntN(len(faults))]
+		if f.admin && o.NoAdmin {
+			continue
+		}
+		w.tell("fault: %s", f.kind)
+		effect := 1
+		if !f.do(n) {
+			effect = 0
+			w.tell("fault: %s had no effect", f.kind)
+		}
+		w.faults.count(f.kind, 1, effect)
+	}
+}
+
+func (n *nemesis) victim() *client { return n.clients[n.rng.IntN(len(n.clients))] }
+
+// during is how long a fault lasts: mostly less than a session, sometimes more.
+func (n *nemesis) during() time.Duration {
+	d := float64(n.timeout) * n.rng.Float64()
+	if n.rng.IntN(4) == 0 {
+		d *= 2
+	}
+	return time.Duration(d)
+}
+
+// cut holds back what is sent in some directions, and lets it go in the end.
+func (n *nemesis) cut(up, down bool, victims ...*client) bool {
+	before := 0
+	for _, c := range victims {
+		n.tell("cut: client %d, up %v, down %v", c.number, up, down)
+		c.line.set(func(ln *line) {
+			ln.up, ln.down = up, down
+			before += ln.heldFrames
+		})
+	}
+	time.Sleep(n.during())
+	after := 0
+	for _, c := range victims {
+		reset := n.rng.IntN(3) == 0 // a connection does not always outlive that
+		if reset {
+			c.line.breakAll(n.rng.IntN(2) == 0)
+		}
+		c.line.set(func(ln *line) {
+			ln.up, ln.down = false, false
+			after += ln.heldFrames
+		})
+		n.tell("healed: client %d", c.number)
+	}
+	return after > before
+}
+
+func (n *nemesis) slow() bool {
+	c := n.victim()
+	var before, after int
+	c.line.set(func(ln *line) {
+		ln.slow = 50*time.Millisecond + time.Duration(n.rng.Int64N(int64(n.timeout/4)))
+		before = ln.slowFrames
+	})
+	time.Sleep(n.during())
+	c.line.set(func(ln *line) { ln.slow, after = usualDelay, ln.slowFrames })
+	return after > before
+}
+
+// drop loses the next request of a sort that a client makes, or its answer.
+func (n *nemesis) drop(reply bool) bool {
+	ops := []zkproto.Op{
+		zkproto.OpCreate2, zkproto.OpCreate2, zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpDelete,
+		zkproto.OpMulti, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpSync, zkproto.OpCreateContainer,
+	}
+	op := ops[n.rng.IntN(len(ops))]
+	c := n.victim()
+	var before, after int
+	c.line.set(func(ln *line) { ln.drop, ln.dropReply, before = op, reply, ln.dropped })
+	for end := time.Now().Add(2 * time.Second); after <= before && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+		c.line.set(func(ln *line) { after = ln.dropped })
+	}
+	c.line.set(func(ln *line) { ln.drop = 0 })
+	if after > before {
+		n.tell("lost: client %d, %v, reply %v", c.number, op, reply)
+	}
+	return after > before
+}
+
+func (n *nemesis) restart() bool {
+	before := n.server().Stats().Connections
+	n.stop()
+	time.Sleep(n.during() / 2)
+	n.start()
+	n.tell("the server is back")
+	return before > 0
+}
+
+// kill takes a client away without a goodbye, so that its session stays at the server until
+// it times out there. A new one comes in its place.
+func (n *nemesis) kill() bool {
+	c := n.victim()
+	had := c.session.Swap(0) != 0
+	n.tell("killed: client %d", c.number)
+	c.line.set(func(ln *line) { ln.up, ln.down = true, true })
+	c.zk.Load().Close()
+	c.line.breakAll(true)
+	c.line.set(func(ln *line) { ln.up, ln.down = false, false })
+	c.zk.Store(n.dial(c.line, n.follow(c)))
+	return had
+}
+
+func (n *nemesis) expire() bool {
+	c := n.victim()
+	id := c.session.Load()
+	if id == 0 {
+		return false
+	}
+	n.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: n.log.Now(), Return: chaos.Never})
+	return n.server().ExpireSession(id)
+}
+
+// remove takes the first node of a lock's queue away, or one of the others.
+func (n *nemesis) remove(which int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	l := n.locks[n.rng.IntN(len(n.locks))]
+	nodes := n.ephemerals(ctx, l.dirs[n.rng.IntN(len(l.dirs))])
+	type place struct {
+		path string
+		stat zk.Stat
+	}
+	var queue []place
+	for _, node := range nodes {
+		if stat, ok, err := n.admin.Exists(ctx, node); err == nil && ok {
+			queue = append(queue, place{node, stat})
+		}
+	}
+	if len(queue) <= which {
+		return false
+	}
+	victim := queue[0]
+	for _, p := range queue { // the oldest, most likely the one that holds
+		if p.stat.Czxid < victim.stat.Czxid {
+			victim = p
+		}
+	}
+	if which > 0 {
+		oldest := victim.path
+		for victim.path == oldest {
+			victim = queue[n.rng.IntN(len(queue))]
+		}
+	}
+	return n.delete(ctx, victim.path, victim.stat)
+}
+
+// delete takes one node away. If it was a claim's, the claim ends here, since nobody can
+// tell its holder in time.
+func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
+	at := n.log.Now()
+	err := n.admin.Delete(ctx, path, zk.AnyVersion)
+	n.tell("delete %s: %v", path, err)
+	if err == nil || zk.MayHaveHappened(err) {
+		for _, l := range n.locks {
+			for _, lock := range l.paths {
+				if path == lock || strings.HasPrefix(path, lock+"/") {
+					n.log.Add(chaos.Op{Kind: chaos.Break, Lock: lock, Node: path, Token: stat.Czxid, Call: at, Return: chaos.Never})
+				}
+			}
+		}
+	}
+	return err == nil
+}
+
+// removeParent takes a lock away with all who hold or want it.
+func (n *nemesis) removeParent() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	l := n.locks[n.rng.IntN(len(n.locks))]
+	dir := l.dirs[n.rng.IntN(len(l.dirs))]
+	for range 10 { // others come while we go
+		names, _, err := n.admin.Children(ctx, dir)
+		if err != nil {
+			return false
+		}
+		for _, name := range names {
+			path := dir + "/" + name
+			if stat, ok, err := n.admin.Exists(ctx, path); err == nil && ok {
+				if stat.NumChildren > 0 {
+					return false
+				}
+				n.delete(ctx, path, stat)
+			}
+		}
+		if err := n.admin.Delete(ctx, dir, zk.AnyVersion); err == nil {
+			n.tell("delete %s", dir)
+			return true
+		}
+	}
+	return false
+}
+
+func (t tally) String() string {
+	var b strings.Builder
+	for _, f := range faults {
+		if c := t[f.kind]; c != nil {
+			fmt.Fprintf(&b, "\n\t%7d of %7d %s", c.Effect, c.Tried, f.kind)
+		}
+	}
+	return b.String()
+}

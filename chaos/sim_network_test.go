@@ -1,0 +1,453 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A network joins clients, by their numbers, and the server of a simulation. Whatever is
+// written arrives as a whole frame after a delay that the seed decides; so in most instants
+// of virtual time one frame arrives, and what one client does rarely depends on the order
+// in which goroutines run. Every connection has random numbers of its own, lest one
+// client's traffic change another's.
+type network struct {
+	seed uint64
+
+	mu       sync.Mutex // guards the fields below and those of the lines
+	listener *listener  // nil while the server is down
+	lines    []*line
+}
+
+// usualDelay is how long a frame takes at most when nothing is wrong.
+const usualDelay = 2 * time.Millisecond
+
+// A line is what connections of one client go over.
+type line struct {
+	net        *network
+	client     int
+	slow       time.Duration // a frame takes up to this
+	up, down   bool          // cut: what is sent in that direction waits
+	stretch    float64       // the session timeout that the client is told, by that of the server
+	dials      uint64
+	links      map[*link]struct{} // that are not broken
+	ever       []*link            // the others too: of a broken one, something may be under way
+	drop       zkproto.Op         // the next request of this sort is to be lost, or its answer
+	dropReply  bool
+	dropped    int // how often that has happened
+	heldFrames int // by cuts
+	slowFrames int // that took longer than a good network does
+}
+
+func newNetwork(seed uint64, clients int) *network {
+	n := &network{seed: seed}
+	for i := range clients {
+		n.lines = append(n.lines, &line{net: n, client: i, stretch: 1, slow: usualDelay, links: make(map[*link]struct{})})
+	}
+	return n
+}
+
+// A listener is the server's side.
+type listener struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (n *network) listen() *listener {
+	l := &listener{accept: make(chan net.Conn), closed: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listener = l
+	return l
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *listener) Addr() net.Addr { return address("server") }
+
+// dial is a client's Dial. Behind a cut it waits.
+func (ln *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n := ln.net
+	n.mu.Lock()
+	ln.dials++
+	k := &link{line: ln, rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool)}
+	wait := k.delay()
+	n.mu.Unlock()
+	k.up.init(k)
+	k.down.init(k)
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+		n.mu.Lock()
+		cut, l := ln.up || ln.down, n.listener
+		n.mu.Unlock()
+		wait = 100 * time.Millisecond
+		if cut {
+			continue
+		}
+		if l == nil {
+			return nil, syscall.ECONNREFUSED
+		}
+		select {
+		case l.accept <- &end{link: k, in: &k.up, out: &k.down, server: true}:
+		case <-l.closed:
+			return nil, syscall.ECONNREFUSED
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		n.mu.Lock()
+		ln.links[k] = struct{}{}
+		ln.ever = append(ln.ever, k)
+		n.mu.Unlock()
+		return &end{link: k, in: &k.down, out: &k.up}, nil
+	}
+}
+
+// A link is one connection.
+type link struct {
+	line     *line
+	rng      *rand.Rand // guarded by the network's mutex
+	up, down pipe
+	word     atomic.Bool // a four-letter word and its answer have no frames
+
+	mu   sync.Mutex // guards the field below
+	lost map[int32]bool
+}
+
+// delay is how long a frame takes. Called with the network's mutex held.
+func (k *link) delay() time.Duration {
+	return time.Microsecond + time.Duration(k.rng.Int64N(int64(k.line.slow)))
+}
+
+// reset breaks the connection for the client at once. What it has sent may still be under
+// way to the server, and arrives before the server is told, unless all is lost.
+func (k *link) reset(all bool) {
+	k.down.abandon(syscall.ECONNRESET)
+	k.up.finish(syscall.ECONNRESET, all)
+	k.forget()
+}
+
+func (k *link) forget() {
+	n := k.line.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(k.line.links, k)
+}
+
+// breakAll resets all connections of the line, and says how many there were.
+func (ln *line) breakAll(all bool) int {
+	ln.net.mu.Lock()
+	var links []*link
+	for k := range ln.links {
+		links = append(links, k)
+	}
+	ln.net.mu.Unlock()
+	for _, k := range links {
+		k.reset(all)
+	}
+	return len(links)
+}
+
+// set changes the line, and lets go what need not wait any more.
+func (ln *line) set(change func(*line)) {
+	ln.net.mu.Lock()
+	change(ln)
+	links := slices.Clone(ln.ever)
+	ln.net.mu.Unlock()
+	for _, k := range links {
+		k.up.deliver()
+		k.down.deliver()
+	}
+}
+
+// request looks at a frame that the client sends; false says that it gets lost, and the
+// connection with it.
+func (k *link) request(frame []byte) bool {
+	r := zkproto.NewReader(frame[4:])
+	var h zkproto.RequestHeader
+	h.Decode(r)
+	n := k.line.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r.Err() != nil || k.line.drop == 0 || k.line.drop != h.Op {
+		return true
+	}
+	k.line.drop = 0
+	k.line.dropped++
+	if k.line.dropReply {
+		k.mu.Lock()
+		k.lost[h.Xid] = true
+		k.mu.Unlock()
+	}
+	return k.line.dropReply
+}
+
+// reply looks at a frame that the server sends.
+func (k *link) reply(frame []byte, first bool) bool {
+	if first { // how much time the client believes to have is what its clock makes of it
+		const at = 4 + 4 // behind the length and the protocol's version
+		if len(frame) >= at+4 && k.line.stretch != 1 {
+			t := float64(binary.BigEndian.Uint32(frame[at:])) * k.line.stretch
+			binary.BigEndian.PutUint32(frame[at:], uint32(t))
+		}
+		return true
+	}
+	var h zkproto.ReplyHeader
+	h.Decode(zkproto.NewReader(frame[4:]))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.lost[h.Xid]
+}
+
+// An end is a net.Conn.
+type end struct {
+	link    *link
+	in, out *pipe
+	server  bool
+
+	mu      sync.Mutex // guards the fields below
+	partial []byte
+	frames  int
+}
+
+func (e *end) Read(b []byte) (int, error) { return e.in.read(b) }
+
+// Write cuts what is written into frames.
+func (e *end) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.link.word.Load() {
+		return len(b), e.out.send(append([]byte(nil), b...))
+	}
+	e.partial = append(e.partial, b...)
+	var whole []byte
+	for len(e.partial) >= 4 {
+		n := 4 + int(binary.BigEndian.Uint32(e.partial))
+		if len(e.partial) < n {
+			break
+		}
+		frame := append([]byte(nil), e.partial[:n]...)
+		e.partial = e.partial[n:]
+		e.frames++
+		pass := true
+		if e.server {
+			pass = e.link.reply(frame, e.frames == 1)
+		} else if e.frames > 1 {
+			pass = e.link.request(frame)
+		}
+		if !pass {
+			e.out.send(whole)
+			e.link.reset(false)
+			return 0, syscall.ECONNRESET
+		}
+		whole = append(whole, frame...)
+	}
+	if err := e.out.send(whole); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Close is as of a socket: the peer reads what is under way, then the end.
+func (e *end) Close() error {
+	e.in.abandon(net.ErrClosed)
+	e.out.finish(io.EOF, false)
+	e.in.setDeadline(time.Time{})
+	e.link.forget()
+	return nil
+}
+
+func (e *end) LocalAddr() net.Addr                { return address("here") }
+func (e *end) RemoteAddr() net.Addr               { return address("there") }
+func (e *end) SetReadDeadline(t time.Time) error  { e.in.setDeadline(t); return nil }
+func (e *end) SetWriteDeadline(t time.Time) error { return nil } // a write never waits
+func (e *end) SetDeadline(t time.Time) error      { return e.SetReadDeadline(t) }
+
+type address string
+
+func (address) Network() string  { return "simulated" }
+func (a address) String() string { return string(a) }
+
+// A pipe is one direction of a link.
+type pipe struct {
+	link *link
+
+	mu       sync.Mutex // guards the fields below
+	changed  sync.Cond  // on mu
+	under    []packet   // on their way
+	last     time.Time  // when the latest of them arrives
+	arrived  []byte
+	end      error // what the reader gets behind that
+	refuse   error // what the writer gets
+	deadline *time.Timer
+	late     bool
+	set      int
+}
+
+type packet struct {
+	at   time.Time
+	data []byte
+	end  error
+}
+
+func (p *pipe) init(k *link) {
+	p.link = k
+	p.changed.L = &p.mu
+}
+
+// send puts data on its way.
+func (p *pipe) send(data []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil {
+		return p.refuse
+	}
+	if len(data) > 0 {
+		p.enqueue(packet{data: data})
+	}
+	return nil
+}
+
+// enqueue is called with mu held.
+func (p *pipe) enqueue(k packet) {
+	n := p.link.line.net
+	n.mu.Lock()
+	d := p.link.delay()
+	if d > usualDelay {
+		p.link.line.slowFrames++
+	}
+	k.at = time.Now().Add(d)
+	n.mu.Unlock()
+	if !k.at.After(p.last) {
+		k.at = p.last.Add(1)
+	}
+	p.last = k.at
+	p.under = append(p.under, k)
+	time.AfterFunc(time.Until(k.at), p.deliver)
+}
+
+// deliver lets arrive what is due, unless the line is cut.
+func (p *pipe) deliver() {
+	ln := p.link.line
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due := 0
+	for due < len(p.under) && !p.under[due].at.After(time.Now()) {
+		due++
+	}
+	if due == 0 {
+		return
+	}
+	ln.net.mu.Lock()
+	cut := p == &p.link.up && ln.up || p == &p.link.down && ln.down
+	if cut {
+		ln.heldFrames++
+	}
+	ln.net.mu.Unlock()
+	if cut {
+		return
+	}
+	for _, k := range p.under[:due] {
+		p.arrived = append(p.arrived, k.data...)
+		if k.end != nil && p.end == nil {
+			p.end = k.end
+		}
+	}
+	p.under = p.under[due:]
+	p.changed.Broadcast()
+}
+
+func (p *pipe) read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.late:
+			return 0, os.ErrDeadlineExceeded
+		case len(p.arrived) > 0:
+			n := copy(b, p.arrived)
+			p.arrived = append(p.arrived[:0], p.arrived[n:]...)
+			return n, nil
+		case p.end != nil:
+			return 0, p.end
+		}
+		p.changed.Wait()
+	}
+}
+
+// finish ends the pipe for the writer now, and for the reader behind what is under way, or
+// instead of it.
+func (p *pipe) finish(end error, instead bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil {
+		return
+	}
+	p.refuse = end
+	if errors.Is(end, io.EOF) {
+		p.refuse = net.ErrClosed
+	}
+	if instead {
+		p.under = nil
+	}
+	p.enqueue(packet{end: end})
+}
+
+// abandon is finish by the reader, who wants nothing more of it.
+func (p *pipe) abandon(end error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end, p.arrived, p.under = end, nil, nil
+	if p.refuse == nil {
+		p.refuse = syscall.EPIPE
+	}
+	p.changed.Broadcast()
+}
+
+func (p *pipe) setDeadline(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deadline != nil {
+		p.deadline.Stop()
+		p.deadline = nil
+	}
+	p.set++
+	p.late = !t.IsZero() && !t.After(time.Now())
+	if !t.IsZero() && !p.late {
+		mine := p.set
+		p.deadline = time.AfterFunc(time.Until(t), func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.set == mine {
+				p.late = true
+				p.changed.Broadcast()
+			}
+		})
+	}
+	p.changed.Broadcast()
+}

@@ -1,0 +1,316 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/chaos"
+	"holdfast/zk"
+	"holdfast/zkserver"
+)
+
+// A world is one run of the simulation: clients, their network, a server, and what is
+// done to them, all of it decided by the seed.
+type world struct {
+	seed    uint64
+	rng     *rand.Rand // of the one who sets the world up
+	net     *network
+	log     *chaos.Log
+	began   time.Time
+	tick    time.Duration
+	timeout time.Duration // of sessions
+	lasts   time.Duration // until everything is made whole
+	quorum  bool
+	skew    float64 // how much longer the clients believe a second to be
+
+	memory *zkserver.Memory
+	srvMu  sync.Mutex
+	srv    *zkserver.Server
+	served chan struct{}
+
+	admin   *zk.Client
+	clients []*client
+	faults  tally
+	virtual time.Duration
+	commits int
+
+	mu       sync.Mutex // guards the fields below
+	trace    []string
+	wrong    []chaos.Violation
+	counters map[string]*counter // by path, see worker.count
+}
+
+// A counter is what holders add to by Commit, by path.
+type counter struct{ done, unknown int }
+
+// A client is one of the world's, with its line. When it is killed, another takes its place.
+type client struct {
+	number  int
+	line    *line
+	zk      atomic.Pointer[zk.Client]
+	session atomic.Int64 // 0 between two
+}
+
+// result is what is left of a world.
+type result struct {
+	Seed       uint64
+	Virtual    time.Duration
+	Attempts   int
+	Claims     int
+	Lost       int
+	Commits    int
+	Operations int // in pieces checked by Porcupine
+	Pieces     int
+	Undecided  int
+	Faults     tally
+	Violations []chaos.Violation
+	ops        []chaos.Op
+	trace      []string
+}
+
+// options of a world that are not the seed's to decide.
+type options struct {
+	Skew    float64 // see world.skew; 0 is what the seed says
+	NoAdmin bool    // nothing that a client cannot be told of in time
+	GoOn    bool    // also after a violation, to count them
+}
+
+// simulate is one run. What it finds is in the result; a goroutine that does not end makes
+// the bubble panic.
+func simulate(t *testing.T, seed uint64, o options) result {
+	var w *world
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(seed, o)
+		w.run(o)
+	})
+	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	for _, op := range r.ops {
+		switch {
+		case op.Kind == chaos.Acquire || op.Kind == chaos.Try:
+			r.Attempts++
+			if op.Outcome == chaos.OK {
+				r.Claims++
+			}
+		case op.Kind == chaos.Lose:
+			r.Lost++
+		}
+	}
+	r.Violations = append(r.Violations, chaos.Sweep(r.ops)...)
+	checked := chaos.Linearizable(r.ops, 10*time.Second)
+	r.Violations = append(r.Violations, checked.Violations...)
+	r.Operations, r.Pieces, r.Undecided = checked.Operations, checked.Pieces, checked.Undecided
+	return r
+}
+
+func newWorld(seed uint64, o options) *world {
+	w := &world{
+		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
+		memory: zkserver.NewMemory(), counters: make(map[string]*counter), skew: o.Skew,
+	}
+	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
+	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
+	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
+	// With ticks of 500 ms that takes sessions of 3 s at least, see zk.Session.Lease.
+	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
+	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
+	n := 3 + w.rng.IntN(3)
+	w.net = newNetwork(seed, n+1)
+	w.start()
+	w.admin = w.dial(w.net.lines[n], nil)
+	for i := range n {
+		c := &client{number: i + 1, line: w.net.lines[i]}
+		if c.line.stretch = w.skew; w.skew == 0 {
+			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
+		}
+		c.zk.Store(w.dial(c.line, w.follow(c)))
+		w.clients = append(w.clients, c)
+	}
+	return w
+}
+
+// follow keeps track of a client's sessions.
+func (w *world) follow(c *client) *zk.Trace {
+	return &zk.Trace{
+		SessionCreated: func(id int64, _ time.Duration) {
+			c.session.Store(id)
+			w.tell("client %d: session 0x%x", c.number, uint64(id))
+		},
+		SessionOver: func(id int64, cause error) {
+			c.session.Store(0)
+			w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
+		},
+	}
+}
+
+func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
+	cfg := zk.Config{Servers: []string{"simulated:2181"}, Dial: ln.dial, SessionTimeout: w.timeout, TickTime: w.tick, Trace: trace}
+	if w.quorum {
+		cfg.Lease = zk.LeaseQuorum
+	}
+	c, err := zk.Dial(context.Background(), cfg)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (w *world) start() {
+	srv, err := zkserver.Open(zkserver.Config{Memory: w.memory, TickTime: w.tick, FourLetterWords: []string{"wchp"}})
+	if err != nil {
+		panic(err)
+	}
+	l, served := w.net.listen(), make(chan struct{})
+	go func() {
+		defer close(served)
+		srv.Serve(l)
+	}()
+	w.srvMu.Lock()
+	defer w.srvMu.Unlock()
+	w.srv, w.served = srv, served
+}
+
+func (w *world) server() *zkserver.Server {
+	w.srvMu.Lock()
+	defer w.srvMu.Unlock()
+	return w.srv
+}
+
+// stop is a crash.
+func (w *world) stop() {
+	w.server().Close()
+	<-w.served
+	w.net.mu.Lock()
+	w.net.listener = nil
+	w.net.mu.Unlock()
+}
+
+func (w *world) tell(format string, args ...any) {
+	line := fmt.Sprintf("%12v ", time.Since(w.began)) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, line)
+}
+
+// found takes note of something that must not be.
+func (w *world) found(oracle, lock, format string, args ...any) {
+	v := chaos.Violation{Oracle: oracle, Lock: lock, Text: fmt.Sprintf(format, args...)}
+	w.tell("%v", v)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, v)
+}
+
+// run lets the workers and the faults loose, and looks at what is left when all is whole.
+func (w *world) run(o options) {
+	ctx, cancel := context.WithCancel(context.Background())
+	locks := w.chooseLocks()
+	w.prepare(locks)
+	var workers sync.WaitGroup
+	n := 0
+	for _, c := range w.clients {
+		for range 1 + w.rng.IntN(3) {
+			n++
+			worker := &worker{world: w, client: c, number: n, locks: locks, rng: rand.New(rand.NewPCG(w.seed, uint64(1000+n)))}
+			workers.Go(func() { worker.work(ctx) })
+		}
+	}
+	var faults sync.WaitGroup
+	faults.Go(func() { w.nemesis(o, locks) })
+	time.Sleep(w.lasts)
+	faults.Wait() // they are taken back
+	time.Sleep(w.timeout)
+	cancel()
+	workers.Wait()
+	// What was left behind by clients that left in a hurry, or by sessions that nobody
+	// went on with, goes by itself in that time.
+	time.Sleep(2*w.timeout + 4*w.tick)
+	w.inspect(locks)
+	for _, c := range w.clients {
+		c.zk.Load().Close()
+	}
+	w.admin.Close()
+	time.Sleep(time.Second)
+	if st := w.server().Stats(); st.Sessions != 0 || st.Connections != 0 {
+		w.found("leak", "", "%d sessions and %d connections at the server after all clients were closed", st.Sessions, st.Connections)
+	}
+	w.stop()
+	w.virtual = time.Since(w.began)
+}
+
+// inspect looks for what must not be left when nobody holds or wants anything.
+func (w *world) inspect(locks []lockSpec) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if st := w.server().Stats(); st.Watches != 0 {
+		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
+	}
+	for _, node := range w.ephemerals(ctx, locksRoot) {
+		w.found("orphan", node, "is there, and nobody holds or waits")
+	}
+	for _, l := range locks {
+		for _, lk := range l.of(w.clients[0].zk.Load())[:1] {
+			h, err := lk.lock(ctx)
+			if err != nil {
+				w.found("stuck", lk.parts[0].Lock, "it cannot be had though nobody holds it: %v", err)
+				continue
+			}
+			if err := h.Unlock(); err != nil {
+				w.found("stuck", lk.parts[0].Lock, "unlock: %v", err)
+			}
+		}
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for path, n := range w.counters {
+		data, _, err := w.admin.Get(ctx, path)
+		var value int
+		if fmt.Sscan(string(data), &value); err != nil || value < n.done || value > n.done+n.unknown {
+			w.found("lost update", path, "the value is %q, %v, after %d commits that succeeded and %d of which nobody knows", data, err, n.done, n.unknown)
+		}
+		w.commits += n.done
+	}
+}
+
+// ask asks the server one of the four-letter words.
+func (w *world) ask(word string) string {
+	nc, err := w.net.lines[len(w.clients)].dial(context.Background(), "", "")
+	if err != nil {
+		return err.Error()
+	}
+	defer nc.Close()
+	e := nc.(*end)
+	e.link.word.Store(true)
+	e.out.send([]byte(word))
+	answer, _ := io.ReadAll(nc)
+	return string(answer)
+}
+
+// ephemerals lists what is below path and belongs to a session.
+func (w *world) ephemerals(ctx context.Context, path string) []string {
+	var found []string
+	names, stat, err := w.admin.Children(ctx, path)
+	if err != nil {
+		if !errors.Is(err, zk.ErrNoNode) {
+			w.found("stuck", path, "list: %v", err)
+		}
+		return nil
+	}
+	if stat.EphemeralOwner != 0 {
+		found = append(found, path)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		found = append(found, w.ephemerals(ctx, strings.TrimSuffix(path, "/")+"/"+name)...)
+	}
+	return found
+}

@@ -1,0 +1,294 @@
+package chaos_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Int64("seed", -1, "simulate this seed alone, and tell what happens")
+	seedsFlag = flag.Int("seeds", 0, "simulate this many seeds; 0 is a few")
+	firstFlag = flag.Uint64("first", 0, "the first of the seeds")
+)
+
+// sharesVariable tells a process of TestSimulation which seeds are its own.
+const sharesVariable = "HOLDFAST_SIMULATION"
+
+// A share is every step-th seed from the first, below end.
+type share struct {
+	First, End, Step uint64
+	Options          options
+}
+
+// TestSimulation runs many worlds, each from a seed of its own: real clients and locks on a
+// real server, in virtual time, over a network that fails. What clients are told is checked
+// by every oracle of this package, and what is left behind when all is whole again by
+// world.inspect. A goroutine that does not end makes the bubble panic.
+//
+// A seed decides everything that the simulation decides. It does not decide the order in
+// which goroutines run that can run at one instant, nor a few numbers that the client draws
+// itself (pauses before it connects again, and in which order maps are walked through). So a
+// seed that failed mostly fails again, but not always, and it need not be the same
+// operation that does: run it several times. To leave little to that order, every process
+// runs one goroutine at a time (GOMAXPROCS=1), and there is one process for every
+// processor.
+func TestSimulation(t *testing.T) {
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	if *seedFlag >= 0 {
+		replay(t, uint64(*seedFlag), options{})
+		return
+	}
+	n := *seedsFlag
+	if n == 0 {
+		n = fewSeeds
+	}
+	s := simulateAll(t, *firstFlag, uint64(n), options{})
+	t.Log(s)
+	s.mustBeWorthIt(t)
+}
+
+// The simulation must be able to find what it does not find: clients whose clocks go at half
+// the rate of the server's believe in their sessions for too long, and two hold a lock.
+func TestSimulationOfWrongClocks(t *testing.T) {
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	s := simulateAll(t, *firstFlag, fewSeeds, options{Skew: 2, NoAdmin: true, GoOn: true})
+	found := make(map[string]int)
+	for _, v := range s.Results.Violations {
+		found[v.Oracle]++
+	}
+	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
+	if found["overlap"] == 0 || found["linearizability"] == 0 {
+		t.Error("nobody held a lock that another held")
+	}
+}
+
+// replay runs one seed in this process, and tells everything.
+func replay(t *testing.T, seed uint64, o options) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r := simulate(t, seed, o)
+	for _, line := range r.trace {
+		t.Log(line)
+	}
+	for _, op := range r.ops {
+		t.Log(op)
+	}
+	for _, v := range r.Violations {
+		t.Errorf("seed %d: %v", seed, v)
+	}
+}
+
+// mark begins what a process tells the one that started it.
+const mark = "simulation: "
+
+func simulateShare(t *testing.T, text string) {
+	var s share
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	for seed := s.First; seed < s.End; seed += s.Step {
+		fmt.Printf("%sseed %d\n", mark, seed)
+		r := simulate(t, seed, s.Options)
+		if len(r.Violations) > 0 && !s.Options.GoOn {
+			for _, l := range r.trace {
+				fmt.Println(l)
+			}
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("%s%s\n", mark, b)
+	}
+}
+
+// A summary is what all processes have found.
+type summary struct {
+	mu        sync.Mutex
+	Seeds     int
+	Results   result // sums
+	Bad       int    // seeds with violations
+	took      time.Duration
+	processes int
+}
+
+// simulateAll shares the seeds out to processes. It stops at the first violation.
+func simulateAll(t *testing.T, first, n uint64, o options) *summary {
+	sum := &summary{processes: runtime.NumCPU()}
+	began := time.Now()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	var once sync.Once
+	for i := range uint64(sum.processes) {
+		s := share{First: first + i, End: first + n, Step: uint64(sum.processes), Options: o}
+		wg.Go(func() {
+			if !sum.process(t, s, stop) {
+				once.Do(func() { close(stop) })
+			}
+		})
+	}
+	wg.Wait()
+	sum.took = time.Since(began)
+	return sum
+}
+
+// stuckAfter is how long a seed may take on the real clock; they take well below a second.
+const stuckAfter = 2 * time.Minute
+
+// process runs one share, and reports whether all was well.
+func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=0", "-test.count=1")
+	cmd.Env = append(os.Environ(), sharesVariable+"="+string(text), "GOMAXPROCS=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	var errout bytes.Buffer
+	cmd.Stderr = &errout
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return false
+	}
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		sc := bufio.NewScanner(out)
+		sc.Buffer(nil, 16<<20)
+		for sc.Scan() {
+			lines <- sc.Text()
+		}
+	}()
+	defer func() {
+		cmd.Process.Kill()
+		for range lines {
+		}
+		cmd.Wait()
+	}()
+	seed, running := "none", false
+	var said strings.Builder
+	timer := time.NewTimer(stuckAfter)
+	defer timer.Stop()
+	for {
+		timer.Reset(stuckAfter)
+		select {
+		case l, more := <-lines:
+			rest, ours := strings.CutPrefix(l, mark)
+			switch now, begins := strings.CutPrefix(rest, "seed "); {
+			case !more && !running:
+				return true
+			case !more:
+				t.Errorf("seed %s: goroutines: the process ended, with\n%s\n%.8000s", seed, errout.String(), said.String())
+				return false
+			case !ours:
+				said.WriteString(l + "\n")
+			case begins:
+				seed, running = now, true
+				said.Reset()
+			default:
+				running = false
+				var r result
+				if err := json.Unmarshal([]byte(rest), &r); err != nil {
+					t.Errorf("seed %s: %v in %.200q", seed, err, rest)
+					return false
+				}
+				if !sum.add(r) && !s.Options.GoOn {
+					report(t, r, said.String())
+					return false
+				}
+			}
+		case <-timer.C:
+			t.Errorf("seed %s: stuck: it has run for %v", seed, stuckAfter)
+			return false
+		case <-stop:
+			return true
+		}
+	}
+}
+
+func (sum *summary) add(r result) bool {
+	sum.mu.Lock()
+	defer sum.mu.Unlock()
+	sum.Seeds++
+	all := &sum.Results
+	all.Virtual += r.Virtual
+	all.Attempts += r.Attempts
+	all.Claims += r.Claims
+	all.Lost += r.Lost
+	all.Commits += r.Commits
+	all.Operations += r.Operations
+	all.Pieces += r.Pieces
+	all.Undecided += r.Undecided
+	all.Faults.add(r.Faults)
+	if len(r.Violations) > 0 {
+		sum.Bad++
+	}
+	all.Violations = append(all.Violations, r.Violations...)
+	return len(r.Violations) == 0
+}
+
+func report(t *testing.T, r result, trace string) {
+	found := make(map[string]bool)
+	var oracles []string
+	for _, v := range r.Violations {
+		if !found[v.Oracle] {
+			found[v.Oracle] = true
+			oracles = append(oracles, v.Oracle)
+		}
+	}
+	t.Errorf("seed %d: found by: %s\nTo see it again: go test ./chaos -run '^%s$' -seed %d", r.Seed, strings.Join(oracles, ", "), t.Name(), r.Seed)
+	for _, v := range r.Violations {
+		t.Errorf("seed %d: %v", r.Seed, v)
+	}
+	t.Logf("seed %d, what happened:\n%s", r.Seed, trace)
+}
+
+func (sum *summary) String() string {
+	r := &sum.Results
+	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost; "+
+		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; faults with an effect:%v",
+		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost,
+		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Faults)
+}
+
+// mustBeWorthIt fails a run that has not tried what it claims to have survived.
+func (sum *summary) mustBeWorthIt(t *testing.T) {
+	if t.Failed() {
+		return
+	}
+	r, n := &sum.Results, sum.Seeds
+	if r.Claims < 20*n || r.Operations < 40*n || r.Lost < n/10 {
+		t.Errorf("%d claims, %d operations, %d losses from %d seeds: too few to tell anything", r.Claims, r.Operations, r.Lost, n)
+	}
+	if r.Undecided > r.Pieces/100 {
+		t.Errorf("%d of %d pieces are undecided", r.Undecided, r.Pieces)
+	}
+	if n < fewSeeds {
+		return
+	}
+	for _, f := range faults {
+		if c := r.Faults[f.kind]; c == nil || c.Effect < 1+n/50 {
+			t.Errorf("%q: %+v with %d seeds: it has hardly ever had an effect", f.kind, c, n)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Violation is something that must not be in a history.
+type Violation struct {
+	Oracle string // which rule: "overlap", "permit limit", "token order", "FIFO", "try", "term", "linearizability"
+	Lock   string
+	Text   string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, v.Lock, v.Text) }
+
+// Sweep checks a history of any length, in O(n log n):
+//
+//   - overlap: two claims that exclude each other at one instant
+//   - permit limit: claims of more permits than there are
+//   - token order: a token that is not above that of every earlier claim which excluded it,
+//     or which had ended its attempt before this one began
+//   - FIFO: a claim that began after another which excludes it, with a smaller number, both
+//     of one parent's life
+//   - try: an attempt that failed because somebody was ahead, when nobody was there
+//   - term: an observed term older than one that was observed or had ended before
+//
+// It is not as strict as [Linearizable] where several explanations have to fit together.
+func Sweep(ops []Op) []Violation {
+	var vs []Violation
+	for _, l := range locks(ops) {
+		vs = append(vs, l.overlaps()...)
+		vs = append(vs, l.tokens()...)
+		vs = append(vs, l.tries()...)
+		vs = append(vs, l.terms()...)
+	}
+	return vs
+}
+
+func (l *lock) violation(oracle, format string, args ...any) Violation {
+	return Violation{Oracle: oracle, Lock: l.path, Text: fmt.Sprintf(format, args...)}
+}
+
+// overlaps walks through beginnings and ends of claims by time.
+func (l *lock) overlaps() []Violation {
+	type edge struct {
+		at    time.Duration
+		begin bool
+		c     *claim
+	}
+	var edges []edge
+	for _, c := range l.claims {
+		if c.until <= c.from() { // taken away before the client was told
+			continue
+		}
+		edges = append(edges, edge{c.from(), true, c}, edge{c.until, false, c})
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int {
+		if d := cmp.Compare(a.at, b.at); d != 0 {
+			return d
+		}
+		if a.begin != b.begin { // at one instant, the end comes first
+			if b.begin {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	var vs []Violation
+	used := 0
+	// With no violation so far, these are one writer, or readers, or who is inside a claim;
+	// of several readers one is as good as all for what excludes a writer, but who is
+	// inside one of them needs it to be that one. The numbers are small.
+	live := make(map[int]*claim)
+	for _, e := range edges {
+		if !e.begin {
+			delete(live, e.c.Claim)
+			used -= e.c.permits()
+			continue
+		}
+		for _, o := range live {
+			if e.c.excludes(o) {
+				vs = append(vs, l.violation("overlap", "%v, while %v claims it until %v", e.c.Op, o.Op, o.until))
+				break
+			}
+		}
+		live[e.c.Claim] = e.c
+		used += e.c.permits()
+		if l.typ == Semaphore && used > l.limit {
+			vs = append(vs, l.violation("permit limit", "%v makes %d permits of %d", e.c.Op, used, l.limit))
+		}
+	}
+	return vs
+}
+
+// tokens checks what grows with the grants. Claims that exclude each other are in order by
+// their beginnings, or they overlap.
+func (l *lock) tokens() []Violation {
+	var vs []Violation
+	var last, lastWriter *claim // with the largest token so far
+	var before [2]*claim        // the latest reader, the latest writer, with numbers
+	for _, c := range l.claims {
+		if c.Inside != 0 || l.typ == Semaphore || c.until <= c.from() { // the last: taken away before the client was told
+			continue
+		}
+		rival := last
+		if c.Shared {
+			rival = lastWriter
+		}
+		if rival != nil && c.Token <= rival.Token {
+			vs = append(vs, l.violation("token order", "%v was granted after %v", c.Op, rival.Op))
+		}
+		for i, o := range before {
+			if o != nil && c.HasSeq && !(i == 0 && c.Shared) && c.Seq-o.Seq < 0 && c.Token <= o.Token {
+				vs = append(vs, l.violation("FIFO", "%v overtook: it was granted before %v", o.Op, c.Op))
+			}
+		}
+		if last == nil || c.Token > last.Token {
+			last = c
+		}
+		if !c.Shared && (lastWriter == nil || c.Token > lastWriter.Token) {
+			lastWriter = c
+		}
+		if c.HasSeq {
+			if i := 0; c.Shared {
+				before[i] = c
+			} else {
+				before[1] = c
+			}
+		}
+	}
+	return append(vs, l.realTime()...)
+}
+
+// realTime: a token is the number of a transaction, so an attempt that begins after another
+// has returned has the larger one.
+func (l *lock) realTime() []Violation {
+	byCall := slices.Clone(l.claims)
+	slices.SortFunc(byCall, func(a, b *claim) int { return cmp.Compare(a.Call, b.Call) })
+	var vs []Violation
+	var largest *claim // among those that had returned
+	returned := 0      // of l.claims, which are by their returns
+	for _, c := range byCall {
+		for ; returned < len(l.claims) && l.claims[returned].Return < c.Call; returned++ {
+			if o := l.claims[returned]; largest == nil || o.Token > largest.Token {
+				largest = o
+			}
+		}
+		if largest != nil && c.Inside == 0 && c.Token <= largest.Token {
+			vs = append(vs, l.violation("token order", "%v began after %v had returned", c.Op, largest.Op))
+		}
+	}
+	return vs
+}
+
+// tries checks who was refused.
+func (l *lock) tries() []Violation {
+	var held, writers []window
+	for _, c := range l.claims {
+		w := window{c.Call, c.gone, c.Claim}
+		held = append(held, w)
+		if !c.Shared {
+			writers = append(writers, w)
+		}
+	}
+	all, exclusive := newPresence(held), newPresence(writers)
+	var vs []Violation
+	for i, excused := range l.excused() {
+		o := l.attempts[i]
+		if o.Kind != Try || o.Outcome != Failed || excused {
+			continue
+		}
+		holders := all
+		if o.Shared {
+			holders = exclusive
+		}
+		if !holders.during(o) {
+			vs = append(vs, l.violation("try", "%v was refused, and nobody was there", o))
+		}
+	}
+	return vs
+}
+
+// terms checks what observers have seen: never a leader from before one whose term had
+// ended, or had been seen by anybody, when the look began.
+func (l *lock) terms() []Violation {
+	type known struct {
+		at   time.Duration
+		term int64
+	}
+	var ks []known
+	for _, o := range l.observed {
+		ks = append(ks, known{o.Return, o.Token})
+	}
+	for _, c := range l.claims {
+		if l.typ == Election {
+			ks = append(ks, known{c.from(), c.Token})
+		}
+	}
+	slices.SortFunc(ks, func(a, b known) int { return cmp.Compare(a.at, b.at) })
+	byCall := slices.Clone(l.observed)
+	slices.SortFunc(byCall, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	var vs []Violation
+	var newest int64
+	for _, o := range byCall {
+		for ; len(ks) > 0 && ks[0].at < o.Call; ks = ks[1:] {
+			newest = max(newest, ks[0].term)
+		}
+		if o.Token < newest {
+			vs = append(vs, l.violation("term", "%v, when %d was known to lead or to have led", o, newest))
+		}
+	}
+	return vs
+}

@@ -1,0 +1,368 @@
+package interop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast"
+	"holdfast/chaos"
+	"holdfast/zk"
+)
+
+// A chaosClient is a process that takes locks of every kind, over and over, and writes down
+// what it was told and when. It stops when its standard input ends.
+type chaosClient struct {
+	Process int // from 1
+	Servers []string
+	Timeout time.Duration // of sessions
+	Tick    time.Duration
+	Clients int // of package zk, each with a session of its own
+	Workers int
+	Dir     string // for its files
+	Shared  string // the directory of the files that all processes write
+	Seed    uint64
+
+	clients  []*zk.Client
+	sessions []*atomic.Int64 // of each client, the present one
+	log      *chaos.Log
+
+	mu            sync.Mutex // guards the files
+	events, lines *json.Encoder
+}
+
+// A chaosEvent is what happened to a session, to the process, or to what the locks guard.
+type chaosEvent struct {
+	At      time.Duration `json:"at"`
+	What    string        `json:"what"`
+	Session int64         `json:"session,omitempty"`
+	For     time.Duration `json:"for,omitempty"`   // stalled
+	Value   int64         `json:"value,omitempty"` // written to a store
+	Count   int           `json:"count,omitempty"` // left behind
+	Text    string        `json:"text,omitempty"`
+}
+
+// What an event can be.
+const (
+	chaosDisconnected = "disconnected"
+	chaosOver         = "session over"
+	chaosStalled      = "stalled" // the scheduler let the process wait
+	chaosGoroutines   = "goroutines left"
+	chaosFiles        = "file descriptors left"
+	chaosDone         = "done"
+)
+
+// generation is how long a lock's name is used: histories that end can be checked exactly.
+const generation = 12 * time.Second
+
+// monotonic is the one clock of all processes of this machine.
+func monotonic() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// runChaosClient is the process; path is that of its description.
+func runChaosClient(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var c chaosClient
+	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	return c.run()
+}
+
+func (c *chaosClient) run() error {
+	history, err := os.Create(filepath.Join(c.Dir, "history"))
+	if err != nil {
+		return err
+	}
+	events, err := os.Create(filepath.Join(c.Dir, "events"))
+	if err != nil {
+		return err
+	}
+	c.events = json.NewEncoder(events)
+	// Each line is written at once: the process may be killed at any time.
+	c.lines = json.NewEncoder(history)
+	c.log = chaos.NewLog(monotonic, c.Process*10_000_000, c.line)
+	goroutines, files := runtime.NumGoroutine(), openFiles()
+
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for range c.Clients {
+		if err := c.dial(ctx); err != nil {
+			stop()
+			return err
+		}
+	}
+	for i := range c.Workers {
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(i)))
+		wg.Go(func() { c.work(ctx, i, rng) })
+	}
+	wg.Go(func() { c.account(ctx) })
+	wg.Go(func() { c.watchScheduler(ctx) })
+	io.Copy(io.Discard, os.Stdin)
+	stop()
+	wg.Wait()
+	var errs []error
+	for _, z := range c.clients {
+		errs = append(errs, z.Close())
+	}
+	c.leaves(goroutines, files)
+	c.event(chaosEvent{What: chaosDone})
+	return errors.Join(errs...)
+}
+
+// leaves writes down what is still there when everything is closed and some time has passed.
+func (c *chaosClient) leaves(goroutines, files int) {
+	var g, f int
+	for range 100 {
+		g, f = runtime.NumGoroutine()-goroutines, openFiles()-files
+		if g <= 0 && f <= 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond) // nothing tells
+	}
+	stacks := ""
+	if g > 0 {
+		b := make([]byte, 64<<10)
+		stacks = string(b[:runtime.Stack(b, true)])
+	}
+	c.event(chaosEvent{What: chaosGoroutines, Count: g, Text: stacks})
+	c.event(chaosEvent{What: chaosFiles, Count: f})
+}
+
+func openFiles() int {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return -1
+	}
+	return len(names)
+}
+
+// line adds to the history.
+func (c *chaosClient) line(o chaos.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.lines.Encode(o); err != nil {
+		panic(err)
+	}
+}
+
+// releasing is written down before Unlock is called, since the release itself is when it
+// has returned: the process may be killed in between.
+const releasing chaos.Kind = "releasing"
+
+// unlock ends a claim of so many locks.
+func (c *chaosClient) unlock(claim *chaos.Claim, locks int) error {
+	for i := range locks {
+		c.line(chaos.Op{Kind: releasing, Claim: claim.ID() + i, Call: monotonic()})
+	}
+	return claim.Unlock()
+}
+
+func (c *chaosClient) event(e chaosEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.At == 0 {
+		e.At = monotonic()
+	}
+	if err := c.events.Encode(e); err != nil {
+		panic(err)
+	}
+}
+
+func (c *chaosClient) dial(ctx context.Context) error {
+	present := new(atomic.Int64)
+	z, err := zk.Dial(ctx, zk.Config{
+		Servers: c.Servers, SessionTimeout: c.Timeout, TickTime: c.Tick,
+		Trace: &zk.Trace{
+			SessionCreated: func(session int64, _ time.Duration) { present.Store(session) },
+			Disconnected: func(session int64, cause error) {
+				c.event(chaosEvent{What: chaosDisconnected, Session: session, Text: fmt.Sprint(cause)})
+			},
+			SessionOver: func(session int64, cause error) {
+				if !errors.Is(cause, zk.ErrClosed) {
+					c.event(chaosEvent{What: chaosOver, Session: session, Text: fmt.Sprint(cause)})
+				}
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.clients, c.sessions = append(c.clients, z), append(c.sessions, present)
+	return nil
+}
+
+// stallNoted is how long a pause of the process has to be to be written down: less than the
+// guard that every deadline has.
+const stallNoted = 100 * time.Millisecond
+
+// watchScheduler notes when the process was not run.
+func (c *chaosClient) watchScheduler(ctx context.Context) {
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for last := monotonic(); ; {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		now := monotonic()
+		if d := now - last; d > stallNoted {
+			c.event(chaosEvent{At: last, What: chaosStalled, For: d})
+		}
+		last = now
+	}
+}
+
+// work takes one lock after the other.
+func (c *chaosClient) work(ctx context.Context, worker int, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		if err := c.turn(ctx, worker, rng); err != nil {
+			// Refused, or not connected: let others have the processor.
+			pause(ctx, time.Duration(1+rng.IntN(5))*time.Millisecond)
+		}
+	}
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// chaosTypes are the directories of a generation, one for each type of lock.
+var chaosTypes = []string{"mutex", "rw", "semaphore", "election", "node"}
+
+// chaosLocks is how many locks of a type there are.
+const chaosLocks = 3
+
+// chaosPath is the path of a lock in the generation that is under way.
+func chaosPath(typ string, i int) string {
+	return fmt.Sprintf("/chaos/%d/%s-%d", monotonic()/generation, typ, i)
+}
+
+// permitLimit is that of every semaphore.
+const permitLimit = 3
+
+// turn takes one lock of some kind, holds it for a moment and lets it go.
+func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) error {
+	z, client := c.clients[worker%len(c.clients)], c.Process*1000+worker
+	a := chaos.Attempt{Client: client, Try: rng.IntN(6) == 0, Session: c.sessions[worker%len(c.clients)].Load}
+	one := func(path string, typ chaos.LockType) { a.Locks = []chaos.Op{{Lock: path, Type: typ}} }
+	i := rng.IntN(chaosLocks)
+	var l holdfast.Locker
+	switch rng.IntN(9) {
+	case 0:
+		path := chaosPath("mutex", i)
+		one(path, chaos.Mutex)
+		l = holdfast.NewMutex(z, path)
+	case 1:
+		path := chaosPath("rw", i)
+		one(path, chaos.ReadWrite)
+		m := holdfast.NewRWMutex(z, path)
+		l = m
+		if rng.IntN(3) > 0 {
+			a.Locks[0].Shared = true
+			l = m.RLocker()
+		}
+	case 2:
+		path := chaosPath("semaphore", i)
+		one(path, chaos.Semaphore)
+		n := 1 + rng.IntN(2)
+		a.Locks[0].Permits, a.Locks[0].Limit = n, permitLimit
+		s := holdfast.NewSemaphore(z, path, permitLimit)
+		l = lockFuncs{func(ctx context.Context) (*holdfast.Hold, error) { return s.AcquireN(ctx, n) },
+			func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquireN(ctx, n) }}
+	case 3:
+		path := chaosPath("election", i)
+		one(path, chaos.Election)
+		e := holdfast.NewElection(z, path)
+		if rng.IntN(3) == 0 {
+			return c.observe(ctx, client, e, path)
+		}
+		a.Try = false
+		l = lockFuncs{lock: func(ctx context.Context) (*holdfast.Hold, error) { return e.Campaign(ctx, []byte(fmt.Sprint(client))) }}
+	case 4:
+		path := chaosPath("node", i)
+		one(path, chaos.Mutex)
+		l = holdfast.NewNodeLock(z, path)
+	case 5:
+		var parts []holdfast.Locker
+		for j := range 2 {
+			path := chaosPath("mutex", j) // also taken alone
+			a.Locks = append(a.Locks, chaos.Op{Lock: path, Type: chaos.Mutex})
+			parts = append(parts, holdfast.NewMutex(z, path))
+		}
+		l = holdfast.NewMultiLock(parts...)
+	default: // one that nobody else wants
+		path := chaosPath("mutex", 100+client)
+		one(path, chaos.Mutex)
+		l = holdfast.NewMutex(z, path)
+	}
+	lock := l.Lock
+	if a.Try {
+		lock = l.TryLock
+	}
+	// Some give up early.
+	patience := 10 * time.Second
+	if rng.IntN(10) == 0 {
+		patience = time.Duration(rng.Int64N(int64(100 * time.Millisecond)))
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	claim, err := c.log.Acquire(waitCtx, a, lock)
+	if err != nil {
+		return err
+	}
+	held := time.Duration(rng.Int64N(int64(3 * time.Millisecond)))
+	if rng.IntN(80) == 0 {
+		held = time.Duration(rng.Int64N(int64(300 * time.Millisecond)))
+	}
+	pause(claim.Context(), held)
+	return c.unlock(claim, len(a.Locks))
+}
+
+// observe asks who leads.
+func (c *chaosClient) observe(ctx context.Context, client int, e *holdfast.Election, path string) error {
+	o := chaos.Op{Client: client, Kind: chaos.Observe, Lock: path, Type: chaos.Election, Call: c.log.Now(), Outcome: chaos.OK}
+	l, err := e.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	o.Return, o.Token = c.log.Now(), l.Term
+	c.log.Add(o)
+	return nil
+}
+
+// lockFuncs is a Locker of two functions.
+type lockFuncs struct {
+	lock, try func(context.Context) (*holdfast.Hold, error)
+}
+
+func (l lockFuncs) Lock(ctx context.Context) (*holdfast.Hold, error)    { return l.lock(ctx) }
+func (l lockFuncs) TryLock(ctx context.Context) (*holdfast.Hold, error) { return l.try(ctx) }
+
+func init() { moreCommands["chaos"] = runChaosClient }

@@ -1,0 +1,79 @@
+package interop
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/chaos"
+)
+
+// What a process could not write any more is made up for, and no more than that.
+func TestChaosHistoryOfAProcessThatWasKilled(t *testing.T) {
+	const killed = 10 * time.Second
+	held := chaos.Op{Claim: 1, Kind: chaos.Acquire, Lock: "/l", Outcome: chaos.OK, Call: 1, Return: 2, Token: 5}
+	unknown := held
+	unknown.Outcome = chaos.Unknown
+	end := func(kind chaos.Kind, at time.Duration) chaos.Op {
+		o := held
+		o.Kind, o.Call, o.Return = kind, at, chaos.Never
+		return o
+	}
+	leaving := chaos.Op{Kind: releasing, Claim: 1, Call: 4}
+	for _, c := range []struct {
+		name   string
+		ops    []chaos.Op
+		killed time.Duration
+		want   []chaos.Op
+	}{
+		{"it held", []chaos.Op{held}, killed, []chaos.Op{held, end(chaos.Lose, killed)}},
+		{"it was about to release", []chaos.Op{held, leaving}, killed, []chaos.Op{held, end(chaos.Release, 4)}},
+		{"it had released", []chaos.Op{held, leaving, end(chaos.Release, 4)}, killed, []chaos.Op{held, end(chaos.Release, 4)}},
+		{"it had lost", []chaos.Op{held, end(chaos.Lose, 3)}, killed, []chaos.Op{held, end(chaos.Lose, 3)}},
+		{"it waited", []chaos.Op{unknown}, killed, []chaos.Op{unknown}},
+		{"it ended in peace", []chaos.Op{held, leaving}, 0, []chaos.Op{held}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := endClaims(c.ops, c.killed); !slices.Equal(got, c.want) {
+				t.Errorf("got %v; want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// Claims of a process that stood still are excused from when it did, and no others.
+func TestChaosExcusesWhoDidNotRun(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name             string
+		call, ret, end   time.Duration // end 0: never
+		process          int
+		stalled, excused bool
+	}{
+		{name: "over before", call: 1 * s, ret: 2 * s, end: 5 * s, process: 1},
+		{name: "lost after it woke", call: 1 * s, ret: 2 * s, end: 14*s + s/10, process: 1, excused: true},
+		{name: "kept", call: 1 * s, ret: 2 * s, end: 20 * s, process: 1},
+		{name: "told on waking", call: 9 * s, ret: 14*s + s/10, end: 14*s + s/5, process: 1, excused: true},
+		{name: "begun after", call: 15 * s, ret: 16 * s, end: 17 * s, process: 1},
+		{name: "another process", call: 1 * s, ret: 2 * s, end: 14*s + s/10, process: 2},
+		{name: "a stall", call: 29 * s, ret: 30 * s, end: 31 * s, process: 2, stalled: true, excused: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := &chaosRun{pauses: []chaosPause{{process: 1, from: 10 * s, to: 14 * s}}}
+			o := chaos.Op{Claim: 1, Kind: chaos.Acquire, Outcome: chaos.OK, Lock: "/l", Token: 7, Call: c.call, Return: c.ret}
+			over := o
+			over.Kind, over.Call, over.Return = chaos.Lose, c.end, chaos.Never
+			var events []chaosEvent
+			if c.stalled {
+				events = append(events, chaosEvent{What: chaosStalled, At: 30*s + s/2, For: s})
+			}
+			got := run.excuse(c.process, []chaos.Op{o, over}, events)
+			if (len(got) == 1) != c.excused {
+				t.Fatalf("got %v; want excused: %t", got, c.excused)
+			}
+			if c.excused && (got[0].Kind != chaos.Break || got[0].Token != 7 || got[0].Call < c.call || got[0].Call >= c.end) {
+				t.Errorf("got %v", got[0])
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package interop
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/chaos"
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+var (
+	chaosMinutes = flag.Float64("minutes", 4, "how long the chaos test hurts its ensemble")
+	chaosOut     = flag.String("chaos-out", "", "file to which the chaos test appends its result as a line of JSON; beside it, with .md, the table of all of them")
+	chaosSeed    = flag.Uint64("chaos-seed", 0, "what the chaos test's faults and clients begin with; 0 is a new one")
+)
+
+// Processes take locks of every kind from an ensemble of three while servers are killed,
+// stopped and parted, connections broken, sessions ended, nodes deleted and the processes
+// themselves killed and paused. No claim overlaps another that it excludes, tokens grow,
+// nobody overtakes; and in the end nothing is left behind.
+func TestChaos(t *testing.T) {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-chaos-seed %d", seed)
+	c := startChaos(t, seed)
+	for range chaosProcesses {
+		must(t, c.startProcess())
+	}
+	faults, enough := context.WithTimeout(c.ctx, time.Duration(*chaosMinutes*float64(time.Minute)))
+	defer enough()
+	var wg sync.WaitGroup
+	for i, of := range []struct {
+		nemeses []nemesis
+		rest    time.Duration
+	}{{ensembleNemeses, 2500 * time.Millisecond}, {processNemeses, 1500 * time.Millisecond}, {stingNemeses, 700 * time.Millisecond}} {
+		wg.Go(func() { c.torment(faults, of.nemeses, rand.New(rand.NewPCG(seed, uint64(i))), of.rest) })
+	}
+	wg.Wait()
+	pause(c.ctx, 2*time.Second) // all work in peace
+	ended := monotonic()
+	c.stop()
+	r := c.judge(ended - c.began)
+	r.Orphans = c.orphans()
+	r.demand(t)
+	measured(t, "%v", r)
+	if *chaosOut != "" {
+		must(t, r.append(*chaosOut))
+		table, err := chaosTable(*chaosOut)
+		must(t, err)
+		must(t, os.WriteFile(*chaosOut+".md", []byte(table), 0o600))
+	}
+}
+
+func startChaos(t *testing.T, seed uint64) *chaosRun {
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{
+		Servers: 3, Relays: true, TickTime: chaosTick, Settings: []string{"syncLimit=10", "initLimit=20"},
+	})
+	closing(t, z, err)
+	c := &chaosRun{t: t, ctx: t.Context(), z: z, dir: t.TempDir(), shared: t.TempDir(), seed: seed, began: monotonic()}
+	c.admin = dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout, cfg.TickTime = 6*time.Second, chaosTick })
+	for _, path := range []string{"/chaos", commitPath} {
+		_, _, err := c.admin.Create(ctx, path, []byte("0"), zk.Persistent)
+		must(t, err)
+	}
+	must(t, os.WriteFile(filepath.Join(c.shared, storeUnfenced), []byte("0"), 0o600))
+	must(t, os.WriteFile(filepath.Join(c.shared, storeFenced), make([]byte, 16), 0o600))
+	t.Cleanup(func() { // after a failure
+		for _, p := range c.processes {
+			p.proc.Kill()
+			p.closeProxies()
+		}
+	})
+	return c
+}
+
+// orphans are ephemeral nodes that are left when all who could own one are gone, and their
+// sessions with them.
+func (c *chaosRun) orphans() []string {
+	ctx, cancel := context.WithTimeout(c.ctx, stepTime)
+	defer cancel()
+	must(c.t, c.whole(ctx))
+	giveUp := time.Now().Add(4*chaosTimeout + 10*chaosTick) // who was killed last, in the next leader's count
+	for {
+		left, err := ephemerals(ctx, c.admin, "/chaos")
+		if err == nil && (len(left) == 0 || time.Now().After(giveUp)) {
+			return left
+		}
+		if ctx.Err() != nil {
+			return []string{fmt.Sprint("unknown: ", err)}
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// ephemerals are all those below a node.
+func ephemerals(ctx context.Context, z *zk.Client, path string) ([]string, error) {
+	names, _, err := z.Children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range names {
+		node := path + "/" + name
+		_, stat, err := z.Get(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		if stat.EphemeralOwner != 0 {
+			all = append(all, fmt.Sprintf("%s of session 0x%x", node, uint64(stat.EphemeralOwner)))
+		}
+		if stat.NumChildren > 0 {
+			more, err := ephemerals(ctx, z, node)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
+	}
+	return all, nil
+}
+
+// judge reads what everybody has written down.
+func (c *chaosRun) judge(took time.Duration) *chaosResult {
+	ops, events, err := c.history()
+	must(c.t, err)
+	r := &chaosResult{Seed: c.seed, Took: took, Faults: c.faults, Excused: c.excused, Lost: make(map[string]int), Updates: make(map[string]int)}
+	r.count(ops, events)
+	r.Sweep = texts(chaos.Sweep(ops))
+	exact := exactly(ops)
+	report := chaos.Linearizable(exact, 2*time.Second)
+	r.Linear, r.LinearOps, r.Pieces, r.Undecided = texts(report.Violations), report.Operations, report.Pieces, report.Undecided
+	r.LeaderKills = c.recoveries(ops)
+	r.HolderKills = c.handoffs(ops)
+	return r
+}

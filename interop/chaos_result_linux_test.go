@@ -1,0 +1,239 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/chaos"
+)
+
+// A chaosResult is what a run has shown.
+type chaosResult struct {
+	Seed   uint64        `json:"seed"`
+	Took   time.Duration `json:"took"`
+	Faults []chaosFault  `json:"faults"`
+
+	Operations int            `json:"operations"` // attempts, releases, losses, observations
+	Claims     int            `json:"claims"`
+	LostClaims int            `json:"lost_claims"`
+	Excused    int            `json:"excused_claims"` // of processes that did not run
+	Sweep      []string       `json:"sweep_violations"`
+	LinearOps  int            `json:"porcupine_operations"`
+	Pieces     int            `json:"porcupine_pieces"`
+	Undecided  int            `json:"porcupine_undecided"`
+	Linear     []string       `json:"porcupine_violations"`
+	Updates    map[string]int `json:"updates"`      // acknowledged, by store
+	Lost       map[string]int `json:"lost_updates"` // of these
+	Orphans    []string       `json:"orphans"`
+	Leaks      []string       `json:"leaks"`
+	Sessions   int            `json:"sessions_over"`
+	Broken     int            `json:"connections_lost"`
+	Stalls     int            `json:"stalls"`
+
+	LeaderKills []time.Duration `json:"leader_kill_to_acquire"`
+	HolderKills []time.Duration `json:"holder_kill_to_handoff"`
+}
+
+func texts(vs []chaos.Violation) []string {
+	var all []string
+	for _, v := range vs {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// count counts operations and what was written down beside them.
+func (r *chaosResult) count(ops []chaos.Op, events []chaosEvent) {
+	begun := make(map[int]bool)
+	for _, o := range ops {
+		switch o.Kind {
+		case chaos.Acquire, chaos.Try:
+			if o.Outcome == chaos.OK {
+				r.Claims++
+			}
+			if begun[o.Claim] { // it is written down when it begins, too
+				continue
+			}
+			begun[o.Claim] = true
+		case chaos.Lose:
+			r.LostClaims++
+		case chaos.Break:
+			continue
+		}
+		r.Operations++
+	}
+	written := make(map[string]map[int64]bool)
+	for _, e := range events {
+		switch e.What {
+		case storeUnfenced, storeFenced, storeCommit:
+			if written[e.What] == nil {
+				written[e.What] = make(map[int64]bool)
+			}
+			r.Updates[e.What]++
+			if written[e.What][e.Value] {
+				r.Lost[e.What]++
+			}
+			written[e.What][e.Value] = true
+		case chaosOver:
+			r.Sessions++
+		case chaosDisconnected:
+			r.Broken++
+		case chaosStalled:
+			r.Stalls++
+		case chaosGoroutines, chaosFiles:
+			if e.Count > 0 {
+				r.Leaks = append(r.Leaks, fmt.Sprintf("%d %s\n%s", e.Count, e.What, e.Text))
+			}
+		}
+	}
+}
+
+// exactly is the part of a history that Porcupine can check: a lock that is in use all the
+// time has no moment at which to cut it.
+func exactly(ops []chaos.Op) []chaos.Op {
+	const most = 5000 // operations on one lock
+	n := make(map[string]int)
+	for _, o := range ops {
+		n[o.Lock]++
+	}
+	return slices.DeleteFunc(slices.Clone(ops), func(o chaos.Op) bool { return o.Lock == storePath || n[o.Lock] > most })
+}
+
+// recoveries are the times from the death of a leader to the first acquire begun after it.
+func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
+	var all []time.Duration
+	for _, at := range c.leaders {
+		first := chaos.Never
+		for _, o := range ops {
+			if (o.Kind == chaos.Acquire || o.Kind == chaos.Try) && o.Outcome == chaos.OK && o.Call > at {
+				first = min(first, o.Return-at)
+			}
+		}
+		if first != chaos.Never {
+			all = append(all, first)
+		}
+	}
+	return all
+}
+
+// handoffs are the times from the death of a process to the next acquire of what it held
+// alone, where somebody was waiting.
+func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
+	var all []time.Duration
+	for _, lost := range ops {
+		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || !c.killedAt(lost.Call) {
+			continue
+		}
+		next := chaos.Never
+		for _, o := range ops {
+			if o.Lock == lost.Lock && (o.Kind == chaos.Acquire || o.Kind == chaos.Try) && o.Outcome == chaos.OK &&
+				o.Call < lost.Call && o.Return > lost.Call {
+				next = min(next, o.Return-lost.Call)
+			}
+		}
+		if next != chaos.Never {
+			all = append(all, next)
+		}
+	}
+	return all
+}
+
+func (c *chaosRun) killedAt(t time.Duration) bool {
+	return slices.ContainsFunc(c.ended, func(p *chaosProcess) bool { return p.killed == t })
+}
+
+// demand fails the test for what went wrong, and for a run that has shown too little.
+func (r *chaosResult) demand(t *testing.T) {
+	for what, found := range map[string][]string{
+		"the sweep": r.Sweep, "Porcupine": r.Linear, "orphans": r.Orphans, "leaks": r.Leaks,
+	} {
+		if len(found) > 0 {
+			t.Errorf("%s: %d, the first:\n%s", what, len(found), strings.Join(found[:min(5, len(found))], "\n"))
+		}
+	}
+	for _, store := range []string{storeFenced, storeCommit} {
+		if r.Lost[store] > 0 {
+			t.Errorf("%s: %d of %d updates were lost", store, r.Lost[store], r.Updates[store])
+		}
+		if r.Updates[store] == 0 {
+			t.Errorf("%s: no updates", store)
+		}
+	}
+	minutes := r.Took.Minutes()
+	if least := int(500 * minutes); r.Operations < least {
+		t.Errorf("%d operations; want at least %d in %v", r.Operations, least, r.Took)
+	}
+	seen := r.kinds()
+	if least := int(15 * minutes); len(r.Faults) < least {
+		t.Errorf("%d faults; want at least %d in %v", len(r.Faults), least, r.Took)
+	}
+	if minutes < 3 {
+		return
+	}
+	for _, of := range [][]nemesis{ensembleNemeses, processNemeses, stingNemeses} {
+		for _, n := range of {
+			if seen[n.kind] == 0 {
+				t.Errorf("%s: no fault of this kind had an effect", n.kind)
+			}
+		}
+	}
+}
+
+// kinds counts the faults that had an effect.
+func (r *chaosResult) kinds() map[string]int {
+	n := make(map[string]int)
+	for _, f := range r.Faults {
+		if f.Error == "" {
+			n[f.Kind]++
+		}
+	}
+	return n
+}
+
+func (r *chaosResult) String() string {
+	seen := r.kinds()
+	faults := 0
+	var names []string
+	for k, n := range seen {
+		faults += n
+		names = append(names, fmt.Sprintf("%s %d", k, n))
+	}
+	slices.Sort(names)
+	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d claims, %d of them lost, %d excused; %d sessions ended, %d connections lost, %d stalls
+sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d; %d orphans, %d leaks
+leader killed to next acquire: %v; holder killed to handoff: %v`,
+		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Claims, r.LostClaims, r.Excused, r.Sessions, r.Broken, r.Stalls,
+		len(r.Sweep), r.LinearOps, r.Pieces, r.Undecided, len(r.Linear),
+		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit],
+		len(r.Orphans), len(r.Leaks), percentiles(r.LeaderKills), percentiles(r.HolderKills))
+}
+
+// percentiles are p50, p99 and the largest.
+func percentiles(ds []time.Duration) string {
+	if len(ds) == 0 {
+		return "none"
+	}
+	ds = slices.Sorted(slices.Values(ds))
+	at := func(p int) time.Duration { return ds[(len(ds)-1)*p/100].Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p99 %v, max %v of %d", at(50), at(99), at(100), len(ds))
+}
+
+// append adds the result to a file, as one line.
+func (r *chaosResult) append(path string) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,126 @@
+package interop
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"holdfast"
+	"holdfast/chaos"
+	"holdfast/zk"
+)
+
+// What one lock guards: three numbers, each of which is read, and some time later written
+// plus one. Two who write the same number have lost an update.
+const (
+	storePath  = "/chaos/store"        // the lock
+	commitPath = "/chaos/store-number" // the number that is written by Commit
+
+	storeUnfenced = "unfenced" // a file that knows nothing of locks
+	storeFenced   = "fenced"   // a file that refuses tokens smaller than it has seen
+	storeCommit   = "commit"   // a node, by Hold.Commit
+)
+
+// account adds one to each, over and over.
+func (c *chaosClient) account(ctx context.Context) {
+	z := c.clients[0]
+	for ctx.Err() == nil {
+		a := chaos.Attempt{Client: c.Process * 1000, Locks: []chaos.Op{{Lock: storePath, Type: chaos.Mutex}}}
+		claim, err := c.log.Acquire(ctx, a, holdfast.NewMutex(z, storePath).Lock)
+		if err != nil {
+			pause(ctx, 5*time.Millisecond)
+			continue
+		}
+		c.update(claim)
+		c.unlock(claim, 1)
+		pause(ctx, 2*time.Millisecond)
+	}
+}
+
+// update does one round under the lock. It does not look at its Context between reading
+// and writing: any program may be paused right behind the look.
+func (c *chaosClient) update(claim *chaos.Claim) {
+	ctx := claim.Context()
+	think := func() { pause(context.Background(), 5*time.Millisecond) }
+	unfenced := filepath.Join(c.Shared, storeUnfenced)
+	n, err := readInt(unfenced)
+	if err != nil {
+		return
+	}
+	think()
+	if os.WriteFile(unfenced, strconv.AppendInt(nil, n+1, 10), 0o600) == nil {
+		c.event(chaosEvent{What: storeUnfenced, Value: n + 1})
+	}
+
+	store := fencedFile(filepath.Join(c.Shared, storeFenced))
+	n, err = store.read(claim.Token())
+	if err != nil {
+		return
+	}
+	think()
+	if store.write(claim.Token(), n+1) == nil {
+		c.event(chaosEvent{What: storeFenced, Value: n + 1})
+	}
+
+	data, _, err := c.clients[0].Get(ctx, commitPath)
+	if err != nil {
+		return
+	}
+	think()
+	n, _ = strconv.ParseInt(string(data), 10, 64)
+	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(commitPath, strconv.AppendInt(nil, n+1, 10), zk.AnyVersion))
+	if err == nil {
+		c.event(chaosEvent{What: storeCommit, Value: n + 1})
+	}
+}
+
+func readInt(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) == 0 { // somebody is just writing it
+		return 0, errors.Join(err, errors.New("empty"))
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
+// A fencedFile is a number and the largest token that it has been shown. It stands for a
+// database: its operations are atomic, by a lock on the file.
+type fencedFile string
+
+var errStaleToken = errors.New("a larger token has been seen")
+
+func (f fencedFile) read(token int64) (n int64, err error) {
+	err = f.with(token, func(v int64) int64 { n = v; return v })
+	return n, err
+}
+
+func (f fencedFile) write(token, n int64) error {
+	return f.with(token, func(int64) int64 { return n })
+}
+
+func (f fencedFile) with(token int64, change func(int64) int64) error {
+	file, err := os.OpenFile(string(f), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	var b [16]byte
+	if _, err := file.ReadAt(b[:], 0); err != nil {
+		return err
+	}
+	if seen := int64(binary.BigEndian.Uint64(b[:])); token < seen {
+		return errStaleToken
+	}
+	n := int64(binary.BigEndian.Uint64(b[8:]))
+	binary.BigEndian.PutUint64(b[:], uint64(token))
+	binary.BigEndian.PutUint64(b[8:], uint64(change(n)))
+	_, err = file.WriteAt(b[:], 0)
+	return err
+}

@@ -1,0 +1,252 @@
+//go:build unix
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/interop/peers"
+)
+
+var (
+	toldRuns      = flag.Int("told-runs", 0, "how often the told-in-time test makes each fault; 0 is a few times")
+	toldEnsembles = flag.Int("told-ensembles", 1, "on how many ensembles at once (-parallel must allow it)")
+)
+
+// A toldSetting is an ensemble's and its clients'.
+type toldSetting struct{ timeout, tick time.Duration }
+
+func (s toldSetting) String() string { return fmt.Sprintf("%v at tick %v", s.timeout, s.tick) }
+
+// A toldFault is something that may end the session of who holds a lock.
+type toldFault struct {
+	name    string
+	few     int  // runs, without -told-runs
+	holders int  // in a run
+	each    bool // every holder has a fault of its own: as many faults as holders
+	// meet makes the fault and undoes it; settle is to be called in between or after.
+	meet func(r *toldRun, holders int, result *toldResult)
+}
+
+var toldFaults = []toldFault{
+	{name: "follower cut off", few: 2, holders: 4, meet: meetFollowerCut},
+	{name: "leader killed", few: 2, holders: 4, meet: meetLeaderKill},
+	{name: "leader stopped", few: 1, holders: 4, meet: meetLeaderStop},
+	{name: "client unheard", few: 4, holders: 4, each: true, meet: func(r *toldRun, n int, result *toldResult) { meetClientCut(r, n, true, result) }},
+	{name: "client deaf", few: 4, holders: 4, each: true, meet: func(r *toldRun, n int, result *toldResult) { meetClientCut(r, n, false, result) }},
+}
+
+// The holder of a lock is told that it has lost it before anybody else can have it,
+// whatever parts it from those who decide.
+func TestToldInTime(t *testing.T) {
+	for _, s := range []toldSetting{
+		{10 * time.Second, 2 * time.Second}, // the usual tick
+		{6 * time.Second, time.Second},
+	} {
+		t.Run(s.timeout.String(), func(t *testing.T) {
+			t.Parallel()
+			ensembles := startTold(t, s)
+			for _, f := range toldFaults {
+				result := &toldResult{}
+				ok := t.Run(f.name, func(t *testing.T) {
+					runs := *toldRuns
+					if runs == 0 {
+						runs = f.few
+					}
+					var mu sync.Mutex
+					left := runs
+					take := func(most int) int {
+						mu.Lock()
+						defer mu.Unlock()
+						n := min(left, most)
+						left -= n
+						return n
+					}
+					for k, z := range ensembles {
+						t.Run(fmt.Sprint(k), func(t *testing.T) {
+							t.Parallel()
+							f.repeat(t, z, s, take, result)
+						})
+					}
+				})
+				if ok && result.cuts > 0 {
+					measured(t, "%s: %v: %v", f.name, s, result)
+				}
+			}
+		})
+	}
+}
+
+// startTold starts the ensembles, all at once.
+func startTold(t *testing.T, s toldSetting) []*peers.ZooKeeper {
+	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
+	defer cancel()
+	ensembles, errs := make([]*peers.ZooKeeper, *toldEnsembles), make([]error, *toldEnsembles)
+	var wg sync.WaitGroup
+	for k := range ensembles {
+		dir := t.TempDir()
+		wg.Go(func() {
+			ensembles[k], errs[k] = peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{
+				Servers: 3, Relays: true, TickTime: s.tick, Settings: []string{"initLimit=5", longSessions},
+			})
+		})
+	}
+	wg.Wait()
+	for k := range ensembles {
+		closing(t, ensembles[k], errs[k])
+	}
+	return ensembles
+}
+
+// toldTime is what one run may take: a session that ends late, a server that starts.
+const toldTime = 2 * time.Minute
+
+// repeat makes the fault for as long as take has more of it.
+func (f *toldFault) repeat(t *testing.T, z *peers.ZooKeeper, s toldSetting, take func(most int) int, result *toldResult) {
+	for run := 0; ; run++ {
+		faults, holders := 1, f.holders
+		if f.each {
+			faults = holders
+		}
+		if faults = take(faults); faults == 0 {
+			return
+		}
+		if f.each {
+			holders = faults
+		}
+		t.Run(fmt.Sprint("run", run), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), toldTime)
+			defer cancel()
+			leader, err := z.AwaitLeader(ctx)
+			must(t, err)
+			r := &toldRun{t: t, ctx: ctx, z: z, setting: s, dir: "/" + t.Name(), leader: leader}
+			f.meet(r, holders, result)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// linger lets some time pass, so that the fault comes at another moment of everybody's
+// heartbeat each time: also when the first write alone holds the lease.
+func (r *toldRun) linger() {
+	pause := time.NewTimer(rand.N(2 * r.setting.tick))
+	select {
+	case <-pause.C:
+	case <-r.ctx.Done():
+	}
+}
+
+// A follower loses its leader and goes on answering those who hold.
+func meetFollowerCut(r *toldRun, holders int, result *toldResult) {
+	f := (r.leader + 1 + rand.IntN(2)) % 3
+	addrs := r.z.Addrs()
+	r.lock(holders, func(int) []string { return addrs[f : f+1] }, []string{addrs[r.leader], addrs[3-r.leader-f]})
+	r.linger()
+	r.z.Cut(f)
+	r.settle(time.Now(), nil, result)
+	r.z.Heal(f)
+	must(r.t, r.z.AwaitReady(r.ctx, f))
+}
+
+// everywhere lets holder i begin at server i, and go wherever it finds a server.
+func (r *toldRun) everywhere(int) []string { return r.z.Addrs() }
+
+// The leader dies. The others elect a new one, who starts every session's clock anew.
+func meetLeaderKill(r *toldRun, holders int, result *toldResult) {
+	r.lock(holders, r.everywhere, r.z.Addrs())
+	r.linger()
+	hurt := time.Now()
+	must(r.t, r.z.Kill(r.leader))
+	dead := make(chan struct{})
+	close(dead) // whoever answers from now on, is another
+	r.settle(hurt, dead, result)
+	must(r.t, r.z.Restart(r.ctx, r.leader))
+	r.felt()
+}
+
+// The leader stops for longer than any session lasts, and goes on as if nothing had been.
+func meetLeaderStop(r *toldRun, holders int, result *toldResult) {
+	r.lock(holders, r.everywhere, r.z.Addrs())
+	r.linger()
+	hurt := time.Now()
+	must(r.t, r.z.Stop(r.leader))
+	healed := make(chan struct{})
+	awake := time.AfterFunc(r.setting.timeout+2*r.setting.tick, func() {
+		defer close(healed)
+		if err := r.z.Continue(r.leader); err != nil {
+			r.t.Error(err)
+		}
+	})
+	defer awake.Stop()
+	r.settle(hurt, healed, result)
+	must(r.t, r.z.Continue(r.leader))
+	must(r.t, r.z.AwaitReady(r.ctx, r.leader))
+	r.felt()
+}
+
+// felt fails the test if the leader that was hurt leads on and nobody has lost anything.
+func (r *toldRun) felt() {
+	now, err := r.z.AwaitLeader(r.ctx)
+	must(r.t, err)
+	for _, p := range r.pairs {
+		if errors.Is(context.Cause(p.hold.Context()), holdfast.ErrLost) {
+			return
+		}
+	}
+	if now == r.leader {
+		r.t.Errorf("server %d still leads: the fault had no effect", now)
+	}
+}
+
+// A client's network loses what it sends, or what it should receive, also of the
+// connections that it makes anew.
+func meetClientCut(r *toldRun, holders int, sent bool, result *toldResult) {
+	var ways [][]*peers.Proxy
+	r.lock(holders, func(int) []string {
+		var way []*peers.Proxy
+		var servers []string
+		for _, addr := range r.z.Addrs() {
+			p, err := peers.NewProxy(addr)
+			must(r.t, err)
+			r.t.Cleanup(p.Close)
+			way, servers = append(way, p), append(servers, p.Addr())
+		}
+		ways = append(ways, way)
+		return servers
+	}, r.z.Addrs())
+	r.linger()
+	hurt := time.Now()
+	for i, way := range ways {
+		// Not all at one moment.
+		time.AfterFunc(time.Duration(i)*r.setting.tick/10, func() {
+			for _, p := range way {
+				p.Cut(sent, !sent)
+			}
+		})
+	}
+	r.settle(hurt, nil, result)
+	result.mu.Lock()
+	defer result.mu.Unlock()
+	result.cuts += holders - 1 // one each
+	for i, way := range ways {
+		lost := 0
+		for _, p := range way {
+			_, frames := p.Lost()
+			lost += frames
+			p.Cut(false, false)
+		}
+		if lost == 0 {
+			r.t.Errorf("the cut of client %d lost nothing", i)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package zk
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// A machine cannot be suspended for a test, but there are time namespaces: in one whose
+// CLOCK_BOOTTIME is an hour ahead, a process must see that hour.
+func TestSuspendIsReadFromTheClockThatCountsIt(t *testing.T) {
+	const variable = "ZK_TEST_BOOT_MINUS_MONOTONIC"
+	d, ok := bootMinusMonotonic()
+	if !ok {
+		t.Fatal("this kernel does not tell")
+	}
+	if before := os.Getenv(variable); before != "" {
+		fmt.Printf("ahead by another %v\n", (d - must(time.ParseDuration(before))).Round(time.Second))
+		return
+	}
+	if out, err := exec.Command("unshare", "-T", "--boottime", "3600", "true").CombinedOutput(); err != nil {
+		t.Skipf("no time namespaces for us here: %v %s", err, out)
+	}
+	cmd := exec.Command("unshare", "-T", "--boottime", "3600", os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), variable+"="+d.String())
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("ahead by another 1h0m0s\n")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func must(d time.Duration, err error) time.Duration {
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
