@@ -56,6 +56,9 @@ func (r *report) finish(tb testing.TB) {
 	r.head(tb.Context(), &text)
 	for _, m := range r.rows {
 		m.table(&text)
+		if m.rounds < r.rows[0].rounds {
+			fmt.Fprintf(&text, "%d rounds, for want of time.\n\n", m.rounds)
+		}
 	}
 	fmt.Print(text.String())
 	if *tableFile == "" {
@@ -72,9 +75,7 @@ func (r *report) finish(tb testing.TB) {
 func (r *report) head(ctx context.Context, w *bytes.Buffer) {
 	rounds := 0
 	for _, m := range r.rows {
-		for _, v := range m.values {
-			rounds = max(rounds, len(v[m.row.units[0]]))
-		}
+		rounds = max(rounds, m.rounds)
 	}
 	disk := estimateOf(r.disk)
 	slices.Sort(r.disk)

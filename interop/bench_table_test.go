@@ -30,14 +30,13 @@ func BenchmarkTable(b *testing.B) {
 	report := newReport(b)
 	for _, r := range rows {
 		b.Run(fmt.Sprintf("%d-%s", r.number, r.name), func(b *testing.B) {
-			began := time.Now()
-			m := &measurement{row: r}
+			m := &measurement{row: r, began: time.Now()}
 			m.prepare(b)
 			defer report.add(m)
 			for forward := true; b.Loop(); forward = !forward {
 				m.round(b, forward)
 			}
-			m.took = time.Since(began)
+			m.took = time.Since(m.began)
 			b.ReportMetric(0, "ns/op") // of a round: says nothing
 			for _, s := range m.sides {
 				if v := m.values[s.name][r.units[0]]; len(v) > 0 {
@@ -78,6 +77,8 @@ type measurement struct {
 	sides  []side
 	values map[string]map[string][]float64 // by side and unit, in the order of the rounds
 	failed map[string]error
+	rounds int
+	began  time.Time
 	took   time.Duration
 }
 
@@ -89,6 +90,7 @@ func (m *measurement) prepare(tb testing.TB) {
 	}
 	if m.row.warm {
 		m.round(tb, true)
+		m.rounds = 0
 		for _, v := range m.values {
 			clear(v)
 		}
@@ -97,11 +99,19 @@ func (m *measurement) prepare(tb testing.TB) {
 
 // sampleTime is more than any sample takes, and less than would use up the time that
 // there is for all of them.
-const sampleTime = 100 * time.Second
+const sampleTime = 40 * time.Second
+
+// rowTime is when a row begins no more rounds: it has then fewer than the others, and the
+// table says how many.
+const rowTime = 2 * time.Minute
 
 // round takes one sample of each side. One that fails takes no further part, and the
 // others go on: a table with a hole is better than none.
 func (m *measurement) round(tb testing.TB, forward bool) {
+	if m.rounds > 0 && time.Since(m.began) > rowTime {
+		return
+	}
+	m.rounds++
 	order := slices.Clone(m.sides)
 	if !forward {
 		slices.Reverse(order)
@@ -110,7 +120,11 @@ func (m *measurement) round(tb testing.TB, forward bool) {
 		if m.failed[s.name] != nil {
 			continue
 		}
+		began := time.Now()
 		f, err := sampleOnce(tb.Context(), s)
+		if took := time.Since(began); took > 5*time.Second {
+			progress("row %d, round %d: %s takes %v", m.row.number, m.rounds, s.name, took.Round(100*time.Millisecond))
+		}
 		if err != nil {
 			m.failed[s.name] = err
 			tb.Errorf("%s: %v", s.name, err)
