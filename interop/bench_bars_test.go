@@ -78,7 +78,7 @@ func (m *measurement) plotGrowth(path string) error {
 		panel := plot.Panel{Title: "One lock passed on, of so many " + what, X: what, Y: "cycles/s"}
 		for _, server := range growthServers {
 			line := plot.Line{Name: server}
-			for _, n := range growthSizes() {
+			for _, n := range growthSizes(what) {
 				if v := m.values[growthName(server, what, n)]["cycles/s"]; len(v) > 0 {
 					line.Points = append(line.Points, plot.Point{X: float64(n), Y: estimateOf(v).median})
 				}

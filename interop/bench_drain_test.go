@@ -160,7 +160,7 @@ func crowdSizes() []int {
 	if *quick {
 		return []int{30, 100, 1000}
 	}
-	return []int{300, 1000, 10_000}
+	return []int{300, 1000, *largest}
 }
 
 func crowdName(name string, n int) string { return fmt.Sprintf("%s, %s", name, grouped(float64(n))) }

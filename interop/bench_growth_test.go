@@ -15,9 +15,12 @@ import (
 )
 
 // growthSizes are the locks held, or the waiters in line, while cycles are counted.
-func growthSizes() []int {
-	if *quick {
+func growthSizes(what string) []int {
+	switch {
+	case *quick:
 		return []int{1, 10, 100}
+	case what == inLine:
+		return []int{1, 10, 100, 1000, *largest}
 	}
 	return []int{1, 10, 100, 1000, 10_000}
 }
@@ -34,8 +37,7 @@ func growthGoals() []goal {
 	var goals []goal
 	for _, server := range growthServers {
 		for _, what := range []string{heldLocks, inLine} {
-			sizes := growthSizes()
-			for _, n := range sizes[1:] {
+			for _, n := range growthSizes(what)[1:] {
 				goals = append(goals, goal{who: growthName(server, what, n), than: growthName(server, what, 1), atLeast: 0.8})
 			}
 		}
@@ -51,15 +53,19 @@ func growthSides(tb testing.TB) []side {
 		name, url string
 		pid       int
 	}{{growthServers[0], benchHoldfast.get(tb).URL(), benchHoldfast.get(tb).Pid()}, {growthServers[1], benchApache.get(tb).URL(), benchApache.get(tb).Pid(0)}} {
-		for _, n := range growthSizes() {
-			sample, err := holdMany(tb, server.url, n)
-			must(tb, err)
-			sides = append(sides, side{growthName(server.name, heldLocks, n), sample})
+		add := func(what string, n int, sample func(ctx context.Context) (figures, error), err error) {
+			if err != nil { // this size has failed, not the others
+				sample = func(context.Context) (figures, error) { return nil, err }
+			}
+			sides = append(sides, side{growthName(server.name, what, n), sample})
 		}
-		for _, n := range growthSizes() {
+		for _, n := range growthSizes(heldLocks) {
+			sample, err := holdMany(tb, server.url, n)
+			add(heldLocks, n, sample, err)
+		}
+		for _, n := range growthSizes(inLine) {
 			sample, err := standInLine(tb, server.url, server.pid, n)
-			must(tb, err)
-			sides = append(sides, side{growthName(server.name, inLine, n), sample})
+			add(inLine, n, sample, err)
 		}
 	}
 	return sides

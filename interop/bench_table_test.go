@@ -50,6 +50,7 @@ func BenchmarkTable(b *testing.B) {
 
 var (
 	quick     = flag.Bool("quick", false, "benchmarks: shorter rounds and smaller crowds")
+	largest   = flag.Int("crowd", 3000, "benchmarks: the largest crowd that waits for one lock")
 	tableFile = flag.String("table", "", "benchmarks: write the table into this file between its marks, and the plots beside it")
 )
 
@@ -103,7 +104,7 @@ const sampleTime = 40 * time.Second
 
 // rowTime is when a row begins no more rounds: it has then fewer than the others, and the
 // table says how many.
-const rowTime = 2 * time.Minute
+const rowTime = 150 * time.Second
 
 // round takes one sample of each side. One that fails takes no further part, and the
 // others go on: a table with a hole is better than none.
