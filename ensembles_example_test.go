@@ -23,12 +23,12 @@ type ensemble struct {
 // number for the lock, and the highest has it. So when one is added, it takes its share
 // from all others, and no lock moves between those. Everybody has to use the same names,
 // and the same function: that is why it is SHA-256, which every language has.
-func home(ensembles []ensemble, lock string) ensemble {
-	var best ensemble
+func home(ensembles []*ensemble, lock string) *ensemble {
+	var best *ensemble
 	var most uint64
-	for i, e := range ensembles {
+	for _, e := range ensembles {
 		sum := sha256.Sum256([]byte(e.Name + "\x00" + lock))
-		if draw := binary.BigEndian.Uint64(sum[:]); i == 0 || draw > most {
+		if draw := binary.BigEndian.Uint64(sum[:]); best == nil || draw > most {
 			best, most = e, draw
 		}
 	}
@@ -39,12 +39,12 @@ func home(ensembles []ensemble, lock string) ensemble {
 // and the lock's name says which.
 func Example_severalEnsembles() {
 	ctx := context.Background()
-	var ensembles []ensemble
+	var ensembles []*ensemble
 	clients := make(map[string]*zk.Client)
 	for _, name := range []string{"amber", "birch", "cedar"} {
 		srv := zktest.NewServer() // stands for an ensemble of yours
 		defer srv.Close()
-		e := ensemble{name, srv.Config()}
+		e := &ensemble{name, srv.Config()}
 		c, err := zk.Dial(ctx, e.Config)
 		if err != nil {
 			log.Fatal(err)
@@ -73,12 +73,12 @@ func Example_severalEnsembles() {
 // the old list, the new place alone will do.
 func Example_severalEnsembles_adding() {
 	ctx := context.Background()
-	var before []ensemble
+	var before []*ensemble
 	clients := make(map[string]*zk.Client)
 	for _, name := range []string{"amber", "birch", "cedar"} {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		e := ensemble{name, srv.Config()}
+		e := &ensemble{name, srv.Config()}
 		c, err := zk.Dial(ctx, e.Config)
 		if err != nil {
 			log.Fatal(err)

@@ -17,20 +17,20 @@ const (
 	simulatedClients = 100_000
 )
 
-func namedEnsembles(n int) []ensemble {
-	list := make([]ensemble, n)
+func namedEnsembles(n int) []*ensemble {
+	list := make([]*ensemble, n)
 	for i := range list {
-		list[i].Name = fmt.Sprintf("ensemble-%d", i+1)
+		list[i] = &ensemble{Name: fmt.Sprintf("ensemble-%d", i+1)}
 	}
 	return list
 }
 
 // homes is the home of each of the simulated locks, as an index into the list. Half of the
 // locks have names that differ in their last digits only.
-func homes(list []ensemble) []uint8 {
-	of := make(map[string]uint8)
+func homes(list []*ensemble) []uint8 {
+	of := make(map[*ensemble]uint8)
 	for i, e := range list {
-		of[e.Name] = uint8(i)
+		of[e] = uint8(i)
 	}
 	all := make([]uint8, simulatedLocks)
 	var wg sync.WaitGroup
@@ -40,9 +40,9 @@ func homes(list []ensemble) []uint8 {
 			for i := w; i < len(all); i += workers {
 				name := "/locks/job-" + strconv.Itoa(i)
 				if i%2 == 1 {
-					name = fmt.Sprintf("/locks/%x/tenant", uint32(i)*2654435761)
+					name = "/locks/" + strconv.FormatUint(uint64(uint32(i)*2654435761), 16) + "/tenant"
 				}
-				all[i] = of[home(list, name).Name]
+				all[i] = of[home(list, name)]
 			}
 		})
 	}

@@ -93,11 +93,7 @@ func (p *place) ahead(names []string) (ahead, error) {
 	if p.queue.layout.marks && len(names) > longQueue {
 		p.long = true
 	}
-	a, present := p.queue.layout.ahead(names, p.name)
-	if !present {
-		return ahead{}, errPlaceGone
-	}
-	return a, nil
+	return p.queue.layout.ahead(names, p.name)
 }
 
 // look lists the queue again.

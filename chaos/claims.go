@@ -109,11 +109,15 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				hit := b.Node != "" && b.Node == c.Node || b.Token != 0 && b.Token == c.Token ||
 					b.Session != 0 && b.Session == c.Session
 				switch {
-				case hit && b.Call < c.Call:
+				case !hit || b.Call >= c.until:
+				case b.Call >= c.Call:
+					c.until, c.gone = b.Call, Never
+				case c.Inside != 0:
 					// Joined to a claim that had ended already, which its holder did not know.
 					c.until, c.gone = 0, 0
-				case hit && b.Call < c.until:
-					c.until, c.gone = b.Call, Never
+				case b.Session != 0: // it does not end at once
+					c.until, c.gone = c.Call, Never
+				default: // an earlier node of the same name
 				}
 			}
 			l.claims = slices.DeleteFunc(l.claims, func(c *claim) bool { return c.until == 0 })

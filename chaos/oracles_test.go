@@ -59,6 +59,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				if to != "x" {
 					o.Return = time.Duration(number(t, to)) * time.Second
 				}
+			case w == "node":
+				o.Node = "/m/n"
 			case w == "shared":
 				o.Shared = true
 			case w == "failed", w == "unknown":
@@ -208,6 +210,11 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			release 2 4-5
 			release 1 6-7
 			acquire 3 4-8 t11`, nil},
+		{"an earlier node of the same name was taken away", mutex, `
+			break 1 node
+			acquire 1 2-3 t11 node
+			acquire 2 2-5 t12
+			release 1 6-7`, []string{"overlap", lin}},
 		{"re-entrant, into a claim that was taken away before", mutex, `
 			acquire 1 0-1 t10
 			break 2 t10

@@ -156,7 +156,7 @@ type worker struct {
 }
 
 func (k *worker) work(ctx context.Context) {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !k.draining.Load() {
 		k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(200*time.Millisecond)))
 		k.meet(k.client.zk.Load())
 		l := k.lockers[k.rng.IntN(len(k.lockers))]
@@ -197,8 +197,13 @@ func (k *worker) turn(ctx context.Context, l locker) {
 	if k.rng.IntN(3) == 0 { // who changes its mind, at any moment
 		patience = time.Duration(k.rng.ExpFloat64() * float64(k.timeout) / 8)
 	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(patience, func() {
+		if !k.draining.Load() { // who is still in line then must have its turn
+			cancel(context.DeadlineExceeded)
+		}
+	}).Stop()
 	lock, a := l.lock, chaos.Attempt{Client: k.number, Locks: l.parts, Session: k.client.session.Load}
 	if l.try != nil && k.rng.IntN(4) == 0 {
 		lock, a.Try = l.try, true
@@ -228,7 +233,9 @@ func (k *worker) refused(ctx context.Context, l locker, err error) {
 // hold does something under the lock.
 func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	until := time.Duration(k.rng.ExpFloat64() * float64(400*time.Millisecond))
-	if k.rng.IntN(8) == 0 {
+	if k.skew != 0 {
+		until = 3 * k.timeout // what the clocks do is seen by who holds for long
+	} else if k.rng.IntN(8) == 0 {
 		until = k.timeout / 2 * time.Duration(1+k.rng.IntN(3)) // the session has to be kept for that
 	}
 	end := time.Now().Add(until)

@@ -39,9 +39,10 @@ func (t *tally) add(o tally) {
 // A fault does something to the world, and takes it back. It reports whether anybody could
 // notice.
 type fault struct {
-	kind  string
-	admin bool // it takes locks away
-	do    func(n *nemesis) bool
+	kind   string
+	weight int  // 0 is 1
+	admin  bool // it takes locks away
+	do     func(n *nemesis) bool
 }
 
 // A nemesis does one fault after the other.
@@ -67,12 +68,12 @@ var faults = []fault{
 	{kind: "stall", do: func(n *nemesis) bool { return n.cut(true, true, n.clients...) }},
 	{kind: "slow network", do: (*nemesis).slow},
 	{kind: "lost request", do: func(n *nemesis) bool { return n.drop(false) }},
-	{kind: "lost reply", do: func(n *nemesis) bool { return n.drop(true) }},
+	{kind: "lost reply", weight: 2, do: func(n *nemesis) bool { return n.drop(true) }},
 	{kind: "server restart", do: (*nemesis).restart},
 	{kind: "client killed", do: (*nemesis).kill},
 	{kind: "session expiry", admin: true, do: (*nemesis).expire},
 	{kind: "admin deletes a holder", admin: true, do: func(n *nemesis) bool { return n.remove(0) }},
-	{kind: "admin deletes a waiter", admin: true, do: func(n *nemesis) bool { return n.remove(1) }},
+	{kind: "admin deletes a waiter", weight: 3, admin: true, do: func(n *nemesis) bool { return n.remove(1) }},
 	{kind: "admin deletes the parent", admin: true, do: (*nemesis).removeParent},
 }
 
@@ -85,7 +86,12 @@ func (w *world) nemesis(o options, locks []lockSpec) {
 		if !time.Now().Before(end) {
 			return
 		}
-		f := faults[n.rng.IntN(len(faults))]
+		f := n.choose()
+		if o.Skew != 0 { // it takes no more than this for wrong clocks to do harm
+			n.tell("fault: cut")
+			n.cutFor(2*n.timeout, true, true, n.victim())
+			continue
+		}
 		if f.admin && o.NoAdmin {
 			continue
 		}
@@ -96,6 +102,20 @@ func (w *world) nemesis(o options, locks []lockSpec) {
 			w.tell("fault: %s had no effect", f.kind)
 		}
 		w.faults.count(f.kind, 1, effect)
+	}
+}
+
+func (n *nemesis) choose() fault {
+	sum := 0
+	for _, f := range faults {
+		sum += max(f.weight, 1)
+	}
+	for pick := n.rng.IntN(sum); ; {
+		for _, f := range faults {
+			if pick -= max(f.weight, 1); pick < 0 {
+				return f
+			}
+		}
 	}
 }
 
@@ -112,6 +132,10 @@ func (n *nemesis) during() time.Duration {
 
 // cut holds back what is sent in some directions, and lets it go in the end.
 func (n *nemesis) cut(up, down bool, victims ...*client) bool {
+	return n.cutFor(n.during(), up, down, victims...)
+}
+
+func (n *nemesis) cutFor(d time.Duration, up, down bool, victims ...*client) bool {
 	before := 0
 	for _, c := range victims {
 		n.tell("cut: client %d, up %v, down %v", c.number, up, down)
@@ -120,7 +144,7 @@ func (n *nemesis) cut(up, down bool, victims ...*client) bool {
 			before += ln.heldFrames
 		})
 	}
-	time.Sleep(n.during())
+	time.Sleep(d)
 	after := 0
 	for _, c := range victims {
 		reset := n.rng.IntN(3) == 0 // a connection does not always outlive that

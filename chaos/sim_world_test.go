@@ -44,6 +44,8 @@ type world struct {
 	virtual time.Duration
 	commits int
 
+	draining atomic.Bool // no new attempts, and nobody gives up
+
 	mu       sync.Mutex // guards the fields below
 	trace    []string
 	wrong    []chaos.Violation
@@ -229,6 +231,7 @@ func (w *world) run(o options) {
 	time.Sleep(w.lasts)
 	faults.Wait() // they are taken back
 	time.Sleep(w.timeout)
+	w.drain(&workers)
 	cancel()
 	workers.Wait()
 	// What was left behind by clients that left in a hurry, or by sessions that nobody
@@ -245,6 +248,22 @@ func (w *world) run(o options) {
 	}
 	w.stop()
 	w.virtual = time.Since(w.began)
+}
+
+// drain lets all who wait have their turns. Nothing is in their way any more but those ahead
+// of them, so who is not done in the end was not told that it is first.
+func (w *world) drain(workers *sync.WaitGroup) {
+	w.draining.Store(true)
+	done := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(40 * w.timeout):
+		w.found("lost wakeup", "", "somebody still waits: the queues are %q", w.ephemerals(context.Background(), locksRoot))
+	}
 }
 
 // inspect looks for what must not be left when nobody holds or wants anything.

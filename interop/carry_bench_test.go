@@ -49,7 +49,7 @@ func BenchmarkCarry(b *testing.B) {
 	}
 	b.Run("memory-of-holdfast-serve", func(b *testing.B) {
 		for b.Loop() {
-			const sessions, locks = 2000, 10_000
+			const sessions, locks = 1000, 10_000
 			before := residentKiB(b, ours.Pid())
 			idle := make([]*zk.Client, sessions)
 			must(b, eachOf(sessions, func(i int) (err error) {

@@ -115,6 +115,10 @@ func (c *chaosClient) run() error {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(i)))
 		wg.Go(func() { c.work(ctx, i, rng) })
 	}
+	for i := range 4 {
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(1000+i)))
+		wg.Go(func() { c.sit(ctx, i, rng) })
+	}
 	wg.Go(func() { c.account(ctx) })
 	wg.Go(func() { c.watchScheduler(ctx) })
 	io.Copy(io.Discard, os.Stdin)
@@ -343,6 +347,34 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	}
 	pause(claim.Context(), held)
 	return c.unlock(claim, len(a.Locks))
+}
+
+// sit holds a lock for as long as a fault takes, while somebody in another process waits for
+// it: only such claims can outlive their sessions.
+func (c *chaosClient) sit(ctx context.Context, i int, rng *rand.Rand) {
+	z, session := c.clients[i%len(c.clients)], c.sessions[i%len(c.clients)]
+	for ctx.Err() == nil {
+		path := chaosPath("seat", i)
+		a := chaos.Attempt{
+			Client: c.Process*1000 + 900 + i, Session: session.Load,
+			Locks: []chaos.Op{{Lock: path, Type: chaos.Mutex}},
+		}
+		lock := holdfast.NewMutex(z, path).Lock
+		if i == 0 {
+			lock = holdfast.NewNodeLock(z, path).Lock
+		}
+		claim, err := c.log.Acquire(ctx, a, lock)
+		if err != nil {
+			pause(ctx, 5*time.Millisecond)
+			continue
+		}
+		held, cancel := context.WithCancel(claim.Context())
+		stop := context.AfterFunc(ctx, cancel)
+		pause(held, time.Second+time.Duration(rng.Int64N(int64(6*time.Second))))
+		stop()
+		cancel()
+		c.unlock(claim, 1)
+	}
 }
 
 // observe asks who leads.

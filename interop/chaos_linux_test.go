@@ -65,7 +65,7 @@ func startChaos(t *testing.T, seed uint64) *chaosRun {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
 	defer cancel()
 	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{
-		Servers: 3, Relays: true, TickTime: chaosTick, Settings: []string{"syncLimit=10", "initLimit=20"},
+		Servers: 3, Relays: true, TickTime: chaosTick, Settings: []string{"syncLimit=12", "initLimit=20"},
 	})
 	closing(t, z, err)
 	c := &chaosRun{t: t, ctx: t.Context(), z: z, dir: t.TempDir(), shared: t.TempDir(), seed: seed, began: monotonic()}

@@ -15,7 +15,6 @@ type chaosFault struct {
 	Took   time.Duration `json:"took"` // until it was healed
 	Effect string        `json:"effect,omitempty"`
 	Error  string        `json:"error,omitempty"` // no effect was seen
-	Killed int           `json:"killed,omitempty"`
 }
 
 // A nemesis makes one kind of fault. It returns what could be seen of it, once it is

@@ -122,21 +122,23 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 }
 
 // handoffs are the times from the death of a process to the next acquire of what it held
-// alone, where somebody was waiting.
+// alone, where somebody was waiting. It takes the end of its session, which is later where
+// leaders change meanwhile, as each begins to count anew.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
 	var all []time.Duration
 	for _, lost := range ops {
 		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || !c.killedAt(lost.Call) {
 			continue
 		}
-		next := chaos.Never
+		next, waits := chaos.Never, false
 		for _, o := range ops {
-			if o.Lock == lost.Lock && (o.Kind == chaos.Acquire || o.Kind == chaos.Try) && o.Outcome == chaos.OK &&
-				o.Call < lost.Call && o.Return > lost.Call {
-				next = min(next, o.Return-lost.Call)
+			if o.Lock != lost.Lock || o.Kind != chaos.Acquire || o.Outcome != chaos.OK || o.Return <= lost.Call {
+				continue
 			}
+			waits = waits || o.Call < lost.Call
+			next = min(next, o.Return-lost.Call)
 		}
-		if next != chaos.Never {
+		if waits {
 			all = append(all, next)
 		}
 	}

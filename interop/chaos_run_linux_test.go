@@ -19,8 +19,8 @@ import (
 )
 
 // The ensemble under chaos has a tick that lets much happen in a minute, and sessions about
-// as short as that tick allows to prove. A follower that lost its leader serves for ten
-// ticks, which is longer than a session lasts.
+// as short as that tick allows to prove. A follower that lost its leader serves for
+// twelve ticks, which is longer than a session lasts.
 const (
 	chaosTick    = 300 * time.Millisecond
 	chaosTimeout = 2500 * time.Millisecond

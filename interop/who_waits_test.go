@@ -133,7 +133,7 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 		want := strings.Fields(row.want)
 		for i, arriver := range arrivers {
 			for _, who := range []string{"the library", "holdfast"} {
-				t.Run(fmt.Sprintf("%s, held by %s/%s %s", row.holder, who, arriver.name, want[i]), func(t *testing.T) {
+				fine := t.Run(fmt.Sprintf("%s, held by %s/%s %s", row.holder, who, arriver.name, want[i]), func(t *testing.T) {
 					s := s.in(t)
 					dir := s.directory(fmt.Sprintf("who-%d", time.Now().UnixNano()))
 					holder := row.of
@@ -142,6 +142,9 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 					}
 					meet(s, dir, holder(s, dir), arriver.of(s, dir), want[i])
 				})
+				if !fine { // who hangs now would only be waited for again and again
+					return
+				}
 			}
 		}
 	}

@@ -39,20 +39,21 @@ func (b *batch) empty() bool {
 // handOver gives the batch to the committer and begins a new one. It is called by the
 // owner with the token of s.idle in its hand: everything before has been released.
 func (s *Server) handOver() {
-	b := s.seal()
+	b := s.owner.batch
+	s.owner.batch = new(batch)
+	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
 		s.release(b)
 		s.idle <- struct{}{}
 		return
 	}
+	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
 	s.commits <- b
 }
 
-// seal ends the batch at hand: it encodes what changed, and takes what is staged.
-func (s *Server) seal() *batch {
-	b := s.owner.batch
-	s.owner.batch = new(batch)
+// seal encodes what changed, and takes what is staged.
+func (s *Server) seal(b *batch) {
 	var record []byte
 	s.owner.tree.TakeChanges(func(path string) {
 		var exists bool
@@ -69,10 +70,6 @@ func (s *Server) seal() *batch {
 		b.answers = append(b.answers, answers{c, o.staged, o.answers, o.finish})
 		o.staged, o.weighed, o.answers, o.inBatch = nil, 0, 0, false
 	}
-	if !b.changes.Empty() {
-		s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
-	}
-	return b
 }
 
 func (s *Server) release(b *batch) {
@@ -88,35 +85,26 @@ func (s *Server) release(b *batch) {
 	}
 }
 
-// commit is the committer's goroutine.
+// commit is the committer's goroutine. After an error it says nothing more to anyone:
+// what is on disk is unknown until the next start.
 func (s *Server) commit() {
 	for b := range s.commits {
-		if !s.commitBatch(b) {
+		select {
+		case <-s.quit:
+			return
+		default:
+		}
+		began := time.Now()
+		if err := s.store.Commit(&b.changes); err != nil {
+			err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
+				"see to the disk and start it again", err)
+			s.cfg.Logger.Error(err.Error())
+			s.stopNow(err)
 			return
 		}
+		s.counters.commit.observe(time.Since(began))
 		s.release(b)
+		s.committingSince.Store(0)
 		s.idle <- struct{}{}
 	}
-}
-
-// commitBatch makes b durable and reports whether it is. If not, nobody is told anything
-// any more, and the token of s.idle stays away: what is on disk is unknown until the next
-// start.
-func (s *Server) commitBatch(b *batch) bool {
-	select {
-	case <-s.quit:
-		return false
-	default:
-	}
-	began := time.Now()
-	if err := s.store.Commit(&b.changes); err != nil {
-		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
-			"see to the disk and start it again", err)
-		s.cfg.Logger.Error(err.Error())
-		s.stopNow(err)
-		return false
-	}
-	s.counters.commit.observe(time.Since(began))
-	s.committingSince.Store(0)
-	return true
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"holdfast/zkproto"
@@ -22,7 +21,6 @@ type conn struct {
 	server *Server
 	id     tree.Watcher
 	nc     net.Conn
-	raw    syscall.RawConn // of nc; nil if nothing can be written to it without waiting
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
@@ -42,7 +40,6 @@ type conn struct {
 	mu         sync.Mutex
 	out        []byte // durable and not yet written
 	answers    int    // in out
-	writing    bool   // somebody writes, and looks at out again when that is done
 	finishing  bool   // close when out is written
 	stopped    bool   // stop is closed
 	closed     bool   // quit is closed
@@ -66,6 +63,7 @@ type connState struct {
 	weighed int    // of staged, see weigh
 	round   int64  // of the owner when spent was 0
 	spent   int    // bytes in that round
+	behind  bool   // in that round a request has to wait, and so have those behind it
 	answers int    // in staged
 	finish  bool   // the connection ends behind staged
 	inBatch bool
@@ -73,7 +71,7 @@ type connState struct {
 
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
-		server: s, id: id, nc: nc, raw: rawOf(nc),
+		server: s, id: id, nc: nc,
 		slots: make(chan struct{}, s.limits.Outstanding),
 		room:  make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
@@ -122,7 +120,7 @@ func (c *conn) readAll() error {
 		if err := r.decode(); err != nil {
 			return err
 		}
-		if !c.push(r, in) {
+		if !c.push(r) {
 			return net.ErrClosed
 		}
 	}
@@ -138,7 +136,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		in.Discard(4)
 		r := &request{kind: kindWord, conn: c, word: word}
 		c.prepareWord(r)
-		c.push(r, in)
+		c.push(r)
 	} else {
 		r := &request{kind: kindConnect, conn: c}
 		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
@@ -154,13 +152,13 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
 		r.certificate = certificateOf(c.nc) // known since the first byte has come
-		c.push(r, in)
+		c.push(r)
 	}
 	return nil
 }
 
-// push hands r to the owner as soon as the connection has a slot for it, or serves it.
-func (c *conn) push(r *request, in *bufio.Reader) bool {
+// push hands r to the owner as soon as the connection has a slot for it.
+func (c *conn) push(r *request) bool {
 	if !c.waitForRoom(len(r.frame)) {
 		return false
 	}
@@ -180,9 +178,6 @@ func (c *conn) push(r *request, in *bufio.Reader) bool {
 	}
 	if r.kind != kindWord {
 		c.server.counters.outstanding.Add(1)
-	}
-	if r.kind == kindOperation && c.serveAlone(r, in) {
-		return true
 	}
 	for {
 		room := c.server.queue.offer(r)
@@ -244,7 +239,6 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 	c.out = append(c.out, b...)
 	c.answers += answers
 	c.finishing = c.finishing || finish
-	writing := c.writing
 	c.mu.Unlock()
 	waiting := int(c.unread.Load()) // with what the writer has in hand
 	if c.server.tooMuch(waiting, 0) {
@@ -252,9 +246,7 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 		c.close()
 		return
 	}
-	if !writing {
-		c.signal()
-	}
+	c.signal()
 }
 
 // signal wakes the writer.
@@ -270,19 +262,11 @@ func (c *conn) write() {
 	defer c.server.writers.Done()
 	defer c.server.forget(c)
 	var buf []byte
-	mine := false // writing is ours
 	for {
 		c.mu.Lock()
-		c.writing = c.writing && !mine
-		buf = buf[:0]
-		answers, finishing := 0, false
-		if mine = !c.writing; mine {
-			buf, c.out = c.out, buf
-			answers, finishing = c.answers, c.finishing
-			c.answers = 0
-			mine = len(buf) > 0
-			c.writing = mine
-		}
+		buf, c.out = c.out, buf[:0]
+		answers, finishing := c.answers, c.finishing
+		c.answers = 0
 		c.mu.Unlock()
 		if len(buf) > 0 {
 			err := c.writeAll(buf)

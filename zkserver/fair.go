@@ -56,11 +56,17 @@ func (s *Server) applyInTurn(r *request) {
 	}
 	c := &conn.owned
 	if c.round != o.round {
-		c.round, c.spent = o.round, 0
+		c.round, c.spent, c.behind = o.round, 0, false
 	}
 	switch {
+	case c.behind:
+		// What made the one before it wait may be over, or not concern this one; but the
+		// requests of a client are answered in their order.
+		o.waiting = append(o.waiting, r)
+		return
 	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
 		o.waiting = append(o.waiting, r) // until handOver or taken
+		c.behind = true
 		return
 	case c.spent >= roundBytes:
 		o.waiting = append(o.waiting, r)
@@ -69,6 +75,7 @@ func (s *Server) applyInTurn(r *request) {
 	case size > largeRequest && o.batch.large >= largeBatch:
 		o.waiting = append(o.waiting, r) // until handOver
 		o.waitingForBatch = true
+		c.behind = true
 		return
 	}
 	if size > largeRequest {

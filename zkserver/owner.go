@@ -6,7 +6,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// owner is the state that belongs to the owner's goroutine. It is guarded by Server.turn.
+// owner is the state that belongs to the owner's goroutine.
 type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
@@ -65,20 +65,15 @@ func (s *Server) own() {
 	interval := s.checkInterval()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	s.turn.Lock()
-	defer s.turn.Unlock()
 	for {
 		idle := s.idle
 		if o.batch.empty() && !o.tree.Changed() {
 			idle = nil // nothing to hand over
 		}
-		s.turn.Unlock()
 		select {
 		case <-s.queue.wake:
-			s.turn.Lock()
 			s.applyQueued()
 		case <-idle:
-			s.turn.Lock()
 			s.handOver()
 			if len(o.waiting) > 0 {
 				s.queue.again()
@@ -87,10 +82,8 @@ func (s *Server) own() {
 				return // the batch just handed over was the last
 			}
 		case <-ticker.C:
-			s.turn.Lock()
 			s.check(interval)
 		case <-s.quit:
-			s.turn.Lock()
 			return
 		}
 	}

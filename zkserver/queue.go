@@ -50,12 +50,6 @@ func (q *queue) again() {
 	}
 }
 
-func (q *queue) empty() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.items) == 0
-}
-
 // take swaps the items for an empty slice.
 func (q *queue) take(empty []*request) []*request {
 	q.mu.Lock()

@@ -44,8 +44,7 @@ type Server struct {
 	quit chan struct{} // closed by Close and by a fatal error: stop where you are
 	done chan struct{} // closed when all has stopped
 
-	turn  sync.Mutex // held to touch owner: by the owner's goroutine, or see serveAlone
-	owner owner
+	owner owner // touched by the owner's goroutine only
 
 	counters counters
 

@@ -20,5 +20,6 @@
 // # Goroutines
 //
 // Each running process has one goroutine, which started it and waits for it; it
-// ends when the process does, so Close ends it.
+// ends when the process does, so Close ends it. A [Proxy], and a relay between two servers,
+// has one that accepts connections and some for each of them; Close ends those too.
 package peers
