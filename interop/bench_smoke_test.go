@@ -25,14 +25,18 @@ func TestEveryContestantOfTheTableExcludes(t *testing.T) {
 				{sessions: 1, locks: 3, workers: 3},
 				{sessions: 2, locks: 1, workers: 2, hold: time.Millisecond},
 			} {
-				// A pause of redsync's is up to 250 ms, and kazoo's first turn takes its time.
-				l.period = 300 * time.Millisecond
-				o, err := bear(ctx, l, "smoke")
-				if err != nil {
-					t.Fatalf("%+v: %v", l, err)
-				}
-				if o.cycles == 0 {
-					t.Errorf("%+v: not one cycle", l)
+				// On a busy machine a JVM's first turn may take all of it: then there is more.
+				for l.period = 300 * time.Millisecond; ; l.period *= 2 {
+					o, err := bear(ctx, l, "smoke")
+					if err != nil {
+						t.Fatalf("%+v: %v", l, err)
+					}
+					if o.cycles > 0 {
+						break
+					}
+					if ctx.Err() != nil {
+						t.Fatalf("%+v: not one cycle", l)
+					}
 				}
 			}
 		})
