@@ -1,10 +1,10 @@
 package zk_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"holdfast/zk"
 	"holdfast/zktest"
@@ -14,7 +14,18 @@ import (
 // are of a catch-up.
 func TestPipelinedWatchesTellWhatIsCaughtUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := dial(t, srv.Config())
+		cfg, gate := srv.Config(), make(chan struct{}, 1) // one connection at a time is let through
+		connect := cfg.Dial
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			select {
+			case <-gate:
+				return connect(ctx, network, addr)
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		gate <- struct{}{}
+		c := dial(t, cfg)
 		create(t, c, "/a")
 		create(t, c, "/b")
 		r, err := c.Pipeline(t.Context(), zk.GetWOp("/a"), zk.GetWOp("/none"), zk.GetWOp("/b"))
@@ -37,8 +48,7 @@ func TestPipelinedWatchesTellWhatIsCaughtUp(t *testing.T) {
 		if err := other.Delete(t.Context(), "/b", 0); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		gate <- struct{}{}
 		if ev := <-r[2].Watch.C; ev.Type != zk.EventNodeDeleted || !ev.CatchUp {
 			t.Errorf("%+v: it was missed, and the server told it later", ev)
 		}
