@@ -106,7 +106,7 @@ func ofTheList() []mutant {
 				{"zkserver/internal/store/names.go", "return f.name(f.File.SyncData())", "return f.File.SyncData()"},
 				{"zkserver/internal/store/names.go", "\tif err := n.syncDir(n.FS.PathDir(name)); err != nil {\n\t\treturn err\n\t}\n\treturn n.FS.Remove", "\treturn n.FS.Remove"},
 			},
-			pkg: "zkserver", tests: []string{"TestCrashImagesArePrefixesThatHaveAllThatWasSeen"},
+			pkg: "zkserver/internal/store", tests: []string{"TestNamesAreDurableInOrder"},
 		},
 		{
 			number: 19, bug: "a session and its nodes end in two transactions", where: "ZOOKEEPER-3144",
