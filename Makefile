@@ -18,6 +18,7 @@ SEEDS := 5000
 test: check race-detector
 	go test $(RACE) -shuffle=on ./...
 	go test -count=1 -run='^TestSimulation$$' -v ./chaos -seeds=$(SEEDS)
+	go test -count=1 -run='^TestEveryBugIsCaught$$' -timeout=20m -v ./chaos/mutants -mutants
 	cd interop && go test -shuffle=on -timeout=40m
 
 # What a compiler can say, also for the systems that this machine is not.
@@ -35,9 +36,13 @@ ifeq ($(RACE),)
 	@if [ "$$CI" = true ]; then exit 1; fi
 endif
 
-# Our lock beside go-zookeeper's on one Apache ZooKeeper, in one run.
+# The table of docs/benchmarks.md and its plots: six rounds of everything, some ten
+# minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
+# BENCHFLAGS=-quick is rougher.
+BENCH ?= Table$$
+ROUNDS ?= 6
 bench:
-	cd interop && go test -run='^$$' -bench=. ./...
+	cd interop && go test -run='^$$' -bench='$(BENCH)' -benchtime=$(ROUNDS)x -timeout=30m $(BENCHFLAGS) $(if $(filter Table$$,$(BENCH)),-table=../docs/benchmarks.md)
 
 # A real ensemble of three, hurt for so many minutes while processes take locks from it.
 MINUTES := 10

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -34,13 +35,17 @@ func (a ahead) beforeGone() ahead {
 
 // ahead says whom me waits for. Whoever watches the nearest of those is woken when the way
 // may be free, and not before (Curator's readers watch the first writer, and all of them
-// wake for each). Without me among the names, present is false: my node is gone, and
-// whoever took that for "nobody ahead" would hold a lock that is not his (etcd #11456).
-func (l *Layout) ahead(names []string, me string) (a ahead, present bool) {
+// wake for each).
+//
+// errPlaceGone: me is not among the names; my node is gone, and whoever took that for
+// "nobody ahead" would hold a lock that is not his (etcd #11456). errSameNumber: somebody
+// has my number, so neither is ahead of the other.
+func (l *Layout) ahead(names []string, me string) (a ahead, err error) {
 	mine, ok := l.parse(me)
 	if !ok {
-		return ahead{}, false
+		return ahead{}, errPlaceGone
 	}
+	present, twin := false, false
 	for _, n := range names {
 		if n == me {
 			present = true
@@ -48,6 +53,8 @@ func (l *Layout) ahead(names []string, me string) (a ahead, present bool) {
 		}
 		c, ok := l.parse(n)
 		switch {
+		case ok && c.seq == mine.seq && !(c.shared && mine.shared):
+			twin = true
 		case !ok || !mine.waitsFor(c):
 		case a.near.name == "" || before(a.near.seq, c.seq):
 			a.near, a.far = c, a.near
@@ -55,12 +62,20 @@ func (l *Layout) ahead(names []string, me string) (a ahead, present bool) {
 			a.far = c
 		}
 	}
-	if !present {
-		return ahead{}, false
+	switch {
+	case !present:
+		return ahead{}, errPlaceGone
+	case twin:
+		return ahead{}, errSameNumber
 	}
 	a.mayStepDown = a.near.name != "" && !mine.shared && !a.near.shared && l.stepsDown(a.near.form)
-	return a, true
+	return a, nil
 }
+
+// errSameNumber: Apache's servers stop counting at 2147483647 and give that number to
+// every later node of the directory. A reader with its writer's number (see stepDown) never
+// waits, so nobody who waits has a twin for a good reason.
+var errSameNumber = errors.New("another node has the same number: the server has run out of numbers for this directory, which has to be removed and made anew")
 
 // stepsDown reports whether beside an exclusive node of this form another may come to
 // stand, with the same number, when those behind have looked already: that of a

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"time"
 
 	"holdfast/zk"
 )
@@ -64,9 +65,10 @@ func (p *place) await(ctx context.Context, a ahead) (ahead, error) {
 // settle returns what is ahead when the nearest has gone: nobody, if that is certain, or
 // what the queue says.
 func (p *place) settle(ctx context.Context, a ahead, certain bool) (ahead, error) {
-	if !certain && p.long {
+	if !certain && p.mayBeLong() {
 		// The answer comes behind all events, those of a catch-up too.
-		data, _, err := p.session.Get(ctx, p.dir)
+		data, stat, err := p.session.Get(ctx, p.dir)
+		p.sized(stat)
 		certain = err == nil && p.watch.name == a.near.name && readMark(data) >= p.watch.czxid
 	}
 	if !certain {
@@ -100,8 +102,9 @@ func (p *place) awaitFar(ctx context.Context, a ahead) (ahead, error) {
 	case ev.Type != zk.EventNodeDeleted:
 		return a, nil
 	}
+	mark := p.mayBeLong()
 	evidence := zk.ChildrenOp(p.dir)
-	if p.long {
+	if mark {
 		evidence = zk.GetOp(p.dir)
 	}
 	found, err := p.lookOut(ctx, a.near, evidence)
@@ -110,12 +113,30 @@ func (p *place) awaitFar(ctx context.Context, a ahead) (ahead, error) {
 		return p.look(ctx)
 	case err != nil:
 		return ahead{}, err
-	case !p.long && found.Err == nil:
+	case found.Err != nil:
+		return p.look(ctx)
+	case !mark:
 		return p.ahead(found.Children)
-	case p.long && found.Err == nil && readMark(found.Data) >= stat.Czxid:
+	}
+	p.sized(found.Stat)
+	if readMark(found.Data) >= stat.Czxid {
 		return a.beforeGone(), nil
 	}
 	return p.look(ctx)
+}
+
+// mayBeLong reports whether to ask for a mark before the whole list. The queue was short
+// when we joined it, perhaps, and has grown since: who has waited for some time can afford
+// a round trip to see.
+func (p *place) mayBeLong() bool {
+	return p.queue.layout.marks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
+}
+
+// sized takes note of how long the queue is, by the Stat of its directory.
+func (p *place) sized(dir zk.Stat) {
+	if p.queue.layout.marks && dir.NumChildren > longQueue {
+		p.long = true
+	}
 }
 
 // lookOut watches the nearest node, and our own, and reads something besides, in one

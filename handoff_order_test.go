@@ -11,20 +11,63 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
-// Our node goes, and then the one ahead, and we hear of both at once: the first counts,
-// whichever we look at first.
+// A heldConn gives out all that comes within a second as one read, once.
+type heldConn struct {
+	net.Conn
+	held *atomic.Bool
+}
+
+func (c heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil || !c.held.CompareAndSwap(true, false) {
+		return n, err
+	}
+	time.Sleep(time.Second)
+	more, err := c.Conn.Read(b[n:])
+	return n + more, err
+}
+
+// Our node goes, and then the one ahead, and we hear of both before we begin to wait: the
+// first counts, whichever we look at first.
 func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that both are there before the waiter wakes
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that both are there before the waiter runs
 	for range 20 {                                  // it looks at either first
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			admin := client(t, srv)
-			holder, victim, next := stand(t, srv, mutexAt), stand(t, srv, mutexAt), stand(t, srv, mutexAt)
+			holder := stand(t, srv, mutexAt)
+			var once, held atomic.Bool
+			srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+				if path == holder.node && once.CompareAndSwap(false, true) {
+					held.Store(true) // the answer comes together with what happens then
+				}
+				return zktest.Pass
+			})
+			victim := stand(t, srv, func(*zk.Client) holdfast.Locker {
+				cfg := srv.Config()
+				dial := cfg.Dial
+				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					nc, err := dial(ctx, network, addr)
+					return heldConn{nc, &held}, err
+				}
+				c, err := zk.Dial(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				return holdfast.NewMutex(c, lockPath)
+			})
+			next := stand(t, srv, mutexAt)
 			_, err := admin.Pipeline(t.Context(), zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion))
 			if err != nil {
 				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			if !once.Load() || held.Load() {
+				t.Fatal("nothing came: the test shows nothing")
 			}
 			if victim.in(t) || !next.in(t) {
 				t.Fatal("the lock was taken with a node that was gone before its turn")

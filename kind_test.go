@@ -45,11 +45,33 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ahead, present := LayoutCurator.ahead(tt.names, tt.me)
-			if ahead.near.name != tt.ahead || present != tt.present {
-				t.Errorf("got %q, %v; want %q, %v", ahead.near.name, present, tt.ahead, tt.present)
+			var want error
+			if !tt.present {
+				want = errPlaceGone
+			}
+			if ahead, err := LayoutCurator.ahead(tt.names, tt.me); ahead.near.name != tt.ahead || err != want {
+				t.Errorf("got %q, %v; want %q, %v", ahead.near.name, err, tt.ahead, want)
 			}
 		})
+	}
+}
+
+// Apache's servers give the last number again and again. Two who have it would both hold
+// the lock, so neither does; readers harm nobody.
+func TestNobodyHoldsTheLockWithAnothersNumber(t *testing.T) {
+	const twins = "2147483647"
+	for _, tt := range []struct {
+		me, other string
+		want      error
+	}{
+		{"_c_a-lock-" + twins, "_c_b-lock-" + twins, errSameNumber},
+		{"_c_a-lock-" + twins, "_c_b-__READ__" + twins, errSameNumber},
+		{"_c_a-__READ__" + twins, "_c_b-__WRIT__" + twins, errSameNumber},
+		{"_c_a-__READ__" + twins, "_c_b-__READ__" + twins, nil},
+	} {
+		if _, err := LayoutCurator.ahead([]string{tt.me, tt.other}, tt.me); err != tt.want {
+			t.Errorf("%s beside %s: %v, want %v", tt.me, tt.other, err, tt.want)
+		}
 	}
 }
 
@@ -69,12 +91,12 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ahead, present := LayoutCurator.ahead(append(tt.names, me), me)
-			if ahead.near.name != tt.ahead || !present {
-				t.Errorf("got %q, %v; want %q", ahead.near.name, present, tt.ahead)
+			ahead, err := LayoutCurator.ahead(append(tt.names, me), me)
+			if ahead.near.name != tt.ahead || err != nil {
+				t.Errorf("got %q, %v; want %q", ahead.near.name, err, tt.ahead)
 			}
-			if _, present := LayoutCurator.ahead(tt.names, me); present {
-				t.Error("present without its node")
+			if _, err := LayoutCurator.ahead(tt.names, me); err != errPlaceGone {
+				t.Errorf("without its node: %v", err)
 			}
 		})
 	}
@@ -114,8 +136,8 @@ func FuzzQueueIsALine(f *testing.F) {
 					want = line[j]
 				}
 			}
-			if ahead, present := LayoutCurator.ahead(names, me); ahead.near.name != want || !present {
-				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near.name, present, want)
+			if ahead, err := LayoutCurator.ahead(names, me); ahead.near.name != want || err != nil {
+				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near.name, err, want)
 			}
 			if want == "" {
 				holding++

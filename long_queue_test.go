@@ -81,6 +81,12 @@ func (l *line) cut() {
 	synctest.Wait()
 }
 
+func (l *line) isCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down != nil
+}
+
 func (l *line) mend() {
 	l.mu.Lock()
 	if l.down != nil {

@@ -233,6 +233,9 @@ func TestWriterThatStepsDownLeavesNoMark(t *testing.T) {
 			t.Fatal(err)
 		}
 		unlock(t, all[34].hold)
+		if !all[35].waiting() {
+			t.Fatal("a writer beside a reader")
+		}
 		all[35].cancel() // who watched it must not take the next for the head
 		time.Sleep(time.Second)
 		if got := directoryData(t, c); got != before {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/zk"
 )
@@ -24,7 +25,8 @@ type place struct {
 	doubt  bool   // a create was sent, and whether it happened is not known
 	czxid  int64  // of the node; tells it from another of the same name
 	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
-	long   bool   // the queue was seen to be long, and those who pass it leave marks
+	joined time.Time
+	long   bool // the queue was seen to be long, and those who pass it leave marks
 	watch  lookout
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
 	directory chan directory
@@ -48,6 +50,7 @@ func (p *place) path() string { return p.node(p.name) }
 // made notes what our node has become.
 func (p *place) made(name string, czxid int64) {
 	p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false
+	p.joined = time.Now()
 }
 
 // join makes our node and lists its siblings in one round trip: the server answers
@@ -93,11 +96,7 @@ func (p *place) ahead(names []string) (ahead, error) {
 	if p.queue.layout.marks && len(names) > longQueue {
 		p.long = true
 	}
-	a, present := p.queue.layout.ahead(names, p.name)
-	if !present {
-		return ahead{}, errPlaceGone
-	}
-	return a, nil
+	return p.queue.layout.ahead(names, p.name)
 }
 
 // look lists the queue again.

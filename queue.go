@@ -49,8 +49,11 @@ func (q *queue) try(ctx context.Context, op string, s side) (*Hold, error) {
 func outlive(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
 	for {
 		h, err := enter()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, errPlaceGone) {
+		if err == nil || !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, errPlaceGone) {
 			return h, err
+		}
+		if ctx.Err() != nil { // which is why it ends here, whatever came first
+			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -146,7 +146,11 @@ func (l *lock) excused() []bool {
 		}
 	}
 	for _, c := range l.claims {
-		add(c.Op, c.Return)
+		if c.Strayed {
+			add(c.Op, Never)
+		} else {
+			add(c.Op, c.Return)
+		}
 	}
 	any, writers := newPresence(all), newPresence(exclusive)
 	excused := make([]bool, len(l.attempts))

@@ -70,6 +70,7 @@ type Op struct {
 	Seq     int32         `json:"seq,omitempty"`  // its number
 	HasSeq  bool          `json:"numbered,omitempty"`
 	Session int64         `json:"session,omitempty"`
+	Strayed bool          `json:"strayed,omitempty"` // it had begun in another session, and may have left a node there until the server ends that
 	Error   string        `json:"error,omitempty"`
 }
 

@@ -128,6 +128,7 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		switch {
 		case err == nil:
 			o.Token, o.Session = h.Tokens()[o.Lock], h.Session()
+			o.Strayed = a.Session != nil && h.Session() != session
 			if i == 0 {
 				o.Node = h.Path()
 				o.Seq, o.HasSeq = sequence(o.Node)

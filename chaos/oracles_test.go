@@ -19,7 +19,7 @@ import (
 //	break t10 3
 //	observe 1-2 t10
 //
-// with "shared", "x2" (permits) and "in1" (inside claim 1) where they apply.
+// with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
 var (
 	mutex     = Op{Lock: "/m", Type: Mutex}
@@ -63,6 +63,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Node = "/m/n"
 			case w == "shared":
 				o.Shared = true
+			case w == "strayed":
+				o.Strayed = true
 			case w == "failed", w == "unknown":
 				o.Outcome = Outcome(w)
 			case w[0] == 't':
@@ -191,6 +193,10 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			acquire 1 0-1 t10
 			release 1 2-3
 			try 2 4-5 failed`, []string{"try", lin}},
+		{"refused because of a node of an earlier session", mutex, `
+			acquire 1 0-1 t10 strayed
+			release 1 2-3
+			try 2 4-5 failed`, nil},
 		{"refused for what a lost claim left behind", mutex, `
 			acquire 1 0-1 t10
 			lose 1 2

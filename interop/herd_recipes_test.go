@@ -44,19 +44,16 @@ var herdRecipes = []recipe{
 	{"Curator's InterProcessMutex", "Curator", 0, peers.NeedCurator, startCurator},
 	{"kazoo's Lock", "kazoo", 0, peers.NeedKazoo, startKazoo},
 	{"go-zookeeper's Lock", "go-zookeeper", 0, needsNothing, startGoZookeeper},
-	mutexEarly,
 	mutex,
 }
 
-// Our Mutex goes about it in two ways. Who has found a long queue (of more than 32) reads
-// the mark that the holder before it leaves; mutex measures those. Who came when the
-// queue was short lists it, however many came later; mutexEarly measures those.
-var (
-	mutex      = recipe{"holdfast's Mutex, who joined a long queue", "holdfast", joinedShort, needsNothing, startMutex}
-	mutexEarly = recipe{"holdfast's Mutex, who joined a short queue", "holdfast, joined early", 0, needsNothing, startMutex}
-)
+// The first two to let go of our Mutex have not learned that the queue has become long, and
+// leave no mark (see ahead.go): whoever comes two places behind them lists the queue, as
+// with R2. They come before the measuring.
+var mutex = recipe{"holdfast's Mutex", "holdfast", 3, needsNothing, startMutex}
 
-// joinedShort is how many may have come before the queue was long.
+// joinedShort is how many come one by one, so that they find a short queue: those who are
+// measured are among them.
 const joinedShort = 40
 
 // herdTimeout is the sessions' timeout: the longest that the server allows, so that many
@@ -145,7 +142,7 @@ func dialHerd(ctx context.Context, t *testing.T, relay *countingRelay, sessions 
 func startMutex(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd {
 	clients, hangUp := dialHerd(ctx, t, relay, sessions)
 	return inProcess(ctx, t, sessions, hangUp, func(ctx context.Context, i int) (func() error, error) {
-		// The first come one by one; as a crowd, all could find a long queue.
+		// As a crowd, all could find a long queue, which is the easy case.
 		if err := awaitChildren(ctx, clients[i], path, min(i, joinedShort)); err != nil {
 			return nil, err
 		}

@@ -83,6 +83,18 @@ func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
 		must(t, s.admin.Delete(s.ctx, name, zk.AnyVersion))
 	}
 	meet(s, "/end", s.rivals("/end"), s.rivals("/end"), "beside")
+
+	// Ours does not come in beside, nor wait for what never ends well: it says what is wrong.
+	first, err := holdfast.NewMutex(s.admin, "/end").Lock(s.ctx)
+	must(t, err)
+	for _, lock := range []func(context.Context) (*holdfast.Hold, error){
+		holdfast.NewMutex(s.admin, "/end").Lock, holdfast.NewMutex(s.admin, "/end").TryLock,
+	} {
+		if _, err := lock(s.ctx); err == nil || !strings.Contains(err.Error(), "the same number") {
+			t.Errorf("beside a holder with the same number: %v", err)
+		}
+	}
+	must(t, first.Unlock())
 }
 
 // startCounted is a ZooKeeper with directories that have had so many children.

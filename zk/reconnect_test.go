@@ -188,7 +188,11 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 // reconnecting with a full queue, and panicked when it was called twice.
 func TestCloseReturnsWhateverTheClientIsDoing(t *testing.T) {
 	const timeout = 10 * time.Second
-	accept := func(p *peer) { p.accept(7, timeout) }
+	var dialled chan struct{} // or Dial might miss a session that ends at once, and wait for the next
+	accept := func(p *peer) {
+		p.accept(7, timeout)
+		<-dialled
+	}
 	for _, tt := range []struct {
 		name   string
 		within time.Duration
@@ -203,7 +207,9 @@ func TestCloseReturnsWhateverTheClientIsDoing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				dialled = make(chan struct{})
 				c := dialTest(t, timeout, tt.serve...)
+				close(dialled)
 				synctest.Wait()
 				const callers = 5000
 				var calls sync.WaitGroup

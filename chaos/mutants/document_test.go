@@ -20,6 +20,9 @@ func (m *mutant) row() string {
 	for _, name := range m.tests {
 		tests = append(tests, "`"+name+"`")
 	}
+	if m.simulated {
+		tests = append(tests, "the simulation")
+	}
 	return fmt.Sprintf("| %d | %s | %s | %s |", m.number, m.bug, m.where, strings.Join(tests, ", "))
 }
 

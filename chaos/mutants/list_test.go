@@ -5,16 +5,16 @@ func ofTheList() []mutant {
 	return []mutant{
 		{
 			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
-			edits: []edit{{"ahead.go", "\tif !present {\n\t\treturn ahead{}, false\n\t}\n", ""}, {"ahead.go", "&& l.stepsDown(a.near.form)\n\treturn a, true", "&& l.stepsDown(a.near.form)\n\treturn a, true || present"}},
+			edits: []edit{{"ahead.go", "\tcase !present:\n\t\treturn ahead{}, errPlaceGone\n", ""}, {"ahead.go", "present = true", "_ = present"}},
 			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold", "TestReaderWaitsForTheNearestWriterAheadOnly"},
 		},
 		{
-			number: 2, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
+			number: 2, simulated: true, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
 			edits: []edit{{"place.go", "names, err := p.find(ctx)\n\t\t\tswitch", "names, err := []string(nil), p.session.Context().Err()\n\t\t\tswitch"}},
 			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
-			number: 3, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
+			number: 3, simulated: true, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
 			edits: []edit{
 				{"layout.go", "\tid := newUUID()\n\tplain", "\tid := idOfTheProcess\n\tplain"},
 				{"layout.go", "const namedSeparator", "var idOfTheProcess = newUUID()\n\nconst namedSeparator"},
@@ -30,12 +30,12 @@ func ofTheList() []mutant {
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{
-			number: 5, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
+			number: 5, simulated: true, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
 			edits: []edit{{"place.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
 			tests: []string{"TestUnlockOutlastsALostConnection", "TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
-			number: 6, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
+			number: 6, simulated: true, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
 			edits: []edit{{"queue.go", "p.leave(ctx) // or everyone", "_ = p // or everyone"}},
 			tests: []string{"TestCancelledWaitLeavesNoNode", "TestTryLockFailsAtOnceAndLeavesNoNode"},
 		},
@@ -66,7 +66,7 @@ func ofTheList() []mutant {
 			pkg:   "zk", tests: []string{"TestSuspendCountsAgainstTheSession"},
 		},
 		{
-			number: 12, bug: "the token is the sequence number", where: "curator #1056",
+			number: 12, simulated: true, bug: "the token is the sequence number", where: "curator #1056",
 			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false",
 				"c, _ := p.queue.layout.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, czxid, int64(c.seq), false"}},
 			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
@@ -77,17 +77,17 @@ func ofTheList() []mutant {
 			tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
 		},
 		{
-			number: 14, bug: "a reader ignores the writers ahead", where: "–",
+			number: 14, simulated: true, bug: "a reader ignores the writers ahead", where: "–",
 			edits: []edit{{"kind.go", "!(c.shared && other.shared)", "!c.shared"}},
 			tests: []string{"TestReadersShareAndWritersExclude", "TestNobodyOvertakesAWaitingWriter"},
 		},
 		{
-			number: 15, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
+			number: 15, simulated: true, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
 			edits: []edit{{"permits.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
 			tests: []string{"TestPermitsOfADeadSessionComeBack"},
 		},
 		{
-			number: 16, bug: "the first release of a lock that was taken twice frees it", where: "kazoo #315",
+			number: 16, simulated: true, bug: "the first release of a lock that was taken twice frees it", where: "kazoo #315",
 			edits: []edit{{"tenure.go", "loss, last := t.loss, len(t.holds) == 0", "loss, last := t.loss, true"}},
 			tests: []string{"TestReentrantLockIsFreeAfterTheLastUnlock"},
 		},
@@ -106,7 +106,7 @@ func ofTheList() []mutant {
 				{"zkserver/internal/store/names.go", "return f.name(f.File.SyncData())", "return f.File.SyncData()"},
 				{"zkserver/internal/store/names.go", "\tif err := n.syncDir(n.FS.PathDir(name)); err != nil {\n\t\treturn err\n\t}\n\treturn n.FS.Remove", "\treturn n.FS.Remove"},
 			},
-			pkg: "zkserver", tests: []string{"TestCrashImagesArePrefixesThatHaveAllThatWasSeen"},
+			pkg: "zkserver/internal/store", tests: []string{"TestNamesAreDurableInOrder"},
 		},
 		{
 			number: 19, bug: "a session and its nodes end in two transactions", where: "ZOOKEEPER-3144",

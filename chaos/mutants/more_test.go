@@ -195,8 +195,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 52, bug: "the server goes on after a commit that failed, and tries it again", where: "five databases (Rebello et al., 2020)",
-			edits: []edit{{"zkserver/commit.go", "\t\tif err := s.store.Commit(&b.changes); err != nil {\n",
-				"\t\terr := s.store.Commit(&b.changes)\n\t\tif err != nil {\n\t\t\terr = s.store.Commit(&b.changes)\n\t\t}\n\t\tif err != nil {\n"}},
+			edits: []edit{{"zkserver/commit.go", "\tif err := s.store.Commit(&b.changes); err != nil {\n",
+				"\terr := s.store.Commit(&b.changes)\n\tif err != nil {\n\t\terr = s.store.Commit(&b.changes)\n\t}\n\tif err != nil {\n"}},
 			pkg: "zkserver", tests: []string{"TestFailedCommitStopsTheServer"},
 		},
 		{
@@ -244,7 +244,7 @@ func ofTheServer() []mutant {
 }
 
 // impatient says how long the tests of the command wait for a word that may never come.
-var impatient = []string{"-patience=10s"}
+var impatient = []string{"-patience=5s"}
 
 // ofTheCommand are others that concern holdfast run.
 func ofTheCommand() []mutant {

@@ -39,6 +39,7 @@ type Holdfast struct {
 	flags    []string
 	addr     string
 	tls      string   // what it has told of --listen-tls; "" without
+	admin    string   // the same of --admin
 	proc     *Process // nil while killed
 }
 
@@ -67,6 +68,9 @@ func (h *Holdfast) URL() string { return "zk://" + h.addr }
 
 // SecureURL is zks://host:port of the first --listen-tls among the flags.
 func (h *Holdfast) SecureURL() string { return "zks://" + h.tls }
+
+// AdminURL is http://host:port of the flag --admin.
+func (h *Holdfast) AdminURL() string { return "http://" + h.admin }
 
 // Pid is the process id.
 func (h *Holdfast) Pid() int { return h.proc.Pid() }
@@ -117,6 +121,8 @@ func (h *Holdfast) Restart(ctx context.Context) error {
 	}
 	_, secure, _ := strings.Cut(out.String(), "listening tls ")
 	h.tls, _, _ = strings.Cut(secure, "\n")
+	_, admin, _ := strings.Cut(out.String(), "listening admin ")
+	h.admin, _, _ = strings.Cut(admin, "\n")
 	if err != nil {
 		h.Kill()
 		var log strings.Builder

@@ -1,0 +1,55 @@
+package holdfast_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// docs/guarantees.md claims nothing without a test: every row of its tables of claims names
+// some, S1 to S8, C1 and L1 are there, and all tests
+// that it and docs/mutants.md name anywhere exist.
+func TestEveryGuaranteeHasATest(t *testing.T) {
+	text, err := os.ReadFile("docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := testNames(t)
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	mutants, err := os.ReadFile("docs/mutants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range named.FindAllStringSubmatch(string(text)+string(mutants), -1) {
+		if !exists[m[1]] {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
+	seen := make(map[string]bool)
+	claims := false // the table at hand has a column of tests
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			claims = false
+			if strings.HasPrefix(line, "- ") {
+				seen["list"] = true
+			}
+		case strings.TrimSpace(cells[len(cells)-1]) == "Tests":
+			claims = true
+		case claims && !strings.HasPrefix(line, "|--"):
+			if !named.MatchString(cells[len(cells)-1]) {
+				t.Errorf("no test: %s", line)
+			}
+			seen[strings.TrimSpace(cells[0])] = true
+		case strings.HasPrefix(line, "| A"):
+			seen[strings.TrimSpace(cells[0])] = true
+		}
+	}
+	for _, id := range []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "C1", "L1", "A1", "A2", "A3", "list"} {
+		if !seen[id] {
+			t.Errorf("%s is missing", id)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package interop
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/interop/peers"
+	"holdfast/zk"
+)
+
+var (
+	recoveries    = flag.Int("recoveries", 5, "how often the recovery tests kill the server, and the host of a directory")
+	recoveryNodes = flag.Int("recovery-nodes", 10_000, "nodes that the server has to read when it starts again")
+)
+
+// holdfast serve is killed and started again on its directory, while a client holds a
+// lock: it goes on holding it, and the time is told from the kill until a client that is
+// connected has taken and released another lock.
+func TestRecoveryOfHoldfastServe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*5*time.Second)
+	defer cancel()
+	h, err := peers.StartHoldfast(ctx, holdfastBin(t), t.TempDir())
+	closing(t, h, err)
+	c := dialURL(t, h.URL())
+	var nodes []zk.Op
+	_, _, err = c.Create(ctx, "/full", nil, zk.Persistent)
+	must(t, err)
+	for i := range *recoveryNodes {
+		nodes = append(nodes, zk.CreateOp(fmt.Sprintf("/full/%07d", i), []byte("something"), zk.Persistent))
+		if len(nodes) == 1000 || i == *recoveryNodes-1 {
+			_, err := c.Multi(ctx, nodes...)
+			must(t, err)
+			nodes = nil
+		}
+	}
+	held, err := holdfast.NewMutex(c, "/held").Lock(ctx)
+	must(t, err)
+	other := holdfast.NewMutex(c, "/other")
+	var took []time.Duration
+	for range *recoveries {
+		killed := time.Now()
+		must(t, h.Kill())
+		must(t, h.Restart(ctx))
+		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
+		took = append(took, time.Since(killed))
+		if held.Context().Err() != nil {
+			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
+		}
+	}
+	must(t, held.Unlock())
+	measured(t, "holdfast serve with %d nodes killed → another lock taken and released: %s", *recoveryNodes, percentiles(took))
+}
+
+// The process that hosts a directory is killed while a command holds a lock in it: the
+// command goes on, and the time is told from the kill until `holdfast run` of another lock
+// has begun, run its command and ended.
+func TestRecoveryOfADirectory(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*10*time.Second)
+	defer cancel()
+	bin, dir := holdfastBin(t), newDirectory(t)
+	url := "file://" + dir
+	holder := startHolder(ctx, t, url)
+	must(t, holder.line(ctx))
+	run := func() error {
+		out, err := exec.CommandContext(ctx, bin, "run", "--server", url, "other", "--", "true").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	}
+	must(t, run())
+	var took, usual []time.Duration
+	for range *recoveries {
+		began := time.Now()
+		must(t, run())
+		usual = append(usual, time.Since(began))
+		killed := time.Now()
+		_, err := killHost(bin, dir)
+		must(t, err)
+		must(t, run())
+		took = append(took, time.Since(killed))
+		select {
+		case line, alive := <-holder.lines:
+			t.Fatalf("the lock that was held is lost: %q, %v\n%s", line, alive, holder.stderr(t))
+		default:
+		}
+	}
+	measured(t, "host of a directory killed → another holdfast run done: %s; without a kill: %s", percentiles(took), percentiles(usual))
+}
