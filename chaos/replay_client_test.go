@@ -38,7 +38,7 @@ type replayClient struct {
 	armed   map[zxidWatch]bool // what it believes to watch; of nodes that exist
 	absent  map[string]bool    // and of those that do not
 
-	resumed, inDoubt, expired int
+	begun, resumed, inDoubt, expired int
 }
 
 func own(session int64) string { return fmt.Sprintf("/t/own/%x", session) }
@@ -52,6 +52,7 @@ func (c *replayClient) begin() error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
+	c.begun++
 	c.passwd = resp.Passwd
 	c.wires = append(c.wires, c.wire)
 	dir := own(resp.SessionID)

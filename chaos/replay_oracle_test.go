@@ -44,7 +44,8 @@ type zxidOracle struct {
 	bad     []string
 
 	ops, writes, refused, reads, events, closed, found int
-	numbered                                           int // nodes with a sequence number
+	numbered                                           int   // nodes with a sequence number
+	holes                                              int64 // zxids between two writes that nobody knows of
 }
 
 // A zxidStep is one thing to replay: a reply or something found.
@@ -98,6 +99,8 @@ func replayZxids(h *zxidHistory) *zxidOracle {
 		if s.write {
 			if s.zxid == o.last {
 				o.violation(s.zxid, s.wire, "two writes have this zxid")
+			} else if o.last != 0 {
+				o.holes += s.zxid - o.last - 1
 			}
 			o.last = s.zxid
 		}
