@@ -103,14 +103,7 @@ func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zks
 		})
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop(server.Server) }()
-		each(func(c *replayClient) error {
-			for {
-				if err := c.receive(); err != nil {
-					c.wire.nc.Close()
-					return nil
-				}
-			}
-		})
+		each((*replayClient).drain)
 		if err := <-stopped; err != nil {
 			t.Fatal(err)
 		}

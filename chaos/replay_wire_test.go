@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -113,6 +114,9 @@ func (w *wire) send(all []asked) error {
 	return w.writeFrame(b)
 }
 
+// errNonsense is wrapped by errors that are not the network's.
+var errNonsense = errors.New("not what the protocol has")
+
 // next reads one frame: a reply, or an event, for which it returns nil.
 func (w *wire) next() (*answered, error) {
 	frame, err := zkproto.ReadFrame(w.in, nil, 16<<20)
@@ -126,10 +130,13 @@ func (w *wire) next() (*answered, error) {
 		var e zkproto.WatcherEvent
 		e.Decode(r)
 		w.tail = append(w.tail, e)
-		return nil, r.Complete()
+		if err := r.Complete(); err != nil {
+			return nil, fmt.Errorf("%w: event: %v", errNonsense, err)
+		}
+		return nil, nil
 	}
 	if want := w.xid - int32(len(w.waiting)) + 1; len(w.waiting) == 0 || h.Xid != want {
-		return nil, fmt.Errorf("a reply with xid %d; want %d of %d", h.Xid, want, len(w.waiting))
+		return nil, fmt.Errorf("%w: a reply with xid %d; want %d of %d", errNonsense, h.Xid, want, len(w.waiting))
 	}
 	a := answered{asked: w.waiting[0], events: w.tail, zxid: h.Zxid, code: h.Err}
 	w.waiting, w.tail = w.waiting[1:], nil
@@ -137,7 +144,7 @@ func (w *wire) next() (*answered, error) {
 		a.decode(r)
 	}
 	if err := r.Complete(); err != nil {
-		return nil, fmt.Errorf("reply to %v: %w", a.op, err)
+		return nil, fmt.Errorf("%w: reply to %v: %v", errNonsense, a.op, err)
 	}
 	w.replies = append(w.replies, a)
 	return &w.replies[len(w.replies)-1], nil
