@@ -102,7 +102,9 @@ func (o *zxidOracle) eventsAre(w *wire, got []zkproto.WatcherEvent, zxid int64, 
 
 // forget ends the watches of a connection.
 func (o *zxidOracle) forget(w *wire) {
-	for k := range o.watches {
-		delete(o.watches[k], w)
+	for k, wires := range o.watches {
+		if delete(wires, w); len(wires) == 0 {
+			delete(o.watches, k)
+		}
 	}
 }

@@ -19,20 +19,33 @@ func (c *replayClient) path() string {
 	case 6:
 		return pick("/t/own", "/t/queue", "/t/kept", "/t/kept/c1", "/t/kept/c2", "/t/kept/t1", "/t/kept/t2")
 	}
+	if path := c.numbered(0); path != "" {
+		return path
+	}
+	return "/t/queue"
+}
+
+// numbered is a path with a sequence number, if there are more than so many. Of many it is
+// taken out, so that nobody asks for it again.
+func (c *replayClient) numbered(atLeast int) string {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	n := len(c.run.numbered)
-	if n == 0 {
-		return "/t/queue"
+	all := c.run.numbered
+	n := len(all)
+	if n <= atLeast {
+		return ""
 	}
 	i := c.rng.IntN(n)
-	path := c.run.numbered[i]
-	if n > 100 { // and do not ask for it again
-		c.run.numbered[i] = c.run.numbered[n-1]
-		c.run.numbered = c.run.numbered[:n-1]
+	path := all[i]
+	if n > manyNumbered {
+		all[i] = all[n-1]
+		c.run.numbered = all[:n-1]
 	}
 	return path
 }
+
+// manyNumbered keeps the tree small: the replay copies nodes with all their children.
+const manyNumbered = 60
 
 func (c *replayClient) randomVersion(path string) int32 {
 	switch c.rng.IntN(3) {
@@ -93,6 +106,9 @@ func (c *replayClient) randomWrite() zkproto.MultiOp {
 		}
 	case r < 8:
 		w.Op, w.Version = zkproto.OpDelete, c.randomVersion(w.Path)
+		if path := c.numbered(manyNumbered); path != "" {
+			w.Path, w.Version = path, -1
+		}
 	default:
 		w.Op, w.Version, w.Data = zkproto.OpSetData, c.randomVersion(w.Path), c.data()
 	}
