@@ -50,15 +50,19 @@ func readClock(t *testing.T, z *peers.ZooKeeper) clockReading {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 	defer cancel()
-	var r clockReading
-	var err error
-	r.leader, err = z.AwaitLeader(ctx)
-	must(t, err)
-	r.sent = time.Now()
-	r.up, err = z.Uptime(ctx, r.leader)
-	r.received = time.Now()
-	must(t, err)
-	return r
+	for {
+		leader, err := z.AwaitLeader(ctx)
+		must(t, err)
+		sent := time.Now()
+		up, err := z.Uptime(ctx, leader)
+		if err == nil {
+			return clockReading{leader, sent, time.Now(), up}
+		}
+		// On a crowded machine an answer may take longer than Uptime waits for it.
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // awaitRate returns when it is certain that the leader's clock has run at the rate given

@@ -50,7 +50,7 @@ func mode(ctx context.Context, addr string) (string, error) {
 
 // Uptime is for how long server i has served in the role that it has now, by the clock
 // by which it expires sessions. The settings must let it answer mntr, which it does not by
-// default.
+// default. It waits at most a second for the answer.
 func (z *ZooKeeper) Uptime(ctx context.Context, i int) (time.Duration, error) {
 	addr := z.Addrs()[i]
 	answer, err := ask(ctx, addr, "mntr")
