@@ -83,7 +83,7 @@ func awaitRate(t *testing.T, z *peers.ZooKeeper, first clockReading, rate float6
 			measured(t, "the leader's clock ran at %.4f to %.4f of ours for %v", least, most, now.sent.Sub(first.received).Round(time.Second))
 			return
 		case now.sent.After(limit):
-			t.Fatalf("the leader's clock ran at %.4f to %.4f of ours; want %v", least, most, rate)
+			t.Fatalf("the leader's clock was not seen to run at %v of ours; last it was %.4f to %.4f", rate, least, most)
 		case certain || now.leader != first.leader:
 			first = now
 		}
