@@ -18,6 +18,7 @@ SEEDS := 5000
 test: check race-detector
 	go test $(RACE) -shuffle=on ./...
 	go test -count=1 -run='^TestSimulation$$' -v ./chaos -seeds=$(SEEDS)
+	go test -count=1 -run='^TestZxidReplay$$' -v ./chaos -replay-ops=100000
 	go test -count=1 -run='^TestEveryBugIsCaught$$' -timeout=20m -v ./chaos/mutants -mutants
 	cd interop && go test -shuffle=on -timeout=40m
 

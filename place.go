@@ -128,16 +128,11 @@ func (p *place) ensure(ctx context.Context, path string) error {
 }
 
 // find looks for the node of a create whose answer was lost, and lists its siblings on
-// the way unless the name is known. The sync makes the server that we reach now show all
-// that the old one had carried through; what the old one has not, it can no longer
-// (session moved). The id was never used before, and the node of an older session of
-// ours that has not gone yet is not ours (CURATOR-498, CURATOR-604).
+// the way unless the name is known. The id was never used before, and the node of an older
+// session of ours that has not gone yet is not ours (CURATOR-498, CURATOR-604).
 func (p *place) find(ctx context.Context) (names []string, err error) {
 	for {
-		if err := p.session.Sync(ctx, p.queue.path); err != nil {
-			if errors.Is(err, zk.ErrConnectionLoss) {
-				continue
-			}
+		if err := p.settled(ctx); err != nil {
 			return nil, err
 		}
 		candidates := []string{p.prefix}
@@ -154,6 +149,24 @@ func (p *place) find(ctx context.Context) (names []string, err error) {
 		}
 		p.doubt = err != nil
 		return names, err
+	}
+}
+
+// settled returns when the server that we reach now shows all that the old one had carried
+// through for us; what the old one has not, it can no longer (session moved). That takes a
+// write, which all that was proposed before comes before: a sync does not reach so far on
+// the server that leads, which answers it at once, though it may have applied less than
+// others have (seen on 3.8.0 under load).
+func (p *place) settled(ctx context.Context) error {
+	for {
+		_, err := p.session.Multi(ctx, zk.CheckOp(p.queue.path, zk.AnyVersion))
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth): // a transaction all the same
+			return nil
+		default:
+			return err
+		}
 	}
 }
 

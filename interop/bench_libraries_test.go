@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -26,9 +25,7 @@ import (
 	"holdfast/zk"
 )
 
-// The contestants that are Go libraries, each as the function that makes one session of
-// it. Timeouts are alike, so that all keep their sessions alive as often.
-const benchTimeout = 10 * time.Second
+// The contestants that are Go libraries, each as the function that makes one session of it.
 
 // openOurs makes sessions of our client for our Mutex.
 func openOurs(url string, opts ...holdfast.Option) func(ctx context.Context) (session, error) {

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package interop
 
@@ -16,8 +16,11 @@ import (
 	"holdfast/zk"
 )
 
-// The benchmarks compare our client with go-zookeeper's on one server, in the rounds of
-// lock_bench_test.go. The server is a process of its own, so what this one spends is the
+// benchTimeout is that of all sessions, so that all are kept alive as often.
+const benchTimeout = 10 * time.Second
+
+// The benchmarks compare our client with go-zookeeper's on one server, in rounds as
+// in bench_table_test.go. The server is a process of its own, so what this one spends is the
 // client's: processor time and allocations per operation are counted as well.
 
 // An errand is one operation of a client, or two that belong together.

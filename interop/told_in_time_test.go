@@ -22,7 +22,11 @@ var (
 )
 
 // A toldSetting is an ensemble's and its clients'.
-type toldSetting struct{ timeout, tick time.Duration }
+type toldSetting struct {
+	timeout, tick time.Duration
+	rate          float64 // of the servers' clocks; 0: ours
+	hopeless      bool    // holders may be told too late; it is only counted
+}
 
 func (s toldSetting) String() string { return fmt.Sprintf("%v at tick %v", s.timeout, s.tick) }
 
@@ -48,41 +52,48 @@ var toldFaults = []toldFault{
 // whatever parts it from those who decide.
 func TestToldInTime(t *testing.T) {
 	for _, s := range []toldSetting{
-		{10 * time.Second, 2 * time.Second}, // the usual tick
-		{6 * time.Second, time.Second},
+		{timeout: 10 * time.Second, tick: 2 * time.Second}, // the usual tick
+		{timeout: 6 * time.Second, tick: time.Second},
 	} {
 		t.Run(s.timeout.String(), func(t *testing.T) {
 			t.Parallel()
 			ensembles := startTold(t, s)
 			for _, f := range toldFaults {
-				result := &toldResult{}
-				ok := t.Run(f.name, func(t *testing.T) {
-					runs := *toldRuns
-					if runs == 0 {
-						runs = f.few
-					}
-					var mu sync.Mutex
-					left := runs
-					take := func(most int) int {
-						mu.Lock()
-						defer mu.Unlock()
-						n := min(left, most)
-						left -= n
-						return n
-					}
-					for k, z := range ensembles {
-						t.Run(fmt.Sprint(k), func(t *testing.T) {
-							t.Parallel()
-							f.repeat(t, z, s, take, result)
-						})
-					}
-				})
-				if ok && result.cuts > 0 {
-					measured(t, "%s: %v: %v", f.name, s, result)
-				}
+				f.onAll(t, s, ensembles)
 			}
 		})
 	}
+}
+
+// onAll makes the fault as often as the flags say on all ensembles together, and
+// prints and returns the result.
+func (f *toldFault) onAll(t *testing.T, s toldSetting, ensembles []*peers.ZooKeeper) *toldResult {
+	result := &toldResult{}
+	ok := t.Run(f.name, func(t *testing.T) {
+		runs := *toldRuns
+		if runs == 0 {
+			runs = f.few
+		}
+		var mu sync.Mutex
+		left := runs
+		take := func(most int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			n := min(left, most)
+			left -= n
+			return n
+		}
+		for k, z := range ensembles {
+			t.Run(fmt.Sprint(k), func(t *testing.T) {
+				t.Parallel()
+				f.repeat(t, z, s, take, result)
+			})
+		}
+	})
+	if ok && result.cuts > 0 {
+		measured(t, "%s: %v: %v", f.name, s, result)
+	}
+	return result
 }
 
 // startTold starts the ensembles, all at once.
@@ -95,7 +106,8 @@ func startTold(t *testing.T, s toldSetting) []*peers.ZooKeeper {
 		dir := t.TempDir()
 		wg.Go(func() {
 			ensembles[k], errs[k] = peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{
-				Servers: 3, Relays: true, TickTime: s.tick, Settings: []string{"initLimit=5", longSessions},
+				Servers: 3, Relays: true, TickTime: s.tick, ClockRate: s.rate,
+				Settings: []string{"initLimit=5", longSessions, "4lw.commands.whitelist=srvr,ruok,mntr"},
 			})
 		})
 	}

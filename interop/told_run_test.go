@@ -101,6 +101,7 @@ type toldResult struct {
 	mu      sync.Mutex
 	cuts    int
 	margins []time.Duration // from the end of a Context to the next Lock
+	late    int             // Contexts that went on when the next had the lock
 	kept    int             // sessions that survived
 	early   []time.Duration // from the fault to the end of a Context
 }
@@ -129,12 +130,21 @@ func (r *toldRun) settle(hurt time.Time, healed <-chan struct{}, result *toldRes
 			if next.hold == nil {
 				return
 			}
-			ended := <-p.ended
+			var ended time.Time
+			select {
+			case ended = <-p.ended:
+			case <-r.ctx.Done():
+				r.t.Errorf("%s: the former holder was never told", p.path)
+				return
+			}
 			result.mu.Lock()
 			defer result.mu.Unlock()
 			if kept {
 				result.kept++
 				return
+			}
+			if !next.told {
+				result.late++
 			}
 			result.margins = append(result.margins, next.at.Sub(ended))
 			result.early = append(result.early, ended.Sub(hurt))
@@ -170,7 +180,7 @@ func (r *toldRun) receive(p *toldPair) granted {
 		r.t.Errorf("%s: the server never gave the lock to the next (the fault had no effect, or it is stuck): %v; the holder's Context: %v",
 			p.path, next.error, context.Cause(p.hold.Context()))
 		return granted{}
-	case !next.told:
+	case !next.told && !r.setting.hopeless:
 		r.t.Errorf("%s: the next has the lock, and its former holder has not been told", p.path)
 		return granted{} // the end may never come
 	case next.hold.Token() <= p.hold.Token():
@@ -193,6 +203,6 @@ func (r *toldResult) String() string {
 	slices.Sort(r.early)
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	n := len(r.margins)
-	return fmt.Sprintf("%d faults, %d holders lost their lock, %d kept it; told before the next had it: smallest margin %v, median %v, largest %v; told %v to %v after the fault",
-		r.cuts, n, r.kept, round(r.margins[0]), round(r.margins[n/2]), round(r.margins[n-1]), round(r.early[0]), round(r.early[n-1]))
+	return fmt.Sprintf("%d faults, %d holders lost their lock, %d kept it; %d told too late; told before the next had it: smallest margin %v, median %v, largest %v; told %v to %v after the fault",
+		r.cuts, n, r.kept, r.late, round(r.margins[0]), round(r.margins[n/2]), round(r.margins[n-1]), round(r.early[0]), round(r.early[n-1]))
 }

@@ -26,6 +26,10 @@ type ZooKeeperConfig struct {
 	Settings []string // more lines of zoo.cfg
 	Flags    []string // more flags of the JVM, as -Dname=value
 	TLS      *ZooKeeperTLS
+
+	// ClockRate is how fast the clocks of all servers run, by libfaketime; 0: like the
+	// machine's, without it. See [NeedFaketime]. With it, TickTime is what they take for it.
+	ClockRate float64
 }
 
 // A ZooKeeperTLS lets servers listen for TLS on a second port. The files are PEM.
@@ -49,6 +53,7 @@ type zkServer struct {
 	port int
 	tls  int      // the port for TLS; 0 if there is none
 	args []string // more flags of the JVM
+	rate float64  // of its clocks; 0: those of the machine
 	proc *Process // nil while killed
 }
 
@@ -96,7 +101,7 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 	}()
 	for i := range cfg.Servers {
-		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags}
+		s := &zkServer{dir: filepath.Join(dir, strconv.Itoa(i)), port: ports[3*i], args: cfg.Flags, rate: cfg.ClockRate}
 		if cfg.TLS != nil {
 			s.tls = ports[3*cfg.Servers+i]
 		}
@@ -238,6 +243,13 @@ func (s *zkServer) start() error {
 	cmd := exec.Command("java", args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
+	if s.rate != 0 {
+		env, err := clockEnv(s.rate)
+		if err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Environ(), env...)
+	}
 	s.proc, err = Start(cmd)
 	return err
 }
@@ -313,6 +325,9 @@ func (z *ZooKeeper) AwaitLeader(ctx context.Context) (int, error) {
 func (z *ZooKeeper) Kill(i int) error {
 	s := z.servers[i]
 	err := s.proc.Kill()
+	if s.rate != 0 && s.proc != nil {
+		forgetClock(s.proc.Pid())
+	}
 	s.proc = nil
 	return err
 }
