@@ -35,6 +35,7 @@ var fuzzed = map[string]string{
 	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
 
 	"zkserver.request.decode":               "FuzzRequest",
+	"zkserver.Server.decodeMulti":           "FuzzRequest",
 	"zkserver.conn.readAll":                 "FuzzHandshake",
 	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
 	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,17 @@ func FuzzRequest(f *testing.F) {
 		h.Decode(zkproto.NewReader(b))
 		if r.xid != h.Xid || r.op != h.Op {
 			t.Errorf("xid %d, op %v; want %d, %v", r.xid, r.op, h.Xid, h.Op)
+		}
+		if r.op == zkproto.OpMulti && !r.undecoded {
+			// A large one is decoded by the owner, into room that was used before.
+			s := new(Server)
+			s.owner.ops = make([]zkproto.MultiOp, 0, 8)
+			late := &request{frame: append([]byte(nil), b...)}
+			s.decodeMulti(late)
+			if late.bad != r.bad || !late.bad && !reflect.DeepEqual(late.multi.Ops, r.multi.Ops) && len(r.multi.Ops) > 0 {
+				t.Errorf("decoded late: %v, %+v; at once: %v, %+v", late.bad, late.multi, r.bad, r.multi)
+			}
+			s.doneMulti(late)
 		}
 		path := r.write.Path
 		clear(r.frame) // the next request comes into the same buffer
