@@ -117,7 +117,7 @@ func ofTheList() []mutant {
 		{
 			number: 20, bug: "watches fire before the commit", where: "–",
 			edits: []edit{{"zkserver/operate.go", "\t\tc.owned.staged = zkproto.EndFrame(b, start)\n\t\ts.owner.notifications++",
-				"\t\tb = zkproto.EndFrame(b, start)\n\t\tc.owned.staged = b[:start]\n\t\tc.send(b[start:], 0, false)\n\t\ts.owner.notifications++"}},
+				"\t\tb = zkproto.EndFrame(b, start)\n\t\tc.owned.staged = b[:start]\n\t\tc.send(b[start:], 0, false)\n\t\tc.signal()\n\t\ts.owner.notifications++"}},
 			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
 		},
 		{
