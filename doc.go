@@ -33,8 +33,8 @@
 // At every point of the ensemble's history at most one session owns a Mutex, and
 // every ownership has a larger token than all before it; of an RWMutex it is one writer or
 // any number of readers, of a Semaphore as many as its limit allows. The queue is first in,
-// first out; a release wakes two waiters at most. A Lock that is cancelled or fails leaves
-// nothing behind, also when the connection was lost in the middle of it.
+// first out; the release of a Mutex wakes two waiters at most. A Lock that is cancelled or
+// fails leaves nothing behind, also when the connection was lost in the middle of it.
 //
 // What is kept in ZooKeeper itself can be written with [Hold.Commit], which succeeds only
 // while the lock is held, whatever the clocks say.

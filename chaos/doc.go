@@ -18,4 +18,7 @@
 //     runs of any length.
 //   - what the run itself can see when it is over: nodes, watches, goroutines left behind.
 //     The simulation (simulation_test.go) has that.
+//
+// A fourth reads what a server said instead: replay_test.go replays its writes by zxid
+// against a naive tree.
 package chaos
