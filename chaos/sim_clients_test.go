@@ -210,21 +210,20 @@ func (k *worker) turn(ctx context.Context, l locker) {
 	}
 	claim, err := k.log.Acquire(waiting, a, lock)
 	if err != nil {
-		k.refused(waiting, l, err)
+		k.refused(waiting, l, a.Try, err)
 		return
 	}
 	k.hold(ctx, l, claim)
 }
 
 // refused looks at an error: there are few that a worker may see.
-func (k *worker) refused(ctx context.Context, l locker, err error) {
+func (k *worker) refused(ctx context.Context, l locker, try bool, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 	case errors.Is(err, holdfast.ErrLocked):
 	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // of one who tries
 	case errors.Is(err, zk.ErrClosed): // the client was killed
-	// Of one who tries; and of one who waits, if that and the end of its context come together.
-	case strings.HasSuffix(err.Error(), "its node is gone"):
+	case try && strings.HasSuffix(err.Error(), "its node is gone"): // who waits queues again
 	default:
 		k.found("error", l.parts[0].Lock, "%v (context: %v)", err, context.Cause(ctx))
 	}
@@ -318,6 +317,6 @@ func (k *worker) observe(ctx context.Context, l locker) {
 		o.Outcome, o.Token = chaos.OK, leader.Term
 		k.log.Add(o)
 	case !errors.Is(err, holdfast.ErrNoLeader):
-		k.refused(waiting, l, err)
+		k.refused(waiting, l, false, err)
 	}
 }

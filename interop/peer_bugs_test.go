@@ -210,7 +210,9 @@ func writeLockForgetsItsName(s *stage, withUs bool) {
 	}
 	behind.begin()
 	s.children(dir, 2)
-	s.watched(path.Join(dir, names[0]), 1) // as it must, for ever
+	// Who is behind watches it, as it must, for ever; and so does its owner, which finds
+	// its own node ahead of itself: without both, the other may miss its turn, see above.
+	s.watched(path.Join(dir, names[0]), 2)
 	must(t, s.admin.Delete(s.ctx, path.Join(dir, names[0]), zk.AnyVersion))
 	behind.got(t)
 	behind.end()
