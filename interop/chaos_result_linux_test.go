@@ -215,16 +215,6 @@ leader killed to next acquire: %v; holder killed to handoff: %v`,
 		len(r.Orphans), len(r.Leaks), percentiles(r.LeaderKills), percentiles(r.HolderKills))
 }
 
-// percentiles are p50, p99 and the largest.
-func percentiles(ds []time.Duration) string {
-	if len(ds) == 0 {
-		return "none"
-	}
-	ds = slices.Sorted(slices.Values(ds))
-	at := func(p int) time.Duration { return ds[(len(ds)-1)*p/100].Round(time.Millisecond) }
-	return fmt.Sprintf("p50 %v, p99 %v, max %v of %d", at(50), at(99), at(100), len(ds))
-}
-
 // append adds the result to a file, as one line.
 func (r *chaosResult) append(path string) error {
 	line, err := json.Marshal(r)

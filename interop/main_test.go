@@ -10,9 +10,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"holdfast/interop/peers"
 )
@@ -36,6 +38,16 @@ func measured(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf(format, args...)
 	summarize(t.Name() + ": " + fmt.Sprintf(format, args...))
+}
+
+// percentiles are p50, p99 and the largest.
+func percentiles(ds []time.Duration) string {
+	if len(ds) == 0 {
+		return "none"
+	}
+	ds = slices.Sorted(slices.Values(ds))
+	at := func(p int) time.Duration { return ds[(len(ds)-1)*p/100].Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p99 %v, max %v of %d", at(50), at(99), at(100), len(ds))
 }
 
 // shared is what all tests of a run may use as long as they do not disturb it.

@@ -14,9 +14,38 @@ import (
 )
 
 var (
-	recoveries    = flag.Int("recoveries", 5, "how often the recovery tests kill the server, and the host of a directory")
+	recoveries    = flag.Int("recoveries", 5, "how often the recovery tests kill the leader, the server, and the host of a directory")
 	recoveryNodes = flag.Int("recovery-nodes", 10_000, "nodes that the server has to read when it starts again")
 )
+
+// The leader of an ensemble is killed, and started again when that has been seen: a client
+// holds a lock and goes on holding it, and the time is told from the kill until the client
+// has taken and released another lock.
+func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*20*time.Second)
+	defer cancel()
+	z := startEnsemble(t)
+	c := dialURL(t, z.URL())
+	held, err := holdfast.NewMutex(c, "/held").Lock(ctx)
+	must(t, err)
+	other := holdfast.NewMutex(c, "/other")
+	var took []time.Duration
+	for range *recoveries {
+		leader, err := z.AwaitLeader(ctx)
+		must(t, err)
+		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
+		killed := time.Now()
+		must(t, z.Kill(leader))
+		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
+		took = append(took, time.Since(killed))
+		if held.Context().Err() != nil {
+			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
+		}
+		must(t, z.Restart(ctx, leader))
+	}
+	must(t, held.Unlock())
+	measured(t, "leader killed → another lock taken and released: %s", percentiles(took))
+}
 
 // holdfast serve is killed and started again on its directory, while a client holds a
 // lock: it goes on holding it, and the time is told from the kill until a client that is
