@@ -18,6 +18,14 @@ var (
 	recoveryNodes = flag.Int("recovery-nodes", 10_000, "nodes that the server has to read when it starts again")
 )
 
+// newcomer is a lock of a client whose connection is the first that it loses: with one that
+// breaks again and again, a client takes its time to come back.
+func newcomer(t *testing.T, url string) (holdfast.Locker, func()) {
+	t.Helper()
+	c := dialURL(t, url)
+	return holdfast.NewMutex(c, "/other"), func() { c.Close() }
+}
+
 // The leader of an ensemble is killed, and started again when that has been seen: a client
 // holds a lock and goes on holding it, and the time is told from the kill until the client
 // has taken and released another lock.
@@ -28,9 +36,9 @@ func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
 	c := dialURL(t, z.URL())
 	held, err := holdfast.NewMutex(c, "/held").Lock(ctx)
 	must(t, err)
-	other := holdfast.NewMutex(c, "/other")
 	var took []time.Duration
 	for range *recoveries {
+		other, done := newcomer(t, z.URL())
 		leader, err := z.AwaitLeader(ctx)
 		must(t, err)
 		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
@@ -41,6 +49,7 @@ func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
 		if held.Context().Err() != nil {
 			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
 		}
+		done()
 		must(t, z.Restart(ctx, leader))
 	}
 	must(t, held.Unlock())
@@ -69,9 +78,10 @@ func TestRecoveryOfHoldfastServe(t *testing.T) {
 	}
 	held, err := holdfast.NewMutex(c, "/held").Lock(ctx)
 	must(t, err)
-	other := holdfast.NewMutex(c, "/other")
 	var took []time.Duration
 	for range *recoveries {
+		other, done := newcomer(t, h.URL())
+		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
 		killed := time.Now()
 		must(t, h.Kill())
 		must(t, h.Restart(ctx))
@@ -80,6 +90,7 @@ func TestRecoveryOfHoldfastServe(t *testing.T) {
 		if held.Context().Err() != nil {
 			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
 		}
+		done()
 	}
 	must(t, held.Unlock())
 	measured(t, "holdfast serve with %d nodes killed → another lock taken and released: %s", *recoveryNodes, percentiles(took))
