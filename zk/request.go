@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,9 +172,10 @@ func (r *request) again() {
 }
 
 // await waits for all of reqs. When ctx ends first, it takes back what was not sent
-// yet; what was sent completes unheard.
+// yet; what was sent completes unheard. The last is waited for first: answers come in
+// order, so the caller is woken once.
 func (s *Session) await(ctx context.Context, reqs []*request) {
-	for _, r := range reqs {
+	for _, r := range slices.Backward(reqs) {
 		select {
 		case <-r.done:
 			r.answered = true
