@@ -62,10 +62,16 @@ func (c calls) request(op zkproto.Op, path string) *request {
 	if r == nil {
 		r = &request{pool: c.pool, done: make(chan struct{}, 1)}
 	}
-	r.op, r.path = op, path
+	r.path = path
 	r.self[0] = r
-	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
+	r.begin(op)
 	return r
+}
+
+// begin begins the frame, again if need be.
+func (r *request) begin(op zkproto.Op) {
+	r.op = op
+	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
 }
 
 func (r *request) seal() { r.frame = zkproto.EndFrame(r.frame, 0) }
