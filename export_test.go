@@ -1,5 +1,7 @@
 package holdfast
 
+import "holdfast/zk"
+
 // What the tests of the waiting, which are in another package, need of the names.
 
 // ContendersOf is the queue of the default layout, first place first: the names, and for each
@@ -16,4 +18,14 @@ func ContendersOf(names []string) (queue []string, waitsFor map[string][]string)
 		}
 	}
 	return queue, waitsFor
+}
+
+// Youth is how long a Hold does not watch its node.
+const Youth = youth
+
+// HasNursery says whether anything is kept for the tenures of s.
+func HasNursery(s *zk.Session) bool {
+	nurseries.Lock()
+	defer nurseries.Unlock()
+	return nurseries.m[s] != nil
 }

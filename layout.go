@@ -177,8 +177,12 @@ func newAttempt(template string, session int64) attempt {
 	id := newUUID()
 	plain := strings.ReplaceAll(id, "-", "")
 	a := attempt{id: plain, unique: strings.Contains(template, "{uuid}") || strings.Contains(template, "{hex}")}
-	a.prefix = strings.NewReplacer("{uuid}", id, "{hex}", plain, "{host}", host(),
-		"{session}", strconv.FormatInt(session, 10)).Replace(template)
+	a.prefix = template
+	for _, f := range [...][2]string{
+		{"{uuid}", id}, {"{hex}", plain}, {"{session}", strconv.FormatInt(session, 10)}, {"{host}", host()}, // who knows what that is named
+	} {
+		a.prefix = strings.ReplaceAll(a.prefix, f[0], f[1])
+	}
 	return a
 }
 

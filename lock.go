@@ -117,11 +117,10 @@ type note struct {
 }
 
 func (n note) encode() ([]byte, error) {
-	b, err := json.Marshal(n)
-	if string(b) == "{}" { // nothing to say
-		b = []byte{}
+	if n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 {
+		return []byte{}, nil // nothing to say
 	}
-	return b, err
+	return json.Marshal(n)
 }
 
 // readNote makes the best of a node's data: other programs leave text of their own

@@ -18,8 +18,10 @@ type tenure struct {
 	queue  *queue
 	places []*place
 	leases []*zk.Lease
+	began  time.Time
 	ctx    context.Context // ends when the tenure does; watch goroutines end with it
-	end    context.CancelFunc
+	cancel context.CancelFunc
+	unhook func() bool // from the session, which tells when it ends
 
 	mu      sync.Mutex // guards the fields below; Hold.mu may be locked under it
 	holds   []*Hold    // those that are not unlocked
@@ -34,7 +36,7 @@ type tenure struct {
 // them, or see await.go), and the session is proven, since the wait may have outlasted the proof. From now
 // on the leases keep it so.
 func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) {
-	t := &tenure{queue: q, places: places}
+	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
 		lease, err := session.Lease(ctx, p.path())
@@ -55,15 +57,32 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 		t.release()
 		return nil, context.Cause(ctx)
 	}
-	t.ctx, t.end = context.WithCancel(context.Background())
-	for i, p := range places {
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	for _, p := range places {
 		if p.long && !p.shared {
 			p.directory = make(chan directory, 1)
 			go p.prepareMark(p.directory)
 		}
+		if string(p.watch.ownData) == revokeRequest { // it was asked while it waited
+			t.revoked = true
+		}
+	}
+	t.unhook = context.AfterFunc(session.Context(), func() { t.lose(context.Cause(session.Context())) })
+	nurseryOf(session).add(t)
+	return t, nil
+}
+
+// startWatching begins to watch the nodes. It is called once, after a while (see young.go).
+func (t *tenure) startWatching() {
+	for i, p := range t.places {
 		go t.watch(p, t.leases[i])
 	}
-	return t, nil
+}
+
+// end ends the watching, before the nodes are removed.
+func (t *tenure) end() {
+	t.unhook()
+	t.cancel()
 }
 
 func (t *tenure) release() {
@@ -185,9 +204,9 @@ func (t *tenure) revoke() {
 	}
 }
 
-// watch waits for what can end the tenure other than Unlock: the end of the session,
-// which is at its Deadline at the latest, and the removal of p's node by somebody else.
-// It also sees the request to let go that is written into the node.
+// watch waits for what can end the tenure other than Unlock and the end of the session:
+// the removal of p's node by somebody else. It also sees the request to let go that is
+// written into the node.
 func (t *tenure) watch(p *place, lease *zk.Lease) {
 	session := p.session
 	defer lease.Release()
@@ -208,13 +227,11 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 			t.lose(errPlaceGone)
 			return
 		case session.Context().Err() != nil:
-			t.lose(context.Cause(session.Context()))
 			return
 		case err != nil:
 			// We may not read our own node. The session's end is still seen.
 			select {
 			case <-session.Context().Done():
-				t.lose(context.Cause(session.Context()))
 			case <-lease.Gone():
 				t.lose(errPlaceGone)
 			case <-t.ctx.Done():
@@ -235,7 +252,6 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 				return
 			}
 		case <-session.Context().Done():
-			t.lose(context.Cause(session.Context()))
 			return
 		case <-lease.Gone(): // our server may be cut off, and never tell
 			t.lose(errPlaceGone)

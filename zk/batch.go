@@ -152,12 +152,10 @@ func wantResults(r *zkproto.Reader, got, want int) {
 // executes them in order, each for itself. Every operation has a Result; the error is
 // the first that a Result has.
 func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
-	results := make([]Result, len(ops))
 	reqs := make([]*request, len(ops))
-	take := make([]func(*Result), len(ops))
 	for i, o := range ops {
 		var err error
-		if reqs[i], take[i], err = c.pipelined(o); err != nil {
+		if reqs[i], err = c.pipelined(o); err != nil {
 			return nil, err
 		}
 	}
@@ -166,75 +164,81 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	}
 	began := time.Now()
 	c.send(ctx, reqs)
+	results := make([]Result, len(ops))
 	var first error
 	for i, r := range reqs {
-		results[i].Err = r.result()
+		err := r.result()
 		if c.trace != nil && c.trace.RequestDone != nil {
-			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), results[i].Err)
+			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), err)
 		}
-		if results[i].Err == nil {
-			take[i](&results[i])
+		if results[i].Err = err; err == nil {
+			results[i] = c.take(r)
 		} else if first == nil {
-			first = results[i].Err
+			first = err
 		}
+		r.put()
 	}
 	return results, first
 }
 
-// pipelined makes o a request of its own, and a function that takes the answer.
-func (c calls) pipelined(o Op) (*request, func(*Result), error) {
+// pipelined makes o a request of its own.
+func (c calls) pipelined(o Op) (*request, error) {
 	if err := o.check(); err != nil {
-		return nil, nil, o.fail(err)
+		return nil, o.fail(err)
 	}
-	var r *request
-	var take func(*Result)
-	read := &zkproto.ReadRequest{Path: c.node(o.path)}
+	r := c.request(o.kind, o.path)
+	read := zkproto.ReadRequest{Path: c.node(o.path)}
 	switch o.kind {
 	case zkproto.OpCreate2:
 		op, m := c.create(o.path, o.data, o.mode, o.acl)
-		var reply zkproto.Create2Response
-		r = newRequest(op, o.path, &m, &reply)
-		take = func(res *Result) {
-			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
-		}
+		r.begin(op)
+		r.frame = m.Append(r.frame)
+		r.reply = &r.created
 	case zkproto.OpCreateTTL:
 		m, err := c.createTTL(o.path, o.data, o.mode, o.ttl, o.acl)
 		if err != nil {
-			return nil, nil, o.fail(err)
+			return nil, o.fail(err)
 		}
-		var reply zkproto.Create2Response
-		r = newRequest(o.kind, o.path, m, &reply)
-		take = func(res *Result) {
-			res.Path, res.Stat = strings.TrimPrefix(reply.Path, c.chroot), reply.Stat
-		}
+		r.frame = m.Append(r.frame)
+		r.reply = &r.created
 	case zkproto.OpSetData:
-		var reply zkproto.StatResponse
-		r = newRequest(o.kind, o.path, &zkproto.SetDataRequest{Path: read.Path, Data: o.data, Version: o.version}, &reply)
-		take = func(res *Result) { res.Stat = reply.Stat }
+		r.frame = (&zkproto.SetDataRequest{Path: read.Path, Data: o.data, Version: o.version}).Append(r.frame)
+		r.reply = &r.stat
 	case zkproto.OpDelete:
-		r = newRequest(o.kind, o.path, &zkproto.DeleteRequest{Path: read.Path, Version: o.version}, nil)
-		take = func(*Result) {}
+		r.frame = (&zkproto.DeleteRequest{Path: read.Path, Version: o.version}).Append(r.frame)
 	case zkproto.OpGetData:
-		var reply dataReply
-		read.Watch = o.watch
-		r = newRequest(o.kind, o.path, read, &reply)
-		if o.watch {
+		if read.Watch = o.watch; o.watch {
 			r.watch = c.newWatch(o.path, watchData)
 		}
-		take = func(res *Result) { res.Data, res.Stat, res.Watch = reply.Data, reply.Stat, r.watch }
+		r.frame = read.Append(r.frame)
+		r.reply = &r.data
 	case zkproto.OpExists:
-		var reply zkproto.StatResponse
-		r = newRequest(o.kind, o.path, read, &reply)
-		take = func(res *Result) { res.Stat = reply.Stat }
+		r.frame = read.Append(r.frame)
+		r.reply = &r.stat
 	case zkproto.OpGetChildren2:
-		var reply zkproto.Children2Response
-		r = newRequest(o.kind, o.path, read, &reply)
-		take = func(res *Result) { res.Children, res.Stat = reply.Children, reply.Stat }
+		r.frame = read.Append(r.frame)
+		r.reply = new(zkproto.Children2Response)
 	default:
-		return nil, nil, o.fail(fmt.Errorf("%w: a check is part of a transaction only", ErrBadArguments))
+		return nil, o.fail(fmt.Errorf("%w: a check is part of a transaction only", ErrBadArguments))
 	}
+	r.seal()
 	if err := r.check(); err != nil {
-		return nil, nil, r.fail(err, false)
+		return nil, r.fail(err, false)
 	}
-	return r, take, nil
+	return r, nil
+}
+
+// take is the answer to a pipelined request that has succeeded.
+func (c calls) take(r *request) Result {
+	switch reply := r.reply.(type) {
+	case *zkproto.Create2Response:
+		return Result{Path: strings.TrimPrefix(reply.Path, c.chroot), Stat: reply.Stat}
+	case *zkproto.StatResponse:
+		return Result{Stat: reply.Stat}
+	case *dataReply:
+		return Result{Data: reply.Data, Stat: reply.Stat, Watch: r.watch}
+	case *zkproto.Children2Response:
+		return Result{Children: reply.Children, Stat: reply.Stat}
+	}
+	return Result{} // of a delete
 }

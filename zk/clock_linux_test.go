@@ -13,7 +13,7 @@ import (
 // CLOCK_BOOTTIME is an hour ahead, a process must see that hour.
 func TestSuspendIsReadFromTheClockThatCountsIt(t *testing.T) {
 	const variable = "ZK_TEST_BOOT_MINUS_MONOTONIC"
-	d, ok := bootMinusMonotonic()
+	d, ok := bootMinusMonotonic(0)
 	if !ok {
 		t.Fatal("this kernel does not tell")
 	}

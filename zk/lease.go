@@ -42,6 +42,7 @@ type Lease struct {
 	node    string // with the chroot
 	gone    chan struct{}
 	isGone  bool // guarded by session.mu
+	index   int  // in session.leases; guarded by session.mu, -1 once it is released
 }
 
 // Gone is closed when a probe has found that the node does not exist any more.
@@ -52,12 +53,15 @@ func (l *Lease) Release() {
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.leases {
-		if s.leases[i] == l {
-			s.leases = append(s.leases[:i], s.leases[i+1:]...)
-			return
-		}
+	if l.index < 0 {
+		return
 	}
+	last := len(s.leases) - 1
+	s.leases[l.index] = s.leases[last]
+	s.leases[l.index].index = l.index
+	s.leases[last] = nil
+	s.leases = s.leases[:last]
+	l.index = -1
 }
 
 // Lease makes sure that the session is proven to live, and keeps it so for the sake of
@@ -94,8 +98,9 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 			return nil, fail(err)
 		}
 		if !quorum || s.bridged() {
+			l.index = len(s.leases)
 			s.leases = append(s.leases, l)
-			if s.conn != nil {
+			if quorum && l.index == 0 && s.conn != nil { // now there is something to probe for
 				s.conn.wakeHeart()
 			}
 			s.mu.Unlock()
@@ -144,8 +149,11 @@ func (s *Session) quorum(ctx context.Context) (bool, error) {
 	}
 	for {
 		s.mu.Lock()
-		asked := s.asked
+		asked, alone := s.asked, s.alone
 		s.mu.Unlock()
+		if alone {
+			return false, nil
+		}
 		select {
 		case <-asked.done:
 			asked.done <- struct{}{} // for the next who asks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,10 +62,16 @@ func (c calls) request(op zkproto.Op, path string) *request {
 	if r == nil {
 		r = &request{pool: c.pool, done: make(chan struct{}, 1)}
 	}
-	r.op, r.path = op, path
+	r.path = path
 	r.self[0] = r
-	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
+	r.begin(op)
 	return r
+}
+
+// begin begins the frame, again if need be.
+func (r *request) begin(op zkproto.Op) {
+	r.op = op
+	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
 }
 
 func (r *request) seal() { r.frame = zkproto.EndFrame(r.frame, 0) }
@@ -171,9 +178,10 @@ func (r *request) again() {
 }
 
 // await waits for all of reqs. When ctx ends first, it takes back what was not sent
-// yet; what was sent completes unheard.
+// yet; what was sent completes unheard. The last is waited for first: answers come in
+// order, so the caller is woken once.
 func (s *Session) await(ctx context.Context, reqs []*request) {
-	for _, r := range reqs {
+	for _, r := range slices.Backward(reqs) {
 		select {
 		case <-r.done:
 			r.answered = true
