@@ -29,10 +29,7 @@ import (
 // waits ahead and us there may be nobody that we must wait for, once its node has been
 // removed by hand.
 type crowd struct {
-	key    crowdKey
 	layout *Layout // of all of them
-
-	places int // that wait; guarded by crowds
 
 	mu       sync.Mutex             // guards the fields below
 	asking   map[*place]chan<- roll // who want a list that is not sent yet
@@ -42,64 +39,84 @@ type crowd struct {
 	reach    int32                  // none of those has a later number than this
 }
 
-type crowdKey struct {
+// musters are how many places of a session wait in a queue, and what they are from when they
+// are many.
+var musters = struct {
+	sync.Mutex // guards m; not held together with crowd.mu
+	m          map[musterKey]muster
+}{m: make(map[musterKey]muster)}
+
+type musterKey struct {
 	session *zk.Session
 	dir     string
 }
 
-var crowds = struct {
-	sync.Mutex // guards m; not held together with crowd.mu
-	m          map[crowdKey]*crowd
-}{m: make(map[crowdKey]*crowd)}
+type muster struct {
+	places int
+	crowd  *crowd // nil as long as they are few
+}
 
 // manyPlaces is how many places of one session in one queue list for themselves: as many
 // as there are in a queue that is not long.
 var manyPlaces = longQueue
 
-// enroll makes p one of its crowd. What is known of it there, crowd.mu guards.
+// enroll counts p among those that wait.
 func (p *place) enroll() {
-	key := crowdKey{p.session, p.dir}
-	crowds.Lock()
-	defer crowds.Unlock()
-	c := crowds.m[key]
-	if c == nil {
-		c = &crowd{key: key, layout: &p.queue.layout}
-		crowds.m[key] = c
-	}
-	if !c.layout.sameForms(&p.queue.layout) {
-		return // it sees another queue among the same names
-	}
-	c.places++
-	p.crowd = c
-}
-
-// disband takes p out of its crowd: it does not wait any more.
-func (p *place) disband() {
-	c := p.crowd
-	if c == nil {
-		return
-	}
-	p.crowd = nil
-	crowds.Lock()
-	if c.places--; c.places == 0 {
-		delete(crowds.m, c.key)
-	}
-	crowds.Unlock()
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(p)
-	c.move()
+	key := musterKey{p.session, p.dir}
+	musters.Lock()
+	defer musters.Unlock()
+	m := musters.m[key]
+	m.places++
+	musters.m[key] = m
+	p.waits = true
 }
 
 // inCrowd reports whether p shares its lists.
 func (p *place) inCrowd() bool {
-	if p.crowd == nil {
+	if !p.waits {
 		return false
 	}
-	crowds.Lock()
-	defer crowds.Unlock()
-	return p.crowd.places > manyPlaces
+	key := musterKey{p.session, p.dir}
+	musters.Lock()
+	defer musters.Unlock()
+	m := musters.m[key]
+	if m.places <= manyPlaces {
+		return false
+	}
+	if m.crowd == nil {
+		m.crowd = &crowd{layout: &p.queue.layout}
+		musters.m[key] = m
+	}
+	if !m.crowd.layout.sameForms(&p.queue.layout) {
+		return false // it sees another queue among the same names
+	}
+	p.crowd = m.crowd
+	return true
+}
+
+// disband ends what enroll began: p does not wait any more.
+func (p *place) disband() {
+	if !p.waits {
+		return
+	}
+	p.waits = false
+	key := musterKey{p.session, p.dir}
+	musters.Lock()
+	m := musters.m[key]
+	if m.places--; m.places == 0 {
+		delete(musters.m, key)
+	} else {
+		musters.m[key] = m
+	}
+	musters.Unlock()
+
+	if c := p.crowd; c != nil {
+		p.crowd = nil
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forget(p)
+		c.move()
+	}
 }
 
 // forget takes p for one of whom nothing is known. The caller has locked mu.

@@ -107,6 +107,7 @@ func TestWhoQueuesAgainBehindItsOwnCrowdReadsNoList(t *testing.T) {
 		c, lists := lister(t, srv)
 		var turns atomic.Int64
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		const n, rounds = 200, 5
 		crowd := make(chan struct{})
@@ -146,6 +147,7 @@ func TestCrowdThatGivesUpIsLookedAtTogether(t *testing.T) {
 		c, lists := lister(t, srv)
 		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		const n = 300
 		stay := crowdOf(t.Context(), n/3, mutexAt(c))
 		crowdOf(ctx, n/3, mutexAt(c))
@@ -170,6 +172,26 @@ func TestCrowdThatGivesUpIsLookedAtTogether(t *testing.T) {
 			stay = rest
 		}
 		wantQueued(t, c, 0)
+	})
+}
+
+// A reader does not count on a writer of its session that waits ahead of it: with the writer's
+// node removed by hand, which the writer need not notice yet, nobody keeps the reader out.
+func TestReaderOfACrowdDoesNotWaitForAWriterThatIsGone(t *testing.T) {
+	defer holdfast.SetManyPlaces(0)()
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin, c := client(t, srv), client(t, srv)
+		for range 2 {
+			lock(t, readAt(admin))
+		}
+		writer := stand(t, srv, func(*zk.Client) holdfast.Locker { return writeAt(c) })
+		reader := wait(t.Context(), readAt(c))
+		if err := admin.Delete(t.Context(), writer.node, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if reader.waiting() {
+			t.Error("a reader waits, and no writer is ahead of it")
+		}
 	})
 }
 

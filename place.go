@@ -31,7 +31,8 @@ type place struct {
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
 	directory chan directory
 
-	crowd    *crowd // that it waits in; nil while it does not wait. The fields below are guarded by that:
+	waits    bool   // it is counted among musters
+	crowd    *crowd // that it shares lists with; nil: with nobody. That guards the fields below:
 	seq      int32  // its number
 	urgent   bool   // it cannot wait for a list until others need one
 	standing bool   // it is counted as one that waits for somebody
