@@ -62,6 +62,11 @@ func (l *Layout) ahead(names []string, me string) (a ahead, err error) {
 			a.far = c
 		}
 	}
+	return a.of(l, mine, present, twin)
+}
+
+// of is what a says for mine, whose own name is present, or somebody else's with its number.
+func (a ahead) of(l *Layout, mine contender, present, twin bool) (ahead, error) {
 	switch {
 	case !present:
 		return ahead{}, errPlaceGone

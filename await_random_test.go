@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -47,6 +48,31 @@ func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
 	}
 }
 
+// The same for the places of two sessions that share their lists.
+func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
+	seed := *randomSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	for i := range (*randomRuns + 4) / 5 {
+		seed := seed + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			defer holdfast.SetManyPlaces(rng.IntN(4))()
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				m := &queueModel{rng: rng, srv: srv, admin: client(t, srv), headed: make(map[string]bool)}
+				m.crowd = []*line{newLine(t, srv), newLine(t, srv)}
+				for range 60 {
+					m.step(t)
+					if t.Failed() {
+						t.Fatalf("go test -run %s -seed %d -runs 1\n%s", "TestRandomCrowd", seed, strings.Join(m.story, "\n"))
+					}
+				}
+			})
+		})
+	}
+}
+
 type queueModel struct {
 	rng    *rand.Rand
 	srv    *zktest.Server
@@ -54,6 +80,7 @@ type queueModel struct {
 	all    []*standing
 	line   []string        // the nodes, in order
 	headed map[string]bool // those that have had nobody ahead
+	crowd  []*line         // that all come through; nil: everybody has a connection
 	story  []string
 }
 
@@ -65,10 +92,11 @@ func (m *queueModel) step(t *testing.T) {
 	var order []string // in which nodes are removed, if it is more than one
 	s := m.any()
 	switch n := m.rng.IntN(12); {
-	case s == nil || n < 3 && len(m.all) < 9:
-		kind := m.rng.IntN(3)
-		m.all = append(m.all, stand(t, m.srv, [...]func(*zk.Client) holdfast.Locker{mutexAt, writeAt, readAt}[kind]))
+	case s == nil && len(m.crowd) == 0 || n < 3 && len(m.crowd) == 0 && len(m.all) < 9:
+		m.all = append(m.all, stand(t, m.srv, m.kind()))
 		m.tell("%s joins", m.all[len(m.all)-1].node)
+	case s == nil || n < 3 && len(m.crowd) > 0 && len(m.all) < 30:
+		m.flock(t)
 	case n < 6: // leaves, in its way
 		m.tell("%s leaves", s.node)
 		if s.isCut() {
@@ -115,7 +143,11 @@ func (m *queueModel) step(t *testing.T) {
 			s.cut()
 		}
 	}
-	time.Sleep(20 * time.Millisecond) // for those who hear slowly
+	slowest := 20 * time.Millisecond // for those who hear slowly
+	if len(m.crowd) > 0 {
+		slowest *= 20 // what all of them hear, one after the other
+	}
+	time.Sleep(slowest)
 	m.look(t, order)
 	// No session may end: then nobody would know in which order the nodes went.
 	for _, s := range m.all {
@@ -124,6 +156,33 @@ func (m *queueModel) step(t *testing.T) {
 			m.look(t, nil)
 		}
 	}
+}
+
+func (m *queueModel) kind() func(*zk.Client) holdfast.Locker {
+	return [...]func(*zk.Client) holdfast.Locker{mutexAt, writeAt, readAt}[m.rng.IntN(3)]
+}
+
+// flock has several join at the same moment, all through one connection.
+func (m *queueModel) flock(t *testing.T) {
+	s := standing{line: m.crowd[m.rng.IntN(len(m.crowd))]}
+	if s.isCut() {
+		return
+	}
+	n := 1 + m.rng.IntN(8)
+	for range n {
+		s := s
+		s.node = fmt.Sprintf("number %d", len(m.all))
+		ctx, cancel := context.WithCancel(t.Context())
+		s.cancel = cancel
+		of := m.kind()
+		s.waiter = &waiter{done: make(chan struct{})}
+		go func() {
+			defer close(s.done)
+			s.hold, s.err = of(s.Client).Lock(ctx)
+		}()
+		m.all = append(m.all, &s)
+	}
+	m.tell("%d join", n)
 }
 
 func (m *queueModel) mend(s *standing) {

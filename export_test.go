@@ -29,3 +29,22 @@ func HasNursery(s *zk.Session) bool {
 	defer nurseries.Unlock()
 	return nurseries.m[s] != nil
 }
+
+// SetManyPlaces is for crowds that a test can take in, until restore is called.
+func SetManyPlaces(n int) (restore func()) {
+	before := manyPlaces
+	manyPlaces = n
+	return func() { manyPlaces = before }
+}
+
+// Ahead is whom me waits for in the default layout, as found among the names one by one, and
+// in a roll of them.
+func Ahead(names []string, me string) (alone, inRoll [2]string, aloneErr, inRollErr error) {
+	a, aloneErr := LayoutCurator.ahead(names, me)
+	r := newRoll(&LayoutCurator, names)
+	b, inRollErr := r.ahead(&LayoutCurator, me)
+	if a.mayStepDown != b.mayStepDown {
+		return [2]string{"may step down", a.near.name}, [2]string{"may not", b.near.name}, aloneErr, inRollErr
+	}
+	return [2]string{a.near.name, a.far.name}, [2]string{b.near.name, b.far.name}, aloneErr, inRollErr
+}

@@ -30,6 +30,12 @@ type place struct {
 	watch  lookout
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
 	directory chan directory
+
+	waits    bool   // it is counted among musters
+	crowd    *crowd // that it shares lists with; nil: with nobody. That guards the fields below:
+	seq      int32  // its number
+	urgent   bool   // it cannot wait for a list until others need one
+	standing bool   // it is counted as one that waits for somebody
 }
 
 // A directory is the node above a queue, as somebody who wants to write a mark finds it.
@@ -55,21 +61,28 @@ func (p *place) made(name string, czxid int64) {
 
 // join makes our node and lists its siblings in one round trip: the server answers
 // in order, so the list is from after the create, and shows everybody ahead of us.
-// A server that lags shows too many, never too few.
+// A server that lags shows too many, never too few. In a crowd, it shares the list of others.
 func (p *place) join(ctx context.Context) (ahead, error) {
 	create := zk.CreateOp(p.node(p.prefix), p.data, zk.EphemeralSequential, p.queue.acl...)
+	ops := []zk.Op{create, zk.ChildrenOp(p.dir)}
+	if p.inCrowd() {
+		ops = ops[:1]
+	}
 	for {
-		res, err := p.session.Pipeline(ctx, create, zk.ChildrenOp(p.dir))
+		res, err := p.session.Pipeline(ctx, ops...)
 		if res == nil {
 			return ahead{}, err
 		}
-		made, list := res[0], res[1]
+		made := res[0]
 		p.doubt = zk.MayHaveHappened(made.Err)
 		switch {
 		case made.Err == nil:
 			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
-			if list.Err == nil {
-				return p.ahead(list.Children)
+			switch {
+			case len(res) == 1:
+				return p.lookTogether(ctx, true)
+			case res[1].Err == nil:
+				return p.ahead(res[1].Children)
 			}
 			return p.look(ctx)
 		case errors.Is(made.Err, zk.ErrNoNode):
@@ -93,14 +106,26 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 
 // ahead is what the names of the queue say.
 func (p *place) ahead(names []string) (ahead, error) {
+	p.seen(names)
+	return p.queue.layout.ahead(names, p.name)
+}
+
+// seen takes note of how long the queue is.
+func (p *place) seen(names []string) {
 	if p.queue.layout.marks && len(names) > longQueue {
 		p.long = true
 	}
-	return p.queue.layout.ahead(names, p.name)
 }
 
 // look lists the queue again.
 func (p *place) look(ctx context.Context) (ahead, error) {
+	if p.inCrowd() {
+		return p.lookTogether(ctx, false)
+	}
+	return p.lookAlone(ctx)
+}
+
+func (p *place) lookAlone(ctx context.Context) (ahead, error) {
 	names, err := p.siblings(ctx)
 	if err != nil {
 		return ahead{}, err

@@ -71,9 +71,13 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 	if err != nil {
 		return nil, err
 	}
+	if wait {
+		p.enroll() // see crowd.go
+	}
 	ahead, err := p.join(ctx) // 1. our node, at the back: whom must we wait for?
 	defer func() {
 		p.unwatch()
+		p.disband()
 		if err != nil {
 			p.leave(ctx) // or everyone behind us waits for a ghost
 		}
