@@ -279,7 +279,7 @@ func (w *world) drain(workers *sync.WaitGroup) {
 
 // inspect looks for what must not be left when nobody holds or wants anything.
 func (w *world) inspect(locks []lockSpec) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if st := w.server().Stats(); st.Watches != 0 {
 		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
@@ -299,7 +299,7 @@ func (w *world) inspect(locks []lockSpec) {
 			}
 		}
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel = context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for path, n := range w.counters {
 		data, _, err := w.admin.Get(ctx, path)

@@ -35,13 +35,14 @@ type share struct {
 // by every oracle of this package, and what is left behind when all is whole again by
 // world.inspect. A goroutine that does not end makes the bubble panic.
 //
-// A seed decides everything that the simulation decides. It does not decide the order in
-// which goroutines run that can run at one instant, nor a few numbers that the client draws
-// itself (pauses before it connects again, and in which order maps are walked through). So a
-// seed that failed mostly fails again, but not always, and it need not be the same
-// operation that does: run it several times. To leave little to that order, every process
-// runs one goroutine at a time (GOMAXPROCS=1), and there is one process for every
-// processor.
+// A seed decides everything that the simulation decides, and what is drawn from crypto/rand.
+// It does not decide what the runtime draws: which of two cases that are ready a select
+// takes, in which order maps are walked through, and how long a client pauses before it
+// connects again (see line.untilSlot for that). To leave nothing to the order in which
+// goroutines run that can run at one instant, every process runs one goroutine at a time
+// (GOMAXPROCS=1) without collecting garbage, and there is one process for every processor.
+// So most runs of a seed are the same, and a seed that failed mostly fails again; -times
+// says how often to try. How often that is so is in docs/reliability.md.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
