@@ -184,7 +184,7 @@ func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
 			case !more && !running:
 				return true
 			case !more:
-				t.Errorf("seed %s: goroutines: the process ended, with\n%s\n%.8000s", seed, errout.String(), said.String())
+				t.Errorf("seed %s: goroutines: the process ended; to see it again: go test ./chaos -run '^%s$' -seed %[1]s\n%s\n%.8000s", seed, t.Name(), errout.String(), said.String())
 				return false
 			case !ours:
 				said.WriteString(l + "\n")
