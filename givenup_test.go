@@ -38,6 +38,9 @@ func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
 		"semaphore": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
 			return holdfast.NewSemaphore(client(t, srv), lockPath, 1).Locker()
 		},
+		"mutex that is handed on in memory": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
+			return inMemory(client(t, srv), 3)
+		},
 	}
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {

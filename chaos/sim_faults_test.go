@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,7 +169,7 @@ func (n *nemesis) slow() bool {
 		before = ln.slowFrames
 	})
 	time.Sleep(n.during())
-	c.line.set(func(ln *line) { ln.slow, after = usualDelay, ln.slowFrames })
+	c.line.set(func(ln *line) { ln.slow, after = 0, ln.slowFrames })
 	return after > before
 }
 
@@ -289,6 +290,7 @@ func (n *nemesis) removeParent() bool {
 		if err != nil {
 			return false
 		}
+		slices.Sort(names) // the server has them in any order
 		for _, name := range names {
 			path := dir + "/" + name
 			if stat, ok, err := n.admin.Exists(ctx, path); err == nil && ok {

@@ -16,7 +16,7 @@ import (
 )
 
 // A network joins clients, by their numbers, and the server of a simulation. Whatever is
-// written arrives as a whole frame after a delay that the seed decides; so in most instants
+// written arrives as a whole frame after a delay that the seed decides (see region); so in most instants
 // of virtual time one frame arrives, and what one client does rarely depends on the order
 // in which goroutines run. Every connection has random numbers of its own, lest one
 // client's traffic change another's.
@@ -26,32 +26,43 @@ type network struct {
 	mu       sync.Mutex // guards the fields below and those of the lines
 	listener *listener  // nil while the server is down
 	lines    []*line
+	zxids    []sighting // in their order
+	began    time.Time  // not guarded
 }
-
-// usualDelay is how long a frame takes at most when nothing is wrong.
-const usualDelay = 2 * time.Millisecond
 
 // A line is what connections of one client go over.
 type line struct {
 	net        *network
 	client     int
-	slow       time.Duration // a frame takes up to this
+	region     region
+	slow       time.Duration // a frame takes up to this in addition
 	up, down   bool          // cut: what is sent in that direction waits
 	stretch    float64       // the session timeout that the client is told, by that of the server
 	dials      uint64
+	attempts   int                // to connect, since the last one that succeeded
+	offset     time.Duration      // of the slots, see untilSlot
 	links      map[*link]struct{} // that are not broken
 	ever       []*link            // the others too: of a broken one, something may be under way
 	drop       zkproto.Op         // the next request of this sort is to be lost, or its answer
 	dropReply  bool
 	dropped    int // how often that has happened
 	heldFrames int // by cuts
-	slowFrames int // that took longer than a good network does
+	slowFrames int // that took longer because of slow
+	lostFrames int // that were sent again
+	refused    int // connections, by servers that were behind
 }
 
+// newNetwork has a line for each client, and one that nothing is wrong with.
 func newNetwork(seed uint64, clients int) *network {
-	n := &network{seed: seed}
-	for i := range clients {
-		n.lines = append(n.lines, &line{net: n, client: i, stretch: 1, slow: usualDelay, links: make(map[*link]struct{})})
+	n := &network{seed: seed, began: time.Now()}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	for i := range clients + 1 {
+		ln := &line{net: n, client: i, stretch: 1, links: make(map[*link]struct{})}
+		ln.offset = time.Duration(rng.Int64N(int64(2 * time.Second)))
+		if i < clients {
+			ln.region = regionOf(rng)
+		}
+		n.lines = append(n.lines, ln)
 	}
 	return n
 }
@@ -89,26 +100,27 @@ func (ln *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	ln.dials++
 	k := &link{line: ln, rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool)}
-	wait := k.delay()
-	n.mu.Unlock()
 	k.up.init(k)
 	k.down.init(k)
+	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
+	wait := ln.untilSlot() + k.up.delay() + k.up.delay() // not down: it answers at once, however far behind
+	ln.attempts++
+	n.mu.Unlock()
 	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep(ctx, wait) {
 			return nil, context.Cause(ctx)
 		}
 		n.mu.Lock()
-		cut, l := ln.up || ln.down, n.listener
+		cut, l, refusal := ln.up || ln.down, n.listener, ln.untilSlot()
 		n.mu.Unlock()
 		wait = 100 * time.Millisecond
 		if cut {
 			continue
 		}
 		if l == nil {
+			if !sleep(ctx, refusal) {
+				return nil, context.Cause(ctx)
+			}
 			return nil, syscall.ECONNREFUSED
 		}
 		select {
@@ -126,20 +138,36 @@ func (ln *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
+// untilSlot is how long it takes until a connection may come up. Clients pause before they
+// connect again, for a random time that no seed decides and that grows with every failure.
+// So connections come up, and fail, at certain instants alone, further apart than a client
+// pauses, and a run does not depend on its pauses. Called with the network's mutex held.
+func (ln *line) untilSlot() time.Duration {
+	apart := 25 * time.Millisecond << min(max(ln.attempts, 1), 6)
+	return apart - time.Since(ln.net.began.Add(-ln.offset))%apart
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // A link is one connection.
 type link struct {
 	line     *line
 	rng      *rand.Rand // guarded by the network's mutex
 	up, down pipe
-	word     atomic.Bool // a four-letter word and its answer have no frames
+	lag      time.Duration // see region.ways
+	word     atomic.Bool   // a four-letter word and its answer have no frames
 
 	mu   sync.Mutex // guards the field below
 	lost map[int32]bool
-}
-
-// delay is how long a frame takes. Called with the network's mutex held.
-func (k *link) delay() time.Duration {
-	return time.Microsecond + time.Duration(k.rng.Int64N(int64(k.line.slow)))
 }
 
 // reset breaks the connection for the client at once. What it has sent may still be under
@@ -183,6 +211,24 @@ func (ln *line) set(change func(*line)) {
 	}
 }
 
+// welcome looks at the first frame of a client. One that is refused hears nothing but the
+// end of its connection.
+func (k *link) welcome(frame []byte) bool {
+	n := k.line.net
+	n.mu.Lock()
+	welcome := n.welcome(frame, k.lag)
+	if !welcome {
+		k.line.refused++
+	}
+	wait := k.line.untilSlot()
+	n.mu.Unlock()
+	if !welcome {
+		k.up.finish(io.EOF, true)
+		time.AfterFunc(wait, func() { k.down.finish(io.EOF, true) })
+	}
+	return welcome
+}
+
 // request looks at a frame that the client sends; false says that it gets lost, and the
 // connection with it.
 func (k *link) request(frame []byte) bool {
@@ -207,7 +253,11 @@ func (k *link) request(frame []byte) bool {
 
 // reply looks at a frame that the server sends.
 func (k *link) reply(frame []byte, first bool) bool {
+	n := k.line.net
 	if first { // how much time the client believes to have is what its clock makes of it
+		n.mu.Lock()
+		k.line.attempts = 0
+		n.mu.Unlock()
 		const at = 4 + 4 // behind the length and the protocol's version
 		if len(frame) >= at+4 && k.line.stretch != 1 {
 			t := float64(binary.BigEndian.Uint32(frame[at:])) * k.line.stretch
@@ -217,6 +267,9 @@ func (k *link) reply(frame []byte, first bool) bool {
 	}
 	var h zkproto.ReplyHeader
 	h.Decode(zkproto.NewReader(frame[4:]))
+	n.mu.Lock()
+	n.committed(h.Zxid)
+	n.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.lost[h.Xid]
@@ -257,6 +310,8 @@ func (e *end) Write(b []byte) (int, error) {
 			pass = e.link.reply(frame, e.frames == 1)
 		} else if e.frames > 1 {
 			pass = e.link.request(frame)
+		} else if !e.link.welcome(frame) {
+			return len(b), nil
 		}
 		if !pass {
 			e.out.send(whole)

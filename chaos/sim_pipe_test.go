@@ -13,6 +13,7 @@ import (
 // A pipe is one direction of a link.
 type pipe struct {
 	link *link
+	way  way
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond  // on mu
@@ -54,11 +55,7 @@ func (p *pipe) send(data []byte) error {
 func (p *pipe) enqueue(k packet) {
 	n := p.link.line.net
 	n.mu.Lock()
-	d := p.link.delay()
-	if d > usualDelay {
-		p.link.line.slowFrames++
-	}
-	k.at = time.Now().Add(d)
+	k.at = time.Now().Add(p.delay())
 	n.mu.Unlock()
 	if !k.at.After(p.last) {
 		k.at = p.last.Add(1)
@@ -66,6 +63,18 @@ func (p *pipe) enqueue(k packet) {
 	p.last = k.at
 	p.under = append(p.under, k)
 	time.AfterFunc(time.Until(k.at), p.deliver)
+}
+
+// delay is how long a frame takes. Called with the network's mutex held.
+func (p *pipe) delay() time.Duration {
+	ln, rng := p.link.line, p.link.rng
+	d, lost := p.way.take(rng)
+	ln.lostFrames += lost
+	if ln.slow > 0 {
+		ln.slowFrames++
+		d += time.Duration(rng.Int64N(int64(ln.slow)))
+	}
+	return d
 }
 
 // deliver lets arrive what is due, unless the line is cut.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -74,6 +76,8 @@ type result struct {
 	Operations int // in pieces checked by Porcupine
 	Pieces     int
 	Undecided  int
+	Lossy      int // frames that were lost and sent again
+	Behind     int // connections that servers refused because they were behind
 	Faults     tally
 	Violations []chaos.Violation
 	ops        []chaos.Op
@@ -90,12 +94,18 @@ type options struct {
 // simulate is one run. What it finds is in the result; a goroutine that does not end makes
 // the bubble panic.
 func simulate(t *testing.T, seed uint64, o options) result {
+	cryptotest.SetGlobalRandom(t, seed) // names of nodes, ids of sessions
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorld(seed, o)
 		w.run(o)
 	})
 	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	for _, ln := range w.net.lines {
+		r.Lossy += ln.lostFrames
+		r.Behind += ln.refused
+	}
 	for _, op := range r.ops {
 		switch {
 		case op.Kind == chaos.Acquire || op.Kind == chaos.Try:
@@ -126,7 +136,7 @@ func newWorld(seed uint64, o options) *world {
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
-	w.net = newNetwork(seed, n+1)
+	w.net = newNetwork(seed, n)
 	w.start()
 	w.admin = w.dial(w.net.lines[n], nil)
 	for i := range n {
@@ -134,6 +144,7 @@ func newWorld(seed uint64, o options) *world {
 		if c.line.stretch = w.skew; w.skew == 0 {
 			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
 		}
+		w.tell("client %d is %v", c.number, c.line.region)
 		c.zk.Store(w.dial(c.line, w.follow(c)))
 		w.clients = append(w.clients, c)
 	}
@@ -242,7 +253,7 @@ func (w *world) run(o options) {
 		c.zk.Load().Close()
 	}
 	w.admin.Close()
-	time.Sleep(time.Second)
+	time.Sleep(5 * time.Second)
 	if st := w.server().Stats(); st.Sessions != 0 || st.Connections != 0 {
 		w.found("leak", "", "%d sessions and %d connections at the server after all clients were closed", st.Sessions, st.Connections)
 	}
@@ -268,7 +279,7 @@ func (w *world) drain(workers *sync.WaitGroup) {
 
 // inspect looks for what must not be left when nobody holds or wants anything.
 func (w *world) inspect(locks []lockSpec) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if st := w.server().Stats(); st.Watches != 0 {
 		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
@@ -288,7 +299,7 @@ func (w *world) inspect(locks []lockSpec) {
 			}
 		}
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel = context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for path, n := range w.counters {
 		data, _, err := w.admin.Get(ctx, path)

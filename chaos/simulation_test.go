@@ -35,20 +35,21 @@ type share struct {
 // by every oracle of this package, and what is left behind when all is whole again by
 // world.inspect. A goroutine that does not end makes the bubble panic.
 //
-// A seed decides everything that the simulation decides. It does not decide the order in
-// which goroutines run that can run at one instant, nor a few numbers that the client draws
-// itself (pauses before it connects again, and in which order maps are walked through). So a
-// seed that failed mostly fails again, but not always, and it need not be the same
-// operation that does: run it several times. To leave little to that order, every process
-// runs one goroutine at a time (GOMAXPROCS=1), and there is one process for every
-// processor.
+// A seed decides everything that the simulation decides, and what is drawn from crypto/rand.
+// It does not decide what the runtime draws: which of two cases that are ready a select
+// takes, in which order maps are walked through, and how long a client pauses before it
+// connects again (see line.untilSlot for that). To leave nothing to the order in which
+// goroutines run that can run at one instant, every process runs one goroutine at a time
+// (GOMAXPROCS=1) without collecting garbage, and there is one process for every processor.
+// So most runs of a seed are the same, and a seed that failed mostly fails again; -times
+// says how often to try. How often that is so is in docs/reliability.md.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return
 	}
 	if *seedFlag >= 0 {
-		replay(t, uint64(*seedFlag), options{})
+		again(t, uint64(*seedFlag), options{})
 		return
 	}
 	n := *seedsFlag
@@ -75,21 +76,6 @@ func TestSimulationOfWrongClocks(t *testing.T) {
 	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
 	if found["overlap"] == 0 || found["linearizability"] == 0 {
 		t.Error("nobody held a lock that another held")
-	}
-}
-
-// replay runs one seed in this process, and tells everything.
-func replay(t *testing.T, seed uint64, o options) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r := simulate(t, seed, o)
-	for _, line := range r.trace {
-		t.Log(line)
-	}
-	for _, op := range r.ops {
-		t.Log(op)
-	}
-	for _, v := range r.Violations {
-		t.Errorf("seed %d: %v", seed, v)
 	}
 }
 
@@ -198,7 +184,7 @@ func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
 			case !more && !running:
 				return true
 			case !more:
-				t.Errorf("seed %s: goroutines: the process ended, with\n%s\n%.8000s", seed, errout.String(), said.String())
+				t.Errorf("seed %s: goroutines: the process ended; to see it again: go test ./chaos -run '^%s$' -seed %[1]s\n%s\n%.8000s", seed, t.Name(), errout.String(), said.String())
 				return false
 			case !ours:
 				said.WriteString(l + "\n")
@@ -239,6 +225,8 @@ func (sum *summary) add(r result) bool {
 	all.Operations += r.Operations
 	all.Pieces += r.Pieces
 	all.Undecided += r.Undecided
+	all.Lossy += r.Lossy
+	all.Behind += r.Behind
 	all.Faults.add(r.Faults)
 	if len(r.Violations) > 0 {
 		sum.Bad++
@@ -256,7 +244,7 @@ func report(t *testing.T, r result, trace string) {
 			oracles = append(oracles, v.Oracle)
 		}
 	}
-	t.Errorf("seed %d: found by: %s\nTo see it again: go test ./chaos -run '^%s$' -seed %d", r.Seed, strings.Join(oracles, ", "), t.Name(), r.Seed)
+	t.Errorf("seed %d: found by: %s\nTo see it again: go test ./chaos -run '^%s$' -seed %d -times 50", r.Seed, strings.Join(oracles, ", "), t.Name(), r.Seed)
 	for _, v := range r.Violations {
 		t.Errorf("seed %d: %v", r.Seed, v)
 	}
@@ -266,9 +254,9 @@ func report(t *testing.T, r result, trace string) {
 func (sum *summary) String() string {
 	r := &sum.Results
 	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost; "+
-		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; faults with an effect:%v",
+		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; faults with an effect:%v",
 		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost,
-		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Faults)
+		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Faults)
 }
 
 // mustBeWorthIt fails a run that has not tried what it claims to have survived.
@@ -285,6 +273,9 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	}
 	if n < fewSeeds {
 		return
+	}
+	if r.Lossy < n || r.Behind < n/25 {
+		t.Errorf("%d frames lost, %d connections refused by servers that were behind, with %d seeds: too few to tell anything", r.Lossy, r.Behind, n)
 	}
 	for _, f := range faults {
 		if c := r.Faults[f.kind]; c == nil || c.Effect < 1+n/50 {

@@ -204,6 +204,7 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, socketName)); err != nil {
 		t.Fatalf("no stale socket to test with: %v", err)
 	}
+	newHost(t, zkserver.Config{Dir: dir}) // at once, and not only where a client tries again
 	client := newClient(t, newStore(t, Config{Dir: dir}))
 	create(t, client, "/a", zk.Persistent)
 }

@@ -9,7 +9,7 @@ func ofTheLocks() []mutant {
 			tests: []string{"TestCancelledWaitLeavesNoNode", "TestCancelWhileTheCreateIsLostLeavesNoOrphan"},
 		},
 		{
-			number: 26, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
+			number: 26, simulated: true, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
 			edits: []edit{{"await.go", "return p.settle(ctx, a, a.last() && !ev.CatchUp)", "return ahead{}, nil"}},
 			tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
 		},
@@ -58,7 +58,7 @@ func ofTheLocks() []mutant {
 			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{
-			number: 35, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
+			number: 35, simulated: true, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
 			edits: []edit{{"permits.go", "s.turnstile.enter(ctx, sideMutex, wait)", "s.turnstile.enter(ctx, sideRead, wait)"}},
 			tests: []string{"TestSemaphoreUnderFaults"},
 		},

@@ -1,0 +1,72 @@
+package chaos_test
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"runtime"
+	"testing"
+)
+
+var timesFlag = flag.Int("times", 1, "simulate the seed of -seed this many times, and tell of the first run that fails")
+
+// again runs one seed in this process, as often as -times says, and tells everything that
+// happened in the first run that failed, or else in the last.
+func again(t *testing.T, seed uint64, o options) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var told result
+	failed := 0
+	histories := make(map[uint64]bool)
+	for range *timesFlag {
+		r := simulate(t, seed, o)
+		histories[r.hash()] = true
+		bad := len(r.Violations) > 0
+		if bad {
+			failed++
+		}
+		if bad && failed == 1 || failed == 0 {
+			told = r
+		}
+	}
+	for _, line := range told.trace {
+		t.Log(line)
+	}
+	for _, op := range told.ops {
+		t.Log(op)
+	}
+	for _, v := range told.Violations {
+		t.Errorf("seed %d: %v", seed, v)
+	}
+	t.Logf("seed %d failed in %d of %d runs, with %d different histories", seed, failed, *timesFlag, len(histories))
+}
+
+// hash is of all that clients have done and were told, and when.
+func (r *result) hash() uint64 {
+	h := fnv.New64a()
+	for _, op := range r.ops {
+		fmt.Fprintln(h, op)
+	}
+	return h.Sum64()
+}
+
+// A seed is worth something if its run can be had again. Most can, to the nanosecond; what
+// is left to chance is said at TestSimulation. Whoever adds to that, say by drawing a number
+// that is not from the seed, makes all runs differ.
+func TestASeedIsReplayed(t *testing.T) {
+	if shuffled {
+		t.Skip("the race detector has goroutines run in random order")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const seeds = 30
+	same := 0
+	for seed := range uint64(seeds) {
+		a, b := simulate(t, seed, options{}), simulate(t, seed, options{})
+		if a.hash() == b.hash() {
+			same++
+		}
+	}
+	t.Logf("figure: %d of %d seeds had the same history twice", same, seeds)
+	if same < seeds/3 {
+		t.Errorf("only %d of %d seeds had the same history twice", same, seeds)
+	}
+}
