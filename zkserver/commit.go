@@ -18,7 +18,8 @@ type batch struct {
 	answers  []answers // filled when the batch is handed over
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
-	large    int       // of large requests, see fair.go
+	large    int       // bytes of large requests, see fair.go
+	backlog  int       // work of requests that had to wait
 }
 
 // answers are bytes for one connection.
@@ -41,6 +42,7 @@ func (b *batch) empty() bool {
 func (s *Server) handOver() {
 	b := s.owner.batch
 	s.owner.batch = new(batch)
+	s.owner.shares++
 	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
@@ -118,7 +120,11 @@ func (s *Server) commit() {
 			s.stopNow(err)
 			return
 		}
-		s.counters.commit.observe(time.Since(began))
+		took := time.Since(began)
+		s.counters.commit.observe(took)
+		if b.large > 0 {
+			s.largeRest = began.Add(took + min(took, maxRest))
+		}
 		s.release(b)
 		s.committingSince.Store(0)
 		s.idle <- struct{}{}

@@ -64,8 +64,8 @@ type connState struct {
 
 	staged  []byte // answers and notifications of the batch that is being filled
 	weighed int    // of staged, see weigh
-	round   int64  // of the owner when spent was counted, see fair.go
-	spent   int    // work in that round, and debts of earlier ones
+	shares  int64  // of the owner when spent was counted, see fair.go
+	spent   int    // work in that batch, and debts of earlier ones
 	waits   int    // requests that wait for another round
 	behind  int64  // the last round in which one that waited had to go on waiting
 	answers int    // in staged

@@ -1,13 +1,18 @@
 package zkserver
 
-import "time"
+import (
+	"time"
+
+	"holdfast/zkproto"
+)
 
 // One client may have hundreds of requests under way, and each may be a megabyte, or be
-// answered by one, or tell thousands of watchers. So that nobody waits for all of them, the
-// owner works in rounds: what a connection has sent beyond a share waits for a later round,
-// and everybody else's new requests come before it.
+// answered by one, or tell thousands of watchers. So that nobody waits for all of them, each
+// connection has a share of a batch, which everybody whose answers are in it waits for: what
+// it has sent beyond that waits for a later one, and everybody else's new requests come
+// before it.
 //
-// Work is counted, not timed: the same requests make the same rounds on every machine.
+// Work is counted, not timed: the same requests make the same shares on every machine.
 // Bytes of requests and answers count once; the rest in what a byte costs.
 const (
 	requestWork = 512
@@ -19,9 +24,9 @@ const (
 	roundWork = 128 << 10
 	roundDebt = 2 << 20
 
-	// backlogWork is for all together that wait from earlier rounds: who is new waits for
-	// no more than that, and the last request of it.
-	backlogWork = 128 << 10
+	// backlogWork is what of a batch is for all together that have had to wait: who is new
+	// waits for no more than that, and the last request of it.
+	backlogWork = 512 << 10
 
 	// longRounds is after how much time in rounds that leave work the owner sleeps. While no
 	// goroutine does, Go looks every 10 ms only for what has come from the network.
@@ -34,7 +39,7 @@ func (s *Server) applyQueued() {
 	items := s.queue.take(o.spare)
 	o.now = time.Now()
 	o.round++
-	o.waitingForTurn, o.waitingForBatch = false, false
+	o.waitingForTurn, o.waitingForBatch, o.largeWaits = false, false, false
 	for i, r := range items {
 		items[i] = nil
 		switch c := r.conn; {
@@ -65,22 +70,24 @@ func (s *Server) applyQueued() {
 	clear(o.late)
 	o.late = o.late[:0]
 	if o.waitingForBatch && o.batch.empty() && !o.tree.Changed() {
-		// Whoever sent the large requests has gone, and there is nothing to hand over.
-		o.batch.large, o.waitingForTurn = 0, true
+		// There is nothing to hand over: those who have had more than their share pay it back
+		// at once, and whoever sent the large requests has gone.
+		o.batch.large, o.batch.backlog, o.waitingForTurn = 0, 0, true
+		o.shares++
 	}
 	s.nextTurn()
 	s.publish()
 }
 
-// applyWaiting applies of what waits as much as is for one round.
+// applyWaiting applies of what waits as much as is for one batch.
 func (s *Server) applyWaiting() {
 	o := &s.owner
 	before := len(o.waiting)
-	left, work := o.waiting[:0], 0
+	left := o.waiting[:0]
 	for i, r := range o.waiting {
-		if work >= backlogWork {
+		if o.batch.backlog >= backlogWork {
 			left = append(left, o.waiting[i:]...)
-			o.waitingForTurn = true
+			o.waitingForBatch = true
 			break
 		}
 		c := &r.conn.owned
@@ -94,7 +101,7 @@ func (s *Server) applyWaiting() {
 			continue
 		}
 		c.waits--
-		work += o.work
+		o.batch.backlog += o.work
 	}
 	clear(o.waiting[len(left):before])
 	o.waiting = left
@@ -124,23 +131,25 @@ func (s *Server) applyInTurn(r *request) bool {
 	o := &s.owner
 	conn, size := r.conn, len(r.frame) // r is given back when it has been applied
 	c := &conn.owned
-	if c.round != o.round {
-		// After debts of several shares, all rounds since then have paid.
-		c.spent = max(0, c.spent-int(min(o.round-c.round, roundDebt/roundWork))*roundWork)
-		c.round = o.round
+	if c.shares != o.shares {
+		// After debts of several shares, all batches since then have paid.
+		c.spent = max(0, c.spent-int(min(o.shares-c.shares, roundDebt/roundWork))*roundWork)
+		c.shares = o.shares
 	}
 	switch {
 	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
 		return false // until handOver or taken
 	case c.spent >= roundWork:
-		o.waitingForTurn = true
-		return false
-	case size > largeRequest && o.batch.large >= largeBatch:
 		o.waitingForBatch = true // until handOver
+		return false
+	case size > largeRequest && (!o.largeMay || o.batch.large >= largeBatch):
+		o.largeWaits = true // for applyLarge
 		return false
 	}
 	if size > largeRequest {
 		o.batch.large += size
+	} else if r.op != zkproto.OpPing {
+		o.small = true
 	}
 	o.work = requestWork + size
 	before := len(c.staged)
@@ -149,6 +158,35 @@ func (s *Server) applyInTurn(r *request) bool {
 	c.spent = min(c.spent+o.work, roundDebt)
 	conn.leaveRoom(size)
 	return true
+}
+
+// Large requests wait until the committer is idle, and then go with what is at hand. So they
+// do not gather for the commit after the one that is under way, where whoever sends
+// something small in the meantime would wait for both. While anybody sends something small,
+// the committer has as long for that as the large ones took, and at most maxRest.
+const maxRest = 100 * time.Millisecond
+
+// mayApplyLarge says whether there is something for applyLarge to do.
+func (o *owner) mayApplyLarge() bool { return o.largeWaits && !o.resting && !o.pausing }
+
+// applyLarge is called with the token of s.idle in hand.
+func (s *Server) applyLarge() {
+	o := &s.owner
+	if !o.mayApplyLarge() {
+		return
+	}
+	if rest := time.Until(s.largeRest); rest > 0 && o.small {
+		o.resting = true
+		o.rest.Reset(rest)
+		return
+	}
+	o.now = time.Now()
+	o.round++
+	o.small = false
+	o.largeMay = true
+	s.applyWaiting()
+	o.largeMay = false
+	s.publish()
 }
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,

@@ -21,11 +21,17 @@ type owner struct {
 	ops    []zkproto.MultiOp // room, see decodeMulti
 	record []byte            // room, see seal
 
-	round           int64         // see fair.go
-	waiting         []*request    // for a later round
-	late            []*request    // goes behind waiting when the round ends
-	waitingForTurn  bool          // some of them, and not for their client or the disk
-	waitingForBatch bool          // some wait until the batch at hand is handed over
+	round           int64      // see fair.go
+	shares          int64      // how many each connection has had
+	waiting         []*request // for a later round
+	late            []*request // goes behind waiting when the round ends
+	waitingForTurn  bool       // some of them, and not for their client or the disk
+	waitingForBatch bool       // some wait until the batch at hand is handed over
+	largeWaits      bool       // some wait for applyLarge
+	largeMay        bool       // it is at work
+	small           bool       // has come since it was
+	resting         bool       // it does nothing until rest
+	rest            *time.Timer
 	work            int           // of the request at hand
 	busy            time.Duration // in rounds one after the other that left work
 	pausing         bool          // what waits does so until turn
@@ -76,9 +82,10 @@ func (s *Server) own() {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	defer o.turn.Stop()
+	defer o.rest.Stop()
 	for {
 		idle := s.idle
-		if o.batch.empty() && !o.tree.Changed() {
+		if s.nothingAtHand() && !o.mayApplyLarge() {
 			idle = nil // nothing to hand over
 		}
 		select {
@@ -87,8 +94,15 @@ func (s *Server) own() {
 			s.applyQueued()
 		case <-s.queue.wake:
 			s.applyQueued()
+		case <-o.rest.C:
+			o.resting = false
 		case <-idle:
-			s.handOver()
+			s.applyLarge()
+			if s.nothingAtHand() {
+				s.idle <- struct{}{}
+			} else {
+				s.handOver()
+			}
 			if len(o.waiting) > 0 {
 				s.queue.again()
 			}
@@ -101,6 +115,10 @@ func (s *Server) own() {
 			return
 		}
 	}
+}
+
+func (s *Server) nothingAtHand() bool {
+	return s.owner.batch.empty() && !s.owner.tree.Changed()
 }
 
 func (s *Server) handle(r *request) {
