@@ -31,7 +31,8 @@ type conn struct {
 	gone   atomic.Bool   // nothing is written any more
 	wake   chan struct{} // something to write, or the end
 
-	beingTold atomic.Bool // the teller wakes the writer
+	beingTold atomic.Bool // the teller will wake the writer
+	told      atomic.Bool // it has, and waits until the writer has written
 
 	stop chan struct{} // closed by stopReading
 	quit chan struct{} // closed by close
@@ -282,6 +283,7 @@ func (c *conn) write() {
 			}
 			continue
 		}
+		c.server.teller.wrote(c)
 		if finishing {
 			c.lastWords()
 			break

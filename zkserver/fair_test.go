@@ -191,9 +191,6 @@ func TestManyAreTold(t *testing.T) {
 				}
 			}
 		}
-		if pause := 3 * tellPause; time.Since(began) < pause {
-			t.Errorf("all were told within %v; want %v", time.Since(began), pause)
-		}
 	})
 }
 
