@@ -24,7 +24,9 @@ type conn struct {
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
-	slots  chan struct{} // one token per request that waits for its answer
+	slots     chan struct{} // one token per request that waits for its answer
+	penalties atomic.Int64  // requests over a limit that the reader is to rest for
+
 	room   chan struct{} // tells the reader that large has become less
 	large  atomic.Int64  // bytes of large requests that wait for the owner
 	unread atomic.Int64  // bytes that wait for the client, or for the disk first
@@ -164,7 +166,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 
 // push hands r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool {
-	if !c.waitForRoom(len(r.frame)) {
+	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
 		return false
 	}
 	r.at = 1 + time.Since(c.server.opened) // never 0

@@ -16,8 +16,8 @@ import (
 // Bytes of requests and answers count once; the rest in what a byte costs.
 const (
 	requestWork = 512
-	notifyWork  = 256 // each watcher that is told
-	multiWork   = 32  // each operation of a transaction
+	notifyWork  = 1024 // each watcher that is told
+	multiWork   = 32   // each operation of a transaction
 
 	// roundWork is the share of a connection. The request that exceeds it is the last, and
 	// what it exceeds it by comes off the next shares, down to roundDebt.
@@ -187,6 +187,30 @@ func (s *Server) applyLarge() {
 	s.applyWaiting()
 	o.largeMay = false
 	s.publish()
+}
+
+// A request that is over a limit makes the reader of its connection rest: a refusal costs as
+// much as an answer, and who does not heed the first goes on for ever.
+const (
+	penalty    = 200 * time.Microsecond
+	maxPenalty = 100 * time.Millisecond
+)
+
+// servePenalty is called by the reader: it waits for what the owner has put on c.
+func (c *conn) servePenalty() bool {
+	n := c.penalties.Swap(0)
+	if n == 0 {
+		return true
+	}
+	rest := time.NewTimer(min(time.Duration(n)*penalty, maxPenalty))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+		return true
+	case <-c.stop:
+	case <-c.quit:
+	}
+	return false
 }
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,

@@ -187,6 +187,7 @@ func (s *Server) overLimit(c *conn, r *request) bool {
 		return false
 	}
 	s.refused(limit, "remote", c.nc.RemoteAddr(), "session", hexID(c.owned.session.id), "op", r.op)
+	c.penalties.Add(1)
 	s.reply(c, r.xid, s.owner.zxid, code)
 	if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 		// Clients do not look at the answer: they would believe that they are watching.
