@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ type answers struct {
 	count  int
 	finish bool
 }
+
+// answer says whether somebody waits for it: it is not of notifications only.
+func (a *answers) answer() bool { return a.count > 0 || a.finish }
 
 // stagePool holds buffers between release and the next use.
 var stagePool = sync.Pool{New: func() any { return new([]byte) }}
@@ -77,16 +81,28 @@ func (s *Server) seal(b *batch) {
 
 func (s *Server) release(b *batch) {
 	s.observe(b.arrivals)
-	var told []*conn
-	for _, a := range b.answers {
+	deliver := func(a answers) {
 		a.conn.send(a.bytes, a.count, a.finish) // copies
 		if buf := a.bytes; cap(buf) <= 1<<16 {
 			stagePool.Put(&buf)
 		}
-		switch {
-		case a.count > 0 || a.finish:
+	}
+	for _, a := range b.answers {
+		if a.answer() {
+			deliver(a)
 			a.conn.signal()
-		case !a.conn.beingTold.Swap(true):
+		}
+	}
+	if len(b.answers) > tellAtOnce {
+		runtime.Gosched() // to those who have just been woken
+	}
+	var told []*conn
+	for _, a := range b.answers {
+		if a.answer() {
+			continue
+		}
+		deliver(a)
+		if !a.conn.beingTold.Swap(true) {
 			told = append(told, a.conn)
 		}
 	}
@@ -122,8 +138,8 @@ func (s *Server) commit() {
 		}
 		took := time.Since(began)
 		s.counters.commit.observe(took)
-		if b.large > 0 {
-			s.largeRest = began.Add(took + min(took, maxRest))
+		if b.large > 0 || b.backlog >= roundWork {
+			s.restUntil = began.Add(took + min(took, maxRest))
 		}
 		s.release(b)
 		s.committingSince.Store(0)

@@ -60,10 +60,12 @@ func (s *Server) applyQueued() {
 			c.owned.waits++
 			o.late = append(o.late, r)
 			o.waitingForTurn = o.waitingForTurn || o.pausing
+		default:
+			o.small = o.small || !o.ping
 		}
 	}
 	o.spare = items
-	if !o.pausing {
+	if !o.pausing && !o.resting {
 		s.applyWaiting()
 	}
 	o.waiting = append(o.waiting, o.late...)
@@ -148,9 +150,8 @@ func (s *Server) applyInTurn(r *request) bool {
 	}
 	if size > largeRequest {
 		o.batch.large += size
-	} else if r.op != zkproto.OpPing {
-		o.small = true
 	}
+	o.ping = r.op == zkproto.OpPing
 	o.work = requestWork + size
 	before := len(c.staged)
 	s.handle(r)
@@ -162,9 +163,19 @@ func (s *Server) applyInTurn(r *request) bool {
 
 // Large requests wait until the committer is idle, and then go with what is at hand. So they
 // do not gather for the commit after the one that is under way, where whoever sends
-// something small in the meantime would wait for both. While anybody sends something small,
-// the committer has as long for that as the large ones took, and at most maxRest.
+// something small in the meantime would wait for both. After a commit with large requests or
+// with more than a share of what had to wait, and if anybody has sent who had nothing
+// waiting, the committer is theirs for as long as it took, and at most maxRest.
 const maxRest = 100 * time.Millisecond
+
+// rest is called with the token of s.idle in hand.
+func (s *Server) rest() {
+	o := &s.owner
+	if left := time.Until(s.restUntil); left > 0 && o.small && !o.resting && !o.stopping {
+		o.resting, o.small = true, false
+		o.restOver.Reset(left)
+	}
+}
 
 // mayApplyLarge says whether there is something for applyLarge to do.
 func (o *owner) mayApplyLarge() bool { return o.largeWaits && !o.resting && !o.pausing }
@@ -175,14 +186,8 @@ func (s *Server) applyLarge() {
 	if !o.mayApplyLarge() {
 		return
 	}
-	if rest := time.Until(s.largeRest); rest > 0 && o.small {
-		o.resting = true
-		o.rest.Reset(rest)
-		return
-	}
 	o.now = time.Now()
 	o.round++
-	o.small = false
 	o.largeMay = true
 	s.applyWaiting()
 	o.largeMay = false

@@ -29,9 +29,10 @@ type owner struct {
 	waitingForBatch bool       // some wait until the batch at hand is handed over
 	largeWaits      bool       // some wait for applyLarge
 	largeMay        bool       // it is at work
-	small           bool       // has come since it was
-	resting         bool       // it does nothing until rest
-	rest            *time.Timer
+	ping            bool       // the request at hand is one
+	small           bool       // somebody has sent who had nothing waiting, since the last rest
+	resting         bool       // what waits does so until restOver
+	restOver        *time.Timer
 	work            int           // of the request at hand
 	busy            time.Duration // in rounds one after the other that left work
 	pausing         bool          // what waits does so until turn
@@ -82,7 +83,7 @@ func (s *Server) own() {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	defer o.turn.Stop()
-	defer o.rest.Stop()
+	defer o.restOver.Stop()
 	for {
 		idle := s.idle
 		if s.nothingAtHand() && !o.mayApplyLarge() {
@@ -94,9 +95,11 @@ func (s *Server) own() {
 			s.applyQueued()
 		case <-s.queue.wake:
 			s.applyQueued()
-		case <-o.rest.C:
+		case <-o.restOver.C:
 			o.resting = false
+			s.queue.again()
 		case <-idle:
+			s.rest()
 			s.applyLarge()
 			if s.nothingAtHand() {
 				s.idle <- struct{}{}

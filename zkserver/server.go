@@ -35,7 +35,7 @@ type Server struct {
 	idle    chan struct{} // holds a token while the committer has nothing to do
 	commits chan *batch   // owner → committer; room for one, sent only with the token
 
-	largeRest time.Time // until when large requests leave the disk to others; belongs to who has the token of idle
+	restUntil time.Time // see rest in fair.go; belongs to who has the token of idle
 
 	teller *teller
 
