@@ -139,7 +139,7 @@ func (s *Server) commit() {
 		took := time.Since(began)
 		s.counters.commit.observe(took)
 		if b.large > 0 || b.backlog >= roundWork {
-			s.restUntil = began.Add(took + min(took, maxRest))
+			s.restUntil = restAfter(began)
 		}
 		s.release(b)
 		s.committingSince.Store(0)

@@ -165,8 +165,13 @@ func (s *Server) applyInTurn(r *request) bool {
 // do not gather for the commit after the one that is under way, where whoever sends
 // something small in the meantime would wait for both. After a commit with large requests or
 // with more than a share of what had to wait, and if anybody has sent who had nothing
-// waiting, the committer is theirs for as long as it took, and at most maxRest.
+// waiting, server and disk are theirs for twice as long as it took, and at most maxRest.
 const maxRest = 100 * time.Millisecond
+
+func restAfter(began time.Time) time.Time {
+	now := time.Now()
+	return now.Add(min(2*now.Sub(began), maxRest))
+}
 
 // rest is called with the token of s.idle in hand.
 func (s *Server) rest() {
@@ -191,6 +196,7 @@ func (s *Server) applyLarge() {
 	o.largeMay = true
 	s.applyWaiting()
 	o.largeMay = false
+	s.restUntil = restAfter(o.now) // or longer, if there is something to commit
 	s.publish()
 }
 
