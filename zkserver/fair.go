@@ -58,6 +58,9 @@ func (s *Server) applyQueued() {
 			// What makes the one before it wait may not concern this one; but the requests
 			// of a client are answered in their order.
 			c.owned.waits++
+			if sess := c.owned.session; sess != nil && c.owned.admitted && r.kind == kindOperation {
+				sess.touched = o.now // its client is not silent
+			}
 			o.late = append(o.late, r)
 			o.waitingForTurn = o.waitingForTurn || o.pausing
 		default:

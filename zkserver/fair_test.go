@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,65 +296,6 @@ func TestAShareIsOfABatch(t *testing.T) {
 			greedy.read()
 		}
 	})
-}
-
-// A timedStore is a disk on which each commit takes its time.
-type timedStore struct {
-	*store.Memory
-	takes time.Duration
-}
-
-func (s *timedStore) Commit(b *store.Batch) error {
-	time.Sleep(s.takes)
-	return s.Memory.Commit(b)
-}
-
-// Large writes leave the disk to small ones for as long as they took, but not if there are
-// none.
-func TestLargeWritesRest(t *testing.T) {
-	const (
-		takes    = 10 * time.Millisecond
-		attacker = 4
-	)
-	for name, smalls := range map[string]int{"beside small ones": 20, "alone": 0} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, dial := onDisk(t, &timedStore{store.NewMemory(), takes})
-				c := dial()
-				c.create("/a", 0)
-				var larges atomic.Int64
-				var clients sync.WaitGroup
-				began := time.Now()
-				for range attacker {
-					l := dial()
-					clients.Go(func() {
-						for time.Since(began) < 80*takes {
-							l.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, largeBatch), Version: -1})
-							larges.Add(1)
-						}
-					})
-				}
-				time.Sleep(10 * takes)
-				before, from := larges.Load(), time.Now()
-				for range smalls {
-					time.Sleep(takes / 10)
-					sent := time.Now()
-					c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
-					if took := time.Since(sent); took > 2*takes {
-						t.Errorf("a small one took %v; want no more than the large one at hand and its own", took)
-					}
-				}
-				if smalls == 0 {
-					time.Sleep(20 * takes)
-				}
-				during, took := larges.Load()-before, time.Since(from)
-				if want := int64(took / takes); smalls == 0 && during < want-1 || smalls > 0 && (during > want/2+2 || during < want/4) {
-					t.Errorf("%d large ones in the time of %d", during, want)
-				}
-				clients.Wait()
-			})
-		})
-	}
 }
 
 // Who goes on beyond a limit is slowed down, and nobody else is.
