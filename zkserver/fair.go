@@ -196,7 +196,7 @@ func (s *Server) applyLarge() {
 	}
 	o.now = time.Now()
 	o.round++
-	o.largeMay = true
+	o.largeMay, o.largeWaits = true, false
 	s.applyWaiting()
 	o.largeMay = false
 	s.restUntil = restAfter(o.now) // or longer, if there is something to commit
