@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -18,7 +19,8 @@ type batch struct {
 	answers  []answers // filled when the batch is handed over
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
-	large    int       // of large requests, see fair.go
+	large    int       // bytes of large requests, see fair.go
+	backlog  int       // work of requests that had to wait
 }
 
 // answers are bytes for one connection.
@@ -28,6 +30,9 @@ type answers struct {
 	count  int
 	finish bool
 }
+
+// answer says whether somebody waits for it: it is not of notifications only.
+func (a *answers) answer() bool { return a.count > 0 || a.finish }
 
 // stagePool holds buffers between release and the next use.
 var stagePool = sync.Pool{New: func() any { return new([]byte) }}
@@ -41,6 +46,7 @@ func (b *batch) empty() bool {
 func (s *Server) handOver() {
 	b := s.owner.batch
 	s.owner.batch = new(batch)
+	s.owner.shares++
 	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
@@ -75,16 +81,28 @@ func (s *Server) seal(b *batch) {
 
 func (s *Server) release(b *batch) {
 	s.observe(b.arrivals)
-	var told []*conn
-	for _, a := range b.answers {
+	deliver := func(a answers) {
 		a.conn.send(a.bytes, a.count, a.finish) // copies
 		if buf := a.bytes; cap(buf) <= 1<<16 {
 			stagePool.Put(&buf)
 		}
-		switch {
-		case a.count > 0 || a.finish:
+	}
+	for _, a := range b.answers {
+		if a.answer() {
+			deliver(a)
 			a.conn.signal()
-		case !a.conn.beingTold.Swap(true):
+		}
+	}
+	if len(b.answers) > tellAtOnce {
+		runtime.Gosched() // to those who have just been woken
+	}
+	var told []*conn
+	for _, a := range b.answers {
+		if a.answer() {
+			continue
+		}
+		deliver(a)
+		if !a.conn.beingTold.Swap(true) {
 			told = append(told, a.conn)
 		}
 	}
@@ -118,7 +136,11 @@ func (s *Server) commit() {
 			s.stopNow(err)
 			return
 		}
-		s.counters.commit.observe(time.Since(began))
+		took := time.Since(began)
+		s.counters.commit.observe(took)
+		if b.large > 0 || b.backlog >= roundWork {
+			s.restUntil = restAfter(began)
+		}
 		s.release(b)
 		s.committingSince.Store(0)
 		s.idle <- struct{}{}

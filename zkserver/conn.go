@@ -24,14 +24,17 @@ type conn struct {
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
-	slots  chan struct{} // one token per request that waits for its answer
+	slots     chan struct{} // one token per request that waits for its answer
+	penalties atomic.Int64  // requests over a limit that the reader is to rest for
+
 	room   chan struct{} // tells the reader that large has become less
 	large  atomic.Int64  // bytes of large requests that wait for the owner
 	unread atomic.Int64  // bytes that wait for the client, or for the disk first
 	gone   atomic.Bool   // nothing is written any more
 	wake   chan struct{} // something to write, or the end
 
-	beingTold atomic.Bool // the teller wakes the writer
+	beingTold atomic.Bool // the teller will wake the writer
+	told      atomic.Bool // it has, and waits until the writer has written
 
 	stop chan struct{} // closed by stopReading
 	quit chan struct{} // closed by close
@@ -64,8 +67,8 @@ type connState struct {
 
 	staged  []byte // answers and notifications of the batch that is being filled
 	weighed int    // of staged, see weigh
-	round   int64  // of the owner when spent was counted, see fair.go
-	spent   int    // work in that round, and debts of earlier ones
+	shares  int64  // of the owner when spent was counted, see fair.go
+	spent   int    // work in that batch, and debts of earlier ones
 	waits   int    // requests that wait for another round
 	behind  int64  // the last round in which one that waited had to go on waiting
 	answers int    // in staged
@@ -163,7 +166,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 
 // push hands r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool {
-	if !c.waitForRoom(len(r.frame)) {
+	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
 		return false
 	}
 	r.at = 1 + time.Since(c.server.opened) // never 0
@@ -282,6 +285,7 @@ func (c *conn) write() {
 			}
 			continue
 		}
+		c.server.teller.wrote(c)
 		if finishing {
 			c.lastWords()
 			break

@@ -1,27 +1,32 @@
 package zkserver
 
-import "time"
+import (
+	"time"
+
+	"holdfast/zkproto"
+)
 
 // One client may have hundreds of requests under way, and each may be a megabyte, or be
-// answered by one, or tell thousands of watchers. So that nobody waits for all of them, the
-// owner works in rounds: what a connection has sent beyond a share waits for a later round,
-// and everybody else's new requests come before it.
+// answered by one, or tell thousands of watchers. So that nobody waits for all of them, each
+// connection has a share of a batch, which everybody whose answers are in it waits for: what
+// it has sent beyond that waits for a later one, and everybody else's new requests come
+// before it.
 //
-// Work is counted, not timed: the same requests make the same rounds on every machine.
+// Work is counted, not timed: the same requests make the same shares on every machine.
 // Bytes of requests and answers count once; the rest in what a byte costs.
 const (
 	requestWork = 512
-	notifyWork  = 256 // each watcher that is told
-	multiWork   = 32  // each operation of a transaction
+	notifyWork  = 1024 // each watcher that is told
+	multiWork   = 32   // each operation of a transaction
 
 	// roundWork is the share of a connection. The request that exceeds it is the last, and
 	// what it exceeds it by comes off the next shares, down to roundDebt.
 	roundWork = 128 << 10
 	roundDebt = 2 << 20
 
-	// backlogWork is for all together that wait from earlier rounds: who is new waits for
-	// no more than that, and the last request of it.
-	backlogWork = 128 << 10
+	// backlogWork is what of a batch is for all together that have had to wait: who is new
+	// waits for no more than that, and the last request of it.
+	backlogWork = 512 << 10
 
 	// longRounds is after how much time in rounds that leave work the owner sleeps. While no
 	// goroutine does, Go looks every 10 ms only for what has come from the network.
@@ -34,7 +39,7 @@ func (s *Server) applyQueued() {
 	items := s.queue.take(o.spare)
 	o.now = time.Now()
 	o.round++
-	o.waitingForTurn, o.waitingForBatch = false, false
+	o.waitingForTurn, o.waitingForBatch, o.largeWaits = false, false, false
 	for i, r := range items {
 		items[i] = nil
 		switch c := r.conn; {
@@ -53,34 +58,41 @@ func (s *Server) applyQueued() {
 			// What makes the one before it wait may not concern this one; but the requests
 			// of a client are answered in their order.
 			c.owned.waits++
+			if sess := c.owned.session; sess != nil && c.owned.admitted && r.kind == kindOperation {
+				sess.touched = o.now // its client is not silent
+			}
 			o.late = append(o.late, r)
 			o.waitingForTurn = o.waitingForTurn || o.pausing
+		default:
+			o.small = o.small || !o.ping
 		}
 	}
 	o.spare = items
-	if !o.pausing {
+	if !o.pausing && !o.resting {
 		s.applyWaiting()
 	}
 	o.waiting = append(o.waiting, o.late...)
 	clear(o.late)
 	o.late = o.late[:0]
 	if o.waitingForBatch && o.batch.empty() && !o.tree.Changed() {
-		// Whoever sent the large requests has gone, and there is nothing to hand over.
-		o.batch.large, o.waitingForTurn = 0, true
+		// There is nothing to hand over: those who have had more than their share pay it back
+		// at once, and whoever sent the large requests has gone.
+		o.batch.large, o.batch.backlog, o.waitingForTurn = 0, 0, true
+		o.shares++
 	}
 	s.nextTurn()
 	s.publish()
 }
 
-// applyWaiting applies of what waits as much as is for one round.
+// applyWaiting applies of what waits as much as is for one batch.
 func (s *Server) applyWaiting() {
 	o := &s.owner
 	before := len(o.waiting)
-	left, work := o.waiting[:0], 0
+	left := o.waiting[:0]
 	for i, r := range o.waiting {
-		if work >= backlogWork {
+		if o.batch.backlog >= backlogWork {
 			left = append(left, o.waiting[i:]...)
-			o.waitingForTurn = true
+			o.waitingForBatch = true
 			break
 		}
 		c := &r.conn.owned
@@ -94,7 +106,7 @@ func (s *Server) applyWaiting() {
 			continue
 		}
 		c.waits--
-		work += o.work
+		o.batch.backlog += o.work
 	}
 	clear(o.waiting[len(left):before])
 	o.waiting = left
@@ -124,24 +136,25 @@ func (s *Server) applyInTurn(r *request) bool {
 	o := &s.owner
 	conn, size := r.conn, len(r.frame) // r is given back when it has been applied
 	c := &conn.owned
-	if c.round != o.round {
-		// After debts of several shares, all rounds since then have paid.
-		c.spent = max(0, c.spent-int(min(o.round-c.round, roundDebt/roundWork))*roundWork)
-		c.round = o.round
+	if c.shares != o.shares {
+		// After debts of several shares, all batches since then have paid.
+		c.spent = max(0, c.spent-int(min(o.shares-c.shares, roundDebt/roundWork))*roundWork)
+		c.shares = o.shares
 	}
 	switch {
 	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
 		return false // until handOver or taken
 	case c.spent >= roundWork:
-		o.waitingForTurn = true
-		return false
-	case size > largeRequest && o.batch.large >= largeBatch:
 		o.waitingForBatch = true // until handOver
+		return false
+	case size > largeRequest && (!o.largeMay || o.batch.large >= largeBatch):
+		o.largeWaits = true // for applyLarge
 		return false
 	}
 	if size > largeRequest {
 		o.batch.large += size
 	}
+	o.ping = r.op == zkproto.OpPing
 	o.work = requestWork + size
 	before := len(c.staged)
 	s.handle(r)
@@ -149,6 +162,69 @@ func (s *Server) applyInTurn(r *request) bool {
 	c.spent = min(c.spent+o.work, roundDebt)
 	conn.leaveRoom(size)
 	return true
+}
+
+// Large requests wait until the committer is idle, and then go with what is at hand. So they
+// do not gather for the commit after the one that is under way, where whoever sends
+// something small in the meantime would wait for both. After a commit with large requests or
+// with more than a share of what had to wait, and if anybody has sent who had nothing
+// waiting, server and disk are theirs for twice as long as it took, and at most maxRest.
+const maxRest = 100 * time.Millisecond
+
+func restAfter(began time.Time) time.Time {
+	now := time.Now()
+	return now.Add(min(2*now.Sub(began), maxRest))
+}
+
+// rest is called with the token of s.idle in hand.
+func (s *Server) rest() {
+	o := &s.owner
+	if left := time.Until(s.restUntil); left > 0 && o.small && !o.resting && !o.stopping {
+		o.resting, o.small = true, false
+		o.restOver.Reset(left)
+	}
+}
+
+// mayApplyLarge says whether there is something for applyLarge to do.
+func (o *owner) mayApplyLarge() bool { return o.largeWaits && !o.resting && !o.pausing }
+
+// applyLarge is called with the token of s.idle in hand.
+func (s *Server) applyLarge() {
+	o := &s.owner
+	if !o.mayApplyLarge() {
+		return
+	}
+	o.now = time.Now()
+	o.round++
+	o.largeMay, o.largeWaits = true, false
+	s.applyWaiting()
+	o.largeMay = false
+	s.restUntil = restAfter(o.now) // or longer, if there is something to commit
+	s.publish()
+}
+
+// A request that is over a limit makes the reader of its connection rest: a refusal costs as
+// much as an answer, and who does not heed the first goes on for ever.
+const (
+	penalty    = 200 * time.Microsecond
+	maxPenalty = 100 * time.Millisecond
+)
+
+// servePenalty is called by the reader: it waits for what the owner has put on c.
+func (c *conn) servePenalty() bool {
+	n := c.penalties.Swap(0)
+	if n == 0 {
+		return true
+	}
+	rest := time.NewTimer(min(time.Duration(n)*penalty, maxPenalty))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+		return true
+	case <-c.stop:
+	case <-c.quit:
+	}
+	return false
 }
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,

@@ -159,6 +159,29 @@ var floods = []struct {
 			}
 		}
 	}},
+	// No attack: as many clients as the flood of notifications has, and as many answers a
+	// second as it has notifications.
+	{"reads", 196, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		get := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/mine"})
+		for tick := time.NewTicker(time.Second / 140); ; {
+			if _, err := p.Write(get); err != nil {
+				return
+			}
+			if _, err := zkproto.ReadFrame(p, nil, 1<<20); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}},
 	{"nothing but processor time", 4, func(ctx context.Context, addr string) {
 		for ctx.Err() == nil {
 		}

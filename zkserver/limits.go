@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -185,7 +186,8 @@ func (s *Server) overLimit(c *conn, r *request) bool {
 	if code == zkproto.CodeOK {
 		return false
 	}
-	s.refused(limit, "remote", c.nc.RemoteAddr(), "session", fmt.Sprintf("0x%x", c.owned.session.id), "op", r.op)
+	s.refused(limit, "remote", c.nc.RemoteAddr(), "session", hexID(c.owned.session.id), "op", r.op)
+	c.penalties.Add(1)
 	s.reply(c, r.xid, s.owner.zxid, code)
 	if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 		// Clients do not look at the answer: they would believe that they are watching.
@@ -193,6 +195,11 @@ func (s *Server) overLimit(c *conn, r *request) bool {
 	}
 	return true
 }
+
+// hexID is a session in a log. It is formatted if it is logged, which is seldom.
+type hexID int64
+
+func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", int64(id))) }
 
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {

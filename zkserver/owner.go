@@ -21,11 +21,18 @@ type owner struct {
 	ops    []zkproto.MultiOp // room, see decodeMulti
 	record []byte            // room, see seal
 
-	round           int64         // see fair.go
-	waiting         []*request    // for a later round
-	late            []*request    // goes behind waiting when the round ends
-	waitingForTurn  bool          // some of them, and not for their client or the disk
-	waitingForBatch bool          // some wait until the batch at hand is handed over
+	round           int64      // see fair.go
+	shares          int64      // how many each connection has had
+	waiting         []*request // for a later round
+	late            []*request // goes behind waiting when the round ends
+	waitingForTurn  bool       // some of them, and not for their client or the disk
+	waitingForBatch bool       // some wait until the batch at hand is handed over
+	largeWaits      bool       // some wait for applyLarge
+	largeMay        bool       // it is at work
+	ping            bool       // the request at hand is one
+	small           bool       // somebody has sent who had nothing waiting, since the last rest
+	resting         bool       // what waits does so until restOver
+	restOver        *time.Timer
 	work            int           // of the request at hand
 	busy            time.Duration // in rounds one after the other that left work
 	pausing         bool          // what waits does so until turn
@@ -76,9 +83,10 @@ func (s *Server) own() {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	defer o.turn.Stop()
+	defer o.restOver.Stop()
 	for {
 		idle := s.idle
-		if o.batch.empty() && !o.tree.Changed() {
+		if s.nothingAtHand() && !o.mayApplyLarge() {
 			idle = nil // nothing to hand over
 		}
 		select {
@@ -87,8 +95,17 @@ func (s *Server) own() {
 			s.applyQueued()
 		case <-s.queue.wake:
 			s.applyQueued()
+		case <-o.restOver.C:
+			o.resting = false
+			s.queue.again()
 		case <-idle:
-			s.handOver()
+			s.rest()
+			s.applyLarge()
+			if s.nothingAtHand() {
+				s.idle <- struct{}{}
+			} else {
+				s.handOver()
+			}
 			if len(o.waiting) > 0 {
 				s.queue.again()
 			}
@@ -101,6 +118,10 @@ func (s *Server) own() {
 			return
 		}
 	}
+}
+
+func (s *Server) nothingAtHand() bool {
+	return s.owner.batch.empty() && !s.owner.tree.Changed()
 }
 
 func (s *Server) handle(r *request) {

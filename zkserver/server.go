@@ -35,6 +35,8 @@ type Server struct {
 	idle    chan struct{} // holds a token while the committer has nothing to do
 	commits chan *batch   // owner → committer; room for one, sent only with the token
 
+	restUntil time.Time // see rest in fair.go; belongs to who has the token of idle
+
 	teller *teller
 
 	opened          time.Time

@@ -1,33 +1,40 @@
 package zkserver
 
 import (
-	"slices"
+	"runtime"
 	"sync"
 	"time"
 )
 
-// A teller wakes the writers of clients that have notifications to read and no answers.
-// One write may have thousands of them, and each wakes one goroutine for one system call:
-// whoever waits for an answer would come behind all of them. While they wait here, what
-// later writes have for the same client is added to what is sent at once.
+// A teller wakes the writers of clients that have notifications to read and no answers,
+// one after the other. One write may have thousands of them, and each wakes one goroutine
+// for one system call: whoever waits for an answer would come behind all of them, and they
+// would take all processors. While they wait here, what later writes have for the same
+// client is added to what is sent at once.
 type teller struct {
-	wake  chan struct{} // holds a token while conns is not empty
-	ended chan struct{}
+	wake    chan struct{} // holds a token while conns is not empty
+	written chan struct{} // holds a token when one that was woken has written
+	ended   chan struct{}
 
 	mu    sync.Mutex
 	conns []*conn
 	end   bool
 }
 
-// tellAtOnce is how many are woken in one go. Then the teller sleeps, so that Go has a look
-// at the network, for tellPause: some of a writer's time.
 const (
-	tellAtOnce = 64
-	tellPause  = 100 * time.Microsecond
+	// tellAtOnce is how many are woken without a teller.
+	tellAtOnce = 8
+
+	// tellPatience is how long the teller waits for one of them: it may not read.
+	tellPatience = time.Millisecond
+
+	// After tellLong of this the teller sleeps for as long, so that others have the
+	// processor, and Go a look at the network.
+	tellLong = time.Millisecond
 )
 
 func newTeller() *teller {
-	return &teller{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &teller{wake: make(chan struct{}, 1), written: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // tell has the writers of conns woken soon.
@@ -57,28 +64,49 @@ func (t *teller) again() {
 // run is the teller's goroutine.
 func (t *teller) run() {
 	defer close(t.ended)
+	patience := time.NewTimer(0)
+	defer patience.Stop()
 	for range t.wake {
+		began := time.Now()
 		for {
 			t.mu.Lock()
-			n := len(t.conns)
-			if !t.end {
-				n = min(n, tellAtOnce)
-			}
-			now := slices.Clone(t.conns[:n])
-			t.conns = slices.Delete(t.conns, 0, n)
-			left, end := len(t.conns), t.end
+			now, end := t.conns, t.end
+			t.conns = nil
 			t.mu.Unlock()
+			if len(now) == 0 && !end {
+				break
+			}
 			for _, c := range now {
-				c.beingTold.Store(false) // before its writer looks
+				slow := c.told.Swap(true) // is still at the last
+				c.beingTold.Store(false)  // before its writer looks
 				c.signal()
+				if end || slow || c.gone.Load() {
+					continue
+				}
+				patience.Reset(tellPatience)
+				select {
+				case <-t.written:
+				case <-patience.C:
+				}
+				runtime.Gosched() // or the two of us take turns until our time is up
+				if took := time.Since(began); took > tellLong {
+					time.Sleep(took)
+					began = time.Now()
+				}
 			}
 			if end {
 				return
 			}
-			if left == 0 {
-				break
-			}
-			time.Sleep(tellPause)
+		}
+	}
+}
+
+// wrote is called by the writer of c when it has written, or has nothing to write.
+func (t *teller) wrote(c *conn) {
+	if c.told.Swap(false) {
+		select {
+		case t.written <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -2,7 +2,7 @@ package tree
 
 import "holdfast/zkproto"
 
-// A Watcher is one connection, numbered by the server: watches end with it.
+// A Watcher is one connection, numbered by the server, from 1: watches end with it.
 type Watcher int64
 
 // An Event is for one watcher.
@@ -185,7 +185,7 @@ func (t *Tree) fire(tr trigger) {
 // tell adds those who have a watch of a kind on path to those who are told.
 func (t *Tree) tell(kind watchKind, path string) {
 	k := watchKey{kind, path}
-	for by := range t.watches.armed[kind][path] {
+	for by := range t.watches.armed[kind][path].all() {
 		t.told[by] = struct{}{}
 		if kind.oneShot() {
 			t.watches.remove(by, k)

@@ -29,13 +29,16 @@ func (t *Tree) WatchedBy(by Watcher) iter.Seq[string] {
 
 // WatchedPaths are the paths that are watched, in no particular order, each with those
 // who watch it.
-func (t *Tree) WatchedPaths() iter.Seq2[string, map[Watcher]struct{}] {
+func (t *Tree) WatchedPaths() iter.Seq2[string, iter.Seq[Watcher]] {
 	w := &t.watches
-	return func(yield func(string, map[Watcher]struct{}) bool) {
+	return func(yield func(string, iter.Seq[Watcher]) bool) {
 		for kind := range watchKindCount {
 			for path, by := range w.armed[kind] {
 				k := watchKey{kind, path}
-				isArmed := func(other watchKey) bool { return w.armed[other.kind][other.path] != nil }
+				isArmed := func(other watchKey) bool {
+					_, armed := w.armed[other.kind][other.path]
+					return armed
+				}
 				if !w.first(k, isArmed) {
 					continue
 				}
@@ -58,17 +61,18 @@ func (w *watchTable) first(k watchKey, is func(watchKey) bool) bool {
 }
 
 // union is by and those who watch the path of k by another kind.
-func (w *watchTable) union(k watchKey, by map[Watcher]struct{}) map[Watcher]struct{} {
-	cloned := false
+func (w *watchTable) union(k watchKey, by watchers) iter.Seq[Watcher] {
+	union := make(map[Watcher]struct{})
 	for kind := k.kind + 1; kind < watchKindCount; kind++ {
-		others := w.armed[kind][k.path]
-		if len(others) == 0 {
-			continue
+		for other := range w.armed[kind][k.path].all() {
+			union[other] = struct{}{}
 		}
-		if !cloned {
-			by, cloned = maps.Clone(by), true
-		}
-		maps.Copy(by, others)
 	}
-	return by
+	if len(union) == 0 {
+		return by.all()
+	}
+	for b := range by.all() {
+		union[b] = struct{}{}
+	}
+	return maps.Keys(union)
 }

@@ -1,5 +1,7 @@
 package tree
 
+import "iter"
+
 type watchKind uint8
 
 const (
@@ -15,11 +17,53 @@ func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren 
 // A watchTable holds the watches: who has one of which kind on which path. The index by
 // watcher is what a disconnect needs.
 type watchTable struct {
-	armed     [watchKindCount]map[string]map[Watcher]struct{}
+	armed     [watchKindCount]map[string]watchers
 	byWatcher map[Watcher]map[watchKey]struct{}
 	count     int
 	weight    int // of all
 	weights   map[Watcher]int
+}
+
+// watchers are those of one kind on one path: one of them, or more. Most paths have one, and
+// a map for each of those would be most of what the collector has to look at.
+type watchers struct {
+	one  Watcher
+	more map[Watcher]struct{} // if there have been several, all of them
+}
+
+func (w watchers) with(by Watcher) watchers {
+	switch {
+	case w.more != nil:
+		w.more[by] = struct{}{}
+	case w.one == 0:
+		w.one = by
+	default:
+		w.more = map[Watcher]struct{}{w.one: {}, by: {}}
+	}
+	return w
+}
+
+// without says whether any are left.
+func (w watchers) without(by Watcher) bool {
+	delete(w.more, by)
+	return len(w.more) > 0
+}
+
+// all may be changed while it goes on.
+func (w watchers) all() iter.Seq[Watcher] {
+	return func(yield func(Watcher) bool) {
+		if w.more == nil {
+			if w.one != 0 {
+				yield(w.one)
+			}
+			return
+		}
+		for by := range w.more {
+			if !yield(by) {
+				return
+			}
+		}
+	}
 }
 
 // WatchWeight is what a watch on path counts for in WatchWeights: paths are memory.
@@ -33,7 +77,7 @@ type watchKey struct {
 func newWatchTable() watchTable {
 	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{}), weights: make(map[Watcher]int)}
 	for kind := range w.armed {
-		w.armed[kind] = make(map[string]map[Watcher]struct{})
+		w.armed[kind] = make(map[string]watchers)
 	}
 	return w
 }
@@ -46,10 +90,7 @@ func (w *watchTable) add(by Watcher, k watchKey) {
 	w.weight += WatchWeight(k.path)
 	w.weights[by] += WatchWeight(k.path)
 	armed := w.armed[k.kind]
-	if armed[k.path] == nil {
-		armed[k.path] = make(map[Watcher]struct{})
-	}
-	armed[k.path][by] = struct{}{}
+	armed[k.path] = armed[k.path].with(by)
 	if w.byWatcher[by] == nil {
 		w.byWatcher[by] = make(map[watchKey]struct{})
 	}
@@ -73,9 +114,7 @@ func (w *watchTable) remove(by Watcher, k watchKey) bool {
 		delete(w.byWatcher, by)
 		delete(w.weights, by)
 	}
-	armed := w.armed[k.kind]
-	delete(armed[k.path], by)
-	if len(armed[k.path]) == 0 {
+	if armed := w.armed[k.kind]; !armed[k.path].without(by) {
 		delete(armed, k.path)
 	}
 	return true
