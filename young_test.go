@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
