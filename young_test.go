@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"holdfast"
-	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
@@ -79,42 +78,6 @@ func TestHoldLooksAtItsNodeOnceAfterItsYouth(t *testing.T) {
 		}
 		wantNoNodes(t, c)
 	})
-}
-
-// A tenure that ends at the moment at which it would look is no loss, also where the look
-// finds the node of somebody else.
-func TestUnlockAroundTheFirstLook(t *testing.T) {
-	for _, m := range []string{"mutex", "node"} {
-		t.Run(m, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, other := client(t, srv), client(t, srv)
-				of := func(c *zk.Client) holdfast.Locker {
-					if m == "node" {
-						return holdfast.NewNodeLock(c, lockPath+"/node")
-					}
-					return holdfast.NewMutex(c, lockPath)
-				}
-				for i := range 200 {
-					h := lock(t, of(c))
-					time.Sleep(holdfast.Youth)
-					unlock(t, h)
-					next := lock(t, of(other)) // perhaps a node of the same name
-					synctest.Wait()
-					select {
-					case <-h.Lost():
-						t.Fatalf("round %d: it was let go and is told of a loss", i)
-					default:
-					}
-					if next.Context().Err() != nil {
-						t.Fatalf("round %d: the next holder: %v", i, context.Cause(next.Context()))
-					}
-					unlock(t, next)
-				}
-				synctest.Wait()
-				wantNoNodes(t, c)
-			})
-		})
-	}
 }
 
 // What happens to the node while it is not watched is told when it is: the loss and the
