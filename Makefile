@@ -20,7 +20,7 @@ test: check race-detector
 	go test -count=1 -run='^TestSimulation$$' -v ./chaos -seeds=$(SEEDS)
 	go test -count=1 -run='^TestZxidReplay$$' -v ./chaos -replay-ops=100000
 	go test -count=1 -run='^TestEveryBugIsCaught$$' -timeout=20m -v ./chaos/mutants -mutants
-	cd interop && go test -shuffle=on -timeout=40m
+	cd interop && go test -shuffle=on -timeout=60m -minutes=10
 
 # What a compiler can say, also for the systems that this machine is not.
 check:
