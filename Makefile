@@ -17,7 +17,7 @@ SEEDS := 5000
 # hide the figures that passing tests print, and what was left out for want of a peer.
 test: check race-detector
 	go test $(RACE) -shuffle=on ./...
-	go test -count=1 -run='^TestSimulation$$' -v ./chaos -seeds=$(SEEDS)
+	go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$$' -v ./chaos -seeds=$(SEEDS)
 	go test -count=1 -run='^TestZxidReplay$$' -v ./chaos -replay-ops=100000
 	go test -count=1 -run='^TestEveryBugIsCaught$$' -timeout=20m -v ./chaos/mutants -mutants
 	cd interop && go test -shuffle=on -timeout=60m -minutes=10
