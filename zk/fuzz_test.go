@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,13 +136,13 @@ func FuzzServer(f *testing.F) {
 	f.Add(uint8(2), []byte{0x7f, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, where uint8, b []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			tries := 0
+			var tries atomic.Int32
 			cfg := Config{Servers: []string{"test:1"}, SessionTimeout: 4 * time.Second, Lease: LeasePing}
 			if where%3 == 1 {
 				cfg.Auth = []Auth{SASLDigestAuth("bob", planted)}
 			}
 			cfg.Dial = dialPeers(t, func(p *peer) {
-				tries++
+				tries.Add(1)
 				go func() { // read on, or the client could not write
 					for {
 						if _, err := p.nc.Read(make([]byte, 4096)); err != nil {
@@ -177,8 +178,8 @@ func FuzzServer(f *testing.F) {
 			} else if secret(err.Error()) {
 				t.Errorf("the error shows the password: %v", err)
 			}
-			if tries > 200 {
-				t.Errorf("%d connections in three seconds", tries)
+			if n := tries.Load(); n > 200 {
+				t.Errorf("%d connections in three seconds", n)
 			}
 			time.Sleep(2 * time.Second) // the peers see that nobody is there
 		})

@@ -331,17 +331,17 @@ func TestHandshakeOverTLSIsBoundedByTheConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
-		attempts := 0
+		var attempts atomic.Int32
 		_, err := Dial(ctx, Config{
 			Servers: []string{"silent:1"}, SessionTimeout: 9 * time.Second, TLS: &tls.Config{},
 			Dial: dialPeers(t, func(p *peer) {
-				attempts++
+				attempts.Add(1)
 				io.Copy(io.Discard, p.nc)
 			}),
 		})
 		wantErr(t, err, context.DeadlineExceeded)
-		if attempts < 7 || attempts > 9 { // three seconds each, and the pauses
-			t.Errorf("%d attempts", attempts)
+		if n := attempts.Load(); n < 7 || n > 9 { // three seconds each, and the pauses
+			t.Errorf("%d attempts", n)
 		}
 		if err == nil || !strings.Contains(err.Error(), "TLS handshake") {
 			t.Errorf("got error %v", err)
