@@ -133,7 +133,8 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
 	}
 	if len(results) < len(checks) {
-		if errors.Is(err, zk.ErrSessionExpired) {
+		// It can also be why ctx has ended: that of another lock, which this Commit is part of.
+		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		return nil, err

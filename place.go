@@ -163,7 +163,9 @@ func (p *place) find(ctx context.Context) (names []string, err error) {
 		candidates := []string{p.prefix}
 		if !p.exact {
 			names, err = p.siblings(ctx)
-			if err != nil && !errors.Is(err, errPlaceGone) { // not even the node above is there
+			// Not even the node above may be there. But that the place is gone can also be why
+			// ctx has ended: that of another lock, which holds this one up.
+			if err != nil && (ctx.Err() != nil || !errors.Is(err, errPlaceGone)) {
 				return nil, err
 			}
 			candidates = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
