@@ -136,35 +136,36 @@ func (c *crowd) forget(p *place) {
 // reason to look.
 func (p *place) lookTogether(ctx context.Context) (ahead, error) {
 	p.crowd.ask(p, false)
-	return p.share(ctx)
+	err := p.share(ctx)
+	return p.watch.ahead, err
 }
 
-// share waits for the list that p has asked for. That may take as long as others are ahead,
-// so there is little on the stack meanwhile (see await).
-func (p *place) share(ctx context.Context) (ahead, error) {
+// share waits for the list that p has asked for, and takes note of who is ahead. That may
+// take as long as others are ahead, so there is little on the stack meanwhile (see await).
+func (p *place) share(ctx context.Context) error {
 	answer := p.answer
 	p.answer = nil
 	select {
 	case r := <-answer:
 		return p.called(ctx, r)
 	case <-p.session.Context().Done():
-		return ahead{}, context.Cause(p.session.Context())
+		return context.Cause(p.session.Context())
 	case <-ctx.Done():
-		return ahead{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
 // called finds out who is ahead on the list that has come.
-func (p *place) called(ctx context.Context, r *roll) (ahead, error) {
+func (p *place) called(ctx context.Context, r *roll) (err error) {
 	if r.err != nil {
-		return ahead{}, r.err
+		return r.err
 	}
 	p.seen(r.names)
-	a, err := r.ahead(&p.queue.layout, p.name)
+	p.watch.ahead, err = r.ahead(&p.queue.layout, p.name)
 	if errors.Is(err, errPlaceGone) {
-		return p.lookAlone(ctx)
+		p.watch.ahead, err = p.lookAlone(ctx)
 	}
-	return a, err
+	return err
 }
 
 // ask has p get a list. A place that is new in the queue can wait for it as long as others

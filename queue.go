@@ -120,7 +120,7 @@ func (p *place) arrive(ctx context.Context, wait bool) (err error) {
 	}
 	p.watch.ahead, err = p.join(ctx)
 	if p.answer != nil {
-		p.watch.ahead, err = p.share(ctx)
+		return p.share(ctx)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,7 +16,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A goroutine that is blocked in Lock has little on its stack, so that the collector can
+// A goroutine that is blocked in Lock, or in Do, has little on its stack, so that the collector can
 // take most of that back: what a waiting lock costs is its stack above all. How much is
 // little depends on the compiler, and on the race detector, so waiters are compared with
 // goroutines that wait in a select with a frame of a certain size above it.
@@ -51,7 +52,7 @@ func TestWaitersStandOnSmallStacks(t *testing.T) {
 				for range n {
 					go func() {
 						growStack()
-						l.Lock(ctx)
+						holdfast.Do(ctx, l, func(context.Context) error { return nil })
 					}()
 				}
 				ours, small := (stacks()-between)/n, (between-before)/n
