@@ -232,7 +232,10 @@ func (n *nemesis) remove(which int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
 	l := n.locks[n.rng.IntN(len(n.locks))]
-	nodes := n.ephemerals(ctx, l.dirs[n.rng.IntN(len(l.dirs))])
+	nodes, err := n.ephemerals(ctx, l.dirs[n.rng.IntN(len(l.dirs))])
+	if err != nil { // under another fault, and the admin is not more patient than n
+		return false
+	}
 	type place struct {
 		path string
 		stat zk.Stat

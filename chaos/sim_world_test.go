@@ -281,7 +281,8 @@ func (w *world) drain(workers *sync.WaitGroup) {
 	select {
 	case <-done:
 	case <-time.After(40 * w.timeout):
-		w.found("lost wakeup", "", "somebody still waits: the queues are %q", w.ephemerals(context.Background(), locksRoot))
+		nodes, err := w.ephemerals(context.Background(), locksRoot)
+		w.found("lost wakeup", "", "somebody still waits: the queues are %q, %v", nodes, err)
 	}
 }
 
@@ -292,7 +293,11 @@ func (w *world) inspect(locks []lockSpec) {
 	if st := w.server().Stats(); st.Watches != 0 {
 		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
 	}
-	for _, node := range w.ephemerals(ctx, locksRoot) {
+	left, err := w.ephemerals(ctx, locksRoot)
+	if err != nil {
+		w.found("stuck", locksRoot, "list: %v", err)
+	}
+	for _, node := range left {
 		w.found("orphan", node, "is there, and nobody holds or waits")
 	}
 	for _, l := range locks {
@@ -334,21 +339,24 @@ func (w *world) ask(word string) string {
 }
 
 // ephemerals lists what is below path and belongs to a session.
-func (w *world) ephemerals(ctx context.Context, path string) []string {
-	var found []string
+func (w *world) ephemerals(ctx context.Context, path string) (found []string, err error) {
 	names, stat, err := w.admin.Children(ctx, path)
-	if err != nil {
-		if !errors.Is(err, zk.ErrNoNode) {
-			w.found("stuck", path, "list: %v", err)
-		}
-		return nil
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	if stat.EphemeralOwner != 0 {
 		found = append(found, path)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		found = append(found, w.ephemerals(ctx, strings.TrimSuffix(path, "/")+"/"+name)...)
+		below, err := w.ephemerals(ctx, strings.TrimSuffix(path, "/")+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, below...)
 	}
-	return found
+	return found, nil
 }
