@@ -160,11 +160,15 @@ func (s *Session) quorum(ctx context.Context) (bool, error) {
 			return false, asked.fail(ended(ctx), false)
 		}
 		s.mu.Lock()
-		if asked == s.asked && errors.Is(asked.err, ErrConnectionLoss) && s.over == nil {
+		again := asked != s.asked // by another who waited for the same answer
+		if !again && errors.Is(asked.err, ErrConnectionLoss) && s.over == nil {
+			again = true
 			s.askMode()
 			if s.conn != nil {
 				s.conn.wakeWriter()
 			}
+		}
+		if again {
 			s.mu.Unlock()
 			continue
 		}

@@ -220,3 +220,39 @@ func TestLeaseWaitsForTheAnswerAndHonoursItsContext(t *testing.T) {
 		wantErr(t, err, context.DeadlineExceeded)
 	})
 }
+
+// The question whether this is an ensemble is lost with the connection, and several wait for
+// its answer: who is not the first to ask again waits for that answer, and does not go by
+// what is assumed as long as there is none.
+func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second // too short for an ensemble
+		lose := make(chan struct{})
+		c := dialLease(t, LeaseAuto, timeout, func(p *peer) {
+			p.accept(7, timeout)
+			p.request()
+			<-lose
+		}, func(p *peer) {
+			p.accept(7, timeout)
+			for h, _ := p.request(); h.Op != 0; h, _ = p.request() {
+				p.answer(h.Xid, 1, 0, &zkproto.GetDataResponse{}) // a server alone
+			}
+		})
+		s := mustSession(t, c)
+		errs := make(chan error)
+		const n = 5
+		for range n {
+			go func() {
+				_, err := s.Lease(t.Context(), "/lock")
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		close(lose)
+		for range n {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
