@@ -8,7 +8,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"holdfast/zkproto"
 )
+
+type callersError struct{}
+
+func (*callersError) Error() string { return "the caller's own type" }
 
 // A context that another call's error has ended (errgroup.WithContext) fails a call with an
 // error that reads like that one, and is nothing that happened to this one.
@@ -21,6 +27,7 @@ func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 		{ours, []error{ours}, []error{ErrConnectionLoss, context.Canceled}},
 		{&Error{Op: "get", Path: "/b", Err: ErrNoNode}, nil, []error{ErrNoNode, fs.ErrNotExist}},
 		{fmt.Errorf("%w: %w", ours, ErrNodeExists), []error{ours}, []error{ErrNodeExists, fs.ErrExist}},
+		{fmt.Errorf("%w: %w", &callersError{}, ErrBadVersion), nil, []error{ErrBadVersion}},
 		{&Error{Op: "create", Path: "/b", Err: ErrConnectionLoss, unanswered: true}, nil, []error{ErrConnectionLoss}},
 		{ErrSessionExpired, []error{ErrSessionExpired}, []error{ErrConnectionLoss}},
 		{ErrAuthFailed, []error{ErrAuthFailed, fs.ErrPermission}, nil},
@@ -63,6 +70,14 @@ func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 						if errors.Is(err, e) {
 							t.Errorf("%s: %v is %v", what, err, e)
 						}
+					}
+					var code zkproto.Code
+					if errors.As(err, &code) && code != ErrAuthFailed {
+						t.Errorf("%s: %v is %v", what, err, code)
+					}
+					var own *callersError
+					if errors.As(tt.cause, &own) != errors.As(err, &own) {
+						t.Errorf("%s: errors.As does not find the caller's own in %v", what, err)
 					}
 					if tt.cause != nil && !contains(err.Error(), tt.cause.Error()) {
 						t.Errorf("%s: %v does not say so", what, err)

@@ -129,3 +129,12 @@ func (o *otherCall) Is(target error) bool {
 	}
 	return errors.Is(o.cause, target)
 }
+
+// As is the same for errors.As.
+func (o *otherCall) As(target any) bool {
+	switch target.(type) {
+	case **Error, *zkproto.Code:
+		return false
+	}
+	return errors.As(o.cause, target)
+}
