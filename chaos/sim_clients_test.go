@@ -114,8 +114,10 @@ func multis(_ *world, path string) lockSpec {
 	}}
 }
 
+const nodeLock = "/node" // ends the path of a NodeLock
+
 func nodes(_ *world, path string) lockSpec {
-	lock := path + "/node"
+	lock := path + nodeLock
 	return lockSpec{paths: []string{lock}, dirs: []string{path}, of: func(c *zk.Client) []locker {
 		n := holdfast.NewNodeLock(c, lock)
 		return []locker{{parts: []chaos.Op{{Lock: lock, Type: chaos.Mutex}}, lock: n.Lock, try: n.TryLock, exclusive: true}}

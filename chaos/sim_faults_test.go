@@ -282,6 +282,35 @@ func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
 	return err == nil
 }
 
+// hitByName are the claims of NodeLocks that another's release may have ended: the admin had
+// deleted the node of that other, and the release, which was under way, deleted the next of the
+// name. The server compares versions, not czxids, so that this cannot be is not promised. A
+// release without an end may have come so long after it began.
+func hitByName(ops []chaos.Op, late time.Duration) []chaos.Op {
+	broken := make(map[int64]chaos.Op) // by token
+	for _, b := range ops {
+		if b.Kind == chaos.Break && b.Token != 0 && strings.HasSuffix(b.Lock, nodeLock) {
+			broken[b.Token] = b
+		}
+	}
+	var hits []chaos.Op
+	for _, release := range ops {
+		b, ok := broken[release.Token]
+		if !ok || release.Kind != chaos.Release || release.Lock != b.Lock {
+			continue
+		}
+		for _, o := range ops {
+			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Lock != b.Lock || o.Token <= b.Token {
+				continue
+			}
+			if o.Call < min(release.Return, release.Call+late) {
+				hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(b.Call, o.Call), Return: chaos.Never})
+			}
+		}
+	}
+	return hits
+}
+
 // removeParent takes a lock away with all who hold or want it.
 func (n *nemesis) removeParent() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)

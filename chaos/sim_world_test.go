@@ -125,6 +125,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 			r.Lost++
 		}
 	}
+	r.ops = append(r.ops, hitByName(r.ops, 2*w.timeout)...)
 	r.Violations = append(r.Violations, chaos.Sweep(r.ops)...)
 	checked := chaos.Linearizable(r.ops, 10*time.Second)
 	r.Violations = append(r.Violations, checked.Violations...)
