@@ -65,14 +65,13 @@ type connState struct {
 	lastOp         zkproto.Op
 	lastXid        int32
 
-	staged  []byte // answers and notifications of the batch that is being filled
-	weighed int    // of staged, see weigh
-	shares  int64  // of the owner when spent was counted, see fair.go
-	spent   int    // work in that batch, and debts of earlier ones
-	waits   int    // requests that wait for another round
-	behind  int64  // the last round in which one that waited had to go on waiting
-	answers int    // in staged
-	finish  bool   // the connection ends behind staged
+	staged  []byte     // answers and notifications of the batch that is being filled
+	weighed int        // of staged, see weigh
+	shares  int64      // of the owner when spent was counted, see fair.go
+	spent   int        // work in that batch, and debts of earlier ones
+	waits   []*request // for another round; not empty while it is among owner.waiting or late
+	answers int        // in staged
+	finish  bool       // the connection ends behind staged
 	inBatch bool
 }
 
