@@ -88,22 +88,6 @@ func (s *Server) applyQueued() {
 	s.publish()
 }
 
-// A client is alone if nobody else has asked for anything for aloneAfter. Nobody waits for
-// what it sends: it has the shares of all, and its large requests go into the next commit
-// while one is under way. Who comes then waits for two of them, once.
-const aloneAfter = 100 * time.Millisecond
-
-// heard takes note of who has sent r. Clients that only keep their sessions are nobody.
-func (s *Server) heard(r *request) {
-	if o := &s.owner; r.kind == kindOperation && r.op != zkproto.OpPing && r.conn != o.last {
-		o.last, o.lastSince = r.conn, o.now
-	}
-}
-
-func (s *Server) alone(c *conn) bool {
-	return c == s.owner.last && s.owner.now.Sub(s.owner.lastSince) > aloneAfter
-}
-
 // applyWaiting applies of what waits as much as is for one batch. It looks at clients and
 // not at requests: those of one that does not read wait for long, and would cost everybody
 // else's requests a look at each.

@@ -1,0 +1,175 @@
+package zkserver
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"holdfast/zkproto"
+)
+
+// A connect request has 45 bytes. Who has not shown a session yet gets no megabyte.
+const maxHandshakeFrame = 1024
+
+// read is the reader's goroutine.
+func (c *conn) read() {
+	defer c.server.readers.Done()
+	err := c.readAll()
+	if errors.Is(err, zkproto.ErrFrameTooLarge) {
+		c.server.refused(LimitFrame, "remote", c.nc.RemoteAddr(), "err", err)
+	}
+	c.server.cfg.Logger.Debug("zkserver: connection ends", "remote", c.nc.RemoteAddr(), "err", err)
+	c.mu.Lock()
+	c.readerDone = true
+	c.mu.Unlock()
+	c.signal() // the writer may be waiting for us, see lastWords
+	// The connection is not closed here: the client may have closed its half only, as
+	// `echo ruok | nc` does, and be waiting for answers.
+	c.server.queue.push(&request{kind: kindDisconnect, conn: c})
+}
+
+func (c *conn) readAll() error {
+	in := bufio.NewReaderSize(c.nc, 4096)
+	c.setReadDeadline(time.Now().Add(c.server.limits.HandshakeTime))
+	if err := c.handshake(in); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
+			c.server.refused(LimitHandshake, "remote", c.nc.RemoteAddr())
+		}
+		return err
+	}
+	var at []*request // hand
+	for {
+		r, err := c.readRequest(in)
+		if err == nil {
+			at = append(at, r)
+			if len(at) < maxAtOnce && frameBuffered(in) {
+				continue
+			}
+		}
+		if !c.push(at...) {
+			return net.ErrClosed
+		}
+		if err != nil {
+			return err
+		}
+		clear(at)
+		at = at[:0]
+	}
+}
+
+// maxAtOnce bounds what a reader has in its hand while there is no room for it.
+const maxAtOnce = 16
+
+func (c *conn) readRequest(in *bufio.Reader) (*request, error) {
+	r := newRequest(in)
+	r.kind, r.conn = kindOperation, c
+	var err error
+	if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
+		return nil, err
+	}
+	return r, r.decode()
+}
+
+// frameBuffered says whether a frame can be read without waiting for the network.
+func frameBuffered(in *bufio.Reader) bool {
+	if in.Buffered() < 4 {
+		return false
+	}
+	head, _ := in.Peek(4)
+	return int64(binary.BigEndian.Uint32(head)) <= int64(in.Buffered()-4)
+}
+
+// handshake reads what a connection begins with.
+func (c *conn) handshake(in *bufio.Reader) error {
+	first, err := in.Peek(4)
+	if err != nil {
+		return err
+	}
+	if word := string(first); isWord(word) {
+		in.Discard(4)
+		r := &request{kind: kindWord, conn: c, word: word}
+		c.prepareWord(r)
+		c.push(r)
+	} else {
+		r := &request{kind: kindConnect, conn: c}
+		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
+		if err != nil {
+			return err
+		}
+		body := zkproto.NewReader(frame)
+		r.connect.Decode(body)
+		if err := body.Err(); err != nil {
+			return err
+		}
+		r.frame = frame // Stats counts its bytes
+		// Before the push: the answer may be a refusal, which sets a deadline of its own.
+		c.setReadDeadline(time.Time{})
+		r.certificate = certificateOf(c.nc) // known since the first byte has come
+		c.push(r)
+	}
+	return nil
+}
+
+// push hands rs to the owner as soon as the connection has slots for them, and at once
+// those for which it has: what a client sends together, such as a create and the list that
+// looks at it, then goes into one batch and wakes the owner once.
+func (c *conn) push(rs ...*request) bool {
+	for len(rs) > 0 {
+		if !c.waitForRoom(len(rs[0].frame)) || !c.servePenalty() || !c.waitForSlot() {
+			return false
+		}
+		n := 1
+		for n < len(rs) && len(rs[n].frame) <= largeRequest && c.penalties.Load() == 0 && c.freeSlot() {
+			n++
+		}
+		at := 1 + time.Since(c.server.opened) // never 0
+		for _, r := range rs[:n] {
+			r.at = at
+			if r.kind != kindWord {
+				c.server.counters.outstanding.Add(1)
+			}
+		}
+		for {
+			room := c.server.queue.offer(rs[:n])
+			if room == nil {
+				break
+			}
+			select {
+			case <-room:
+			case <-c.stop:
+				return false
+			case <-c.quit:
+				return false
+			}
+		}
+		rs = rs[n:]
+	}
+	return true
+}
+
+func (c *conn) freeSlot() bool {
+	select {
+	case c.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *conn) waitForSlot() bool {
+	if c.freeSlot() {
+		return true
+	}
+	// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
+	c.server.counters.of(LimitOutstanding).count.Add(1)
+	select {
+	case c.slots <- struct{}{}:
+		return true
+	case <-c.stop:
+	case <-c.quit:
+	}
+	return false
+}
