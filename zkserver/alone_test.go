@@ -118,7 +118,7 @@ func TestBacklogsGetOnTogether(t *testing.T) {
 		if len(greedy) != clients || looks < clients*(requests-1)/(backlogWork/roundWork) {
 			t.Fatalf("%d clients had something waiting; looked at them %d times", len(greedy), looks)
 		}
-		if apart > 3 {
+		if apart > 5 {
 			t.Errorf("one had %d requests more waiting than another", apart)
 		}
 	})

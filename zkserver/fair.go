@@ -244,7 +244,7 @@ func (c *conn) servePenalty() bool {
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,
 // which it does not ask for, can add to it then.
-const pauseBytes = 1 << 20
+const pauseBytes = 256 << 10
 
 // taken is called by the writer when the network has taken n bytes.
 func (c *conn) taken(n int) {
