@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// An ahead is what we know of those ahead of us that we must wait for: the two nearest of
-// them. It is true from the moment of the list that it was made from until they go,
+// An ahead is what we know of those ahead of us that we must wait for: the names of the
+// two nearest of them. It is true from the moment of the list that it was made from until they go,
 // because those ahead only grow fewer: the server gives no number twice under one
 // parent, and a list that has our own node in it is from after every create that
 // came before ours. (Who makes a node by hand, with a number that was given before,
 // jumps the queue, and nobody could stop him.) There is one exception, which is why
 // there is mayStepDown.
 type ahead struct {
-	near, far contender // no name: there is none
+	near, far string // "": there is none
 
 	// mayStepDown: in near's place there may be a reader when it has gone, which we must
 	// wait for and which no list has shown: see stepDown.
@@ -22,14 +22,14 @@ type ahead struct {
 }
 
 // nobody reports whether there is nobody to wait for.
-func (a ahead) nobody() bool { return a.near.name == "" }
+func (a ahead) nobody() bool { return a.near == "" }
 
 // last reports whether nobody is left when near has gone.
-func (a ahead) last() bool { return a.far.name == "" && !a.mayStepDown }
+func (a ahead) last() bool { return a.far == "" && !a.mayStepDown }
 
 // beforeGone is what is ahead when far is gone and with it everybody before.
 func (a ahead) beforeGone() ahead {
-	a.far = contender{}
+	a.far = ""
 	return a
 }
 
@@ -40,11 +40,12 @@ func (a ahead) beforeGone() ahead {
 // errPlaceGone: me is not among the names; my node is gone, and whoever took that for
 // "nobody ahead" would hold a lock that is not his (etcd #11456). errSameNumber: somebody
 // has my number, so neither is ahead of the other.
-func (l *Layout) ahead(names []string, me string) (a ahead, err error) {
+func (l *Layout) ahead(names []string, me string) (ahead, error) {
 	mine, ok := l.parse(me)
 	if !ok {
 		return ahead{}, errPlaceGone
 	}
+	var near, far contender
 	present, twin := false, false
 	for _, n := range names {
 		if n == me {
@@ -56,25 +57,26 @@ func (l *Layout) ahead(names []string, me string) (a ahead, err error) {
 		case ok && c.seq == mine.seq && !(c.shared && mine.shared):
 			twin = true
 		case !ok || !mine.waitsFor(c):
-		case a.near.name == "" || before(a.near.seq, c.seq):
-			a.near, a.far = c, a.near
-		case a.far.name == "" || before(a.far.seq, c.seq):
-			a.far = c
+		case near.name == "" || before(near.seq, c.seq):
+			near, far = c, near
+		case far.name == "" || before(far.seq, c.seq):
+			far = c
 		}
 	}
-	return a.of(l, mine, present, twin)
+	return l.aheadOf(mine, near, far, present, twin)
 }
 
-// of is what a says for mine, whose own name is present, or somebody else's with its number.
-func (a ahead) of(l *Layout, mine contender, present, twin bool) (ahead, error) {
+// aheadOf says whom mine waits for, when near and far are the nearest of those and its own
+// name is present, or somebody else's with its number.
+func (l *Layout) aheadOf(mine, near, far contender, present, twin bool) (ahead, error) {
 	switch {
 	case !present:
 		return ahead{}, errPlaceGone
 	case twin:
 		return ahead{}, errSameNumber
 	}
-	a.mayStepDown = a.near.name != "" && !mine.shared && !a.near.shared && l.stepsDown(a.near.form)
-	return a, nil
+	mayStepDown := near.name != "" && !mine.shared && !near.shared && l.stepsDown(near.form)
+	return ahead{near.name, far.name, mayStepDown}, nil
 }
 
 // errSameNumber: Apache's servers stop counting at 2147483647 and give that number to

@@ -25,41 +25,98 @@ import (
 //
 // Where one of them is missing, the queue is listed again, and the list decides.
 
-// A lookout is the watches of a place that waits.
+// A lookout is what a place that waits has in view: who is ahead, and its watches.
 type lookout struct {
+	ahead   ahead
 	own     *zk.Watch // on our own node; the tenure goes on with it
 	ownData []byte    // of our node when own was set
 	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
 	name    string    // of that
 	czxid   int64     // of that
+	far     int64     // the czxid of the second nearest, when that is what we wait for
 }
 
-// await waits for a change, and returns what is ahead then.
-func (p *place) await(ctx context.Context, a ahead) (ahead, error) {
-	// Of readers there may be many behind one writer, who can as well be woken once.
-	if a.far.name != "" && !p.shared {
-		return p.awaitFar(ctx, a)
+// await waits for a change, and takes note of what is ahead then. It sets a watch, waits for
+// the event, and goes by that. What sets the watch has returned before the wait, and what
+// goes by the event is called after it, so neither is on the stack meanwhile: thousands
+// may wait, and the collector takes half of a stack back only if there is next to nothing
+// on it.
+func (p *place) await(ctx context.Context) error {
+	watch, err := p.watchAhead(ctx)
+	if watch == nil {
+		return err
 	}
-	if p.watch.near == nil || p.watch.name != a.near.name {
+	select {
+	case ev := <-watch.C:
+		return p.happened(ctx, ev)
+	case ev := <-p.ownEvent():
+		err = p.changed(ev)
+		watch.Stop()
+		return err
+	case <-ctx.Done():
+		watch.Stop()
+		return context.Cause(ctx)
+	}
+}
+
+// watchAhead returns the watch to wait for. There is none if what it would tell of has
+// happened; then it has taken note of what is ahead now.
+func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
+	a := p.watch.ahead
+	if p.looksAhead(a) {
+		return p.watchFar(ctx, a)
+	}
+	if p.watch.near == nil || p.watch.name != a.near {
 		_, err := p.lookOut(ctx, a.near)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
-			return p.look(ctx)
+			p.watch.ahead, err = p.look(ctx)
+			return nil, err
 		case err != nil:
-			return ahead{}, err
+			return nil, err
 		case p.watch.near == nil: // it went before we could look
-			return p.settle(ctx, a, a.last())
+			p.watch.ahead, err = p.settle(ctx, a, a.last())
+			return nil, err
 		}
 	}
-	ev, err := p.event(ctx, p.watch.near)
-	if err != nil {
-		return ahead{}, err
+	return p.watch.near, nil
+}
+
+// watchFar is watchAhead for who looks ahead.
+func (p *place) watchFar(ctx context.Context, a ahead) (*zk.Watch, error) {
+	_, stat, far, err := p.session.GetW(ctx, p.node(a.far))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+		p.watch.ahead, err = p.look(ctx)
+		return nil, err
+	case err != nil:
+		return nil, err
 	}
-	p.watch.near = nil
-	if ev.Type != zk.EventNodeDeleted {
-		return a, nil // it changed, or our own node: watch again
+	p.watch.far = stat.Czxid
+	return far, nil
+}
+
+// looksAhead reports whether to wait for the second nearest first. Of readers there may be
+// many behind one writer, who can as well be woken once.
+func (p *place) looksAhead(a ahead) bool { return a.far != "" && !p.shared }
+
+// happened returns what is ahead after the event of the watch that was waited for.
+func (p *place) happened(ctx context.Context, ev zk.Event) (err error) {
+	a := p.watch.ahead
+	far := p.looksAhead(a)
+	if !far {
+		p.watch.near = nil // it has fired
 	}
-	return p.settle(ctx, a, a.last() && !ev.CatchUp)
+	switch {
+	case ev.Err != nil:
+		return ev.Err
+	case ev.Type != zk.EventNodeDeleted: // it changed: watch again
+	case far:
+		p.watch.ahead, err = p.farGone(ctx, a)
+	default:
+		p.watch.ahead, err = p.settle(ctx, a, a.last() && !ev.CatchUp)
+	}
+	return err
 }
 
 // settle returns what is ahead when the nearest has gone: nobody, if that is certain, or
@@ -69,7 +126,7 @@ func (p *place) settle(ctx context.Context, a ahead, certain bool) (ahead, error
 		// The answer comes behind all events, those of a catch-up too.
 		data, stat, err := p.session.Get(ctx, p.dir)
 		p.sized(stat)
-		certain = err == nil && p.watch.name == a.near.name && readMark(data) >= p.watch.czxid
+		certain = err == nil && p.watch.name == a.near && readMark(data) >= p.watch.czxid
 	}
 	if !certain {
 		return p.look(ctx)
@@ -84,24 +141,9 @@ func (p *place) settle(ctx context.Context, a ahead, certain bool) (ahead, error
 	return ahead{}, nil
 }
 
-// awaitFar waits until the second nearest has gone. Then it finds out whether the nearest
-// is the only one left, and watches that and our own node in the same flush.
-func (p *place) awaitFar(ctx context.Context, a ahead) (ahead, error) {
-	_, stat, far, err := p.session.GetW(ctx, p.node(a.far.name))
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
-		return p.look(ctx)
-	case err != nil:
-		return ahead{}, err
-	}
-	defer far.Stop()
-	ev, err := p.event(ctx, far)
-	switch {
-	case err != nil:
-		return ahead{}, err
-	case ev.Type != zk.EventNodeDeleted:
-		return a, nil
-	}
+// farGone finds out, when the second nearest has gone, whether the nearest is the only one
+// left, and watches that and our own node in the same flush.
+func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 	mark := p.mayBeLong()
 	evidence := zk.ChildrenOp(p.dir)
 	if mark {
@@ -119,7 +161,7 @@ func (p *place) awaitFar(ctx context.Context, a ahead) (ahead, error) {
 		return p.ahead(found.Children)
 	}
 	p.sized(found.Stat)
-	if readMark(found.Data) >= stat.Czxid {
+	if readMark(found.Data) >= p.watch.far {
 		return a.beforeGone(), nil
 	}
 	return p.look(ctx)
@@ -141,14 +183,14 @@ func (p *place) sized(dir zk.Stat) {
 
 // lookOut watches the nearest node, and our own, and reads something besides, in one
 // flush. The nearest may be gone: then it is not watched.
-func (p *place) lookOut(ctx context.Context, near contender, also ...zk.Op) (zk.Result, error) {
+func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
 	p.unwatch()
 	w := &p.watch
 	var ops []zk.Op
 	if w.own == nil {
 		ops = append(ops, zk.GetWOp(p.path()))
 	}
-	ops = append(append(ops, zk.GetWOp(p.node(near.name))), also...)
+	ops = append(append(ops, zk.GetWOp(p.node(near))), also...)
 	res, err := p.session.Pipeline(ctx, ops...)
 	if res == nil {
 		return zk.Result{}, err
@@ -168,7 +210,7 @@ func (p *place) lookOut(ctx context.Context, near contender, also ...zk.Op) (zk.
 	}
 	switch ahead := res[0]; {
 	case ahead.Err == nil:
-		w.near, w.name, w.czxid = ahead.Watch, near.name, ahead.Stat.Czxid
+		w.near, w.name, w.czxid = ahead.Watch, near, ahead.Stat.Czxid
 	case !errors.Is(ahead.Err, zk.ErrNoNode) && fault == nil:
 		fault = ahead.Err
 	}
@@ -181,21 +223,12 @@ func (p *place) lookOut(ctx context.Context, near contender, also ...zk.Op) (zk.
 	return res[1], nil
 }
 
-// event waits for the event of a watch. One of the type none says that our own node has
-// changed.
-func (p *place) event(ctx context.Context, watch *zk.Watch) (zk.Event, error) {
-	var own <-chan zk.Event
-	if p.watch.own != nil {
-		own = p.watch.own.C
+// ownEvent is where the event of our own node comes; nowhere if that is not watched.
+func (p *place) ownEvent() <-chan zk.Event {
+	if p.watch.own == nil {
+		return nil
 	}
-	select {
-	case ev := <-watch.C:
-		return ev, ev.Err
-	case ev := <-own:
-		return zk.Event{Type: zk.EventNone}, p.changed(ev)
-	case <-ctx.Done():
-		return zk.Event{}, context.Cause(ctx)
-	}
+	return p.watch.own.C
 }
 
 // changed deals with the event of our own node. If it was not the end of it, the watch on

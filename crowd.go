@@ -31,12 +31,12 @@ import (
 type crowd struct {
 	layout *Layout // of all of them
 
-	mu       sync.Mutex             // guards the fields below
-	asking   map[*place]chan<- roll // who want a list that is not sent yet
-	covered  map[*place]chan<- roll // who had asked when the list that is on its way was sent
-	urgent   int                    // of asking: who have nobody ahead that is known to wait
-	standing int                    // places that waited for somebody when they last looked together
-	reach    int32                  // none of those has a later number than this
+	mu       sync.Mutex              // guards the fields below
+	asking   map[*place]chan<- *roll // who want a list that is not sent yet
+	covered  map[*place]chan<- *roll // who had asked when the list that is on its way was sent
+	urgent   int                     // of asking: who have nobody ahead that is known to wait
+	standing int                     // places that waited for somebody when they last looked together
+	reach    int32                   // none of those has a later number than this
 }
 
 // musters are how many places of a session wait in a queue, and what they are from when they
@@ -132,36 +132,53 @@ func (c *crowd) forget(p *place) {
 	}
 }
 
-// lookTogether waits for a list that p shares. A place that is new in the queue can wait
-// for it as long as others are ahead; one that has stood there before has a reason to look.
-func (p *place) lookTogether(ctx context.Context, isNew bool) (ahead, error) {
+// lookTogether gets a list that p shares, at once: who has stood in the queue before has a
+// reason to look.
+func (p *place) lookTogether(ctx context.Context) (ahead, error) {
+	p.crowd.ask(p, false)
+	err := p.share(ctx)
+	return p.watch.ahead, err
+}
+
+// share waits for the list that p has asked for, and takes note of who is ahead. That may
+// take as long as others are ahead, so there is little on the stack meanwhile (see await).
+func (p *place) share(ctx context.Context) error {
+	answer := p.answer
+	p.answer = nil
 	select {
-	case r := <-p.crowd.ask(p, isNew):
-		if r.err != nil {
-			return ahead{}, r.err
-		}
-		p.seen(r.names)
-		a, err := r.ahead(&p.queue.layout, p.name)
-		if errors.Is(err, errPlaceGone) {
-			return p.lookAlone(ctx)
-		}
-		return a, err
+	case r := <-answer:
+		return p.called(ctx, r)
 	case <-p.session.Context().Done():
-		return ahead{}, context.Cause(p.session.Context())
+		return context.Cause(p.session.Context())
 	case <-ctx.Done():
-		return ahead{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
-// ask has p wait for a list.
-func (c *crowd) ask(p *place, isNew bool) <-chan roll {
-	answer := make(chan roll, 1) // the one who lists never waits
+// called finds out who is ahead on the list that has come.
+func (p *place) called(ctx context.Context, r *roll) (err error) {
+	if r.err != nil {
+		return r.err
+	}
+	p.seen(r.names)
+	p.watch.ahead, err = r.ahead(&p.queue.layout, p.name)
+	if errors.Is(err, errPlaceGone) {
+		p.watch.ahead, err = p.lookAlone(ctx)
+	}
+	return err
+}
+
+// ask has p get a list. A place that is new in the queue can wait for it as long as others
+// are ahead.
+func (c *crowd) ask(p *place, isNew bool) {
+	answer := make(chan *roll, 1) // the one who lists never waits
+	p.answer = answer
 	mine, _ := p.queue.layout.parse(p.name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(p)
 	if c.asking == nil {
-		c.asking = make(map[*place]chan<- roll)
+		c.asking = make(map[*place]chan<- *roll)
 	}
 	c.asking[p] = answer
 	p.seq = mine.seq
@@ -172,7 +189,6 @@ func (c *crowd) ask(p *place, isNew bool) <-chan roll {
 		c.urgent++
 	}
 	c.move()
-	return answer
 }
 
 // move sends for a list if it is time to. It is called whenever somebody has asked, a list
@@ -215,7 +231,7 @@ func (c *crowd) list(through *place) {
 }
 
 // serve gives p the list. The caller has locked mu.
-func (c *crowd) serve(p *place, answer chan<- roll, r roll) {
+func (c *crowd) serve(p *place, answer chan<- *roll, r *roll) {
 	answer <- r
 	if r.err != nil {
 		return
@@ -242,8 +258,8 @@ type roll struct {
 
 // newRoll puts names in order. Serial numbers have one only if all of them are within half
 // of what there are; otherwise the roll has none (somebody has made a node by hand).
-func newRoll(l *Layout, names []string) roll {
-	r := roll{names: names, queue: make([]contender, 0, len(names))}
+func newRoll(l *Layout, names []string) *roll {
+	r := &roll{names: names, queue: make([]contender, 0, len(names))}
 	for _, name := range names {
 		if c, ok := l.parse(name); ok {
 			r.queue = append(r.queue, c)
@@ -264,7 +280,7 @@ func newRoll(l *Layout, names []string) roll {
 func (r *roll) compare(a, b contender) int { return cmp.Compare(a.seq-r.ref, b.seq-r.ref) }
 
 // ahead is what Layout.ahead says of the names, without a look at all of them.
-func (r *roll) ahead(l *Layout, me string) (a ahead, err error) {
+func (r *roll) ahead(l *Layout, me string) (ahead, error) {
 	mine, ok := l.parse(me)
 	if !ok || r.queue == nil {
 		return l.ahead(r.names, me)
@@ -278,14 +294,15 @@ func (r *roll) ahead(l *Layout, me string) (a ahead, err error) {
 		present = present || c.name == me
 		twin = twin || c.name != me && !(c.shared && mine.shared)
 	}
-	for i := first - 1; i >= 0 && a.far.name == ""; i-- {
+	var near, far contender
+	for i := first - 1; i >= 0 && far.name == ""; i-- {
 		switch c := r.queue[i]; {
 		case !mine.waitsFor(c):
-		case a.near.name == "":
-			a.near = c
+		case near.name == "":
+			near = c
 		default:
-			a.far = c
+			far = c
 		}
 	}
-	return a.of(l, mine, present, twin)
+	return l.aheadOf(mine, near, far, present, twin)
 }

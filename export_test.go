@@ -44,7 +44,7 @@ func Ahead(names []string, me string) (alone, inRoll [2]string, aloneErr, inRoll
 	r := newRoll(&LayoutCurator, names)
 	b, inRollErr := r.ahead(&LayoutCurator, me)
 	if a.mayStepDown != b.mayStepDown {
-		return [2]string{"may step down", a.near.name}, [2]string{"may not", b.near.name}, aloneErr, inRollErr
+		return [2]string{"may step down", a.near}, [2]string{"may not", b.near}, aloneErr, inRollErr
 	}
-	return [2]string{a.near.name, a.far.name}, [2]string{b.near.name, b.far.name}, aloneErr, inRollErr
+	return [2]string{a.near, a.far}, [2]string{b.near, b.far}, aloneErr, inRollErr
 }

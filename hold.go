@@ -104,8 +104,9 @@ func (h *Hold) first() *place { return h.tenures[0].places[0] }
 // the session that holds the lock.
 //
 // ErrLost: the lock is gone, and nothing was done. After a lost connection it may have
-// been done all the same ([zk.MayHaveHappened]). A NodeLock, whose node another may make
-// again under the same name, is only as exact as nobody removes it by hand.
+// been done all the same ([zk.MayHaveHappened]). Where another node can have the name of
+// ours, a NodeLock's or one of a [Layout] without {uuid} or {hex} in its names, it is only as
+// exact as nobody removes nodes by hand: the server compares names.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
 	if err != nil {
@@ -133,7 +134,8 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
 	}
 	if len(results) < len(checks) {
-		if errors.Is(err, zk.ErrSessionExpired) {
+		// It can also be why ctx has ended: that of another lock, which this Commit is part of.
+		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		return nil, err

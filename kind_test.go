@@ -49,8 +49,8 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 			if !tt.present {
 				want = errPlaceGone
 			}
-			if ahead, err := LayoutCurator.ahead(tt.names, tt.me); ahead.near.name != tt.ahead || err != want {
-				t.Errorf("got %q, %v; want %q, %v", ahead.near.name, err, tt.ahead, want)
+			if ahead, err := LayoutCurator.ahead(tt.names, tt.me); ahead.near != tt.ahead || err != want {
+				t.Errorf("got %q, %v; want %q, %v", ahead.near, err, tt.ahead, want)
 			}
 		})
 	}
@@ -92,8 +92,8 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ahead, err := LayoutCurator.ahead(append(tt.names, me), me)
-			if ahead.near.name != tt.ahead || err != nil {
-				t.Errorf("got %q, %v; want %q", ahead.near.name, err, tt.ahead)
+			if ahead.near != tt.ahead || err != nil {
+				t.Errorf("got %q, %v; want %q", ahead.near, err, tt.ahead)
 			}
 			if _, err := LayoutCurator.ahead(tt.names, me); err != errPlaceGone {
 				t.Errorf("without its node: %v", err)
@@ -136,8 +136,8 @@ func FuzzQueueIsALine(f *testing.F) {
 					want = line[j]
 				}
 			}
-			if ahead, err := LayoutCurator.ahead(names, me); ahead.near.name != want || err != nil {
-				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near.name, err, want)
+			if ahead, err := LayoutCurator.ahead(names, me); ahead.near != want || err != nil {
+				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near, err, want)
 			}
 			if want == "" {
 				holding++

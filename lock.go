@@ -27,6 +27,11 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	if err != nil {
 		return err
 	}
+	return h.during(ctx, f)
+}
+
+// during is Do once it has the lock; what it takes is not on the stack of who waits for it.
+func (h *Hold) during(ctx context.Context, f func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	// Deferred, so that a panic in f does not keep the lock.
@@ -35,7 +40,7 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 		cancel(nil)
 		h.Unlock()
 	}()
-	err = f(held)
+	err := f(held)
 	return errors.Join(err, h.Unlock())
 }
 

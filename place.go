@@ -36,6 +36,8 @@ type place struct {
 	seq      int32  // its number
 	urgent   bool   // it cannot wait for a list until others need one
 	standing bool   // it is counted as one that waits for somebody
+
+	answer <-chan *roll // the list that it has asked for; nil: none
 }
 
 // A directory is the node above a queue, as somebody who wants to write a mark finds it.
@@ -61,7 +63,8 @@ func (p *place) made(name string, czxid int64) {
 
 // join makes our node and lists its siblings in one round trip: the server answers
 // in order, so the list is from after the create, and shows everybody ahead of us.
-// A server that lags shows too many, never too few. In a crowd, it shares the list of others.
+// A server that lags shows too many, never too few. In a crowd, it asks for a list that it
+// shares with others instead, and who is ahead is not known before that comes (see share).
 func (p *place) join(ctx context.Context) (ahead, error) {
 	create := zk.CreateOp(p.node(p.prefix), p.data, zk.EphemeralSequential, p.queue.acl...)
 	ops := []zk.Op{create, zk.ChildrenOp(p.dir)}
@@ -80,7 +83,8 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
 			switch {
 			case len(res) == 1:
-				return p.lookTogether(ctx, true)
+				p.crowd.ask(p, true)
+				return ahead{}, nil
 			case res[1].Err == nil:
 				return p.ahead(res[1].Children)
 			}
@@ -120,7 +124,7 @@ func (p *place) seen(names []string) {
 // look lists the queue again.
 func (p *place) look(ctx context.Context) (ahead, error) {
 	if p.inCrowd() {
-		return p.lookTogether(ctx, false)
+		return p.lookTogether(ctx)
 	}
 	return p.lookAlone(ctx)
 }
@@ -163,7 +167,9 @@ func (p *place) find(ctx context.Context) (names []string, err error) {
 		candidates := []string{p.prefix}
 		if !p.exact {
 			names, err = p.siblings(ctx)
-			if err != nil && !errors.Is(err, errPlaceGone) { // not even the node above is there
+			// Not even the node above may be there. But that the place is gone can also be why
+			// ctx has ended: that of another lock, which holds this one up.
+			if err != nil && (ctx.Err() != nil || !errors.Is(err, errPlaceGone)) {
 				return nil, err
 			}
 			candidates = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, p.prefix) })

@@ -16,20 +16,18 @@ type queue struct {
 }
 
 // wait is the way from Lock to a Hold for those who have the time.
-func (q *queue) wait(ctx context.Context, op string, s side) (*Hold, error) {
-	h, err := q.standing(ctx, s)
+func (q *queue) wait(ctx context.Context, op string, s side) (h *Hold, err error) {
+	if q.inMemory(s) {
+		h, err = q.inLine(ctx, s) // behind one place in the queue, see line.go
+	} else {
+		for again := true; again; again, err = outlived(ctx, err) {
+			h, err = q.enter(ctx, s, true)
+		}
+	}
 	if err != nil {
 		return nil, &Error{Op: op, Path: q.path, Err: err}
 	}
 	return h, nil
-}
-
-// standing waits in the queue, or in a line of our own behind one place in it.
-func (q *queue) standing(ctx context.Context, s side) (*Hold, error) {
-	if q.inMemory(s) {
-		return q.inLine(ctx, s) // see line.go
-	}
-	return outlive(ctx, func() (*Hold, error) { return q.enter(ctx, s, true) })
 }
 
 // try is the same for those who have not.
@@ -44,18 +42,25 @@ func (q *queue) try(ctx context.Context, op string, s side) (*Hold, error) {
 	return h, nil
 }
 
-// outlive enters again while ctx lives when the wait has outlived its session, or its
-// node was removed: what was a wait is still one. A tenure has no such second life.
-func outlive(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
-	for {
-		h, err := enter()
-		if err == nil || !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, errPlaceGone) {
-			return h, err
-		}
-		if ctx.Err() != nil { // which is why it ends here, whatever came first
-			return nil, context.Cause(ctx)
-		}
+// outlive enters again for as long as the wait outlives what it began in.
+func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
+	for again := true; again; again, err = outlived(ctx, err) {
+		h, err = enter()
 	}
+	return h, err
+}
+
+// outlived says whether to enter again after err: while ctx lives, if the wait has outlived
+// its session, or its node was removed: what was a wait is still one. A tenure has no such
+// second life. If not, it says why Lock fails.
+func outlived(ctx context.Context, err error) (again bool, _ error) {
+	switch {
+	case !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, errPlaceGone):
+		return false, err
+	case ctx.Err() != nil: // which is why it ends here, whatever came first
+		return false, context.Cause(ctx)
+	}
+	return true, nil
 }
 
 // enter is the way from Lock to a Hold in one session. Without wait, it fails with
@@ -71,10 +76,7 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 	if err != nil {
 		return nil, err
 	}
-	if wait {
-		p.enroll() // see crowd.go
-	}
-	ahead, err := p.join(ctx) // 1. our node, at the back: whom must we wait for?
+	err = p.arrive(ctx, wait) // 1. our node, at the back: whom must we wait for?
 	defer func() {
 		p.unwatch()
 		p.disband()
@@ -82,11 +84,11 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 			p.leave(ctx) // or everyone behind us waits for a ghost
 		}
 	}()
-	for err == nil && !ahead.nobody() {
+	for err == nil && !p.watch.ahead.nobody() {
 		if !wait {
 			return nil, ErrLocked
 		}
-		ahead, err = p.await(ctx, ahead) // 2. wait, and know whom for; see await.go
+		err = p.await(ctx) // 2. wait, and know whom for; see await.go
 	}
 	if err != nil {
 		return nil, err
@@ -109,6 +111,18 @@ func (q *queue) place(ctx context.Context, s side) (*place, error) {
 		return nil, err
 	}
 	return &place{queue: q, session: session, dir: q.path, attempt: a, shared: s == sideRead, data: data}, nil
+}
+
+// arrive makes our node, and takes note of who is ahead of it.
+func (p *place) arrive(ctx context.Context, wait bool) (err error) {
+	if wait {
+		p.enroll() // see crowd.go
+	}
+	p.watch.ahead, err = p.join(ctx)
+	if p.answer != nil {
+		return p.share(ctx)
+	}
+	return err
 }
 
 func validatePath(path string) error {

@@ -220,7 +220,7 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
-		case errors.Is(err, zk.ErrNoNode), err == nil && p.exact && !p.unique && stat.Czxid != p.czxid:
+		case errors.Is(err, zk.ErrNoNode), err == nil && !p.unique && stat.Czxid != p.czxid: // gone, or another of its name
 			if watch != nil {
 				watch.Stop()
 			}

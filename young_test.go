@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
 )
@@ -110,6 +111,34 @@ func TestYoungHoldIsToldAfterItsYouth(t *testing.T) {
 			}
 			wantErr(t, h.Unlock(), holdfast.ErrLost)
 		}
+	})
+}
+
+// The directory is removed with all that is in it, and begins to count anew: another node
+// of our session has the name that ours had, in a layout whose names tell sessions apart and
+// not attempts.
+func TestYoungHoldWhoseNameIsAnothersIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutSessionID))
+		h := lock(t, m)
+		for _, path := range []string{h.Path(), lockPath} {
+			if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := lock(t, m)
+		if next.Path() != h.Path() {
+			t.Fatalf("%s and %s: the test shows nothing", next.Path(), h.Path())
+		}
+		time.Sleep(holdfast.Youth)
+		synctest.Wait()
+		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		if err := next.Context().Err(); err != nil {
+			t.Errorf("the other: %v", err)
+		}
+		unlock(t, next)
 	})
 }
 

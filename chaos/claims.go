@@ -29,6 +29,12 @@ func (c *claim) excludes(o *claim) bool {
 	return true
 }
 
+// handedBy reports whether c may have got its node, and so its token, from o, who had it
+// before in the same client.
+func (c *claim) handedBy(o *claim) bool {
+	return c.Handoff > 0 && o.Handoff > 0 && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
+}
+
 // A lock is all that happened to one.
 type lock struct {
 	path     string
@@ -112,8 +118,8 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				case !hit || b.Call >= c.until:
 				case b.Call >= c.Call:
 					c.until, c.gone = b.Call, Never
-				case c.Inside != 0:
-					// Joined to a claim that had ended already, which its holder did not know.
+				case c.Inside != 0, c.Handoff > 0 && b.Token == c.Token:
+					// Joined to a claim, or handed on by one, that had ended already, which its holder did not know.
 					c.until, c.gone = 0, 0
 				case b.Session != 0: // it does not end at once
 					c.until, c.gone = c.Call, Never

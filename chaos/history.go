@@ -61,6 +61,7 @@ type Op struct {
 	Shared  bool          `json:"shared,omitempty"`  // the read side
 	Permits int           `json:"permits,omitempty"` // asked for; 0 is 1
 	Limit   int           `json:"limit,omitempty"`   // of a semaphore
+	Handoff int           `json:"handoff,omitempty"` // how often its client hands the node on from one claim to the next (WithLocalHandoff)
 	Inside  int           `json:"inside,omitempty"`  // the claim of this lock that the attempt was made under, by a re-entrant lock or a writer that steps down
 	Call    time.Duration `json:"call"`
 	Return  time.Duration `json:"return"`

@@ -199,12 +199,13 @@ func (l *lock) model(start tokens) porcupine.Model {
 	}
 }
 
-// mayLock is the rule of a mutex: nobody holds it, and the token is above all before.
+// mayLock is the rule of a mutex: nobody holds it, and the token is above all before, or
+// that of the last, if its client hands on (by whom is for Sweep to see).
 func mayLock(st state, c *claim) bool {
 	if c.Inside != 0 {
 		return st.inside(c)
 	}
-	return len(st.holders) == 0 && c.Token > st.last
+	return len(st.holders) == 0 && (c.Token > st.last || c.Handoff > 0 && c.Token == st.last)
 }
 
 // mayShare is that of a lock with two sides: a reader minds writers alone.

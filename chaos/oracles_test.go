@@ -73,6 +73,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
 			case w[0] == 'x':
 				o.Permits = number(t, w[1:])
+			case strings.HasPrefix(w, "h"):
+				o.Handoff = number(t, w[1:])
 			case strings.HasPrefix(w, "in"):
 				o.Inside = number(t, w[2:])
 			default:
@@ -123,6 +125,41 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			acquire 2 0-3 t11 n1
 			release 1 4-5
 			release 2 6-7`, []string{"overlap", lin}},
+		{"handed on", mutex, `
+			acquire 1 0-1 t10 n0 node h1
+			acquire 2 0-4 t10 n0 node h1
+			release 1 2-5
+			release 2 6-7`, nil},
+		{"handed on after its node was broken", mutex, `
+			acquire 1 0-1 t10 n0 node h1
+			break 2 node t10
+			acquire 2 3-5 t10 n0 node h1
+			release 1 4-6
+			acquire 3 0-6 t11 n1
+			release 2 7-8
+			release 3 9-9`, nil},
+		{"handed on while it is held", mutex, `
+			acquire 1 0-1 t10 n0 node h1
+			acquire 2 0-4 t10 n0 node h1
+			release 1 5-6
+			release 2 7-8`, []string{"overlap", lin}},
+		{"handed on too often", mutex, `
+			acquire 1 0-1 t10 n0 node h1
+			acquire 2 0-4 t10 n0 node h1
+			acquire 3 0-6 t10 n0 node h1
+			release 1 2-5
+			release 2 5-6
+			release 3 7-8`, []string{"handoff"}},
+		{"handed on by a lock that does not", mutex, `
+			acquire 1 0-1 t10 n0 node
+			acquire 2 0-4 t10 n0 node
+			release 1 2-5
+			release 2 6-7`, []string{"token order", lin}},
+		{"handed to another node", mutex, `
+			acquire 1 0-1 t10 n0 node h1
+			acquire 2 0-4 t10 n0 h1
+			release 1 2-5
+			release 2 6-7`, []string{"token order"}},
 		{"two hold, never released", mutex, `
 			acquire 1 0-1 t10
 			acquire 2 2-3 t11`, []string{"overlap", lin}},

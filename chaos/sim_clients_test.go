@@ -52,20 +52,28 @@ func mutexes(w *world, path string) lockSpec {
 	}
 	layout := layouts[w.rng.IntN(len(layouts))]
 	counted := countersRoot + path[len(locksRoot):]
+	if !strings.Contains(layout.Mutex, "{uuid}") && !strings.Contains(layout.Mutex, "{hex}") {
+		counted = "" // the admin deletes nodes whose names come back then, and Commit compares those
+	}
+	handoffs := w.rng.IntN(3) // 0: nobody hands on
 	return lockSpec{paths: []string{path}, dirs: []string{path}, counted: counted, of: func(c *zk.Client) []locker {
-		m := holdfast.NewMutex(c, path, holdfast.WithLayout(layout), holdfast.Reentrant())
-		op := chaos.Op{Lock: path, Type: chaos.Mutex}
-		return []locker{{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted, exclusive: true}}
+		var ls []locker
+		for _, n := range []int{0, handoffs, handoffs} { // in one queue, those who do and those who do not
+			m := holdfast.NewMutex(c, path, holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
+			op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n}
+			ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted, exclusive: true})
+		}
+		return ls
 	}}
 }
 
 func readWrites(w *world, path string) lockSpec {
 	counted := countersRoot + path[len(locksRoot):]
+	handoffs := w.rng.IntN(3)
 	return lockSpec{paths: []string{path}, dirs: []string{path}, counted: counted, of: func(c *zk.Client) []locker {
-		m := holdfast.NewRWMutex(c, path)
-		write := chaos.Op{Lock: path, Type: chaos.ReadWrite}
-		read := write
-		read.Shared = true
+		m := holdfast.NewRWMutex(c, path, holdfast.WithLocalHandoff(handoffs))
+		read := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
+		write := chaos.Op{Lock: path, Type: chaos.ReadWrite, Handoff: handoffs}
 		return []locker{
 			{parts: []chaos.Op{write}, lock: m.Lock, try: m.TryLock, inner: m.RLock, innerOp: read, counted: counted, exclusive: true},
 			{parts: []chaos.Op{read}, lock: m.RLock, try: m.TryRLock},

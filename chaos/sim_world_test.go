@@ -71,6 +71,7 @@ type result struct {
 	Virtual    time.Duration
 	Attempts   int
 	Claims     int
+	Handed     int // of these, by another of the client that held before
 	Lost       int
 	Commits    int
 	Operations int // in pieces checked by Porcupine
@@ -106,12 +107,19 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
 	}
+	handing := make(map[int64]bool) // tokens
 	for _, op := range r.ops {
 		switch {
 		case op.Kind == chaos.Acquire || op.Kind == chaos.Try:
 			r.Attempts++
 			if op.Outcome == chaos.OK {
 				r.Claims++
+				if op.Handoff > 0 && op.Inside == 0 {
+					if handing[op.Token] {
+						r.Handed++
+					}
+					handing[op.Token] = true
+				}
 			}
 		case op.Kind == chaos.Lose:
 			r.Lost++

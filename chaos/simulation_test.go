@@ -220,6 +220,7 @@ func (sum *summary) add(r result) bool {
 	all.Virtual += r.Virtual
 	all.Attempts += r.Attempts
 	all.Claims += r.Claims
+	all.Handed += r.Handed
 	all.Lost += r.Lost
 	all.Commits += r.Commits
 	all.Operations += r.Operations
@@ -253,9 +254,9 @@ func report(t *testing.T, r result, trace string) {
 
 func (sum *summary) String() string {
 	r := &sum.Results
-	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost; "+
+	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost and %d handed on in memory; "+
 		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; faults with an effect:%v",
-		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost,
+		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost, r.Handed,
 		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Faults)
 }
 
@@ -273,6 +274,9 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	}
 	if n < fewSeeds {
 		return
+	}
+	if r.Handed < n/2 {
+		t.Errorf("%d of %d claims with %d seeds were handed on in memory: too few to tell anything", r.Handed, r.Claims, n)
 	}
 	if r.Lossy < n || r.Behind < n/25 {
 		t.Errorf("%d frames lost, %d connections refused by servers that were behind, with %d seeds: too few to tell anything", r.Lossy, r.Behind, n)

@@ -9,7 +9,7 @@ import (
 
 // A Violation is something that must not be in a history.
 type Violation struct {
-	Oracle string // which rule: "overlap", "permit limit", "token order", "FIFO", "try", "term", "linearizability"
+	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "linearizability"
 	Lock   string
 	Text   string
 }
@@ -22,6 +22,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, 
 //   - permit limit: claims of more permits than there are
 //   - token order: a token that is not above that of every earlier claim which excluded it,
 //     or which had ended its attempt before this one began
+//   - handoff: more claims of one token than a client may hand on
 //   - FIFO: a claim that began after another which excludes it, with a smaller number, both
 //     of one parent's life
 //   - try: an attempt that failed because somebody was ahead, when nobody was there
@@ -33,6 +34,7 @@ func Sweep(ops []Op) []Violation {
 	for _, l := range locks(ops) {
 		vs = append(vs, l.overlaps()...)
 		vs = append(vs, l.tokens()...)
+		vs = append(vs, l.handoffs()...)
 		vs = append(vs, l.tries()...)
 		vs = append(vs, l.terms()...)
 	}
@@ -110,7 +112,7 @@ func (l *lock) tokens() []Violation {
 		if c.Shared {
 			rival = lastWriter
 		}
-		if rival != nil && c.Token <= rival.Token {
+		if rival != nil && c.Token <= rival.Token && !c.handedBy(rival) {
 			vs = append(vs, l.violation("token order", "%v was granted after %v", c.Op, rival.Op))
 		}
 		for i, o := range before {
@@ -149,8 +151,23 @@ func (l *lock) realTime() []Violation {
 				largest = o
 			}
 		}
-		if largest != nil && c.Inside == 0 && c.Token <= largest.Token {
+		if largest != nil && c.Inside == 0 && c.Token <= largest.Token && !c.handedBy(largest) {
 			vs = append(vs, l.violation("token order", "%v began after %v had returned", c.Op, largest.Op))
+		}
+	}
+	return vs
+}
+
+// handoffs checks that a client which hands its node on goes back to the queue in time.
+func (l *lock) handoffs() []Violation {
+	var vs []Violation
+	shares := make(map[int64]int)
+	for _, c := range l.claims {
+		if c.Handoff == 0 || c.Inside != 0 {
+			continue
+		}
+		if shares[c.Token]++; shares[c.Token] == c.Handoff+2 {
+			vs = append(vs, l.violation("handoff", "%v is the holder number %d of one node", c.Op, c.Handoff+2))
 		}
 	}
 	return vs

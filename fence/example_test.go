@@ -50,7 +50,12 @@ func Example_pausedHolder() {
 			stock["fenced"] = value
 			leave()
 		}
-		if _, err := h.Commit(ctx, zk.SetOp("/stock", []byte(value), zk.AnyVersion)); errors.Is(err, holdfast.ErrLost) {
+		set := zk.SetOp("/stock", []byte(value), zk.AnyVersion)
+		_, err := h.Commit(ctx, set)
+		for zk.MayHaveHappened(err) { // the answer was lost; to write the same again is harmless
+			_, err = h.Commit(ctx, set)
+		}
+		if errors.Is(err, holdfast.ErrLost) {
 			fmt.Println(value, "refused by Commit")
 		}
 	}

@@ -68,7 +68,7 @@ func startChaos(t *testing.T, seed uint64) *chaosRun {
 		Servers: 3, Relays: true, TickTime: chaosTick, Settings: []string{"syncLimit=12", "initLimit=20"},
 	})
 	closing(t, z, err)
-	c := &chaosRun{t: t, ctx: t.Context(), z: z, dir: t.TempDir(), shared: t.TempDir(), seed: seed, began: monotonic()}
+	c := &chaosRun{t: t, ctx: t.Context(), z: z, dir: t.TempDir(), shared: t.TempDir(), seed: seed, began: monotonic(), met: make(map[string]int)}
 	c.admin = dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout, cfg.TickTime = 6*time.Second, chaosTick })
 	for _, path := range []string{"/chaos", commitPath} {
 		_, _, err := c.admin.Create(ctx, path, []byte("0"), zk.Persistent)
@@ -135,7 +135,7 @@ func ephemerals(ctx context.Context, z *zk.Client, path string) ([]string, error
 func (c *chaosRun) judge(took time.Duration) *chaosResult {
 	ops, events, err := c.history()
 	must(c.t, err)
-	r := &chaosResult{Seed: c.seed, Took: took, Faults: c.faults, Excused: c.excused, Lost: make(map[string]int), Updates: make(map[string]int)}
+	r := &chaosResult{Seed: c.seed, Took: took, Faults: c.faults, Excused: c.excused, Met: c.met, Lost: make(map[string]int), Updates: make(map[string]int)}
 	r.count(ops, events)
 	r.Sweep = texts(chaos.Sweep(ops))
 	exact := exactly(ops)

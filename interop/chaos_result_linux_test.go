@@ -29,6 +29,7 @@ type chaosResult struct {
 	Linear     []string       `json:"porcupine_violations"`
 	Updates    map[string]int `json:"updates"`      // acknowledged, by store
 	Lost       map[string]int `json:"lost_updates"` // of these
+	Met        map[string]int `json:"pauses_met"`   // between reading the store and writing it
 	Orphans    []string       `json:"orphans"`
 	Leaks      []string       `json:"leaks"`
 	Sessions   int            `json:"sessions_over"`
@@ -166,6 +167,10 @@ func (r *chaosResult) demand(t *testing.T) {
 			t.Errorf("%s: no updates", store)
 		}
 	}
+	// Or the zeros of the others are worth nothing.
+	if met := r.Met[storeUnfenced]; met >= 3 && r.Lost[storeUnfenced] == 0 {
+		t.Errorf("unfenced: nothing was lost, though %d processes were paused before they wrote", met)
+	}
 	minutes := r.Took.Minutes()
 	if least := int(500 * minutes); r.Operations < least {
 		t.Errorf("%d operations; want at least %d in %v", r.Operations, least, r.Took)
@@ -207,11 +212,11 @@ func (r *chaosResult) String() string {
 	}
 	slices.Sort(names)
 	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d claims, %d of them lost, %d excused; %d sessions ended, %d connections lost, %d stalls
-sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d; %d orphans, %d leaks
+sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d (paused on the way %v); %d orphans, %d leaks
 leader killed to next acquire: %v; holder killed to handoff: %v`,
 		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Claims, r.LostClaims, r.Excused, r.Sessions, r.Broken, r.Stalls,
 		len(r.Sweep), r.LinearOps, r.Pieces, r.Undecided, len(r.Linear),
-		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit],
+		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit], r.Met,
 		len(r.Orphans), len(r.Leaks), percentiles(r.LeaderKills), percentiles(r.HolderKills))
 }
 

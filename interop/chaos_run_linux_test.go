@@ -50,6 +50,7 @@ type chaosRun struct {
 	nodes     []deletedNode
 	leaders   []time.Duration // when a leader was killed
 	excused   int             // claims of processes that did not run
+	met       map[string]int  // pauses between reading a store and writing it, by store
 }
 
 // A chaosProcess is a chaosClient seen from outside.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,23 +28,27 @@ func (c *chaosRun) pick() *chaosProcess {
 	return c.processes[rand.IntN(len(c.processes))]
 }
 
-// holder is the process that holds the store, if one does: that is where it hurts.
-func (c *chaosRun) holder(ctx context.Context) *chaosProcess {
-	entries, err := holdfast.List(ctx, c.admin, storePath)
-	if err == nil && len(entries) > 0 {
+// thinker is a process that has read the store and not written it yet; any, if none comes.
+func (c *chaosRun) thinker(ctx context.Context, store string) *chaosProcess {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the locks may be at rest, under another fault
+	defer cancel()
+	for ctx.Err() == nil {
 		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, p := range c.processes {
-			for _, proxy := range p.proxies {
-				for _, s := range proxy.Sessions() {
-					if s.ID == entries[0].Session {
-						return p
-					}
-				}
+		processes := slices.Clone(c.processes)
+		c.mu.Unlock()
+		for _, p := range processes {
+			if p.thinksOf(store) {
+				return p
 			}
 		}
+		pause(ctx, 200*time.Microsecond)
 	}
-	return nil
+	return c.pick()
+}
+
+func (p *chaosProcess) thinksOf(store string) bool {
+	text, err := os.ReadFile(filepath.Join(p.dir, thinkingFile))
+	return err == nil && string(text) == store
 }
 
 func (c *chaosRun) killProcess(ctx context.Context) (string, error) {
@@ -60,26 +67,29 @@ func (c *chaosRun) killProcess(ctx context.Context) (string, error) {
 	return fmt.Sprintf("process %d died with %d sessions", p.number, sessions), c.startProcess()
 }
 
-// pauseProcess stops a process for longer than its sessions last.
+// pauseProcess stops a process for longer than its sessions last, if it can between
+// reading a store and writing it.
 func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
-	p := c.holder(ctx)
-	if p == nil {
-		p = c.pick()
-	}
-	mine := p.secrets()
-	if len(mine) == 0 {
-		return "", errNothingToHurt
-	}
+	store := stores[len(c.pauses)%len(stores)] // written by this sequence of faults alone
+	p := c.thinker(ctx, store)
 	from := monotonic()
 	if err := p.proc.Signal(syscall.SIGSTOP); err != nil {
 		return "", err
 	}
+	mine := p.secrets()
+	if len(mine) == 0 {
+		return "", errors.Join(errNothingToHurt, p.proc.Signal(syscall.SIGCONT))
+	}
 	// The server has removed the sessions when it refuses to resume one. (To ask is to
 	// touch it, so once, late.)
 	pause(ctx, chaosTimeout+4*chaosTick)
+	met := p.thinksOf(store)
 	err := p.proc.Signal(syscall.SIGCONT)
 	c.mu.Lock()
 	c.pauses = append(c.pauses, chaosPause{p.number, from, monotonic()})
+	if met {
+		c.met[store]++
+	}
 	c.mu.Unlock()
 	if err != nil {
 		return "", err
@@ -94,7 +104,11 @@ func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
 		}
 		return true
 	})
-	return fmt.Sprintf("process %d lost %d sessions", p.number, len(mine)), err
+	effect := fmt.Sprintf("process %d lost %d sessions", p.number, len(mine))
+	if met {
+		effect += ", and had read the " + store + " store"
+	}
+	return effect, err
 }
 
 // cutProcess parts a process from all servers until its sessions have ended.

@@ -26,6 +26,14 @@ const (
 	storeCommit   = "commit"   // a node, by Hold.Commit
 )
 
+// stores are all of them.
+var stores = []string{storeUnfenced, storeFenced, storeCommit}
+
+// thinkingFile is where a process says which of them it has read and not written yet. That
+// is where a pause does harm, and a nemesis that does not look meets those milliseconds in
+// one run of three.
+const thinkingFile = "thinking"
+
 // account adds one to each, over and over.
 func (c *chaosClient) account(ctx context.Context) {
 	z := c.clients[0]
@@ -46,13 +54,17 @@ func (c *chaosClient) account(ctx context.Context) {
 // and writing: any program may be paused right behind the look.
 func (c *chaosClient) update(claim *chaos.Claim) {
 	ctx := claim.Context()
-	think := func() { pause(context.Background(), 5*time.Millisecond) }
+	think := func(store string) {
+		c.thinks(store)
+		pause(context.Background(), 5*time.Millisecond)
+		c.thinks("")
+	}
 	unfenced := filepath.Join(c.Shared, storeUnfenced)
 	n, err := readInt(unfenced)
 	if err != nil {
 		return
 	}
-	think()
+	think(storeUnfenced)
 	if os.WriteFile(unfenced, strconv.AppendInt(nil, n+1, 10), 0o600) == nil {
 		c.event(chaosEvent{What: storeUnfenced, Value: n + 1})
 	}
@@ -62,7 +74,7 @@ func (c *chaosClient) update(claim *chaos.Claim) {
 	if err != nil {
 		return
 	}
-	think()
+	think(storeFenced)
 	if store.write(claim.Token(), n+1) == nil {
 		c.event(chaosEvent{What: storeFenced, Value: n + 1})
 	}
@@ -71,12 +83,17 @@ func (c *chaosClient) update(claim *chaos.Claim) {
 	if err != nil {
 		return
 	}
-	think()
+	think(storeCommit)
 	n, _ = strconv.ParseInt(string(data), 10, 64)
 	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(commitPath, strconv.AppendInt(nil, n+1, 10), zk.AnyVersion))
 	if err == nil {
 		c.event(chaosEvent{What: storeCommit, Value: n + 1})
 	}
+}
+
+// thinks says so to the nemesis. That it cannot be said would show: nobody is ever met.
+func (c *chaosClient) thinks(store string) {
+	os.WriteFile(filepath.Join(c.Dir, thinkingFile), []byte(store), 0o600)
 }
 
 func readInt(path string) (int64, error) {

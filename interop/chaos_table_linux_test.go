@@ -16,7 +16,7 @@ func chaosTable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := chaosResult{Lost: make(map[string]int), Updates: make(map[string]int)}
+	sum := chaosResult{Lost: make(map[string]int), Updates: make(map[string]int), Met: make(map[string]int)}
 	runs := 0
 	for line := range bytes.Lines(text) {
 		var r chaosResult
@@ -47,8 +47,8 @@ func chaosTable(path string) (string, error) {
 	row("sessions ended, connections lost", "%d, %d", sum.Sessions, sum.Broken)
 	row("nodes left behind in the end", "%d", len(sum.Orphans))
 	row("clients with a goroutine or a file descriptor left", "%d", len(sum.Leaks))
-	for _, store := range []string{storeUnfenced, storeFenced, storeCommit} {
-		row("lost updates, "+store, "%d of %d", sum.Lost[store], sum.Updates[store])
+	for _, store := range stores {
+		row("lost updates, "+store+"; pauses between reading and writing", "%d of %d; %d", sum.Lost[store], sum.Updates[store], sum.Met[store])
 	}
 	row("leader killed → next acquire begun after it", "%s", percentiles(sum.LeaderKills))
 	row("holder killed → handoff to who waited", "%s", percentiles(sum.HolderKills))
@@ -74,7 +74,8 @@ func (r *chaosResult) add(o *chaosResult) {
 	}
 	r.Sweep, r.Linear = append(r.Sweep, o.Sweep...), append(r.Linear, o.Linear...)
 	r.Orphans, r.Leaks = append(r.Orphans, o.Orphans...), append(r.Leaks, o.Leaks...)
-	for _, store := range []string{storeUnfenced, storeFenced, storeCommit} {
+	for _, store := range stores {
+		r.Met[store] += o.Met[store]
 		r.Lost[store] += o.Lost[store]
 		r.Updates[store] += o.Updates[store]
 	}

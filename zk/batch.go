@@ -160,7 +160,7 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, &Error{Op: "pipeline", Err: context.Cause(ctx)}
+		return nil, &Error{Op: "pipeline", Err: ended(ctx)}
 	}
 	began := time.Now()
 	c.send(ctx, reqs)

@@ -152,7 +152,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		case <-ctx.Done():
 		}
 	}
-	err := context.Cause(ctx)
+	err := ended(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dialErr != nil {

@@ -74,7 +74,11 @@ func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 	defer func() { slept = systemSlept }()
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 12 * time.Second
-		peers := dialPeers(t, func(p *peer) { p.accept(7, timeout) }, func(p *peer) {
+		cut := make(chan struct{})
+		peers := dialPeers(t, func(p *peer) {
+			p.accept(7, timeout)
+			<-cut // or the client may be in the next session before we have this one
+		}, func(p *peer) {
 			if req := p.accept(7, timeout); req.SessionID != 7 {
 				t.Errorf("asked for session %d: the test shows nothing", req.SessionID)
 			}
@@ -96,6 +100,7 @@ func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 		}
 		defer c.Close()
 		s := mustSession(t, c)
+		close(cut)
 		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
 		if next := mustSession(t, c); next.ID() != 8 {

@@ -23,7 +23,9 @@
 // Every operation waits for its answer, for a connection first if there is none, and at
 // most until its context ends; a context that never ends means to wait for as long as the
 // client (or the session) lives. The error is an [*Error]: it names the operation and the
-// path, and is compared with errors.Is, also with the cause of the context.
+// path, and is compared with errors.Is, also with the cause of the context. Only where that
+// cause is itself what a server said of another call, or the loss of its connection, it is
+// not: [ErrNoNode] is always about this call.
 //
 // # When is a session over?
 //

@@ -1,8 +1,10 @@
 package zk
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"holdfast/zkproto"
 )
@@ -96,4 +98,34 @@ func SafeToRetry(err error) bool {
 		return false
 	}
 	return errors.Is(err, ErrConnectionLoss) || errors.Is(err, ErrThrottled)
+}
+
+// ended is the error of a call whose context has ended: the cause of that. But a context
+// may have ended because another call failed (errgroup.WithContext does that), and what a
+// server said of that one, or that its connection was lost, says nothing about this one: who asks
+// whether there was ErrNoNode must not be told so. So then the error only reads like it.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var code zkproto.Code
+	if errors.As(cause, &code) && code != ErrAuthFailed || errors.Is(cause, ErrConnectionLoss) {
+		return &otherCall{cause}
+	}
+	return cause
+}
+
+// otherCall is an error of another call that ended the context of this one.
+type otherCall struct{ cause error }
+
+func (o *otherCall) Error() string { return o.cause.Error() }
+
+// Is is for causes that wrap more than what happened to the other call.
+func (o *otherCall) Is(target error) bool {
+	if _, ok := target.(zkproto.Code); ok || target == ErrConnectionLoss {
+		return false
+	}
+	switch target {
+	case fs.ErrNotExist, fs.ErrExist, fs.ErrPermission: // as which a Code counts
+		return false
+	}
+	return errors.Is(o.cause, target)
 }

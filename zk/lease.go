@@ -83,14 +83,13 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{})}
 	for {
 		if ctx.Err() != nil {
-			return nil, fail(context.Cause(ctx))
+			return nil, fail(ended(ctx))
 		}
 		s.mu.Lock()
 		switch {
-		case s.over != nil:
-			err := s.over
+		case s.ctx.Err() != nil: // of all that ends with the session, its context is the first
 			s.mu.Unlock()
-			return nil, fail(err)
+			return nil, fail(context.Cause(s.ctx))
 		case quorum && s.timeout < smallestTimeout(s.proof.tick):
 			err := fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed", ErrTimeoutTooShort,
 				s.timeout, s.proof.tick, smallestTimeout(s.proof.tick))
@@ -158,7 +157,7 @@ func (s *Session) quorum(ctx context.Context) (bool, error) {
 		case <-asked.done:
 			asked.done <- struct{}{} // for the next who asks
 		case <-ctx.Done():
-			return false, asked.fail(context.Cause(ctx), false)
+			return false, asked.fail(ended(ctx), false)
 		}
 		s.mu.Lock()
 		if asked == s.asked && errors.Is(asked.err, ErrConnectionLoss) && s.over == nil {

@@ -54,7 +54,7 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 		return r.fail(err, false)
 	}
 	if ctx.Err() != nil {
-		return r.fail(context.Cause(ctx), false)
+		return r.fail(ended(ctx), false)
 	}
 	if c.trace == nil || c.trace.RequestDone == nil {
 		c.send(ctx, r.self[:])

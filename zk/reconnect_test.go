@@ -321,9 +321,11 @@ func TestLeaseOfASessionThatEndsMeanwhileIsRefused(t *testing.T) {
 		wantErr(t, err, ErrSessionExpired)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		c := dialTest(t, 20*time.Second, func(p *peer) { p.accept(7, 20*time.Second) }, func(p *peer) { p.accept(0, 0) },
+		cut := make(chan struct{})
+		c := dialTest(t, 20*time.Second, func(p *peer) { p.accept(7, 20*time.Second); <-cut }, func(p *peer) { p.accept(0, 0) },
 			func(p *peer) { p.accept(8, 20*time.Second); p.serve() })
 		s := mustSession(t, c)
+		close(cut)
 		<-s.Context().Done()
 		_, err := s.Lease(t.Context(), "/a")
 		wantErr(t, err, ErrSessionExpired)

@@ -186,7 +186,7 @@ func (s *Session) await(ctx context.Context, reqs []*request) {
 		case <-r.done:
 			r.answered = true
 		case <-ctx.Done():
-			s.withdraw(reqs, context.Cause(ctx))
+			s.withdraw(reqs, ended(ctx))
 			return
 		}
 	}

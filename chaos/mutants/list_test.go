@@ -25,8 +25,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 4, simulated: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
-			edits: []edit{{"await.go", "// it went before we could look\n\t\t\treturn p.settle(ctx, a, a.last())",
-				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\treturn ahead{}, context.Cause(ctx)"}},
+			edits: []edit{{"await.go", "// it went before we could look\n\t\t\tp.watch.ahead, err = p.settle(ctx, a, a.last())",
+				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\terr = context.Cause(ctx)"}},
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{

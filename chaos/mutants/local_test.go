@@ -55,6 +55,22 @@ func ofTheLine() []mutant {
 	}
 }
 
+// ofCauses are those of who takes the cause of its context for an answer.
+func ofCauses() []mutant {
+	return []mutant{
+		{
+			number: 86, bug: "that another lock was lost, while a MultiLock queued for the next, is taken for an empty queue", where: "ours, until the simulation found it",
+			edits: []edit{{"place.go", "(ctx.Err() != nil || !errors.Is(err, errPlaceGone))", "!errors.Is(err, errPlaceGone)"}},
+			tests: []string{"TestCauseOfTheContextIsNotTakenForAnAnswer"},
+		},
+		{
+			number: 87, bug: "the error of another call, by which a context ended, is taken for this call's", where: "ours; whoever uses errgroup",
+			edits: []edit{{"zk/errors.go", "\t\treturn &otherCall{cause}\n", "\t\treturn cause\n"}},
+			pkg:   "zk", tests: []string{"TestErrorOfAnotherCallIsNotThisOnes"},
+		},
+	}
+}
+
 // ofTheDirectory are those of the server that processes keep in a directory (zklocal).
 func ofTheDirectory() []mutant {
 	return []mutant{

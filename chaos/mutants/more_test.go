@@ -10,7 +10,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 26, simulated: true, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
-			edits: []edit{{"await.go", "return p.settle(ctx, a, a.last() && !ev.CatchUp)", "return ahead{}, nil"}},
+			edits: []edit{{"await.go", "p.watch.ahead, err = p.settle(ctx, a, a.last() && !ev.CatchUp)", "p.watch.ahead = ahead{}"}},
 			tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
 		},
 		{
@@ -29,7 +29,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 29, bug: "everybody watches the first in the queue", where: "Curator's readers",
-			edits: []edit{{"ahead.go", "|| before(a.near.seq, c.seq):", "|| before(c.seq, a.near.seq):"}},
+			edits: []edit{{"ahead.go", "|| before(near.seq, c.seq):", "|| before(c.seq, near.seq):"}},
 			tests: []string{"TestReleaseWakesOnlyTheNext", "TestReadersAreWokenByTheNearestWriterAlone"},
 		},
 		{
@@ -118,12 +118,12 @@ func ofTheHandoff() []mutant {
 		},
 		{
 			number: 68, bug: "a reader in the place of the writer that went is overlooked", where: "CURATOR-621, the other way round",
-			edits: []edit{{"ahead.go", `a.far.name == "" && !a.mayStepDown`, `a.far.name == ""`}},
+			edits: []edit{{"ahead.go", `a.far == "" && !a.mayStepDown`, `a.far == ""`}},
 			tests: []string{"TestReaderInAWritersPlaceIsWaitedFor"},
 		},
 		{
 			number: 69, bug: "a mark of somebody further ahead is taken for proof that all have gone", where: "–",
-			edits: []edit{{"await.go", "readMark(found.Data) >= stat.Czxid", "readMark(found.Data) != 0*stat.Czxid"}},
+			edits: []edit{{"await.go", "readMark(found.Data) >= p.watch.far", "readMark(found.Data) != 0*p.watch.far"}},
 			tests: []string{"TestMarkOfSomebodyFurtherAheadIsNoProof"},
 		},
 		{
