@@ -16,14 +16,14 @@ type queue struct {
 
 func (q *queue) push(r *request) {
 	q.mu.Lock()
-	q.add([]*request{r})
+	q.add(r)
 }
 
-// offer is push for several if there is room. Otherwise it returns what is closed when there is.
-func (q *queue) offer(rs []*request) (room <-chan struct{}) {
+// offer is push if there is room. Otherwise it returns what is closed when there is.
+func (q *queue) offer(r *request) (room <-chan struct{}) {
 	q.mu.Lock()
 	if q.bytes < queueBytes {
-		q.add(rs)
+		q.add(r)
 		return nil
 	}
 	if q.room == nil {
@@ -34,12 +34,10 @@ func (q *queue) offer(rs []*request) (room <-chan struct{}) {
 	return room
 }
 
-// add puts rs into the queue and unlocks it.
-func (q *queue) add(rs []*request) {
-	q.items = append(q.items, rs...)
-	for _, r := range rs {
-		q.bytes += len(r.frame)
-	}
+// add puts r into the queue and unlocks it.
+func (q *queue) add(r *request) {
+	q.items = append(q.items, r)
+	q.bytes += len(r.frame)
 	q.mu.Unlock()
 	q.again()
 }

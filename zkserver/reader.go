@@ -2,7 +2,6 @@ package zkserver
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -40,46 +39,20 @@ func (c *conn) readAll() error {
 		}
 		return err
 	}
-	var at []*request // hand
 	for {
-		r, err := c.readRequest(in)
-		if err == nil {
-			at = append(at, r)
-			if len(at) < maxAtOnce && frameBuffered(in) {
-				continue
-			}
-		}
-		if !c.push(at...) {
-			return net.ErrClosed
-		}
-		if err != nil {
+		r := newRequest(in)
+		r.kind, r.conn = kindOperation, c
+		var err error
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
 			return err
 		}
-		clear(at)
-		at = at[:0]
+		if err := r.decode(); err != nil {
+			return err
+		}
+		if !c.push(r) {
+			return net.ErrClosed
+		}
 	}
-}
-
-// maxAtOnce bounds what a reader has in its hand while there is no room for it.
-const maxAtOnce = 16
-
-func (c *conn) readRequest(in *bufio.Reader) (*request, error) {
-	r := newRequest(in)
-	r.kind, r.conn = kindOperation, c
-	var err error
-	if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
-		return nil, err
-	}
-	return r, r.decode()
-}
-
-// frameBuffered says whether a frame can be read without waiting for the network.
-func frameBuffered(in *bufio.Reader) bool {
-	if in.Buffered() < 4 {
-		return false
-	}
-	head, _ := in.Peek(4)
-	return int64(binary.BigEndian.Uint32(head)) <= int64(in.Buffered()-4)
 }
 
 // handshake reads what a connection begins with.
@@ -113,63 +86,39 @@ func (c *conn) handshake(in *bufio.Reader) error {
 	return nil
 }
 
-// push hands rs to the owner as soon as the connection has slots for them, and at once
-// those for which it has: what a client sends together, such as a create and the list that
-// looks at it, then goes into one batch and wakes the owner once.
-func (c *conn) push(rs ...*request) bool {
-	for len(rs) > 0 {
-		if !c.waitForRoom(len(rs[0].frame)) || !c.servePenalty() || !c.waitForSlot() {
-			return false
-		}
-		n := 1
-		for n < len(rs) && len(rs[n].frame) <= largeRequest && c.penalties.Load() == 0 && c.freeSlot() {
-			n++
-		}
-		at := 1 + time.Since(c.server.opened) // never 0
-		for _, r := range rs[:n] {
-			r.at = at
-			if r.kind != kindWord {
-				c.server.counters.outstanding.Add(1)
-			}
-		}
-		for {
-			room := c.server.queue.offer(rs[:n])
-			if room == nil {
-				break
-			}
-			select {
-			case <-room:
-			case <-c.stop:
-				return false
-			case <-c.quit:
-				return false
-			}
-		}
-		rs = rs[n:]
-	}
-	return true
-}
-
-func (c *conn) freeSlot() bool {
-	select {
-	case c.slots <- struct{}{}:
-		return true
-	default:
+// push hands r to the owner as soon as the connection has a slot for it.
+func (c *conn) push(r *request) bool {
+	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
 		return false
 	}
-}
-
-func (c *conn) waitForSlot() bool {
-	if c.freeSlot() {
-		return true
-	}
-	// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
-	c.server.counters.of(LimitOutstanding).count.Add(1)
+	r.at = 1 + time.Since(c.server.opened) // never 0
 	select {
 	case c.slots <- struct{}{}:
-		return true
-	case <-c.stop:
-	case <-c.quit:
+	default:
+		// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
+		c.server.counters.of(LimitOutstanding).count.Add(1)
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
 	}
-	return false
+	if r.kind != kindWord {
+		c.server.counters.outstanding.Add(1)
+	}
+	for {
+		room := c.server.queue.offer(r)
+		if room == nil {
+			return true
+		}
+		select {
+		case <-room:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
+	}
 }
