@@ -62,11 +62,11 @@
 //
 // The owner (owner.go) alone touches the tree, the sessions and the watches; Open
 // starts it. It applies requests as they come and collects changes and answers in a
-// batch; no connection has more than a share of a round (fair.go), and none is served
-// while it does not read. The committer (commit.go) makes one batch durable at a time and then lets
-// its answers go, while the owner fills the next. Per connection a reader decodes
-// requests and a writer sends answers (conn.go). The teller (tell.go) wakes writers that have
-// notifications only, some at a time. Serve runs on the caller's goroutine.
+// batch; no connection has more than a share of one (fair.go), unless it is alone (alone.go),
+// and none is served while it does not read. The committer (commit.go) makes one batch
+// durable at a time and then lets its answers go, while the owner fills the next. Per
+// connection a reader decodes requests (reader.go) and a writer sends answers (conn.go). The
+// teller (tell.go) wakes writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
 // The owner ends on Shutdown, Close, linger or a store that failed; it ends the
 // committer and the teller, then waits for the connections, closes the store and closes Done.
 package zkserver

@@ -42,29 +42,33 @@ func (s *Server) applyQueued() {
 	o.waitingForTurn, o.waitingForBatch, o.largeWaits = false, false, false
 	for i, r := range items {
 		items[i] = nil
+		s.heard(r)
 		switch c := r.conn; {
 		case r.kind == kindStop:
 			// Everything before it has been taken and is answered.
-			o.waiting = append(o.waiting, o.late...)
-			o.late = o.late[:0]
-			for _, w := range o.waiting {
-				s.handle(w)
+			for _, w := range append(o.waiting, o.late...) {
+				for _, r := range w.owned.waits {
+					s.handle(r)
+				}
+				w.owned.waits = nil
 			}
-			o.waiting = o.waiting[:0]
+			o.waiting, o.late = nil, nil
 			s.handle(r)
 		case c == nil:
 			s.handle(r)
-		case c.owned.waits > 0 || !s.applyInTurn(r):
+		case len(c.owned.waits) > 0 || !s.applyInTurn(r):
 			// What makes the one before it wait may not concern this one; but the requests
 			// of a client are answered in their order.
-			c.owned.waits++
+			if len(c.owned.waits) == 0 {
+				o.late = append(o.late, c)
+			}
+			c.owned.waits = append(c.owned.waits, r)
 			if sess := c.owned.session; sess != nil && c.owned.admitted && r.kind == kindOperation {
 				sess.touched = o.now // its client is not silent
 			}
-			o.late = append(o.late, r)
 			o.waitingForTurn = o.waitingForTurn || o.pausing
 		default:
-			o.small = o.small || !o.ping
+			o.small = o.small || !o.ping && !s.alone(c)
 		}
 	}
 	o.spare = items
@@ -84,32 +88,39 @@ func (s *Server) applyQueued() {
 	s.publish()
 }
 
-// applyWaiting applies of what waits as much as is for one batch.
+// applyWaiting applies of what waits as much as is for one batch. It looks at clients and
+// not at requests: those of one that does not read wait for long, and would cost everybody
+// else's requests a look at each.
 func (s *Server) applyWaiting() {
 	o := &s.owner
 	before := len(o.waiting)
-	left := o.waiting[:0]
-	for i, r := range o.waiting {
+	left, served := o.waiting[:0], o.served[:0]
+	for i, c := range o.waiting {
 		if o.batch.backlog >= backlogWork {
 			left = append(left, o.waiting[i:]...)
 			o.waitingForBatch = true
 			break
 		}
-		c := &r.conn.owned
-		if c.behind == o.round {
-			left = append(left, r)
-			continue
+		waits, n := c.owned.waits, 0
+		for n < len(waits) && o.batch.backlog < backlogWork && s.applyInTurn(waits[n]) {
+			waits[n] = nil
+			o.batch.backlog += o.work
+			n++
 		}
-		if !s.applyInTurn(r) {
-			c.behind = o.round
-			left = append(left, r)
-			continue
+		o.waitingForBatch = o.waitingForBatch || n < len(waits) && o.batch.backlog >= backlogWork
+		switch c.owned.waits = waits[n:]; {
+		case n == len(waits):
+			c.owned.waits = nil
+		case n > 0:
+			served = append(served, c)
+		default:
+			left = append(left, c)
 		}
-		c.waits--
-		o.batch.backlog += o.work
 	}
-	clear(o.waiting[len(left):before])
-	o.waiting = left
+	o.waiting = append(left, served...) // who has had something goes behind who has not
+	clear(o.waiting[len(o.waiting):before])
+	o.served = served
+	clear(served)
 }
 
 // nextTurn sees to it that what waits for nothing else has its turn. An owner that has been
@@ -136,18 +147,22 @@ func (s *Server) applyInTurn(r *request) bool {
 	o := &s.owner
 	conn, size := r.conn, len(r.frame) // r is given back when it has been applied
 	c := &conn.owned
+	alone, share := s.alone(conn), roundWork
+	if alone {
+		share = backlogWork
+	}
 	if c.shares != o.shares {
 		// After debts of several shares, all batches since then have paid.
-		c.spent = max(0, c.spent-int(min(o.shares-c.shares, roundDebt/roundWork))*roundWork)
+		c.spent = max(0, c.spent-int(min(o.shares-c.shares, roundDebt/roundWork))*share)
 		c.shares = o.shares
 	}
 	switch {
 	case len(c.staged)+int(conn.unread.Load()) > pauseBytes && !conn.gone.Load():
 		return false // until handOver or taken
-	case c.spent >= roundWork:
+	case c.spent >= share:
 		o.waitingForBatch = true // until handOver
 		return false
-	case size > largeRequest && (!o.largeMay || o.batch.large >= largeBatch):
+	case size > largeRequest && (!o.largeMay && !alone || o.batch.large >= largeBatch):
 		o.largeWaits = true // for applyLarge
 		return false
 	}
@@ -229,7 +244,7 @@ func (c *conn) servePenalty() bool {
 
 // pauseBytes is how much may wait for a client before its requests do. Only notifications,
 // which it does not ask for, can add to it then.
-const pauseBytes = 1 << 20
+const pauseBytes = 256 << 10
 
 // taken is called by the writer when the network has taken n bytes.
 func (c *conn) taken(n int) {

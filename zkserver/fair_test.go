@@ -111,6 +111,14 @@ func TestWorkIsCounted(t *testing.T) {
 	}
 }
 
+// waitingRequests is called in place of the owner.
+func waitingRequests(s *Server) (n int) {
+	for _, c := range append(slices.Clone(s.owner.waiting), s.owner.late...) {
+		n += len(c.owned.waits)
+	}
+	return n
+}
+
 // However many have a backlog, some shares of it all are what somebody new waits for.
 func TestBacklogsShareABatch(t *testing.T) {
 	const clients, requests, atOnce = 8, 10, backlogWork / roundWork
@@ -134,8 +142,8 @@ func TestBacklogsShareABatch(t *testing.T) {
 			}
 		}, func() {
 			first = s.owner.round
-			held(s, func() { other.send(zkproto.OpPing, nil) }, func() { after = len(s.owner.waiting) })
-			before = len(s.owner.late) + len(s.owner.waiting)
+			held(s, func() { other.send(zkproto.OpPing, nil) }, func() { after = waitingRequests(s) })
+			before = waitingRequests(s)
 		})
 		for _, c := range greedy {
 			go io.Copy(io.Discard, c.nc)

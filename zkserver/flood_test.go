@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -101,6 +102,16 @@ var floods = []struct {
 				return
 			}
 		}
+	}},
+	// The same by who does not wait to be dropped: each connection is a new session.
+	{"unread answers on new connections", 20, func(ctx context.Context, addr string) {
+		p, err := join(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer p.Close()
+		p.Write(bytes.Repeat(frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}), 256))
+		p.Read(make([]byte, 1)) // the first answer is there
 	}},
 	{"watches", 2, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)

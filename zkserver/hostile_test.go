@@ -204,3 +204,40 @@ func FuzzConnection(f *testing.F) {
 		})
 	})
 }
+
+// Who asks for a lot, reads nothing and goes leaves no work behind: what it has asked for is
+// not put together. What it has written counts.
+func TestNobodyWorksForWhoHasGone(t *testing.T) {
+	const size, requests = 200_000, 250
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c, other := dial(), dial()
+		c.connect(40*time.Second, nil)
+		other.connect(40*time.Second, nil)
+		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, size), ACL: openACL})
+		synctest.Wait()
+		var gone *conn
+		worked := int64(0)
+		held(s, func() {
+			for range requests {
+				c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
+			}
+			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/last", ACL: openACL})
+		}, nil)
+		synctest.Wait() // it is served no more, since it does not read
+		s.queue.push(&request{kind: kindCall, call: func() { gone = s.owner.waiting[0] }})
+		synctest.Wait()
+		before := gone.unread.Load()
+		c.nc.Close()
+		synctest.Wait()
+		worked = gone.unread.Load() - before
+		if worked > 2*size {
+			t.Errorf("%d bytes of answers for who has gone", worked)
+		}
+		if _, code := other.exists("/last", false); code != zkproto.CodeOK {
+			t.Errorf("its last write: %v", code)
+		}
+		if n := s.Stats().Outstanding; n != 0 {
+			t.Errorf("%d requests count as unanswered", n)
+		}
+	})
+}

@@ -35,6 +35,13 @@ func (s *Server) operate(c *conn, r *request) {
 	if s.overLimit(c, r) {
 		return
 	}
+	if looks(r.op) && c.gone.Load() {
+		// Nobody will see the answer, and there may be hundreds of large ones behind it: by
+		// who asks, reads nothing and comes again.
+		s.stage(c)
+		s.answered(c)
+		return
+	}
 	if isWrite(r.op) {
 		s.write(c, r)
 		return
@@ -69,6 +76,16 @@ func (s *Server) operate(c *conn, r *request) {
 		s.reply(c, r.xid, -1, zkproto.CodeUnimplemented)
 		s.finish(c)
 	}
+}
+
+// looks reports whether op changes nothing but watches, which end with the connection.
+func looks(op zkproto.Op) bool {
+	switch op {
+	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2,
+		zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:
+		return true
+	}
+	return false
 }
 
 // closeSession ends the session of c, whose own watches fire before the answer.

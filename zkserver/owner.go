@@ -21,17 +21,21 @@ type owner struct {
 	ops    []zkproto.MultiOp // room, see decodeMulti
 	record []byte            // room, see seal
 
-	round           int64      // see fair.go
-	shares          int64      // how many each connection has had
-	waiting         []*request // for a later round
-	late            []*request // goes behind waiting when the round ends
-	waitingForTurn  bool       // some of them, and not for their client or the disk
-	waitingForBatch bool       // some wait until the batch at hand is handed over
-	largeWaits      bool       // some wait for applyLarge
-	largeMay        bool       // it is at work
-	ping            bool       // the request at hand is one
-	small           bool       // somebody has sent who had nothing waiting, since the last rest
-	resting         bool       // what waits does so until restOver
+	last      *conn     // who has asked for something last
+	lastSince time.Time // nobody else has since then
+
+	round           int64   // see fair.go
+	shares          int64   // how many each connection has had
+	waiting         []*conn // whose requests wait for a later round
+	late            []*conn // goes behind waiting when the round ends
+	served          []*conn // room, see applyWaiting
+	waitingForTurn  bool    // some of them, and not for their client or the disk
+	waitingForBatch bool    // some wait until the batch at hand is handed over
+	largeWaits      bool    // some wait for applyLarge
+	largeMay        bool    // it is at work
+	ping            bool    // the request at hand is one
+	small           bool    // somebody has sent who had nothing waiting, since the last rest
+	resting         bool    // what waits does so until restOver
 	restOver        *time.Timer
 	work            int           // of the request at hand
 	busy            time.Duration // in rounds one after the other that left work

@@ -188,6 +188,7 @@ func (s *Server) accept(nc net.Conn) {
 		s.refused(limit, "remote", nc.RemoteAddr())
 		return
 	}
+	limitUnsent(nc)
 	s.lastConn++
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
 	c.address = addr
