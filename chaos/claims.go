@@ -118,7 +118,7 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				case !hit || b.Call >= c.until:
 				case b.Call >= c.Call:
 					c.until, c.gone = b.Call, Never
-				case c.Inside != 0, c.Handoff > 0 && b.Token == c.Token:
+				case c.Inside != 0, l.handedLate(c, b):
 					// Joined to a claim, or handed on by one, that had ended already, which its holder did not know.
 					c.until, c.gone = 0, 0
 				case b.Session != 0: // it does not end at once
@@ -129,6 +129,14 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 			l.claims = slices.DeleteFunc(l.claims, func(c *claim) bool { return c.until == 0 })
 		}
 	}
+}
+
+// handedLate reports whether c, which began after the break, was handed a node that was
+// there before it.
+func (l *lock) handedLate(c *claim, b Op) bool {
+	return c.Handoff > 0 && slices.ContainsFunc(l.claims, func(o *claim) bool {
+		return o.Claim != c.Claim && o.Handoff > 0 && o.Token == c.Token && o.Call <= b.Call
+	})
 }
 
 // excused reports which of the attempts that failed had somebody in their way who claims

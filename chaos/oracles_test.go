@@ -69,6 +69,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Outcome = Outcome(w)
 			case w[0] == 't':
 				o.Token = int64(number(t, w[1:]))
+			case w[0] == 's' && w != "shared" && w != "strayed":
+				o.Session = int64(number(t, w[1:]))
 			case w[0] == 'n':
 				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
 			case w[0] == 'x':
@@ -136,6 +138,14 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			acquire 2 3-5 t10 n0 node h1
 			release 1 4-6
 			acquire 3 0-6 t11 n1
+			release 2 7-8
+			release 3 9-9`, nil},
+		{"handed on after its session was ended", mutex, `
+			acquire 1 0-1 t10 n0 node s5 h1
+			break 2 s5
+			acquire 3 0-3 t11 n1 s6
+			acquire 2 4-5 t10 n0 node s5 h1
+			release 1 4-6
 			release 2 7-8
 			release 3 9-9`, nil},
 		{"handed on while it is held", mutex, `
