@@ -18,6 +18,11 @@ import (
 // The node's data say whose it is, so that after a lost answer its maker knows it again.
 // The node of an earlier session of ours, which the server has not removed yet, is as good
 // as another's: it is waited for.
+//
+// Unlock looks whether the node is still its own before it deletes it. If somebody removes
+// the node by hand right then, and another makes it again before the delete arrives, the
+// delete meets that one, whose holder is told: the server compares versions, and those are
+// alike. In a queue no name comes back, unless all of it is removed with its directory.
 type NodeLock struct {
 	queue queue
 }
