@@ -133,6 +133,47 @@ func TestAHostIsStartedWhenThereIsNone(t *testing.T) {
 	}
 }
 
+// While somebody starts a host, there is none yet; who comes then waits, and does not start
+// another.
+func TestOneAtATimeStartsAHost(t *testing.T) {
+	dir := newDir(t)
+	starting, fail := make(chan struct{}), make(chan struct{})
+	first := newStore(t, Config{Dir: dir, StartHost: func(string) error {
+		close(starting)
+		<-fail
+		return errors.New("this one cannot") // so it hosts the directory itself
+	}})
+	dialled := make(chan error, 1)
+	go func() {
+		conn, err := first.dial(t.Context(), "", "")
+		if err == nil {
+			conn.Close()
+		}
+		dialled <- err
+	}()
+	<-starting
+
+	second := newStore(t, Config{Dir: dir, StartHost: func(string) error {
+		t.Error("another host was started")
+		return errors.New("not needed")
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if conn, err := second.dial(ctx, "", ""); err == nil {
+		t.Error("there was a host")
+		conn.Close()
+	}
+	close(fail)
+	if err := <-dialled; err != nil {
+		t.Error(err)
+	}
+	conn, err := second.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
 func TestThisProcessHostsWhenNoHostCanBeStarted(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -103,7 +103,7 @@ func ofTheDirectory() []mutant {
 			number: 85, bug: "everybody who finds no host starts one", where: "–",
 			edits: []edit{{"zklocal/store.go", "\tdefer starting.unlock()\n\n", "\tstarting.unlock()\n\n"},
 				{"zklocal/store.go", "if hosted, err := s.hosted(); hosted || err != nil {", "if hosted, err := false, error(nil); hosted || err != nil {"}},
-			pkg: "zklocal", tests: []string{"TestTwentyProcessesMakeOneHost"},
+			pkg: "zklocal", tests: []string{"TestOneAtATimeStartsAHost"},
 		},
 	}
 }
