@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -100,4 +101,23 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nor is it a reason to say that the lock of a Commit is lost.
+func TestCommitWhoseContextEndedWithAnotherSessionIsNotLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := fmt.Errorf("another: %w", zk.ErrSessionExpired)
+		cancel(why)
+		_, err := h.Commit(ctx, zk.SetOp("/a", nil, zk.AnyVersion))
+		wantErr(t, err, why)
+		if errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("lost: %v", err)
+		}
+		if h.Context().Err() != nil {
+			t.Error("the hold has ended")
+		}
+		unlock(t, h)
+	})
 }
