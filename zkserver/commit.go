@@ -3,7 +3,6 @@ package zkserver
 import (
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"holdfast/zkserver/internal/store"
@@ -33,12 +32,6 @@ type answers struct {
 
 // answer says whether somebody waits for it: it is not of notifications only.
 func (a *answers) answer() bool { return a.count > 0 || a.finish }
-
-// maxStage is how large a buffer may be that is used again.
-const maxStage = 1 << 16
-
-// stagePool holds buffers between release and the next use.
-var stagePool = sync.Pool{New: func() any { return new([]byte) }}
 
 func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
@@ -85,9 +78,8 @@ func (s *Server) seal(b *batch) {
 func (s *Server) release(b *batch) {
 	s.observe(b.arrivals)
 	deliver := func(a answers) {
-		a.conn.send(a.bytes, a.count, a.finish) // copies what is small
-		if buf := a.bytes; cap(buf) <= maxStage {
-			stagePool.Put(&buf)
+		if !a.conn.send(a.bytes, a.count, a.finish) {
+			recycleStage(a.bytes)
 		}
 	}
 	for _, a := range b.answers {

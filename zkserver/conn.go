@@ -119,17 +119,22 @@ func (c *conn) stopReading() {
 	}
 }
 
-// send queues bytes for the writer, which the caller wakes, and never waits. A client that lets too many of
-// them pile up is dropped: nobody else is to wait for it, and memory is not for it.
-func (c *conn) send(b []byte, answers int, finish bool) {
+// copiedBytes is how much is copied for the writer, and how large the buffers are that it
+// keeps for that. Whatever is more it takes over.
+const copiedBytes = 1 << 14
+
+// send queues bytes for the writer, which the caller wakes, and never waits; it says whether
+// it has kept b. A client that lets too many of them pile up is dropped: nobody else is to
+// wait for it, and memory is not for it.
+func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 	c.mu.Lock()
 	if c.closed {
 		c.server.counters.bytesWaiting.Add(-int64(len(b)))
 		c.mu.Unlock()
-		return
+		return false
 	}
-	if len(c.out) == 0 && cap(b) > maxStage {
-		c.out = b // nobody uses it again
+	if kept = len(c.out) == 0 && len(b) > copiedBytes; kept {
+		c.out = b
 	} else {
 		c.out = append(c.out, b...)
 	}
@@ -141,6 +146,7 @@ func (c *conn) send(b []byte, answers int, finish bool) {
 		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
 	}
+	return kept
 }
 
 // signal wakes the writer.
@@ -165,13 +171,14 @@ func (c *conn) write() {
 		if len(buf) > 0 {
 			err := c.writeAll(buf)
 			c.server.counters.bytesWaiting.Add(-int64(len(buf)))
+			if cap(buf) > copiedBytes {
+				recycleStage(buf) // not for every client that has once read something large
+				buf = nil
+			}
 			if err != nil {
 				break
 			}
 			c.release(answers)
-			if cap(buf) > 1<<14 {
-				buf = nil // not for every client that has once read something large
-			}
 			continue
 		}
 		c.server.teller.wrote(c)
@@ -189,6 +196,9 @@ func (c *conn) write() {
 	c.close()
 	c.mu.Lock()
 	c.server.counters.bytesWaiting.Add(-int64(len(c.out)))
+	if cap(c.out) > copiedBytes {
+		recycleStage(c.out)
+	}
 	c.out = nil // send adds nothing any more
 	c.mu.Unlock()
 	c.gone.Store(true)

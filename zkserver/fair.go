@@ -162,12 +162,13 @@ func (s *Server) applyInTurn(r *request) bool {
 	case c.spent >= share:
 		o.waitingForBatch = true // until handOver
 		return false
-	case size > largeRequest && (!o.largeMay && !alone || o.batch.large >= largeBatch):
-		o.largeWaits = true // for applyLarge
-		return false
 	}
-	if size > largeRequest {
-		o.batch.large += size
+	if large := s.largeBytes(r, alone); large > 0 {
+		if !o.largeMay && !alone || o.batch.large >= largeBatch {
+			o.largeWaits = true // for applyLarge
+			return false
+		}
+		o.batch.large += large
 	}
 	o.ping = r.op == zkproto.OpPing
 	o.work = requestWork + size
@@ -253,13 +254,54 @@ func (c *conn) taken(n int) {
 	}
 }
 
-// A request is large if it takes more than the buffers that are kept for others. Those
-// that wait for the owner are bounded by their bytes, others by Limits.Outstanding.
+// A request is large if it or its answer takes more than the buffers that are kept for
+// others. Those that wait for the owner are bounded by their bytes, others by
+// Limits.Outstanding.
 const (
 	largeRequest = 4096
+	largeAnswer  = maxStage
 	largeWaiting = 1 << 20
 	largeBatch   = 256 << 10 // what of them goes into one commit, which everybody else's small writes wait for
 )
+
+// largeBytes is what r and its answer have, or 0 if neither is large. The answer counts
+// because it is put together by the owner, and comes at once for each new connection, which
+// has its share: it is what who asks, reads nothing and comes again makes the most of.
+func (s *Server) largeBytes(r *request, alone bool) int {
+	n := 0
+	if size := len(r.frame); size > largeRequest {
+		n = size
+	}
+	r.wants = s.answerSize(r)
+	if r.wants > largeAnswer && !alone && !r.conn.gone.Load() {
+		n += r.wants
+	}
+	return n
+}
+
+// answerSize is how long the data or names are that r asks for, without what little else is
+// in an answer.
+func (s *Server) answerSize(r *request) int {
+	t, n := s.owner.tree, 0
+	switch r.op {
+	case zkproto.OpGetData:
+		n = t.DataSize(r.read.Path)
+	case zkproto.OpGetChildren, zkproto.OpGetChildren2:
+		n = t.NamesSize(r.read.Path)
+	case zkproto.OpMultiRead:
+		for i := range r.multiRead.Ops {
+			if o := &r.multiRead.Ops[i]; o.Op == zkproto.OpGetData {
+				n += t.DataSize(o.Path)
+			} else {
+				n += t.NamesSize(o.Path)
+			}
+			if n > maxAnswer {
+				break
+			}
+		}
+	}
+	return n
+}
 
 // waitForRoom is called by the reader before it hands over a request.
 func (c *conn) waitForRoom(size int) bool {

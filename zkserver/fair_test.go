@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,7 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 func held(s *Server, send, f func()) {
 	sent := make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
+	synctest.Wait() // or it would be in the same round as the first that are sent
 	send()
 	synctest.Wait()
 	if f != nil {
@@ -121,11 +123,15 @@ func waitingRequests(s *Server) (n int) {
 
 // However many have a backlog, some shares of it all are what somebody new waits for.
 func TestBacklogsShareABatch(t *testing.T) {
-	const clients, requests, atOnce = 8, 10, backlogWork / roundWork
+	const (
+		clients, requests = 8, 20
+		size              = largeAnswer - 256
+		share, atOnce     = 2, 8 // requests
+	)
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		other := dial()
 		other.connect(10*time.Second, nil)
-		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundWork), ACL: openACL})
+		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, size), ACL: openACL})
 		var greedy []*rawClient
 		for range clients {
 			c := dial()
@@ -150,13 +156,63 @@ func TestBacklogsShareABatch(t *testing.T) {
 		}
 		other.read()
 		synctest.Wait()
-		if want := clients * (requests - 1); before < want-atOnce || after < before-atOnce {
+		if want := clients * (requests - share); before < want-atOnce || after < before-atOnce {
 			t.Errorf("%d requests of the others waited, and %d when the new one was served; want %d or up to %d less", before, after, want, atOnce)
 		}
-		if took := s.owner.round - first; took < clients*(requests-1)/atOnce {
+		if took := s.owner.round - first; took < clients*(requests-share)/atOnce {
 			t.Errorf("the others' requests took %d rounds; want one for %d each", took, atOnce)
 		}
 	})
+}
+
+// Who is new has a share, and many who are new have many: large answers wait until the
+// committer is idle, as large requests do, and few go into one batch.
+func TestLargeAnswersWaitLikeLargeRequests(t *testing.T) {
+	const clients = 8
+	for name, ask := range map[string]func(c *rawClient){
+		"data":     func(c *rawClient) { c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}) },
+		"children": func(c *rawClient) { c.send(zkproto.OpGetChildren2, &zkproto.ReadRequest{Path: "/many"}) },
+		"multi-read": func(c *rawClient) {
+			c.send(zkproto.OpMultiRead, &zkproto.MultiReadRequest{Ops: slices.Repeat([]zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/some"}, {Op: zkproto.OpGetChildren, Path: "/many"}}, 3)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+				other := dial()
+				other.connect(10*time.Second, nil)
+				other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, largeBatch), ACL: openACL})
+				other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/some", Data: make([]byte, largeAnswer/2), ACL: openACL})
+				other.create("/many", 0)
+				for i := range 100 {
+					other.create(fmt.Sprintf("/many/%03d%s", i, strings.Repeat("x", largeBatch/100)), 0)
+				}
+				var greedy []*rawClient
+				for range clients {
+					c := dial()
+					c.connect(10*time.Second, nil)
+					greedy = append(greedy, c)
+				}
+				var first, small int64
+				held(s, func() {
+					for _, c := range greedy {
+						ask(c)
+					}
+					other.send(zkproto.OpExists, &zkproto.ReadRequest{Path: "/big"})
+				}, func() {
+					first = s.owner.shares
+					small = int64(len(s.owner.batch.conns))
+				})
+				other.read()
+				for _, c := range greedy {
+					c.read()
+				}
+				synctest.Wait()
+				if took := s.owner.shares - first; took < clients || small != 1 {
+					t.Errorf("%d batches, with %d answers in the first before its large ones; want %d or more, and 1", took, small, clients)
+				}
+			})
+		})
+	}
 }
 
 // A large frame is used again, by whoever asks next.
@@ -267,7 +323,7 @@ func TestAShareIsOfABatch(t *testing.T) {
 		s, dial := onDisk(t, disk)
 		other, greedy, large := dial(), dial(), dial()
 		other.create("/a", 0)
-		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundWork), ACL: openACL})
+		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, largeAnswer-256), ACL: openACL})
 		for len(disk.ready) > 0 {
 			<-disk.ready
 		}
@@ -290,7 +346,7 @@ func TestAShareIsOfABatch(t *testing.T) {
 			bytes, mine = s.owner.batch.large, len(s.owner.batch.conns)
 		}})
 		synctest.Wait()
-		if staged == 0 || staged > 2*roundWork || bytes > 0 || mine != 2 {
+		if staged <= largeAnswer || staged > 2*roundWork || bytes > 0 || mine != 2 {
 			t.Errorf("the next commit has %d bytes of answers for one client, %d of large requests, and %d clients", staged, bytes, mine)
 		}
 		for range 100 {

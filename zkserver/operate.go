@@ -144,16 +144,6 @@ func (s *Server) replyWith(c *conn, xid int32, code zkproto.Code, record interfa
 	s.answered(c)
 }
 
-// stage makes c part of the batch and returns what is staged for it so far.
-func (s *Server) stage(c *conn) []byte {
-	if !c.owned.inBatch {
-		c.owned.inBatch = true
-		c.owned.staged = (*stagePool.Get().(*[]byte))[:0]
-		s.owner.batch.conns = append(s.owner.batch.conns, c)
-	}
-	return c.owned.staged
-}
-
 // answered counts a request as done; its slot is free when the batch has been sent.
 func (s *Server) answered(c *conn) {
 	c.owned.answers++

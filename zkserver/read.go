@@ -5,6 +5,7 @@ import "holdfast/zkproto"
 // read answers what can leave a watch.
 func (s *Server) read(c *conn, r *request) {
 	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
+	s.stageLarge(c, r.wants)
 	var code zkproto.Code
 	switch r.op {
 	case zkproto.OpExists:

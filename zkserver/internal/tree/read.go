@@ -50,6 +50,22 @@ func (t *Tree) Children(path string, as ...Identity) ([]string, zkproto.Stat, zk
 	return names, n.stat(), zkproto.CodeOK
 }
 
+// DataSize is how long the data of a node are, 0 if there is none.
+func (t *Tree) DataSize(path string) int {
+	if n := t.lookup(path); n != nil {
+		return len(n.data)
+	}
+	return 0
+}
+
+// NamesSize is how long the list of a node's children is on the wire, 0 if there is none.
+func (t *Tree) NamesSize(path string) int {
+	if n := t.lookup(path); n != nil {
+		return int(n.nameBytes)
+	}
+	return 0
+}
+
 func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 	n := t.lookup(path)
 	switch {
