@@ -75,20 +75,27 @@ func weigh(url string, pid int, open func(context.Context) (session, error), ser
 		if err != nil {
 			return nil, err
 		}
-		defer holder.Close()
 		if err := inBatches(locks, func(i int) error {
 			_, err := holdfast.NewMutex(holder, "/bench/"+name(i)).Lock(ctx)
 			return err
 		}); err != nil {
+			holder.Close()
 			return nil, err
 		}
 		waiting, err := open(ctx)
 		if err != nil {
+			holder.Close()
 			return nil, err
 		}
 		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer waiting.close()
+		defer func() {
+			// All have their turn: go-zookeeper 1.0.4 sometimes never ends if it is closed while
+			// thousands wait (Conn.flushRequests sends an error to a channel that has one), and
+			// the stacks that are left would be used again in the next sample.
+			holder.Close()
+			wg.Wait()
+			waiting.close()
+		}()
 		grabs := make([]grab, n)
 		for i := range grabs {
 			if grabs[i], err = waiting.lock(name(i), 0); err != nil {
@@ -101,7 +108,11 @@ func weigh(url string, pid int, open func(context.Context) (session, error), ser
 		}
 		before, heapBefore := memoryInUse(), heapInUse()
 		for _, take := range grabs {
-			wg.Go(func() { take(ctx) }) // until the session is closed
+			wg.Go(func() {
+				if release, err := take(ctx); err == nil {
+					release()
+				}
+			})
 		}
 		// The nodes of the locks, their holders' and the waiters'.
 		if err := awaitCrowd(ctx, holder, pid, "/bench/"+root, 2*locks+n); err != nil {
