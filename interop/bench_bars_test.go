@@ -6,19 +6,18 @@ import (
 	"bytes"
 	"fmt"
 	"html"
-	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"holdfast/interop/plot"
 )
 
-// plot draws each row that has a rate or a time per contestant as bars, into bars.svg. The
-// axis is logarithmic, or the local handoff would leave nothing to see of the others; the
-// thin line at a bar's end is its interval.
+// plot draws each row that has a rate or a time per contestant as bars, into bars.svg: ours
+// in one colour, the others in another. The thin line at a bar's end is its interval.
 func (r *report) plot(dir string) error {
 	const (
-		left, width, right = 250, 420, 130
+		left, width, right = 290, 420, 90
 		line, gap          = 18, 34
 	)
 	var w bytes.Buffer
@@ -31,27 +30,26 @@ func (r *report) plot(dir string) error {
 			continue
 		}
 		unit := m.row.units[0]
-		lowest, highest := math.Inf(1), 0.0
+		highest := 0.0
 		for _, s := range m.sides {
 			if v := m.values[s.name][unit]; len(v) > 0 {
-				lowest, highest = min(lowest, estimateOf(v).lo), max(highest, estimateOf(v).hi)
+				highest = max(highest, estimateOf(v).hi)
 			}
 		}
 		if highest == 0 {
 			continue
 		}
-		from, to := math.Floor(math.Log10(lowest*0.7)), math.Log10(highest)
-		x := func(v float64) float64 { return left + width*max(0, math.Log10(v)-from)/max(0.1, to-from) }
+		x := func(v float64) float64 { return left + width*v/highest }
 		y += gap
 		fmt.Fprintf(&w, `<text x="8" y="%d" font-weight="bold">%d. %s (%s)</text>`+"\n", y-12, m.row.number, html.EscapeString(m.row.work), html.EscapeString(unit))
-		for i, s := range m.sides {
+		for _, s := range m.sides {
 			v := m.values[s.name][unit]
 			if len(v) == 0 {
 				continue
 			}
 			e := estimateOf(v)
 			colour := "#0072b2"
-			if i == 0 {
+			if strings.HasPrefix(s.name, oursOnApache) {
 				colour = "#d55e00"
 			}
 			fmt.Fprintf(&w, `<text x="%d" y="%d" text-anchor="end">%s</text><rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`,
