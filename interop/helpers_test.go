@@ -3,8 +3,11 @@
 package interop
 
 import (
+	"context"
 	"errors"
 	"testing"
+
+	"holdfast/zk"
 )
 
 // wants fails the test unless err is the one wanted.
@@ -13,6 +16,17 @@ func wants(t *testing.T, what string, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("%s: got error %v; want %v", what, err, want)
 	}
+}
+
+// catchUp returns when the server that c reaches shows all that anybody has been told is
+// done. A sync does not, on the server that leads: it answers at once, though it may have
+// applied less than a follower. Behind a transaction, there is no excuse.
+func catchUp(ctx context.Context, c operations, path string) error {
+	_, err := c.Multi(ctx, zk.CheckOp(path, zk.AnyVersion))
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		return nil // a transaction all the same
+	}
+	return err
 }
 
 // must fails the test if err is not nil.

@@ -84,7 +84,7 @@ func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each i
 		must(t, err)
 		_, err = s.Lease(ctx, path)
 		must(t, err)
-		must(t, observer.Sync(ctx, path)) // a leader may answer reads before it has applied what it committed
+		must(t, catchUp(ctx, observer, path))
 		_, exists, w, err := observer.ExistsW(ctx, path)
 		must(t, err)
 		if !exists {

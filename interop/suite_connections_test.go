@@ -53,7 +53,7 @@ func nobodyElseMayTouch(x *exam) {
 	if x.mine != nil {
 		want = zk.ErrNoAuth
 	}
-	x.must(other.c.Sync(x.ctx, x.at("/n")))
+	other.catchUp()
 	n := x.at("/n")
 	_, _, err := other.c.Get(x.ctx, n)
 	x.wants("get", err, want)
@@ -88,10 +88,7 @@ func readsWhatAnotherWrote(x *exam) {
 		_, stat, err := other.Get(x.ctx, x.at("/n"))
 		x.must(err)
 		if stat.Version != int32(i+1) && x.members > 1 {
-			// The one that leads answers a sync at once, whatever it has still to apply of
-			// what others have shown. Behind a write of one's own, there is no excuse.
-			_, err := other.Multi(x.ctx, zk.CheckOp(x.at("/n"), zk.AnyVersion))
-			x.must(err)
+			x.by(other).catchUp()
 			_, stat, err = other.Get(x.ctx, x.at("/n"))
 			x.must(err)
 		}
@@ -190,7 +187,7 @@ func showsNoChroot(x *exam) {
 	in := x.by(nil)
 	in.client = x.dial(func(cfg *zk.Config) { cfg.Chroot += x.root + "/sub/dir"; cfg.CreateChroot = true })
 	in.root, in.c = "", in.client
-	x.must(x.c.Sync(x.ctx, x.at("/")))
+	x.catchUp()
 	if _, exists, err := x.c.Exists(x.ctx, x.at("/sub/dir")); err != nil || !exists {
 		x.Fatalf("the chroot is not there: %v", err)
 	}
@@ -236,7 +233,7 @@ func showsNoChroot(x *exam) {
 		}
 	}
 
-	x.must(x.c.Sync(x.ctx, x.at("/")))
+	x.catchUp()
 	if _, _, err := x.c.Get(x.ctx, x.at("/sub/dir/n/s-0000000000")); err != nil {
 		x.Errorf("from outside: %v", err)
 	}

@@ -74,7 +74,7 @@ func losesOnTheWay(x *exam, what direction) {
 				x.must(o.do(x.at(node)))
 				break
 			}
-			x.must(x.c.Sync(x.ctx, x.at(node)))
+			x.catchUp()
 			if done := o.done(x.at(node)); done != (what == reply) {
 				x.Errorf("%s: executed: %t", name, done)
 			}

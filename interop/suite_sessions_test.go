@@ -98,7 +98,7 @@ func manyWatchesOutliveConnection(x *exam) {
 	change(some)
 	x.gate.let(anywhere)
 	fired(some)
-	x.must(x.c.Sync(x.ctx, x.at("/"))) // whatever else it would have to tell is there before
+	x.catchUp() // whatever else it would have to tell is there before
 	for i := range each {
 		if rest(i) {
 			x.silent(data[i])
@@ -115,7 +115,7 @@ func persistentSayWhatTheyMissed(x *exam) {
 	for _, path := range []string{"/n", "/t", "/t/u"} {
 		x.create(path)
 	}
-	away.must(away.c.Sync(x.ctx, x.at("/")))
+	away.catchUp()
 	node, tree, stopped := x.watch("/n", zk.WatchPersistent), x.watch("/t", zk.WatchPersistentRecursive), x.watch("/n", zk.WatchPersistent)
 	stopped.Stop()
 	data, treeData, children := x.getW("/n"), x.getW("/t"), x.childrenW("/t")
@@ -169,7 +169,7 @@ func expiryIsTold(x *exam) {
 	x.must(err)
 	defer lease.Release()
 	own, tree := mine.getW("/expires"), mine.watch("/", zk.WatchPersistentRecursive)
-	x.must(x.c.Sync(x.ctx, x.at("/")))
+	x.catchUp()
 	theirs := x.existsW("/expires", true)
 
 	g.let(nowhere)
@@ -211,9 +211,9 @@ func expiryIsTold(x *exam) {
 
 func closingRemovesEphemerals(x *exam) {
 	owner := x.by(x.dial())
-	x.must(owner.c.Sync(x.ctx, x.at("/")))
+	owner.catchUp()
 	owner.ephemeral("/e")
-	x.must(x.c.Sync(x.ctx, x.at("/"))) // it may be behind another server
+	x.catchUp() // it may be behind another server
 	w := x.existsW("/e", true)
 	x.must(owner.c.(*zk.Client).Close())
 	x.next(w, zk.EventNodeDeleted, "/e")
@@ -232,7 +232,7 @@ func leaseProvesTheSession(x *exam) {
 		return // on a single server the proof is in any answer, and does not look at the node
 	}
 	other := x.by(x.dial())
-	x.must(other.c.Sync(x.ctx, x.at("/")))
+	other.catchUp()
 	other.delete("/held")
 	select {
 	case <-l.Gone():

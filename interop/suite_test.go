@@ -220,6 +220,12 @@ func (x *exam) by(c operations) *exam {
 	return &other
 }
 
+// catchUp returns when the server shows all that anybody has been told is done.
+func (x *exam) catchUp() {
+	x.Helper()
+	x.must(catchUp(x.ctx, x.c, x.at("/")))
+}
+
 // next waits for the event of w and wants it to be this one.
 func (x *exam) next(w *zk.Watch, want zk.EventType, path string) {
 	x.Helper()

@@ -120,7 +120,7 @@ func watchesFire(x *exam) {
 func watchesFireForOthers(x *exam) {
 	other := x.by(x.dial())
 	x.create("/n")
-	x.must(other.c.Sync(x.ctx, x.at("/n")))
+	other.catchUp()
 	for i := range 20 {
 		data, children := x.getW("/n"), x.childrenW("/n")
 		other.set("/n")
@@ -215,7 +215,7 @@ func oneModeANode(x *exam) {
 func persistentForOthers(x *exam) {
 	other := x.by(x.dial())
 	node, tree := x.watch("/t/u", zk.WatchPersistent), x.watch("/", zk.WatchPersistentRecursive)
-	other.must(other.c.Sync(x.ctx, x.at("/")))
+	other.catchUp()
 	other.create("/t")
 	other.create("/t/u")
 	for range 50 {

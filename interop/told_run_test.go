@@ -80,7 +80,7 @@ func (r *toldRun) lock(n int, holderServers func(i int) []string, waiterServers 
 // awaitQueue returns when a node has n children.
 func awaitQueue(ctx context.Context, t *testing.T, c *zk.Client, path string, n int) {
 	t.Helper()
-	must(t, c.Sync(ctx, path))
+	must(t, catchUp(ctx, c, path))
 	for {
 		names, _, w, err := c.ChildrenW(ctx, path)
 		must(t, err)

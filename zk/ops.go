@@ -258,7 +258,9 @@ func (c calls) Delete(ctx context.Context, path string, version int32) error {
 }
 
 // Sync waits until the server that we talk to has caught up with what its leader
-// had committed when the request arrived there. The path need not exist.
+// had committed when the request arrived there. The path need not exist. Where that server
+// is the leader itself, ZooKeeper 3.8 answers at once, though it may have applied less than a
+// follower has shown; behind a Multi with a CheckOp, it shows all of it.
 func (c calls) Sync(ctx context.Context, path string) error {
 	m := &zkproto.SyncRequest{Path: c.node(path)}
 	return c.do(ctx, zkproto.OpSync, path, m, &zkproto.SyncRequest{}, nil)

@@ -272,7 +272,9 @@ func (s *Server) largeBytes(r *request, alone bool) int {
 	if size := len(r.frame); size > largeRequest {
 		n = size
 	}
-	r.wants = s.answerSize(r)
+	if !r.weighed { // once: while it waits it is looked at for everybody else's requests
+		r.wants, r.weighed = s.answerSize(r), true
+	}
 	if r.wants > largeAnswer && !alone && !r.conn.gone.Load() {
 		n += r.wants
 	}

@@ -215,6 +215,25 @@ func TestLargeAnswersWaitLikeLargeRequests(t *testing.T) {
 	}
 }
 
+// A multi-read of hundreds of nodes may wait for long, and is looked at in each round.
+func TestWhatWaitsIsWeighedOnce(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		r := &request{op: zkproto.OpMultiRead, conn: &conn{}, multiRead: zkproto.MultiReadRequest{Ops: []zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/big"}}}}
+		for _, size := range []int{2 * largeAnswer, 4 * largeAnswer} {
+			c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", ACL: openACL})
+			c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/big", Data: make([]byte, size), Version: -1})
+			var bytes int
+			held(s, func() {}, func() { bytes = s.largeBytes(r, false) })
+			synctest.Wait()
+			if bytes != 2*largeAnswer {
+				t.Errorf("%d bytes with a node of %d", bytes, size)
+			}
+		}
+	})
+}
+
 // A large frame is used again, by whoever asks next.
 func TestLargeFramesAreUsedAgain(t *testing.T) {
 	(&request{frame: make([]byte, 1<<20)}).recycle()

@@ -34,6 +34,7 @@ type request struct {
 	bad bool // the header is sound, the rest is not
 
 	undecoded bool // a large transaction, see decodeMulti
+	weighed   bool // wants is known
 	wants     int  // bytes of what it asks for, see largeBytes
 
 	connect         zkproto.ConnectRequest
