@@ -473,6 +473,7 @@ func TestClientsAreServedInTurn(t *testing.T) {
 		// The owner stands still until all have sent.
 		sent := make(chan struct{})
 		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
+		synctest.Wait() // or it would be in the same round as the first that are sent
 		for range 100 {
 			greedy.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
 		}
