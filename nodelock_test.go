@@ -66,7 +66,7 @@ func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 						return zktest.Pass
 					})
 					h := lock(t, l)
-					time.Sleep(time.Second) // a hold that is young does not read its node
+					time.Sleep(2 * holdfast.Youth) // the look at the own node
 					synctest.Wait()
 					looking.Store(true)
 					if stat, ok, err := observer.Exists(t.Context(), lockPath); !ok || err != nil || stat.Czxid != h.Token() || stat.EphemeralOwner != h.Session() {

@@ -75,16 +75,15 @@ func weigh(url string, pid int, open func(context.Context) (session, error), ser
 		if err != nil {
 			return nil, err
 		}
+		defer holder.Close()
 		if err := inBatches(locks, func(i int) error {
 			_, err := holdfast.NewMutex(holder, "/bench/"+name(i)).Lock(ctx)
 			return err
 		}); err != nil {
-			holder.Close()
 			return nil, err
 		}
 		waiting, err := open(ctx)
 		if err != nil {
-			holder.Close()
 			return nil, err
 		}
 		var wg sync.WaitGroup

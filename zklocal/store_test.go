@@ -133,6 +133,19 @@ func TestAHostIsStartedWhenThereIsNone(t *testing.T) {
 	}
 }
 
+// dialLater says how a connection, which it closes, went.
+func dialLater(t *testing.T, s *Store) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		conn, err := s.dial(t.Context(), "", "")
+		if err == nil {
+			conn.Close()
+		}
+		done <- err
+	}()
+	return done
+}
+
 // While somebody starts a host, there is none yet; who comes then waits, and does not start
 // another.
 func TestOneAtATimeStartsAHost(t *testing.T) {
@@ -143,14 +156,7 @@ func TestOneAtATimeStartsAHost(t *testing.T) {
 		<-fail
 		return errors.New("this one cannot") // so it hosts the directory itself
 	}})
-	dialled := make(chan error, 1)
-	go func() {
-		conn, err := first.dial(t.Context(), "", "")
-		if err == nil {
-			conn.Close()
-		}
-		dialled <- err
-	}()
+	dialled := dialLater(t, first)
 	<-starting
 
 	second := newStore(t, Config{Dir: dir, StartHost: func(string) error {
@@ -266,14 +272,7 @@ func TestAHostThatDiesBeforeItListensIsReplaced(t *testing.T) {
 	dir := newDir(t)
 	lock := silent(t, dir)
 	store := newStore(t, Config{Dir: dir})
-	connected := make(chan error, 1)
-	go func() {
-		conn, err := store.dial(t.Context(), "", "")
-		if err == nil {
-			conn.Close()
-		}
-		connected <- err
-	}()
+	connected := dialLater(t, store)
 	// The attempt finds the lock taken, or free again; it must end the same way.
 	lock.unlock()
 	if err := <-connected; err != nil {

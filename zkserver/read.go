@@ -5,7 +5,6 @@ import "holdfast/zkproto"
 // read answers what can leave a watch.
 func (s *Server) read(c *conn, r *request) {
 	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
-	s.stageLarge(c, r.wants)
 	var code zkproto.Code
 	switch r.op {
 	case zkproto.OpExists:
@@ -19,15 +18,18 @@ func (s *Server) read(c *conn, r *request) {
 		var data []byte
 		var stat zkproto.Stat
 		data, stat, code = t.Get(path, as...)
+		s.stageLarge(c, len(data))
 		s.replyWith(c, r.xid, code, &zkproto.GetDataResponse{Data: data, Stat: stat})
 	case zkproto.OpGetChildren:
 		var names []string
 		names, _, code = t.Children(path, as...)
+		s.stageLarge(c, wireSize(names))
 		s.replyWith(c, r.xid, code, &zkproto.ChildrenResponse{Children: names})
 	case zkproto.OpGetChildren2:
 		var names []string
 		var stat zkproto.Stat
 		names, stat, code = t.Children(path, as...)
+		s.stageLarge(c, wireSize(names))
 		s.replyWith(c, r.xid, code, &zkproto.Children2Response{Children: names, Stat: stat})
 	}
 	if !r.read.Watch || code != zkproto.CodeOK || c.owned.session == nil {
@@ -82,10 +84,15 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiR
 		if r.Err != zkproto.CodeOK {
 			r.Op = zkproto.OpError
 		}
-		size += len(r.Data)
-		for _, name := range r.Children {
-			size += 4 + len(name)
-		}
+		size += len(r.Data) + wireSize(r.Children)
 	}
 	return results, zkproto.CodeOK
+}
+
+// wireSize is how long a list of names is in an answer.
+func wireSize(names []string) (n int) {
+	for _, name := range names {
+		n += 4 + len(name)
+	}
+	return n
 }

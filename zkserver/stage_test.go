@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/store"
@@ -30,7 +33,7 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 			}
 		})
 		clients.Go(func() {
-			go func() { // what is in flight is no pipe's
+			go func() { // a pipe holds nothing: who only writes waits for who reads
 				for range rounds {
 					c.nc.Write(bytes.Repeat(get, inFlight))
 				}
@@ -44,6 +47,37 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 		})
 	}
 	clients.Wait()
+}
+
+// A refusal is short, however large the node is: who may not read it gets no memory for it.
+func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		owner := dial()
+		owner.connect(10*time.Second, nil)
+		mine := []zkproto.ACL{{Perms: zkproto.PermAll &^ zkproto.PermRead, Scheme: "world", ID: "anyone"}}
+		owner.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/data", Data: make([]byte, 500_000), ACL: mine})
+		owner.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/names", ACL: mine})
+		for i := range 100 {
+			owner.create(fmt.Sprintf("/names/%03d%s", i, strings.Repeat("x", 4000)), 0)
+		}
+		for _, ask := range []struct {
+			op   zkproto.Op
+			path string
+		}{{zkproto.OpGetData, "/data"}, {zkproto.OpGetChildren, "/names"}, {zkproto.OpGetChildren2, "/names"}} {
+			c := &conn{server: s, owned: connState{inBatch: true}}
+			held(s, func() {}, func() {
+				r := &request{op: ask.op, conn: c, read: zkproto.ReadRequest{Path: ask.path}}
+				if s.largeBytes(r, false) < 400_000 {
+					t.Errorf("%v: it is not large", ask.op)
+				}
+				s.read(c, r)
+			})
+			synctest.Wait()
+			if n := len(c.owned.staged); n == 0 || cap(c.owned.staged) > maxStage {
+				t.Errorf("%v: an answer of %d bytes has room for %d", ask.op, n, cap(c.owned.staged))
+			}
+		}
+	})
 }
 
 func TestLargeBuffersAreUsedAgain(t *testing.T) {
