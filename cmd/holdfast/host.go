@@ -5,23 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 )
 
 // The detached host of a file:// store: a process of its own, so that stopping or killing
 // one that holds a lock harms nobody else, and short runs do not hand the store around.
 
 const (
-	// detachedFlag marks a serve that startHost has started. It stands first, where sweep
-	// looks for it.
+	// detachedFlag marks a serve that startHost has started.
 	detachedFlag = "--detached"
+	dataDirFlag  = "--data-dir"
 	hostLinger   = "10s"
 	hostLogName  = "host.log"
 	maxHostLog   = 1 << 20
 )
-
-// hostStart is held while a host is being started: see children.
-var hostStart sync.Mutex
 
 // startHost is what zklocal calls when the directory has no host. It does not wait until
 // the host is up: zklocal does.
@@ -35,14 +31,12 @@ func startHost(dir string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, "serve", detachedFlag, "--data-dir", dir, "--linger", hostLinger)
+	cmd := exec.Command(exe, "serve", detachedFlag, dataDirFlag, dir, "--linger", hostLinger)
 	cmd.Args[0] = "holdfast"
 	cmd.Dir = string(filepath.Separator) // or it would keep a file system from being unmounted
 	cmd.Env = hostEnv()
 	cmd.Stderr = log
 	detach(cmd)
-	hostStart.Lock()
-	defer hostStart.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
