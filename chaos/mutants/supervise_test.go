@@ -60,7 +60,12 @@ func ofTheWatchdog() []mutant {
 			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
 		},
 		{
-			number: 98, bug: "whatever calls itself a host outlives the job", where: "holdfast before 0.1",
+			number: 98, bug: "what two dead guards have left runs beside the next holder's command", where: "–",
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "\tendOrphans(own)\n", ""}},
+			pkg:   pkg, tests: []string{"TestNextJobEndsWhatTwoDeadGuardsHaveLeft"}, args: atOnce,
+		},
+		{
+			number: 99, bug: "whatever calls itself a host outlives the job", where: "holdfast before 0.1",
 			edits: []edit{{"cmd/holdfast/host_linux.go", "\treturn hasLock(pid, lock.Dev, lock.Ino)", "\treturn true"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
 		},

@@ -3,6 +3,7 @@ package supervise
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,7 +32,12 @@ func newCgroup() (*cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(own, jobPrefix+strconv.Itoa(os.Getpid()))
+	endOrphans(own)
+	name, err := jobName(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(own, name)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, err
 	}
@@ -40,6 +46,52 @@ func newCgroup() (*cgroup, error) {
 		return nil, err
 	}
 	return &cgroup{path}, nil
+}
+
+// jobName is what the cgroup of a watchdog's job is called. The name says whose it is: a process of
+// a namespace for process ids, its id, and when it was started, since ids come again.
+func jobName(watchdog int) (string, error) {
+	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	if err != nil {
+		return "", err
+	}
+	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
+	p, ok := readProcess(watchdog)
+	if !ok || p.ended() {
+		return "", fs.ErrNotExist
+	}
+	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
+}
+
+// endOrphans kills the jobs below the cgroup own whose watchdogs have died, and whose supervisors
+// as well, or they would have done so. Thus what two guards that died at the same moment have
+// left is gone before the next command begins.
+func endOrphans(own string) {
+	d, err := os.Open(own)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		var space string
+		var pid int
+		if rest, ok := strings.CutPrefix(name, jobPrefix); ok {
+			space, rest, _ = strings.Cut(rest, "-")
+			id, _, _ := strings.Cut(rest, "-")
+			pid, _ = strconv.Atoi(id)
+		}
+		mine, err := os.Readlink("/proc/self/ns/pid")
+		if pid == 0 || err != nil || mine != "pid:["+space+"]" {
+			continue // of a process that we cannot see
+		}
+		if alive, err := jobName(pid); err == nil && alive == name {
+			continue
+		}
+		c := &cgroup{filepath.Join(own, name)}
+		c.kill()
+		c.remove()
+	}
 }
 
 // open returns the descriptor that a process is started into the cgroup with.
@@ -54,13 +106,18 @@ func (c *cgroup) kill() {
 	}
 }
 
-// remove removes the cgroup and what the job has made below it. A process that has just been
-// killed keeps it for a moment.
+// removePatience is how long the end of processes that were killed may take. A process that the
+// kernel cannot kill (state D) does nothing any more.
+const removePatience = 5 * time.Second
+
+// remove removes the cgroup and what the job has made below it. Processes that have just been
+// killed keep it for a moment.
 func (c *cgroup) remove() {
 	if c == nil {
 		return
 	}
-	for pause := 100 * time.Microsecond; pause < 100*time.Millisecond; pause *= 2 {
+	began := time.Now()
+	for pause := 50 * time.Microsecond; time.Since(began) < removePatience; pause = min(2*pause, 20*time.Millisecond) {
 		err := removeCgroup(c.path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return

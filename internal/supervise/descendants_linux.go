@@ -14,7 +14,8 @@ import (
 // A process is one line of /proc.
 type process struct {
 	pid, parent, group int
-	state              byte // 'Z' or 'X': it has ended
+	state              byte   // 'Z' or 'X': it has ended
+	start              uint64 // when it was started, in ticks since boot
 }
 
 func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
@@ -27,12 +28,13 @@ func readProcess(pid int) (process, bool) {
 	}
 	// The name in parentheses can contain anything, parentheses as well.
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 3 {
+	if len(f) < 20 {
 		return process{}, false
 	}
 	parent, _ := strconv.Atoi(string(f[1]))
 	group, _ := strconv.Atoi(string(f[2]))
-	return process{pid: pid, parent: parent, group: group, state: f[0][0]}, true
+	start, _ := strconv.ParseUint(string(f[19]), 10, 64)
+	return process{pid: pid, parent: parent, group: group, state: f[0][0], start: start}, true
 }
 
 // numbers are the entries of a directory in /proc that are numbers.

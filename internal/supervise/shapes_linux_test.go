@@ -159,14 +159,29 @@ func mustBeGone(t *testing.T, mark string, since time.Time, within time.Duration
 	}
 }
 
+// haveCgroups reports whether jobs run in cgroups here. On CI they do.
+func haveCgroups(t *testing.T) bool {
+	t.Helper()
+	c, err := newCgroup()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Errorf("no cgroup can be made: %v", err)
+	}
+	c.remove()
+	return err == nil
+}
+
+func mustHaveCgroups(t *testing.T) {
+	t.Helper()
+	if !haveCgroups(t) {
+		t.Skip("needs the right to make cgroups of version 2")
+	}
+}
+
 // withAndWithoutCgroup runs f for every shape, where cgroups can be made with one and without.
 func withAndWithoutCgroup(t *testing.T, f func(t *testing.T, sh shape, cgroup bool)) {
 	ways := map[string]bool{"walk": false}
-	if c, err := newCgroup(); err == nil {
-		c.remove()
+	if haveCgroups(t) {
 		ways["cgroup"] = true
-	} else if os.Getenv("CI") == "true" && os.Geteuid() == 0 {
-		t.Errorf("no cgroup can be made: %v", err)
 	}
 	for way, cgroup := range ways {
 		for _, sh := range shapes(t) {
@@ -258,17 +273,47 @@ func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
 	})
 }
 
-// What both leave when they die at the same moment: the kernel kills the command itself, if that
-// has not changed its user.
-func TestCommandDiesWithBoth(t *testing.T) {
-	s, mark := startShape(t, shapes(t)[0], false)
-	// Stopped first, so that neither sees the other die.
+// killBoth kills supervisor and watchdog at the same moment: they are stopped first, so that
+// neither sees the other die.
+func (s *supervised) killBoth() {
+	s.t.Helper()
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		if err := errors.Join(unix.Kill(s.watchdog, sig), s.cmd.Process.Signal(sig)); err != nil {
-			t.Fatal(err)
+			s.t.Fatal(err)
 		}
 	}
+}
+
+// When both die at the same moment, the kernel kills the command itself, if that has not changed
+// its user.
+func TestCommandDiesWithBoth(t *testing.T) {
+	s, mark := startShape(t, shapes(t)[0], false)
+	s.killBoth()
 	mustBeGone(t, mark, time.Now(), *longestWait)
+}
+
+// What the command has started is left then. The next job that begins ends it first, if it ran in
+// a cgroup.
+func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
+	mustHaveCgroups(t)
+	for _, sh := range shapes(t) {
+		t.Run(sh.name, func(t *testing.T) {
+			s, mark := startShape(t, sh, true)
+			bystander, other := startShape(t, shapes(t)[1], true)
+			s.killBoth()
+			for !gone(s.watchdog) {
+				time.Sleep(time.Millisecond)
+			}
+			next := startSupervised(t, testGrace, "sh", "-c", "echo begun; exec sleep 1000")
+			next.waitFor("begun")
+			mustBeGone(t, mark, time.Now(), 0)
+			if len(jobProcesses(other)) != 2 {
+				t.Error("the job of others has been ended, too")
+			}
+			bystander.signal(syscall.SIGTERM)
+			bystander.outcome()
+		})
+	}
 }
 
 func TestSignalsReachACommandThatHasLeftItsGroup(t *testing.T) {
