@@ -261,7 +261,7 @@ func ofTheCommand() []mutant {
 		},
 		{
 			number: 63, bug: "the command goes on after the lock was lost", where: "etcdctl lock",
-			edits: []edit{{"internal/supervise/guard.go", "loss, told = nil, true\n\t\t\tif !killed {", "loss = nil\n\t\t\tif false {"}},
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "\t\t\t_ = r.link.send(verbKill, 0, \"\")\n\t\t\tr.backstop.in(late)\n", ""}},
 			pkg:   "internal/supervise", tests: []string{"TestCertainLossKillsTheCommandAtOnce"}, args: impatient,
 		},
 		{

@@ -30,9 +30,18 @@ func newRun(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
-		Long: `run waits for the lock, runs the command, and releases the lock when the command and
-all that it has started are gone. If the lock can no longer be proven ours, the command is stopped
-before anybody else can get the lock.
+		Long: `run waits for the lock, runs the command, and releases the lock when the command and everything
+that it has started are gone.
+
+If holdfast cannot prove that it still holds the lock, it stops the command before anybody else can
+get the lock: TERM first, KILL 250ms before the lock is gone. After a certain loss (the lock's node
+was deleted, the session has expired, the store's directory was removed) it kills the command at once.
+
+A watchdog process is the command's parent. It ends the command if holdfast run is killed, crashes or
+is stopped; holdfast run ends the command if the watchdog does. All descendants of the command are
+ended, whatever process group, session or user they belong to. This takes Linux. On other systems
+the command goes on if holdfast run is killed or stopped, and what has left the command's process
+group is not found.
 
 Flags stand before LOCK; what follows is the command's own.
 
@@ -88,7 +97,7 @@ has it and then those of the others, in the order of the command line, with blan
 type killFlag struct{ after time.Duration }
 
 func (f *killFlag) register(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL comes 250ms before. Less than half of the session timeout")
+	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL follows 250ms before. Must be less than half of the session timeout")
 }
 
 // grace is the time to allow for under a session timeout, which has to leave room for it.

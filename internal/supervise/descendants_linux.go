@@ -20,10 +20,35 @@ type process struct {
 
 func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
 
+// readProc reads a file of /proc into b, or into more room if it takes more. It makes fewer system
+// calls than os.ReadFile, which counts where all processes are looked at.
+func readProc(name string, b []byte) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for n := 0; ; {
+		if n == len(b) {
+			b = append(b, make([]byte, len(b))...)
+		}
+		m, err := unix.Read(fd, b[n:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case m == 0:
+			return b[:n], nil
+		}
+		n += max(m, 0)
+	}
+}
+
 // readProcess reads /proc/PID/stat; false if the process has gone.
 func readProcess(pid int) (process, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
+	var room [1024]byte
+	stat, err := readProc("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	if err != nil || len(stat) == 0 {
 		return process{}, false
 	}
 	// The name in parentheses can contain anything, parentheses as well.
@@ -60,7 +85,8 @@ func children(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	var all []int
 	for _, thread := range numbers(dir) {
-		list, err := os.ReadFile(dir + strconv.Itoa(thread) + "/children")
+		var room [4096]byte
+		list, err := readProc(dir+strconv.Itoa(thread)+"/children", room[:])
 		if err != nil {
 			continue // a thread that has just ended; its children are another thread's now
 		}
@@ -179,8 +205,9 @@ func (f *family) strike() (struck, refused []process) {
 }
 
 // end strikes until the family has died out, however long that takes: a process that has become
-// another user, and that we may not kill, keeps it waiting. say is told of it, once.
-func (f *family) end(say func(format string, args ...any), reap func()) {
+// another user, and that we may not kill, keeps it waiting. say is told of it, once. diedOut
+// decides when the list is empty, which alone proves nothing.
+func (f *family) end(say func(format string, args ...any), diedOut func() bool) {
 	warned := make(map[int]bool)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		struck, refused := f.strike()
@@ -190,8 +217,7 @@ func (f *family) end(say func(format string, args ...any), reap func()) {
 				say("cannot kill process %d, left behind by the command: %v; the lock is held until it ends", p.pid, unix.EPERM)
 			}
 		}
-		reap()
-		if len(struck) == 0 && len(f.everybody()) == 0 {
+		if len(struck) == 0 && diedOut() {
 			return
 		}
 		awaitEnd(struck, pause)

@@ -149,16 +149,20 @@ func (j *job) resume() { j.signal(unix.SIGCONT) }
 func (j *job) sweep(say func(format string, args ...any)) {
 	j.cgroup.kill()
 	j.signal(unix.SIGKILL)
-	j.family.end(say, func() { reapOthers(j.pid) })
-	_, _ = waitID(unix.P_PID, j.pid, unix.WEXITED|unix.WNOHANG)
+	j.family.end(say, j.diedOut)
 	j.cgroup.remove()
 }
 
-// reapOthers reaps the children of this process that have ended, but for one.
-func reapOthers(but int) {
-	for _, pid := range children(os.Getpid()) {
-		if p, ok := readProcess(pid); ok && p.ended() && pid != but {
-			_, _ = waitID(unix.P_PID, pid, unix.WEXITED|unix.WNOHANG)
+// diedOut reaps all children that have ended, the command as well. Where none is left, nobody
+// has descended from us: that is cheaper to know than the parents of all processes.
+func (j *job) diedOut() bool {
+	for {
+		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WALL)
+		switch {
+		case err != nil: // ECHILD
+			return true
+		case e.pid == 0: // some live: new ones, or those that are spared
+			return len(j.family.everybody()) == 0
 		}
 	}
 }

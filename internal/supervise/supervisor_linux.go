@@ -277,11 +277,10 @@ func (r *run) alone(why string, lost bool) Outcome {
 	}
 	status := syscall.WaitStatus(syscall.SIGKILL) // if nobody can tell
 	f := newFamily(func(pid int) bool { return r.others[pid] || r.spare(pid) })
-	f.end(r.Warn, func() {
-		if e, err := waitID(unix.P_PID, r.pid, unix.WEXITED|unix.WNOHANG); err == nil && r.pid != 0 && e.pid == r.pid {
-			status = e.waitStatus()
-		}
-	})
+	f.end(r.Warn, func() bool { return len(f.everybody()) == 0 })
+	if e, err := waitID(unix.P_PID, r.pid, unix.WEXITED|unix.WNOHANG); err == nil && r.pid != 0 && e.pid == r.pid {
+		status = e.waitStatus()
+	}
 	if r.cgroup != "" {
 		(&cgroup{r.cgroup}).remove()
 	}
