@@ -1,6 +1,7 @@
 package zklocal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The names that this package uses in the directory. None of them can be the name
@@ -33,6 +35,9 @@ func prepareDir(name string) (string, error) {
 	if strings.ContainsRune(dir, 0) {
 		return "", fmt.Errorf("zklocal: open %q: a path cannot contain a zero byte", dir)
 	}
+	for wait := (backoff{}); halfRemoved(dir) && wait.total < removalPatience; {
+		wait.pause(context.Background())
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		info, err = makeDir(dir)
@@ -53,6 +58,19 @@ func prepareDir(name string) (string, error) {
 		return "", explain("open", dir, err)
 	}
 	return dir, f.Close()
+}
+
+// removalPatience is how long a directory that is being removed is left alone.
+const removalPatience = time.Second
+
+// halfRemoved reports whether the directory has files but no host.lock, as while rm -rf is at
+// work. A file that is made there at this moment would let rm fail, and half a store remain.
+func halfRemoved(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, hostLockName)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) > 0
 }
 
 func makeDir(dir string) (fs.FileInfo, error) {

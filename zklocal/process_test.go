@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holdfast"
 	"holdfast/zk"
 	"holdfast/zkserver"
 )
@@ -44,6 +45,15 @@ func TestMain(m *testing.M) {
 		err = host(dir, 0)
 	case "host with linger":
 		err = host(dir, 2*time.Second)
+	case "locker":
+		err = locker(Config{Dir: dir, StartHost: startHost})
+	case "locker that hosts":
+		err = locker(Config{Dir: dir})
+	case "locker without inotify":
+		// In a user namespace of its own, which has limits of its own.
+		if err = os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err == nil {
+			err = locker(Config{Dir: dir, StartHost: startHost})
+		}
 	case "any umask":
 		err = anyUmask(dir)
 	default:
@@ -87,6 +97,56 @@ func member(cfg Config) error {
 			return err
 		}
 		fmt.Println("created")
+	}
+	return nil
+}
+
+const lockPath = "/holdfast/locks/nightly"
+
+// locker takes a lock, and tells when it has it and when it has lost it. It begins when it
+// reads a line, and ends with its input.
+func locker(cfg Config) error {
+	in := bufio.NewScanner(os.Stdin)
+	if !in.Scan() {
+		return in.Err()
+	}
+	store, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	zkConfig := store.Config()
+	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	client, err := zk.Dial(ctx, zkConfig)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	go func() { // "queued" when it is the second of two
+		for {
+			queue, err := holdfast.List(ctx, client, lockPath)
+			if err != nil {
+				return
+			}
+			if len(queue) == 2 {
+				fmt.Println("queued")
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	hold, err := holdfast.NewMutex(client, lockPath).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held", time.Now().UnixNano())
+	go func() {
+		<-hold.Lost()
+		fmt.Println("lost", time.Now().UnixNano(), context.Cause(hold.Context()))
+	}()
+	for in.Scan() {
 	}
 	return nil
 }
@@ -166,9 +226,12 @@ type process struct {
 	started int
 }
 
-func startProcess(t *testing.T, dir, role string) *process {
+func startProcess(t *testing.T, dir, role string, options ...func(*exec.Cmd)) *process {
 	t.Helper()
 	p := &process{cmd: roleCommand(dir, role)}
+	for _, o := range options {
+		o(p.cmd)
+	}
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
