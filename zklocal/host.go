@@ -111,7 +111,10 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 		h.server, err = zkserver.Open(cfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err)
+		if hintFor(dir, err) != "" {
+			return nil, explain("host", dir, err)
+		}
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // the file says what is wrong
 	}
 	if h.socket, err = listenSocket(dir); err != nil {
 		h.server.Close()

@@ -303,9 +303,13 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	if hosted, err := s.hosted(); hosted || err != nil {
 		return false, err
 	}
-	if err := s.startHost(s.dir); err != nil {
-		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", err)
-		return s.hostHere(ctx)
+	if startErr := s.startHost(s.dir); startErr != nil {
+		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", startErr)
+		up, err := s.hostHere(ctx)
+		if err != nil && !strings.Contains(startErr.Error(), err.Error()) {
+			err = fmt.Errorf("%w (nor can another process: %w)", err, startErr)
+		}
+		return up, err
 	}
 	patience := startPatience
 	if deadline, ok := ctx.Deadline(); ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,10 @@ type taker struct {
 	value    string
 	// check looks at the session before a place in the queue is taken.
 	check func(*zk.Session) error
+	// beside are the paths of those that an ancestor of ours shares, see watchShared.
+	beside []string
+	// contact is nil until there is a session, and so nothing at a server to take back.
+	contact atomic.Pointer[contact]
 }
 
 func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
@@ -89,10 +94,11 @@ type tenure struct {
 // errWaitOver is the cause of the end of a bounded wait.
 var errWaitOver = errors.New("the time to wait is over")
 
-// take waits for the lock until it is had, the wait is over, or one of signals comes.
-// Then the place in the queue is given up first, and the error is exit code 128+N;
-// also when the signal came at the moment of success: whoever was told to stop starts nothing.
-// A second signal does not wait for the server to confirm.
+// take waits for the lock until it is acquired, the wait is over, or one of signals comes.
+// On a signal it gives up the place in the queue first. The error is exit code 128+N, also
+// when the signal came at the moment of success: a process that was told to stop starts
+// nothing. take does not wait for a server that does not answer. A second signal does not
+// wait for any.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -110,6 +116,10 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 			}
 			stop = sig
 			cancel()
+			// From here on nothing more is put on a server.
+			if c := k.contact.Load(); c == nil || c.lost() > 0 {
+				return nil, exitCode(exitSignal + signalNumber(sig))
+			}
 		case a := <-done:
 			return a.unless(stop, signals)
 		}
@@ -145,19 +155,24 @@ const minPatience = 2 * time.Second
 
 func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	start := time.Now()
-	patience := k.timeout
-	if k.bounded {
-		patience = min(patience, max(k.wait, minPatience))
+	var patience time.Duration // for ever
+	switch {
+	case k.try:
+		patience = k.timeout
+	case k.bounded:
+		patience = max(k.wait, minPatience)
 	}
-	c, err := k.connect(ctx, k.target, patience)
+	c, err := k.connect(ctx, k.target, patience, k.say)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
+		c.quiet()
 		if err != nil {
 			c.close()
 		}
 	}()
+	k.contact.Store(c.contact)
 	session, err := c.client.Session(ctx)
 	if err == nil && k.check != nil {
 		err = k.check(session)
@@ -166,37 +181,47 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		return nil, err
 	}
 	m := k.locker(c.client)
-	reach, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go c.watch(reach, k.timeout, cancel)
-
 	left := k.wait - time.Since(start)
 	if k.try || k.bounded && left <= 0 {
+		reach, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go c.watch(reach, k.timeout, cancel)
 		h, err := m.TryLock(reach)
-		if errors.Is(err, holdfast.ErrLocked) {
+		switch {
+		case errors.Is(err, holdfast.ErrLocked):
 			return nil, k.busy(reach, c.client)
-		}
-		if err != nil {
+		case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
+			return nil, k.lostContact(c)
+		case err != nil:
 			return nil, k.failed(err)
 		}
 		return &tenure{c, h}, nil
 	}
-	wait := reach
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go k.watchShared(wait, c.client, cancel)
 	if k.bounded {
-		bounded, stop := context.WithTimeoutCause(reach, left, errWaitOver)
+		bounded, stop := context.WithTimeoutCause(wait, left, errWaitOver)
 		defer stop()
 		wait = bounded
 	}
-	stopNotice := k.notice(reach, c.client)
+	stopNotice := k.notice(ctx, c.client)
 	h, err := m.Lock(wait)
 	stopNotice()
 	switch {
+	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
+		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		return nil, k.busy(reach, c.client)
+		return nil, k.busy(ctx, c.client)
 	case err != nil:
 		return nil, k.failed(err)
 	}
 	return &tenure{c, h}, nil
+}
+
+// lostContact is the error of a wait during which all servers were lost.
+func (k *taker) lostContact(c *connection) error {
+	return k.target.unreachable(c.contact.gaveUp(c.contact.lost().Round(time.Second)))
 }
 
 // failed is the error of a lock that cannot be had.

@@ -124,24 +124,20 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWhenNoServerCanBeReached(t *testing.T) {
+func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		k := newTestTaker(srv)
+		k.try = true
+		resume := func() {}
+		defer func() { resume() }()
+		k.check = func(*zk.Session) error {
+			resume = srv.Stall()
+			return nil
 		}
-		defer holder.Unlock()
-		result := make(chan error, 1)
-		go func() {
-			_, err := newTestTaker(srv).take(nil)
-			result <- err
-		}()
-		synctest.Wait()
 		start := time.Now()
-		defer srv.Stall()()
-		err = <-result
+		_, err := k.take(nil)
 		if !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
 			t.Errorf("take: %v; want no server answered", err)
 		}

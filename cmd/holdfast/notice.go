@@ -16,25 +16,35 @@ const (
 	lookPatience = 2 * time.Second
 )
 
-// notice says on stderr whom we wait for, once, if the wait lasts. The function that it
-// returns ends this and returns when nothing more will be said.
+// notice says on stderr whom we wait for if the wait lasts, once for each session: in a new
+// one we have a new place. The function that it returns ends this, and returns when nothing
+// more will be said.
 func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(noticeAfter):
-		}
-		session, err := c.Session(ctx)
-		if err != nil {
-			return
-		}
-		for _, path := range k.paths() {
-			if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
-				k.say.line("waiting for %s: %s", escape(k.called(path)), what)
+		for {
+			session, err := c.Session(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-session.Context().Done():
+				continue
+			case <-time.After(noticeAfter):
+			}
+			for _, path := range k.paths() {
+				if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
+					k.say.line("waiting for %s: %s", escape(k.called(path)), what)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-session.Context().Done():
 			}
 		}
 	}()
@@ -103,7 +113,10 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 
 // holder describes the one at the head of a queue, control characters and all: what is
 // printed is escaped as a whole.
-func holder(e holdfast.Entry, now time.Time) string {
+func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + age(e.Since, now) }
+
+// ownerOf is what the owner of a place is called, and what for.
+func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
 	if s == "" {
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
@@ -112,5 +125,5 @@ func holder(e holdfast.Entry, now time.Time) string {
 	if e.Reason != "" {
 		s += ` ("` + escape(e.Reason) + `")`
 	}
-	return s + " for " + age(e.Since, now)
+	return s
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -125,8 +124,8 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	if err != nil {
 		return cannotRun(command[0], err)
 	}
-	if k.deadlocked() {
-		return &fault{exitFailed, fmt.Errorf("%s: would deadlock: it is held by the holdfast run that this command runs under", k.name), ""}
+	if err := k.deadlock(); err != nil {
+		return err
 	}
 	var killAfter time.Duration
 	k.check = func(s *zk.Session) (err error) {
@@ -172,16 +171,12 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 // environment is what the command is told; it goes behind the inherited one, where the
 // last value of a name counts.
 func (k *taker) environment(h *holdfast.Hold) []string {
-	held := strings.Join(k.heldKeys(), ":")
-	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
-		held = outer + ":" + held
-	}
 	return []string{
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
-		"HOLDFAST_HELD=" + held,
+		"HOLDFAST_HELD=" + k.heldText(),
 	}
 }
 
@@ -201,34 +196,6 @@ func (k *taker) tokens(h *holdfast.Hold) string {
 		text = append(text, strconv.FormatInt(tokens[path], 10))
 	}
 	return strings.Join(text, " ")
-}
-
-// heldKeys name the locks in HOLDFAST_HELD, whose elements are joined by colons. The
-// server is part of it: a lock of the same name elsewhere is another lock. So is the name
-// in a directory of several.
-func (k *taker) heldKeys() []string {
-	var keys []string
-	for _, path := range k.paths() {
-		if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
-			path += "#" + name
-		}
-		keys = append(keys, strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url+"#"+path))
-	}
-	return keys
-}
-
-// deadlocked reports whether we run under a holdfast that holds the lock already, so that
-// the wait could not end. (--try does not wait, and is simply told that it is busy.)
-func (k *taker) deadlocked() bool {
-	if k.try {
-		return false
-	}
-	for held := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
-		if slices.Contains(k.heldKeys(), held) {
-			return true
-		}
-	}
-	return false
 }
 
 // cannotRun says why the command was not started: 127 if it is not there, else 126.
