@@ -91,33 +91,31 @@ func makeDir(dir string) (fs.FileInfo, error) {
 
 // explain adds to an error of the operating system what its user can do about it.
 func explain(op, dir string, err error) error {
+	// The paths of *fs.PathError are files of ours inside dir, or dir again; dir is
+	// what the user knows.
 	reason := err
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		// Its path is a file of ours inside dir, or dir again; dir is what the user knows.
 		reason = path.Err
 	}
-	if hint := hintFor(dir, err); hint != "" {
-		return fmt.Errorf("zklocal: %s %s: %w: %s", op, dir, reason, hint)
-	}
-	return fmt.Errorf("zklocal: %s %s: %w", op, dir, reason)
-}
-
-// hintFor is what to do about err, or "".
-func hintFor(dir string, err error) string {
+	var hint string
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
-		return "file:// takes a directory that holdfast may fill; give another path"
+		hint = "file:// takes a directory that holdfast may fill; give another path"
 	case errors.Is(err, syscall.EROFS):
-		return "give a directory on a file system that can be written"
+		hint = "give a directory on a file system that can be written"
 	case errors.Is(err, fs.ErrPermission):
-		return "give a directory that belongs to you, or make it and its parents accessible to you (chmod u+rwx)"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, errQuota):
-		return fmt.Sprintf("make room on its file system (df %s)", dir)
+		hint = "give a directory that belongs to you, or make it and its parents accessible to you (chmod u+rwx)"
+	case noRoom(err):
+		hint = fmt.Sprintf("make room on its file system (df %s)", dir)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
-		return "that file system has no file locks; give a directory on a local disk"
+		hint = "that file system has no file locks; give a directory on a local disk"
+	default:
+		return fmt.Errorf("zklocal: %s %s: %w", op, dir, reason)
 	}
-	return ""
+	return fmt.Errorf("zklocal: %s %s: %w: %s", op, dir, reason, hint)
 }
+
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
 // writePID notes this process in host.pid. Only the holder of host.lock calls it.
 func writePID(dir string) error {

@@ -111,10 +111,10 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 		h.server, err = zkserver.Open(cfg)
 	}
 	if err != nil {
-		if hintFor(dir, err) != "" {
+		if noRoom(err) {
 			return nil, explain("host", dir, err)
 		}
-		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // the file says what is wrong
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // it names the file that is wrong
 	}
 	if h.socket, err = listenSocket(dir); err != nil {
 		h.server.Close()

@@ -199,6 +199,31 @@ func TestThisProcessHostsWhenNoHostCanBeStarted(t *testing.T) {
 	}
 }
 
+// Neither the process that was started nor this one can host: the error has both reasons, and
+// one of them alone if they are the same.
+func TestAnErrorSaysWhyNobodyCanHost(t *testing.T) {
+	dir, err := prepareDir(newDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "store"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, own := OpenHost(zkserver.Config{Dir: dir})
+	if own == nil {
+		t.Fatal("a host came up without a store")
+	}
+	for start, want := range map[string]string{
+		"no such command":              own.Error() + " (nor can another process: no such command)",
+		"start a host: " + own.Error(): own.Error(),
+	} {
+		store := newStore(t, Config{Dir: dir, StartHost: func(string) error { return errors.New(start) }})
+		if _, err := store.dial(t.Context(), new(lastDirectory)); err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	}
+}
+
 // A short session timeout makes for short attempts to connect: the fall-back must fit
 // into one of them.
 func TestTheFallBackFitsIntoAShortAttempt(t *testing.T) {

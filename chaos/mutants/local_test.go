@@ -81,7 +81,7 @@ func ofTheDirectory() []mutant {
 		},
 		{
 			number: 81, bug: "the socket of a host that was killed is in the way of the next", where: "–",
-			edits: []edit{{"zklocal/socket.go", "\tif err := removeSocket(dir); err != nil {\n\t\treturn nil, \"\", err\n\t}\n\tpath = ", "\tpath = "}},
+			edits: []edit{{"zklocal/socket.go", "\tif err := removeSocket(dir); err != nil {\n\t\treturn nil, err\n\t}\n\tpath := ", "\tpath := "}},
 			pkg:   "zklocal", tests: []string{"TestTheSocketOfADeadHostIsReplaced"},
 		},
 		{
