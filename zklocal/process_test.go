@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,10 @@ func TestMain(m *testing.M) {
 		err = host(dir, 2*time.Second)
 	case "locker":
 		err = locker(Config{Dir: dir, StartHost: startHost})
+	case "user":
+		err = user(Config{Dir: dir, StartHost: startHost})
+	case "user that hosts":
+		err = user(Config{Dir: dir})
 	case "locker that hosts":
 		err = locker(Config{Dir: dir})
 	case "locker without inotify":
@@ -149,6 +154,46 @@ func locker(cfg Config) error {
 	for in.Scan() {
 	}
 	return nil
+}
+
+// user takes a lock again and again until its input ends, and tells of each time: from when
+// to when it was held.
+func user(cfg Config) error {
+	store, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	zkConfig := store.Config()
+	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		io.Copy(io.Discard, os.Stdin)
+	}()
+	client, err := zk.Dial(ctx, zkConfig)
+	if err != nil {
+		return nil // the input has ended
+	}
+	defer client.Close()
+	for {
+		hold, err := holdfast.NewMutex(client, lockPath).Lock(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		from := time.Now().UnixNano()
+		select {
+		case <-hold.Lost():
+		case <-ctx.Done():
+		case <-time.After(time.Duration(rand.N(50)) * time.Millisecond):
+		}
+		fmt.Println("had", from, time.Now().UnixNano(), context.Cause(hold.Context()))
+		hold.Unlock()
+	}
 }
 
 // host is what the command does as a detached host.

@@ -1,14 +1,18 @@
 package zklocal
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -185,6 +189,92 @@ func (r *removal) underAHolder(t *testing.T) (margin, told time.Duration) {
 	case <-time.After(patience):
 		t.Fatal("nobody has the lock in the new directory")
 		return 0, 0
+	}
+}
+
+// The directory comes and goes at random while four processes take the lock again and again.
+func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
+	for _, role := range []string{"user", "user that hosts"} {
+		t.Run(role, func(t *testing.T) {
+			top := t.TempDir()
+			dir := filepath.Join(top, "a", "state")
+			users := make([]*process, 4)
+			type tenure struct {
+				from, to int64
+				user     int
+			}
+			var (
+				mu      sync.Mutex // guards tenures
+				tenures []tenure
+				reading sync.WaitGroup
+			)
+			for i := range users {
+				p := startProcess(t, dir, role)
+				users[i] = p
+				reading.Go(func() {
+					for p.out.Scan() {
+						had := tenure{user: i}
+						if n, _ := fmt.Sscanf(p.out.Text(), "had %d %d", &had.from, &had.to); n != 2 {
+							t.Errorf("user %d said %q", i, p.out.Text())
+							continue
+						}
+						mu.Lock()
+						tenures = append(tenures, had)
+						mu.Unlock()
+					}
+				})
+			}
+			if role == "user" {
+				defer endHosts(t, dir)
+			}
+			ways := []func() error{
+				func() error { return removeDir(top) },
+				func() error { return os.Rename(dir, filepath.Join(top, fmt.Sprintf("old%d", rand.Int()))) },
+				func() error {
+					return os.Rename(filepath.Join(top, "a"), filepath.Join(top, fmt.Sprintf("old%d", rand.Int())))
+				},
+				func() error { return os.RemoveAll(filepath.Join(top, "a")) },
+				func() error { // as rm -rf DIR/* does, and leaves the directory
+					names, _ := filepath.Glob(filepath.Join(dir, "*"))
+					for _, name := range names {
+						os.RemoveAll(name)
+					}
+					return nil
+				},
+			}
+			held := func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(tenures)
+			}
+			lockIsUsed := func() {
+				for before, end := held(), time.Now().Add(patience); held() < before+3; time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("nobody has the lock any more")
+					}
+				}
+			}
+			for range 4 * *removals {
+				lockIsUsed()
+				time.Sleep(rand.N(50 * time.Millisecond))
+				if err := ways[rand.N(len(ways))](); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
+					t.Error(err)
+				}
+			}
+			lockIsUsed()
+			for _, p := range users {
+				p.in.Close()
+				defer p.cmd.Wait()
+			}
+			reading.Wait()
+			slices.SortFunc(tenures, func(a, b tenure) int { return cmp.Compare(a.from, b.from) })
+			for i, next := range tenures[1:] {
+				if last := tenures[i]; next.from <= last.to {
+					t.Errorf("user %d had the lock while user %d still had it, for %v", next.user, last.user, time.Duration(last.to-next.from))
+				}
+			}
+			t.Logf("figure: %d removals, %d tenures", 4**removals, len(tenures))
+		})
 	}
 }
 

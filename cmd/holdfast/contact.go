@@ -54,6 +54,9 @@ func (c *contact) trace() *zk.Trace {
 			case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:
 				return // we have ended the attempt ourselves
 			default:
+				if c.down.IsZero() {
+					c.down = time.Now()
+				}
 				c.add(failure{addressed(server, err), why(err, took), err, time.Now()})
 			}
 			c.wake()

@@ -152,6 +152,9 @@ func TestThatNoServerAnswersIsSaid(t *testing.T) {
 			"5s holdfast: a server answers",
 			"11s holdfast: waiting for a server: a:1: connection refused",
 		}},
+		{"lost without a word", target{}, []event{{0, up}, {5 * time.Second, fail("a:1", 0, errRefused)}}, []string{
+			"6s holdfast: waiting for a server: a:1: connection refused",
+		}},
 		{"a moment without", target{}, []event{{0, up}, {5 * time.Second, down}, {5900 * time.Millisecond, up}}, nil},
 		{"a directory", target{dir: "/d"}, []event{{0, fail("unix:///d/socket", 0, errors.New("zklocal: host /d: full"))}}, []string{
 			"1s holdfast: waiting for a server: host /d: full",
