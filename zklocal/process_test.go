@@ -185,11 +185,14 @@ func user(cfg Config) error {
 		case err != nil:
 			return err
 		}
-		from := time.Now().UnixNano()
+		from, long := time.Now().UnixNano(), rand.N(20*time.Millisecond)
+		if rand.N(3) == 0 {
+			long = time.Second // so that the directory can go meanwhile
+		}
 		select {
 		case <-hold.Lost():
 		case <-ctx.Done():
-		case <-time.After(time.Duration(rand.N(50)) * time.Millisecond):
+		case <-time.After(long):
 		}
 		fmt.Println("had", from, time.Now().UnixNano(), context.Cause(hold.Context()))
 		hold.Unlock()
@@ -265,7 +268,8 @@ func roleCommand(dir, role string) *exec.Cmd {
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	out     *bufio.Scanner
+	stdout  *os.File
+	out     *bufio.Scanner // of stdout
 	session int64
 	hosts   bool
 	started int
@@ -288,13 +292,17 @@ func startProcess(t *testing.T, dir, role string, options ...func(*exec.Cmd)) *p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out.(*os.File).SetReadDeadline(time.Now().Add(patience))
-	p.out = bufio.NewScanner(out)
+	p.stdout = out.(*os.File)
+	p.stdout.SetReadDeadline(time.Now().Add(patience))
+	p.out = bufio.NewScanner(p.stdout)
 	t.Cleanup(func() {
 		p.kill()
 	})
 	return p
 }
+
+// patient reads on however long the process lives.
+func (p *process) patient() { p.stdout.SetReadDeadline(time.Time{}) }
 
 func (p *process) line(t *testing.T) string {
 	t.Helper()

@@ -326,55 +326,55 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 }
 
 func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
-	for _, later := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.NewServer()
-			defer srv.Close()
-			holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer holder.Unlock()
-			// A dial that does not heed its context, as while a host is being started.
-			stuck := make(chan struct{})
-			defer close(stuck)
-			k := newTestTaker(srv)
-			cfg := k.target.zk
-			dial := cfg.Dial
-			var closed sync.WaitGroup
-			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if !later {
-					<-stuck
-					return nil, errRefused
+	for _, tt := range []struct {
+		name  string
+		later bool // there is a place in the queue, and then no server
+	}{
+		{"at first, in a dial that does not heed its context", false}, // as while a host is being started
+		{"in the middle", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
 				}
-				return dial(ctx, network, addr)
-			}
-			k.target.zk = cfg
-			signals := make(chan os.Signal)
-			var sent time.Time
-			closed.Go(func() {
+				defer holder.Unlock()
+				k := newTestTaker(srv)
+				stuck := make(chan struct{})
+				if !tt.later {
+					k.target.zk.Dial = func(context.Context, string, string) (net.Conn, error) {
+						<-stuck
+						return nil, errRefused
+					}
+				}
+				signals, ended := make(chan os.Signal, 1), make(chan error, 1)
+				go func() {
+					_, err := k.take(signals)
+					ended <- err
+				}()
 				time.Sleep(time.Minute)
-				if later {
-					resume := srv.Stall()
+				resume := func() {}
+				if tt.later {
+					resume = srv.Stall()
 					time.Sleep(time.Hour)
-					sent = time.Now()
-					signals <- syscall.SIGINT
-					time.Sleep(time.Minute)
-					resume()
-					return
 				}
-				sent = time.Now()
 				signals <- syscall.SIGINT
+				synctest.Wait()
+				select {
+				case err := <-ended:
+					if !errors.Is(err, exitCode(128+2)) {
+						t.Errorf("take: %v; want exit code 130", err)
+					}
+				default:
+					t.Error("take goes on")
+				}
+				close(stuck)
+				resume()
+				time.Sleep(time.Minute) // what take has left to the end of the process ends
 			})
-			_, err = k.take(signals)
-			took := time.Since(sent)
-			if !errors.Is(err, exitCode(128+2)) {
-				t.Errorf("take: %v; want exit code 130", err)
-			}
-			if took > 0 {
-				t.Errorf("take went on for %v", took)
-			}
-			closed.Wait()
 		})
 	}
 }

@@ -125,6 +125,7 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 			}
 			k := newTestTaker(srv)
 			k.kind.shared, k.beside = true, []string{lockPath}
+			k.bounded, k.wait = true, time.Minute
 			began := time.Now()
 			inner, err := k.take(nil)
 			took := time.Since(began)
