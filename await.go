@@ -171,12 +171,12 @@ func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 // when we joined it, perhaps, and has grown since: who has waited for some time can afford
 // a round trip to see.
 func (p *place) mayBeLong() bool {
-	return p.queue.layout.marks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
+	return p.queue.grammar.marks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
 }
 
 // sized takes note of how long the queue is, by the Stat of its directory.
 func (p *place) sized(dir zk.Stat) {
-	if p.queue.layout.marks && dir.NumChildren > longQueue {
+	if p.queue.grammar.marks && dir.NumChildren > longQueue {
 		p.long = true
 	}
 }

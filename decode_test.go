@@ -19,7 +19,7 @@ func FuzzChildName(f *testing.F) {
 	layouts := []Layout{LayoutCurator, LayoutKazoo, {Name: "any", Exclusive: []string{"*"}}, {Name: "two", Exclusive: []string{"w-"}, Shared: []string{"r-*-"}}}
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, l := range layouts {
-			c, ok := l.parse(name)
+			c, ok := l.compile().parse(name)
 			if !ok {
 				continue
 			}
@@ -66,11 +66,11 @@ func FuzzParseLayout(f *testing.F) {
 		if l.Name != name {
 			t.Errorf("%q is called %q", name, l.Name)
 		}
-		a, err := l.attempt(sideMutex, 5)
+		a, err := l.compile().attempt(sideMutex, 5)
 		if err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
-		if c, ok := l.parse(a.prefix + "-000000003"); !ok || c.seq != -3 || c.form != a.prefix || c.shared {
+		if c, ok := l.compile().parse(a.prefix + "-000000003"); !ok || c.seq != -3 || c.form != a.prefix || c.shared {
 			t.Errorf("%q reads its own %q as %+v, %v", name, a.prefix, c, ok)
 		}
 	})

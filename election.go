@@ -46,7 +46,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 	q := e.queue
 	q.handoffs = 0 // every candidate has a node and a value of its own
-	if q.layout.unique() {
+	if q.grammar.mutex.unique() {
 		q.value = append([]byte{}, value...)
 	} else {
 		q.note = note{Value: value}
@@ -58,7 +58,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 // ErrNotHeld say that its term is over, and that nothing was changed.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	data := value
-	if !e.queue.layout.unique() {
+	if !e.queue.grammar.mutex.unique() {
 		var err error
 		if data, err = (note{Value: value}).encode(); err != nil {
 			return h.fail("proclaim", err)
@@ -202,7 +202,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return Leader{}, nil, err
 		}
-		if in := q.layout.inQueue(names); len(in) > 0 {
+		if in := q.grammar.inQueue(names); len(in) > 0 {
 			o.last.Path, first = "", q.path+"/"+in[0].name // somebody else, whatever the name
 			continue
 		}
@@ -215,7 +215,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 				continue
 			}
 		}
-		if err == nil && len(q.layout.inQueue(names)) > 0 {
+		if err == nil && len(q.grammar.inQueue(names)) > 0 {
 			watch.Stop()
 			continue
 		}
@@ -224,7 +224,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 }
 
 func (e *Election) leaderOf(path string, data []byte, stat zk.Stat) Leader {
-	if !e.queue.layout.unique() {
+	if !e.queue.grammar.mutex.unique() {
 		data = readNote(data).Value
 	}
 	return Leader{Value: data, Term: stat.Czxid, Session: stat.EphemeralOwner, Path: path,

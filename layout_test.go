@@ -32,7 +32,7 @@ func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 		{LayoutNamed("db"), sideMutex, `db_lock_`, false},
 	}
 	for _, tt := range tests {
-		a, err := tt.layout.attempt(tt.side, -72)
+		a, err := tt.layout.compile().attempt(tt.side, -72)
 		if err != nil {
 			t.Errorf("%s, %v: %v", tt.layout.Name, tt.side, err)
 			continue
@@ -40,7 +40,7 @@ func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 		if !regexp.MustCompile("^"+tt.want+"$").MatchString(a.prefix) || a.unique != tt.unique {
 			t.Errorf("%s, %v: got %q, unique %v; want %s, %v", tt.layout.Name, tt.side, a.prefix, a.unique, tt.want, tt.unique)
 		}
-		if b, _ := tt.layout.attempt(tt.side, -72); (a.prefix != b.prefix) != tt.unique || a.id == b.id {
+		if b, _ := tt.layout.compile().attempt(tt.side, -72); (a.prefix != b.prefix) != tt.unique || a.id == b.id {
 			t.Errorf("%s, %v: two attempts are %q and %q", tt.layout.Name, tt.side, a.prefix, b.prefix)
 		}
 	}
@@ -83,7 +83,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 		{LayoutNamed("b"), "a_b_lock_0000000003", no}, // another lock, whose name ends alike
 	}
 	for _, tt := range tests {
-		c, ok := tt.layout.parse(tt.name)
+		c, ok := tt.layout.compile().parse(tt.name)
 		if got := (is{c.seq, c.shared, ok}); got != tt.want {
 			t.Errorf("%s: %s: got %+v; want %+v", tt.layout.Name, tt.name, got, tt.want)
 		}
@@ -92,7 +92,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 
 func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 	own := Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}, Parent: zk.Container}
-	if _, err := own.attempt(sideMutex, 1); err != nil {
+	if _, err := own.compile().attempt(sideMutex, 1); err != nil {
 		t.Errorf("a program's own: %v", err)
 	}
 	deaf := own
@@ -111,7 +111,7 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 		{LayoutNamed("{uuid}"), sideMutex},
 		{Layout{}, sideMutex},
 	} {
-		if a, err := tt.layout.attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
+		if a, err := tt.layout.compile().attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: got %q, %v; want ErrLayout", tt.layout.Name, a.prefix, err)
 		}
 	}

@@ -43,7 +43,7 @@ type line struct {
 type lineKey struct {
 	client *zk.Client
 	path   string
-	layout string
+	queue  string // of the grammar
 	side   side
 }
 
@@ -70,7 +70,7 @@ var lines = struct {
 // the lock together.
 func (q *queue) inMemory(s side) bool { return q.handoffs > 0 && s != sideRead }
 
-func (q *queue) lineKey(s side) lineKey { return lineKey{q.client, q.path, q.layout.Name, s} }
+func (q *queue) lineKey(s side) lineKey { return lineKey{q.client, q.path, q.grammar.queue, s} }
 
 // inLine is Lock with WithLocalHandoff.
 func (q *queue) inLine(ctx context.Context, s side) (*Hold, error) {

@@ -30,14 +30,14 @@ type Entry struct {
 // the layout's forms are left out.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
-	entries, err := list(ctx, c, path, &o.layout)
+	entries, err := list(ctx, c, path, o.grammar)
 	if err != nil {
 		return nil, &Error{Op: "list", Path: path, Err: err}
 	}
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Entry, error) {
+func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, error) {
 	if err := validatePath(path); err != nil {
 		return nil, err
 	}
@@ -45,19 +45,19 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 	if err := c.Sync(ctx, path); err != nil {
 		return nil, err
 	}
-	entries, subdirs, err := listDir(ctx, c, path, layout)
+	entries, subdirs, err := listDir(ctx, c, path, g)
 	if err != nil {
 		return nil, err
 	}
 	// A semaphore's queue is one level down: those who have permits, and those who wait.
-	for i, sub := range []string{layout.semaphore.leases, layout.semaphore.turnstile} {
+	for i, sub := range []string{g.semaphore.leases, g.semaphore.turnstile} {
 		name, below := strings.CutPrefix(sub, "/")
 		if !below || !slices.Contains(subdirs, name) {
 			continue
 		}
-		forms := layout
+		forms := g
 		if i == 0 {
-			forms = layout.semaphore.layout()
+			forms = g.semaphore.queue
 		}
 		more, _, err := listDir(ctx, c, path+sub, forms)
 		if err != nil {
@@ -85,14 +85,14 @@ func list(ctx context.Context, c *zk.Client, path string, layout *Layout) ([]Ent
 }
 
 // listDir lists the queue in one directory, and what else is there.
-func listDir(ctx context.Context, c *zk.Client, path string, layout *Layout) (entries []Entry, others []string, err error) {
+func listDir(ctx context.Context, c *zk.Client, path string, g *grammar) (entries []Entry, others []string, err error) {
 	names, _, err := c.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, err
 	}
-	queue := layout.inQueue(names)
+	queue := g.inQueue(names)
 	if len(queue) < len(names) {
-		others = slices.DeleteFunc(names, func(n string) bool { _, ok := layout.parse(n); return ok })
+		others = slices.DeleteFunc(names, func(n string) bool { _, ok := g.parse(n); return ok })
 	}
 	results, err := read(ctx, c, path, queue)
 	if err != nil {

@@ -48,7 +48,7 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type Option func(*options)
 
 type options struct {
-	layout    Layout
+	grammar   *grammar
 	note      note
 	value     []byte // instead of the note; nil: none
 	acl       []zk.ACL
@@ -57,7 +57,7 @@ type options struct {
 }
 
 func newOptions(opts []Option) options {
-	o := options{layout: LayoutCurator}
+	o := options{grammar: curator}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -86,7 +86,11 @@ func WithACL(acl ...zk.ACL) Option {
 }
 
 // WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-func WithLayout(l Layout) Option { return func(o *options) { o.layout = l } }
+// It copies l: what is changed there later has no effect.
+func WithLayout(l Layout) Option {
+	g := l.compile()
+	return func(o *options) { o.grammar = g }
+}
 
 // Reentrant lets a context that descends from a Hold of the lock take it again, instead
 // of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
@@ -100,7 +104,7 @@ func (o *options) data(a attempt) ([]byte, error) {
 	n := o.note
 	if !a.unique {
 		if o.value != nil {
-			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.layout.Name)
+			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.name)
 		}
 		n.ID = a.id
 	}

@@ -27,7 +27,7 @@ type part struct {
 }
 
 func (p part) same(o part) bool {
-	return p.kind == o.kind && p.queue.path == o.queue.path && p.queue.client == o.queue.client && p.queue.layout.Name == o.queue.layout.Name
+	return p.kind == o.kind && p.queue.path == o.queue.path && p.queue.client == o.queue.client && p.queue.grammar.queue == o.queue.grammar.queue
 }
 
 // NewMultiLock makes one lock of the locks given: those of this package, in any order. The
@@ -47,7 +47,7 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 	}
 	slices.SortStableFunc(m.parts, func(a, b part) int {
 		order := cmp.Or(strings.Compare(a.queue.path, b.queue.path), strings.Compare(a.kind, b.kind),
-			strings.Compare(a.queue.layout.Name, b.queue.layout.Name))
+			strings.Compare(a.queue.grammar.queue, b.queue.grammar.queue))
 		if order == 0 && a.weak != b.weak { // the strongest is the one that stays
 			order = -1
 			if a.weak {

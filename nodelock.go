@@ -27,12 +27,15 @@ type NodeLock struct {
 	queue queue
 }
 
+// nodeGrammar has no names: the node is the lock.
+var nodeGrammar = (&Layout{Name: "node", Parent: zk.Container}).translate()
+
 // NewNodeLock names the lock at path. The nodes above it are made when needed, as
 // containers. WithLayout has no effect, and WithValue is refused, since the data have to
 // tell one attempt from another.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	o := newOptions(opts)
-	o.layout = Layout{Name: "node", Parent: zk.Container}
+	o.grammar = nodeGrammar
 	return &NodeLock{queue{client: c, path: path, options: o}}
 }
 

@@ -20,8 +20,8 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 	switch {
 	case n < 1:
 		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
-	case s.queue.layout.semaphore.lease == "":
-		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.layout.Name)
+	case s.queue.grammar.semaphore.lease == "":
+		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.grammar.name)
 	case wait && slices.ContainsFunc(lineage(ctx, s.queue.client, s.queue.path), s.ours):
 		return nil, ErrDeadlock
 	}
@@ -64,7 +64,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 
 // ours reports whether a tenure is one of permits, and not of another lock on the path.
 func (s *Semaphore) ours(t *tenure) bool {
-	return t.places[0].dir == s.queue.path+s.queue.layout.semaphore.leases
+	return t.places[0].dir == s.queue.path+s.queue.grammar.semaphore.leases
 }
 
 // A view is what a semaphore looks like at some moment.
@@ -80,7 +80,7 @@ type view struct {
 // came to the turnstile, since it shows that we did.
 func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (view, error) {
 	var v view
-	dir := s.queue.path + s.queue.layout.semaphore.leases
+	dir := s.queue.path + s.queue.grammar.semaphore.leases
 	for {
 		var data []byte
 		var names []string
@@ -109,7 +109,7 @@ func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (
 			}
 		}
 		v.exists, v.version = dataErr == nil, stat.Version
-		v.used = s.queue.layout.permits(names)
+		v.used = s.queue.grammar.semaphore.permits(names)
 		if !isMark(data) {
 			limit, err := strconv.Atoi(string(data))
 			if err != nil || limit < 1 {
@@ -176,7 +176,7 @@ func (s *Semaphore) agree(ctx context.Context, p *place, v view) (bool, error) {
 // what we have seen: a holder of the turnstile that slept must not add to what others have
 // taken meanwhile. There is neither a Hold nor an error if it has to look again.
 func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int) (_ *Hold, err error) {
-	nodes := &s.queue.layout.semaphore
+	nodes := &s.queue.grammar.semaphore
 	dir, mode := s.queue.path+nodes.leases, zk.Ephemeral
 	if nodes.numbered {
 		mode = zk.EphemeralSequential

@@ -111,12 +111,12 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 // ahead is what the names of the queue say.
 func (p *place) ahead(names []string) (ahead, error) {
 	p.seen(names)
-	return p.queue.layout.ahead(names, p.name)
+	return p.queue.grammar.ahead(names, p.name)
 }
 
 // seen takes note of how long the queue is.
 func (p *place) seen(names []string) {
-	if p.queue.layout.marks && len(names) > longQueue {
+	if p.queue.grammar.marks && len(names) > longQueue {
 		p.long = true
 	}
 }
@@ -141,7 +141,7 @@ func (p *place) lookAlone(ctx context.Context) (ahead, error) {
 // server tidies up what locks leave behind; one that goes while we come is made again.
 func (p *place) ensure(ctx context.Context, path string) error {
 	for {
-		_, _, err := p.session.Create(ctx, path, []byte{}, p.queue.layout.Parent, p.queue.acl...)
+		_, _, err := p.session.Create(ctx, path, []byte{}, p.queue.grammar.parent, p.queue.acl...)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil

@@ -102,7 +102,7 @@ func (q *queue) place(ctx context.Context, s side) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := q.layout.attempt(s, session.ID())
+	a, err := q.grammar.attempt(s, session.ID())
 	if err != nil {
 		return nil, err
 	}

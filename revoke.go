@@ -74,7 +74,7 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	case err == nil && stat.EphemeralOwner != 0 && stat.Czxid == token:
 		return f(path)
 	}
-	for _, dir := range []string{path, path + LayoutCurator.semaphore.leases, path + LayoutCurator.semaphore.turnstile} {
+	for _, dir := range []string{path, path + curator.semaphore.leases, path + curator.semaphore.turnstile} {
 		n, err := onTokenIn(ctx, c, dir, token, f)
 		if err != nil {
 			return err

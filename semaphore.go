@@ -27,27 +27,6 @@ type Semaphore struct {
 	limit     int
 }
 
-// semaphoreNodes is how a layout names a semaphore's nodes.
-type semaphoreNodes struct {
-	turnstile, leases string // appended to the path
-	lease             string // a permit, a template as Layout.Mutex
-	numbered          bool   // the server appends a number to it
-	form              string // of permits with numbers, without those; what is not in it does not count
-}
-
-// layout is how permits are told from other children, as if they were readers.
-func (n *semaphoreNodes) layout() *Layout {
-	return &Layout{Shared: []string{n.form}}
-}
-
-// permits counts the children that are permits.
-func (l *Layout) permits(names []string) int {
-	if !l.semaphore.numbered {
-		return len(names) // kazoo counts whatever there is
-	}
-	return len(l.semaphore.layout().inQueue(names))
-}
-
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first
 // who acquires stores it; after that, Acquire fails with ErrLimit where the claim differs
 // from what is stored, since programs that disagree would let too many in. A limit of 0
@@ -58,7 +37,7 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 	turn := o // its nodes say who waits, and what for
 	return &Semaphore{
 		queue:     queue{client: c, path: path, options: o},
-		turnstile: queue{client: c, path: path + o.layout.semaphore.turnstile, options: turn},
+		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, options: turn},
 		limit:     limit,
 	}
 }
