@@ -253,6 +253,17 @@ func sequence(s string) (int32, bool) {
 	return int32(n), err == nil && (n != 0 || s[0] != '-')
 }
 
+// sees reports whether nodes that one of the two makes are contenders for the other.
+func (g *grammar) sees(o *grammar) bool {
+	contends := func(maker, reader *grammar) bool {
+		return slices.ContainsFunc([]template{maker.mutex, maker.write, maker.read}, func(t template) bool {
+			_, ok := reader.parse(newAttempt(t, 0).prefix + "0000000000")
+			return t != "" && ok
+		})
+	}
+	return contends(g, o) || contends(o, g)
+}
+
 // stepsDown reports whether another node may come to stand beside an exclusive node of
 // this form, with the same number, after those behind have looked: that of a reader, for
 // a writer that takes the read side too (Curator's do since 5.5.0, ours in stepDown). A

@@ -18,5 +18,15 @@ func ofTheNames() []mutant {
 			edits: []edit{{"grammar.go", "g.queue = fmt.Sprintf(\"%q %q\", g.exclusive, g.shared)", "g.queue = l.Name"}},
 			tests: []string{"TestLayoutsWithoutANameAreTwoLocks", "TestLayoutsOfTheSameFormsAreOneLock"},
 		},
+		{
+			number: 91, bug: "a MultiLock takes equal paths of two clients in the order in which they were given", where: "holdfast at 3a97b7e",
+			edits: []edit{{"multilock.go", "\tcase p.compare(o) == 0:\n", "\tcase p.compare(o) == 0 && p.queue.client == o.queue.client:\n"}},
+			tests: []string{"TestMultiLockRefusesEqualPathsOfTwoClients"},
+		},
+		{
+			number: 92, bug: "a MultiLock orders by paths that mean something else under each chroot", where: "holdfast at 3a97b7e",
+			edits: []edit{{"multilock.go", "return p.queue.client.Chroot() + p.queue.path", "return p.queue.path"}},
+			tests: []string{"TestMultiLocksOfDifferentChrootsDoNotDeadlock"},
+		},
 	}
 }
