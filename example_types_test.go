@@ -176,3 +176,24 @@ func ExampleError() {
 	// lock /holdfast/locks/db
 	// true true
 }
+
+// Two locks of one directory have a token each.
+func ExampleLockToken() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	var both []holdfast.Locker
+	for _, name := range []string{"red", "blue"} {
+		both = append(both, holdfast.NewMutex(srv.Client(), "/app/locks", holdfast.WithLayout(holdfast.LayoutNamed(name))))
+	}
+	h, err := holdfast.NewMultiLock(both...).Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	for _, t := range h.Tokens() {
+		fmt.Println(t.Path, t.Layout, t.Token > 0)
+	}
+	// Output:
+	// /app/locks named:blue true
+	// /app/locks named:red true
+}

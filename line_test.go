@@ -339,7 +339,7 @@ func TestALineIsFoundByItsName(t *testing.T) {
 		wantQueued(t, c, 1)
 		unlock(t, h)
 		got := next.got(t)
-		if got.Token() != h.Tokens()[lockPath] {
+		if got.Token() != tokenOf(h, lockPath) {
 			t.Error("not handed on")
 		}
 		unlock(t, got)

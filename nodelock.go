@@ -28,7 +28,7 @@ type NodeLock struct {
 }
 
 // nodeGrammar has no names: the node is the lock.
-var nodeGrammar = (&Layout{Name: "node", Parent: zk.Container}).translate()
+var nodeGrammar = &grammar{name: "node", label: "node", parent: zk.Container}
 
 // NewNodeLock names the lock at path. The nodes above it are made when needed, as
 // containers. WithLayout has no effect, and WithValue is refused, since the data have to

@@ -28,5 +28,10 @@ func ofTheNames() []mutant {
 			edits: []edit{{"multilock.go", "return p.queue.client.Chroot() + p.queue.path", "return p.queue.path"}},
 			tests: []string{"TestMultiLocksOfDifferentChrootsDoNotDeadlock"},
 		},
+		{
+			number: 93, bug: "a transaction is fenced by the path alone, though several locks have it", where: "holdfast at 3a97b7e",
+			edits: []edit{{"fence/sql.go", "if strings.Contains(t.Layout, \":\") {", "if strings.Contains(t.Layout, \"#\") {"}},
+			pkg:   "fence", tests: []string{"TestTransactionIsFencedWithEveryToken"},
+		},
 	}
 }
