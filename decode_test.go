@@ -52,7 +52,7 @@ func FuzzNote(f *testing.F) {
 // FuzzParseLayout: a layout that has a name can be asked for by it, and knows the names
 // that it makes.
 func FuzzParseLayout(f *testing.F) {
-	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", ""} {
+	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", "article", "form:lock-{session}", "form:a-{host}.{uuid}", "form:{x}-", "form:-", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -251,6 +252,39 @@ func sequence(s string) (int32, bool) {
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
 	return int32(n), err == nil && (n != 0 || s[0] != '-')
+}
+
+// checkPattern says what is wrong with a grammar whose only names are those of one
+// template, as a user has written it.
+func (g *grammar) checkPattern() error {
+	pattern, rest := string(g.mutex), string(g.mutex)
+	for _, brace := range []string{"{uuid}", "{hex}", "{session}", "{host}"} {
+		rest = strings.ReplaceAll(rest, brace, "")
+	}
+	switch form := g.mutex.form(); {
+	case strings.ContainsAny(rest, "{}"):
+		return errors.New("braces are for {uuid}, {hex}, {session} and {host}, nothing else")
+	case strings.ContainsAny(rest, "/*"):
+		return errors.New("the name of a node contains no /, and a pattern no *: write braces, as in lock-{uuid}-")
+	case form == "*" || form == "":
+		return errors.New("it fits every node, so those of other locks cannot be told apart: begin or end it with some text, as in lock-{uuid}-")
+	}
+	sample := newAttempt(g.mutex, 0).prefix + "0000000000"
+	if err := zk.ValidatePath("/" + sample); err != nil {
+		return err
+	}
+	for _, k := range knownGrammars {
+		c, ok := k.parse(sample)
+		readers := ok && c.shared
+		if k.read != "" {
+			_, taken := g.parse(newAttempt(k.read, 0).prefix + "0000000000")
+			readers = readers || taken
+		}
+		if readers {
+			return fmt.Errorf("readers of the layout %s cannot be told apart from the nodes of %s: choose other text", k.name, pattern)
+		}
+	}
+	return nil
 }
 
 // sees reports whether nodes that one of the two makes are contenders for the other.

@@ -83,10 +83,16 @@ var (
 		Mutex: "{host}-W-", Write: "{host}-W-", Read: "{host}-R-",
 		Exclusive: []string{"*-W-"}, Shared: []string{"*-R-"},
 	}
-	// LayoutSessionID has lock-<session id>-<number>.
+	// LayoutSessionID has lock-<session id>-<number>. See LayoutArticle.
 	LayoutSessionID = Layout{
 		Name:  "sessionid",
 		Mutex: "lock-{session}-", Exclusive: []string{"lock-*-"},
+	}
+	// LayoutArticle has lock-<session id><number>, without a dash between the two: the
+	// literal form of articles about locks on ZooKeeper, and of programs after them.
+	LayoutArticle = Layout{
+		Name:  "article",
+		Mutex: "lock-{session}", Exclusive: []string{"lock-*"},
 	}
 )
 
@@ -113,6 +119,7 @@ var knownLayouts = []knownLayout{
 	{Layout: LayoutWriteLock},
 	{Layout: LayoutHostRW},
 	{Layout: LayoutSessionID},
+	{Layout: LayoutArticle},
 }
 
 // knownGrammars are the grammars of knownLayouts, in their order.
@@ -143,11 +150,24 @@ func LayoutNamed(name string) Layout {
 }
 
 // ParseLayout is the layout of a name: curator, leaderlatch, kazoo, go-zookeeper,
-// writelock, hostrw, sessionid, or named:NAME. The error is ErrLayout.
+// writelock, hostrw, sessionid, article, named:NAME or form:PATTERN. The error is
+// ErrLayout, and says what to write instead.
+//
+// PATTERN is the name of a node without its number, as in Layout.Mutex, for one's own
+// exclusive locks: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and everything
+// between job- and the last dash of a name counts as a place in the queue. Parents are
+// persistent.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {
 		l := LayoutNamed(n)
 		return l, l.invalid
+	}
+	if pattern, ok := strings.CutPrefix(name, "form:"); ok {
+		l := Layout{Name: name, Mutex: pattern, Exclusive: []string{string(template(pattern).form())}}
+		if err := l.translate().checkPattern(); err != nil {
+			return Layout{}, fmt.Errorf("%w %q: %w", ErrLayout, name, err)
+		}
+		return l, nil
 	}
 	var names []string
 	for _, l := range knownLayouts {
@@ -156,7 +176,7 @@ func ParseLayout(name string) (Layout, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return Layout{}, fmt.Errorf("%w %q: want one of %s, named:NAME", ErrLayout, name, strings.Join(names, ", "))
+	return Layout{}, fmt.Errorf("%w %q: want one of %s, named:NAME, form:PATTERN", ErrLayout, name, strings.Join(names, ", "))
 }
 
 // Contends reports whether a child of this name has a place in the queue.

@@ -2,7 +2,9 @@ package holdfast
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	"holdfast/zk"
@@ -29,6 +31,7 @@ func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 		{LayoutHostRW, sideWrite, `.+-W-`, false},
 		{LayoutHostRW, sideRead, `.+-R-`, false},
 		{LayoutSessionID, sideMutex, `lock--72-`, false},
+		{LayoutArticle, sideMutex, `lock--72`, false},
 		{LayoutNamed("db"), sideMutex, `db_lock_`, false},
 	}
 	for _, tt := range tests {
@@ -79,6 +82,12 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 		{LayoutHostRW, "web-1-W-0000000003", is{3, false, true}},
 		{LayoutSessionID, "lock-72-0000000003", is{3, false, true}},
 		{LayoutSessionID, "block-72-0000000003", no},
+		{LayoutSessionID, "lock-720000000003", no},
+		{LayoutArticle, "lock-720000000003", is{3, false, true}},
+		{LayoutArticle, "lock--722147483647", is{2147483647, false, true}},
+		{LayoutArticle, "lock-72-2147483648", is{-2147483648, false, true}},
+		{LayoutArticle, "lock-72-000000001", is{-1, false, true}},
+		{LayoutArticle, "block-720000000003", no},
 		{LayoutNamed("b"), "b_lock_0000000003", is{3, false, true}},
 		{LayoutNamed("b"), "a_b_lock_0000000003", no}, // another lock, whose name ends alike
 	}
@@ -118,14 +127,43 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 }
 
 func TestParseLayout(t *testing.T) {
-	for _, name := range []string{"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "named:db"} {
+	for _, name := range []string{
+		"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article", "named:db",
+		"form:lock-", "form:lock-{session}", "form:job.{host}.{uuid}.", "form:n_{hex}", "form:{uuid}.job", "form:_c_{uuid}-lock-",
+	} {
 		if l, err := ParseLayout(name); err != nil || l.Name != name {
 			t.Errorf("%s: %v, %v", name, l.Name, err)
 		}
 	}
-	for _, name := range []string{"", "zookeeper", "named:", "named:a_lock_b"} {
-		if _, err := ParseLayout(name); !errors.Is(err, ErrLayout) {
-			t.Errorf("%q: %v; want ErrLayout", name, err)
+	for name, say := range map[string]string{
+		"": "want one of", "zookeeper": "form:PATTERN", "named:": "must not be empty", "named:a_lock_b": "_lock_",
+		"form:": "fits every node", "form:{uuid}": "fits every node", "form:{host}-job-{uuid}": "fits every node",
+		"form:a/b": "no /", "form:a-*": "no *", "form:{name}-": "braces", "form:a{uuid": "braces", "form:a}": "braces", "form:{{uuid}}-x": "braces",
+		"form:a\x00": "invalid path", "form:_c_{uuid}-__READ__": "curator", "form:_c_{uuid}": "curator", "form:{uuid}-R-": "hostrw",
+	} {
+		_, err := ParseLayout(name)
+		if !errors.Is(err, ErrLayout) || !strings.Contains(fmt.Sprint(err), say) {
+			t.Errorf("%q: %v; want ErrLayout, and %q in it", name, err, say)
 		}
+	}
+}
+
+// The same text in braces makes the same queue, and other text another.
+func TestPatternsAreToldApartByTheirText(t *testing.T) {
+	queue := func(pattern string) string {
+		l, err := ParseLayout("form:" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.compile().queue
+	}
+	if queue("lock-{session}-") != LayoutSessionID.compile().queue || queue("lock-{session}") != LayoutArticle.compile().queue {
+		t.Error("the pattern of a known layout is another lock")
+	}
+	if queue("job-{uuid}.") != queue("job-{host}{session}.") {
+		t.Error("what stands in the braces makes another lock")
+	}
+	if queue("job-{uuid}.") == queue("jobs-{uuid}.") {
+		t.Error("other text makes the same lock")
 	}
 }
