@@ -69,9 +69,6 @@ func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 	if p.watch.near == nil || p.watch.name != a.near {
 		_, err := p.lookOut(ctx, a.near)
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			p.watch.ahead, err = p.look(ctx)
-			return nil, err
 		case err != nil:
 			return nil, err
 		case p.watch.near == nil: // it went before we could look
@@ -84,9 +81,14 @@ func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 
 // watchFar is watchAhead for who looks ahead.
 func (p *place) watchFar(ctx context.Context, a ahead) (*zk.Watch, error) {
-	_, stat, far, err := p.session.GetW(ctx, p.node(a.far))
+	var stat zk.Stat
+	var far *zk.Watch
+	err := retry(ctx, func() (err error) {
+		_, stat, far, err = p.session.GetW(ctx, p.node(a.far))
+		return err
+	})
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+	case errors.Is(err, zk.ErrNoNode):
 		p.watch.ahead, err = p.look(ctx)
 		return nil, err
 	case err != nil:
@@ -151,8 +153,6 @@ func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 	}
 	found, err := p.lookOut(ctx, a.near, evidence)
 	switch {
-	case errors.Is(err, zk.ErrConnectionLoss):
-		return p.look(ctx)
 	case err != nil:
 		return ahead{}, err
 	case found.Err != nil:
@@ -183,7 +183,15 @@ func (p *place) sized(dir zk.Stat) {
 
 // lookOut watches the nearest node, and our own, and reads something besides, in one
 // flush. The nearest may be gone: then it is not watched.
-func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
+func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (found zk.Result, err error) {
+	err = retry(ctx, func() (err error) {
+		found, err = p.lookOutOnce(ctx, near, also...)
+		return err
+	})
+	return found, err
+}
+
+func (p *place) lookOutOnce(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
 	p.unwatch()
 	w := &p.watch
 	var ops []zk.Op

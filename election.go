@@ -67,16 +67,14 @@ func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	if t := h.tenures[0].queue; t.client != e.queue.client || t.path != e.queue.path {
 		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.queue.path))
 	}
-	for {
+	err := repeat(ctx, func() error { // saying it twice harms nobody
 		_, err := h.commit(ctx, []zk.Op{zk.SetOp(h.Path(), data, zk.AnyVersion)})
-		if errors.Is(err, zk.ErrConnectionLoss) { // saying it twice harms nobody
-			continue
-		}
-		if err != nil {
-			return h.fail("proclaim", err)
-		}
-		return nil
+		return err
+	})
+	if err != nil {
+		return h.fail("proclaim", err)
 	}
+	return nil
 }
 
 // Leader is the present leader, at some moment after the call. ErrNoLeader: there is
@@ -139,20 +137,19 @@ func (o *observer) follow(ctx context.Context) error {
 	}
 	// The server that we read from may be behind the one that elected the leader, or the
 	// one that the session before has read from.
-	for err = s.Sync(ctx, q.path); errors.Is(err, zk.ErrConnectionLoss); {
-		err = s.Sync(ctx, q.path)
+	if err := retry(ctx, func() error { return s.Sync(ctx, q.path) }); err != nil {
+		return err
 	}
 	for {
 		var l Leader
 		var watch *zk.Watch
 		if err == nil {
-			l, watch, err = o.look(ctx, s)
+			err = retry(ctx, func() (err error) {
+				l, watch, err = o.look(ctx, s)
+				return err
+			})
 		}
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			err = nil
-			continue
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		if !o.tell(l) {

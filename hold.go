@@ -141,10 +141,11 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 		}
 	}
 	session := h.first().session
-	results, err := session.Multi(ctx, slices.Concat(checks, ops)...)
-	for zk.SafeToRetry(err) {
+	var results []zk.Result
+	err := retry(ctx, func() (err error) {
 		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
-	}
+		return err
+	})
 	if len(results) < len(checks) {
 		// It can also be why ctx has ended: that of another lock, which this Commit is part of.
 		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {

@@ -42,7 +42,7 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 		return nil, err
 	}
 	// The server that we read from may be behind the one that granted the lock.
-	if err := c.Sync(ctx, path); err != nil {
+	if err := retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return nil, err
 	}
 	entries, subdirs, err := listDir(ctx, c, path, g)
@@ -73,7 +73,12 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 		return entries, nil
 	}
 	// A NodeLock is the node itself.
-	data, stat, err := c.Get(ctx, path)
+	var data []byte
+	var stat zk.Stat
+	err = retry(ctx, func() (err error) {
+		data, stat, err = c.Get(ctx, path)
+		return err
+	})
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -86,8 +91,8 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 
 // listDir lists the queue in one directory, and what else is there.
 func listDir(ctx context.Context, c *zk.Client, path string, g *grammar) (entries []Entry, others []string, err error) {
-	names, _, err := c.Children(ctx, path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	names, err := children(ctx, c, path)
+	if err != nil {
 		return nil, nil, err
 	}
 	queue := g.inQueue(names)
@@ -108,6 +113,18 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *grammar) (entrie
 		present = append(present, queue[i])
 	}
 	return entries, others, nil
+}
+
+// children are the names of a directory's children; it has none if it does not exist.
+func children(ctx context.Context, c *zk.Client, path string) (names []string, err error) {
+	err = retry(ctx, func() (err error) {
+		names, _, err = c.Children(ctx, path)
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return names, err
 }
 
 func entryOf(path string, c contender, r zk.Result, held bool) Entry {
@@ -132,14 +149,20 @@ func read(ctx context.Context, c *zk.Client, dir string, queue []contender) ([]z
 		for i, p := range places {
 			gets[i] = zk.GetOp(dir + "/" + p.name)
 		}
-		results, err := c.Pipeline(ctx, gets...)
-		if results == nil {
-			return nil, err
-		}
-		for _, r := range results {
-			if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
-				return nil, r.Err
+		var results []zk.Result
+		err := retry(ctx, func() (err error) {
+			if results, err = c.Pipeline(ctx, gets...); results == nil {
+				return err
 			}
+			for _, r := range results {
+				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
+					return r.Err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, results...)
 	}

@@ -85,7 +85,11 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		}
 	}()
 	for {
-		_, stat, err := session.Create(ctx, q.path, data, zk.Ephemeral, q.acl...)
+		var stat zk.Stat
+		err := retry(ctx, func() (err error) {
+			_, stat, err = session.Create(ctx, q.path, data, zk.Ephemeral, q.acl...)
+			return err
+		})
 		p.doubt = zk.MayHaveHappened(err)
 		switch {
 		case err == nil:
@@ -115,9 +119,15 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 
 // await waits until the node has gone or changed.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
-	data, stat, watch, err := session.GetW(ctx, l.queue.path)
+	var data []byte
+	var stat zk.Stat
+	var watch *zk.Watch
+	err := retry(ctx, func() (err error) {
+		data, stat, watch, err = session.GetW(ctx, l.queue.path)
+		return err
+	})
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
 		return err

@@ -78,48 +78,48 @@ type view struct {
 
 // look reads limit and permits. The server shows all permits that were given before we
 // came to the turnstile, since it shows that we did.
-func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (view, error) {
-	var v view
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
+	err = retry(ctx, func() (err error) {
+		v, err = s.lookOnce(ctx, session, watch)
+		return err
+	})
+	return v, err
+}
+
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
 	dir := s.queue.path + s.queue.grammar.semaphore.leases
-	for {
-		var data []byte
-		var names []string
-		var dataErr, namesErr error
-		var stat zk.Stat
-		v.stop()
-		v = view{}
-		if watch {
-			data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
-			names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
-		} else {
-			res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir))
-			if res == nil {
-				return v, err
-			}
-			data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
-			names, namesErr = res[1].Children, res[1].Err
+	var data []byte
+	var names []string
+	var dataErr, namesErr error
+	var stat zk.Stat
+	if watch {
+		data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
+		names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+	} else {
+		res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir))
+		if res == nil {
+			return view{}, err
 		}
-		if errors.Is(dataErr, zk.ErrConnectionLoss) || errors.Is(namesErr, zk.ErrConnectionLoss) {
-			continue
-		}
-		for _, err := range []error{dataErr, namesErr} {
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				v.stop()
-				return view{}, err
-			}
-		}
-		v.exists, v.version = dataErr == nil, stat.Version
-		v.used = s.queue.grammar.semaphore.permits(names)
-		if !isMark(data) {
-			limit, err := strconv.Atoi(string(data))
-			if err != nil || limit < 1 {
-				v.stop()
-				return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
-			}
-			v.limit = limit
-		}
-		return v, nil
+		data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
+		names, namesErr = res[1].Children, res[1].Err
 	}
+	for _, err := range []error{dataErr, namesErr} {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			v.stop()
+			return view{}, err
+		}
+	}
+	v.exists, v.version = dataErr == nil, stat.Version
+	v.used = s.queue.grammar.semaphore.permits(names)
+	if !isMark(data) {
+		limit, err := strconv.Atoi(string(data))
+		if err != nil || limit < 1 {
+			v.stop()
+			return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
+		}
+		v.limit = limit
+	}
+	return v, nil
 }
 
 // await returns when the limit or the permits have changed. The turnstile is ours
@@ -165,7 +165,10 @@ func (s *Semaphore) agree(ctx context.Context, p *place, v view) (bool, error) {
 	case !v.exists:
 		return false, p.ensure(ctx, s.queue.path)
 	}
-	_, err := p.session.Set(ctx, s.queue.path, []byte(strconv.Itoa(s.limit)), v.version)
+	err := retry(ctx, func() error {
+		_, err := p.session.Set(ctx, s.queue.path, []byte(strconv.Itoa(s.limit)), v.version)
+		return err
+	})
 	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
 		err = nil // look again
 	}
@@ -201,7 +204,11 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 		}
 	}()
 	for {
-		res, err := turn.session.Multi(ctx, ops...)
+		var res []zk.Result
+		err := retry(ctx, func() (err error) {
+			res, err = turn.session.Multi(ctx, ops...)
+			return err
+		})
 		for _, p := range places {
 			p.doubt = err == nil || zk.MayHaveHappened(err)
 		}
@@ -249,19 +256,20 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 // stamp notes the zxid of nodes that one transaction has made: Apache's servers do not
 // tell it in the answer to that.
 func stamp(ctx context.Context, places []*place) error {
-	for {
-		stat, ok, err := places[0].session.Exists(ctx, places[0].path())
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
-		case err != nil:
-			return err
-		case !ok:
-			return errPlaceGone
-		}
-		for _, p := range places {
-			p.made(p.name, stat.Czxid)
-		}
-		return nil
+	var stat zk.Stat
+	var ok bool
+	err := retry(ctx, func() (err error) {
+		stat, ok, err = places[0].session.Exists(ctx, places[0].path())
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errPlaceGone
 	}
+	for _, p := range places {
+		p.made(p.name, stat.Czxid)
+	}
+	return nil
 }

@@ -115,7 +115,10 @@ func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err erro
 		}
 	}()
 	for p.name == "" {
-		_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
+		err := retry(ctx, func() error {
+			_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
+			return err
+		})
 		p.doubt = zk.MayHaveHappened(err)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrConnectionLoss):

@@ -18,12 +18,10 @@ const revokeRequest = "__REVOKE__"
 // has that token, any more.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
-		for {
+		return repeat(ctx, func() error { // asking twice harms nobody
 			_, err := c.Set(ctx, node, []byte(revokeRequest), zk.AnyVersion)
-			if !errors.Is(err, zk.ErrConnectionLoss) { // asking twice harms nobody
-				return err
-			}
-		}
+			return err
+		})
 	})
 	if err != nil {
 		return &Error{Op: "revoke", Path: path, Err: err}
@@ -40,7 +38,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for doubt := false; ; doubt = true {
-			err := c.Delete(ctx, node, zk.AnyVersion)
+			err := retry(ctx, func() error { return c.Delete(ctx, node, zk.AnyVersion) })
 			switch {
 			case errors.Is(err, zk.ErrConnectionLoss):
 			case doubt && errors.Is(err, zk.ErrNoNode):
@@ -63,11 +61,15 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	if err := validatePath(path); err != nil {
 		return err
 	}
-	if err := c.Sync(ctx, path); err != nil {
+	if err := retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return err
 	}
 	found := false
-	_, stat, err := c.Get(ctx, path) // a NodeLock is the node itself
+	var stat zk.Stat
+	err := retry(ctx, func() (err error) {
+		_, stat, err = c.Get(ctx, path) // a NodeLock is the node itself
+		return err
+	})
 	switch {
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
 		return err
@@ -89,8 +91,8 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 
 // onTokenIn does so in one directory.
 func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
-	names, _, err := c.Children(ctx, dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	names, err := children(ctx, c, dir)
+	if err != nil {
 		return 0, err
 	}
 	var all []contender // of whatever layout: the token says enough

@@ -105,17 +105,23 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	p := &place{queue: &s.queue, session: session}
 	data := []byte(strconv.Itoa(limit))
 	for {
-		_, err := session.Set(ctx, s.queue.path, data, zk.AnyVersion)
+		// To say the same again does no harm.
+		err := repeat(ctx, func() error {
+			_, err := session.Set(ctx, s.queue.path, data, zk.AnyVersion)
+			return err
+		})
 		if errors.Is(err, zk.ErrNoNode) {
 			if i := strings.LastIndexByte(s.queue.path, '/'); i > 0 {
 				if err := p.ensure(ctx, s.queue.path[:i]); err != nil {
 					return err
 				}
 			}
-			_, _, err = session.Create(ctx, s.queue.path, data, zk.Persistent, s.queue.acl...)
+			err = repeat(ctx, func() error {
+				_, _, err := session.Create(ctx, s.queue.path, data, zk.Persistent, s.queue.acl...)
+				return err
+			})
 		}
-		// To say the same again does no harm.
-		if !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
@@ -140,7 +146,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		return 0, 0, err
 	}
 	// The server that we read from may be behind the one that gave permits away.
-	if err := session.Sync(ctx, s.queue.path); err != nil {
+	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
 		return 0, 0, err
 	}
 	v, err := s.look(ctx, session, false)

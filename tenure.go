@@ -39,7 +39,11 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
-		lease, err := session.Lease(ctx, p.path())
+		var lease *zk.Lease
+		err := retry(ctx, func() (err error) {
+			lease, err = session.Lease(ctx, p.path())
+			return err
+		})
 		if err != nil {
 			t.release()
 			if errors.Is(err, zk.ErrNoNode) {
@@ -215,18 +219,22 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 	for {
 		data, watch, stat, err := p.watch.ownData, p.watch.own, zk.Stat{Czxid: p.czxid}, error(nil)
 		if p.watch.own = nil; watch == nil { // or it was set while we waited
-			data, stat, watch, err = session.GetW(session.Context(), p.path())
+			err = retry(t.ctx, func() (err error) {
+				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
+					return t.ctx.Err()
+				}
+				data, stat, watch, err = session.GetW(session.Context(), p.path())
+				return err
+			})
 		}
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
 		case errors.Is(err, zk.ErrNoNode), err == nil && !p.unique && stat.Czxid != p.czxid: // gone, or another of its name
 			if watch != nil {
 				watch.Stop()
 			}
 			t.lose(errPlaceGone)
 			return
-		case session.Context().Err() != nil:
+		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
 		case err != nil:
 			// We may not read our own node. The session's end is still seen.

@@ -33,5 +33,15 @@ func ofTheNames() []mutant {
 			edits: []edit{{"fence/sql.go", "if strings.Contains(t.Layout, \":\") {", "if strings.Contains(t.Layout, \"#\") {"}},
 			pkg:   "fence", tests: []string{"TestTransactionIsFencedWithEveryToken"},
 		},
+		{
+			number: 94, bug: "what a server that throttles has refused fails", where: "holdfast at 3a97b7e",
+			edits: []edit{{"retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
+			tests: []string{"TestThrottledServerMakesNothingFail", "TestTryLockWaitsForAThrottledServer", "TestHoldIsToldThoughTheServerWasThrottling", "TestObserverOutlastsAThrottledServer"},
+		},
+		{
+			number: 95, bug: "requests are sent again without a pause", where: "holdfast at 3a97b7e",
+			edits: []edit{{"retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
+			tests: []string{"TestThrottledServerMakesNothingFail"},
+		},
 	}
 }
