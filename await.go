@@ -30,6 +30,7 @@ type lookout struct {
 	ahead   ahead
 	own     *zk.Watch // on our own node; the tenure goes on with it
 	ownData []byte    // of our node when own was set
+	ownStat zk.Stat   // and its Stat
 	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
 	name    string    // of that
 	czxid   int64     // of that
@@ -209,7 +210,7 @@ func (p *place) lookOutOnce(ctx context.Context, near string, also ...zk.Op) (zk
 		res = res[1:]
 		switch {
 		case own.Err == nil && own.Stat.Czxid == p.czxid:
-			w.own, w.ownData = own.Watch, own.Data
+			w.own, w.ownData, w.ownStat = own.Watch, own.Data, own.Stat
 		case own.Err == nil, errors.Is(own.Err, zk.ErrNoNode):
 			fault = errPlaceGone
 		case !errors.Is(own.Err, zk.ErrNoAuth): // who may not read its own node has to list

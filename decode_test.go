@@ -31,9 +31,9 @@ func FuzzChildName(f *testing.F) {
 }
 
 // FuzzNote: whatever a node holds, something is made of it, and that is written so that it
-// reads the same.
+// reads the same. A request to let go keeps what a note says, and can be seen.
 func FuzzNote(f *testing.F) {
-	for _, data := range []string{"", "10.0.0.5", `{"owner":"api-7","why":"reindex","token":7}`, `{"value":""}`, "null", "[1]", "{", `{"owner":7}`, "\xff"} {
+	for _, data := range []string{"", "10.0.0.5", `{"owner":"api-7","why":"reindex","token":7}`, `{"value":""}`, "null", "[1]", "{", `{"owner":7}`, "\xff", "__REVOKE__", `{"id":"x","revoke":true}`, `{"a":1}`, `{"owner":"a"} {}`} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -45,6 +45,16 @@ func FuzzNote(f *testing.F) {
 		second, err := read.encode()
 		if err != nil || !reflect.DeepEqual(readNote(second), read) {
 			t.Errorf("%q is written as %q, and that as %q, %v", data, first, second, err)
+		}
+		asked, err := withRequest(data)
+		if err != nil || !readNote(asked).Revoke {
+			t.Fatalf("%q becomes %q, %v, which asks nobody", data, asked, err)
+		}
+		before, ok := parseNote(data)
+		after, still := parseNote(asked)
+		before.Revoke, after.Revoke = false, false
+		if ok != still || !reflect.DeepEqual(before, after) || !ok && string(asked) != revokeRequest {
+			t.Errorf("%q becomes %q, and has lost something", data, asked)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 var fuzzed = map[string]string{
 	"holdfast.grammar.parse": "FuzzChildName",
 	"holdfast.readNote":      "FuzzNote",
+	"holdfast.parseNote":     "FuzzNote",
 	"holdfast.ParseLayout":   "FuzzParseLayout",
 	"holdfast.validatePath":  "zkproto:FuzzValidatePath",
 

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -109,35 +108,7 @@ func (o *options) data(a attempt) ([]byte, error) {
 		n.ID = a.id
 	}
 	if o.value != nil {
-		return o.value, nil
+		return o.value, validValue(o.value)
 	}
 	return n.encode()
-}
-
-// A note is the data of a lock's node.
-type note struct {
-	Owner  string `json:"owner,omitempty"`
-	Reason string `json:"why,omitempty"`
-	ID     string `json:"id,omitempty"`
-	// Value is a candidate's, where the id has to be beside it.
-	Value []byte `json:"value,omitempty"`
-	// Token is that of the tenure where it is older than the node (see stepDown).
-	Token int64 `json:"token,omitempty"`
-}
-
-func (n note) encode() ([]byte, error) {
-	if n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 {
-		return []byte{}, nil // nothing to say
-	}
-	return json.Marshal(n)
-}
-
-// readNote makes the best of a node's data: other programs leave text of their own
-// there (Curator the host's address).
-func readNote(data []byte) note {
-	var n note
-	if err := json.Unmarshal(data, &n); err != nil {
-		return note{Owner: string(data)}
-	}
-	return n
 }

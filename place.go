@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -20,7 +19,7 @@ type place struct {
 	attempt
 	exact  bool // the prefix is the whole name
 	shared bool
-	data   []byte
+	data   []byte // of the node, when it is made
 	name   string // "" until it is known
 	doubt  bool   // a create was sent, and whether it happened is not known
 	czxid  int64  // of the node; tells it from another of the same name
@@ -212,7 +211,7 @@ func (p *place) recognise(ctx context.Context, candidates []string) error {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return err
-		case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):
+		case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):
 			p.made(name, stat.Czxid)
 			return nil
 		}

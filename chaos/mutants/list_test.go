@@ -18,8 +18,8 @@ func ofTheList() []mutant {
 			edits: []edit{
 				{"grammar.go", "\tid := newUUID()\n\treturn attempt", "\tid := idOfTheProcess\n\treturn attempt"},
 				{"grammar.go", "func newAttempt(", "var idOfTheProcess = newUUID()\n\nfunc newAttempt("},
-				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):",
-					"case p.unique || bytes.Equal(data, p.data):"},
+				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):",
+					"case p.unique || readNote(data).ID == p.id:"},
 			},
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},

@@ -43,5 +43,35 @@ func ofTheNames() []mutant {
 			edits: []edit{{"retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
 			tests: []string{"TestThrottledServerMakesNothingFail"},
 		},
+		{
+			number: 96, bug: "Revoke writes over whatever is in the node", where: "Curator's Revoker, holdfast at 3a97b7e",
+			edits: []edit{{"note.go", "\tif !ok {\n\t\treturn []byte(revokeRequest), nil", "\tif ok || !ok {\n\t\treturn []byte(revokeRequest), nil"}},
+			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
+		},
+		{
+			number: 97, bug: "a holder leaves a request in the place of its data", where: "holdfast at 3a97b7e",
+			edits: []edit{{"tenure.go", "\t\t\tt.restore(p, stat.Version)\n", ""}},
+			tests: []string{"TestRevokeKeepsTheDataOfTheNode", "TestBreakFindsADowngradedReaderThatWasRevoked"},
+		},
+		{
+			number: 98, bug: "an observer of an election takes a request for the leader's value", where: "holdfast at 3a97b7e",
+			edits: []edit{{"election.go", "\tcase isRequest(data):\n", "\tcase false:\n"}},
+			tests: []string{"TestObserversSeeNoRequestForAValue"},
+		},
+		{
+			number: 99, bug: "a value that is proclaimed takes the place of a request that nobody has seen", where: "holdfast at 3a97b7e",
+			edits: []edit{{"rewrite.go", "\t\t\tt.revoke() // what we write", "\t\t\t_ = t // what we write"}},
+			tests: []string{"TestProclaimAndRevokeTogetherLoseNothing"},
+		},
+		{
+			number: 100, bug: "a node is ours only if its data are as they were when it was made", where: "holdfast at 3a97b7e",
+			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || string(data) == string(p.data))"}},
+			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
+		},
+		{
+			number: 101, bug: "the token zero is everybody's whose note has none", where: "holdfast at 3a97b7e",
+			edits: []edit{{"revoke.go", "if token <= 0 {", "if token < 0 {"}},
+			tests: []string{"TestNobodyHasTheTokenZero"},
+		},
 	}
 }

@@ -39,7 +39,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 31, bug: "a node of our session is taken for that of this attempt", where: "–",
-			edits: []edit{{"place.go", "(p.unique || bytes.Equal(data, p.data))", "(p.unique || !bytes.Equal(data, nil))"}},
+			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || readNote(data).ID != \"\")"}},
 			tests: []string{"TestNodeLockOfOneSessionIsHeldOnce"},
 		},
 		{
