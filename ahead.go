@@ -19,6 +19,10 @@ type ahead struct {
 	// mayStepDown: in near's place there may be a reader when it has gone, which we must
 	// wait for and which no list has shown: see stepDown.
 	mayStepDown bool
+
+	// others is how many children have no place in the queue. It is no news of those ahead,
+	// but whoever reads the names knows.
+	others int
 }
 
 // nobody reports whether there is nobody to wait for.
@@ -46,7 +50,7 @@ func (g *grammar) ahead(names []string, me string) (ahead, error) {
 		return ahead{}, errPlaceGone
 	}
 	var near, far contender
-	present, twin := false, false
+	present, twin, others := false, false, 0
 	for _, n := range names {
 		if n == me {
 			present = true
@@ -54,16 +58,20 @@ func (g *grammar) ahead(names []string, me string) (ahead, error) {
 		}
 		c, ok := g.parse(n)
 		switch {
-		case ok && c.seq == mine.seq && !(c.shared && mine.shared):
+		case !ok:
+			others++
+		case c.seq == mine.seq && !(c.shared && mine.shared):
 			twin = true
-		case !ok || !mine.waitsFor(c):
+		case !mine.waitsFor(c):
 		case near.name == "" || before(near.seq, c.seq):
 			near, far = c, near
 		case far.name == "" || before(far.seq, c.seq):
 			far = c
 		}
 	}
-	return g.aheadOf(mine, near, far, present, twin)
+	a, err := g.aheadOf(mine, near, far, present, twin)
+	a.others = others
+	return a, err
 }
 
 // aheadOf says whom mine waits for, when near and far are the nearest of those and its own
@@ -76,7 +84,7 @@ func (g *grammar) aheadOf(mine, near, far contender, present, twin bool) (ahead,
 		return ahead{}, errSameNumber
 	}
 	mayStepDown := near.name != "" && !mine.shared && !near.shared && g.stepsDown(near.form)
-	return ahead{near.name, far.name, mayStepDown}, nil
+	return ahead{near: near.name, far: far.name, mayStepDown: mayStepDown}, nil
 }
 
 // errSameNumber: Apache's servers stop counting at 2147483647 and give that number to

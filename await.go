@@ -159,7 +159,7 @@ func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 	case found.Err != nil:
 		return p.look(ctx)
 	case !mark:
-		return p.ahead(found.Children)
+		return p.ahead(ctx, found.Children)
 	}
 	p.sized(found.Stat)
 	if readMark(found.Data) >= p.watch.far {

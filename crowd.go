@@ -162,8 +162,11 @@ func (p *place) called(ctx context.Context, r *roll) (err error) {
 	}
 	p.seen(r.names)
 	p.watch.ahead, err = r.ahead(p.queue.grammar, p.name)
-	if errors.Is(err, errPlaceGone) {
+	switch {
+	case errors.Is(err, errPlaceGone):
 		p.watch.ahead, err = p.lookAlone(ctx)
+	case err == nil && !p.known:
+		p.known, err = r.kind == nil, r.kind
 	}
 	return err
 }
@@ -209,7 +212,9 @@ func (c *crowd) move() {
 func (c *crowd) list(through *place) {
 	names, err := through.siblings(through.session.Context())
 	r := newRoll(c.grammar, names)
-	r.err = err
+	if r.err = err; r.others > 0 { // looked into once, for all of them
+		r.kind = through.queue.checkKind(through.session.Context(), names)
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,6 +254,9 @@ type roll struct {
 	queue []contender
 	ref   int32 // the numbers count from this
 	err   error
+
+	others int   // names that have no place in the queue
+	kind   error // the name is that of another kind of lock, too
 }
 
 // newRoll puts names in order. Serial numbers have one only if all of them are within half
@@ -260,6 +268,7 @@ func newRoll(g *grammar, names []string) *roll {
 			r.queue = append(r.queue, c)
 		}
 	}
+	r.others = len(names) - len(r.queue)
 	if len(r.queue) == 0 {
 		return r
 	}

@@ -38,7 +38,7 @@ type Leader struct {
 // NewElection names the election at path. See [NewMutex]. WithValue, WithOwner and
 // WithReason have no effect: a candidate's value is given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	return &Election{queue{client: c, path: path, options: newOptions(opts)}}
+	return &Election{queue{client: c, path: path, kind: kindQueue, options: newOptions(opts)}}
 }
 
 // Campaign waits until we are the leader, and returns the Hold of the office: it lasts

@@ -197,3 +197,27 @@ func ExampleLockToken() {
 	// /app/locks named:blue true
 	// /app/locks named:red true
 }
+
+// Nodes that the lock takes no notice of, and who might have made them.
+func ExampleForeignNode() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, c := context.Background(), srv.Client()
+	h, err := holdfast.NewMutex(c, "/app/nightly", holdfast.WithLayout(holdfast.LayoutSessionID)).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	_, err = holdfast.NewMutex(c, "/app/nightly").Lock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrKind))
+	found, err := holdfast.Foreign(ctx, c, "/app/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range found {
+		fmt.Println(f.Path == h.Path(), f.Kind)
+	}
+	// Output:
+	// true
+	// true a lock with a queue, layout sessionid
+}

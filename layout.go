@@ -12,7 +12,9 @@ import (
 // is a Layout with the fields filled in; the Layouts of this package are those of the
 // libraries that they are named after.
 //
-// A child whose name is in none of the forms has no place in the queue and is ignored.
+// A child whose name is in none of the forms has no place in the queue. If it is a node of
+// another layout of this package, or of another kind of lock, Lock fails with ErrKind: its
+// maker would not wait for us. Other children are ignored; see Foreign.
 type Layout struct {
 	// Name says which layout it is, in errors and on the command line.
 	Name string
@@ -101,6 +103,9 @@ type knownLayout struct {
 	Layout
 	semaphore semaphoreNodes
 	marks     bool
+	// nodes are the forms of the nodes that are of this layout, where it takes more than
+	// those for places. nil: all that it takes.
+	nodes []string
 }
 
 // knownLayouts are all of them.
@@ -115,8 +120,8 @@ var knownLayouts = []knownLayout{
 	},
 	{Layout: LayoutLeaderLatch},
 	{Layout: LayoutKazoo, semaphore: semaphoreNodes{turnstile: "-__lock__", lease: "{hex}"}},
-	{Layout: LayoutGoZookeeper},
-	{Layout: LayoutWriteLock},
+	{Layout: LayoutGoZookeeper, nodes: []string{"_c_*-lock-"}},
+	{Layout: LayoutWriteLock, nodes: []string{"x-*-"}},
 	{Layout: LayoutHostRW},
 	{Layout: LayoutSessionID},
 	{Layout: LayoutArticle},
@@ -134,6 +139,25 @@ var knownGrammars = func() (all []*grammar) {
 
 // curator is the grammar of the default layout.
 var curator = knownGrammars[0]
+
+// knownNodes tell which of knownLayouts a node is of, in their order.
+var knownNodes = func() (all []*grammar) {
+	for i, k := range knownLayouts {
+		g := knownGrammars[i]
+		if k.nodes != nil {
+			g = (&Layout{Exclusive: k.nodes}).translate()
+		}
+		all = append(all, g)
+	}
+	return all
+}()
+
+// severalLocks takes the nodes of LayoutNamed, whatever the name, and anyForm all that
+// have a number.
+var (
+	severalLocks = (&Layout{Exclusive: []string{"*" + namedSeparator}}).translate()
+	anyForm      = (&Layout{Exclusive: []string{"*"}}).translate()
+)
 
 const namedSeparator = "_lock_"
 

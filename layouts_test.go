@@ -138,39 +138,46 @@ func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 // Each lock has its token, also where several have one path; and its layout says which,
 // whatever that is called.
 func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
+	left, right := two(holdfast.Layout{Name: "ours"}, own)
+	for _, layouts := range []map[string]holdfast.Layout{
+		{"named:b": holdfast.LayoutNamed("b"), "named:a": holdfast.LayoutNamed("a"), "named:c": holdfast.LayoutNamed("c")},
+		{"form:left-*.m|left-*.w,shared:left-*.r": left, "form:right-*.m|right-*.w,shared:right-*.r": right},
+	} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			var parts []holdfast.Locker
+			for _, l := range layouts {
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // or all tokens were neighbours
+				parts = append(parts, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))
+			}
+			h := lock(t, holdfast.NewMultiLock(parts...))
+			if n := len(h.Tokens()); n != len(layouts) {
+				t.Fatalf("%d tokens: %+v; want %d", n, h.Tokens(), len(layouts))
+			}
+			last := int64(0)
+			for _, token := range h.Tokens() {
+				l, ok := layouts[token.Layout]
+				if !ok || token.Path != lockPath {
+					t.Fatalf("%+v is of none of the locks", token)
+				}
+				delete(layouts, token.Layout)
+				if token.Token <= last {
+					t.Errorf("%+v comes behind one with token %d", token, last)
+				}
+				last = token.Token
+				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
+				if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
+					t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
+				}
+			}
+			unlock(t, h)
+		})
+	}
+}
+
+func TestTokensNameTheLayout(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
-		left, right := two(holdfast.Layout{Name: "ours"}, own)
-		layouts := map[string]holdfast.Layout{
-			"named:b": holdfast.LayoutNamed("b"), "named:a": holdfast.LayoutNamed("a"),
-			"form:left-*.m|left-*.w,shared:left-*.r": left, "form:right-*.m|right-*.w,shared:right-*.r": right,
-		}
-		var parts []holdfast.Locker
-		for _, l := range layouts {
-			unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // or all tokens were neighbours
-			parts = append(parts, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))
-		}
-		h := lock(t, holdfast.NewMultiLock(parts...))
-		if n := len(h.Tokens()); n != len(layouts) {
-			t.Fatalf("%d tokens: %+v; want %d", n, h.Tokens(), len(layouts))
-		}
-		last := int64(0)
-		for _, token := range h.Tokens() {
-			l, ok := layouts[token.Layout]
-			if !ok || token.Path != lockPath {
-				t.Fatalf("%+v is of none of the locks", token)
-			}
-			delete(layouts, token.Layout)
-			if token.Token <= last {
-				t.Errorf("%+v comes behind one with token %d", token, last)
-			}
-			last = token.Token
-			queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
-			if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
-				t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
-			}
-		}
-		unlock(t, h)
 		for want, l := range map[string]holdfast.Locker{
 			"curator": holdfast.NewMutex(c, lockPath+"/1"),
 			"kazoo":   holdfast.NewRWMutex(c, lockPath+"/2", holdfast.WithLayout(holdfast.LayoutKazoo)),

@@ -140,11 +140,13 @@ func entryOf(path string, c contender, r zk.Result, held bool) Entry {
 	return e
 }
 
+// readsInFlight is how many nodes are read in one go.
+const readsInFlight = 256
+
 // read reads the nodes of a queue. The only error that a result can have is ErrNoNode.
 func read(ctx context.Context, c *zk.Client, dir string, queue []contender) ([]zk.Result, error) {
 	var all []zk.Result
-	const batch = 256 // reads in flight
-	for places := range slices.Chunk(queue, batch) {
+	for places := range slices.Chunk(queue, readsInFlight) {
 		gets := make([]zk.Op, len(places))
 		for i, p := range places {
 			gets[i] = zk.GetOp(dir + "/" + p.name)

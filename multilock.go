@@ -29,8 +29,7 @@ type MultiLock struct {
 type part struct {
 	Locker
 	queue *queue
-	kind  string // locks of different kinds are not the same lock though they have one path
-	weak  bool   // a reader: a writer of the same lock does for it
+	weak  bool // a reader: a writer of the same lock does for it
 }
 
 // path is that of the lock as the server knows it.
@@ -39,14 +38,14 @@ func (p part) path() string { return p.queue.client.Chroot() + p.queue.path }
 // compare orders locks. It is 0 for those that are the same lock, if they are of one
 // client.
 func (p part) compare(o part) int {
-	return cmp.Or(strings.Compare(p.path(), o.path()), strings.Compare(p.kind, o.kind),
+	return cmp.Or(strings.Compare(p.path(), o.path()), cmp.Compare(p.queue.kind, o.queue.kind),
 		strings.Compare(p.queue.grammar.queue, o.queue.grammar.queue))
 }
 
 // beside says why p and o, of which neither is the other, cannot be held together.
 func (p part) beside(o part) error {
 	switch {
-	case p.path() != o.path() || p.kind != o.kind:
+	case p.path() != o.path() || p.queue.kind != o.queue.kind:
 		return nil
 	case p.compare(o) == 0:
 		return fmt.Errorf("%w: two clients have a lock at %s, and no order of the two is the same for everybody: give one of them another path, or take one after the other",
@@ -102,15 +101,15 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 func partsOf(l Locker) ([]part, error) {
 	switch l := l.(type) {
 	case *Mutex:
-		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case *RWMutex:
-		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case readSide:
-		return []part{{Locker: l, queue: &l.m.queue, kind: "queue", weak: true}}, nil
+		return []part{{Locker: l, queue: &l.m.queue, weak: true}}, nil
 	case permit:
-		return []part{{Locker: l, queue: &l.s.queue, kind: "semaphore"}}, nil
+		return []part{{Locker: l, queue: &l.s.queue}}, nil
 	case *NodeLock:
-		return []part{{Locker: l, queue: &l.queue, kind: "node"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case *MultiLock:
 		return l.parts, l.err
 	}

@@ -32,11 +32,12 @@ var nodeGrammar = &grammar{name: "node", label: "node", parent: zk.Container}
 
 // NewNodeLock names the lock at path. The nodes above it are made when needed, as
 // containers. WithLayout has no effect, and WithValue is refused, since the data have to
-// tell one attempt from another.
+// tell one attempt from another. ErrKind: the node is the directory of a lock with a queue, or
+// otherwise not ephemeral.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	o := newOptions(opts)
 	o.grammar = nodeGrammar
-	return &NodeLock{queue{client: c, path: path, options: o}}
+	return &NodeLock{queue{client: c, path: path, kind: kindNode, options: o}}
 }
 
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
@@ -117,6 +118,20 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	}
 }
 
+// occupied says why a node that is not ephemeral is no lock of ours: it would never go.
+func (l *NodeLock) occupied(ctx context.Context, data []byte) error {
+	q := &l.queue
+	names, err := children(ctx, q.client, q.path)
+	if err == nil {
+		err = q.checkKind(ctx, names)
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: the node stays (its data are %.40q), so it is no NodeLock: a lock with a queue may have left it, or it is something else: use another name, or remove the node if nobody needs it",
+			ErrKind, bytes.TrimSpace(data))
+	}
+	return fmt.Errorf("%w (%w)", err, zk.ErrNodeExists)
+}
+
 // await waits until the node has gone or changed.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
 	var data []byte
@@ -135,7 +150,7 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 	defer watch.Stop()
 	switch {
 	case stat.EphemeralOwner == 0:
-		return fmt.Errorf("%w: it is not ephemeral, so it is no lock and would never go (data %.40q)", zk.ErrNodeExists, bytes.TrimSpace(data))
+		return l.occupied(ctx, data)
 	case !wait:
 		return ErrLocked
 	}

@@ -78,6 +78,8 @@ type view struct {
 
 // look reads limit and permits. The server shows all permits that were given before we
 // came to the turnstile, since it shows that we did.
+//
+// Without a watch, it also makes sure that no other kind of lock has the name.
 func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
 	err = retry(ctx, func() (err error) {
 		v, err = s.lookOnce(ctx, session, watch)
@@ -89,25 +91,34 @@ func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (
 func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
 	dir := s.queue.path + s.queue.grammar.semaphore.leases
 	var data []byte
-	var names []string
-	var dataErr, namesErr error
+	var names, beside []string
+	var dataErr, namesErr, besideErr error
 	var stat zk.Stat
 	if watch {
 		data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
 		names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
 	} else {
-		res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir))
+		res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir), zk.ChildrenOp(s.queue.path))
 		if res == nil {
 			return view{}, err
 		}
 		data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
 		names, namesErr = res[1].Children, res[1].Err
+		beside, besideErr = res[2].Children, res[2].Err
 	}
-	for _, err := range []error{dataErr, namesErr} {
+	for _, err := range []error{dataErr, namesErr, besideErr} {
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			v.stop()
 			return view{}, err
 		}
+	}
+	err = s.queue.checkKind(ctx, beside)
+	if err == nil && stat.EphemeralOwner != 0 {
+		err = s.queue.otherKind(s.queue.path, "a "+string(kindNode))
+	}
+	if err != nil {
+		v.stop()
+		return view{}, err
 	}
 	v.exists, v.version = dataErr == nil, stat.Version
 	v.used = s.queue.grammar.semaphore.permits(names)
@@ -220,7 +231,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 			if err := stamp(ctx, places); err != nil {
 				return nil, err
 			}
-			return newHold(ctx, &s.queue, places...)
+			return s.admitted(ctx, places)
 		case errors.Is(err, zk.ErrConnectionLoss):
 			found := 0
 			for _, p := range places {
@@ -233,7 +244,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 			}
 			switch found {
 			case n:
-				return newHold(ctx, &s.queue, places...)
+				return s.admitted(ctx, places)
 			case 0: // not made
 			default:
 				return nil, errPlaceGone // somebody has removed some
@@ -251,6 +262,21 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 			return nil, err
 		}
 	}
+}
+
+// admitted begins the tenure of permits that are there. Where the turnstile is not below
+// the semaphore's path, a lock of another kind has not seen us before, so we look again.
+func (s *Semaphore) admitted(ctx context.Context, places []*place) (*Hold, error) {
+	if s.queue.grammar.semaphore.leases == "" {
+		names, err := children(ctx, s.queue.client, s.queue.path)
+		if err == nil {
+			err = s.queue.checkKind(ctx, names)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return newHold(ctx, &s.queue, places...)
 }
 
 // stamp notes the zxid of nodes that one transaction has made: Apache's servers do not

@@ -25,6 +25,7 @@ type place struct {
 	czxid  int64  // of the node; tells it from another of the same name
 	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
 	joined time.Time
+	known  bool // its first list has shown that no other kind of lock has the name
 	long   bool // the queue was seen to be long, and those who pass it leave marks
 	watch  lookout
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
@@ -88,7 +89,7 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 				p.crowd.ask(p, true)
 				return ahead{}, nil
 			case res[1].Err == nil:
-				return p.ahead(res[1].Children)
+				return p.ahead(ctx, res[1].Children)
 			}
 			return p.look(ctx)
 		case errors.Is(err, zk.ErrNoNode):
@@ -102,18 +103,29 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 			case err != nil:
 				return ahead{}, err
 			case p.name != "":
-				return p.ahead(names)
+				return p.ahead(ctx, names)
 			}
 		default:
-			return ahead{}, err
+			return ahead{}, p.queue.underNode(p.path(), err)
 		}
 	}
 }
 
-// ahead is what the names of the queue say.
-func (p *place) ahead(names []string) (ahead, error) {
+// ahead is what the names of the queue say. The first time, they also have to say that the
+// queue is the only lock of this name.
+func (p *place) ahead(ctx context.Context, names []string) (ahead, error) {
 	p.seen(names)
-	return p.queue.grammar.ahead(names, p.name)
+	a, err := p.queue.grammar.ahead(names, p.name)
+	if err != nil || p.known {
+		return a, err
+	}
+	if a.others > 0 {
+		if err := p.queue.checkKind(ctx, names); err != nil {
+			return ahead{}, err
+		}
+	}
+	p.known = true
+	return a, nil
 }
 
 // seen takes note of how long the queue is.
@@ -136,7 +148,7 @@ func (p *place) lookAlone(ctx context.Context) (ahead, error) {
 	if err != nil {
 		return ahead{}, err
 	}
-	return p.ahead(names)
+	return p.ahead(ctx, names)
 }
 
 // ensure makes the nodes down to path. In most layouts they are containers, so that the
@@ -155,7 +167,7 @@ func (p *place) ensure(ctx context.Context, path string) error {
 				return err
 			}
 		default:
-			return err
+			return p.queue.underNode(path, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 type queue struct {
 	client *zk.Client
 	path   string
+	kind   kind // of lock that it is, or is a part of
 	options
 }
 

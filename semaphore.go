@@ -36,8 +36,8 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 	o := newOptions(opts)
 	turn := o // its nodes say who waits, and what for
 	return &Semaphore{
-		queue:     queue{client: c, path: path, options: o},
-		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, options: turn},
+		queue:     queue{client: c, path: path, kind: kindSemaphore, options: o},
+		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, kind: kindQueue, options: turn},
 		limit:     limit,
 	}
 }
@@ -51,7 +51,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.Acqui
 //
 // ErrLimit: n is more than the limit, or the limit is not what was claimed. ErrDeadlock:
 // ctx descends from a Hold of this semaphore; somebody in between may be waiting for the
-// permits of that.
+// permits of that. ErrKind: another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
 	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, true) })
 	if err != nil {

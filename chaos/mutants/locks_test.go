@@ -73,5 +73,40 @@ func ofTheNames() []mutant {
 			edits: []edit{{"revoke.go", "if token <= 0 {", "if token < 0 {"}},
 			tests: []string{"TestNobodyHasTheTokenZero"},
 		},
+		{
+			number: 102, bug: "a lock takes no notice of other kinds and layouts under its name", where: "holdfast at 3a97b7e, Curator, kazoo",
+			edits: []edit{{"place.go", "\tif a.others > 0 {\n", "\tif a.others < 0 {\n"}},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
+		},
+		{
+			number: 103, bug: "a semaphore takes no notice of a queue under its name", where: "holdfast at 3a97b7e",
+			edits: []edit{{"permits.go", "err = s.queue.checkKind(ctx, beside)", "err = s.queue.checkKind(ctx, beside[:0])"}},
+			tests: []string{"TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
+		},
+		{
+			number: 104, bug: "a semaphore with its turnstile elsewhere looks only before it takes a permit", where: "–",
+			edits: []edit{{"permits.go", "\tif s.queue.grammar.semaphore.leases == \"\" {\n\t\tnames", "\tif false {\n\t\tnames"}},
+			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
+		},
+		{
+			number: 105, bug: "permits are looked for before the turn", where: "–",
+			edits: []edit{{"foreign.go", "[]string{s.turnstile, s.leases}", "[]string{s.leases, s.turnstile}"}},
+			tests: []string{"TestTurnIsLookedForBeforePermits"},
+		},
+		{
+			number: 106, bug: "locks of one directory that have names take each other for strangers", where: "–",
+			edits: []edit{{"foreign.go", "if _, several := g.named(); several {", "if _, several := g.named(); several && name == \"\" {"}},
+			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
+		},
+		{
+			number: 107, bug: "a waiter gives up because somebody has tried another kind of lock", where: "–",
+			edits: []edit{{"place.go", "\tif err != nil || p.known {\n", "\tif err != nil {\n"}},
+			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
+		},
+		{
+			number: 108, bug: "a crowd's list is not looked through for other kinds", where: "–",
+			edits: []edit{{"crowd.go", "r.err = err; r.others > 0 {", "r.err = err; r.others < 0 {"}},
+			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
+		},
 	}
 }
