@@ -84,6 +84,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Chroot is what stands before every path on its way to the server, "" if nothing does:
+// two clients of one ensemble mean the same node if chroot and path together are the same.
+func (c *Client) Chroot() string { return c.cfg.Chroot }
+
 func (c *Client) createChroot(ctx context.Context) error {
 	bare := calls{pool: c.pool, send: c.send}
 	return bare.ensure(ctx, c.cfg.Chroot)

@@ -16,10 +16,10 @@ func ofTheList() []mutant {
 		{
 			number: 3, simulated: true, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
 			edits: []edit{
-				{"layout.go", "\tid := newUUID()\n\tplain", "\tid := idOfTheProcess\n\tplain"},
-				{"layout.go", "const namedSeparator", "var idOfTheProcess = newUUID()\n\nconst namedSeparator"},
-				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):",
-					"case p.unique || bytes.Equal(data, p.data):"},
+				{"grammar.go", "\tid := newUUID()\n\treturn attempt", "\tid := idOfTheProcess\n\treturn attempt"},
+				{"grammar.go", "func newAttempt(", "var idOfTheProcess = newUUID()\n\nfunc newAttempt("},
+				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):",
+					"case p.unique || readNote(data).ID == p.id:"},
 			},
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},

@@ -44,7 +44,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"line.go", "return lineKey{q.client, q.path, q.layout.Name, s}", "return lineKey{q.client, \"\", q.layout.Name, s}"}},
+			edits: []edit{{"line.go", "return lineKey{q.client, q.path, q.grammar.queue, s}", "return lineKey{q.client, \"\", q.grammar.queue, s}"}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{

@@ -181,19 +181,23 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 }
 
 // token is that of LOCK itself, also where others were taken with it.
-func (k *taker) token(h *holdfast.Hold) int64 {
-	if t, ok := h.Tokens()[k.path]; ok {
-		return t
+func (k *taker) token(h *holdfast.Hold) int64 { return tokenOf(h, k.path) }
+
+// tokenOf is the token of the lock at path, among those that h holds.
+func tokenOf(h *holdfast.Hold, path string) int64 {
+	for _, t := range h.Tokens() {
+		if t.Path == path {
+			return t.Token
+		}
 	}
 	return h.Token()
 }
 
 // tokens are that of LOCK and those of the locks taken with it, in the order given.
 func (k *taker) tokens(h *holdfast.Hold) string {
-	tokens := h.Tokens()
-	text := []string{strconv.FormatInt(k.token(h), 10)}
-	for _, path := range k.also {
-		text = append(text, strconv.FormatInt(tokens[path], 10))
+	var text []string
+	for _, path := range k.paths() {
+		text = append(text, strconv.FormatInt(tokenOf(h, path), 10))
 	}
 	return strings.Join(text, " ")
 }
