@@ -180,33 +180,71 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := k.locker(c.client)
-	left := k.wait - time.Since(start)
-	if k.try || k.bounded && left <= 0 {
-		reach, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go c.watch(reach, k.timeout, cancel)
-		h, err := m.TryLock(reach)
-		switch {
-		case errors.Is(err, holdfast.ErrLocked):
-			return nil, k.busy(reach, c.client)
-		case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
-			return nil, k.lostContact(c)
-		case err != nil:
-			return nil, k.failed(err)
-		}
-		return &tenure{c, h}, nil
-	}
-	wait, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go k.watchShared(wait, c.client, cancel)
+	var left time.Duration
 	if k.bounded {
-		bounded, stop := context.WithTimeoutCause(wait, left, errWaitOver)
+		left = max(k.wait-time.Since(start), 0)
+	}
+	h, err := k.enter(ctx, c, left)
+	if err != nil {
+		return nil, err
+	}
+	return &tenure{c, h}, nil
+}
+
+// enter takes the lock. left is what a bounded wait has left.
+func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Beside the wait, for it takes two round trips.
+	checked := make(chan error, 1)
+	go func() {
+		err := k.lonely(ctx, c.client)
+		if err != nil {
+			cancel(err)
+		}
+		checked <- err
+	}()
+	var h *holdfast.Hold
+	if k.try || k.bounded && left == 0 {
+		h, err = k.tryNow(ctx, c, cancel)
+	} else {
+		h, err = k.waitFor(ctx, c, left, cancel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := <-checked; err != nil {
+		_ = h.Unlock()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go c.watch(ctx, k.timeout, cancel)
+	h, err := k.locker(c.client).TryLock(ctx)
+	switch {
+	case errors.Is(err, holdfast.ErrLocked):
+		return nil, k.busy(ctx, c.client)
+	case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
+		return nil, k.lostContact(c)
+	case err != nil:
+		return nil, k.failed(err)
+	}
+	return h, nil
+}
+
+// waitFor waits for the lock, for so long if the wait is bounded.
+func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go k.watchShared(ctx, c.client, cancel)
+	wait := ctx
+	if k.bounded {
+		bounded, stop := context.WithTimeoutCause(ctx, left, errWaitOver)
 		defer stop()
 		wait = bounded
 	}
 	stopNotice := k.notice(ctx, c.client)
-	h, err := m.Lock(wait)
+	h, err := k.locker(c.client).Lock(wait)
 	stopNotice()
 	switch {
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
@@ -216,7 +254,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	case err != nil:
 		return nil, k.failed(err)
 	}
-	return &tenure{c, h}, nil
+	return h, nil
 }
 
 // lostContact is the error of a wait during which all servers were lost.
@@ -229,6 +267,8 @@ func (k *taker) failed(err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
 		return misconfigured("all who use a semaphore have to name the same --of", "%s: %w", k.name, err)
+	case errors.Is(err, holdfast.ErrKind):
+		return misconfigured("", "%s: %w", k.name, err) // it says what to do
 	case errors.Is(err, holdfast.ErrLayout):
 		return usage("", "%s: %w", k.name, err)
 	case errors.Is(err, zk.ErrNodeExists):

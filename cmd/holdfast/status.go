@@ -93,17 +93,16 @@ somebody joined the queue. With -q it prints nothing and exits with 0 if the loc
 				return err
 			}
 			var queue []holdfast.Entry
-			var warning string
+			var foreign []string
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout.Layout))
 				if err == nil && !quiet {
-					names, _, _ := c.Children(ctx, path) // for the warning alone
-					warning = mixed(names, layout.Layout)
+					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
 				}
 				return err
 			})
-			if warning != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", warning)
+			for _, warning := range foreign {
+				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", escape(warning))
 			}
 			now := time.Now()
 			switch {
