@@ -16,6 +16,7 @@ type kind string
 const (
 	kindQueue     kind = "lock with a queue"
 	kindSemaphore kind = "semaphore"
+	kindTurnstile kind = "semaphore's turnstile" // a queue, too
 	kindNode      kind = "NodeLock"
 )
 
@@ -60,9 +61,9 @@ func (g *grammar) belongs(name string) string {
 //
 // The names tell nearly all of it. Only what may be left of semaphores is looked into.
 func (q *queue) checkKind(ctx context.Context, names []string) error {
-	s := &q.grammar.semaphore
-	if q.kind == kindQueue {
-		s = nil // no semaphore is ours
+	var s *semaphoreNodes // that is ours
+	if q.kind == kindSemaphore {
+		s = &q.grammar.semaphore
 	}
 	for _, name := range names {
 		_, queued := q.grammar.parse(name)

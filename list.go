@@ -21,6 +21,12 @@ type Entry struct {
 	Since   time.Time // when it joined the queue, by the server's clock
 	Owner   string    // who, as the program chose to say
 	Reason  string    // what for
+
+	// HeldSince is when it came to hold the lock, by the server's clock and to within a
+	// round trip. Holders of this package say it when they have held for a second, unless
+	// WithValue or a candidate's value takes the room. Zero: not known; then it is not
+	// before Since.
+	HeldSince time.Time
 }
 
 // List is the queue of the lock at path, the holder first. A lock that nobody holds,
@@ -64,7 +70,9 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 			return nil, err
 		}
 		for _, e := range more {
-			e.Held = i == 0
+			if e.Held = i == 0; !e.Held {
+				e.HeldSince = time.Time{}
+			}
 			e.Name = name + "/" + e.Name
 			entries = append(entries, e)
 		}
@@ -133,6 +141,9 @@ func entryOf(path string, c contender, r zk.Result, held bool) Entry {
 		Name: c.name, Path: path, Held: held, Shared: c.shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
 		Owner: n.Owner, Reason: n.Reason,
+	}
+	if held && n.Since >= r.Stat.Ctime {
+		e.HeldSince = time.UnixMilli(n.Since)
 	}
 	if n.Token != 0 && e.Shared { // see stepDown
 		e.Token = n.Token

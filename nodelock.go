@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/zk"
 )
@@ -88,13 +89,14 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	for {
 		var stat zk.Stat
 		err := retry(ctx, func() (err error) {
+			p.asked = time.Now()
 			_, stat, err = session.Create(ctx, q.path, data, zk.Ephemeral, q.acl...)
 			return err
 		})
 		p.doubt = zk.MayHaveHappened(err)
 		switch {
 		case err == nil:
-			p.made(p.prefix, stat.Czxid)
+			p.made(p.prefix, stat)
 			return newHold(ctx, q, p)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := p.ensure(ctx, p.dir); err != nil {

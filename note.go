@@ -19,13 +19,16 @@ type note struct {
 	Value []byte `json:"value,omitempty"`
 	// Token is that of the tenure where it is older than the node (see stepDown).
 	Token int64 `json:"token,omitempty"`
+	// Since is when the tenure began, in milliseconds of the server's clock. A holder writes
+	// it when it has held for a second (see sayHeld).
+	Since int64 `json:"since,omitempty"`
 	// Revoke asks the holder to let go (see Revoke).
 	Revoke bool `json:"revoke,omitempty"`
 }
 
 // empty reports whether it says nothing.
 func (n note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && !n.Revoke
 }
 
 func (n note) encode() ([]byte, error) {

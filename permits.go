@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/zk"
 )
@@ -217,6 +218,9 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 	for {
 		var res []zk.Result
 		err := retry(ctx, func() (err error) {
+			for _, p := range places {
+				p.asked = time.Now()
+			}
 			res, err = turn.session.Multi(ctx, ops...)
 			return err
 		})
@@ -295,7 +299,7 @@ func stamp(ctx context.Context, places []*place) error {
 		return errPlaceGone
 	}
 	for _, p := range places {
-		p.made(p.name, stat.Czxid)
+		p.made(p.name, stat)
 	}
 	return nil
 }

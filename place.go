@@ -19,11 +19,13 @@ type place struct {
 	attempt
 	exact  bool // the prefix is the whole name
 	shared bool
-	data   []byte // of the node, when it is made
-	name   string // "" until it is known
-	doubt  bool   // a create was sent, and whether it happened is not known
-	czxid  int64  // of the node; tells it from another of the same name
-	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
+	data   []byte    // of the node, when it is made
+	name   string    // "" until it is known
+	doubt  bool      // a create was sent, and whether it happened is not known
+	asked  time.Time // when the create was sent that has made it, or may have
+	ctime  int64     // of the node, by the server's clock, in milliseconds
+	czxid  int64     // of the node; tells it from another of the same name
+	token  int64     // the fencing token: the czxid, unless the tenure is older than the node
 	joined time.Time
 	known  bool // its first list has shown that no other kind of lock has the name
 	long   bool // the queue was seen to be long, and those who pass it leave marks
@@ -56,10 +58,13 @@ func (p *place) node(name string) string { return p.dir + "/" + name }
 func (p *place) path() string { return p.node(p.name) }
 
 // made notes what our node has become.
-func (p *place) made(name string, czxid int64) {
-	p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false
-	p.joined = time.Now()
+func (p *place) made(name string, stat zk.Stat) {
+	p.name, p.czxid, p.token, p.doubt = name, stat.Czxid, stat.Czxid, false
+	p.ctime, p.joined = stat.Ctime, time.Now()
 }
+
+// at is a moment since we asked for our node, by the server's clock.
+func (p *place) at(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
 // join makes our node and lists its siblings in one round trip: the server answers
 // in order, so the list is from after the create, and shows everybody ahead of us.
@@ -74,6 +79,7 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 	for {
 		var res []zk.Result
 		err := retry(ctx, func() (err error) {
+			p.asked = time.Now()
 			if res, err = p.session.Pipeline(ctx, ops...); res != nil {
 				err = res[0].Err // what became of the list is another matter
 			}
@@ -83,7 +89,7 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 		switch {
 		case err == nil:
 			made := res[0]
-			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
+			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat)
 			switch {
 			case len(res) == 1:
 				p.crowd.ask(p, true)
@@ -224,7 +230,7 @@ func (p *place) recognise(ctx context.Context, candidates []string) error {
 		case err != nil:
 			return err
 		case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):
-			p.made(name, stat.Czxid)
+			p.made(name, stat)
 			return nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"holdfast/zk"
 )
@@ -116,6 +117,7 @@ func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err erro
 	}()
 	for p.name == "" {
 		err := retry(ctx, func() error {
+			p.asked = time.Now()
 			_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
 			return err
 		})

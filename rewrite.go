@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"holdfast/zk"
 )
 
 // rewrites lets one goroutine at a time change the data of a tenure's nodes, and remembers
-// what they are to be. Two have a reason to change them: the caller, who proclaims another
-// value, and the goroutine that watches a node, which restores what a request to let go
-// has replaced. Every change names the version that it replaces, so that it undoes nothing
-// that somebody else has written.
+// what they are to be. Three have a reason to change them: the caller, who proclaims
+// another value; the goroutine that watches a node, which restores what a request to let
+// go has replaced; and one that says since when the lock is held. Every change names the
+// version that it replaces, so that it undoes nothing that somebody else has written.
 type rewrites struct {
 	once sync.Once
 	busy chan struct{}     // full while somebody changes data; guards kept
@@ -101,4 +102,72 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 		}
 		return err
 	}
+}
+
+// heldAfter is how long a tenure lasts before its nodes say since when. For those who have to
+// decide which holder is stuck, shorter tenures are no matter, and they would cost a write
+// each.
+const heldAfter = time.Second
+
+// sayHeld writes into the notes of the tenure's nodes since when it lasts, all in one
+// transaction. first is what the watch of the first node has read. It ends when that is
+// done, or cannot be done: the data are not ours to change, or the tenure is over.
+func (t *tenure) sayHeld(first zk.Result) {
+	end, err := t.rewrites.begin(t.ctx)
+	if err != nil {
+		return
+	}
+	defer end()
+	present := []zk.Result{first}
+	if len(t.places) > 1 {
+		present = nil // of the others we know nothing
+	}
+	for {
+		if present == nil {
+			if present, err = t.present(); err != nil {
+				return
+			}
+		}
+		var ops []zk.Op
+		for i, p := range t.places {
+			data := present[i].Data
+			if readNote(data).Revoke {
+				t.revoke() // what we write may take the place of the request
+			}
+			if isRequest(data) {
+				data = t.rewrites.data(p)
+			}
+			n, ok := parseNote(data)
+			if !ok && len(data) > 0 || n.Since != 0 { // somebody else's, or written already
+				return
+			}
+			n.Since = p.at(t.began)
+			if data, err = n.encode(); err != nil {
+				return
+			}
+			ops = append(ops, zk.SetOp(p.path(), data, present[i].Stat.Version))
+			t.rewrites.kept[p] = data
+		}
+		err := retry(t.ctx, func() error {
+			_, err := t.places[0].session.Multi(t.ctx, ops...)
+			return err
+		})
+		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss) {
+			return
+		}
+		present = nil // somebody else has written meanwhile, or perhaps we have
+	}
+}
+
+// present reads all nodes of the tenure.
+func (t *tenure) present() (present []zk.Result, err error) {
+	var gets []zk.Op
+	for _, p := range t.places {
+		gets = append(gets, zk.GetOp(p.path()))
+	}
+	err = retry(t.ctx, func() (err error) {
+		present, err = t.places[0].session.Pipeline(t.ctx, gets...)
+		return err
+	})
+	return present, err
 }

@@ -37,7 +37,7 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 	turn := o // its nodes say who waits, and what for
 	return &Semaphore{
 		queue:     queue{client: c, path: path, kind: kindSemaphore, options: o},
-		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, kind: kindQueue, options: turn},
+		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, kind: kindTurnstile, options: turn},
 		limit:     limit,
 	}
 }

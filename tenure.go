@@ -216,6 +216,12 @@ func (t *tenure) revoke() {
 func (t *tenure) watch(p *place, lease *zk.Lease) {
 	session := p.session
 	defer lease.Release()
+	var due <-chan time.Time // when the nodes are to say since when we hold; nil: no more
+	if p == t.places[0] && t.queue.value == nil && t.queue.kind != kindTurnstile {
+		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
+		defer timer.Stop()
+		due = timer.C
+	}
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
@@ -254,23 +260,29 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 		if isRequest(data) {
 			t.restore(p, stat.Version)
 		}
-		select {
-		case ev := <-watch.C:
-			switch {
-			case ev.Err != nil:
-				t.lose(ev.Err)
+		for changed := false; !changed; {
+			select {
+			case ev := <-watch.C:
+				switch {
+				case ev.Err != nil:
+					t.lose(ev.Err)
+					return
+				case ev.Type == zk.EventNodeDeleted:
+					t.lose(errPlaceGone) // unless it was us
+					return
+				}
+				changed = true
+			case <-due:
+				due = nil
+				go t.sayHeld(zk.Result{Data: data, Stat: stat})
+			case <-session.Context().Done():
 				return
-			case ev.Type == zk.EventNodeDeleted:
-				t.lose(errPlaceGone) // unless it was us
+			case <-lease.Gone(): // our server may be cut off, and never tell
+				t.lose(errPlaceGone)
+				return
+			case <-t.ctx.Done():
 				return
 			}
-		case <-session.Context().Done():
-			return
-		case <-lease.Gone(): // our server may be cut off, and never tell
-			t.lose(errPlaceGone)
-			return
-		case <-t.ctx.Done():
-			return
 		}
 	}
 }

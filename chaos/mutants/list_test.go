@@ -67,8 +67,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 12, simulated: true, bug: "the token is the sequence number", where: "curator #1056",
-			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false",
-				"c, _ := p.queue.layout.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, czxid, int64(c.seq), false"}},
+			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, stat.Czxid, stat.Czxid, false",
+				"c, _ := p.queue.grammar.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, stat.Czxid, int64(c.seq), false"}},
 			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
 		},
 		{

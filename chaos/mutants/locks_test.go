@@ -60,7 +60,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 99, bug: "a value that is proclaimed takes the place of a request that nobody has seen", where: "holdfast at 3a97b7e",
-			edits: []edit{{"rewrite.go", "\t\t\tt.revoke() // what we write", "\t\t\t_ = t // what we write"}},
+			edits: []edit{{"rewrite.go", "\t\tcase readNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase readNote(present).Revoke:\n\t\t\t_ = t //"}},
 			tests: []string{"TestProclaimAndRevokeTogetherLoseNothing"},
 		},
 		{
@@ -107,6 +107,31 @@ func ofTheNames() []mutant {
 			number: 108, bug: "a crowd's list is not looked through for other kinds", where: "–",
 			edits: []edit{{"crowd.go", "r.err = err; r.others > 0 {", "r.err = err; r.others < 0 {"}},
 			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
+		},
+		{
+			number: 109, bug: "a lock is held since its holder has joined the queue", where: "holdfast at 3a97b7e",
+			edits: []edit{{"rewrite.go", "n.Since = p.at(t.began)", "n.Since = p.at(p.asked)"}},
+			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
+		},
+		{
+			number: 110, bug: "every tenure costs a write that says since when it lasts", where: "–",
+			edits: []edit{{"rewrite.go", "const heldAfter = time.Second", "const heldAfter = 0 * time.Second"}},
+			tests: []string{"TestListTellsSinceWhenALockIsHeld", "TestHeldSinceWakesNoHerd"},
+		},
+		{
+			number: 111, bug: "a holder that says since when it holds writes over a request to let go", where: "–",
+			edits: []edit{{"rewrite.go", "zk.SetOp(p.path(), data, present[i].Stat.Version)", "zk.SetOp(p.path(), data, zk.AnyVersion)"}},
+			tests: []string{"TestHeldSinceUnderFaults"},
+		},
+		{
+			number: 112, bug: "a holder adds to the data that its program has chosen", where: "–",
+			edits: []edit{{"tenure.go", "p == t.places[0] && t.queue.value == nil && ", "p == t.places[0] && "}},
+			tests: []string{"TestChosenDataSayNothingElse"},
+		},
+		{
+			number: 113, bug: "the time until a lost answer is cleared up counts as held", where: "–",
+			edits: []edit{{"place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
+			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
 		},
 	}
 }
