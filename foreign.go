@@ -190,10 +190,14 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *grammar) (found 
 		return nil, err
 	}
 	slices.Sort(names)
+	_, several := g.named()
 	var numbered []contender
 	for _, name := range names {
 		if _, ok := g.parse(name); ok {
 			continue
+		}
+		if _, ok := severalLocks.parse(name); ok && several {
+			continue // another lock of the directory
 		}
 		if theirs := g.belongs(name); theirs != "" {
 			found = append(found, ForeignNode{Path: path + "/" + name, Kind: theirs})

@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -383,6 +384,12 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 			if kind, ok := want[f.Path]; !ok || f.Kind != kind {
 				t.Errorf("%+v; want %q, %v", f, kind, ok)
 			}
+		}
+
+		// The locks of one directory are not foreign to each other.
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
+		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
+			t.Errorf("%+v, %v; want no other named lock", found, err)
 		}
 
 		sem := holdfast.NewSemaphore(c, lockPath+"2", 2)

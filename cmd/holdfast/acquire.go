@@ -271,8 +271,6 @@ func (k *taker) failed(err error) error {
 		return misconfigured("", "%s: %w", k.name, err) // it says what to do
 	case errors.Is(err, holdfast.ErrLayout):
 		return usage("", "%s: %w", k.name, err)
-	case errors.Is(err, zk.ErrNodeExists):
-		return misconfigured("a --node lock needs a name of its own", "%s: %w", k.name, err)
 	}
 	return k.target.unreachable(err)
 }

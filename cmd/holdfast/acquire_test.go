@@ -157,11 +157,12 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer holder.Unlock()
+		time.Sleep(2 * time.Second) // by then the holder has said since when it holds the lock
 		k := newTestTaker(srv)
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
 		_, err = k.take(nil)
-		if explain(err).code != exitBusy || err.Error() != "job: not had within 1h0m0s: held by somebody for 1h0m0s" {
+		if explain(err).code != exitBusy || err.Error() != "job: timed out after 1h0m0s: held by somebody for 1h0m2s" {
 			t.Errorf("take: %v; want busy", err)
 		}
 		if d := time.Since(start); d != time.Hour {
@@ -170,7 +171,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		if queue := queueOf(t, c); len(queue) != 1 {
 			t.Errorf("the queue is %v; want the holder alone", queue)
 		}
-		want := said{line: "holdfast: waiting for job: held by somebody for 1s, position 1 of 1\n"}
+		want := said{line: "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"}
 		if got := <-k.say.queue; got != want {
 			t.Errorf("after a second: %q; want %q", got.line, want.line)
 		}

@@ -54,7 +54,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy is the error of a lock that was not had in time.
+// busy is the error of a lock that was not acquired in time.
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
@@ -64,7 +64,7 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 		}
 	}
 	if k.bounded {
-		what = fmt.Sprintf("not had within %v: %s", k.wait, what)
+		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
 	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
 }
@@ -113,7 +113,16 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 
 // holder describes the one at the head of a queue, control characters and all: what is
 // printed is escaped as a whole.
-func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + age(e.Since, now) }
+func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + heldFor(e, now) }
+
+// heldFor is how long a lock has been held. Where nobody has said since when, it is the time
+// since the holder joined the queue, which is an upper bound.
+func heldFor(e holdfast.Entry, now time.Time) string {
+	if e.HeldSince.IsZero() {
+		return "≤" + age(e.Since, now)
+	}
+	return age(e.HeldSince, now)
+}
 
 // ownerOf is what the owner of a place is called, and what for.
 func ownerOf(e holdfast.Entry) string {
