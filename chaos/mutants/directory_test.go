@@ -149,7 +149,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 141, bug: "the locks of one directory are strangers to each other", where: "–",
-			edits: []edit{{"foreign.go", "ok && several {\n\t\t\tcontinue", "ok && false {\n\t\t\tcontinue"}},
+			edits: []edit{{"foreign.go", "ok && several {\n\t\t\tcontinue", "ok && several && !several {\n\t\t\tcontinue"}},
 			tests: []string{"TestForeignNodesCanBeAskedFor"},
 		},
 	}
