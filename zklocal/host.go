@@ -124,6 +124,12 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 		h.logger.Info("zklocal: nothing tells when the directory is removed, so the host looks in turns", "dir", dir, "every", removalCheck, "err", err)
 	}
 	h.watch.addSocket(h.socket)
+	if !lock.current() { // it was removed before there was a watch
+		h.server.Close()
+		h.socket.Close()
+		h.watch.close()
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, errRemoved)
+	}
 	go h.run()
 	return h, nil
 }
@@ -180,7 +186,6 @@ func (h *Host) run() {
 	h.serve()
 	poll := time.NewTicker(removalCheck)
 	defer poll.Stop()
-	poll.Reset(h.look()) // what happened before there was a watch
 	for stopped := false; !stopped; {
 		select {
 		case err := <-h.served:
