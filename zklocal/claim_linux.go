@@ -26,7 +26,7 @@ import (
 //
 // The name orders nothing between network namespaces, since each has its own names.
 type claim struct {
-	asked     chan struct{} // holds a token when somebody waits for our end
+	asked     chan struct{} // holds a token when a newcomer waits for our end
 	current   func() bool   // our directory is still there
 	listeners []*net.UnixListener
 	answering sync.WaitGroup

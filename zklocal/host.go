@@ -27,8 +27,8 @@ const (
 	// the store, which have a lock of their own.
 	handoverPatience = time.Second
 	// removalCheck is how often a host and its clients look whether the directory and its
-	// socket are still there. On Linux the host is told at once; the look is for what
-	// nobody tells.
+	// socket are still there. On Linux inotify tells the host at once; the look finds the
+	// changes that inotify cannot see.
 	removalCheck = time.Second
 	// removalGrace is how long the host of a removed directory keeps its claim to the path
 	// after it has closed all connections. In this time the holders end their work; it is the
@@ -51,7 +51,7 @@ type Host struct {
 	mu     sync.Mutex // guards socket, which only run changes
 	socket *socket
 
-	served  <-chan error // what Serve answers for the socket; nil after that; used by run only
+	served  <-chan error // the result of Serve for the socket; nil after that; used by run only
 	missing time.Time    // since when the socket is missing, zero if it is there; used by run only
 
 	done chan struct{}

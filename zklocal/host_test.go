@@ -209,7 +209,7 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	create(t, client, "/a", zk.Persistent)
 }
 
-// The host lives, so its socket comes back, whoever removed it; its clients notice nothing.
+// The host lives, so it makes its socket again. Its clients notice nothing.
 func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -162,8 +162,8 @@ func TestANameLeadsToItsFileUntilItIsGone(t *testing.T) {
 	}
 }
 
-// While rm -rf is at work, nobody may make a file in the directory: rm would fail, and half
-// a store would stay.
+// A file that is made in the directory while rm -rf is at work lets rm fail, and half a store
+// stays.
 func TestADirectoryThatIsBeingRemovedIsLeftAlone(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -25,7 +25,7 @@ import (
 // removals is how often a directory is removed under a holder, in each way.
 var removals = flag.Int("removals", 1, "removals of a directory under a holder, of each kind")
 
-// when waits for the process to report what, and answers the time that it gives.
+// when waits for the report called what, and returns its time.
 func (p *process) when(t *testing.T, what string) (at time.Duration, rest string) {
 	t.Helper()
 	for {
@@ -118,8 +118,8 @@ func mayUnshare() bool {
 	return cmd.Run() == nil
 }
 
-// underAHolder answers the time from the end of a Hold to the next one, and from the
-// removal to the end.
+// underAHolder returns the time from the end of a Hold to the next one, and the time from
+// the removal to the end.
 func (r *removal) underAHolder(t *testing.T) (margin, told time.Duration) {
 	t.Helper()
 	top := t.TempDir()
@@ -279,8 +279,7 @@ func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 	}
 }
 
-// A host does not need its next look at the directory to see that it is gone, nor a
-// newcomer who asks.
+// A host sees the removal before its next look at the directory, and before a newcomer asks.
 func TestAHostSeesItsDirectoryGoAtOnce(t *testing.T) {
 	for _, way := range []struct {
 		name   string

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watch reports that something happened to the directory which may have removed it, or
-// its socket. It may also report what is of no interest, so the host looks for itself. It
-// cannot see a file system that is mounted over the directory.
+// A watch reports changes that may have removed the directory or its socket. Some reports are
+// of no interest, so the host looks for itself. A file system that is mounted over the
+// directory is not reported.
 type watch struct {
 	changed chan struct{} // holds a token after a report
 	f       *os.File      // of inotify
@@ -58,7 +58,7 @@ func (w *watch) addSocket(s *socket) {
 // run ends with close.
 func (w *watch) run() {
 	defer close(w.ended)
-	var events [4096]byte // what they say does not matter
+	var events [4096]byte // their content does not matter
 	for {
 		if _, err := w.f.Read(events[:]); err != nil {
 			return

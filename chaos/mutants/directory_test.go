@@ -1,6 +1,6 @@
 package mutants
 
-// ofTheRemovedDirectory are those of a file:// directory that goes away under its users.
+// ofTheRemovedDirectory are bugs of a file:// directory that is removed under its users.
 func ofTheRemovedDirectory() []mutant {
 	return []mutant{
 		{
@@ -62,7 +62,7 @@ func ofTheRemovedDirectory() []mutant {
 			pkg:   "zklocal", tests: []string{"TestADirectoryThatIsBeingRemovedIsLeftAlone"},
 		},
 		{
-			number: 125, bug: "who is told of the removal makes the directory anew at once, below those that rm -rf removes next", where: "–",
+			number: 125, bug: "a client that was told of the removal makes the directory anew at once, below those that rm -rf removes next", where: "–",
 			edits: []edit{{"zklocal/store.go", "return s.identity != nil && time.Since", "return s.identity == nil && time.Since"}},
 			pkg:   "zklocal", tests: []string{"TestARemovedDirectoryIsNotMadeAnewAtOnce"},
 		},
@@ -74,7 +74,7 @@ func ofTheRemovedDirectory() []mutant {
 	}
 }
 
-// ofTheMessages are those of what a command tells the one who waits.
+// ofTheMessages are bugs of the messages and errors of a command that waits.
 func ofTheMessages() []mutant {
 	return []mutant{
 		{
@@ -143,12 +143,12 @@ func ofTheMessages() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{
-			number: 140, bug: "what the look for strangers has found is forgotten when the lock is had first", where: "–",
+			number: 140, bug: "the check for unknown nodes is ignored if the lock is acquired first", where: "–",
 			edits: []edit{{"cmd/holdfast/acquire.go", "if err := <-checked; err != nil {", "if err := <-checked; false {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{
-			number: 141, bug: "the locks of one directory are strangers to each other", where: "–",
+			number: 141, bug: "the named locks of one directory are foreign to each other", where: "–",
 			edits: []edit{{"foreign.go", "ok && several {\n\t\t\tcontinue", "ok && several && !several {\n\t\t\tcontinue"}},
 			tests: []string{"TestForeignNodesCanBeAskedFor"},
 		},

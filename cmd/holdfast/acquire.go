@@ -23,8 +23,8 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if somebody has the lock")
-	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever)")
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. A server has the session timeout to answer")
+	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever, also for a server)")
 	cmd.Flags().StringVar(&f.why, "why", "", "what the lock is taken for, shown to those who wait")
 }
 
@@ -46,7 +46,7 @@ type taker struct {
 	value    string
 	// check looks at the session before a place in the queue is taken.
 	check func(*zk.Session) error
-	// beside are the paths of those that an ancestor of ours shares, see watchShared.
+	// beside are the paths of the locks that an ancestor of ours shares, see watchShared.
 	beside []string
 	// contact is nil until there is a session, and so nothing at a server to take back.
 	contact atomic.Pointer[contact]
@@ -191,7 +191,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	return &tenure{c, h}, nil
 }
 
-// enter takes the lock. left is what a bounded wait has left.
+// enter takes the lock. left is the rest of a bounded wait.
 func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -268,7 +268,7 @@ func (k *taker) failed(err error) error {
 	case errors.Is(err, holdfast.ErrLimit):
 		return misconfigured("all who use a semaphore have to name the same --of", "%s: %w", k.name, err)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", k.name, err) // it says what to do
+		return misconfigured("", "%s: %w", k.name, err) // the error has the way out
 	case errors.Is(err, holdfast.ErrLayout):
 		return usage("", "%s: %w", k.name, err)
 	}

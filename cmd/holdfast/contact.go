@@ -77,8 +77,8 @@ func (c *contact) wake() {
 	}
 }
 
-// add is called with mu held. It forgets what has not failed for a while: the addresses of a
-// name can change.
+// add is called with mu held. It forgets failures that have not been repeated for a minute:
+// the addresses of a name can change.
 func (c *contact) add(f failure) {
 	c.failures = slices.DeleteFunc(c.failures, func(old failure) bool { return f.at.Sub(old.at) > time.Minute })
 	for i := range c.failures {
@@ -211,7 +211,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// errUnreachable is what every [unreachable] is.
+// errUnreachable is wrapped by every [unreachable].
 var errUnreachable = errors.New("no server answered")
 
 // unreachable is the error of a wait for a server that has ended.
@@ -225,7 +225,7 @@ func (u *unreachable) Error() string {
 	return fmt.Sprintf("%v within %v (%s)", errUnreachable, u.within, u.causes)
 }
 
-// Unwrap returns also what the attempts failed with.
+// Unwrap returns errUnreachable and the errors of the attempts.
 func (u *unreachable) Unwrap() []error {
 	all := []error{errUnreachable}
 	for _, f := range u.failures {

@@ -29,7 +29,7 @@ func refusedBy(ip string) error {
 type doorway struct {
 	srv *zktest.Server
 	mu  sync.Mutex // guards err
-	err error      // what a dial fails with; nil if the way is open
+	err error      // the error of a dial; nil if the way is open
 }
 
 func (d *doorway) set(err error) {
@@ -54,7 +54,7 @@ func (d *doorway) config() zk.Config {
 	return cfg
 }
 
-// diary keeps what is said, with the time since it was begun.
+// diary keeps the messages, with the time since it was begun.
 type diary struct {
 	*sayer
 	began time.Time
@@ -373,7 +373,7 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 				}
 				close(stuck)
 				resume()
-				time.Sleep(time.Minute) // what take has left to the end of the process ends
+				time.Sleep(time.Minute) // the goroutines that take has left behind end
 			})
 		})
 	}

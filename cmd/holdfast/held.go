@@ -11,8 +11,8 @@ import (
 	"holdfast/zk"
 )
 
-// HOLDFAST_HELD tells a holdfast that runs under another one what its ancestors hold, so
-// that it does not wait for them: they wait for it. Its elements are joined by colons. An
+// HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. It must not
+// wait for them, since they wait for it. Its elements are joined by colons. An
 // element is the lock's key; for a lock that is not exclusive, the kind and a blank stand in
 // front: "shared KEY", or "permits=2/3 KEY" for two of three. An older holdfast wrote keys
 // alone, and they count as exclusive.
@@ -72,7 +72,7 @@ func (k *taker) held(path string) heldLock {
 	return h
 }
 
-// heldText is what the command gets as HOLDFAST_HELD.
+// heldText is the value of HOLDFAST_HELD for the command.
 func (k *taker) heldText() string {
 	var all []string
 	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
@@ -124,10 +124,9 @@ func (k *taker) wouldDeadlock(path, why string) error {
 	return &fault{exitFailed, fmt.Errorf("%s: would deadlock: %s", k.called(path), why), ""}
 }
 
-// watchShared ends the wait, by cancel, if it cannot end otherwise: an ancestor shares the
-// lock, and a writer that waits for the ancestor is ahead of us. It returns when ctx ends, or
-// once it has seen our places and nobody like that before them: writers that come later are
-// behind us.
+// watchShared cancels a wait that cannot end otherwise: an ancestor shares the lock, and a
+// writer that waits for the ancestor is ahead of us. It returns when ctx ends. It also returns
+// when it has seen our places without such a writer: a writer that comes later is behind us.
 func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.CancelCauseFunc) {
 	left := k.beside
 	for pause := 50 * time.Millisecond; len(left) > 0; pause = min(2*pause, time.Second) {

@@ -37,7 +37,7 @@ func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
 			}
 		})
 	}
-	// What another version may have written is a key.
+	// An element of another version is a key.
 	for _, element := range []string{"", "zk%3A//h#/a", "permits=x/3 zk%3A//h#/a", "permits=1/0 zk%3A//h#/a", "borrowed zk%3A//h#/a"} {
 		if got := parseHeld(element); got != (heldLock{key: element}) {
 			t.Errorf("%q is read as %+v; want a key", element, got)
@@ -98,7 +98,7 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 }
 
 // A reader that runs under a reader is let in, unless a writer waits between them: it waits
-// for the outer reader, who waits for the inner one.
+// for the outer reader, which waits for the inner one.
 func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 	})
 }
 
-// Who is about to have the lock does not hold it.
+// A waiter that is about to hold the lock does not hold it yet.
 func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second)}

@@ -24,7 +24,7 @@ const (
 	hostLogName  = "host.log"
 	maxHostLog   = 1 << 20
 
-	// What a detached serve says on stdout.
+	// The reports of a detached serve on stdout.
 	hostReady  = "ready"
 	hostFailed = "failed: "
 )
@@ -36,8 +36,8 @@ var hostStart sync.Mutex
 // cannot be. A host that opens a large store takes longer: zklocal waits on.
 const hostPatience = 2 * time.Second
 
-// startHost is what zklocal calls when the directory has no host. Its error is what the
-// host said when it could not start.
+// startHost starts a detached host; zklocal calls it when the directory has none. If the host
+// cannot start, the error has its reason.
 func startHost(dir string) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -92,8 +92,8 @@ func startReaped(cmd *exec.Cmd) error {
 	return nil
 }
 
-// hostStarted reads what a host says at its start: the lines of serve up to "ready", or an
-// error. A host that has said neither in time may still become ready.
+// hostStarted reads the reports of a host: the lines of serve up to "ready", or a failure. A
+// host that has reported neither in time may still become ready.
 func hostStarted(said *os.File) (ready bool, reason string) {
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {

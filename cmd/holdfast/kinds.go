@@ -40,7 +40,7 @@ type kindFlags struct {
 
 func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "lock as a reader: readers share with readers only")
-	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "lock as a writer, for which readers of other libraries wait, too; those of holdfast wait also without it")
+	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "lock as a writer. Readers of other libraries wait for a writer only; readers of holdfast wait for every exclusive lock")
 	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: take this many permits, all or none")
 	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; everyone must pass the same number")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "take this lock too, all or none; can be repeated. The order does not matter")
@@ -137,7 +137,8 @@ func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.L
 }
 
 // lonely fails if a lock's directory has nodes that look like places in a queue, in a form
-// that nobody here knows. Lock passes them over; a command that is to run alone should not.
+// that no layout knows. Lock passes such nodes over. A command that must run alone does not
+// start beside them.
 func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	if k.kind.node {
 		return nil // there is no directory
@@ -145,7 +146,7 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	for _, path := range k.paths() {
 		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
-				return misconfigured("name the form with --layout form:PATTERN, choose another name for the lock, or remove the node if nobody uses it",
+				return misconfigured("name the form with --layout form:PATTERN, choose another name for the lock, or remove the node if it is not used",
 					"%s: the node %s looks like a place in a queue, but its name is in no form that layout %s or another one knows: its owner may run beside us",
 					k.called(path), node.Path, k.kind.layout.Name)
 			}
@@ -154,8 +155,8 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	return nil
 }
 
-// warnings are what status says about nodes that are not in the queue that it shows, one for
-// each kind.
+// warnings are the lines of status about nodes outside the queue that it shows, one for each
+// kind.
 func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
 	var kinds []string
 	count, example := make(map[string]int), make(map[string]string)
@@ -171,7 +172,7 @@ func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
 		if kind == "" {
 			what = fmt.Sprintf("%d node(s) in a form that no layout knows", count[kind])
 		}
-		all = append(all, fmt.Sprintf("%s, as %s: their owners take no notice of the queue shown, which is in layout %s", what, example[kind], layout.Name))
+		all = append(all, fmt.Sprintf("%s, such as %s: their owners do not respect the queue shown, which is in layout %s", what, example[kind], layout.Name))
 	}
 	return all
 }

@@ -11,8 +11,8 @@ import (
 	"holdfast/zktest"
 )
 
-// A node that looks like a place in a queue, in a form that nobody knows: its owner may run
-// beside us, so we do not start.
+// The owner of a node that looks like a place in a queue, in a form that no layout knows, may
+// run beside us. So we do not start.
 func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -87,8 +87,8 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 func TestStatusWarnsOfEveryKindOnce(t *testing.T) {
 	got := warnings([]holdfast.ForeignNode{{Path: "/l/a", Kind: "a lock with a queue, layout kazoo"}, {Path: "/l/b"}, {Path: "/l/c", Kind: "a lock with a queue, layout kazoo"}}, holdfast.LayoutCurator)
 	want := []string{
-		"2 node(s) of a lock with a queue, layout kazoo, as /l/a: their owners take no notice of the queue shown, which is in layout curator",
-		"1 node(s) in a form that no layout knows, as /l/b: their owners take no notice of the queue shown, which is in layout curator",
+		"2 node(s) of a lock with a queue, layout kazoo, such as /l/a: their owners do not respect the queue shown, which is in layout curator",
+		"1 node(s) in a form that no layout knows, such as /l/b: their owners do not respect the queue shown, which is in layout curator",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -24,12 +24,12 @@ func newLs(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [flags] [PREFIX]",
 		Short: "List locks, who holds them and how many wait",
-		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that
-nobody holds is shown as free until the server has tidied it up.
+		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that is
+not held is shown as free until the server removes its empty node.
 
-HELD-FOR is how long the lock has been held. With ≤ in front it is an upper bound, the time since
-the holder joined the queue: holders say since when they hold the lock after the first second, and
-those of other programs and leaders do not say it.`,
+HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
+the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+(elect) and other programs never record it.`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""

@@ -115,8 +115,8 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 // printed is escaped as a whole.
 func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + heldFor(e, now) }
 
-// heldFor is how long a lock has been held. Where nobody has said since when, it is the time
-// since the holder joined the queue, which is an upper bound.
+// heldFor is how long a lock has been held. If that is not known, it is an upper bound: the
+// time since the holder joined the queue.
 func heldFor(e holdfast.Entry, now time.Time) string {
 	if e.HeldSince.IsZero() {
 		return "≤" + age(e.Since, now)
@@ -124,7 +124,7 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 	return age(e.HeldSince, now)
 }
 
-// ownerOf is what the owner of a place is called, and what for.
+// ownerOf is the name of a place's owner, with the reason.
 func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
 	if s == "" {

@@ -38,7 +38,7 @@ Exit codes:
   the command's own, or 128+N if signal N killed it
   75   busy: --try, or --wait ended; the command did not run
   79   the lock was lost while the command ran, whatever the command's own code
-  125  holdfast failed; the command did not run
+  125  holdfast failed, or no server answered within --wait; the command did not run
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N came during the wait; the command did not run

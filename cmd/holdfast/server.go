@@ -148,7 +148,7 @@ func (t target) unreachable(err error) error {
 	gaveUp, ok := errors.AsType[*unreachable](err)
 	switch {
 	case ok:
-		err = gaveUp // what failed for want of a server does not matter
+		err = gaveUp // without the operation that waited for a server
 	case distrust == "":
 		return err
 	}

@@ -91,13 +91,13 @@ func newStatus(g *globals) *cobra.Command {
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
 		Short:   "Show who holds a lock and who waits for it",
-		Long: `status shows the holder of a lock and the queue behind it. FOR is how long a holder has held
-the lock, and how long a waiter has waited. With ≤ in front it is an upper bound, the time since the
-holder joined the queue: holders say since when they hold the lock after the first second, and those
-of other programs and leaders do not say it.
+		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
+the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
+the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+(elect) and other programs never record it.
 
-With -q, status prints nothing and exits with 0 if the lock is held, 1 if it is free. It warns of
-nodes of other kinds of lock and in other layouts, whose owners take no notice of the queue shown.`,
+With -q, status prints nothing and exits with 0 if the lock is held, 1 if it is free. Otherwise it
+warns of nodes of other kinds of lock and of other layouts: their owners do not respect this queue.`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
