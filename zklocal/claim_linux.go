@@ -104,26 +104,26 @@ func isOurs(nc *net.UnixConn) bool {
 // answer tells newcomers that our directory is still there. If it is not, they wait until
 // close. It ends with close.
 func (c *claim) answer(l *net.UnixListener) {
-	var waiting []net.Conn
+	var waiting []*net.UnixConn
 	for {
-		nc, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			break
-		}
-		if err != nil { // out of file descriptors, most likely
+		nc, err := l.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			for _, nc := range waiting {
+				nc.Close()
+			}
+			return
+		case err != nil: // out of file descriptors, most likely
 			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		if c.current() {
+		case !isOurs(nc):
+			nc.Close()
+		case c.current():
 			_, _ = nc.Write([]byte{1})
 			nc.Close()
-			continue
+		default:
+			waiting = append(waiting, nc)
+			wake(c.asked)
 		}
-		waiting = append(waiting, nc)
-		wake(c.asked)
-	}
-	for _, nc := range waiting {
-		nc.Close()
 	}
 }
 

@@ -20,7 +20,7 @@ func ofTheRemovedDirectory() []mutant {
 		},
 		{
 			number: 117, bug: "a newcomer waits for a host whose directory is there, at the same path in another mount namespace", where: "–",
-			edits: []edit{{"zklocal/claim_linux.go", "if c.current() {", "if false {"}},
+			edits: []edit{{"zklocal/claim_linux.go", "\t\tcase c.current():\n", "\t\tcase c == nil:\n"}},
 			pkg:   "zklocal", tests: []string{"TestANewcomerDoesNotWaitForAHostWhoseDirectoryIsThere"},
 		},
 		{
