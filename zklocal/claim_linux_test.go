@@ -103,3 +103,24 @@ func TestAClaimThatIsWaitedForEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v; want %v", err, enough)
 	}
 }
+
+// The host of a removed directory can be stopped. Attempts that are shorter than the wait for it
+// come to an end all the same.
+func TestShortAttemptsOutwaitAStoppedHost(t *testing.T) {
+	dir := newDir(t)
+	store := newStore(t, Config{Dir: dir})
+	mustClaim(t, dir, no)
+	last := new(lastDirectory)
+	for end := time.Now().Add(patience); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), claimPatience/5)
+		nc, err := store.dial(ctx, last)
+		cancel()
+		if err == nil {
+			nc.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -259,7 +259,7 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	if s.startHost == nil {
-		return s.hostHere(ctx)
+		return s.hostHere()
 	}
 	return s.hostElsewhere(ctx)
 }
@@ -272,9 +272,11 @@ func (s *Store) settling() bool {
 	return s.identity != nil && time.Since(s.identity.removedAt()) < removalGrace
 }
 
-// hostHere makes this process the host, unless there is one.
-func (s *Store) hostHere(ctx context.Context) (bool, error) {
-	host, err := openHost(ctx, zkserver.Config{Dir: s.dir, Logger: s.logger}, 0)
+// hostHere makes this process the host, unless there is one. The end of the dial does not end
+// it: a short attempt and its successors would never have waited long enough for a former
+// host that is stopped.
+func (s *Store) hostHere() (bool, error) {
+	host, err := openHost(s.life, zkserver.Config{Dir: s.dir, Logger: s.logger}, 0)
 	if errors.Is(err, ErrHosted) {
 		return false, nil
 	}
@@ -305,7 +307,7 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	}
 	if startErr := s.startHost(s.dir); startErr != nil {
 		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", startErr)
-		up, err := s.hostHere(ctx)
+		up, err := s.hostHere()
 		if err != nil && !strings.Contains(startErr.Error(), err.Error()) {
 			err = fmt.Errorf("%w (nor can another process: %w)", err, startErr)
 		}
@@ -330,7 +332,7 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 			}
 			if !hosted {
 				s.logger.Warn("zklocal: the host that was started did not come up, so this process hosts the directory", "dir", s.dir)
-				return s.hostHere(ctx)
+				return s.hostHere()
 			}
 			return false, nil // it has the lock and takes long to open the store
 		}
