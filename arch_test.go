@@ -16,7 +16,7 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk     ui → holdfast, zk     holdfast → zk
+//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/supervise     ui → holdfast, zk     holdfast → zk
 //	fence → holdfast
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -65,8 +65,12 @@ var arrows = map[string]part{
 		mayImport: []string{"", "zk"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
+	"internal/supervise": {
+		external: []string{"golang.org/x/sys"},
+		reason:   "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

@@ -22,6 +22,9 @@ const (
 	socketName    = "socket"
 )
 
+// HostLock is the path of the file whose lock makes a process the host of the directory dir.
+func HostLock(dir string) string { return filepath.Join(dir, hostLockName) }
+
 // prepareDir makes the directory if there is none, checks that it is ours alone and
 // that we can write in it, and returns its absolute path.
 func prepareDir(name string) (string, error) {

@@ -131,9 +131,9 @@ func ofTheList() []mutant {
 			tests: []string{"TestMultiLockHasOneDeadlineAndRollsBack"},
 		},
 		{
-			number: 23, bug: "the command outlives a supervisor that was killed", where: "etcd PR #10117",
-			edits: []edit{{"cmd/holdfast/job_linux.go", "\tj.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL\n", "\t_ = syscall.SIGKILL\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestCommandDiesWithItsSupervisor"}, args: impatient,
+			number: 23, bug: "what the command has started outlives a supervisor that was killed", where: "etcd PR #10117",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tdefer lose()\n", ""}},
+			pkg:   "internal/supervise", tests: []string{"TestJobDiesWithItsSupervisor"}, args: atOnce,
 		},
 		{
 			number: 24, bug: "a sync that failed is tried again", where: "five databases (Rebello et al., 2020)",

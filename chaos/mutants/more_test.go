@@ -251,23 +251,23 @@ func ofTheCommand() []mutant {
 	return []mutant{
 		{
 			number: 61, bug: "the shell is killed, and what it has started goes on", where: "consul #2022, #873",
-			edits: []edit{{"cmd/holdfast/job_unix.go", "syscall.Kill(-j.pid, s)", "syscall.Kill(j.pid, s)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestSignalsReachTheWholeGroup"}, args: impatient,
+			edits: []edit{{"internal/supervise/job_linux.go", "unix.Kill(-j.pid, s) == unix.ESRCH", "true"}},
+			pkg:   "internal/supervise", tests: []string{"TestSignalsReachTheWholeGroup"}, args: impatient,
 		},
 		{
 			number: 62, bug: "the command is told to stop when the lock is gone already", where: "consul #9788",
-			edits: []edit{{"cmd/holdfast/supervise.go", "if !told && !now.Before(s.deadline().Add(-max(s.killAfter, killMargin))) {", "if !told && !now.Before(s.deadline()) {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestDeadlineStopsTheCommandInTime"},
+			edits: []edit{{"internal/supervise/guard.go", "if !told && left <= max(g.grace, killMargin) {", "if !told && left <= 0 {"}},
+			pkg:   "internal/supervise", tests: []string{"TestDeadlineStopsTheCommandInTime"}, args: impatient,
 		},
 		{
 			number: 63, bug: "the command goes on after the lock was lost", where: "etcdctl lock",
-			edits: []edit{{"cmd/holdfast/supervise.go", "\t\t\ttell(\"the lock was lost\")\n", ""}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLossStopsTheCommandAtOnce"}, args: impatient,
+			edits: []edit{{"internal/supervise/guard.go", "loss, told = nil, true\n\t\t\tif !killed {", "loss = nil\n\t\t\tif false {"}},
+			pkg:   "internal/supervise", tests: []string{"TestCertainLossKillsTheCommandAtOnce"}, args: impatient,
 		},
 		{
 			number: 64, bug: "the earliest deadline that was ever seen counts for ever", where: "–",
-			edits: []edit{{"cmd/holdfast/supervise.go", "\tj, err := startJob(s.cmd)\n", "\tdeadline, first := s.deadline, s.deadline()\n\ts.deadline = func() time.Time {\n\t\tif d := deadline(); d.Before(first) {\n\t\t\tfirst = d\n\t\t}\n\t\treturn first\n\t}\n\tj, err := startJob(s.cmd)\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTheDeadlineIsFollowedWhileItMoves"},
+			edits: []edit{{"internal/supervise/shared_linux.go", "\treturn until < m.until.Swap(until)", "\tif u := m.until.Load(); u != 0 {\n\t\tuntil = min(until, u)\n\t}\n\treturn until < m.until.Swap(until)"}},
+			pkg:   "internal/supervise", tests: []string{"TestTheDeadlineIsFollowedWhileItMoves"}, args: impatient,
 		},
 	}
 }

@@ -57,7 +57,7 @@ type edit struct{ file, old, new string }
 
 // mutants are all of them, by number.
 func mutants() []mutant {
-	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages())
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages())
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
 }
@@ -264,17 +264,21 @@ func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err e
 }
 
 // killMarked ends what a test has left behind because of its bug: processes that have mark
-// in their environment. Where there is no /proc it does nothing.
+// in their environment, also those that start new ones meanwhile. Where there is no /proc it
+// does nothing.
 func killMarked(mark string) {
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, name := range environs {
-		environ, err := os.ReadFile(name)
-		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
-			continue
-		}
-		if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil {
-			if p, err := os.FindProcess(pid); err == nil {
-				p.Kill()
+	for end, found := time.Now().Add(10*time.Second), true; found && time.Now().Before(end); {
+		found = false
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, name := range environs {
+			environ, err := os.ReadFile(name)
+			if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mark) {
+				continue
+			}
+			if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil {
+				if p, err := os.FindProcess(pid); err == nil {
+					found = p.Kill() == nil || found
+				}
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -112,13 +113,13 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 		select {
 		case sig := <-signals:
 			if stop != nil {
-				return nil, exitCode(exitSignal + signalNumber(sig))
+				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
 			}
 			stop = sig
 			cancel()
 			// From here on nothing more is put on a server.
 			if c := k.contact.Load(); c == nil || c.lost() > 0 {
-				return nil, exitCode(exitSignal + signalNumber(sig))
+				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
 			}
 		case a := <-done:
 			return a.unless(stop, signals)
@@ -146,7 +147,7 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 		_ = a.tenure.hold.Unlock() // closing the session does it as well
 		a.tenure.close()
 	}
-	return nil, exitCode(exitSignal + signalNumber(stop))
+	return nil, exitCode(exitSignal + supervise.SignalNumber(stop))
 }
 
 // minPatience is how long a bounded wait lets the connection take at least: starting the

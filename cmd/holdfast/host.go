@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -17,9 +16,9 @@ import (
 // one that holds a lock harms nobody else, and short runs do not hand the store around.
 
 const (
-	// detachedFlag marks a serve that startHost has started. It stands first, where sweep
-	// looks for it.
+	// detachedFlag marks a serve that startHost has started.
 	detachedFlag = "--detached"
+	dataDirFlag  = "--data-dir"
 	hostLinger   = "10s"
 	hostLogName  = "host.log"
 	maxHostLog   = 1 << 20
@@ -28,9 +27,6 @@ const (
 	hostReady  = "ready"
 	hostFailed = "failed: "
 )
-
-// hostStart is held while a host is being started: see children.
-var hostStart sync.Mutex
 
 // hostPatience is how long startHost waits for the host to say that it is ready, or that it
 // cannot be. A host that opens a large store takes longer: zklocal waits on.
@@ -55,16 +51,17 @@ func startHost(dir string) error {
 	}
 	defer said.Close()
 	defer say.Close()
-	cmd := exec.Command(exe, "serve", detachedFlag, "--data-dir", dir, "--linger", hostLinger)
+	cmd := exec.Command(exe, "serve", detachedFlag, dataDirFlag, dir, "--linger", hostLinger)
 	cmd.Args[0] = "holdfast"
 	cmd.Dir = string(filepath.Separator) // or it would keep a file system from being unmounted
 	cmd.Env = hostEnv()
 	cmd.Stdout, cmd.Stderr = say, log
 	detach(cmd)
 	before, _ := log.Stat()
-	if err := startReaped(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	go cmd.Wait() // or a host that is killed stays a zombie for as long as we run
 	say.Close()
 	_ = said.SetReadDeadline(time.Now().Add(hostPatience)) // without one, the host's end bounds the wait
 	ready, reason := hostStarted(said)
@@ -78,18 +75,6 @@ func startHost(dir string) error {
 		reason = "it ended without a word"
 	}
 	return fmt.Errorf("start a host: %s", reason)
-}
-
-// startReaped starts cmd, and sees to it that it does not stay a zombie for as long as we
-// run.
-func startReaped(cmd *exec.Cmd) error {
-	hostStart.Lock()
-	defer hostStart.Unlock()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go cmd.Wait()
-	return nil
 }
 
 // hostStarted reads the reports of a host: the lines of serve up to "ready", or a failure. A

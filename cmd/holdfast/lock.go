@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/internal/supervise"
 )
 
 func newLock(g *globals) *cobra.Command {
@@ -33,8 +35,8 @@ gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or 
 
 func (k *taker) lock() error {
 	signals := make(chan os.Signal, 16)
-	surviveBrokenPipe()
-	notify(signals, stopSignals...)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
 	k.say = newSayer(os.Stderr)
 	defer k.say.flush()
 	t, err := k.take(signals)
@@ -54,7 +56,7 @@ func (k *taker) lock() error {
 			return err
 		}
 		if sig != os.Interrupt && sig != syscall.SIGTERM {
-			return exitCode(exitSignal + signalNumber(sig))
+			return exitCode(exitSignal + supervise.SignalNumber(sig))
 		}
 		return nil
 	case <-t.hold.Lost():

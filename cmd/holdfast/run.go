@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -132,9 +133,15 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		killAfter, err = grace(s.Timeout()) // the server may have granted less than was asked for
 		return err
 	}
+	// The watchdog starts up while we connect.
+	sup, err := supervise.Start(isHost)
+	if err != nil {
+		return &fault{exitFailed, err, ""}
+	}
+	defer sup.Close()
 	signals := make(chan os.Signal, 64)
-	surviveBrokenPipe()
-	notify(signals, stopSignals...)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
 	k.say = newSayer(os.Stderr)
 	defer k.say.flush()
 	t, err := k.take(signals)
@@ -143,29 +150,22 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	}
 	defer t.close()
 
-	cmd := exec.Command(file, command[1:]...)
-	cmd.Args[0] = command[0]
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), k.environment(t.hold)...)
-	notify(signals, jobSignals...)
-	s := &supervisor{
-		cmd: cmd, signals: signals, killAfter: killAfter,
-		lost: t.hold.Lost(), deadline: t.hold.Deadline,
-		warn: func(format string, args ...any) {
-			k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...))
-		},
-	}
-	out, startErr := s.run()
+	supervise.Notify(signals, supervise.JobSignals...)
+	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
+	out, startErr := sup.Run(
+		supervise.Command{Path: file, Args: command, Env: append(os.Environ(), k.environment(t.hold)...)},
+		supervise.Terms{Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Grace: killAfter, Signals: signals, Warn: warn},
+	)
 	unlockErr := t.hold.Unlock()
 	switch {
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
-	case out.lost || errors.Is(unlockErr, holdfast.ErrLost):
-		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.code), ""}
+	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):
+		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
 	case unlockErr != nil:
-		s.warn("the lock could not be released and ends with its session, in %v at most: %v", k.timeout, unlockErr)
+		warn("the lock could not be released and ends with its session, in %v at most: %v", k.timeout, unlockErr)
 	}
-	return exitCode(out.code)
+	return exitCode(out.Code)
 }
 
 // environment is what the command is told; it goes behind the inherited one, where the

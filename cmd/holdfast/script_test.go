@@ -145,6 +145,19 @@ func killHosts(dir string) {
 	})
 }
 
+// gone reports whether the process has ended; a zombie has.
+func gone(pid int) bool {
+	if syscall.Kill(pid, 0) == syscall.ESRCH {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return len(rest) > 0 && (rest[0] == 'Z' || rest[0] == 'X')
+}
+
 func exitStatus(err error) int {
 	var exit *exec.ExitError
 	switch {

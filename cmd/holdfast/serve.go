@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/internal/supervise"
 	"holdfast/zklocal"
 	"holdfast/zkserver"
 )
@@ -86,6 +87,7 @@ makes it read its certificates again, as it does by itself when the files change
 func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if f.detached {
 		closeInherited()
+		supervise.LeaveJob() // of the holdfast run that started the one that started us
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -102,8 +104,8 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		}
 	}
 	signals := make(chan os.Signal, 16)
-	surviveBrokenPipe()
-	notify(signals, slices.Concat(stopSignals, reloadSignals)...)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
 	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
 	if err := f.limits.apply(&cfg); err != nil {
 		return err
@@ -163,7 +165,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	for {
 		select {
 		case sig := <-signals:
-			if slices.Contains(reloadSignals, sig) {
+			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.reloading()
 				keys.reload()
 				systemd.ready()

@@ -1,4 +1,4 @@
-package main
+package supervise
 
 import (
 	"os"
@@ -6,19 +6,22 @@ import (
 	"syscall"
 )
 
-// job is a running command. Without process groups and signals only the command itself is
+// A job is a running command. Without process groups and signals only the command itself is
 // killed, and without warning; a ctrl-C at the console reaches it directly.
 type job struct {
 	cmd     *exec.Cmd
+	pid     int
 	exited  chan struct{}
 	stopped chan syscall.Signal // never used here
 }
 
-func startJob(cmd *exec.Cmd) (*job, error) {
+func startJob(c Command) (*job, error) {
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	j := &job{cmd: cmd, exited: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	j.pid = cmd.Process.Pid
 	go func() {
 		defer close(j.exited)
 		_ = cmd.Wait() // its error is its exit code
@@ -30,6 +33,15 @@ func (j *job) signal(os.Signal)           {}
 func (j *job) terminate()                 { j.kill() }
 func (j *job) kill()                      { _ = j.cmd.Process.Kill() }
 func (j *job) resume()                    {}
-func (j *job) pause(syscall.Signal) bool  { return false }
 func (j *job) sweep(func(string, ...any)) {}
 func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }
+
+// terminal is what there is of job control here: nothing.
+type terminal struct{}
+
+func openTerminal() *terminal                    { return nil }
+func (*terminal) lender() int                    { return 0 }
+func (*terminal) lend(int, int)                  {}
+func (*terminal) pause(syscall.Signal, int) bool { return false }
+func (*terminal) takeBack(int) bool              { return false }
+func (*terminal) close()                         {}

@@ -1,12 +1,25 @@
-package main
+package supervise
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
 )
+
+func watchdogPID(s *Supervisor) int { return s.watchdog.Pid }
+
+// sparedArgument ends the arguments of processes that are not to be killed.
+const sparedArgument = ": spare me"
+
+func spareInTest(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && bytes.HasSuffix(line, []byte(sparedArgument+"\x00")) && bytes.HasPrefix(line, []byte("sh\x00-c\x00sleep"))
+}
 
 func TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
@@ -18,7 +31,7 @@ func TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want(result{Code: 6})
+	s.want(outcome{Code: 6})
 	if !gone(pid) {
 		t.Errorf("process %d, left behind in another session, is still there", pid)
 	}
@@ -33,32 +46,7 @@ func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
 	}
 	waitReaped(t, pid)
 	s.signal(usr1)
-	s.want(result{Code: 0})
-}
-
-func TestCommandDiesWithItsSupervisor(t *testing.T) {
-	s := startSupervised(t, time.Second, "sh", "-c", `echo $$; exec sleep 1000`)
-	pid, err := strconv.Atoi(s.line())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if !gone(pid) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
-	if err := s.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.line(); got != "" { // the end of the pipe that the command has open
-		t.Fatalf("output %q; want its end", got)
-	}
-	// A process closes its files a little before it is a zombie.
-	for end := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("process %d is still there", pid)
-		}
-	}
+	s.want(outcome{Code: 0})
 }
 
 const usr1 = syscall.SIGUSR1

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package supervise
 
 import (
 	"bufio"
@@ -14,30 +14,54 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// TestMain makes this test binary also a watchdog, and the supervisor under test.
+func TestMain(m *testing.M) {
+	prepareProcess()
+	switch {
+	case IsWatchdog():
+		os.Exit(Main(spareInTest))
+	case os.Getenv(superviseVariable) != "":
+		os.Unsetenv(superviseVariable)
+		superviseMain()
+	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // jobs mostly sleep
+	os.Exit(m.Run())
+}
+
+// superviseVariable is set in the environment of a process that is to be superviseMain.
+const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
+
 // superviseMain runs its arguments under a supervisor whose hold is driven by lines on
 // descriptor 3 ("deadline 2s" from now, "lose") and reports the outcome on descriptor 4.
 // A process of its own, because the supervisor adopts and reaps processes.
 func superviseMain() {
-	killAfter, err := time.ParseDuration(os.Args[1])
+	grace, err := time.ParseDuration(os.Args[1])
 	if err != nil {
 		panic(err)
 	}
 	var deadline atomic.Pointer[time.Time]
 	far := time.Now().Add(time.Hour)
 	deadline.Store(&far)
+	asked := make(chan struct{}, 1000) // the supervisor wants to know it
 	lost := make(chan struct{})
 	signals := make(chan os.Signal, 16)
-	notify(signals, stopSignals...)
-	notify(signals, jobSignals...)
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)
 	result := os.NewFile(4, "result")
+	s, err := Start(spareInTest)
+	if err != nil {
+		panic(err)
+	}
+	Notify(signals, StopSignals...)
+	Notify(signals, JobSignals...)
 	go func() {
 		for in := bufio.NewScanner(os.NewFile(3, "control")); in.Scan(); {
 			switch verb, arg, _ := strings.Cut(in.Text(), " "); verb {
@@ -48,21 +72,35 @@ func superviseMain() {
 				}
 				t := time.Now().Add(d)
 				deadline.Store(&t)
+				for len(asked) > 0 {
+					<-asked
+				}
+				signals <- syscall.SIGWINCH // a turn of its loop; else it looks again at the old deadline's time
+				<-asked
+				if d > 100*time.Millisecond {
+					<-asked // what it was told before is done
+				}
 			case "lose":
 				close(lost)
 			}
 			fmt.Fprintln(result, "done")
 		}
 	}()
-	cmd := exec.Command(os.Args[2], os.Args[3:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	s := &supervisor{
-		cmd: cmd, signals: signals, lost: lost, killAfter: killAfter,
-		deadline: func() time.Time { return *deadline.Load() },
-		warn:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+	fmt.Fprintln(result, watchdogPID(s))
+	file, err := exec.LookPath(os.Args[2])
+	if err != nil {
+		panic(err)
 	}
-	out, err := s.run()
-	report := map[string]any{"code": out.code, "lost": out.lost}
+	out, err := s.Run(Command{Path: file, Args: os.Args[2:], Env: os.Environ()}, Terms{
+		Signals: signals, Lost: lost, Grace: grace,
+		Deadline: func() time.Time {
+			poke(asked)
+			return *deadline.Load()
+		},
+		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+	})
+	s.Close()
+	report := map[string]any{"code": out.Code, "lost": out.Lost}
 	if err != nil {
 		report["err"] = err.Error()
 	}
@@ -70,7 +108,7 @@ func superviseMain() {
 	os.Exit(0)
 }
 
-var longestWait = flag.Duration("patience", 2*time.Minute, "how long the tests of the supervisor wait for a word that does not come")
+var longestWait = flag.Duration("patience", 30*time.Second, "how long the tests wait for what must happen at once")
 
 // supervised is a helper process with its command.
 type supervised struct {
@@ -80,11 +118,37 @@ type supervised struct {
 	result  *bufio.Reader
 	stdout  *bufio.Reader
 	stderr  lockedBuffer
+
+	watchdog int // its process id; 0 where there is none
+}
+
+// lockedBuffer is written by exec and read by the test.
+type lockedBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *supervised {
 	t.Helper()
-	exe, err := exec.LookPath("supervise")
+	return startSupervisedIn(t, nil, killAfter, argv...)
+}
+
+// startSupervisedIn adds to the environment.
+func startSupervisedIn(t *testing.T, env []string, killAfter time.Duration, argv ...string) *supervised {
+	t.Helper()
+	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +162,9 @@ func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *sup
 	}
 	s := &supervised{t: t, control: controlW, result: bufio.NewReader(resultR)}
 	s.cmd = exec.Command(exe, append([]string{killAfter.String()}, argv...)...)
+	// A process with the race detector sleeps for a second before it exits.
+	s.cmd.Env = append(os.Environ(), superviseVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
 	s.cmd.Stderr = &s.stderr
 	s.cmd.WaitDelay = time.Second // what the supervisor should have killed may have it open
@@ -115,6 +182,10 @@ func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *sup
 	}
 	controlR.Close()
 	resultW.Close()
+	line, err := s.result.ReadString('\n')
+	if s.watchdog, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Fatalf("no supervisor: %v; stderr:\n%s", err, s.stderr.String())
+	}
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
@@ -154,15 +225,16 @@ func (s *supervised) signal(sig os.Signal) {
 	}
 }
 
-type result struct {
+// outcome is what superviseMain reports.
+type outcome struct {
 	Code int
 	Lost bool
 	Err  string
 }
 
-func (s *supervised) outcome() result {
+func (s *supervised) outcome() outcome {
 	s.t.Helper()
-	var r result
+	var r outcome
 	line, err := s.result.ReadString('\n')
 	if err != nil {
 		s.t.Fatalf("no outcome: %v; stderr:\n%s", err, s.stderr.String())
@@ -173,7 +245,7 @@ func (s *supervised) outcome() result {
 	return r
 }
 
-func (s *supervised) want(want result) {
+func (s *supervised) want(want outcome) {
 	s.t.Helper()
 	if got := s.outcome(); got != want {
 		s.t.Errorf("outcome %+v; want %+v; stderr:\n%s", got, want, s.stderr.String())
@@ -196,13 +268,13 @@ func gone(pid int) bool {
 func TestOutcomeIsTheCommandsExit(t *testing.T) {
 	for _, tt := range []struct {
 		script string
-		want   result
+		want   outcome
 	}{
-		{"exit 0", result{Code: 0}},
-		{"exit 7", result{Code: 7}},
-		{"exit 255", result{Code: 255}},
-		{"kill -TERM $$", result{Code: 128 + 15}},
-		{"kill -KILL $$", result{Code: 128 + 9}},
+		{"exit 0", outcome{Code: 0}},
+		{"exit 7", outcome{Code: 7}},
+		{"exit 255", outcome{Code: 255}},
+		{"kill -TERM $$", outcome{Code: 128 + 15}},
+		{"kill -KILL $$", outcome{Code: 128 + 9}},
 	} {
 		t.Run(tt.script, func(t *testing.T) {
 			startSupervised(t, time.Second, "sh", "-c", tt.script).want(tt.want)
@@ -240,7 +312,7 @@ func TestSignalsReachTheWholeGroup(t *testing.T) {
 			s.signal(tt.sig)
 			s.waitFor("inner")
 			s.waitFor("outer")
-			s.want(result{Code: 3})
+			s.want(outcome{Code: 3})
 		})
 	}
 }
@@ -257,7 +329,7 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 	s.signal(syscall.SIGCONT)
 	waitProcess(t, pid, 'S')
 	s.signal(syscall.SIGTERM)
-	s.want(result{Code: 128 + 15})
+	s.want(outcome{Code: 128 + 15})
 }
 
 // waitProcess polls: the kernel has no event for another process's child being stopped.
@@ -281,7 +353,7 @@ func TestSecondInterruptKills(t *testing.T) {
 	s.signal(os.Interrupt)
 	s.waitFor("int")
 	s.signal(os.Interrupt)
-	s.want(result{Code: 128 + 9})
+	s.want(outcome{Code: 128 + 9})
 }
 
 func TestDeadlineStopsTheCommandInTime(t *testing.T) {
@@ -289,9 +361,8 @@ func TestDeadlineStopsTheCommandInTime(t *testing.T) {
 	s.waitFor("ready")
 	// Already within kill-after of the deadline: TERM at once.
 	s.tell("deadline 10s")
-	s.signal(syscall.SIGWINCH) // a turn of the loop; else it looks again at the old deadline's time
 	s.waitFor("told")
-	s.want(result{Code: 0, Lost: true}) // never masked by the command's code
+	s.want(outcome{Code: 0, Lost: true}) // never masked by the command's code
 }
 
 func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
@@ -299,12 +370,11 @@ func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
 	s.waitFor("ready")
 	start := time.Now()
 	s.tell("deadline 1s")
-	s.signal(syscall.SIGWINCH)
 	s.waitFor("told")
 	if d := time.Since(start); d < 450*time.Millisecond {
 		t.Errorf("TERM after %v; want it kill-after before the deadline, at 500 ms", d)
 	}
-	s.want(result{Code: 128 + 9, Lost: true})
+	s.want(outcome{Code: 128 + 9, Lost: true})
 	if d := time.Since(start); d > time.Second {
 		t.Errorf("the command lived for %v, which is past its deadline of 1 s", d)
 	}
@@ -316,32 +386,32 @@ func TestTheDeadlineIsFollowedWhileItMoves(t *testing.T) {
 	const ahead = 1500 * time.Millisecond
 	first := time.Now().Add(ahead)
 	s.tell("deadline %v", ahead)
-	s.signal(syscall.SIGWINCH)
 	for time.Now().Before(first.Add(100 * time.Millisecond)) {
 		time.Sleep(50 * time.Millisecond)
 		s.tell("deadline %v", ahead)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.want(result{Code: 0})
+	s.want(outcome{Code: 0})
 }
 
 func TestDeadlineThatMovesOnAfterTermIsStillALoss(t *testing.T) {
 	s := startSupervised(t, time.Minute, "sh", "-c", `trap 'echo told' TERM; trap 'exit 0' USR1; echo ready; while :; do sleep 0.02; done`)
 	s.waitFor("ready")
 	s.tell("deadline 1m")
-	s.signal(syscall.SIGWINCH)
 	s.waitFor("told")
 	s.tell("deadline 1h")
 	s.signal(syscall.SIGUSR1)
-	s.want(result{Code: 0, Lost: true})
+	s.want(outcome{Code: 0, Lost: true})
 }
 
-func TestLossStopsTheCommandAtOnce(t *testing.T) {
+func TestCertainLossKillsTheCommandAtOnce(t *testing.T) {
 	s := startSupervised(t, 10*time.Second, "sh", "-c", `trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.02; done`)
 	s.waitFor("ready")
 	s.tell("lose")
-	s.waitFor("told")
-	s.want(result{Code: 5, Lost: true})
+	s.want(outcome{Code: 128 + 9, Lost: true})
+	if got := s.line(); got != "" {
+		t.Errorf("the command said %q; want it killed without TERM", got)
+	}
 }
 
 func TestLossPastTheDeadlineKillsAtOnce(t *testing.T) {
@@ -349,7 +419,7 @@ func TestLossPastTheDeadlineKillsAtOnce(t *testing.T) {
 	s.waitFor("ready")
 	s.tell("deadline -1s")
 	s.tell("lose")
-	s.want(result{Code: 128 + 9, Lost: true})
+	s.want(outcome{Code: 128 + 9, Lost: true})
 	if got := s.line(); got != "" {
 		t.Errorf("the command said %q; want it killed without TERM", got)
 	}
@@ -365,9 +435,9 @@ func TestStoppedCommandIsContinuedToHearTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitProcess(t, pid, 'T')
-	s.tell("lose")
+	s.tell("deadline 1m")
 	s.waitFor("told")
-	s.want(result{Code: 0, Lost: true})
+	s.want(outcome{Code: 0, Lost: true})
 }
 
 func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
@@ -376,8 +446,16 @@ func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want(result{Code: 6})
+	s.want(outcome{Code: 6})
 	if !gone(pid) {
 		t.Errorf("process %d, left behind in the group, is still there", pid)
+	}
+}
+
+// outcomeIs fails the test unless the outcome is as ok says.
+func (s *supervised) outcomeIs(ok func(outcome) bool) {
+	s.t.Helper()
+	if o := s.outcome(); !ok(o) {
+		s.t.Errorf("outcome %+v; stderr:\n%s", o, s.stderr.String())
 	}
 }

@@ -1,0 +1,73 @@
+package mutants
+
+// atOnce is for tests that fail in many ways: the first will do.
+var atOnce = []string{"-patience=3s", "-failfast"}
+
+// ofTheWatchdog are bugs of the two processes that guard a job.
+func ofTheWatchdog() []mutant {
+	const pkg = "internal/supervise"
+	return []mutant{
+		{
+			number: 88, bug: "the watchdog does not act while the supervisor is stopped", where: "holdfast before it had one",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "left: w.shared.left,", "left: func() time.Duration { return time.Hour },"},
+				{"internal/supervise/watchdog_linux.go", "\t\"syscall\"\n", "\t\"syscall\"\n\t\"time\"\n"}},
+			pkg: pkg, tests: []string{"TestJobOfAStoppedSupervisorEndsInTime"}, args: atOnce,
+		},
+		{
+			number: 89, bug: "processes that are stopped stay stopped", where: "–",
+			edits: []edit{{"internal/supervise/clock_linux.go", "signo: int32(unix.SIGCONT)", "signo: int32(unix.SIGURG)"}},
+			pkg:   pkg, tests: []string{"TestJobOfAStoppedPairEndsInTime"}, args: atOnce,
+		},
+		{
+			number: 90, bug: "the supervisor trusts that a dead watchdog has ended the job", where: "–",
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "return r.alone(\"the watchdog process has died; killing the command\", false), nil", "return r.gone(137, false), nil"}},
+			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
+		},
+		{
+			number: 91, bug: "the supervisor waits for a watchdog that hangs", where: "–",
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "\t\tcase <-r.backstop.C:\n", "\t\tcase <-r.backstop.C:\n\t\t\tcontinue\n"}},
+			pkg:   pkg, tests: []string{"TestJobOfAWatchdogThatHangsIsEnded"}, args: atOnce,
+		},
+		{
+			number: 92, bug: "what has left the command's process group is not looked for", where: "consul #2022; any setsid",
+			edits: []edit{{"internal/supervise/descendants_linux.go", "\tfor pause := time.Millisecond; ; pause", "\tfor pause := time.Millisecond; pause < 0; pause"},
+				{"internal/supervise/descendants_linux.go", "\tfor range maxFreezes {", "\tfor range 0 * maxFreezes {"}},
+			pkg: pkg, tests: []string{"TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd", "TestJobDiesWithItsSupervisor"}, args: atOnce,
+		},
+		{
+			number: 93, bug: "the orphans of the job go to init", where: "holdfast before 0.1: a double fork",
+			edits: []edit{{"internal/supervise/job_linux.go", "unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0,"}},
+			pkg:   pkg, tests: []string{"TestJobDiesWithItsSupervisor", "TestJobDiesWithItsWatchdog"}, args: atOnce,
+		},
+		{
+			number: 94, bug: "a command that has left its process group gets no signals", where: "holdfast before 0.1: setpgid",
+			edits: []edit{{"internal/supervise/job_linux.go", "\t\t_ = unix.Kill(j.pid, s)\n", "\t\t_ = s\n"}},
+			pkg:   pkg, tests: []string{"TestSignalsReachACommandThatHasLeftItsGroup"}, args: atOnce,
+		},
+		{
+			number: 95, bug: "after a certain loss the command has its grace", where: "consul #9788; holdfast before 0.1",
+			edits: []edit{{"internal/supervise/guard.go", "\t\t\tloss, told = nil, true\n\t\t\tif !killed {\n\t\t\t\tkill(sayLost)\n\t\t\t}\n", "\t\t\tloss = nil\n\t\t\ttell(g.left())\n"}},
+			pkg:   pkg, tests: []string{"TestCertainLossKillsTheCommandAtOnce"}, args: atOnce,
+		},
+		{
+			number: 96, bug: "the command outlives both of its guards", where: "go.dev/issue/27505",
+			edits: []edit{{"internal/supervise/job_linux.go", "Setpgid: true, Pdeathsig: syscall.SIGKILL", "Setpgid: true"}},
+			pkg:   pkg, tests: []string{"TestCommandDiesWithBoth"}, args: atOnce,
+		},
+		{
+			number: 97, bug: "a job that forks is killed as it was listed once", where: "–",
+			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && len(f.everybody()) == 0 {", "if true {"}},
+			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
+		},
+		{
+			number: 98, bug: "what two dead guards have left runs beside the next holder's command", where: "–",
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "\tendOrphans(own)\n", ""}},
+			pkg:   pkg, tests: []string{"TestNextJobEndsWhatTwoDeadGuardsHaveLeft"}, args: atOnce,
+		},
+		{
+			number: 99, bug: "whatever calls itself a host outlives the job", where: "holdfast before 0.1",
+			edits: []edit{{"cmd/holdfast/host_linux.go", "\treturn hasLock(pid, lock.Dev, lock.Ino)", "\treturn true"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
+		},
+	}
+}

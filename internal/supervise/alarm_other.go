@@ -1,0 +1,25 @@
+//go:build !linux
+
+package supervise
+
+import "time"
+
+var began = time.Now()
+
+// clock is a time of which only differences mean anything.
+func clock() time.Duration { return time.Since(began) }
+
+// An alarm rings after some time.
+type alarm struct {
+	C     <-chan time.Time
+	timer *time.Timer
+}
+
+func newAlarm() *alarm {
+	timer := time.NewTimer(time.Hour)
+	return &alarm{C: timer.C, timer: timer}
+}
+
+func (a *alarm) in(d time.Duration) { a.timer.Reset(d) }
+func (a *alarm) stop()              { a.timer.Stop() }
+func (a *alarm) close()             { a.timer.Stop() }

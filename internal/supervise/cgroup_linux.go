@@ -1,0 +1,190 @@
+package supervise
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// jobPrefix begins the names of the cgroups that jobs run in.
+const jobPrefix = "holdfast-job-"
+
+// A cgroup is one of version 2 that a job runs in: none of its processes can leave it without
+// the right to write the cgroup above, and cgroup.kill ends all of them at once, whoever they
+// have become (Linux 5.14).
+type cgroup struct{ path string }
+
+// makeCgroup is newCgroup but in tests.
+var makeCgroup = newCgroup
+
+// newCgroup makes a cgroup below our own. It fails where there is no version 2, or where we may
+// not write: then the job goes without.
+func newCgroup() (*cgroup, error) {
+	own, err := ownCgroup()
+	if err != nil {
+		return nil, err
+	}
+	endOrphans(own)
+	name, err := jobName(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(own, name)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(path, "cgroup.kill")); err != nil {
+		_ = os.Remove(path)
+		return nil, err
+	}
+	return &cgroup{path}, nil
+}
+
+// jobName is what the cgroup of a watchdog's job is called. The name says whose it is: a process of
+// a namespace for process ids, its id, and when it was started, since ids come again.
+func jobName(watchdog int) (string, error) {
+	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	if err != nil {
+		return "", err
+	}
+	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
+	p, ok := readProcess(watchdog)
+	if !ok || p.ended() {
+		return "", fs.ErrNotExist
+	}
+	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
+}
+
+// endOrphans kills the jobs below the cgroup own whose watchdogs have died, and whose supervisors
+// as well, or they would have done so. Thus what two guards that died at the same moment have
+// left is gone before the next command begins.
+func endOrphans(own string) {
+	d, err := os.Open(own)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		var space string
+		var pid int
+		if rest, ok := strings.CutPrefix(name, jobPrefix); ok {
+			space, rest, _ = strings.Cut(rest, "-")
+			id, _, _ := strings.Cut(rest, "-")
+			pid, _ = strconv.Atoi(id)
+		}
+		mine, err := os.Readlink("/proc/self/ns/pid")
+		if pid == 0 || err != nil || mine != "pid:["+space+"]" {
+			continue // of a process that we cannot see
+		}
+		if alive, err := jobName(pid); err == nil && alive == name {
+			continue
+		}
+		c := &cgroup{filepath.Join(own, name)}
+		c.kill()
+		c.remove()
+	}
+}
+
+// open returns the descriptor that a process is started into the cgroup with.
+func (c *cgroup) open() (*os.File, error) {
+	return os.OpenFile(c.path, unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// kill kills all that is in the cgroup, and in those below it. It does not wait for their end.
+func (c *cgroup) kill() {
+	if c != nil {
+		_ = os.WriteFile(filepath.Join(c.path, "cgroup.kill"), []byte("1"), 0)
+	}
+}
+
+// removePatience is how long the end of processes that were killed may take. A process that the
+// kernel cannot kill (state D) does nothing any more.
+const removePatience = 5 * time.Second
+
+// remove removes the cgroup and what the job has made below it. Processes that have just been
+// killed keep it for a moment.
+func (c *cgroup) remove() {
+	if c == nil {
+		return
+	}
+	began := time.Now()
+	for pause := 50 * time.Microsecond; time.Since(began) < removePatience; pause = min(2*pause, 20*time.Millisecond) {
+		err := removeCgroup(c.path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+func removeCgroup(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeCgroup(filepath.Join(path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Rmdir(path)
+}
+
+// ownCgroup is the directory of our cgroup of version 2.
+func ownCgroup() (string, error) {
+	list, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(list)) {
+		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
+			return cgroupDir(path)
+		}
+	}
+	return "", fs.ErrNotExist
+}
+
+// cgroupDir is where the cgroup of that path is mounted.
+func cgroupDir(path string) (string, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 34 26 0:30 /root /mount/point rw,… shared:9 - cgroup2 cgroup2 rw
+		mount, kind, _ := strings.Cut(lines.Text(), " - ")
+		field := strings.Fields(mount)
+		if len(field) < 5 || !strings.HasPrefix(kind, "cgroup2 ") {
+			continue
+		}
+		root := strings.TrimSuffix(field[3], "/")
+		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Join(field[4], rest), nil
+		}
+	}
+	return "", fs.ErrNotExist
+}
+
+// LeaveJob takes this process out of the cgroup of the job that has started it, for one that is
+// to outlive the job. It does nothing where there is none, or where it may not.
+func LeaveJob() {
+	own, err := ownCgroup()
+	if err != nil {
+		return
+	}
+	if i := strings.Index(own, "/"+jobPrefix); i >= 0 {
+		_ = os.WriteFile(filepath.Join(own[:i], "cgroup.procs"), []byte("0"), 0)
+	}
+}

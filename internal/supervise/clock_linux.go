@@ -1,0 +1,96 @@
+package supervise
+
+import (
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// clock is the time since the machine was booted. It goes on while the machine is suspended,
+// and it is the same in every process.
+func clock() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("supervise: no CLOCK_BOOTTIME: " + err.Error()) // since Linux 2.6.39
+	}
+	return time.Duration(t.Nano())
+}
+
+// An alarm rings after some time, by clock. It also continues this process if it is stopped by
+// then: a SIGCONT that a timer of the kernel sends reaches a stopped process
+// (timer_create(2); send_sigqueue calls prepare_signal, as kill does). So SIGSTOP holds the
+// process up until its next alarm at most.
+type alarm struct {
+	C     <-chan struct{}
+	fd    int      // timerfd
+	file  *os.File // of fd, for reading
+	timer int32    // timer_create
+	ended chan struct{}
+}
+
+// newAlarm fails only where the system has no more files or timers for us.
+func newAlarm() *alarm {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		panic("supervise: timerfd_create: " + err.Error())
+	}
+	a := &alarm{fd: fd, file: os.NewFile(uintptr(fd), "timerfd"), ended: make(chan struct{})}
+	if a.timer, err = continueTimer(); err != nil {
+		panic("supervise: timer_create: " + err.Error())
+	}
+	rings := make(chan struct{}, 1)
+	a.C = rings
+	go func() {
+		defer close(a.ended)
+		var count [8]byte
+		for {
+			if _, err := a.file.Read(count[:]); err != nil {
+				return // closed
+			}
+			poke(rings)
+		}
+	}()
+	return a
+}
+
+// in sets the alarm, and replaces an earlier one.
+func (a *alarm) in(d time.Duration) {
+	at := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(clock() + max(d, time.Nanosecond)))}
+	_ = unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &at, nil)
+	setTimer(a.timer, &at)
+}
+
+// stop takes the alarm back.
+func (a *alarm) stop() {
+	var never unix.ItimerSpec
+	_ = unix.TimerfdSettime(a.fd, 0, &never, nil)
+	setTimer(a.timer, &never)
+}
+
+func (a *alarm) close() {
+	_, _, _ = unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(a.timer), 0, 0)
+	_ = a.file.Close()
+	<-a.ended
+}
+
+// continueTimer makes a timer that sends SIGCONT to this process.
+func continueTimer() (id int32, err error) {
+	const sigevSignal = 0 // SIGEV_SIGNAL
+	event := struct {     // struct sigevent
+		value         uintptr
+		signo, notify int32
+		_             [13]int32
+	}{signo: int32(unix.SIGCONT), notify: sigevSignal}
+	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return id, nil
+}
+
+func setTimer(id int32, at *unix.ItimerSpec) {
+	const timerAbstime = 1 // TIMER_ABSTIME
+	_, _, _ = unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), timerAbstime, uintptr(unsafe.Pointer(at)), 0, 0, 0)
+}

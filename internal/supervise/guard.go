@@ -1,0 +1,108 @@
+package supervise
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+// A guard watches over one job and ends it in time. It runs where the job's parent is: in the
+// watchdog on Linux, in the supervisor elsewhere.
+type guard struct {
+	job     *job
+	left    func() time.Duration // until the deadline; it can grow
+	grace   time.Duration
+	lost    <-chan struct{}      // closed when the job is to be killed at once
+	signals <-chan os.Signal     // for the job
+	stopped func(syscall.Signal) // the command was stopped by this signal
+	resume  <-chan struct{}      // the job goes on after a stop, if it may
+	look    <-chan struct{}      // the deadline may have become earlier
+	say     func(format string, args ...any)
+}
+
+// run returns when no process of the job is left. It reports whether the lock was not
+// provably ours until then.
+func (g *guard) run() (lost bool) {
+	var (
+		told          bool          // the job has got TERM, since the lock is going
+		killAt        time.Duration // when told: the end of the grace, by clock
+		killed        bool
+		lastInterrupt time.Duration
+		loss          = g.lost
+		alarm         = newAlarm()
+	)
+	defer alarm.close()
+	kill := func(why string) {
+		killed = true
+		g.job.kill()
+		g.say("%s", why)
+	}
+	tell := func(left time.Duration) {
+		told = true
+		patience := min(g.grace, left-killMargin)
+		if patience <= 0 {
+			kill(sayTooOld)
+			return
+		}
+		killAt = clock() + patience
+		g.job.terminate()
+		g.say(sayLate, patience.Round(10*time.Millisecond))
+	}
+	for {
+		left := g.left()
+		if !told && left <= max(g.grace, killMargin) {
+			tell(left)
+		}
+		if told && !killed && clock() >= killAt {
+			kill(sayKilled)
+		}
+		switch {
+		case killed:
+			alarm.stop()
+		case told:
+			alarm.in(killAt - clock())
+		default:
+			alarm.in(left - max(g.grace, killMargin))
+		}
+
+		select {
+		case <-g.job.exited:
+			g.job.sweep(g.say)
+			// Also if nobody was told: what was left behind may have outlived the deadline, and
+			// a loss may have come at the same moment as the exit.
+			return told || isClosed(g.lost) || g.left() <= 0
+
+		case sig := <-g.job.stopped:
+			if !killed {
+				g.stopped(sig)
+			}
+
+		case <-g.resume:
+			// A job must not do another instruction without the lock. One that may not go on is
+			// killed at the next turn.
+			if g.left() > killMargin && !isClosed(g.lost) {
+				g.job.resume()
+			}
+
+		case sig := <-g.signals:
+			switch now := clock(); {
+			case sig != os.Interrupt:
+				g.job.signal(sig)
+			case lastInterrupt != 0 && now-lastInterrupt < doubleInterrupt:
+				g.job.kill()
+			default:
+				lastInterrupt = now
+				g.job.signal(sig)
+			}
+
+		case <-loss:
+			loss, told = nil, true
+			if !killed {
+				kill(sayLost)
+			}
+
+		case <-g.look:
+		case <-alarm.C:
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package supervise
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A job is a running command with all that it has started. This process is its parent, and
+// a subreaper: what the command leaves behind becomes our child, not that of init. The methods
+// are called by one goroutine; the one that waits for processes ends when exited is closed.
+type job struct {
+	pid     int // of the command, and the number of its process group
+	cgroup  *cgroup
+	family  *family
+	exited  chan struct{}       // closed when the command has exited
+	stopped chan syscall.Signal // the command was stopped by this signal
+	status  syscall.WaitStatus  // valid when exited is closed
+}
+
+// becomeSubreaper makes this process the parent of all its descendants that lose theirs.
+func becomeSubreaper() error {
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+}
+
+// startJob starts a command as the leader of a process group of its own, in a cgroup of its
+// own if there can be one, and calls lend to give it the terminal.
+//
+// The terminal is given after the start and not by SysProcAttr.Foreground: that needs SIGTTOU
+// ignored during the fork, and the command would inherit this for life. If the command
+// touches the terminal before it has it, it is stopped by SIGTTIN or SIGTTOU, and the
+// supervisor's pause puts that right.
+func startJob(c Command, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
+	j := &job{cgroup: cg, family: family, exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
+	started := make(chan error)
+	go j.startAndWait(c, lend, started)
+	return j, <-started
+}
+
+// startAndWait starts the command, reports that, and then waits for it on the same
+// thread: Linux sends the parent-death signal when the *thread* that forked ends
+// (go.dev/issue/27505), so this goroutine owns its thread until the command has exited.
+// The signal is for the moment when this process and the supervisor die together.
+func (j *job) startAndWait(c Command, lend func(pid int), started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	attr := &syscall.ProcAttr{
+		Env:   c.Env,
+		Files: []uintptr{0, 1, 2}, // the descriptors that we have inherited are not close-on-exec, and go along
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	pid, err := j.forkInto(c, attr)
+	if err != nil && j.cgroup != nil {
+		// Perhaps a seccomp filter without clone3, or a cgroup that takes no processes.
+		j.cgroup.remove()
+		j.cgroup = nil
+		pid, err = j.forkInto(c, attr)
+	}
+	if j.pid = pid; err == nil {
+		lend(pid) // at once: keys that are pressed now are for the job
+	}
+	started <- err
+	if err != nil {
+		return
+	}
+	j.wait()
+	close(j.exited)
+}
+
+// forkInto starts the command, in the cgroup if there is one.
+func (j *job) forkInto(c Command, attr *syscall.ProcAttr) (pid int, err error) {
+	attr.Sys.UseCgroupFD = j.cgroup != nil
+	if j.cgroup != nil {
+		dir, err := j.cgroup.open()
+		if err != nil {
+			return 0, err
+		}
+		defer dir.Close()
+		attr.Sys.CgroupFD = int(dir.Fd())
+	}
+	return syscall.ForkExec(c.Path, c.Args, attr)
+}
+
+// wait returns when the command has exited, and does not reap it: as long as the zombie is
+// there, the number of its process group cannot be given to others, and signals may be sent by
+// it. Orphans that have come to us meanwhile are reaped.
+func (j *job) wait() {
+	for {
+		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT)
+		switch {
+		case err != nil: // ECHILD: somebody else has reaped it; nothing more to see
+			return
+		case e.code == cldStopped:
+			if s, err := waitID(unix.P_PID, e.pid, unix.WSTOPPED|unix.WNOHANG); err == nil && s.pid == j.pid {
+				select {
+				case j.stopped <- syscall.Signal(s.status):
+				default: // an earlier stop is still to be dealt with, and that deals with this one
+				}
+			}
+		case e.pid == j.pid:
+			j.status = e.waitStatus()
+			return
+		default:
+			_, _ = waitID(unix.P_PID, e.pid, unix.WEXITED|unix.WNOHANG)
+		}
+	}
+}
+
+// signal sends sig to the command's process group, as a terminal would; to the command alone
+// if it has left the group.
+func (j *job) signal(sig os.Signal) {
+	if s, ok := sig.(syscall.Signal); ok && unix.Kill(-j.pid, s) == unix.ESRCH {
+		_ = unix.Kill(j.pid, s)
+	}
+}
+
+// terminate asks all processes of the job to stop, as systemd does. CONT, because a stopped
+// process would not hear it.
+func (j *job) terminate() {
+	all := j.family.list()
+	each := func(sig unix.Signal) {
+		j.signal(sig)
+		for _, p := range all {
+			if p.group != j.pid {
+				_ = unix.Kill(p.pid, sig)
+			}
+		}
+	}
+	each(unix.SIGTERM)
+	each(unix.SIGCONT)
+}
+
+// kill kills all processes of the job, but for those that are just being started: sweep gets
+// them.
+func (j *job) kill() {
+	j.cgroup.kill()
+	j.signal(unix.SIGKILL)
+	j.family.strike()
+}
+
+// resume continues the job after a stop.
+func (j *job) resume() { j.signal(unix.SIGCONT) }
+
+// sweep kills what the command has left behind, and returns when nothing is left of the job.
+// Then the lock may be released.
+func (j *job) sweep(say func(format string, args ...any)) {
+	j.cgroup.kill()
+	j.signal(unix.SIGKILL)
+	j.family.end(say, func() { reapOthers(j.pid) })
+	_, _ = waitID(unix.P_PID, j.pid, unix.WEXITED|unix.WNOHANG)
+	j.cgroup.remove()
+}
+
+// reapOthers reaps the children of this process that have ended, but for one.
+func reapOthers(but int) {
+	for _, pid := range children(os.Getpid()) {
+		if p, ok := readProcess(pid); ok && p.ended() && pid != but {
+			_, _ = waitID(unix.P_PID, pid, unix.WEXITED|unix.WNOHANG)
+		}
+	}
+}
+
+// What waitid(2) tells of a child; the numbers are those of <signal.h>.
+const (
+	cldExited  = 1
+	cldKilled  = 2
+	cldDumped  = 3
+	cldStopped = 5
+)
+
+type childEvent struct{ code, pid, status int }
+
+// waitStatus is what wait(2) would have told.
+func (e childEvent) waitStatus() syscall.WaitStatus {
+	switch e.code {
+	case cldExited:
+		return syscall.WaitStatus(e.status << 8)
+	case cldDumped:
+		return syscall.WaitStatus(e.status | 0x80)
+	}
+	return syscall.WaitStatus(e.status)
+}
+
+func waitID(idType, id, options int) (childEvent, error) {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(idType, id, &info, options, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return childEvent{}, err
+		}
+		// The part of siginfo_t that package unix leaves opaque. The empty array aligns
+		// what follows as the kernel's union is: to the size of a pointer.
+		child := (*struct {
+			_      [3]int32
+			_      [0]uintptr
+			pid    int32
+			uid    uint32
+			status int32
+		})(unsafe.Pointer(&info))
+		return childEvent{code: int(info.Code), pid: int(child.pid), status: int(child.status)}, nil
+	}
+}
+
+// code is the exit code for a shell.
+func code(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}

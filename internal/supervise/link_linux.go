@@ -1,0 +1,79 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What supervisor and watchdog tell each other, in one packet each.
+type (
+	verb byte
+
+	message struct {
+		verb  verb
+		value int64
+		text  string
+	}
+)
+
+const (
+	// The supervisor's.
+	verbStart  verb = iota + 1 // an order, value bytes long, is in the shared memory
+	verbSignal                 // the job gets this signal
+	verbLook                   // the deadline in the shared memory has become earlier
+	verbResume                 // the job goes on after a stop, if it may
+	verbKill                   // the lock is lost
+
+	// The watchdog's.
+	verbStarted // the command runs, with this process id; text is its cgroup
+	verbFailed  // it could not be started: this error number
+	verbStopped // the command was stopped by this signal
+	verbSay     // text is for the user
+	verbGone    // no process of the job is left; this is the command's wait status
+	verbLost    // the same, and the lock was not ours until then
+)
+
+// A link is one end of the socket between the two.
+type link struct{ file *os.File }
+
+// newLink makes both ends. The second is for the other process.
+func newLink() (*link, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return &link{os.NewFile(uintptr(fds[0]), "watchdog")}, os.NewFile(uintptr(fds[1]), "supervisor"), nil
+}
+
+const maxText = 4 << 10
+
+// sendPatience is how long a message may wait for room. A process that is stopped reads none.
+const sendPatience = 50 * time.Millisecond
+
+func (l *link) send(v verb, value int64, text string) error {
+	b := binary.LittleEndian.AppendUint64([]byte{byte(v)}, uint64(value))
+	b = append(b, text[:min(len(text), maxText)]...)
+	if err := l.file.SetWriteDeadline(time.Now().Add(sendPatience)); err != nil {
+		return err
+	}
+	_, err := l.file.Write(b)
+	return err
+}
+
+// receive waits for the next message. io.EOF: the other end is closed, or its process is dead.
+func (l *link) receive() (message, error) {
+	b := make([]byte, 9+maxText)
+	n, err := l.file.Read(b)
+	switch {
+	case err != nil:
+		return message{}, err
+	case n < 9:
+		return message{}, fmt.Errorf("a message of %d bytes: %w", n, io.ErrUnexpectedEOF)
+	}
+	return message{verb(b[0]), int64(binary.LittleEndian.Uint64(b[1:])), string(b[9:n])}, nil
+}

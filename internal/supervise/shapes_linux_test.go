@@ -1,0 +1,343 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Variables of the environment of test processes.
+const (
+	noCgroupVariable = "HOLDFAST_TEST_NO_CGROUP" // there is no cgroup for the job
+	shapeVariable    = "HOLDFAST_TEST_SHAPE"     // be this helper of a shape, see prepareProcess
+	jobVariable      = "HOLDFAST_TEST_JOB"       // all processes of one job have it, and no others
+)
+
+// prepareProcess makes this process what its environment says.
+func prepareProcess() {
+	if os.Getenv(noCgroupVariable) != "" {
+		makeCgroup = func() (*cgroup, error) { return nil, errors.ErrUnsupported }
+	}
+	switch os.Getenv(shapeVariable) {
+	case "":
+		return
+	case "join group":
+		group, err := unix.Getpgid(os.Getppid())
+		if err == nil {
+			err = unix.Setpgid(0, group)
+		}
+		if err != nil {
+			panic(err)
+		}
+	case "change user":
+		if err := syscall.Setreuid(nobody, nobody); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+}
+
+const nobody = 65534
+
+// A shape is a way in which commands are made of processes.
+type shape struct {
+	name string
+	argv []string
+	env  []string
+	n    int // processes that there are at least once it has said "ready"
+}
+
+func sh(script string) []string { return []string{"sh", "-c", script} }
+
+// chain starts a process that starts the next and ends, again and again; not for ever, lest a
+// test that fails leave it behind.
+func chain(shell string) string {
+	return `export N=20000 CHAIN='N=$((N-1)); test $N = 0 && exit; ` + shell + ` -c "$CHAIN" & exit'; sh -c "$CHAIN" & `
+}
+
+// shapes are those of the issue trackers and of ours. Each says "ready" when all of it runs.
+func shapes(t *testing.T) []shape {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []shape{
+		{name: "direct", argv: sh(`echo ready; exec sleep 1000`), n: 1},
+		{name: "a; b", argv: sh(`echo ready; sleep 1000; echo b`), n: 2},
+		{name: "a && b", argv: sh(`sh -c 'echo ready; sleep 1000' && echo b`), n: 2},
+		{name: "pipe", argv: sh(`(echo ready >&2; sleep 1000) 2>&1 >/dev/null | cat`), n: 3},
+		{name: "timeout", argv: []string{"timeout", "1000", "sh", "-c", "echo ready; sleep 1000; echo b"}, n: 3},
+		{name: "background", argv: sh(`sleep 1000 & sleep 1000 & echo ready; wait`), n: 3},
+		{name: "setsid", argv: sh(`setsid sh -c 'echo ready; sleep 1000; echo b' & wait; sleep 1000`), n: 3},
+		{name: "double fork", argv: sh(`(setsid sh -c 'sleep 1000; echo b' & ) ; echo ready; sleep 1000`), n: 3},
+		{name: "joins its parent's group", argv: []string{exe}, env: []string{shapeVariable + "=join group"}, n: 1},
+		{name: "ignores TERM", argv: sh(`trap '' TERM HUP INT; sh -c 'echo ready; sleep 1000; sleep 1000'; sleep 1000`), n: 3},
+		{name: "stopped", argv: sh(`sleep 1000 & kill -STOP $!; echo ready; kill -STOP $$; sleep 1000`), n: 2},
+		{name: "forks", argv: sh(`echo ready; n=20000; while test $((n=n-1)) -gt 0; do sleep 0.01 & sleep 0.001; done`), n: 1},
+		{name: "chain", argv: sh(chain("sh") + `echo ready; sleep 1000`), n: 2},
+		{name: "chain of sessions", argv: sh(chain("setsid sh") + `echo ready; sleep 1000`), n: 2},
+		{name: "respawns", argv: sh(`sh -c 'for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 1000; done' & echo ready; sleep 1000`), n: 3},
+	}
+	if os.Geteuid() == 0 {
+		all = append(all, shape{name: "changes its user", argv: []string{exe}, env: []string{shapeVariable + "=change user"}, n: 1})
+	}
+	return all
+}
+
+// jobProcesses are the live processes with that mark in their environment.
+func jobProcesses(mark string) []process {
+	var found []process
+	for _, pid := range numbers("/proc") {
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), jobVariable+"="+mark) {
+			continue
+		}
+		if p, ok := readProcess(pid); ok && !p.ended() {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// killMarked kills what a job has left, also if it starts new processes meanwhile.
+func killMarked(mark string) {
+	for left := jobProcesses(mark); len(left) > 0; left = jobProcesses(mark) {
+		signalAll(left, unix.SIGKILL)
+	}
+}
+
+// startShape starts a shape under a supervisor, and waits until all of it runs.
+func startShape(t *testing.T, sh shape, cgroup bool) (s *supervised, mark string) {
+	t.Helper()
+	mark = strings.ReplaceAll(t.Name(), "/", ".") + strconv.FormatInt(time.Now().UnixNano(), 36)
+	var env []string
+	if !cgroup {
+		env = append(env, noCgroupVariable+"=1")
+	}
+	// env in front of the command: the mark is not for supervisor and watchdog.
+	argv := append([]string{"env", jobVariable + "=" + mark}, sh.env...)
+	s = startSupervisedIn(t, env, testGrace, append(argv, sh.argv...)...)
+	t.Cleanup(func() { killMarked(mark) })
+	s.waitFor("ready")
+	for end := time.Now().Add(*longestWait); len(jobProcesses(mark)) < sh.n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d processes of the job; want %d", len(jobProcesses(mark)), sh.n)
+		}
+	}
+	return s, mark
+}
+
+// mustBeGone waits for the end of the job's processes, and says how long that took.
+func mustBeGone(t *testing.T, mark string, since time.Time, within time.Duration) time.Duration {
+	t.Helper()
+	for {
+		left := jobProcesses(mark)
+		took := time.Since(since)
+		if len(left) == 0 && len(jobProcesses(mark)) == 0 { // twice: one may be between two forks
+			return took
+		}
+		if took > within {
+			var commands []string
+			for _, p := range left {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+				commands = append(commands, fmt.Sprintf("%d %c %q", p.pid, p.state, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+			}
+			t.Fatalf("after %v these processes of the job live: %v", took, commands)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// haveCgroups reports whether jobs run in cgroups here. On CI they do.
+func haveCgroups(t *testing.T) bool {
+	t.Helper()
+	c, err := newCgroup()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Errorf("no cgroup can be made: %v", err)
+	}
+	c.remove()
+	return err == nil
+}
+
+func mustHaveCgroups(t *testing.T) {
+	t.Helper()
+	if !haveCgroups(t) {
+		t.Skip("needs the right to make cgroups of version 2")
+	}
+}
+
+// withAndWithoutCgroup runs f for every shape, where cgroups can be made with one and without.
+func withAndWithoutCgroup(t *testing.T, f func(t *testing.T, sh shape, cgroup bool)) {
+	ways := map[string]bool{"walk": false}
+	if haveCgroups(t) {
+		ways["cgroup"] = true
+	}
+	for way, cgroup := range ways {
+		for _, sh := range shapes(t) {
+			t.Run(way+"/"+sh.name, func(t *testing.T) {
+				t.Parallel()
+				f(t, sh, cgroup)
+			})
+		}
+	}
+}
+
+// testGrace is the time from TERM to the deadline; a quarter of a second less is that to KILL.
+const testGrace = 500 * time.Millisecond
+
+// Whatever ends the supervisor, be it kill -9 or a crash.
+func TestJobDiesWithItsSupervisor(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T, sh shape, cgroup bool) {
+		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV} {
+			s, mark := startShape(t, sh, cgroup)
+			s.signal(sig)
+			mustBeGone(t, mark, time.Now(), *longestWait)
+		}
+	})
+}
+
+func TestJobDiesWithItsWatchdog(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T, sh shape, cgroup bool) {
+		s, mark := startShape(t, sh, cgroup)
+		if err := unix.Kill(s.watchdog, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		// The outcome comes when all are gone.
+		if got := s.outcome(); got.Code != 128+9 || got.Lost {
+			t.Errorf("outcome %+v; want the code of a killed command, and no loss", got)
+		}
+		mustBeGone(t, mark, time.Now(), 0)
+	})
+}
+
+// A supervisor that is stopped does not publish a later deadline, so the watchdog goes by the
+// last one.
+func TestJobOfAStoppedSupervisorEndsInTime(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T, sh shape, cgroup bool) {
+		s, mark := startShape(t, sh, cgroup)
+		began := time.Now()
+		s.tell("deadline %v", testGrace+time.Second) // and it is published
+		s.signal(syscall.SIGSTOP)
+		took := mustBeGone(t, mark, began, *longestWait)
+		if took < 900*time.Millisecond {
+			t.Errorf("the job was ended after %v; want it to have TERM after 1s", took)
+		}
+		s.outcomeIs(func(o outcome) bool { return o.Lost }) // it goes on at its deadline, too
+	})
+}
+
+// Stopped processes are continued by a timer of the kernel.
+func TestJobOfAStoppedPairEndsInTime(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T, sh shape, cgroup bool) {
+		s, mark := startShape(t, sh, cgroup)
+		began := time.Now()
+		s.tell("deadline %v", testGrace+time.Second) // and it is published
+		if err := errors.Join(unix.Kill(s.watchdog, unix.SIGSTOP), s.cmd.Process.Signal(syscall.SIGSTOP)); err != nil {
+			t.Fatal(err)
+		}
+		mustBeGone(t, mark, began, *longestWait)
+		s.outcomeIs(func(o outcome) bool { return o.Lost })
+	})
+}
+
+// A watchdog that hangs is not waited for. A tracer has stopped it here: then no signal but KILL
+// does anything, and it cannot be reaped either.
+func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T, sh shape, cgroup bool) {
+		s, mark := startShape(t, sh, cgroup)
+		runtime.LockOSThread() // the tracer is a thread
+		defer runtime.UnlockOSThread()
+		for _, thread := range numbers(fmt.Sprintf("/proc/%d/task", s.watchdog)) {
+			if err := unix.PtraceAttach(thread); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unix.Wait4(thread, nil, unix.WALL, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		s.tell("lose")
+		mustBeGone(t, mark, began, *longestWait)
+		s.outcomeIs(func(o outcome) bool { return o.Lost })
+	})
+}
+
+// killBoth kills supervisor and watchdog at the same moment: they are stopped first, so that
+// neither sees the other die.
+func (s *supervised) killBoth() {
+	s.t.Helper()
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		if err := errors.Join(unix.Kill(s.watchdog, sig), s.cmd.Process.Signal(sig)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// When both die at the same moment, the kernel kills the command itself, if that has not changed
+// its user.
+func TestCommandDiesWithBoth(t *testing.T) {
+	s, mark := startShape(t, shapes(t)[0], false)
+	s.killBoth()
+	mustBeGone(t, mark, time.Now(), *longestWait)
+}
+
+// What the command has started is left then. The next job that begins ends it first, if it ran in
+// a cgroup.
+func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
+	mustHaveCgroups(t)
+	for _, sh := range shapes(t) {
+		t.Run(sh.name, func(t *testing.T) {
+			s, mark := startShape(t, sh, true)
+			bystander, other := startShape(t, shapes(t)[1], true)
+			s.killBoth()
+			for !gone(s.watchdog) {
+				time.Sleep(time.Millisecond)
+			}
+			next := startSupervised(t, testGrace, "sh", "-c", "echo begun; exec sleep 1000")
+			next.waitFor("begun")
+			mustBeGone(t, mark, time.Now(), 0)
+			if len(jobProcesses(other)) != 2 {
+				t.Error("the job of others has been ended, too")
+			}
+			bystander.signal(syscall.SIGTERM)
+			bystander.outcome()
+		})
+	}
+}
+
+func TestSignalsReachACommandThatHasLeftItsGroup(t *testing.T) {
+	for _, sh := range shapes(t) {
+		if sh.name == "joins its parent's group" {
+			s, mark := startShape(t, sh, false)
+			s.signal(syscall.SIGHUP)
+			s.want(outcome{Code: 128 + 1})
+			mustBeGone(t, mark, time.Now(), 0)
+			return
+		}
+	}
+	t.Fatal("no such shape")
+}
+
+// A process that is spared lives on, with all that it has started. It has left the command's
+// process group, as the host of a file:// store does.
+func TestSparedProcessesOutliveTheJob(t *testing.T) {
+	mark := "spared" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	t.Cleanup(func() { killMarked(mark) })
+	s := startSupervisedIn(t, []string{noCgroupVariable + "=1"}, testGrace, "env", jobVariable+"="+mark,
+		"sh", "-c", `setsid sh -c 'sleep 1000; '"$0" & until test "$(cat /proc/$!/task/*/children)"; do sleep 0.01; done; sleep 1000 & exit 4`, sparedArgument)
+	s.want(outcome{Code: 4})
+	if left := jobProcesses(mark); len(left) != 2 {
+		t.Errorf("%d processes are left; want the spared one and its child: %+v", len(left), left)
+	}
+}

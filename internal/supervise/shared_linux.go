@@ -1,0 +1,109 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A shared is memory that supervisor and watchdog have in common: the deadline, by clock, and
+// behind the first page the order to start a job, which may be too long for a message.
+type shared struct {
+	file  *os.File
+	page  []byte
+	until *atomic.Int64 // the deadline in nanoseconds, in page
+}
+
+func newShared() (*shared, error) {
+	fd, err := unix.MemfdCreate("holdfast deadline", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "memfd")
+	if err := file.Truncate(int64(os.Getpagesize())); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return mapShared(file)
+}
+
+// mapShared maps what newShared has made.
+func mapShared(file *os.File) (*shared, error) {
+	page, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		file.Close()
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return &shared{file: file, page: page, until: (*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+}
+
+func (m *shared) close() {
+	_ = unix.Munmap(m.page)
+	_ = m.file.Close()
+}
+
+// left is the time until the deadline.
+func (m *shared) left() time.Duration { return time.Duration(m.until.Load()) - clock() }
+
+// publish sets the deadline. It reports whether that is earlier than the last one: then the
+// other process has to be told, since its alarm is set for later.
+func (m *shared) publish(left time.Duration) (earlier bool) {
+	until := int64(clock() + left)
+	return until < m.until.Swap(until)-int64(time.Millisecond) // less is the time between two clocks
+}
+
+// An order is what the watchdog is to do.
+type order struct {
+	command Command
+	grace   time.Duration
+	lender  int // of the terminal, see terminal.lender
+}
+
+// errNul is that of an argument that no program can be given.
+var errNul = errors.New("a NUL byte in an argument or in the environment")
+
+// write puts the order behind the first page, and returns its length.
+func (m *shared) write(o order) (int, error) {
+	fields := []string{o.grace.String(), strconv.Itoa(o.lender), o.command.Path, strconv.Itoa(len(o.command.Args))}
+	fields = append(append(fields, o.command.Args...), o.command.Env...)
+	for _, f := range fields {
+		if strings.IndexByte(f, 0) >= 0 {
+			return 0, errNul
+		}
+	}
+	text := []byte(strings.Join(fields, "\x00"))
+	_, err := m.file.WriteAt(text, int64(len(m.page)))
+	return len(text), err
+}
+
+// read reads an order of that length.
+func (m *shared) read(length int) (o order, err error) {
+	text := make([]byte, length)
+	if _, err := m.file.ReadAt(text, int64(len(m.page))); err != nil {
+		return order{}, err
+	}
+	fields := strings.Split(string(text), "\x00")
+	if len(fields) < 4 {
+		return order{}, errCutOff
+	}
+	var n int
+	if o.grace, err = time.ParseDuration(fields[0]); err == nil {
+		if o.lender, err = strconv.Atoi(fields[1]); err == nil {
+			n, err = strconv.Atoi(fields[3])
+		}
+	}
+	rest := fields[4:]
+	if err != nil || n < 0 || n > len(rest) {
+		return order{}, errCutOff
+	}
+	o.command = Command{Path: fields[2], Args: rest[:n], Env: rest[n:]}
+	return o, nil
+}
+
+var errCutOff = errors.New("the order in the shared memory is not whole")

@@ -1,0 +1,52 @@
+//go:build !linux
+
+package supervise
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// A Supervisor runs one command. Its methods are for one goroutine.
+type Supervisor struct{}
+
+// Start has nothing to start here: one process does all. spare is not used.
+func Start(func(pid int) bool) (*Supervisor, error) { return &Supervisor{}, nil }
+
+// Close has nothing to end.
+func (s *Supervisor) Close() {}
+
+// IsWatchdog is false: there is no such process here.
+func IsWatchdog() bool { return false }
+
+// Main is never called.
+func Main(func(pid int) bool) int { return 1 }
+
+// LeaveJob does nothing: jobs have no cgroups here.
+func LeaveJob() {}
+
+// Run starts the command and returns when it and, on Unix, what it has left in its process group
+// are gone. The error is that of a command that could not be started; then nothing runs.
+func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
+	tty := openTerminal()
+	defer tty.close()
+	j, err := startJob(c)
+	if err != nil {
+		return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
+	}
+	tty.lend(tty.lender(), j.pid)
+	resume := make(chan struct{}, 1)
+	g := &guard{
+		job: j, left: func() time.Duration { return time.Until(t.Deadline()) }, grace: t.Grace, lost: t.Lost,
+		signals: t.Signals, resume: resume, say: t.Warn,
+		stopped: func(sig syscall.Signal) {
+			if tty.pause(sig, j.pid) {
+				poke(resume)
+			}
+		},
+	}
+	lost := g.run()
+	tty.takeBack(j.pid)
+	return Outcome{Code: j.code(), Lost: lost}, nil
+}

@@ -1,0 +1,146 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsWatchdog reports whether this process was started to be a watchdog. Then it calls Main, and
+// nothing else.
+func IsWatchdog() bool { return len(os.Args) == 3 && os.Args[0] == watchdogName }
+
+// Main is the watchdog process. It returns the exit code. spare is as for Start.
+func Main(spare func(pid int) bool) int {
+	w, err := newWatchdog(spare)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "holdfast: watchdog process: %v\n", err)
+		return 1
+	}
+	w.work()
+	return 0
+}
+
+type watchdog struct {
+	spare   func(pid int) bool
+	link    *link
+	shared  *shared
+	orders  chan order
+	signals chan os.Signal
+	resume  chan struct{}
+	look    chan struct{}
+	lost    chan struct{} // closed when the job is to be killed at once, or there is none to be
+	gone    chan struct{} // closed when the supervisor has gone
+}
+
+func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
+	w := &watchdog{
+		spare: spare, orders: make(chan order, 1), signals: make(chan os.Signal, 64), resume: make(chan struct{}, 1),
+		look: make(chan struct{}, 1), lost: make(chan struct{}), gone: make(chan struct{}),
+	}
+	var files []*os.File
+	for _, arg := range os.Args[1:] {
+		fd, err := strconv.Atoi(arg)
+		if err != nil {
+			return nil, err
+		}
+		unix.CloseOnExec(fd)
+		if err := unix.SetNonblock(fd, true); err != nil { // for the runtime's poller
+			return nil, err
+		}
+		files = append(files, os.NewFile(uintptr(fd), "inherited"))
+	}
+	if err := becomeSubreaper(); err != nil {
+		return nil, err
+	}
+	// Signals to all processes of a service (systemd's KillMode=control-group) come to us as
+	// well. The supervisor passes on what concerns the job.
+	Notify(make(chan os.Signal, 1), StopSignals...)
+	_ = os.WriteFile("/proc/self/comm", []byte(watchdogComm), 0) // in place of "exe"
+	w.link = &link{files[0]}
+	var err error
+	w.shared, err = mapShared(files[1])
+	return w, err
+}
+
+func (w *watchdog) work() {
+	go w.listen()
+	select {
+	case o := <-w.orders:
+		w.run(o)
+		<-w.gone // it may be stopped, and has to find our last message
+	case <-w.gone:
+	}
+}
+
+// listen hears the supervisor, until that has gone.
+func (w *watchdog) listen() {
+	defer close(w.gone)
+	lost := false
+	lose := func() {
+		if !lost {
+			lost = true
+			close(w.lost)
+		}
+	}
+	defer lose()
+	for {
+		m, err := w.link.receive()
+		if err != nil {
+			return
+		}
+		switch m.verb {
+		case verbStart:
+			o, err := w.shared.read(int(m.value))
+			if err != nil {
+				_ = w.link.send(verbFailed, int64(unix.EINVAL), "")
+				return
+			}
+			w.orders <- o
+		case verbSignal:
+			select {
+			case w.signals <- syscall.Signal(m.value):
+			default:
+			}
+		case verbLook:
+			poke(w.look)
+		case verbResume:
+			poke(w.resume)
+		case verbKill:
+			lose()
+		}
+	}
+}
+
+// run starts the command and guards it until no process of it is left.
+func (w *watchdog) run(o order) {
+	cg, _ := makeCgroup() // nil: the job goes without
+	tty := openTerminal()
+	defer tty.close()
+	j, err := startJob(o.command, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
+	if err != nil {
+		j.cgroup.remove()
+		errno, _ := errors.AsType[syscall.Errno](err)
+		_ = w.link.send(verbFailed, int64(errno), "")
+		return
+	}
+	path := ""
+	if j.cgroup != nil {
+		path = j.cgroup.path
+	}
+	_ = w.link.send(verbStarted, int64(j.pid), path)
+	g := &guard{
+		job: j, left: w.shared.left, grace: o.grace, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look,
+		stopped: func(sig syscall.Signal) { _ = w.link.send(verbStopped, int64(sig), "") },
+		say:     func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
+	}
+	v := verbGone
+	if g.run() {
+		v = verbLost
+	}
+	_ = w.link.send(v, int64(j.status), "")
+}

@@ -1,0 +1,491 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/interop/peers"
+)
+
+var pairs = flag.Int("pairs", 4, "how often the watchdog test makes each fault, on each backend; the shapes of commands take turns")
+
+// A commandShape is a way in which a command is made of processes.
+type commandShape struct {
+	name string
+	argv []string
+	n    int // processes, at least
+}
+
+// commandShapes are ways in which commands are made of processes. Each says "ready" when all of
+// them run; some ignore TERM, and none ends by itself.
+var commandShapes = []commandShape{
+	{"direct", sh(`echo ready; exec sleep 1000`), 1},
+	{"a; b", sh(`echo ready; sleep 1000; echo b`), 2},
+	{"a && b", sh(`sh -c 'echo ready; sleep 1000' && echo b`), 2},
+	{"pipe", sh(`(echo ready >&2; sleep 1000) 2>&1 >/dev/null | cat`), 3},
+	{"timeout", []string{"timeout", "1000", "sh", "-c", "echo ready; sleep 1000; echo b"}, 3},
+	{"subprocess", python(`subprocess.Popen(["sleep", "1000"]); print("ready", flush=True); subprocess.run(["sh", "-c", "sleep 1000; sleep 1000"])`), 4},
+	{"setsid", sh(`setsid sh -c 'echo ready; sleep 1000; echo b' & wait; sleep 1000`), 3},
+	{"double fork", python(`
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("ready", flush=True)
+        time.sleep(1000)
+    os._exit(0)
+time.sleep(1000)`), 2},
+	{"changes its group", python(`os.setpgid(0, os.getpgid(os.getppid())); print("ready", flush=True); time.sleep(1000)`), 1},
+	{"changes its user", []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", "echo ready; sleep 1000; echo b"}, 2},
+	{"ignores TERM", sh(`trap '' TERM HUP INT; sh -c 'echo ready; sleep 1000; sleep 1000'; sleep 1000`), 3},
+	{"forks in a loop", sh(`echo ready; n=20000; while test $((n=n-1)) -gt 0; do sleep 0.01 & sleep 0.001; done`), 1},
+	{"flees", python(`
+print("ready", flush=True)
+if os.fork() == 0:
+    for i in range(200000):
+        if os.fork():
+            os._exit(0)
+time.sleep(1000)`), 2},
+	{"respawns", sh(`sh -c 'for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 1000; done' & echo ready; sleep 1000`), 3},
+}
+
+func sh(script string) []string { return []string{"sh", "-c", script} }
+
+func python(script string) []string {
+	return []string{"python3", "-c", "import os, subprocess, time\n" + script}
+}
+
+// A pairFault is something that happens to a supervisor and its watchdog.
+type pairFault struct {
+	name string
+	sig  syscall.Signal
+	on   []int // 0 is the supervisor, 1 the watchdog
+}
+
+var pairFaults = []pairFault{
+	{"supervisor killed", syscall.SIGKILL, []int{0}},
+	{"watchdog killed", syscall.SIGKILL, []int{1}},
+	{"both killed", syscall.SIGKILL, []int{0, 1}},
+	{"supervisor stopped", syscall.SIGSTOP, []int{0}},
+	{"watchdog stopped", syscall.SIGSTOP, []int{1}},
+	{"both stopped", syscall.SIGSTOP, []int{0, 1}},
+}
+
+// Whatever becomes of the two processes that guard a job, no process of it runs any more when
+// the next holder's command begins. When both die at the same moment, and there are no cgroups,
+// some of it may be left: that is counted.
+func TestCommandsOfTwoHoldersNeverRunTogether(t *testing.T) {
+	shapes := slices.DeleteFunc(slices.Clone(commandShapes), func(s commandShape) bool {
+		return s.argv[0] == "setpriv" && os.Geteuid() != 0 // only root changes its user
+	})
+	watch := newJobWatch(t)
+	for _, b := range backends {
+		if b.name != "file" && b.name != "Apache ensemble" {
+			continue
+		}
+		t.Run(b.name, func(t *testing.T) {
+			url := b.url(t)
+			for k, f := range pairFaults {
+				t.Run(f.name, func(t *testing.T) {
+					t.Parallel()
+					result := &pairResult{}
+					for i := range *pairs {
+						// The first shapes are others for each fault.
+						s := shapes[(i+k*len(shapes)/len(pairFaults))%len(shapes)]
+						name := fmt.Sprintf("%d %s", i, s.name)
+						if !t.Run(name, func(t *testing.T) { result.trial(t, watch, url, f, s.argv, s.n) }) {
+							break
+						}
+					}
+					measured(t, "%v", result)
+				})
+			}
+		})
+	}
+}
+
+// pairTimeout is the session's: the shortest that both backends grant.
+const pairTimeout = 4 * time.Second
+
+// A pairResult is what became of one fault.
+type pairResult struct {
+	trials  int
+	margins []time.Duration // from the last sign of life of the job to the start of the next holder's command
+	left    []time.Duration // when both were killed and something was left: the time between the two
+}
+
+func (r *pairResult) String() string {
+	if r.trials == 0 {
+		return "no trial was finished"
+	}
+	slices.Sort(r.margins)
+	text := fmt.Sprintf("%d times: commands of two holders at one time: 0", r.trials)
+	if len(r.margins) > 0 {
+		text += fmt.Sprintf("; smallest margin %v, median %v", r.margins[0].Round(time.Millisecond), r.margins[len(r.margins)/2].Round(time.Millisecond))
+	}
+	if len(r.left) > 0 {
+		text += fmt.Sprintf("; after both had died at nearly the same moment, something of the job was left %d times, %v apart", len(r.left), r.left)
+	}
+	return text
+}
+
+func (r *pairResult) trial(t *testing.T, watch *jobWatch, url string, f pairFault, argv []string, n int) {
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	mark := strings.Map(func(r rune) rune {
+		if r == '/' || r == ' ' {
+			return '-'
+		}
+		return r
+	}, t.Name()) + strconv.FormatInt(time.Now().UnixNano(), 36)
+	lock := "pairs/" + mark
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	must(t, err)
+	defer stderr.Close()
+	defer func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(stderr.Name())
+			t.Logf("%s%s", text, watch.describe(mark))
+		}
+	}()
+	run := func(env string, command ...string) (*peers.Process, *bufio.Reader) {
+		args := []string{"run", "--server", url, "--session-timeout", pairTimeout.String(), "--kill-after", "500ms", lock, "--"}
+		cmd := exec.Command(holdfastBin(t), append(args, command...)...)
+		cmd.Env = append(os.Environ(), env)
+		out, w, err := os.Pipe()
+		must(t, err)
+		t.Cleanup(func() { out.Close() })
+		must(t, out.SetReadDeadline(time.Now().Add(stepTime)))
+		cmd.Stdout, cmd.Stderr = w, stderr
+		p, err := peers.Start(cmd)
+		w.Close()
+		must(t, err)
+		t.Cleanup(func() { must(t, p.Kill()) })
+		return p, bufio.NewReader(out)
+	}
+	supervisor, out := run(jobVariable+"="+mark, argv...)
+	t.Cleanup(func() { watch.killAll(mark) })
+	if line, err := out.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the command says %q, %v", line, err)
+	}
+	guards := []int{supervisor.Pid(), watchdogOf(t, supervisor.Pid())}
+	watch.follow(mark, guards)
+	watch.await(ctx, t, mark, func(j jobState) bool { return j.alive >= n })
+
+	caged := false
+	for _, pid := range processes() {
+		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		caged = caged || hasMark(pid, mark) && bytes.Contains(groups, []byte("/holdfast-job-"))
+	}
+
+	self, err := os.Executable()
+	must(t, err)
+	_, next := run(commandVar+"=witness "+mark, self)
+	awaitQueued(ctx, t, url, lock)
+
+	between := time.Duration(0)
+	if len(f.on) > 1 {
+		between = rand.N(10 * time.Millisecond)
+	}
+	on := slices.Clone(f.on)
+	rand.Shuffle(len(on), func(i, j int) { on[i], on[j] = on[j], on[i] })
+	for i, which := range on {
+		if i > 0 {
+			spin(between)
+		}
+		must(t, unix.Kill(guards[which], f.sig))
+	}
+	if f.sig == syscall.SIGSTOP && slices.Equal(f.on, []int{1}) {
+		// Nothing is wrong with the lock: the job goes on until the supervisor is told to kill it,
+		// which two INT do. Two that come at once are one.
+		again := time.NewTicker(300 * time.Millisecond)
+		defer again.Stop()
+		go func() {
+			for ctx.Err() == nil {
+				_ = supervisor.Signal(syscall.SIGINT)
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+	line, err := next.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the next holder's command: %q, %v", line, err)
+	}
+	var began int64
+	var alive int
+	if _, err := fmt.Sscan(line, &began, &alive); err != nil {
+		t.Fatalf("the next holder's command says %q", line)
+	}
+	r.trials++
+	switch {
+	case alive > 0 && f.name == "both killed" && !caged:
+		r.left = append(r.left, between)
+	case alive > 0:
+		t.Errorf("%d processes of the former holder's command were alive when that of the next began: %s", alive, watch.describe(mark))
+	default:
+		last := watch.state(mark).last
+		r.margins = append(r.margins, time.Duration(began)-last)
+	}
+}
+
+// spin waits without sleeping: a timer is late by more than what is of interest here.
+func spin(d time.Duration) {
+	for began := time.Now(); time.Since(began) < d; {
+	}
+}
+
+// watchdogOf finds the watchdog of a supervisor.
+func watchdogOf(t *testing.T, supervisor int) int {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
+	must(t, err)
+	for _, name := range lists {
+		list, _ := os.ReadFile(name)
+		for _, pid := range strings.Fields(string(list)) {
+			comm, _ := os.ReadFile("/proc/" + pid + "/comm")
+			if string(comm) == "hf-watchdog\n" {
+				n, err := strconv.Atoi(pid)
+				must(t, err)
+				return n
+			}
+		}
+	}
+	t.Fatal("the supervisor has no watchdog")
+	return 0
+}
+
+// awaitQueued returns when one waits for the lock.
+func awaitQueued(ctx context.Context, t *testing.T, url, lock string) {
+	t.Helper()
+	for {
+		out, err := exec.CommandContext(ctx, holdfastBin(t), "status", "--server", url, "-o", "json", lock).CombinedOutput()
+		if err == nil && bytes.Contains(out, []byte(`"position": 1`)) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("nobody waits: %v\n%s", err, out)
+		case <-time.After(20 * time.Millisecond): // each is a process of its own
+		}
+	}
+}
+
+// jobVariable is in the environment of every process of a job, and of its supervisor and
+// watchdog.
+const jobVariable = "HOLDFAST_INTEROP_JOB"
+
+func init() {
+	moreCommands["witness"] = func(mark string) error {
+		began := bootTime()
+		alive := 0
+		for _, pid := range processes() {
+			if hasMark(pid, mark) && state(pid) != 'Z' && !isGuard(pid) {
+				alive++
+			}
+		}
+		fmt.Println(int64(began), alive)
+		return nil
+	}
+}
+
+// isGuard reports whether a process is a holdfast: supervisor or watchdog.
+func isGuard(pid int) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	first, _, _ := bytes.Cut(line, []byte{0})
+	return strings.HasPrefix(filepath.Base(string(first)), "holdfast")
+}
+
+func bootTime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		panic(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+func processes() []int {
+	d, err := os.Open("/proc")
+	if err != nil {
+		panic(err)
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func hasMark(pid int, mark string) bool {
+	return slices.Contains(environOf(pid), jobVariable+"="+mark)
+}
+
+func environOf(pid int) []string {
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return strings.Split(string(environ), "\x00")
+}
+
+// state is the letter of /proc/PID/stat; 'Z' if there is no such process.
+func state(pid int) byte {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 'Z'
+	}
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	if len(rest) < 2 || rest[1] == 'X' {
+		return 'Z'
+	}
+	return rest[1]
+}
+
+// A jobWatch knows of all jobs which of their processes live. One goroutine looks through /proc
+// again and again, until the test ends.
+type jobWatch struct {
+	mu   sync.Mutex // guards jobs
+	jobs map[string]*jobState
+}
+
+type jobState struct {
+	guards []int
+	alive  int
+	last   time.Duration // since boot: when the last look that found somebody alive began
+	looks  int
+}
+
+func newJobWatch(t *testing.T) *jobWatch {
+	w := &jobWatch{jobs: make(map[string]*jobState)}
+	stop, done := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		<-done
+	})
+	go func() {
+		defer close(done)
+		marks := make(map[int]string) // of processes, by id and start
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+				w.look(marks)
+			}
+		}
+	}()
+	return w
+}
+
+// look counts the processes of each job. A process keeps its mark for life: its environment is
+// read once.
+func (w *jobWatch) look(marks map[int]string) {
+	at := bootTime()
+	alive := make(map[string]int)
+	seen := make(map[int]bool)
+	for _, pid := range processes() {
+		seen[pid] = true
+		mark, known := marks[pid]
+		if !known {
+			environ := environOf(pid)
+			for _, e := range environ {
+				if m, ok := strings.CutPrefix(e, jobVariable+"="); ok {
+					mark = m
+				}
+			}
+			if len(environ) > 1 { // in the middle of an exec there is none
+				marks[pid] = mark
+			}
+		}
+		if mark != "" && state(pid) != 'Z' {
+			w.mu.Lock()
+			j := w.jobs[mark]
+			w.mu.Unlock()
+			if j != nil && !slices.Contains(j.guards, pid) {
+				alive[mark]++
+			}
+		}
+	}
+	for pid := range marks {
+		if !seen[pid] {
+			delete(marks, pid)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for mark, j := range w.jobs {
+		j.alive = alive[mark]
+		j.looks++
+		if j.alive > 0 {
+			j.last = at
+		}
+	}
+}
+
+func (w *jobWatch) follow(mark string, guards []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs[mark] = &jobState{guards: guards}
+}
+
+func (w *jobWatch) state(mark string) jobState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *w.jobs[mark]
+}
+
+func (w *jobWatch) await(ctx context.Context, t *testing.T, mark string, ok func(jobState) bool) {
+	t.Helper()
+	for !ok(w.state(mark)) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the job is %+v", w.state(mark))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (w *jobWatch) describe(mark string) string {
+	var lines []string
+	for _, pid := range processes() {
+		if hasMark(pid, mark) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			lines = append(lines, fmt.Sprintf("%d %c %q", pid, state(pid), bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// killAll ends what a trial has left, guards included, and forgets the job.
+func (w *jobWatch) killAll(mark string) {
+	for found := true; found; {
+		found = false
+		for _, pid := range processes() {
+			if hasMark(pid, mark) && state(pid) != 'Z' {
+				_ = unix.Kill(pid, unix.SIGKILL)
+				found = true
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.jobs, mark)
+}
