@@ -199,7 +199,14 @@ func (p *place) lookOutOnce(ctx context.Context, near string, also ...zk.Op) (zk
 	if w.own == nil {
 		ops = append(ops, zk.GetWOp(p.path()))
 	}
-	ops = append(append(ops, zk.GetWOp(p.node(near))), also...)
+	watchNear := zk.GetWOp
+	if p.shared {
+		// A change of the data is no news, and all the readers behind a writer would be woken
+		// by it. The other waiters are few, and so they show as watches of the data, for which
+		// servers can be asked (wchp).
+		watchNear = zk.ChildrenWOp
+	}
+	ops = append(append(ops, watchNear(p.node(near))), also...)
 	res, err := p.session.Pipeline(ctx, ops...)
 	if res == nil {
 		return zk.Result{}, err

@@ -357,3 +357,60 @@ func TestReleaseWhileItIsSaidSinceWhen(t *testing.T) {
 		})
 	}
 }
+
+// Many may wait for one node: the readers behind a writer, and all who wait for a
+// NodeLock. What its holder writes there wakes none of them, nor does a request to let go.
+func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
+	for name, kind := range map[string]struct {
+		holder, waiter func(c *zk.Client) holdfast.Locker
+	}{
+		"readers behind a writer": {writeAt, readAt},
+		"node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				h := lock(t, kind.holder(client(t, srv)))
+				var lines []*line
+				var waiters []*waiter
+				for range 5 {
+					lines = append(lines, newLine(t, srv))
+					waiters = append(waiters, wait(t.Context(), kind.waiter(lines[len(lines)-1].Client)))
+				}
+				before := make([]int64, len(lines))
+				for i, l := range lines {
+					before[i] = l.requests.Load()
+				}
+				time.Sleep(2 * time.Second)
+				revoke(t, admin, h.Token())
+				time.Sleep(time.Second)
+				if data := dataOf(t, admin, h.Path()); !strings.Contains(data, "since") || !strings.Contains(data, "revoke") {
+					t.Errorf("the node has %s: the test shows nothing", data)
+				}
+				for i, l := range lines {
+					if n := l.requests.Load() - before[i]; n != 0 {
+						t.Errorf("%d has made %d requests", i, n)
+					}
+				}
+				unlock(t, h)
+				for range waiters { // a NodeLock's in any order
+					for i, w := range waiters {
+						if w != nil && !w.waiting() {
+							unlock(t, w.got(t))
+							waiters[i] = nil
+							break
+						}
+					}
+				}
+				for i, w := range waiters {
+					if w != nil {
+						t.Errorf("%d has not had its turn", i)
+					}
+				}
+			})
+		})
+	}
+}

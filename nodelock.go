@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,26 +120,23 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 }
 
 // occupied says why a node that is not ephemeral is no lock of ours: it would never go.
-func (l *NodeLock) occupied(ctx context.Context, data []byte) error {
-	q := &l.queue
-	names, err := children(ctx, q.client, q.path)
+func (l *NodeLock) occupied(ctx context.Context, names []string) error {
+	err := l.queue.checkKind(ctx, names)
 	if err == nil {
-		err = q.checkKind(ctx, names)
-	}
-	if err == nil {
-		err = fmt.Errorf("%w: the node stays (its data are %.40q), so it is no NodeLock: a lock with a queue may have left it, or it is something else: use another name, or remove the node if nobody needs it",
-			ErrKind, bytes.TrimSpace(data))
+		err = fmt.Errorf("%w: the node %s is not ephemeral, so it is no NodeLock: a lock with a queue may have left it, or it is something else: use another name, or remove the node if nobody needs it",
+			ErrKind, l.queue.path)
 	}
 	return fmt.Errorf("%w (%w)", err, zk.ErrNodeExists)
 }
 
 // await waits until the node has gone or changed.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
-	var data []byte
+	// Not of the data: a change of those is no news, and would wake all who wait.
+	var names []string
 	var stat zk.Stat
 	var watch *zk.Watch
 	err := retry(ctx, func() (err error) {
-		data, stat, watch, err = session.GetW(ctx, l.queue.path)
+		names, stat, watch, err = session.ChildrenW(ctx, l.queue.path)
 		return err
 	})
 	switch {
@@ -152,7 +148,7 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 	defer watch.Stop()
 	switch {
 	case stat.EphemeralOwner == 0:
-		return l.occupied(ctx, data)
+		return l.occupied(ctx, names)
 	case !wait:
 		return ErrLocked
 	}

@@ -133,5 +133,10 @@ func ofTheNames() []mutant {
 			edits: []edit{{"place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
 			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
 		},
+		{
+			number: 114, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
+			edits: []edit{{"await.go", "\t\twatchNear = zk.ChildrenWOp\n", "\t\twatchNear = zk.GetWOp\n"}},
+			tests: []string{"TestChangesOfTheDataWakeNoCrowd"},
+		},
 	}
 }
