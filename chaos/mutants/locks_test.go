@@ -134,7 +134,7 @@ func ofTheNames() []mutant {
 			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
 		},
 		{
-			number: 114, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
+			number: 126, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
 			edits: []edit{{"await.go", "\t\twatchNear = zk.ChildrenWOp\n", "\t\twatchNear = zk.GetWOp\n"}},
 			tests: []string{"TestChangesOfTheDataWakeNoCrowd"},
 		},
