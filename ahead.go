@@ -19,6 +19,10 @@ type ahead struct {
 	// mayStepDown: in near's place there may be a reader when it has gone, which we must
 	// wait for and which no list has shown: see stepDown.
 	mayStepDown bool
+
+	// others is how many children have no place in the queue. It is no news of those ahead,
+	// but whoever reads the names knows.
+	others int
 }
 
 // nobody reports whether there is nobody to wait for.
@@ -40,65 +44,53 @@ func (a ahead) beforeGone() ahead {
 // errPlaceGone: me is not among the names; my node is gone, and whoever took that for
 // "nobody ahead" would hold a lock that is not his (etcd #11456). errSameNumber: somebody
 // has my number, so neither is ahead of the other.
-func (l *Layout) ahead(names []string, me string) (ahead, error) {
-	mine, ok := l.parse(me)
+func (g *grammar) ahead(names []string, me string) (ahead, error) {
+	mine, ok := g.parse(me)
 	if !ok {
 		return ahead{}, errPlaceGone
 	}
 	var near, far contender
-	present, twin := false, false
+	present, twin, others := false, false, 0
 	for _, n := range names {
 		if n == me {
 			present = true
 			continue
 		}
-		c, ok := l.parse(n)
+		c, ok := g.parse(n)
 		switch {
-		case ok && c.seq == mine.seq && !(c.shared && mine.shared):
+		case !ok:
+			others++
+		case c.seq == mine.seq && !(c.shared && mine.shared):
 			twin = true
-		case !ok || !mine.waitsFor(c):
+		case !mine.waitsFor(c):
 		case near.name == "" || before(near.seq, c.seq):
 			near, far = c, near
 		case far.name == "" || before(far.seq, c.seq):
 			far = c
 		}
 	}
-	return l.aheadOf(mine, near, far, present, twin)
+	a, err := g.aheadOf(mine, near, far, present, twin)
+	a.others = others
+	return a, err
 }
 
 // aheadOf says whom mine waits for, when near and far are the nearest of those and its own
 // name is present, or somebody else's with its number.
-func (l *Layout) aheadOf(mine, near, far contender, present, twin bool) (ahead, error) {
+func (g *grammar) aheadOf(mine, near, far contender, present, twin bool) (ahead, error) {
 	switch {
 	case !present:
 		return ahead{}, errPlaceGone
 	case twin:
 		return ahead{}, errSameNumber
 	}
-	mayStepDown := near.name != "" && !mine.shared && !near.shared && l.stepsDown(near.form)
-	return ahead{near.name, far.name, mayStepDown}, nil
+	mayStepDown := near.name != "" && !mine.shared && !near.shared && g.stepsDown(near.form)
+	return ahead{near: near.name, far: far.name, mayStepDown: mayStepDown}, nil
 }
 
 // errSameNumber: Apache's servers stop counting at 2147483647 and give that number to
 // every later node of the directory. A reader with its writer's number (see stepDown) never
 // waits, so nobody who waits has a twin for a good reason.
 var errSameNumber = errors.New("another node has the same number: the server has run out of numbers for this directory, which has to be removed and made anew")
-
-// stepsDown reports whether beside an exclusive node of this form another may come to
-// stand, with the same number, when those behind have looked already: that of a
-// reader, for a writer that takes the read side too (Curator's do since 5.5.0, ours in
-// stepDown). A Mutex never does that.
-func (l *Layout) stepsDown(form string) bool {
-	return len(l.Shared) > 0 && (!fits(form, l.Mutex) || fits(form, l.Write))
-}
-
-// fits reports whether a node made from the template may have that form.
-func fits(form, template string) bool {
-	if i, j := strings.IndexByte(template, '{'), strings.LastIndexByte(template, '}'); 0 <= i && i < j {
-		template = template[:i] + "*" + template[j+1:]
-	}
-	return template != "" && matches(form, template)
-}
 
 // longQueue is the number of names from which on looking at the queue again is too dear:
 // in a longer one, holders leave a mark.

@@ -30,6 +30,7 @@ type lookout struct {
 	ahead   ahead
 	own     *zk.Watch // on our own node; the tenure goes on with it
 	ownData []byte    // of our node when own was set
+	ownStat zk.Stat   // and its Stat
 	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
 	name    string    // of that
 	czxid   int64     // of that
@@ -69,9 +70,6 @@ func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 	if p.watch.near == nil || p.watch.name != a.near {
 		_, err := p.lookOut(ctx, a.near)
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			p.watch.ahead, err = p.look(ctx)
-			return nil, err
 		case err != nil:
 			return nil, err
 		case p.watch.near == nil: // it went before we could look
@@ -84,9 +82,14 @@ func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 
 // watchFar is watchAhead for who looks ahead.
 func (p *place) watchFar(ctx context.Context, a ahead) (*zk.Watch, error) {
-	_, stat, far, err := p.session.GetW(ctx, p.node(a.far))
+	var stat zk.Stat
+	var far *zk.Watch
+	err := retry(ctx, func() (err error) {
+		_, stat, far, err = p.session.GetW(ctx, p.node(a.far))
+		return err
+	})
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+	case errors.Is(err, zk.ErrNoNode):
 		p.watch.ahead, err = p.look(ctx)
 		return nil, err
 	case err != nil:
@@ -151,14 +154,12 @@ func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 	}
 	found, err := p.lookOut(ctx, a.near, evidence)
 	switch {
-	case errors.Is(err, zk.ErrConnectionLoss):
-		return p.look(ctx)
 	case err != nil:
 		return ahead{}, err
 	case found.Err != nil:
 		return p.look(ctx)
 	case !mark:
-		return p.ahead(found.Children)
+		return p.ahead(ctx, found.Children)
 	}
 	p.sized(found.Stat)
 	if readMark(found.Data) >= p.watch.far {
@@ -171,26 +172,41 @@ func (p *place) farGone(ctx context.Context, a ahead) (ahead, error) {
 // when we joined it, perhaps, and has grown since: who has waited for some time can afford
 // a round trip to see.
 func (p *place) mayBeLong() bool {
-	return p.queue.layout.marks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
+	return p.queue.grammar.marks && (p.long || time.Since(p.joined) > 100*time.Millisecond)
 }
 
 // sized takes note of how long the queue is, by the Stat of its directory.
 func (p *place) sized(dir zk.Stat) {
-	if p.queue.layout.marks && dir.NumChildren > longQueue {
+	if p.queue.grammar.marks && dir.NumChildren > longQueue {
 		p.long = true
 	}
 }
 
 // lookOut watches the nearest node, and our own, and reads something besides, in one
 // flush. The nearest may be gone: then it is not watched.
-func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
+func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (found zk.Result, err error) {
+	err = retry(ctx, func() (err error) {
+		found, err = p.lookOutOnce(ctx, near, also...)
+		return err
+	})
+	return found, err
+}
+
+func (p *place) lookOutOnce(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
 	p.unwatch()
 	w := &p.watch
 	var ops []zk.Op
 	if w.own == nil {
 		ops = append(ops, zk.GetWOp(p.path()))
 	}
-	ops = append(append(ops, zk.GetWOp(p.node(near))), also...)
+	watchNear := zk.GetWOp
+	if p.shared {
+		// A change of the data is no news, and all the readers behind a writer would be woken
+		// by it. The other waiters are few, and so they show as watches of the data, for which
+		// servers can be asked (wchp).
+		watchNear = zk.ChildrenWOp
+	}
+	ops = append(append(ops, watchNear(p.node(near))), also...)
 	res, err := p.session.Pipeline(ctx, ops...)
 	if res == nil {
 		return zk.Result{}, err
@@ -201,7 +217,7 @@ func (p *place) lookOut(ctx context.Context, near string, also ...zk.Op) (zk.Res
 		res = res[1:]
 		switch {
 		case own.Err == nil && own.Stat.Czxid == p.czxid:
-			w.own, w.ownData = own.Watch, own.Data
+			w.own, w.ownData, w.ownStat = own.Watch, own.Data, own.Stat
 		case own.Err == nil, errors.Is(own.Err, zk.ErrNoNode):
 			fault = errPlaceGone
 		case !errors.Is(own.Err, zk.ErrNoAuth): // who may not read its own node has to list

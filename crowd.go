@@ -29,7 +29,7 @@ import (
 // waits ahead and us there may be nobody that we must wait for, once its node has been
 // removed by hand.
 type crowd struct {
-	layout *Layout // of all of them
+	grammar *grammar // of all of them
 
 	mu       sync.Mutex              // guards the fields below
 	asking   map[*place]chan<- *roll // who want a list that is not sent yet
@@ -84,10 +84,10 @@ func (p *place) inCrowd() bool {
 		return false
 	}
 	if m.crowd == nil {
-		m.crowd = &crowd{layout: &p.queue.layout}
+		m.crowd = &crowd{grammar: p.queue.grammar}
 		musters.m[key] = m
 	}
-	if !m.crowd.layout.sameForms(&p.queue.layout) {
+	if m.crowd.grammar.queue != p.queue.grammar.queue {
 		return false // it sees another queue among the same names
 	}
 	p.crowd = m.crowd
@@ -161,9 +161,12 @@ func (p *place) called(ctx context.Context, r *roll) (err error) {
 		return r.err
 	}
 	p.seen(r.names)
-	p.watch.ahead, err = r.ahead(&p.queue.layout, p.name)
-	if errors.Is(err, errPlaceGone) {
+	p.watch.ahead, err = r.ahead(p.queue.grammar, p.name)
+	switch {
+	case errors.Is(err, errPlaceGone):
 		p.watch.ahead, err = p.lookAlone(ctx)
+	case err == nil && !p.known:
+		p.known, err = r.kind == nil, r.kind
 	}
 	return err
 }
@@ -173,7 +176,7 @@ func (p *place) called(ctx context.Context, r *roll) (err error) {
 func (c *crowd) ask(p *place, isNew bool) {
 	answer := make(chan *roll, 1) // the one who lists never waits
 	p.answer = answer
-	mine, _ := p.queue.layout.parse(p.name)
+	mine, _ := p.queue.grammar.parse(p.name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(p)
@@ -208,8 +211,10 @@ func (c *crowd) move() {
 // is there or the session over, whoever has stopped waiting meanwhile.
 func (c *crowd) list(through *place) {
 	names, err := through.siblings(through.session.Context())
-	r := newRoll(c.layout, names)
-	r.err = err
+	r := newRoll(c.grammar, names)
+	if r.err = err; r.others > 0 { // looked into once, for all of them
+		r.kind = through.queue.checkKind(through.session.Context(), names)
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,28 +248,27 @@ func (c *crowd) serve(p *place, answer chan<- *roll, r *roll) {
 	c.standing++
 }
 
-// sameForms reports whether both take the same names for places, and of the same kinds.
-func (l *Layout) sameForms(o *Layout) bool {
-	return l == o || slices.Equal(l.Exclusive, o.Exclusive) && slices.Equal(l.Shared, o.Shared)
-}
-
 // A roll is a list of a queue, in order, for many to find their places in.
 type roll struct {
 	names []string
 	queue []contender
 	ref   int32 // the numbers count from this
 	err   error
+
+	others int   // names that have no place in the queue
+	kind   error // the name is that of another kind of lock, too
 }
 
 // newRoll puts names in order. Serial numbers have one only if all of them are within half
 // of what there are; otherwise the roll has none (somebody has made a node by hand).
-func newRoll(l *Layout, names []string) *roll {
+func newRoll(g *grammar, names []string) *roll {
 	r := &roll{names: names, queue: make([]contender, 0, len(names))}
 	for _, name := range names {
-		if c, ok := l.parse(name); ok {
+		if c, ok := g.parse(name); ok {
 			r.queue = append(r.queue, c)
 		}
 	}
+	r.others = len(names) - len(r.queue)
 	if len(r.queue) == 0 {
 		return r
 	}
@@ -279,11 +283,11 @@ func newRoll(l *Layout, names []string) *roll {
 
 func (r *roll) compare(a, b contender) int { return cmp.Compare(a.seq-r.ref, b.seq-r.ref) }
 
-// ahead is what Layout.ahead says of the names, without a look at all of them.
-func (r *roll) ahead(l *Layout, me string) (ahead, error) {
-	mine, ok := l.parse(me)
+// ahead is what grammar.ahead says of the names, without a look at all of them.
+func (r *roll) ahead(g *grammar, me string) (ahead, error) {
+	mine, ok := g.parse(me)
 	if !ok || r.queue == nil {
-		return l.ahead(r.names, me)
+		return g.ahead(r.names, me)
 	}
 	first, _ := slices.BinarySearchFunc(r.queue, mine, r.compare)
 	present, twin := false, false
@@ -304,5 +308,5 @@ func (r *roll) ahead(l *Layout, me string) (ahead, error) {
 			far = c
 		}
 	}
-	return l.aheadOf(mine, near, far, present, twin)
+	return g.aheadOf(mine, near, far, present, twin)
 }

@@ -19,7 +19,7 @@ func FuzzChildName(f *testing.F) {
 	layouts := []Layout{LayoutCurator, LayoutKazoo, {Name: "any", Exclusive: []string{"*"}}, {Name: "two", Exclusive: []string{"w-"}, Shared: []string{"r-*-"}}}
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, l := range layouts {
-			c, ok := l.parse(name)
+			c, ok := l.compile().parse(name)
 			if !ok {
 				continue
 			}
@@ -31,9 +31,9 @@ func FuzzChildName(f *testing.F) {
 }
 
 // FuzzNote: whatever a node holds, something is made of it, and that is written so that it
-// reads the same.
+// reads the same. A request to let go keeps what a note says, and can be seen.
 func FuzzNote(f *testing.F) {
-	for _, data := range []string{"", "10.0.0.5", `{"owner":"api-7","why":"reindex","token":7}`, `{"value":""}`, "null", "[1]", "{", `{"owner":7}`, "\xff"} {
+	for _, data := range []string{"", "10.0.0.5", `{"owner":"api-7","why":"reindex","token":7}`, `{"value":""}`, "null", "[1]", "{", `{"owner":7}`, "\xff", "__REVOKE__", `{"id":"x","revoke":true}`, `{"a":1}`, `{"owner":"a"} {}`} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -46,13 +46,23 @@ func FuzzNote(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(readNote(second), read) {
 			t.Errorf("%q is written as %q, and that as %q, %v", data, first, second, err)
 		}
+		asked, err := withRequest(data)
+		if err != nil || !readNote(asked).Revoke {
+			t.Fatalf("%q becomes %q, %v, which asks nobody", data, asked, err)
+		}
+		before, ok := parseNote(data)
+		after, still := parseNote(asked)
+		before.Revoke, after.Revoke = false, false
+		if ok != still || !reflect.DeepEqual(before, after) || !ok && string(asked) != revokeRequest {
+			t.Errorf("%q becomes %q, and has lost something", data, asked)
+		}
 	})
 }
 
 // FuzzParseLayout: a layout that has a name can be asked for by it, and knows the names
 // that it makes.
 func FuzzParseLayout(f *testing.F) {
-	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", ""} {
+	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", "article", "form:lock-{session}", "form:a-{host}.{uuid}", "form:{x}-", "form:-", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -66,11 +76,11 @@ func FuzzParseLayout(f *testing.F) {
 		if l.Name != name {
 			t.Errorf("%q is called %q", name, l.Name)
 		}
-		a, err := l.attempt(sideMutex, 5)
+		a, err := l.compile().attempt(sideMutex, 5)
 		if err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
-		if c, ok := l.parse(a.prefix + "-000000003"); !ok || c.seq != -3 || c.form != a.prefix || c.shared {
+		if c, ok := l.compile().parse(a.prefix + "-000000003"); !ok || c.seq != -3 || c.form != a.prefix || c.shared {
 			t.Errorf("%q reads its own %q as %+v, %v", name, a.prefix, c, ok)
 		}
 	})

@@ -14,10 +14,11 @@ import (
 // fuzzed names, for everything that reads what came from outside, the fuzz target that
 // drives it. What stands before the colon is a package, unless it is the decoder's own.
 var fuzzed = map[string]string{
-	"holdfast.Layout.parse": "FuzzChildName",
-	"holdfast.readNote":     "FuzzNote",
-	"holdfast.ParseLayout":  "FuzzParseLayout",
-	"holdfast.validatePath": "zkproto:FuzzValidatePath",
+	"holdfast.grammar.parse": "FuzzChildName",
+	"holdfast.readNote":      "FuzzNote",
+	"holdfast.parseNote":     "FuzzNote",
+	"holdfast.ParseLayout":   "FuzzParseLayout",
+	"holdfast.validatePath":  "zkproto:FuzzValidatePath",
 
 	// Package zkproto's own test sees to it that FuzzDecode has every message.
 	"zkproto.*.Decode":   "FuzzDecode",

@@ -60,7 +60,10 @@
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // Whatever locks of this package meet on one path of one layout, exclusive excludes all
-// and shared excludes exclusive: a Mutex counts as a writer for an RWMutex.
+// and shared excludes exclusive: a Mutex counts as a writer for an RWMutex. A queue, a
+// semaphore and a NodeLock under one name, or two layouts, do not exclude each other, so
+// the one that comes later is refused with ErrKind; of two that come together at least one
+// is. [Foreign] lists nodes of other makes that nobody can place.
 //
 // # Goroutines
 //

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,20 +24,21 @@ type Election struct {
 
 // A Leader is one term of office.
 type Leader struct {
-	Value []byte // what it has to say, at present
+	// Value is what it has to say, at present. A request to let go may replace it in the
+	// node (see Revoke) until the leader restores it. An observer keeps the value meanwhile
+	// if it has seen that before; else it is nil.
+	Value []byte
 	// Term grows with every leader: it is the fencing token of the leader's Hold.
 	Term    int64
 	Session int64     // the session that leads
 	Path    string    // of the leader's node
 	Since   time.Time // when it became a candidate, by the server's clock
-
-	version int32 // of the value
 }
 
 // NewElection names the election at path. See [NewMutex]. WithValue, WithOwner and
 // WithReason have no effect: a candidate's value is given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	return &Election{queue{client: c, path: path, options: newOptions(opts)}}
+	return &Election{queue{client: c, path: path, kind: kindQueue, options: newOptions(opts)}}
 }
 
 // Campaign waits until we are the leader, and returns the Hold of the office: it lasts
@@ -46,7 +48,7 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 	q := e.queue
 	q.handoffs = 0 // every candidate has a node and a value of its own
-	if q.layout.unique() {
+	if q.grammar.mutex.unique() {
 		q.value = append([]byte{}, value...)
 	} else {
 		q.note = note{Value: value}
@@ -55,28 +57,28 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 }
 
 // Proclaim changes the leader's value without a new term. h is from Campaign; ErrLost and
-// ErrNotHeld say that its term is over, and that nothing was changed.
+// ErrNotHeld say that its term is over, and that nothing was changed. It takes two round
+// trips. When ctx ends, the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
-	data := value
-	if !e.queue.layout.unique() {
-		var err error
-		if data, err = (note{Value: value}).encode(); err != nil {
-			return h.fail("proclaim", err)
-		}
-	}
-	if t := h.tenures[0].queue; t.client != e.queue.client || t.path != e.queue.path {
+	t := h.tenures[0]
+	if t.queue.client != e.queue.client || t.queue.path != e.queue.path {
 		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.queue.path))
 	}
-	for {
-		_, err := h.commit(ctx, []zk.Op{zk.SetOp(h.Path(), data, zk.AnyVersion)})
-		if errors.Is(err, zk.ErrConnectionLoss) { // saying it twice harms nobody
-			continue
-		}
-		if err != nil {
-			return h.fail("proclaim", err)
-		}
-		return nil
+	err := t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.queue.withCandidate(present, value) })
+	if err != nil {
+		return h.fail("proclaim", err)
 	}
+	return nil
+}
+
+// withCandidate puts a candidate's value into the data of its node.
+func (q *queue) withCandidate(data, value []byte) ([]byte, error) {
+	if q.grammar.mutex.unique() {
+		return append([]byte{}, value...), validValue(value)
+	}
+	n := readNote(data)
+	n.Value = value
+	return n.encode()
 }
 
 // Leader is the present leader, at some moment after the call. ErrNoLeader: there is
@@ -139,20 +141,19 @@ func (o *observer) follow(ctx context.Context) error {
 	}
 	// The server that we read from may be behind the one that elected the leader, or the
 	// one that the session before has read from.
-	for err = s.Sync(ctx, q.path); errors.Is(err, zk.ErrConnectionLoss); {
-		err = s.Sync(ctx, q.path)
+	if err := retry(ctx, func() error { return s.Sync(ctx, q.path) }); err != nil {
+		return err
 	}
 	for {
 		var l Leader
 		var watch *zk.Watch
 		if err == nil {
-			l, watch, err = o.look(ctx, s)
+			err = retry(ctx, func() (err error) {
+				l, watch, err = o.look(ctx, s)
+				return err
+			})
 		}
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			err = nil
-			continue
-		case err != nil:
+		if err != nil {
 			return err
 		}
 		if !o.tell(l) {
@@ -171,7 +172,7 @@ func (o *observer) follow(ctx context.Context) error {
 
 // tell yields what is news.
 func (o *observer) tell(l Leader) (goOn bool) {
-	if o.told && l.Term == o.last.Term && l.version == o.last.version {
+	if o.told && l.Term == o.last.Term && bytes.Equal(l.Value, o.last.Value) {
 		return true
 	}
 	o.told, o.last = true, l
@@ -191,7 +192,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 			data, stat, watch, err := s.GetW(ctx, first)
 			switch {
 			case err == nil && (first != o.last.Path || stat.Czxid == o.last.Term):
-				return o.election.leaderOf(first, data, stat), watch, nil
+				return o.leaderOf(first, data, stat), watch, nil
 			case err == nil:
 				watch.Stop() // another of the same name
 			case !errors.Is(err, zk.ErrNoNode):
@@ -202,7 +203,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return Leader{}, nil, err
 		}
-		if in := q.layout.inQueue(names); len(in) > 0 {
+		if in := q.grammar.inQueue(names); len(in) > 0 {
 			o.last.Path, first = "", q.path+"/"+in[0].name // somebody else, whatever the name
 			continue
 		}
@@ -215,7 +216,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 				continue
 			}
 		}
-		if err == nil && len(q.layout.inQueue(names)) > 0 {
+		if err == nil && len(q.grammar.inQueue(names)) > 0 {
 			watch.Stop()
 			continue
 		}
@@ -223,10 +224,14 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 	}
 }
 
-func (e *Election) leaderOf(path string, data []byte, stat zk.Stat) Leader {
-	if !e.queue.layout.unique() {
+func (o *observer) leaderOf(path string, data []byte, stat zk.Stat) Leader {
+	switch {
+	case isRequest(data) && stat.Czxid == o.last.Term:
+		data = o.last.Value // until it is restored
+	case isRequest(data):
+		data = nil
+	case !o.election.queue.grammar.mutex.unique():
 		data = readNote(data).Value
 	}
-	return Leader{Value: data, Term: stat.Czxid, Session: stat.EphemeralOwner, Path: path,
-		Since: time.UnixMilli(stat.Ctime), version: stat.Version}
+	return Leader{Value: data, Term: stat.Czxid, Session: stat.EphemeralOwner, Path: path, Since: time.UnixMilli(stat.Ctime)}
 }

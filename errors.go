@@ -20,6 +20,9 @@ var (
 	// ErrLimit: a semaphore's limit is not known, is not what the program claims, or is
 	// less than was asked for.
 	ErrLimit = errors.New("semaphore limit")
+	// ErrKind: the name is that of another kind of lock, or of one in another layout, which
+	// would not exclude this one. The error says which, and what to do.
+	ErrKind = errors.New("another kind of lock has this name")
 	// ErrLayout: the Layout is unknown, makes no sense, or cannot do what was asked.
 	ErrLayout = errors.New("invalid layout")
 )

@@ -176,3 +176,48 @@ func ExampleError() {
 	// lock /holdfast/locks/db
 	// true true
 }
+
+// Two locks of one directory have a token each.
+func ExampleLockToken() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	var both []holdfast.Locker
+	for _, name := range []string{"red", "blue"} {
+		both = append(both, holdfast.NewMutex(srv.Client(), "/app/locks", holdfast.WithLayout(holdfast.LayoutNamed(name))))
+	}
+	h, err := holdfast.NewMultiLock(both...).Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	for _, t := range h.Tokens() {
+		fmt.Println(t.Path, t.Layout, t.Token > 0)
+	}
+	// Output:
+	// /app/locks named:blue true
+	// /app/locks named:red true
+}
+
+// Nodes that the lock takes no notice of, and who might have made them.
+func ExampleForeignNode() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, c := context.Background(), srv.Client()
+	h, err := holdfast.NewMutex(c, "/app/nightly", holdfast.WithLayout(holdfast.LayoutSessionID)).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer h.Unlock()
+	_, err = holdfast.NewMutex(c, "/app/nightly").Lock(ctx)
+	fmt.Println(errors.Is(err, holdfast.ErrKind))
+	found, err := holdfast.Foreign(ctx, c, "/app/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range found {
+		fmt.Println(f.Path == h.Path(), f.Kind)
+	}
+	// Output:
+	// true
+	// true a lock with a queue, layout sessionid
+}

@@ -8,7 +8,7 @@ import "holdfast/zk"
 // those that it waits for.
 func ContendersOf(names []string) (queue []string, waitsFor map[string][]string) {
 	waitsFor = make(map[string][]string)
-	in := LayoutCurator.inQueue(names)
+	in := curator.inQueue(names)
 	for i, c := range in {
 		queue = append(queue, c.name)
 		for _, other := range in[:i] {
@@ -40,9 +40,9 @@ func SetManyPlaces(n int) (restore func()) {
 // Ahead is whom me waits for in the default layout, as found among the names one by one, and
 // in a roll of them.
 func Ahead(names []string, me string) (alone, inRoll [2]string, aloneErr, inRollErr error) {
-	a, aloneErr := LayoutCurator.ahead(names, me)
-	r := newRoll(&LayoutCurator, names)
-	b, inRollErr := r.ahead(&LayoutCurator, me)
+	a, aloneErr := curator.ahead(names, me)
+	r := newRoll(curator, names)
+	b, inRollErr := r.ahead(curator, me)
 	if a.mayStepDown != b.mayStepDown {
 		return [2]string{"may step down", a.near}, [2]string{"may not", b.near}, aloneErr, inRollErr
 	}

@@ -79,13 +79,25 @@ func (h *Hold) Deadline() time.Time {
 // lock's; see Tokens.
 func (h *Hold) Token() int64 { return h.first().token }
 
-// Tokens are the fencing tokens by the paths of the locks. Only a MultiLock has more than
-// one. Each guards what its own lock guards: no function of several grows with every
-// tenure.
-func (h *Hold) Tokens() map[string]int64 {
-	tokens := make(map[string]int64)
-	for _, t := range h.tenures {
-		tokens[t.queue.path] = t.places[0].token
+// A LockToken is the fencing token of one lock.
+type LockToken struct {
+	Path string // of the lock
+	// Layout names the lock's layout by its forms, since locks of different forms can have
+	// one path: curator, kazoo or another of this package's, as ParseLayout takes them;
+	// named:NAME for one of several in a directory; form:… for a program's own, with its
+	// forms. Only those of the last two kinds share a directory, and only their names
+	// contain a colon. A NodeLock's is node.
+	Layout string
+	Token  int64
+}
+
+// Tokens are the fencing tokens in the order in which the locks were taken. Only a
+// MultiLock has more than one. Each guards what its own lock guards: no function of
+// several grows with every tenure.
+func (h *Hold) Tokens() []LockToken {
+	tokens := make([]LockToken, len(h.tenures))
+	for i, t := range h.tenures {
+		tokens[i] = LockToken{Path: t.queue.path, Layout: t.queue.grammar.label, Token: t.places[0].token}
 	}
 	return tokens
 }
@@ -129,10 +141,11 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 		}
 	}
 	session := h.first().session
-	results, err := session.Multi(ctx, slices.Concat(checks, ops)...)
-	for zk.SafeToRetry(err) {
+	var results []zk.Result
+	err := retry(ctx, func() (err error) {
 		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
-	}
+		return err
+	})
 	if len(results) < len(checks) {
 		// It can also be why ctx has ended: that of another lock, which this Commit is part of.
 		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {

@@ -23,10 +23,10 @@ func (c contender) waitsFor(other contender) bool {
 }
 
 // inQueue is the queue that the names of the children make up, first place first.
-func (l *Layout) inQueue(names []string) []contender {
+func (g *grammar) inQueue(names []string) []contender {
 	var q []contender
 	for _, name := range names {
-		if c, ok := l.parse(name); ok {
+		if c, ok := g.parse(name); ok {
 			q = append(q, c)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // curatorName is a name as Curator makes it, for one side of the lock.
 func curatorName(s side, seq int32) string {
-	a, err := LayoutCurator.attempt(s, 1)
+	a, err := curator.attempt(s, 1)
 	if err != nil {
 		panic(err)
 	}
@@ -49,7 +49,7 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 			if !tt.present {
 				want = errPlaceGone
 			}
-			if ahead, err := LayoutCurator.ahead(tt.names, tt.me); ahead.near != tt.ahead || err != want {
+			if ahead, err := curator.ahead(tt.names, tt.me); ahead.near != tt.ahead || err != want {
 				t.Errorf("got %q, %v; want %q, %v", ahead.near, err, tt.ahead, want)
 			}
 		})
@@ -69,7 +69,7 @@ func TestNobodyHoldsTheLockWithAnothersNumber(t *testing.T) {
 		{"_c_a-__READ__" + twins, "_c_b-__WRIT__" + twins, errSameNumber},
 		{"_c_a-__READ__" + twins, "_c_b-__READ__" + twins, nil},
 	} {
-		if _, err := LayoutCurator.ahead([]string{tt.me, tt.other}, tt.me); err != tt.want {
+		if _, err := curator.ahead([]string{tt.me, tt.other}, tt.me); err != tt.want {
 			t.Errorf("%s beside %s: %v, want %v", tt.me, tt.other, err, tt.want)
 		}
 	}
@@ -91,11 +91,11 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ahead, err := LayoutCurator.ahead(append(tt.names, me), me)
+			ahead, err := curator.ahead(append(tt.names, me), me)
 			if ahead.near != tt.ahead || err != nil {
 				t.Errorf("got %q, %v; want %q", ahead.near, err, tt.ahead)
 			}
-			if _, err := LayoutCurator.ahead(tt.names, me); err != errPlaceGone {
+			if _, err := curator.ahead(tt.names, me); err != errPlaceGone {
 				t.Errorf("without its node: %v", err)
 			}
 		})
@@ -136,7 +136,7 @@ func FuzzQueueIsALine(f *testing.F) {
 					want = line[j]
 				}
 			}
-			if ahead, err := LayoutCurator.ahead(names, me); ahead.near != want || err != nil {
+			if ahead, err := curator.ahead(names, me); ahead.near != want || err != nil {
 				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near, err, want)
 			}
 			if want == "" {
@@ -149,7 +149,7 @@ func FuzzQueueIsALine(f *testing.F) {
 		if holding == 0 || holdingWriters > 0 && holding > 1 {
 			t.Fatalf("%d hold the lock, %d of them writers: %v", holding, holdingWriters, line)
 		}
-		for i, c := range LayoutCurator.inQueue(names) {
+		for i, c := range curator.inQueue(names) {
 			if c.name != line[i] || c.shared != reader[i] {
 				t.Fatalf("listed at %d: %+v; want %q, reader %v", i, c, line[i], reader[i])
 			}

@@ -1,13 +1,8 @@
 package holdfast
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
-	"sync"
 
 	"holdfast/zk"
 )
@@ -17,7 +12,9 @@ import (
 // is a Layout with the fields filled in; the Layouts of this package are those of the
 // libraries that they are named after.
 //
-// A child whose name is in none of the forms has no place in the queue and is ignored.
+// A child whose name is in none of the forms has no place in the queue. If it is a node of
+// another layout of this package, or of another kind of lock, Lock fails with ErrKind: its
+// maker would not wait for us. Other children are ignored; see Foreign.
 type Layout struct {
 	// Name says which layout it is, in errors and on the command line.
 	Name string
@@ -41,9 +38,7 @@ type Layout struct {
 	// made: zk.Container, or zk.Persistent, which is the zero value.
 	Parent zk.Mode
 
-	semaphore semaphoreNodes
-	marks     bool  // the data of a queue's directory are nobody's: see mark
-	invalid   error // what is wrong with it, said by Lock
+	invalid error // what is wrong with it; Lock returns it
 }
 
 // The layouts of other libraries.
@@ -56,9 +51,7 @@ var (
 		Name:  "curator",
 		Mutex: "_c_{uuid}-lock-", Write: "_c_{uuid}-__WRIT__", Read: "_c_{uuid}-__READ__",
 		Exclusive: []string{"*lock-", "*__WRIT__"}, Shared: []string{"*__READ__"},
-		Parent:    zk.Container,
-		marks:     true,
-		semaphore: semaphoreNodes{turnstile: "/locks", leases: "/leases", lease: "_c_{uuid}-lease-", numbered: true, form: "*lease-"},
+		Parent: zk.Container,
 	}
 	// LayoutLeaderLatch is that of Curator's LeaderLatch.
 	LayoutLeaderLatch = Layout{
@@ -73,7 +66,6 @@ var (
 		Name:  "kazoo",
 		Mutex: "{hex}__lock__", Write: "{hex}__lock__", Read: "{hex}__rlock__",
 		Exclusive: []string{"*__lock__"}, Shared: []string{"*__rlock__"},
-		semaphore: semaphoreNodes{turnstile: "-__lock__", lease: "{hex}"},
 	}
 	// LayoutGoZookeeper is that of go-zookeeper's Lock, which respects nodes of Curator
 	// and kazoo too. It fails if there is any other child.
@@ -93,11 +85,78 @@ var (
 		Mutex: "{host}-W-", Write: "{host}-W-", Read: "{host}-R-",
 		Exclusive: []string{"*-W-"}, Shared: []string{"*-R-"},
 	}
-	// LayoutSessionID has lock-<session id>-<number>.
+	// LayoutSessionID has lock-<session id>-<number>. See LayoutArticle.
 	LayoutSessionID = Layout{
 		Name:  "sessionid",
 		Mutex: "lock-{session}-", Exclusive: []string{"lock-*-"},
 	}
+	// LayoutArticle has lock-<session id><number>, without a dash between the two: the
+	// literal form of articles about locks on ZooKeeper, and of programs after them.
+	LayoutArticle = Layout{
+		Name:  "article",
+		Mutex: "lock-{session}", Exclusive: []string{"lock-*"},
+	}
+)
+
+// A known layout is one of this package's, with what a Layout does not say.
+type knownLayout struct {
+	Layout
+	semaphore semaphoreNodes
+	marks     bool
+	// nodes are the forms of the nodes that are of this layout, where it takes more than
+	// those for places. nil: all that it takes.
+	nodes []string
+}
+
+// knownLayouts are all of them.
+var knownLayouts = []knownLayout{
+	{
+		Layout: LayoutCurator,
+		marks:  true,
+		semaphore: semaphoreNodes{
+			turnstile: "/locks", leases: "/leases", lease: "_c_{uuid}-lease-", numbered: true,
+			queue: (&Layout{Name: "curator", Shared: []string{"*lease-"}}).translate(),
+		},
+	},
+	{Layout: LayoutLeaderLatch},
+	{Layout: LayoutKazoo, semaphore: semaphoreNodes{turnstile: "-__lock__", lease: "{hex}"}},
+	{Layout: LayoutGoZookeeper, nodes: []string{"_c_*-lock-"}},
+	{Layout: LayoutWriteLock, nodes: []string{"x-*-"}},
+	{Layout: LayoutHostRW},
+	{Layout: LayoutSessionID},
+	{Layout: LayoutArticle},
+}
+
+// knownGrammars are the grammars of knownLayouts, in their order.
+var knownGrammars = func() (all []*grammar) {
+	for _, k := range knownLayouts {
+		g := k.translate()
+		g.label, g.semaphore, g.marks = k.Name, k.semaphore, k.marks
+		all = append(all, g)
+	}
+	return all
+}()
+
+// curator is the grammar of the default layout.
+var curator = knownGrammars[0]
+
+// knownNodes tell which of knownLayouts a node is of, in their order.
+var knownNodes = func() (all []*grammar) {
+	for i, k := range knownLayouts {
+		g := knownGrammars[i]
+		if k.nodes != nil {
+			g = (&Layout{Exclusive: k.nodes}).translate()
+		}
+		all = append(all, g)
+	}
+	return all
+}()
+
+// severalLocks takes the nodes of LayoutNamed, whatever the name, and anyForm all that
+// have a number.
+var (
+	severalLocks = (&Layout{Exclusive: []string{"*" + namedSeparator}}).translate()
+	anyForm      = (&Layout{Exclusive: []string{"*"}}).translate()
 )
 
 const namedSeparator = "_lock_"
@@ -115,146 +174,37 @@ func LayoutNamed(name string) Layout {
 }
 
 // ParseLayout is the layout of a name: curator, leaderlatch, kazoo, go-zookeeper,
-// writelock, hostrw, sessionid, or named:NAME. The error is ErrLayout.
+// writelock, hostrw, sessionid, article, named:NAME or form:PATTERN. The error is
+// ErrLayout, and says what to write instead.
+//
+// PATTERN is the name of a node without its number, as in Layout.Mutex, for one's own
+// exclusive locks: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and everything
+// between job- and the last dash of a name counts as a place in the queue. Parents are
+// persistent.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {
 		l := LayoutNamed(n)
 		return l, l.invalid
 	}
-	known := []Layout{LayoutCurator, LayoutLeaderLatch, LayoutKazoo, LayoutGoZookeeper, LayoutWriteLock, LayoutHostRW, LayoutSessionID}
+	if pattern, ok := strings.CutPrefix(name, "form:"); ok {
+		l := Layout{Name: name, Mutex: pattern, Exclusive: []string{string(template(pattern).form())}}
+		if err := l.translate().checkPattern(); err != nil {
+			return Layout{}, fmt.Errorf("%w %q: %w", ErrLayout, name, err)
+		}
+		return l, nil
+	}
 	var names []string
-	for _, l := range known {
+	for _, l := range knownLayouts {
 		if l.Name == name {
-			return l, nil
+			return l.Layout, nil
 		}
 		names = append(names, l.Name)
 	}
-	return Layout{}, fmt.Errorf("%w %q: want one of %s, named:NAME", ErrLayout, name, strings.Join(names, ", "))
-}
-
-// A side is which of a layout's names a place goes by.
-type side int
-
-const (
-	sideMutex side = iota
-	sideWrite
-	sideRead
-)
-
-func (s side) String() string { return [...]string{"mutex", "write side", "read side"}[s] }
-
-// An attempt is the name of a node to be made, without the number that the server
-// appends.
-type attempt struct {
-	prefix string
-	id     string // new for every attempt
-	unique bool   // the id is in the prefix: who does not know whether the node was made can find it by its name
-}
-
-// attempt makes a name. It also sees to it that the layout knows its own.
-func (l *Layout) attempt(s side, session int64) (attempt, error) {
-	if l.invalid != nil {
-		return attempt{}, l.invalid
-	}
-	template := [...]string{l.Mutex, l.Write, l.Read}[s]
-	if template == "" {
-		return attempt{}, fmt.Errorf("%w %s: it has no %v", ErrLayout, l.Name, s)
-	}
-	a := newAttempt(template, session)
-	c, ok := l.parse(a.prefix + "0000000000")
-	if !ok || c.form != a.prefix || c.shared != (s == sideRead) {
-		return attempt{}, fmt.Errorf("%w %s: its own name %q for the %v is not among its forms", ErrLayout, l.Name, a.prefix, s)
-	}
-	return a, nil
-}
-
-// unique reports whether the names of a Mutex tell attempts apart.
-func (l *Layout) unique() bool {
-	return strings.Contains(l.Mutex, "{uuid}") || strings.Contains(l.Mutex, "{hex}")
-}
-
-func newAttempt(template string, session int64) attempt {
-	id := newUUID()
-	plain := strings.ReplaceAll(id, "-", "")
-	a := attempt{id: plain, unique: strings.Contains(template, "{uuid}") || strings.Contains(template, "{hex}")}
-	a.prefix = template
-	for _, f := range [...][2]string{
-		{"{uuid}", id}, {"{hex}", plain}, {"{session}", strconv.FormatInt(session, 10)}, {"{host}", host()}, // who knows what that is named
-	} {
-		a.prefix = strings.ReplaceAll(a.prefix, f[0], f[1])
-	}
-	return a
-}
-
-// host is the name of the machine.
-var host = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil || strings.Contains(name, "/") {
-		return "unknown"
-	}
-	return name
-})
-
-// parse reads a child's name; a name that is in none of the layout's forms is not in
-// the queue.
-func (l *Layout) parse(name string) (contender, bool) {
-	// The number is an int32 that wraps, in ten columns: 10 digits, or a sign and 9 or
-	// 10. The sign comes first: where -- stands before it, one - belongs to the form.
-	for _, width := range [...]int{11, 10} {
-		cut := len(name) - width
-		if cut < 0 {
-			continue
-		}
-		seq, ok := sequence(name[cut:])
-		if !ok {
-			continue
-		}
-		c := contender{name: name, form: name[:cut], seq: seq}
-		for _, f := range l.Exclusive {
-			if matches(c.form, f) {
-				return c, true
-			}
-		}
-		for _, f := range l.Shared {
-			if matches(c.form, f) {
-				c.shared = true
-				return c, true
-			}
-		}
-	}
-	return contender{}, false
+	return Layout{}, fmt.Errorf("%w %q: want one of %s, named:NAME, form:PATTERN", ErrLayout, name, strings.Join(names, ", "))
 }
 
 // Contends reports whether a child of this name has a place in the queue.
 func (l *Layout) Contends(name string) bool {
-	_, ok := l.parse(name)
+	_, ok := l.compile().parse(name)
 	return ok
-}
-
-// sequence reads a number as the server writes it, and nothing else.
-func sequence(s string) (int32, bool) {
-	digits := strings.TrimPrefix(s, "-")
-	if len(s) == 11 && (len(digits) == 11 || digits[0] == '0') || strings.Trim(digits, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return int32(n), err == nil && (n != 0 || s[0] != '-')
-}
-
-func matches(s, form string) bool {
-	head, tail, any := strings.Cut(form, "*")
-	if !any {
-		return s == form
-	}
-	return len(s) >= len(head)+len(tail) && strings.HasPrefix(s, head) && strings.HasSuffix(s, tail)
-}
-
-// newUUID is a random number in the form of java.util.UUID's.
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	x := hex.EncodeToString(b[:])
-	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
 }

@@ -2,7 +2,9 @@ package holdfast
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	"holdfast/zk"
@@ -29,10 +31,11 @@ func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 		{LayoutHostRW, sideWrite, `.+-W-`, false},
 		{LayoutHostRW, sideRead, `.+-R-`, false},
 		{LayoutSessionID, sideMutex, `lock--72-`, false},
+		{LayoutArticle, sideMutex, `lock--72`, false},
 		{LayoutNamed("db"), sideMutex, `db_lock_`, false},
 	}
 	for _, tt := range tests {
-		a, err := tt.layout.attempt(tt.side, -72)
+		a, err := tt.layout.compile().attempt(tt.side, -72)
 		if err != nil {
 			t.Errorf("%s, %v: %v", tt.layout.Name, tt.side, err)
 			continue
@@ -40,7 +43,7 @@ func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 		if !regexp.MustCompile("^"+tt.want+"$").MatchString(a.prefix) || a.unique != tt.unique {
 			t.Errorf("%s, %v: got %q, unique %v; want %s, %v", tt.layout.Name, tt.side, a.prefix, a.unique, tt.want, tt.unique)
 		}
-		if b, _ := tt.layout.attempt(tt.side, -72); (a.prefix != b.prefix) != tt.unique || a.id == b.id {
+		if b, _ := tt.layout.compile().attempt(tt.side, -72); (a.prefix != b.prefix) != tt.unique || a.id == b.id {
 			t.Errorf("%s, %v: two attempts are %q and %q", tt.layout.Name, tt.side, a.prefix, b.prefix)
 		}
 	}
@@ -79,11 +82,17 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 		{LayoutHostRW, "web-1-W-0000000003", is{3, false, true}},
 		{LayoutSessionID, "lock-72-0000000003", is{3, false, true}},
 		{LayoutSessionID, "block-72-0000000003", no},
+		{LayoutSessionID, "lock-720000000003", no},
+		{LayoutArticle, "lock-720000000003", is{3, false, true}},
+		{LayoutArticle, "lock--722147483647", is{2147483647, false, true}},
+		{LayoutArticle, "lock-72-2147483648", is{-2147483648, false, true}},
+		{LayoutArticle, "lock-72-000000001", is{-1, false, true}},
+		{LayoutArticle, "block-720000000003", no},
 		{LayoutNamed("b"), "b_lock_0000000003", is{3, false, true}},
 		{LayoutNamed("b"), "a_b_lock_0000000003", no}, // another lock, whose name ends alike
 	}
 	for _, tt := range tests {
-		c, ok := tt.layout.parse(tt.name)
+		c, ok := tt.layout.compile().parse(tt.name)
 		if got := (is{c.seq, c.shared, ok}); got != tt.want {
 			t.Errorf("%s: %s: got %+v; want %+v", tt.layout.Name, tt.name, got, tt.want)
 		}
@@ -92,7 +101,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 
 func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 	own := Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}, Parent: zk.Container}
-	if _, err := own.attempt(sideMutex, 1); err != nil {
+	if _, err := own.compile().attempt(sideMutex, 1); err != nil {
 		t.Errorf("a program's own: %v", err)
 	}
 	deaf := own
@@ -111,21 +120,50 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 		{LayoutNamed("{uuid}"), sideMutex},
 		{Layout{}, sideMutex},
 	} {
-		if a, err := tt.layout.attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
+		if a, err := tt.layout.compile().attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: got %q, %v; want ErrLayout", tt.layout.Name, a.prefix, err)
 		}
 	}
 }
 
 func TestParseLayout(t *testing.T) {
-	for _, name := range []string{"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "named:db"} {
+	for _, name := range []string{
+		"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article", "named:db",
+		"form:lock-", "form:lock-{session}", "form:job.{host}.{uuid}.", "form:n_{hex}", "form:{uuid}.job", "form:_c_{uuid}-lock-",
+	} {
 		if l, err := ParseLayout(name); err != nil || l.Name != name {
 			t.Errorf("%s: %v, %v", name, l.Name, err)
 		}
 	}
-	for _, name := range []string{"", "zookeeper", "named:", "named:a_lock_b"} {
-		if _, err := ParseLayout(name); !errors.Is(err, ErrLayout) {
-			t.Errorf("%q: %v; want ErrLayout", name, err)
+	for name, say := range map[string]string{
+		"": "want one of", "zookeeper": "form:PATTERN", "named:": "must not be empty", "named:a_lock_b": "_lock_",
+		"form:": "fits every node", "form:{uuid}": "fits every node", "form:{host}-job-{uuid}": "fits every node",
+		"form:a/b": "no /", "form:a-*": "no *", "form:{name}-": "braces", "form:a{uuid": "braces", "form:a}": "braces", "form:{{uuid}}-x": "braces",
+		"form:a\x00": "invalid path", "form:_c_{uuid}-__READ__": "curator", "form:_c_{uuid}": "curator", "form:{uuid}-R-": "hostrw",
+	} {
+		_, err := ParseLayout(name)
+		if !errors.Is(err, ErrLayout) || !strings.Contains(fmt.Sprint(err), say) {
+			t.Errorf("%q: %v; want ErrLayout, and %q in it", name, err, say)
 		}
+	}
+}
+
+// The same text in braces makes the same queue, and other text another.
+func TestPatternsAreToldApartByTheirText(t *testing.T) {
+	queue := func(pattern string) string {
+		l, err := ParseLayout("form:" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.compile().queue
+	}
+	if queue("lock-{session}-") != LayoutSessionID.compile().queue || queue("lock-{session}") != LayoutArticle.compile().queue {
+		t.Error("the pattern of a known layout is another lock")
+	}
+	if queue("job-{uuid}.") != queue("job-{host}{session}.") {
+		t.Error("what stands in the braces makes another lock")
+	}
+	if queue("job-{uuid}.") == queue("jobs-{uuid}.") {
+		t.Error("other text makes the same lock")
 	}
 }

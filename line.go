@@ -43,7 +43,7 @@ type line struct {
 type lineKey struct {
 	client *zk.Client
 	path   string
-	layout string
+	queue  string // of the grammar
 	side   side
 }
 
@@ -70,7 +70,7 @@ var lines = struct {
 // the lock together.
 func (q *queue) inMemory(s side) bool { return q.handoffs > 0 && s != sideRead }
 
-func (q *queue) lineKey(s side) lineKey { return lineKey{q.client, q.path, q.layout.Name, s} }
+func (q *queue) lineKey(s side) lineKey { return lineKey{q.client, q.path, q.grammar.queue, s} }
 
 // inLine is Lock with WithLocalHandoff.
 func (q *queue) inLine(ctx context.Context, s side) (*Hold, error) {
@@ -227,15 +227,26 @@ func (l *line) begin(h *Hold) bool {
 
 	first := holdOf(w.ctx, t)
 	if !t.handOut(l, first) {
-		l.mu.Lock()
-		w.place = l.waiting.PushFront(w)
-		l.tenure, l.contending = nil, true
-		l.mu.Unlock()
+		l.putBack(w)
 		return false
 	}
 	h.supersede()
 	w.turn <- turn{hold: first}
 	return true
+}
+
+// putBack makes w the first in line again, because its turn has failed. A waiter whose
+// context has ended is told so instead: it may wait for its turn already, since leave did
+// not find it in the line (see inLine), and nobody would ever take it out again.
+func (l *line) putBack(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tenure, l.contending = nil, true
+	if w.ctx.Err() != nil {
+		w.turn <- turn{err: context.Cause(w.ctx)}
+		return
+	}
+	w.place = l.waiting.PushFront(w)
 }
 
 // handOut makes the tenure one that l hands on, beginning with h; false if it is over.

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -338,7 +339,7 @@ func TestALineIsFoundByItsName(t *testing.T) {
 		wantQueued(t, c, 1)
 		unlock(t, h)
 		got := next.got(t)
-		if got.Token() != h.Tokens()[lockPath] {
+		if got.Token() != tokenOf(h, lockPath) {
 			t.Error("not handed on")
 		}
 		unlock(t, got)
@@ -393,5 +394,58 @@ func TestCandidatesStandInNoLine(t *testing.T) {
 		wantQueued(t, c, 2)
 		unlock(t, first)
 		unlock(t, next.got(t))
+	})
+}
+
+// A hookedContext calls hook when somebody asks which Hold it descends from.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookedContext) Value(key any) any {
+	if fmt.Sprintf("%T", key) == "holdfast.holdKey" {
+		c.hook()
+	}
+	return c.Context.Value(key)
+}
+
+// The line has the lock, and takes its first waiter out to hand it over. In that moment
+// the session ends, and the waiter gives up: it must not be put back into the line, where
+// nobody would tell it anything before the line has the lock again.
+func TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		session, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		w := wait(&hookedContext{ctx, func() {
+			if asked++; asked != 2 { // the first time is at the door
+				return
+			}
+			srv.Expire(session.ID())
+			<-session.Context().Done()
+			cancel()
+			time.Sleep(time.Millisecond) // until everybody has heard of it
+		}}, inMemory(c, 3))
+		next := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		unlock(t, first)
+		h := next.got(t)
+		if asked != 2 {
+			t.Fatalf("asked %d times: the test shows nothing", asked)
+		}
+		time.Sleep(time.Second) // the hook has returned by then
+		if w.waiting() {
+			t.Error("a Lock whose context has ended waits on")
+		} else {
+			wantErr(t, w.err, context.Canceled)
+		}
+		unlock(t, h)
+		unlock(t, lock(t, inMemory(c, 3))) // and the line works again
+		wantQueued(t, c, 0)
 	})
 }

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -48,7 +47,7 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 type Option func(*options)
 
 type options struct {
-	layout    Layout
+	grammar   *grammar
 	note      note
 	value     []byte // instead of the note; nil: none
 	acl       []zk.ACL
@@ -57,7 +56,7 @@ type options struct {
 }
 
 func newOptions(opts []Option) options {
-	o := options{layout: LayoutCurator}
+	o := options{grammar: curator}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -86,7 +85,11 @@ func WithACL(acl ...zk.ACL) Option {
 }
 
 // WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-func WithLayout(l Layout) Option { return func(o *options) { o.layout = l } }
+// It copies l: what is changed there later has no effect.
+func WithLayout(l Layout) Option {
+	g := l.compile()
+	return func(o *options) { o.grammar = g }
+}
 
 // Reentrant lets a context that descends from a Hold of the lock take it again, instead
 // of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
@@ -100,40 +103,12 @@ func (o *options) data(a attempt) ([]byte, error) {
 	n := o.note
 	if !a.unique {
 		if o.value != nil {
-			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.layout.Name)
+			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.name)
 		}
 		n.ID = a.id
 	}
 	if o.value != nil {
-		return o.value, nil
+		return o.value, validValue(o.value)
 	}
 	return n.encode()
-}
-
-// A note is the data of a lock's node.
-type note struct {
-	Owner  string `json:"owner,omitempty"`
-	Reason string `json:"why,omitempty"`
-	ID     string `json:"id,omitempty"`
-	// Value is a candidate's, where the id has to be beside it.
-	Value []byte `json:"value,omitempty"`
-	// Token is that of the tenure where it is older than the node (see stepDown).
-	Token int64 `json:"token,omitempty"`
-}
-
-func (n note) encode() ([]byte, error) {
-	if n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 {
-		return []byte{}, nil // nothing to say
-	}
-	return json.Marshal(n)
-}
-
-// readNote makes the best of a node's data: other programs leave text of their own
-// there (Curator the host's address).
-func readNote(data []byte) note {
-	var n note
-	if err := json.Unmarshal(data, &n); err != nil {
-		return note{Owner: string(data)}
-	}
-	return n
 }

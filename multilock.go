@@ -7,12 +7,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"holdfast/zk"
 )
 
-// A MultiLock is several locks held as one, all or none. They are taken one after the
-// other in an order that is the same for everybody, by their paths, so that two
-// MultiLocks with locks in common cannot wait for each other. It has no state of its own
-// and is safe for concurrent use.
+// A MultiLock is several locks held as one, all or none. It takes them one after the other
+// in an order that is the same for everybody: by their paths as the server knows them
+// (with the client's chroot), then by their kinds and the forms of their layouts. So two
+// MultiLocks with locks in common cannot wait for each other.
+//
+// The locks may be on several ensembles, through several clients, if their paths differ:
+// the order of two locks that differ in nothing but the client is not the same for
+// everybody, and Lock refuses them. It has no state of its own and is safe for
+// concurrent use.
 type MultiLock struct {
 	parts []part
 	err   error
@@ -22,17 +29,38 @@ type MultiLock struct {
 type part struct {
 	Locker
 	queue *queue
-	kind  string // locks of different kinds are not the same lock though they have one path
-	weak  bool   // a reader: a writer of the same lock does for it
+	weak  bool // a reader: a writer of the same lock does for it
 }
 
-func (p part) same(o part) bool {
-	return p.kind == o.kind && p.queue.path == o.queue.path && p.queue.client == o.queue.client && p.queue.layout.Name == o.queue.layout.Name
+// path is that of the lock as the server knows it.
+func (p part) path() string { return p.queue.client.Chroot() + p.queue.path }
+
+// compare orders locks. It is 0 for those that are the same lock, if they are of one
+// client.
+func (p part) compare(o part) int {
+	return cmp.Or(strings.Compare(p.path(), o.path()), cmp.Compare(p.queue.kind, o.queue.kind),
+		strings.Compare(p.queue.grammar.queue, o.queue.grammar.queue))
+}
+
+// beside says why p and o, of which neither is the other, cannot be held together.
+func (p part) beside(o part) error {
+	switch {
+	case p.path() != o.path() || p.queue.kind != o.queue.kind:
+		return nil
+	case p.compare(o) == 0:
+		return fmt.Errorf("%w: two clients have a lock at %s, and no order of the two is the same for everybody: give one of them another path, or take one after the other",
+			zk.ErrBadArguments, p.path())
+	case p.queue.client == o.queue.client && p.queue.grammar.sees(o.queue.grammar):
+		return fmt.Errorf("%w: %s is to be locked in the layouts %s and %s at once, and each would wait for the other: use one layout for one path",
+			zk.ErrBadArguments, p.path(), p.queue.grammar.label, o.queue.grammar.label)
+	}
+	return nil
 }
 
 // NewMultiLock makes one lock of the locks given: those of this package, in any order. The
 // same lock may be named twice, also as reader and writer; it is taken once, as writer
-// then. Nothing is sent before Lock.
+// then. Nothing is sent before Lock, which also returns what is wrong with the list:
+// zk.ErrBadArguments for two locks that cannot be ordered or would wait for each other.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -46,8 +74,7 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 		m.parts = append(m.parts, parts...)
 	}
 	slices.SortStableFunc(m.parts, func(a, b part) int {
-		order := cmp.Or(strings.Compare(a.queue.path, b.queue.path), strings.Compare(a.kind, b.kind),
-			strings.Compare(a.queue.layout.Name, b.queue.layout.Name))
+		order := a.compare(b)
 		if order == 0 && a.weak != b.weak { // the strongest is the one that stays
 			order = -1
 			if a.weak {
@@ -59,9 +86,13 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 	all := m.parts
 	m.parts = nil
 	for _, p := range all {
-		if !slices.ContainsFunc(m.parts, p.same) {
-			m.parts = append(m.parts, p)
+		if slices.ContainsFunc(m.parts, func(o part) bool { return p.compare(o) == 0 && p.queue.client == o.queue.client }) {
+			continue
 		}
+		for _, o := range m.parts {
+			m.err = cmp.Or(m.err, p.beside(o))
+		}
+		m.parts = append(m.parts, p)
 	}
 	return m
 }
@@ -70,15 +101,15 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 func partsOf(l Locker) ([]part, error) {
 	switch l := l.(type) {
 	case *Mutex:
-		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case *RWMutex:
-		return []part{{Locker: l, queue: &l.queue, kind: "queue"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case readSide:
-		return []part{{Locker: l, queue: &l.m.queue, kind: "queue", weak: true}}, nil
+		return []part{{Locker: l, queue: &l.m.queue, weak: true}}, nil
 	case permit:
-		return []part{{Locker: l, queue: &l.s.queue, kind: "semaphore"}}, nil
+		return []part{{Locker: l, queue: &l.s.queue}}, nil
 	case *NodeLock:
-		return []part{{Locker: l, queue: &l.queue, kind: "node"}}, nil
+		return []part{{Locker: l, queue: &l.queue}}, nil
 	case *MultiLock:
 		return l.parts, l.err
 	}

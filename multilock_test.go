@@ -25,6 +25,16 @@ func mutexes(c *zk.Client, names ...string) []holdfast.Locker {
 	return ls
 }
 
+// tokenOf is the token of one of the locks that h holds, 0 if it does not hold that.
+func tokenOf(h *holdfast.Hold, path string) int64 {
+	for _, t := range h.Tokens() {
+		if t.Path == path {
+			return t.Token
+		}
+	}
+	return 0
+}
+
 // wantNoNodes says that none of the locks below lockPath has anybody in its queue.
 func wantNoNodes(t *testing.T, c *zk.Client) {
 	t.Helper()
@@ -122,10 +132,10 @@ func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
 		c, d, admin := client(t, srv), client(t, srv), client(t, srv)
 		m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(d, lockPath+"/c"))...)
 		h := lock(t, m)
-		if h.Token() != h.Tokens()[lockPath+"/a"] {
+		if h.Token() != tokenOf(h, lockPath+"/a") {
 			t.Errorf("token %d; want that of a in %v", h.Token(), h.Tokens())
 		}
-		if err := holdfast.Break(t.Context(), admin, lockPath+"/b", h.Tokens()[lockPath+"/b"]); err != nil {
+		if err := holdfast.Break(t.Context(), admin, lockPath+"/b", tokenOf(h, lockPath+"/b")); err != nil {
 			t.Fatal(err)
 		}
 		<-h.Lost()
@@ -135,7 +145,7 @@ func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
 		wantNoNodes(t, d)
 
 		h = lock(t, m)
-		if err := holdfast.Revoke(t.Context(), admin, lockPath+"/c", h.Tokens()[lockPath+"/c"]); err != nil {
+		if err := holdfast.Revoke(t.Context(), admin, lockPath+"/c", tokenOf(h, lockPath+"/c")); err != nil {
 			t.Fatal(err)
 		}
 		<-h.Revoked()
@@ -154,7 +164,7 @@ func TestCommitOfAMultiLockChecksEveryPart(t *testing.T) {
 		}
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 			srv.Intercept(zkproto.OpMulti, nil)
-			if err := holdfast.Break(t.Context(), admin, lockPath+"/b", h.Tokens()[lockPath+"/b"]); err != nil {
+			if err := holdfast.Break(t.Context(), admin, lockPath+"/b", tokenOf(h, lockPath+"/b")); err != nil {
 				t.Error(err)
 			}
 			return zktest.Pass
@@ -274,5 +284,80 @@ func TestMultiLockRefusesWhatItCannotOrder(t *testing.T) {
 				t.Errorf("got %v; want an *Error", err)
 			}
 		}
+	})
+}
+
+// Two locks that differ in nothing but the client: what one MultiLock takes first is a
+// matter of how it was made, and two of them would wait for each other.
+func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		other := zktest.NewServer()
+		defer other.Close()
+		here, there := client(t, srv), client(t, other)
+		for name, m := range map[string]*holdfast.MultiLock{
+			"two mutexes":         holdfast.NewMultiLock(holdfast.NewMutex(here, lockPath), holdfast.NewMutex(there, lockPath)),
+			"reader and writer":   holdfast.NewMultiLock(holdfast.NewRWMutex(here, lockPath), holdfast.NewRWMutex(there, lockPath).RLocker()),
+			"semaphores":          holdfast.NewMultiLock(holdfast.NewSemaphore(here, lockPath, 1).Locker(), holdfast.NewSemaphore(there, lockPath, 1).Locker()),
+			"one that holds them": holdfast.NewMultiLock(holdfast.NewMultiLock(holdfast.NewNodeLock(here, lockPath)), holdfast.NewNodeLock(there, lockPath)),
+		} {
+			for _, lock := range []func(context.Context) (*holdfast.Hold, error){m.Lock, m.TryLock} {
+				h, err := lock(t.Context())
+				if err == nil {
+					unlock(t, h)
+				}
+				wantErr(t, err, zk.ErrBadArguments)
+				if err != nil && !strings.Contains(err.Error(), lockPath) {
+					t.Errorf("%s: %v; want it to name %s", name, err, lockPath)
+				}
+			}
+		}
+		// The same paths are no matter where nothing else is.
+		unlock(t, lock(t, holdfast.NewMultiLock(holdfast.NewMutex(here, lockPath), holdfast.NewMutex(there, lockPath+"2"))))
+	})
+}
+
+// Through clients with different chroots, one lock has different paths. The order is that
+// of the server's paths.
+func TestMultiLocksOfDifferentChrootsDoNotDeadlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		cfg := srv.Config()
+		cfg.Chroot, cfg.CreateChroot = "/team", true
+		inTeam, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer inTeam.Close()
+		c := client(t, srv)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+
+		first := lock(t, holdfast.NewMutex(c, "/b"))
+		one := wait(ctx, holdfast.NewMultiLock(holdfast.NewMutex(c, "/b"), holdfast.NewMutex(c, "/team/a")))
+		two := wait(ctx, holdfast.NewMultiLock(holdfast.NewMutex(c, "/b"), holdfast.NewMutex(inTeam, "/a")))
+		unlock(t, first)
+		unlock(t, one.got(t))
+		unlock(t, two.got(t))
+
+		_, err = holdfast.NewMultiLock(holdfast.NewMutex(c, "/team/a"), holdfast.NewMutex(inTeam, "/a")).Lock(ctx)
+		wantErr(t, err, zk.ErrBadArguments) // it is one lock, and would wait for itself
+	})
+}
+
+// Two layouts on one path, of which one waits for the other's node.
+func TestMultiLockRefusesLayoutsThatWaitForEachOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		in := func(l holdfast.Layout) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := holdfast.NewMultiLock(in(holdfast.LayoutCurator), in(holdfast.LayoutGoZookeeper)).Lock(ctx)
+		wantErr(t, err, zk.ErrBadArguments)
+		h, err := holdfast.NewMultiLock(in(holdfast.LayoutNamed("a")), in(holdfast.LayoutNamed("b"))).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, h)
 	})
 }

@@ -17,13 +17,14 @@ type Mutex struct {
 // and those above it are made when needed, as containers, which the server removes
 // some time after they fell empty. Nothing is sent before Lock.
 func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
-	return &Mutex{queue{client: c, path: path, options: newOptions(opts)}}
+	return &Mutex{queue{client: c, path: path, kind: kindQueue, options: newOptions(opts)}}
 }
 
 // Lock waits for the lock. If the session ends while it waits, it queues again in the
 // next one, at the back, for as long as ctx lives. When ctx ends, the error is its
 // cause, and the place in the queue is given up; if the server cannot be reached at
 // that moment, in the background. ErrDeadlock: ctx descends from a Hold of this lock.
+// ErrKind: another kind of lock, or one in another layout, has this name.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.queue.wait(ctx, "lock", sideMutex)
 }

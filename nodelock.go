@@ -1,11 +1,11 @@
 package holdfast
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/zk"
 )
@@ -27,13 +27,17 @@ type NodeLock struct {
 	queue queue
 }
 
+// nodeGrammar has no names: the node is the lock.
+var nodeGrammar = &grammar{name: "node", label: "node", parent: zk.Container}
+
 // NewNodeLock names the lock at path. The nodes above it are made when needed, as
 // containers. WithLayout has no effect, and WithValue is refused, since the data have to
-// tell one attempt from another.
+// tell one attempt from another. ErrKind: the node is the directory of a lock with a queue, or
+// otherwise not ephemeral.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	o := newOptions(opts)
-	o.layout = Layout{Name: "node", Parent: zk.Container}
-	return &NodeLock{queue{client: c, path: path, options: o}}
+	o.grammar = nodeGrammar
+	return &NodeLock{queue{client: c, path: path, kind: kindNode, options: o}}
 }
 
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
@@ -82,11 +86,16 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 		}
 	}()
 	for {
-		_, stat, err := session.Create(ctx, q.path, data, zk.Ephemeral, q.acl...)
+		var stat zk.Stat
+		err := retry(ctx, func() (err error) {
+			p.asked = time.Now()
+			_, stat, err = session.Create(ctx, q.path, data, zk.Ephemeral, q.acl...)
+			return err
+		})
 		p.doubt = zk.MayHaveHappened(err)
 		switch {
 		case err == nil:
-			p.made(p.prefix, stat.Czxid)
+			p.made(p.prefix, stat)
 			return newHold(ctx, q, p)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := p.ensure(ctx, p.dir); err != nil {
@@ -110,11 +119,28 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	}
 }
 
+// occupied says why a node that is not ephemeral is no lock of ours: it would never go.
+func (l *NodeLock) occupied(ctx context.Context, names []string) error {
+	err := l.queue.checkKind(ctx, names)
+	if err == nil {
+		err = fmt.Errorf("%w: the node %s is not ephemeral, so it is no NodeLock: a lock with a queue may have left it, or it is something else: use another name, or remove the node if nobody needs it",
+			ErrKind, l.queue.path)
+	}
+	return fmt.Errorf("%w (%w)", err, zk.ErrNodeExists)
+}
+
 // await waits until the node has gone or changed.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
-	data, stat, watch, err := session.GetW(ctx, l.queue.path)
+	// Not of the data: a change of those is no news, and would wake all who wait.
+	var names []string
+	var stat zk.Stat
+	var watch *zk.Watch
+	err := retry(ctx, func() (err error) {
+		names, stat, watch, err = session.ChildrenW(ctx, l.queue.path)
+		return err
+	})
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
 		return err
@@ -122,7 +148,7 @@ func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) er
 	defer watch.Stop()
 	switch {
 	case stat.EphemeralOwner == 0:
-		return fmt.Errorf("%w: it is not ephemeral, so it is no lock and would never go (data %.40q)", zk.ErrNodeExists, bytes.TrimSpace(data))
+		return l.occupied(ctx, names)
 	case !wait:
 		return ErrLocked
 	}

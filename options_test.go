@@ -16,7 +16,7 @@ import (
 
 var layouts = []holdfast.Layout{
 	holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper,
-	holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutNamed("db"),
+	holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle, holdfast.LayoutNamed("db"),
 }
 
 // In every layout, also in those whose names do not tell two goroutines of one session

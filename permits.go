@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/zk"
 )
@@ -20,8 +21,8 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 	switch {
 	case n < 1:
 		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
-	case s.queue.layout.semaphore.lease == "":
-		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.layout.Name)
+	case s.queue.grammar.semaphore.lease == "":
+		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.queue.grammar.name)
 	case wait && slices.ContainsFunc(lineage(ctx, s.queue.client, s.queue.path), s.ours):
 		return nil, ErrDeadlock
 	}
@@ -64,7 +65,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 
 // ours reports whether a tenure is one of permits, and not of another lock on the path.
 func (s *Semaphore) ours(t *tenure) bool {
-	return t.places[0].dir == s.queue.path+s.queue.layout.semaphore.leases
+	return t.places[0].dir == s.queue.path+s.queue.grammar.semaphore.leases
 }
 
 // A view is what a semaphore looks like at some moment.
@@ -78,48 +79,59 @@ type view struct {
 
 // look reads limit and permits. The server shows all permits that were given before we
 // came to the turnstile, since it shows that we did.
-func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (view, error) {
-	var v view
-	dir := s.queue.path + s.queue.layout.semaphore.leases
-	for {
-		var data []byte
-		var names []string
-		var dataErr, namesErr error
-		var stat zk.Stat
-		v.stop()
-		v = view{}
-		if watch {
-			data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
-			names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
-		} else {
-			res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir))
-			if res == nil {
-				return v, err
-			}
-			data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
-			names, namesErr = res[1].Children, res[1].Err
+//
+// Without a watch, it also makes sure that no other kind of lock has the name.
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
+	err = retry(ctx, func() (err error) {
+		v, err = s.lookOnce(ctx, session, watch)
+		return err
+	})
+	return v, err
+}
+
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
+	dir := s.queue.path + s.queue.grammar.semaphore.leases
+	var data []byte
+	var names, beside []string
+	var dataErr, namesErr, besideErr error
+	var stat zk.Stat
+	if watch {
+		data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
+		names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+	} else {
+		res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir), zk.ChildrenOp(s.queue.path))
+		if res == nil {
+			return view{}, err
 		}
-		if errors.Is(dataErr, zk.ErrConnectionLoss) || errors.Is(namesErr, zk.ErrConnectionLoss) {
-			continue
-		}
-		for _, err := range []error{dataErr, namesErr} {
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				v.stop()
-				return view{}, err
-			}
-		}
-		v.exists, v.version = dataErr == nil, stat.Version
-		v.used = s.queue.layout.permits(names)
-		if !isMark(data) {
-			limit, err := strconv.Atoi(string(data))
-			if err != nil || limit < 1 {
-				v.stop()
-				return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
-			}
-			v.limit = limit
-		}
-		return v, nil
+		data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
+		names, namesErr = res[1].Children, res[1].Err
+		beside, besideErr = res[2].Children, res[2].Err
 	}
+	for _, err := range []error{dataErr, namesErr, besideErr} {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			v.stop()
+			return view{}, err
+		}
+	}
+	err = s.queue.checkKind(ctx, beside)
+	if err == nil && stat.EphemeralOwner != 0 {
+		err = s.queue.otherKind(s.queue.path, "a "+string(kindNode))
+	}
+	if err != nil {
+		v.stop()
+		return view{}, err
+	}
+	v.exists, v.version = dataErr == nil, stat.Version
+	v.used = s.queue.grammar.semaphore.permits(names)
+	if !isMark(data) {
+		limit, err := strconv.Atoi(string(data))
+		if err != nil || limit < 1 {
+			v.stop()
+			return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
+		}
+		v.limit = limit
+	}
+	return v, nil
 }
 
 // await returns when the limit or the permits have changed. The turnstile is ours
@@ -165,7 +177,10 @@ func (s *Semaphore) agree(ctx context.Context, p *place, v view) (bool, error) {
 	case !v.exists:
 		return false, p.ensure(ctx, s.queue.path)
 	}
-	_, err := p.session.Set(ctx, s.queue.path, []byte(strconv.Itoa(s.limit)), v.version)
+	err := retry(ctx, func() error {
+		_, err := p.session.Set(ctx, s.queue.path, []byte(strconv.Itoa(s.limit)), v.version)
+		return err
+	})
 	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
 		err = nil // look again
 	}
@@ -176,7 +191,7 @@ func (s *Semaphore) agree(ctx context.Context, p *place, v view) (bool, error) {
 // what we have seen: a holder of the turnstile that slept must not add to what others have
 // taken meanwhile. There is neither a Hold nor an error if it has to look again.
 func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int) (_ *Hold, err error) {
-	nodes := &s.queue.layout.semaphore
+	nodes := &s.queue.grammar.semaphore
 	dir, mode := s.queue.path+nodes.leases, zk.Ephemeral
 	if nodes.numbered {
 		mode = zk.EphemeralSequential
@@ -201,7 +216,14 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 		}
 	}()
 	for {
-		res, err := turn.session.Multi(ctx, ops...)
+		var res []zk.Result
+		err := retry(ctx, func() (err error) {
+			for _, p := range places {
+				p.asked = time.Now()
+			}
+			res, err = turn.session.Multi(ctx, ops...)
+			return err
+		})
 		for _, p := range places {
 			p.doubt = err == nil || zk.MayHaveHappened(err)
 		}
@@ -213,7 +235,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 			if err := stamp(ctx, places); err != nil {
 				return nil, err
 			}
-			return newHold(ctx, &s.queue, places...)
+			return s.admitted(ctx, places)
 		case errors.Is(err, zk.ErrConnectionLoss):
 			found := 0
 			for _, p := range places {
@@ -226,7 +248,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 			}
 			switch found {
 			case n:
-				return newHold(ctx, &s.queue, places...)
+				return s.admitted(ctx, places)
 			case 0: // not made
 			default:
 				return nil, errPlaceGone // somebody has removed some
@@ -246,22 +268,38 @@ func (s *Semaphore) admit(ctx context.Context, turn *place, version int32, n int
 	}
 }
 
+// admitted begins the tenure of permits that are there. Where the turnstile is not below
+// the semaphore's path, a lock of another kind has not seen us before, so we look again.
+func (s *Semaphore) admitted(ctx context.Context, places []*place) (*Hold, error) {
+	if s.queue.grammar.semaphore.leases == "" {
+		names, err := children(ctx, s.queue.client, s.queue.path)
+		if err == nil {
+			err = s.queue.checkKind(ctx, names)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return newHold(ctx, &s.queue, places...)
+}
+
 // stamp notes the zxid of nodes that one transaction has made: Apache's servers do not
 // tell it in the answer to that.
 func stamp(ctx context.Context, places []*place) error {
-	for {
-		stat, ok, err := places[0].session.Exists(ctx, places[0].path())
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
-		case err != nil:
-			return err
-		case !ok:
-			return errPlaceGone
-		}
-		for _, p := range places {
-			p.made(p.name, stat.Czxid)
-		}
-		return nil
+	var stat zk.Stat
+	var ok bool
+	err := retry(ctx, func() (err error) {
+		stat, ok, err = places[0].session.Exists(ctx, places[0].path())
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return errPlaceGone
 	}
+	for _, p := range places {
+		p.made(p.name, stat)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -20,12 +19,15 @@ type place struct {
 	attempt
 	exact  bool // the prefix is the whole name
 	shared bool
-	data   []byte
-	name   string // "" until it is known
-	doubt  bool   // a create was sent, and whether it happened is not known
-	czxid  int64  // of the node; tells it from another of the same name
-	token  int64  // the fencing token: the czxid, unless the tenure is older than the node
+	data   []byte    // of the node, when it is made
+	name   string    // "" until it is known
+	doubt  bool      // a create was sent, and whether it happened is not known
+	asked  time.Time // when the create was sent that has made it, or may have
+	ctime  int64     // of the node, by the server's clock, in milliseconds
+	czxid  int64     // of the node; tells it from another of the same name
+	token  int64     // the fencing token: the czxid, unless the tenure is older than the node
 	joined time.Time
+	known  bool // its first list has shown that no other kind of lock has the name
 	long   bool // the queue was seen to be long, and those who pass it leave marks
 	watch  lookout
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
@@ -56,10 +58,13 @@ func (p *place) node(name string) string { return p.dir + "/" + name }
 func (p *place) path() string { return p.node(p.name) }
 
 // made notes what our node has become.
-func (p *place) made(name string, czxid int64) {
-	p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false
-	p.joined = time.Now()
+func (p *place) made(name string, stat zk.Stat) {
+	p.name, p.czxid, p.token, p.doubt = name, stat.Czxid, stat.Czxid, false
+	p.ctime, p.joined = stat.Ctime, time.Now()
 }
+
+// at is a moment since we asked for our node, by the server's clock.
+func (p *place) at(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
 // join makes our node and lists its siblings in one round trip: the server answers
 // in order, so the list is from after the create, and shows everybody ahead of us.
@@ -72,51 +77,66 @@ func (p *place) join(ctx context.Context) (ahead, error) {
 		ops = ops[:1]
 	}
 	for {
-		res, err := p.session.Pipeline(ctx, ops...)
-		if res == nil {
-			return ahead{}, err
-		}
-		made := res[0]
-		p.doubt = zk.MayHaveHappened(made.Err)
+		var res []zk.Result
+		err := retry(ctx, func() (err error) {
+			p.asked = time.Now()
+			if res, err = p.session.Pipeline(ctx, ops...); res != nil {
+				err = res[0].Err // what became of the list is another matter
+			}
+			return err
+		})
+		p.doubt = zk.MayHaveHappened(err)
 		switch {
-		case made.Err == nil:
-			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat.Czxid)
+		case err == nil:
+			made := res[0]
+			p.made(strings.TrimPrefix(made.Path, p.dir+"/"), made.Stat)
 			switch {
 			case len(res) == 1:
 				p.crowd.ask(p, true)
 				return ahead{}, nil
 			case res[1].Err == nil:
-				return p.ahead(res[1].Children)
+				return p.ahead(ctx, res[1].Children)
 			}
 			return p.look(ctx)
-		case errors.Is(made.Err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode):
 			if err := p.ensure(ctx, p.dir); err != nil {
 				return ahead{}, err
 			}
-		case errors.Is(made.Err, zk.ErrConnectionLoss):
+		case errors.Is(err, zk.ErrConnectionLoss):
 			// Was it made? The answer is lost, the node perhaps not.
 			names, err := p.find(ctx)
 			switch {
 			case err != nil:
 				return ahead{}, err
 			case p.name != "":
-				return p.ahead(names)
+				return p.ahead(ctx, names)
 			}
 		default:
-			return ahead{}, made.Err
+			return ahead{}, p.queue.underNode(p.path(), err)
 		}
 	}
 }
 
-// ahead is what the names of the queue say.
-func (p *place) ahead(names []string) (ahead, error) {
+// ahead is what the names of the queue say. The first time, they also have to say that the
+// queue is the only lock of this name.
+func (p *place) ahead(ctx context.Context, names []string) (ahead, error) {
 	p.seen(names)
-	return p.queue.layout.ahead(names, p.name)
+	a, err := p.queue.grammar.ahead(names, p.name)
+	if err != nil || p.known {
+		return a, err
+	}
+	if a.others > 0 {
+		if err := p.queue.checkKind(ctx, names); err != nil {
+			return ahead{}, err
+		}
+	}
+	p.known = true
+	return a, nil
 }
 
 // seen takes note of how long the queue is.
 func (p *place) seen(names []string) {
-	if p.queue.layout.marks && len(names) > longQueue {
+	if p.queue.grammar.marks && len(names) > longQueue {
 		p.long = true
 	}
 }
@@ -134,24 +154,26 @@ func (p *place) lookAlone(ctx context.Context) (ahead, error) {
 	if err != nil {
 		return ahead{}, err
 	}
-	return p.ahead(names)
+	return p.ahead(ctx, names)
 }
 
 // ensure makes the nodes down to path. In most layouts they are containers, so that the
 // server tidies up what locks leave behind; one that goes while we come is made again.
 func (p *place) ensure(ctx context.Context, path string) error {
 	for {
-		_, _, err := p.session.Create(ctx, path, []byte{}, p.queue.layout.Parent, p.queue.acl...)
+		err := repeat(ctx, func() error {
+			_, _, err := p.session.Create(ctx, path, []byte{}, p.queue.grammar.parent, p.queue.acl...)
+			return err
+		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case errors.Is(err, zk.ErrConnectionLoss): // made or not: ask again
 		case errors.Is(err, zk.ErrNoNode) && strings.LastIndexByte(path, '/') > 0:
 			if err := p.ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
 				return err
 			}
 		default:
-			return err
+			return p.queue.underNode(path, err)
 		}
 	}
 }
@@ -160,27 +182,22 @@ func (p *place) ensure(ctx context.Context, path string) error {
 // the way unless the name is known. The id was never used before, and the node of an older
 // session of ours that has not gone yet is not ours (CURATOR-498, CURATOR-604).
 func (p *place) find(ctx context.Context) (names []string, err error) {
-	for {
-		if err := p.settled(ctx); err != nil {
+	if err := p.settled(ctx); err != nil {
+		return nil, err
+	}
+	candidates := []string{p.prefix}
+	if !p.exact {
+		names, err = p.siblings(ctx)
+		// Not even the node above may be there. But that the place is gone can also be why
+		// ctx has ended: that of another lock, which holds this one up.
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, errPlaceGone)) {
 			return nil, err
 		}
-		candidates := []string{p.prefix}
-		if !p.exact {
-			names, err = p.siblings(ctx)
-			// Not even the node above may be there. But that the place is gone can also be why
-			// ctx has ended: that of another lock, which holds this one up.
-			if err != nil && (ctx.Err() != nil || !errors.Is(err, errPlaceGone)) {
-				return nil, err
-			}
-			candidates = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
-		}
-		err := p.recognise(ctx, candidates)
-		if errors.Is(err, zk.ErrConnectionLoss) {
-			continue
-		}
-		p.doubt = err != nil
-		return names, err
+		candidates = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, p.prefix) })
 	}
+	err = p.recognise(ctx, candidates)
+	p.doubt = err != nil
+	return names, err
 }
 
 // settled returns when the server that we reach now shows all that the old one had carried
@@ -189,28 +206,31 @@ func (p *place) find(ctx context.Context) (names []string, err error) {
 // the server that leads, which answers it at once, though it may have applied less than
 // others have (seen on 3.8.0 under load).
 func (p *place) settled(ctx context.Context) error {
-	for {
+	err := repeat(ctx, func() error {
 		_, err := p.session.Multi(ctx, zk.CheckOp(p.queue.path, zk.AnyVersion))
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth): // a transaction all the same
-			return nil
-		default:
-			return err
-		}
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
+		return nil
 	}
+	return err
 }
 
 // recognise takes the one of the candidates that is ours for our place, if there is one.
 func (p *place) recognise(ctx context.Context, candidates []string) error {
 	for _, name := range candidates {
-		data, stat, err := p.session.Get(ctx, p.node(name))
+		var data []byte
+		var stat zk.Stat
+		err := retry(ctx, func() (err error) {
+			data, stat, err = p.session.Get(ctx, p.node(name))
+			return err
+		})
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return err
-		case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):
-			p.made(name, stat.Czxid)
+		case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):
+			p.made(name, stat)
 			return nil
 		}
 	}
@@ -218,17 +238,15 @@ func (p *place) recognise(ctx context.Context, candidates []string) error {
 }
 
 // siblings lists the queue.
-func (p *place) siblings(ctx context.Context) ([]string, error) {
-	for {
-		names, _, err := p.session.Children(ctx, p.dir)
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss): // reading twice harms nobody
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, errPlaceGone
-		default:
-			return names, err
-		}
+func (p *place) siblings(ctx context.Context) (names []string, err error) {
+	err = retry(ctx, func() (err error) {
+		names, _, err = p.session.Children(ctx, p.dir)
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = errPlaceGone
 	}
+	return names, err
 }
 
 // leave gives the place up. It waits for that while ctx lives; the node is removed in
@@ -274,10 +292,13 @@ func (p *place) remove() error {
 		version := int32(zk.AnyVersion)
 		if !p.unique {
 			// The name can come back, and then the node is a successor's (zk-ruby #34).
-			stat, ok, err := p.session.Exists(ctx, p.path())
+			var stat zk.Stat
+			var ok bool
+			err := retry(ctx, func() (err error) {
+				stat, ok, err = p.session.Exists(ctx, p.path())
+				return err
+			})
 			switch {
-			case errors.Is(err, zk.ErrConnectionLoss):
-				continue
 			case err != nil:
 				return err
 			case !ok || stat.Czxid != p.czxid:
@@ -285,7 +306,7 @@ func (p *place) remove() error {
 			}
 			version = stat.Version
 		}
-		err := p.delete(ctx, version)
+		err := retry(ctx, func() error { return p.delete(ctx, version) })
 		switch {
 		case err == nil:
 			return nil
@@ -309,7 +330,7 @@ func (p *place) delete(ctx context.Context, version int32) error {
 	dir := <-p.directory
 	if dir.free {
 		_, err := p.session.Multi(ctx, zk.DeleteOp(p.path(), version), zk.SetOp(p.dir, mark(p.czxid), dir.version))
-		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
+		if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) || zk.SafeToRetry(err) {
 			p.directory <- dir // for the next attempt
 			return err
 		}

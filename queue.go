@@ -12,6 +12,7 @@ import (
 type queue struct {
 	client *zk.Client
 	path   string
+	kind   kind // of lock that it is, or is a part of
 	options
 }
 
@@ -102,7 +103,7 @@ func (q *queue) place(ctx context.Context, s side) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := q.layout.attempt(s, session.ID())
+	a, err := q.grammar.attempt(s, session.ID())
 	if err != nil {
 		return nil, err
 	}

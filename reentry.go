@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"holdfast/zk"
 )
@@ -32,7 +33,7 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
 func (q *queue) held(ctx context.Context) []*tenure {
 	var held []*tenure
 	for _, t := range lineage(ctx, q.client, q.path) {
-		if _, ok := q.layout.parse(t.places[0].name); ok {
+		if _, ok := q.grammar.parse(t.places[0].name); ok {
 			held = append(held, t)
 		}
 	}
@@ -77,7 +78,7 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 // unlocked: whoever waits for its node relies on nothing standing in its place when it
 // goes (see ahead.mayStepDown).
 func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
-	if c, _ := q.layout.parse(writer.places[0].name); !q.layout.stepsDown(c.form) {
+	if c, _ := q.grammar.parse(writer.places[0].name); !q.grammar.stepsDown(c.form) {
 		return writer.again(ctx)
 	}
 	if !writer.step(ctx) {
@@ -93,13 +94,13 @@ func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error)
 // 5.5.0; before, a reader queued at the back, CURATOR-621.)
 func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
 	w := writer.places[0]
-	a, err := q.layout.attempt(sideRead, w.session.ID())
+	a, err := q.grammar.attempt(sideRead, w.session.ID())
 	if err != nil {
 		return nil, err
 	}
-	c, ok := q.layout.parse(w.name)
+	c, ok := q.grammar.parse(w.name)
 	if !ok {
-		return nil, fmt.Errorf("%w %s: %s is not in any of its forms", ErrLayout, q.layout.Name, w.name)
+		return nil, fmt.Errorf("%w %s: %s is not in any of its forms", ErrLayout, q.grammar.name, w.name)
 	}
 	a.prefix += w.name[len(c.form):]
 	o := q.options
@@ -115,7 +116,11 @@ func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err erro
 		}
 	}()
 	for p.name == "" {
-		_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
+		err := retry(ctx, func() error {
+			p.asked = time.Now()
+			_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
+			return err
+		})
 		p.doubt = zk.MayHaveHappened(err)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrConnectionLoss):

@@ -8,19 +8,38 @@ import (
 	"holdfast/zk"
 )
 
-// revokeRequest is what Curator's Revoker writes into the node of a lock to ask its
-// holder to let go. It takes the place of the owner and the reason.
-const revokeRequest = "__REVOKE__"
-
 // Revoke asks the holder, or a waiter, with the token given to let the lock at path go;
-// its Hold's Revoked is closed. Whether it does is its own decision. Curator's locks
-// understand it if they were made revocable. List tells the tokens. ErrNotHeld: nobody
-// has that token, any more.
+// its Hold's Revoked is closed. Whether it does is its own decision. List tells the
+// tokens. ErrNotHeld: nobody has that token, any more.
+//
+// The request is written into the node. What holdfast has written there stays (the owner,
+// the reason, the value of a candidate in some layouts). Other data make place for the
+// text __REVOKE__, which Curator's locks understand if they were made revocable, and which
+// a Hold replaces with its own data again.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for {
-			_, err := c.Set(ctx, node, []byte(revokeRequest), zk.AnyVersion)
-			if !errors.Is(err, zk.ErrConnectionLoss) { // asking twice harms nobody
+			var data []byte
+			var stat zk.Stat
+			err := retry(ctx, func() (err error) {
+				data, stat, err = c.Get(ctx, node)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case !hasToken(data, stat, token):
+				return zk.ErrNoNode // it has gone, and another has come to its name
+			}
+			if data, err = withRequest(data); err != nil {
+				return err
+			}
+			err = retry(ctx, func() error {
+				_, err := c.Set(ctx, node, data, stat.Version)
+				return err
+			})
+			// Somebody else has written meanwhile, or perhaps we have: asking twice harms nobody.
+			if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss) {
 				return err
 			}
 		}
@@ -40,7 +59,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for doubt := false; ; doubt = true {
-			err := c.Delete(ctx, node, zk.AnyVersion)
+			err := retry(ctx, func() error { return c.Delete(ctx, node, zk.AnyVersion) })
 			switch {
 			case errors.Is(err, zk.ErrConnectionLoss):
 			case doubt && errors.Is(err, zk.ErrNoNode):
@@ -63,18 +82,28 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	if err := validatePath(path); err != nil {
 		return err
 	}
-	if err := c.Sync(ctx, path); err != nil {
+	if token <= 0 { // which notes that have none could be taken to have
+		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
+	}
+	if err := retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return err
 	}
 	found := false
-	_, stat, err := c.Get(ctx, path) // a NodeLock is the node itself
+	var stat zk.Stat
+	err := retry(ctx, func() (err error) {
+		_, stat, err = c.Get(ctx, path) // a NodeLock is the node itself
+		return err
+	})
 	switch {
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
 		return err
 	case err == nil && stat.EphemeralOwner != 0 && stat.Czxid == token:
-		return f(path)
+		if err := f(path); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	for _, dir := range []string{path, path + LayoutCurator.semaphore.leases, path + LayoutCurator.semaphore.turnstile} {
+	for _, dir := range []string{path, path + curator.semaphore.leases, path + curator.semaphore.turnstile} {
 		n, err := onTokenIn(ctx, c, dir, token, f)
 		if err != nil {
 			return err
@@ -87,10 +116,15 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	return nil
 }
 
+// hasToken reports whether a node is that of the tenure with the token, which is above zero.
+func hasToken(data []byte, stat zk.Stat, token int64) bool {
+	return stat.Czxid == token || readNote(data).Token == token
+}
+
 // onTokenIn does so in one directory.
 func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
-	names, _, err := c.Children(ctx, dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	names, err := children(ctx, c, dir)
+	if err != nil {
 		return 0, err
 	}
 	var all []contender // of whatever layout: the token says enough
@@ -102,7 +136,7 @@ func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f fun
 		return 0, err
 	}
 	for i, r := range results {
-		if r.Err != nil || r.Stat.EphemeralOwner == 0 || r.Stat.Czxid != token && readNote(r.Data).Token != token {
+		if r.Err != nil || r.Stat.EphemeralOwner == 0 || !hasToken(r.Data, r.Stat, token) {
 			continue
 		}
 		err := f(dir + "/" + all[i].name)

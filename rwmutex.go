@@ -18,7 +18,7 @@ type RWMutex struct {
 
 // NewRWMutex names the lock at path, below which its queue stands. See [NewMutex].
 func NewRWMutex(c *zk.Client, path string, opts ...Option) *RWMutex {
-	return &RWMutex{queue{client: c, path: path, options: newOptions(opts)}}
+	return &RWMutex{queue{client: c, path: path, kind: kindQueue, options: newOptions(opts)}}
 }
 
 // Lock waits for the write side, as [Mutex.Lock] does. ErrDeadlock: ctx descends from a

@@ -27,27 +27,6 @@ type Semaphore struct {
 	limit     int
 }
 
-// semaphoreNodes is how a layout names a semaphore's nodes.
-type semaphoreNodes struct {
-	turnstile, leases string // appended to the path
-	lease             string // a permit, a template as Layout.Mutex
-	numbered          bool   // the server appends a number to it
-	form              string // of permits with numbers, without those; what is not in it does not count
-}
-
-// layout is how permits are told from other children, as if they were readers.
-func (n *semaphoreNodes) layout() *Layout {
-	return &Layout{Shared: []string{n.form}}
-}
-
-// permits counts the children that are permits.
-func (l *Layout) permits(names []string) int {
-	if !l.semaphore.numbered {
-		return len(names) // kazoo counts whatever there is
-	}
-	return len(l.semaphore.layout().inQueue(names))
-}
-
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first
 // who acquires stores it; after that, Acquire fails with ErrLimit where the claim differs
 // from what is stored, since programs that disagree would let too many in. A limit of 0
@@ -57,8 +36,8 @@ func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semapho
 	o := newOptions(opts)
 	turn := o // its nodes say who waits, and what for
 	return &Semaphore{
-		queue:     queue{client: c, path: path, options: o},
-		turnstile: queue{client: c, path: path + o.layout.semaphore.turnstile, options: turn},
+		queue:     queue{client: c, path: path, kind: kindSemaphore, options: o},
+		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, kind: kindTurnstile, options: turn},
 		limit:     limit,
 	}
 }
@@ -72,7 +51,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.Acqui
 //
 // ErrLimit: n is more than the limit, or the limit is not what was claimed. ErrDeadlock:
 // ctx descends from a Hold of this semaphore; somebody in between may be waiting for the
-// permits of that.
+// permits of that. ErrKind: another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
 	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, true) })
 	if err != nil {
@@ -126,17 +105,23 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	p := &place{queue: &s.queue, session: session}
 	data := []byte(strconv.Itoa(limit))
 	for {
-		_, err := session.Set(ctx, s.queue.path, data, zk.AnyVersion)
+		// To say the same again does no harm.
+		err := repeat(ctx, func() error {
+			_, err := session.Set(ctx, s.queue.path, data, zk.AnyVersion)
+			return err
+		})
 		if errors.Is(err, zk.ErrNoNode) {
 			if i := strings.LastIndexByte(s.queue.path, '/'); i > 0 {
 				if err := p.ensure(ctx, s.queue.path[:i]); err != nil {
 					return err
 				}
 			}
-			_, _, err = session.Create(ctx, s.queue.path, data, zk.Persistent, s.queue.acl...)
+			err = repeat(ctx, func() error {
+				_, _, err := session.Create(ctx, s.queue.path, data, zk.Persistent, s.queue.acl...)
+				return err
+			})
 		}
-		// To say the same again does no harm.
-		if !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
+		if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
@@ -161,7 +146,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		return 0, 0, err
 	}
 	// The server that we read from may be behind the one that gave permits away.
-	if err := session.Sync(ctx, s.queue.path); err != nil {
+	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
 		return 0, 0, err
 	}
 	v, err := s.look(ctx, session, false)

@@ -29,6 +29,8 @@ type tenure struct {
 	revoked bool
 	line    *line // that hands it on; nil if it is not handed on
 	stepped bool  // a reader may stand in the writer's place when that has gone
+
+	rewrites rewrites
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
@@ -39,7 +41,11 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
-		lease, err := session.Lease(ctx, p.path())
+		var lease *zk.Lease
+		err := retry(ctx, func() (err error) {
+			lease, err = session.Lease(ctx, p.path())
+			return err
+		})
 		if err != nil {
 			t.release()
 			if errors.Is(err, zk.ErrNoNode) {
@@ -63,7 +69,7 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 			p.directory = make(chan directory, 1)
 			go p.prepareMark(p.directory)
 		}
-		if string(p.watch.ownData) == revokeRequest { // it was asked while it waited
+		if readNote(p.watch.ownData).Revoke { // it was asked while it waited
 			t.revoked = true
 		}
 	}
@@ -210,23 +216,33 @@ func (t *tenure) revoke() {
 func (t *tenure) watch(p *place, lease *zk.Lease) {
 	session := p.session
 	defer lease.Release()
+	var due <-chan time.Time // when the nodes are to say since when we hold; nil: no more
+	if p == t.places[0] && t.queue.value == nil && t.queue.kind != kindTurnstile {
+		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
+		defer timer.Stop()
+		due = timer.C
+	}
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
-		data, watch, stat, err := p.watch.ownData, p.watch.own, zk.Stat{Czxid: p.czxid}, error(nil)
+		data, watch, stat, err := p.watch.ownData, p.watch.own, p.watch.ownStat, error(nil)
 		if p.watch.own = nil; watch == nil { // or it was set while we waited
-			data, stat, watch, err = session.GetW(session.Context(), p.path())
+			err = retry(t.ctx, func() (err error) {
+				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
+					return t.ctx.Err()
+				}
+				data, stat, watch, err = session.GetW(session.Context(), p.path())
+				return err
+			})
 		}
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
 		case errors.Is(err, zk.ErrNoNode), err == nil && !p.unique && stat.Czxid != p.czxid: // gone, or another of its name
 			if watch != nil {
 				watch.Stop()
 			}
 			t.lose(errPlaceGone)
 			return
-		case session.Context().Err() != nil:
+		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
 		case err != nil:
 			// We may not read our own node. The session's end is still seen.
@@ -238,26 +254,35 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 			}
 			return
 		}
-		if string(data) == revokeRequest {
+		if readNote(data).Revoke {
 			t.revoke()
 		}
-		select {
-		case ev := <-watch.C:
-			switch {
-			case ev.Err != nil:
-				t.lose(ev.Err)
+		if isRequest(data) {
+			t.restore(p, stat.Version)
+		}
+		for changed := false; !changed; {
+			select {
+			case ev := <-watch.C:
+				switch {
+				case ev.Err != nil:
+					t.lose(ev.Err)
+					return
+				case ev.Type == zk.EventNodeDeleted:
+					t.lose(errPlaceGone) // unless it was us
+					return
+				}
+				changed = true
+			case <-due:
+				due = nil
+				go t.sayHeld(zk.Result{Data: data, Stat: stat})
+			case <-session.Context().Done():
 				return
-			case ev.Type == zk.EventNodeDeleted:
-				t.lose(errPlaceGone) // unless it was us
+			case <-lease.Gone(): // our server may be cut off, and never tell
+				t.lose(errPlaceGone)
+				return
+			case <-t.ctx.Done():
 				return
 			}
-		case <-session.Context().Done():
-			return
-		case <-lease.Gone(): // our server may be cut off, and never tell
-			t.lose(errPlaceGone)
-			return
-		case <-t.ctx.Done():
-			return
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		o.Return, o.Outcome = ret, OK
 		switch {
 		case err == nil:
-			o.Token, o.Session = h.Tokens()[o.Lock], h.Session()
+			o.Token, o.Session = tokenOf(h, o.Lock), h.Session()
 			o.Strayed = a.Session != nil && h.Session() != session
 			if i == 0 {
 				o.Node = h.Path()
@@ -210,4 +210,14 @@ func sequence(node string) (int32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// tokenOf is the token of the lock at path, among those that h holds.
+func tokenOf(h *holdfast.Hold, path string) int64 {
+	for _, t := range h.Tokens() {
+		if t.Path == path {
+			return t.Token
+		}
+	}
+	return 0
 }

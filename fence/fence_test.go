@@ -2,16 +2,22 @@ package fence_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"holdfast"
 	"holdfast/fence"
+	"holdfast/zktest"
 )
 
 func enter(t *testing.T, g *fence.Gate, resource string, token int64) (leave func()) {
@@ -145,6 +151,57 @@ func TestCheckRefusesWhatCannotBeRight(t *testing.T) {
 	}{{0, 1, "unknown dialect"}, {99, 1, "unknown dialect"}, {fence.SQLite, 0, "above zero"}, {fence.PostgreSQL, -1, "above zero"}} {
 		if err := fence.Check(t.Context(), nil, c.dialect, "r", c.token); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v; want %q", c, err, c.says)
+		}
+	}
+}
+
+// A ledger is a database that remembers the tokens it was asked to check.
+type ledger struct{ checks []string }
+
+func (l *ledger) Connect(context.Context) (driver.Conn, error) { return l, nil }
+func (l *ledger) Driver() driver.Driver                        { return nil }
+func (l *ledger) Prepare(string) (driver.Stmt, error)          { return l, nil }
+func (l *ledger) Begin() (driver.Tx, error)                    { return l, nil }
+func (l *ledger) Query([]driver.Value) (driver.Rows, error)    { return nil, errors.ErrUnsupported }
+func (l *ledger) NumInput() int                                { return 2 }
+func (l *ledger) Commit() error                                { return nil }
+func (l *ledger) Rollback() error                              { return nil }
+func (l *ledger) Close() error                                 { return nil }
+
+func (l *ledger) Exec(args []driver.Value) (driver.Result, error) {
+	l.checks = append(l.checks, fmt.Sprint(args[0], " ", args[1]))
+	return driver.RowsAffected(1), nil
+}
+
+// A MultiLock's transaction is fenced with the token of every lock, also of two that have
+// one path, and each has the name that it has when it is taken alone.
+func TestTransactionIsFencedWithEveryToken(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	red := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(holdfast.LayoutNamed("red")))
+	blue := holdfast.NewMutex(c, "/locks", holdfast.WithLayout(holdfast.LayoutNamed("blue")))
+	nightly := holdfast.NewMutex(c, "/nightly")
+	for _, l := range []holdfast.Locker{red, blue, nightly, holdfast.NewMultiLock(red, nightly, blue)} {
+		h, err := l.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, token := range h.Tokens() {
+			name := map[string]string{"named:red": "/locks#named:red", "named:blue": "/locks#named:blue", "curator": "/nightly"}[token.Layout]
+			want = append(want, fmt.Sprint(name, " ", token.Token))
+		}
+		slices.Sort(want)
+		var asked ledger
+		db := sql.OpenDB(&asked)
+		err = fence.InTx(t.Context(), db, fence.SQLite, h, func(context.Context, *sql.Tx) error { return nil })
+		if err != nil || !slices.Equal(asked.checks, want) {
+			t.Errorf("checked %q, %v; want %q", asked.checks, err, want)
+		}
+		db.Close()
+		if err := h.Unlock(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

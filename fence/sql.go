@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"holdfast"
 )
@@ -77,8 +77,17 @@ func Check(ctx context.Context, tx *sql.Tx, d Dialect, resource string, token in
 	return nil
 }
 
-// InTx runs f in a transaction that is fenced with h's token, for the resource that has
-// the lock's path as its name; of a MultiLock, with the token of every lock. It commits if f returns nil, and rolls back otherwise, and when
+// Resource is what InTx calls the resource that a lock guards: the lock's path, followed by
+// # and the layout for locks that can share a directory with others.
+func Resource(t holdfast.LockToken) string {
+	if strings.Contains(t.Layout, ":") {
+		return t.Path + "#" + t.Layout
+	}
+	return t.Path
+}
+
+// InTx runs f in a transaction that is fenced with h's token, for the resource that
+// Resource names; of a MultiLock, with the token of every lock. It commits if f returns nil, and rolls back otherwise, and when
 // ctx ends or the lock is lost before the commit; f should make its statements with the
 // context that it gets, which ends with the first of them. The error is ErrStale (then f
 // was not called), f's own, or the database's. As with every commit, an error of the
@@ -103,8 +112,9 @@ func InTx(ctx context.Context, db *sql.DB, d Dialect, h *holdfast.Hold, f func(c
 	}()
 	tokens := h.Tokens()
 	// In one order for all, so that no two transactions wait for each other.
-	for _, lock := range slices.Sorted(maps.Keys(tokens)) {
-		if err := Check(ctx, tx, d, lock, tokens[lock]); err != nil {
+	slices.SortFunc(tokens, func(a, b holdfast.LockToken) int { return strings.Compare(Resource(a), Resource(b)) })
+	for _, t := range tokens {
+		if err := Check(ctx, tx, d, Resource(t), t.Token); err != nil {
 			return err
 		}
 	}

@@ -57,13 +57,17 @@ func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
 // ChildrenOp is Children, for Pipeline and MultiRead only.
 func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
 
+// ChildrenWOp is ChildrenW, for Pipeline only. The watch is told when the node itself is
+// deleted, too, but not when its data change.
+func ChildrenWOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path, watch: true} }
+
 // A Result is the outcome of one Op. Which fields are set depends on the operation.
 type Result struct {
 	Path     string // of the node created
 	Data     []byte
 	Stat     Stat
 	Children []string
-	Watch    *Watch // of a GetWOp that succeeded
+	Watch    *Watch // of a GetWOp or ChildrenWOp that succeeded
 	Err      error
 }
 
@@ -216,6 +220,9 @@ func (c calls) pipelined(o Op) (*request, error) {
 		r.frame = read.Append(r.frame)
 		r.reply = &r.stat
 	case zkproto.OpGetChildren2:
+		if read.Watch = o.watch; o.watch {
+			r.watch = c.newWatch(o.path, watchChild)
+		}
 		r.frame = read.Append(r.frame)
 		r.reply = new(zkproto.Children2Response)
 	default:
@@ -238,7 +245,7 @@ func (c calls) take(r *request) Result {
 	case *dataReply:
 		return Result{Data: reply.Data, Stat: reply.Stat, Watch: r.watch}
 	case *zkproto.Children2Response:
-		return Result{Children: reply.Children, Stat: reply.Stat}
+		return Result{Children: reply.Children, Stat: reply.Stat, Watch: r.watch}
 	}
 	return Result{} // of a delete
 }

@@ -24,7 +24,7 @@ func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 		kind := o.kind
 		switch {
 		case kind == zkproto.OpGetData && !o.watch:
-		case kind == zkproto.OpGetChildren2:
+		case kind == zkproto.OpGetChildren2 && !o.watch:
 			kind = zkproto.OpGetChildren
 		default:
 			return nil, o.fail(fmt.Errorf("%w: only GetOp and ChildrenOp can be part of a multi-read", ErrBadArguments))

@@ -1,6 +1,7 @@
 package zklocal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The names that this package uses in the directory. None of them can be the name
@@ -36,6 +38,9 @@ func prepareDir(name string) (string, error) {
 	if strings.ContainsRune(dir, 0) {
 		return "", fmt.Errorf("zklocal: open %q: a path cannot contain a zero byte", dir)
 	}
+	for wait := (backoff{}); halfRemoved(dir) && wait.total < removalPatience; {
+		wait.pause(context.Background())
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		info, err = makeDir(dir)
@@ -56,6 +61,19 @@ func prepareDir(name string) (string, error) {
 		return "", explain("open", dir, err)
 	}
 	return dir, f.Close()
+}
+
+// removalPatience is how long a directory that is being removed is left alone.
+const removalPatience = time.Second
+
+// halfRemoved reports whether the directory has files but no host.lock, as while rm -rf is at
+// work. A file that is made there at this moment would let rm fail, and half a store remain.
+func halfRemoved(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, hostLockName)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) > 0
 }
 
 func makeDir(dir string) (fs.FileInfo, error) {
@@ -90,8 +108,8 @@ func explain(op, dir string, err error) error {
 		hint = "give a directory on a file system that can be written"
 	case errors.Is(err, fs.ErrPermission):
 		hint = "give a directory that belongs to you, or make it and its parents accessible to you (chmod u+rwx)"
-	case errors.Is(err, syscall.ENOSPC):
-		hint = "make room on that file system"
+	case noRoom(err):
+		hint = fmt.Sprintf("make room on its file system (df %s)", dir)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
 		hint = "that file system has no file locks; give a directory on a local disk"
 	default:
@@ -99,6 +117,8 @@ func explain(op, dir string, err error) error {
 	}
 	return fmt.Errorf("zklocal: %s %s: %w: %s", op, dir, reason, hint)
 }
+
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
 // writePID notes this process in host.pid. Only the holder of host.lock calls it.
 func writePID(dir string) error {

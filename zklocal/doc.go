@@ -30,8 +30,31 @@
 // and the files of the store. host.lock alone decides who the host is. A process id
 // can be reused and a socket file outlives a killed process, so neither is trusted
 // for more than a message: only the holder of host.lock replaces the socket, and a
-// host that is merely stopped (SIGSTOP) keeps its place. Removing the directory ends
-// its host within about a second, and with it everything that was held there.
+// host that is merely stopped (SIGSTOP) keeps its place. A socket that is removed while
+// its host lives is made again.
+//
+// # When the directory is removed or moved
+//
+// The sessions in it are over, and all locks there are lost. The sessions end before
+// another process can hold a lock in the directory that is made anew at the path:
+//
+//   - The host stops and closes all connections. On Linux it is told by inotify, within
+//     about a millisecond; elsewhere it looks once a second. The same look finds what
+//     inotify cannot see, such as a file system that is mounted over the directory.
+//   - A client whose connection breaks looks at the directory, and so does a client that
+//     dials. If the directory is gone, the client's session ends at once, without a server.
+//     A connected client also looks once a second, in case its host is stopped.
+//   - The next host of the path waits for the former one, which keeps a claim to the path for
+//     half a second after it has stopped: the holders have this time to end their work. The
+//     next host does not wait longer than 2.5 seconds, so a stopped process cannot block it.
+//
+// The claim is an abstract Unix socket, so there is one on Linux only, and none between
+// processes in different network namespaces. There, the margin is the time that the next
+// host takes to start.
+//
+// The directory counts as removed when its path no longer leads to the same host.lock. So a
+// directory that is moved back later is a new one, and so is one whose host.lock was deleted.
+// Removing only the files of the store is not noticed.
 //
 // # Long paths
 //
@@ -42,8 +65,10 @@
 //
 // # Goroutines
 //
-// A [Host] has two: run, which watches over the server, and the server's accept loop
-// on the socket. Both end when the server stops; run then gives the directory back
-// and closes [Host.Done]. A [Store] has none of its own: connecting, starting a host
-// and becoming one happen in the goroutine that calls the Dial hook.
+// A [Host] has run, which watches over the server, and the server's accept loop on the
+// socket. On Linux there are also the reader of inotify and one or two that answer
+// newcomers. run ends them all when the server has stopped; then it gives the directory back
+// and closes [Host.Done]. A [Store] has none of its own: connecting, starting a host and
+// becoming one happen in the goroutine that calls the Dial hook, and a timer of each
+// connection looks at the directory, until the connection is closed.
 package zklocal

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"holdfast/zkserver"
@@ -15,8 +16,6 @@ import (
 // ErrHosted is wrapped by the error of [OpenHost] when another process (or another
 // Host of this one) is the directory's host.
 var ErrHosted = errors.New("another process hosts this directory")
-
-var errRemoved = errors.New("the directory was removed or replaced")
 
 const (
 	// lockPatience is how long OpenHost asks for host.lock. A process that only looks
@@ -27,19 +26,33 @@ const (
 	// files of a killed process are closed one after the other, host.lock before those of
 	// the store, which have a lock of their own.
 	handoverPatience = time.Second
-	// removalCheck is how often a host looks whether its directory is still there.
-	// While a removed one goes on, a process that makes the directory anew could take
-	// a lock that is held here.
+	// removalCheck is how often a host and its clients look whether the directory and its
+	// socket are still there. On Linux inotify tells the host at once; the look finds the
+	// changes that inotify cannot see.
 	removalCheck = time.Second
+	// removalGrace is how long the host of a removed directory keeps its claim to the path
+	// after it has closed all connections. In this time the holders end their work; it is the
+	// time within which a process must be scheduled (assumption A3 of docs/guarantees.md).
+	removalGrace = 500 * time.Millisecond
+	// socketPatience is how long a socket that was removed stays so. rm -rf may be about
+	// to remove the directory, and would fail if a file were made there.
+	socketPatience = 100 * time.Millisecond
 )
 
 // Host is this process as the host of a directory.
 type Host struct {
-	dir      string
-	lock     *fileLock
-	server   *zkserver.Server
-	listener net.Listener
-	socket   string
+	dir    string
+	lock   *fileLock
+	claim  *claim
+	server *zkserver.Server
+	watch  *watch // nil if there is none
+	logger *slog.Logger
+
+	mu     sync.Mutex // guards socket, which only run changes
+	socket *socket
+
+	served  <-chan error // the result of Serve for the socket; nil after that; used by run only
+	missing time.Time    // since when the socket is missing, zero if it is there; used by run only
 
 	done chan struct{}
 	err  error // written before done is closed
@@ -58,11 +71,12 @@ func OpenHost(cfg zkserver.Config) (*Host, error) {
 		return nil, err
 	}
 	cfg.Dir = dir
-	return openHost(cfg, lockPatience)
+	return openHost(context.Background(), cfg, lockPatience)
 }
 
-// openHost is OpenHost for a directory that is prepared.
-func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) {
+// openHost is OpenHost for a directory that is prepared. The ctx bounds the wait for the
+// host of a directory that had the same path.
+func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) (_ *Host, err error) {
 	dir := cfg.Dir
 	lock, err := tryLock(filepath.Join(dir, hostLockName))
 	for wait := (backoff{}); errors.Is(err, errHeld) && wait.total < patience; {
@@ -75,7 +89,10 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 	if err != nil {
 		return nil, explain("host", dir, err)
 	}
-	h := &Host{dir: dir, lock: lock, done: make(chan struct{})}
+	h := &Host{dir: dir, lock: lock, logger: cfg.Logger, done: make(chan struct{})}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
 	defer func() {
 		if err != nil {
 			h.release()
@@ -85,17 +102,33 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 	if err := writePID(dir); err != nil {
 		return nil, explain("host", dir, err)
 	}
+	if h.claim, err = claimPath(ctx, dir, lock.current); err != nil {
+		return nil, fmt.Errorf("zklocal: host %s: wait for the host of an earlier directory: %w", dir, err)
+	}
 	h.server, err = zkserver.Open(cfg)
 	for wait := (backoff{}); errors.Is(err, zkserver.ErrInUse) && wait.total < handoverPatience; {
 		wait.pause(context.Background())
 		h.server, err = zkserver.Open(cfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err)
+		if noRoom(err) {
+			return nil, explain("host", dir, err)
+		}
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // it names the file that is wrong
 	}
-	if h.listener, h.socket, err = listenSocket(dir); err != nil {
+	if h.socket, err = listenSocket(dir); err != nil {
 		h.server.Close()
 		return nil, explain("host", dir, err)
+	}
+	if h.watch, err = newWatch(dir); err != nil {
+		h.logger.Info("zklocal: nothing tells when the directory is removed, so the host looks in turns", "dir", dir, "every", removalCheck, "err", err)
+	}
+	h.watch.addSocket(h.socket)
+	if !lock.current() { // it was removed before there was a watch
+		h.server.Close()
+		h.socket.Close()
+		h.watch.close()
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, errRemoved)
 	}
 	go h.run()
 	return h, nil
@@ -106,7 +139,11 @@ func openHost(cfg zkserver.Config, patience time.Duration) (_ *Host, err error) 
 func (h *Host) Server() *zkserver.Server { return h.server }
 
 // Socket returns the path of the directory's Unix socket.
-func (h *Host) Socket() string { return h.socket }
+func (h *Host) Socket() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.socket.path
+}
 
 // Done returns a channel that is closed when the server has stopped, for whatever
 // reason, and the directory is free for the next host.
@@ -146,45 +183,97 @@ func (h *Host) Close() error {
 // run watches over the server until it has stopped, then gives the directory back.
 func (h *Host) run() {
 	defer close(h.done)
-	served := make(chan error, 1)
-	go func() { served <- h.server.Serve(h.listener) }()
-
-	check := time.NewTicker(removalCheck)
-	defer check.Stop()
+	h.serve()
+	poll := time.NewTicker(removalCheck)
+	defer poll.Stop()
 	for stopped := false; !stopped; {
 		select {
-		case err := <-served:
-			served = nil
+		case err := <-h.served:
+			h.served = nil
 			if !errors.Is(err, zkserver.ErrServerClosed) {
-				// Without its socket the directory has no host, so let somebody else be it.
+				// Without its socket the directory has no host, so let another process be it.
 				h.err = err
 				h.server.Close()
 			}
-		case <-check.C:
-			if h.err == nil && !h.lock.current() {
-				h.err = fmt.Errorf("zklocal: host %s: %w", h.dir, errRemoved)
-				h.server.Close()
-			}
+		case <-h.watch.reports():
+			poll.Reset(h.look())
+		case <-h.claim.asked:
+			poll.Reset(h.look())
+		case <-poll.C:
+			poll.Reset(h.look())
 		case <-h.server.Done():
 			stopped = true
 		}
 	}
+	if !h.lock.current() {
+		// The holders were told when their connections broke. The next host of this path
+		// waits until they have had time to stop.
+		h.err = fmt.Errorf("zklocal: host %s: %w", h.dir, errRemoved)
+		time.Sleep(removalGrace)
+	}
 	if h.err == nil {
 		h.err = h.server.Err()
 	}
-	h.listener.Close()
-	if served != nil {
-		<-served
+	h.socket.Close()
+	if h.served != nil {
+		<-h.served
 	}
+	h.watch.close()
 	h.release()
 }
 
-// release gives the directory back. What lies there is removed only while the lock
-// still guards it: after a removal the names can belong to another host.
+// serve serves the present socket.
+func (h *Host) serve() {
+	served, l := make(chan error, 1), h.socket.Listener
+	go func() { served <- h.server.Serve(l) }()
+	h.served = served
+}
+
+// look stops the server if the directory was removed: the clients find out why their
+// connections broke, and end their sessions. If only the socket was removed, look makes it
+// again. It returns when to look next.
+func (h *Host) look() (again time.Duration) {
+	if !h.lock.current() {
+		h.server.Close()
+		return removalCheck
+	}
+	switch now := time.Now(); {
+	case h.socket.reachable():
+		h.missing = time.Time{}
+		return removalCheck
+	case h.missing.IsZero():
+		h.missing = now
+		return socketPatience
+	case now.Sub(h.missing) < socketPatience:
+		return socketPatience
+	}
+	next, err := listenSocket(h.dir)
+	if err != nil {
+		h.logger.Error("zklocal: the directory's socket was removed, and cannot be made again yet", "dir", h.dir, "err", err)
+		return removalCheck
+	}
+	h.logger.Warn("zklocal: the directory's socket was removed, and is made again", "dir", h.dir)
+	h.watch.addSocket(next)
+	h.socket.Close()
+	if h.served != nil {
+		<-h.served
+	}
+	h.mu.Lock()
+	h.socket = next
+	h.mu.Unlock()
+	h.serve()
+	return removalCheck
+}
+
+// release gives the directory back. What lies there is removed only while the lock still
+// guards it: after a removal the names can belong to another host.
 func (h *Host) release() {
 	if h.lock.current() {
 		removeSocket(h.dir)
 		os.Remove(filepath.Join(h.dir, hostPIDName))
+	}
+	if h.claim != nil {
+		h.claim.close()
 	}
 	h.lock.unlock()
 }

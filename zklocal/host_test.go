@@ -196,7 +196,7 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead, _, err := listenSocket(dir)
+	dead, err := listenSocket(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,6 +207,86 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	newHost(t, zkserver.Config{Dir: dir}) // at once, and not only where a client tries again
 	client := newClient(t, newStore(t, Config{Dir: dir}))
 	create(t, client, "/a", zk.Persistent)
+}
+
+// The host lives, so it makes its socket again. Its clients notice nothing.
+func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(socket string) error
+	}{
+		{"removed", os.Remove},
+		{"another file has its name", func(socket string) error {
+			if err := os.Remove(socket); err != nil {
+				return err
+			}
+			return os.WriteFile(socket, []byte("x"), 0o600)
+		}},
+		{"moved", func(socket string) error { return os.Rename(socket, socket+".old") }},
+	} {
+		if !t.Run(test.name, func(t *testing.T) {
+			dir := newDir(t)
+			h := newHost(t, zkserver.Config{Dir: dir})
+			client := newClient(t, newStore(t, Config{Dir: dir}))
+			create(t, client, "/a", zk.Ephemeral)
+			lost, err := client.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.spoil(h.Socket()); err != nil {
+				t.Fatal(err)
+			}
+			late := newStore(t, Config{Dir: dir})
+			mustExist(t, newClient(t, late), "/a")
+			if late.hosts() {
+				t.Error("there is another host")
+			}
+			mustExist(t, client, "/a")
+			if err := lost.Context().Err(); err != nil {
+				t.Error("the client that was connected lost its session")
+			}
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, socketName)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the new socket is there when the host has ended (%v)", err)
+			}
+		}) {
+			return
+		}
+	}
+}
+
+func TestASocketThatIsNotedInAFileIsLookedFor(t *testing.T) {
+	t.Setenv("TMPDIR", shortTemp(t))
+	dir, err := prepareDir(newDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spoil := range []func(s *socket) error{
+		func(s *socket) error { return os.Remove(s.path) },                         // as a clean-up of temporary files does
+		func(s *socket) error { return os.Remove(filepath.Join(dir, socketName)) }, // the note
+	} {
+		l, path, err := listenNoted(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		file, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &socket{Listener: l, dir: dir, path: path, file: file}
+		if !s.reachable() {
+			t.Error("the socket is there and was not found")
+		}
+		if err := spoil(s); err != nil {
+			t.Fatal(err)
+		}
+		if s.reachable() {
+			t.Error("the socket was found, and is not there")
+		}
+	}
 }
 
 func TestALingeringHostEndsAndTheNextOneHasItsNodes(t *testing.T) {

@@ -2,7 +2,6 @@ package zklocal
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 )
 
@@ -54,20 +53,9 @@ func openLockFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// current reports whether the lock's name still leads to the file that is locked.
-// If not, somebody removed or replaced the directory, and the lock guards nothing.
-func (l *fileLock) current() bool {
-	ours, err := l.f.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Stat(l.f.Name())
-	if err != nil {
-		// Only a name that is gone proves anything; a failing disk or a lack of memory does not.
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	return os.SameFile(ours, named)
-}
+// current reports whether the lock's name still leads to the file that is locked. If not,
+// somebody removed or replaced the directory, and the lock guards nothing.
+func (l *fileLock) current() bool { return leadsTo(l.f) }
 
 // unlock gives the lock back. Closing is enough: no other descriptor shares the file.
 func (l *fileLock) unlock() { l.f.Close() }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// errQuota: the user has no room left, though the disk may have.
+const errQuota = syscall.EDQUOT
+
 // lockFile uses flock and not fcntl: locks of fcntl belong to the process, so two
 // stores in one process would both get them, and closing any descriptor of the file
 // would drop them.

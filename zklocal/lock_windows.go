@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// errQuota: the user has no room left, though the disk may have.
+const errQuota = windows.ERROR_DISK_QUOTA_EXCEEDED
+
 func lockFile(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holdfast"
 	"holdfast/zk"
 	"holdfast/zkserver"
 )
@@ -44,6 +46,19 @@ func TestMain(m *testing.M) {
 		err = host(dir, 0)
 	case "host with linger":
 		err = host(dir, 2*time.Second)
+	case "locker":
+		err = locker(Config{Dir: dir, StartHost: startHost})
+	case "user":
+		err = user(Config{Dir: dir, StartHost: startHost})
+	case "user that hosts":
+		err = user(Config{Dir: dir})
+	case "locker that hosts":
+		err = locker(Config{Dir: dir})
+	case "locker without inotify":
+		// In a user namespace of its own, which has limits of its own.
+		if err = os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err == nil {
+			err = locker(Config{Dir: dir, StartHost: startHost})
+		}
 	case "any umask":
 		err = anyUmask(dir)
 	default:
@@ -89,6 +104,99 @@ func member(cfg Config) error {
 		fmt.Println("created")
 	}
 	return nil
+}
+
+const lockPath = "/holdfast/locks/nightly"
+
+// locker takes a lock, and tells when it has it and when it has lost it. It begins when it
+// reads a line, and ends with its input.
+func locker(cfg Config) error {
+	in := bufio.NewScanner(os.Stdin)
+	if !in.Scan() {
+		return in.Err()
+	}
+	store, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	zkConfig := store.Config()
+	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	client, err := zk.Dial(ctx, zkConfig)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	go func() { // "queued" when it is the second of two
+		for {
+			queue, err := holdfast.List(ctx, client, lockPath)
+			if err != nil {
+				return
+			}
+			if len(queue) == 2 {
+				fmt.Println("queued")
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	hold, err := holdfast.NewMutex(client, lockPath).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held", time.Now().UnixNano())
+	go func() {
+		<-hold.Lost()
+		fmt.Println("lost", time.Now().UnixNano(), context.Cause(hold.Context()))
+	}()
+	for in.Scan() {
+	}
+	return nil
+}
+
+// user takes a lock again and again until its input ends, and tells of each time: from when
+// to when it was held.
+func user(cfg Config) error {
+	store, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	zkConfig := store.Config()
+	zkConfig.SessionTimeout = 4 * time.Second // the least that the host grants
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		io.Copy(io.Discard, os.Stdin)
+	}()
+	client, err := zk.Dial(ctx, zkConfig)
+	if err != nil {
+		return nil // the input has ended
+	}
+	defer client.Close()
+	for {
+		hold, err := holdfast.NewMutex(client, lockPath).Lock(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		from, long := time.Now().UnixNano(), rand.N(20*time.Millisecond)
+		if rand.N(3) == 0 {
+			long = time.Second // so that the directory can go meanwhile
+		}
+		select {
+		case <-hold.Lost():
+		case <-ctx.Done():
+		case <-time.After(long):
+		}
+		fmt.Println("had", from, time.Now().UnixNano(), context.Cause(hold.Context()))
+		hold.Unlock()
+	}
 }
 
 // host is what the command does as a detached host.
@@ -160,15 +268,19 @@ func roleCommand(dir, role string) *exec.Cmd {
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	out     *bufio.Scanner
+	stdout  *os.File
+	out     *bufio.Scanner // of stdout
 	session int64
 	hosts   bool
 	started int
 }
 
-func startProcess(t *testing.T, dir, role string) *process {
+func startProcess(t *testing.T, dir, role string, options ...func(*exec.Cmd)) *process {
 	t.Helper()
 	p := &process{cmd: roleCommand(dir, role)}
+	for _, o := range options {
+		o(p.cmd)
+	}
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -180,13 +292,17 @@ func startProcess(t *testing.T, dir, role string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out.(*os.File).SetReadDeadline(time.Now().Add(patience))
-	p.out = bufio.NewScanner(out)
+	p.stdout = out.(*os.File)
+	p.stdout.SetReadDeadline(time.Now().Add(patience))
+	p.out = bufio.NewScanner(p.stdout)
 	t.Cleanup(func() {
 		p.kill()
 	})
 	return p
 }
+
+// patient reads on however long the process lives.
+func (p *process) patient() { p.stdout.SetReadDeadline(time.Time{}) }
 
 func (p *process) line(t *testing.T) string {
 	t.Helper()

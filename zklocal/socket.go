@@ -19,26 +19,53 @@ const maxSocketPath = 103
 // with a long path, see [listenNoted].
 const tempPrefix = "holdfast-socket-"
 
-// listenSocket binds the directory's socket. Only the holder of host.lock may call
-// it, for it replaces whatever socket a dead host has left.
-func listenSocket(dir string) (l *net.UnixListener, path string, err error) {
+// A socket is the directory's socket, as its host has bound it.
+type socket struct {
+	net.Listener
+	dir  string
+	path string // in dir, or named in the file "socket" there
+	file fs.FileInfo
+}
+
+// listenSocket binds the directory's socket. Only the holder of host.lock may call it: it
+// replaces the socket that is there, which a dead host has left.
+func listenSocket(dir string) (*socket, error) {
 	if err := removeSocket(dir); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	path = filepath.Join(dir, socketName)
+	path := filepath.Join(dir, socketName)
+	var (
+		l   *net.UnixListener
+		err error
+	)
 	if len(path) <= maxSocketPath {
 		l, err = listenUnix(path)
 	} else {
 		l, path, err = listenLong(dir)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if err := closeToOthers(path); err != nil {
+	s := &socket{Listener: l, dir: dir, path: path}
+	if err = closeToOthers(path); err == nil {
+		s.file, err = os.Lstat(path)
+	}
+	if err != nil {
 		l.Close()
-		return nil, "", err
+		return nil, err
 	}
-	return l, path, nil
+	return s, nil
+}
+
+// reachable reports whether the directory still leads to the socket.
+func (s *socket) reachable() bool {
+	if s.path != filepath.Join(s.dir, socketName) {
+		if path, err := readNote(s.dir); err != nil || path != s.path {
+			return false
+		}
+	}
+	file, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(s.file, file)
 }
 
 func listenUnix(addr string) (*net.UnixListener, error) {

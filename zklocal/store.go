@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast/zk"
@@ -21,6 +23,9 @@ const (
 	// Then we host ourselves; should it come after all, it finds the lock taken and
 	// ends, so a patience that is too short does no harm.
 	startPatience = 2 * time.Second
+	// dialCheck is how often a client without a connection looks whether the directory of
+	// its session is still there.
+	dialCheck = 5 * time.Millisecond
 	// shutdownPatience is how long Close lets the clients of other processes have
 	// the answers to what they have sent.
 	shutdownPatience = 2 * time.Second
@@ -56,6 +61,9 @@ type Store struct {
 	turn   chan struct{}
 	host   *Host // this process as the host, or nil; may have stopped
 	closed bool
+
+	mu       sync.Mutex // guards identity
+	identity *identity  // of the directory that clients are connected to; nil before the first
 }
 
 // Open checks the directory cfg.Dir, and makes it if there is none. It does not yet
@@ -81,11 +89,30 @@ func (s *Store) Config() zk.Config {
 	// For messages only: the Dial function knows the socket. The slash is what a path
 	// with a drive letter lacks.
 	name := strings.TrimPrefix(filepath.ToSlash(filepath.Join(s.dir, socketName)), "/")
+	last := new(lastDirectory)
 	return zk.Config{
 		Servers: []string{"unix:///" + name},
-		Dial:    s.dial,
+		Dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, last) },
 		Logger:  s.logger,
 	}
+}
+
+// lastDirectory is where the clients of one Config were connected last.
+type lastDirectory struct {
+	mu sync.Mutex // guards id
+	id *identity  // nil before the first connection
+}
+
+func (l *lastDirectory) get() *identity {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id
+}
+
+func (l *lastDirectory) set(id *identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = id
 }
 
 // Close ends every dial that is under way and, if this process hosts the directory,
@@ -100,6 +127,11 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.mu.Lock()
+	if s.identity != nil {
+		s.identity.close()
+	}
+	s.mu.Unlock()
 	if s.host == nil {
 		return nil
 	}
@@ -111,33 +143,88 @@ func (s *Store) Close() error {
 	return s.host.Err()
 }
 
-// dial is the Dial hook. It goes round until somebody answers on the socket: the
-// lock says whether there is a host, and the socket, when it is ready. A socket that
-// refuses, is missing, or breaks off belongs to a host that is dead, on its way out
-// or on its way in, and nothing but the lock can tell these apart.
-func (s *Store) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// dial is the Dial hook of a Config, whose clients were connected to last before. If that
+// directory is gone, so are the sessions in it: dial fails at once with an error that says
+// so, once. It does not wait for the new directory to have a host, since by then another
+// client can have a lock there.
+func (s *Store) dial(ctx context.Context, last *lastDirectory) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(errClosed) })()
-	for wait := (backoff{}); ; {
-		conn, err := dialSocket(ctx, s.dir)
+	before := last.get()
+	if before != nil {
+		defer before.watch(dialCheck, func() { cancel(before.errGone()) })()
+	}
+	nc, id, err := s.connect(ctx)
+	switch {
+	case before != nil && before.removed():
 		if err == nil {
-			return conn, nil
+			nc.Close()
+		}
+		last.set(nil)
+		return nil, before.errGone()
+	case err != nil:
+		return nil, err
+	}
+	last.set(id)
+	return newConn(nc, id), nil
+}
+
+// connect goes round until a host answers on the socket: the lock says whether there is a
+// host, and the socket, when it is ready. A socket that refuses, is missing, or breaks off
+// belongs to a host that is dead, on its way out or on its way in, and nothing but the lock
+// can tell these apart.
+func (s *Store) connect(ctx context.Context) (net.Conn, *identity, error) {
+	for wait := (backoff{}); ; {
+		nc, id, err := s.reach(ctx)
+		if err == nil {
+			return nc, id, nil
 		}
 		if ctx.Err() == nil {
 			up, err := s.provideHost(ctx)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if up {
 				continue
 			}
 		}
 		if !wait.pause(ctx) {
-			return nil, fmt.Errorf("zklocal: connect to the host of %s (%s): no answer on its socket (%w): %w",
+			return nil, nil, fmt.Errorf("zklocal: connect to the host of %s (%s): no answer on its socket (%w): %w",
 				s.dir, hostName(s.dir), err, context.Cause(ctx))
 		}
 	}
+}
+
+// reach connects to the host that there is, and says of which directory.
+func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
+	id, err := s.identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	nc, err := dialSocket(ctx, s.dir)
+	if err == nil && id.removed() {
+		nc.Close() // the socket may be the new directory's
+		err = id.errGone()
+	}
+	return nc, id, err
+}
+
+// identify returns the identity of the present directory, one for all clients.
+func (s *Store) identify() (*identity, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return nil, errClosed
+	}
+	if s.identity == nil || s.identity.removed() {
+		f, err := os.Open(filepath.Join(s.dir, hostLockName))
+		if err != nil {
+			return nil, err
+		}
+		s.identity = &identity{dir: s.dir, f: f}
+	}
+	return s.identity, nil
 }
 
 // provideHost sees to it that the directory has a host. It reports whether one has
@@ -164,6 +251,9 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 			return false, nil // it is us, and its queue of connections is full
 		}
 	}
+	if s.settling() {
+		return false, nil
+	}
 	// Again, for the directory may have been removed since.
 	if _, err := prepareDir(s.dir); err != nil {
 		return false, err
@@ -174,9 +264,19 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 	return s.hostElsewhere(ctx)
 }
 
-// hostHere makes this process the host, unless there is one.
+// settling reports whether the directory was removed a moment ago. Then it is not made anew
+// yet: rm -rf may still have to remove the directories above, and would fail.
+func (s *Store) settling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity != nil && time.Since(s.identity.removedAt()) < removalGrace
+}
+
+// hostHere makes this process the host, unless there is one. The end of the dial does not end
+// it: a short attempt and its successors would never have waited long enough for a former
+// host that is stopped.
 func (s *Store) hostHere() (bool, error) {
-	host, err := openHost(zkserver.Config{Dir: s.dir, Logger: s.logger}, 0)
+	host, err := openHost(s.life, zkserver.Config{Dir: s.dir, Logger: s.logger}, 0)
 	if errors.Is(err, ErrHosted) {
 		return false, nil
 	}
@@ -205,9 +305,13 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	if hosted, err := s.hosted(); hosted || err != nil {
 		return false, err
 	}
-	if err := s.startHost(s.dir); err != nil {
-		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", err)
-		return s.hostHere()
+	if startErr := s.startHost(s.dir); startErr != nil {
+		s.logger.Warn("zklocal: no host could be started, so this process hosts the directory", "dir", s.dir, "err", startErr)
+		up, err := s.hostHere()
+		if err != nil && !strings.Contains(startErr.Error(), err.Error()) {
+			err = fmt.Errorf("%w (nor can another process: %w)", err, startErr)
+		}
+		return up, err
 	}
 	patience := startPatience
 	if deadline, ok := ctx.Deadline(); ok {

@@ -40,7 +40,7 @@ func TestStoresThatComeTogetherMakeOneHost(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			conn, err := stores[i].dial(ctx, "", "")
+			conn, err := stores[i].dial(ctx, new(lastDirectory))
 			if err != nil {
 				t.Error(err)
 				return
@@ -137,7 +137,7 @@ func TestAHostIsStartedWhenThereIsNone(t *testing.T) {
 func dialLater(t *testing.T, s *Store) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		conn, err := s.dial(t.Context(), "", "")
+		conn, err := s.dial(t.Context(), new(lastDirectory))
 		if err == nil {
 			conn.Close()
 		}
@@ -165,7 +165,7 @@ func TestOneAtATimeStartsAHost(t *testing.T) {
 	}})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if conn, err := second.dial(ctx, "", ""); err == nil {
+	if conn, err := second.dial(ctx, new(lastDirectory)); err == nil {
 		t.Error("there was a host")
 		conn.Close()
 	}
@@ -173,7 +173,7 @@ func TestOneAtATimeStartsAHost(t *testing.T) {
 	if err := <-dialled; err != nil {
 		t.Error(err)
 	}
-	conn, err := second.dial(t.Context(), "", "")
+	conn, err := second.dial(t.Context(), new(lastDirectory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,13 +199,38 @@ func TestThisProcessHostsWhenNoHostCanBeStarted(t *testing.T) {
 	}
 }
 
+// Neither the process that was started nor this one can host: the error has both reasons, and
+// one of them alone if they are the same.
+func TestAnErrorSaysWhyNobodyCanHost(t *testing.T) {
+	dir, err := prepareDir(newDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "store"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, own := OpenHost(zkserver.Config{Dir: dir})
+	if own == nil {
+		t.Fatal("a host came up without a store")
+	}
+	for start, want := range map[string]string{
+		"no such command":              own.Error() + " (nor can another process: no such command)",
+		"start a host: " + own.Error(): own.Error(),
+	} {
+		store := newStore(t, Config{Dir: dir, StartHost: func(string) error { return errors.New(start) }})
+		if _, err := store.dial(t.Context(), new(lastDirectory)); err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	}
+}
+
 // A short session timeout makes for short attempts to connect: the fall-back must fit
 // into one of them.
 func TestTheFallBackFitsIntoAShortAttempt(t *testing.T) {
 	store := newStore(t, Config{Dir: newDir(t), StartHost: func(string) error { return nil }})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	conn, err := store.dial(ctx, "", "")
+	conn, err := store.dial(ctx, new(lastDirectory))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +260,7 @@ func TestAnAttemptEndsWithItsContextAndNamesTheHost(t *testing.T) {
 	for _, start := range []func(string) error{nil, func(string) error { return errors.New("must not be called") }} {
 		store := newStore(t, Config{Dir: dir, StartHost: start})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := store.dial(ctx, "", "")
+		_, err := store.dial(ctx, new(lastDirectory))
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v; want the context's error", err)
@@ -254,7 +279,7 @@ func TestCloseEndsAnAttempt(t *testing.T) {
 	store := newStore(t, Config{Dir: dir})
 	ended := make(chan error, 1)
 	go func() {
-		_, err := store.dial(context.Background(), "", "")
+		_, err := store.dial(context.Background(), new(lastDirectory))
 		ended <- err
 	}()
 	if err := store.Close(); err != nil {

@@ -14,7 +14,7 @@
 //   - every connection breaks, sessions live on: [Server.CloseClientConnections]
 //   - the server crashes and comes back with what was durable: [Server.Restart]
 //   - nobody answers, nothing arrives, and no connection breaks: [Server.Stall]
-//   - one request is lost, or its answer: [Server.Intercept]
+//   - one request is lost, or its answer, or the server is too busy for it: [Server.Intercept]
 //
 // The examples show what to ask of the code in each case.
 //

@@ -16,6 +16,7 @@ const (
 	Pass        Action = iota // as if nobody had looked
 	DropRequest               // the connection breaks before the server sees the request
 	DropReply                 // the server executes it, the connection breaks before the client sees the reply
+	Throttle                  // the server answers zk.ErrThrottled in its turn and does not execute it
 )
 
 // An inspector follows the frames of one connection. Requests are looked at when the
@@ -23,8 +24,8 @@ const (
 type inspector struct {
 	up, down direction
 
-	mu      sync.Mutex
-	dropped map[int32]struct{} // xids whose reply must not arrive
+	mu     sync.Mutex
+	denied map[int32]Action // by xid: requests whose reply is DropReply or Throttle
 }
 
 // A direction is held by whoever writes, also while the write waits for room; so each
@@ -34,20 +35,22 @@ type direction struct {
 	frames
 }
 
-func (i *inspector) drop(xid int32) {
+func (i *inspector) deny(xid int32, a Action) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.dropped == nil {
-		i.dropped = make(map[int32]struct{})
+	if i.denied == nil {
+		i.denied = make(map[int32]Action)
 	}
-	i.dropped[xid] = struct{}{}
+	i.denied[xid] = a
 }
 
-func (i *inspector) drops(xid int32) bool {
+// denial is Pass for a reply that the client may see as it is.
+func (i *inspector) denial(xid int32) Action {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	_, drop := i.dropped[xid]
-	return drop
+	a := i.denied[xid]
+	delete(i.denied, xid)
+	return a
 }
 
 // frames cuts a stream into frames.
@@ -79,9 +82,11 @@ func (c *connection) fromClient(b []byte) (int, error) {
 	defer up.mu.Unlock()
 	up.partial = append(up.partial, b...)
 	for frame := up.next(); frame != nil; frame = up.next() {
-		if up.seen > 1 && !c.inspectRequest(frame[4:]) {
-			c.cut()
-			return 0, syscall.ECONNRESET
+		if up.seen > 1 {
+			if frame = c.inspectRequest(frame); frame == nil {
+				c.cut()
+				return 0, syscall.ECONNRESET
+			}
 		}
 		if _, err := c.client.out.write(frame); err != nil {
 			return 0, err
@@ -90,24 +95,41 @@ func (c *connection) fromClient(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inspectRequest reports whether the server is to see the request.
-func (c *connection) inspectRequest(body []byte) bool {
-	r := zkproto.NewReader(body)
+// inspectRequest returns the frame that the server is to see instead, nil if the
+// connection breaks.
+func (c *connection) inspectRequest(frame []byte) []byte {
+	r := zkproto.NewReader(frame[4:])
 	var h zkproto.RequestHeader
 	h.Decode(r)
 	c.net.mu.Lock()
 	f := c.net.intercepts[h.Op]
 	c.net.mu.Unlock()
 	if r.Err() != nil || f == nil {
-		return true
+		return frame
 	}
-	switch f(pathOf(h.Op, r)) {
+	switch a := f(pathOf(h.Op, r)); a {
 	case DropRequest:
-		return false
+		return nil
 	case DropReply:
-		c.inspector.drop(h.Xid)
+		c.inspector.deny(h.Xid, a)
+	case Throttle:
+		// Replies come in the order of the requests, so the server answers something
+		// harmless in the place of this one.
+		c.inspector.deny(h.Xid, a)
+		h.Op = zkproto.OpExists
+		return framed(&h, &zkproto.ReadRequest{Path: "/"})
 	}
-	return true
+	return frame
+}
+
+// framed puts records into one frame.
+func framed(records ...interface{ Append([]byte) []byte }) []byte {
+	frame := make([]byte, 4)
+	for _, r := range records {
+		frame = r.Append(frame)
+	}
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	return frame
 }
 
 // pathOf is the path that a request is about: of a transaction that of its first
@@ -144,9 +166,15 @@ func (c *connection) fromServer(b []byte) (int, error) {
 	for frame := down.next(); frame != nil; frame = down.next() {
 		var h zkproto.ReplyHeader
 		h.Decode(zkproto.NewReader(frame[4:]))
-		if down.seen > 1 && c.inspector.drops(h.Xid) {
-			c.cut()
-			return 0, syscall.ECONNRESET
+		if down.seen > 1 {
+			switch c.inspector.denial(h.Xid) {
+			case DropReply:
+				c.cut()
+				return 0, syscall.ECONNRESET
+			case Throttle:
+				h.Err = zkproto.CodeThrottled
+				frame = framed(&h)
+			}
 		}
 		if _, err := c.server.out.write(frame); err != nil {
 			return 0, err

@@ -163,6 +163,30 @@ func TestInterceptDropsRequestOrReply(t *testing.T) {
 	}
 }
 
+// A throttled request has its answer in its turn, and no effect; the connection goes on.
+func TestThrottledRequestIsNotExecuted(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := srv.Client()
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if path == "/b" {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		results, err := c.Pipeline(t.Context(),
+			zk.CreateOp("/a", nil, zk.Persistent), zk.CreateOp("/b", nil, zk.Persistent), zk.CreateOp("/c", nil, zk.Persistent))
+		if len(results) != 3 || results[0].Err != nil || results[2].Err != nil || !errors.Is(err, zk.ErrThrottled) || !zk.SafeToRetry(results[1].Err) {
+			t.Fatalf("%+v, %v; want the second to be throttled", results, err)
+		}
+		if exists(t, c, "/b") {
+			t.Error("/b was made")
+		}
+		if !exists(t, c, "/a") || !exists(t, c, "/c") {
+			t.Error("what was not throttled was not executed")
+		}
+	})
+}
+
 // A reply is dropped; those before it on the same connection must have arrived.
 func TestDropReplyLosesNothingBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -16,10 +16,10 @@ func ofTheList() []mutant {
 		{
 			number: 3, simulated: true, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
 			edits: []edit{
-				{"layout.go", "\tid := newUUID()\n\tplain", "\tid := idOfTheProcess\n\tplain"},
-				{"layout.go", "const namedSeparator", "var idOfTheProcess = newUUID()\n\nconst namedSeparator"},
-				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || bytes.Equal(data, p.data)):",
-					"case p.unique || bytes.Equal(data, p.data):"},
+				{"grammar.go", "\tid := newUUID()\n\treturn attempt", "\tid := idOfTheProcess\n\treturn attempt"},
+				{"grammar.go", "func newAttempt(", "var idOfTheProcess = newUUID()\n\nfunc newAttempt("},
+				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):",
+					"case p.unique || readNote(data).ID == p.id:"},
 			},
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},
@@ -67,8 +67,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 12, simulated: true, bug: "the token is the sequence number", where: "curator #1056",
-			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, czxid, czxid, false",
-				"c, _ := p.queue.layout.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, czxid, int64(c.seq), false"}},
+			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, stat.Czxid, stat.Czxid, false",
+				"c, _ := p.queue.grammar.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, stat.Czxid, int64(c.seq), false"}},
 			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
 		},
 		{

@@ -44,7 +44,7 @@ func ofTheLine() []mutant {
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"line.go", "return lineKey{q.client, q.path, q.layout.Name, s}", "return lineKey{q.client, \"\", q.layout.Name, s}"}},
+			edits: []edit{{"line.go", "return lineKey{q.client, q.path, q.grammar.queue, s}", "return lineKey{q.client, \"\", q.grammar.queue, s}"}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{
@@ -81,7 +81,7 @@ func ofTheDirectory() []mutant {
 		},
 		{
 			number: 81, bug: "the socket of a host that was killed is in the way of the next", where: "–",
-			edits: []edit{{"zklocal/socket.go", "\tif err := removeSocket(dir); err != nil {\n\t\treturn nil, \"\", err\n\t}\n\tpath = ", "\tpath = "}},
+			edits: []edit{{"zklocal/socket.go", "\tif err := removeSocket(dir); err != nil {\n\t\treturn nil, err\n\t}\n\tpath := ", "\tpath := "}},
 			pkg:   "zklocal", tests: []string{"TestTheSocketOfADeadHostIsReplaced"},
 		},
 		{

@@ -39,7 +39,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 31, bug: "a node of our session is taken for that of this attempt", where: "–",
-			edits: []edit{{"place.go", "(p.unique || bytes.Equal(data, p.data))", "(p.unique || !bytes.Equal(data, nil))"}},
+			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || readNote(data).ID != \"\")"}},
 			tests: []string{"TestNodeLockOfOneSessionIsHeldOnce"},
 		},
 		{
@@ -91,7 +91,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 41, bug: "children that are no contenders stand in the queue", where: "kazoo #309, CURATOR-43",
-			edits: []edit{{"layout.go", "\t\tfor _, f := range l.Exclusive {\n\t\t\tif matches(c.form, f) {", "\t\tfor _, f := range l.Exclusive {\n\t\t\tif true || matches(c.form, f) {"}},
+			edits: []edit{{"grammar.go", "\t\tfor _, f := range g.exclusive {\n\t\t\tif f.matches(c.form) {", "\t\tfor _, f := range g.exclusive {\n\t\t\tif true || f.matches(c.form) {"}},
 			tests: []string{"TestForeignChildrenAreNoContenders"},
 		},
 		{

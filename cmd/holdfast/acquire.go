@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +24,8 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if somebody has the lock")
-	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever)")
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. A server has the session timeout to answer")
+	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever, also for a server)")
 	cmd.Flags().StringVar(&f.why, "why", "", "what the lock is taken for, shown to those who wait")
 }
 
@@ -46,6 +47,10 @@ type taker struct {
 	value    string
 	// check looks at the session before a place in the queue is taken.
 	check func(*zk.Session) error
+	// beside are the paths of the locks that an ancestor of ours shares, see watchShared.
+	beside []string
+	// contact is nil until there is a session, and so nothing at a server to take back.
+	contact atomic.Pointer[contact]
 }
 
 func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, name string) (*taker, error) {
@@ -90,10 +95,11 @@ type tenure struct {
 // errWaitOver is the cause of the end of a bounded wait.
 var errWaitOver = errors.New("the time to wait is over")
 
-// take waits for the lock until it is had, the wait is over, or one of signals comes.
-// Then the place in the queue is given up first, and the error is exit code 128+N;
-// also when the signal came at the moment of success: whoever was told to stop starts nothing.
-// A second signal does not wait for the server to confirm.
+// take waits for the lock until it is acquired, the wait is over, or one of signals comes.
+// On a signal it gives up the place in the queue first. The error is exit code 128+N, also
+// when the signal came at the moment of success: a process that was told to stop starts
+// nothing. take does not wait for a server that does not answer. A second signal does not
+// wait for any.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -111,6 +117,10 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 			}
 			stop = sig
 			cancel()
+			// From here on nothing more is put on a server.
+			if c := k.contact.Load(); c == nil || c.lost() > 0 {
+				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+			}
 		case a := <-done:
 			return a.unless(stop, signals)
 		}
@@ -146,19 +156,24 @@ const minPatience = 2 * time.Second
 
 func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	start := time.Now()
-	patience := k.timeout
-	if k.bounded {
-		patience = min(patience, max(k.wait, minPatience))
+	var patience time.Duration // for ever
+	switch {
+	case k.try:
+		patience = k.timeout
+	case k.bounded:
+		patience = max(k.wait, minPatience)
 	}
-	c, err := k.connect(ctx, k.target, patience)
+	c, err := k.connect(ctx, k.target, patience, k.say)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
+		c.quiet()
 		if err != nil {
 			c.close()
 		}
 	}()
+	k.contact.Store(c.contact)
 	session, err := c.client.Session(ctx)
 	if err == nil && k.check != nil {
 		err = k.check(session)
@@ -166,38 +181,86 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := k.locker(c.client)
-	reach, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go c.watch(reach, k.timeout, cancel)
-
-	left := k.wait - time.Since(start)
-	if k.try || k.bounded && left <= 0 {
-		h, err := m.TryLock(reach)
-		if errors.Is(err, holdfast.ErrLocked) {
-			return nil, k.busy(reach, c.client)
-		}
-		if err != nil {
-			return nil, k.failed(err)
-		}
-		return &tenure{c, h}, nil
-	}
-	wait := reach
+	var left time.Duration
 	if k.bounded {
-		bounded, stop := context.WithTimeoutCause(reach, left, errWaitOver)
-		defer stop()
-		wait = bounded
+		left = max(k.wait-time.Since(start), 0)
 	}
-	stopNotice := k.notice(reach, c.client)
-	h, err := m.Lock(wait)
-	stopNotice()
+	h, err := k.enter(ctx, c, left)
+	if err != nil {
+		return nil, err
+	}
+	return &tenure{c, h}, nil
+}
+
+// enter takes the lock. left is the rest of a bounded wait.
+func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Beside the wait, for it takes two round trips.
+	checked := make(chan error, 1)
+	go func() {
+		err := k.lonely(ctx, c.client)
+		if err != nil {
+			cancel(err)
+		}
+		checked <- err
+	}()
+	var h *holdfast.Hold
+	if k.try || k.bounded && left == 0 {
+		h, err = k.tryNow(ctx, c, cancel)
+	} else {
+		h, err = k.waitFor(ctx, c, left, cancel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := <-checked; err != nil {
+		_ = h.Unlock()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go c.watch(ctx, k.timeout, cancel)
+	h, err := k.locker(c.client).TryLock(ctx)
 	switch {
-	case errors.Is(err, errWaitOver):
-		return nil, k.busy(reach, c.client)
+	case errors.Is(err, holdfast.ErrLocked):
+		return nil, k.busy(ctx, c.client)
+	case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
+		return nil, k.lostContact(c)
 	case err != nil:
 		return nil, k.failed(err)
 	}
-	return &tenure{c, h}, nil
+	return h, nil
+}
+
+// waitFor waits for the lock, for so long if the wait is bounded.
+func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
+	go k.watchShared(ctx, c.client, cancel)
+	wait := ctx
+	if k.bounded {
+		bounded, stop := context.WithTimeoutCause(ctx, left, errWaitOver)
+		defer stop()
+		wait = bounded
+	}
+	stopNotice := k.notice(ctx, c.client)
+	h, err := k.locker(c.client).Lock(wait)
+	stopNotice()
+	switch {
+	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
+		return nil, k.lostContact(c)
+	case errors.Is(err, errWaitOver):
+		return nil, k.busy(ctx, c.client)
+	case err != nil:
+		return nil, k.failed(err)
+	}
+	return h, nil
+}
+
+// lostContact is the error of a wait during which all servers were lost.
+func (k *taker) lostContact(c *connection) error {
+	return k.target.unreachable(c.contact.gaveUp(c.contact.lost().Round(time.Second)))
 }
 
 // failed is the error of a lock that cannot be had.
@@ -205,10 +268,10 @@ func (k *taker) failed(err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
 		return misconfigured("all who use a semaphore have to name the same --of", "%s: %w", k.name, err)
+	case errors.Is(err, holdfast.ErrKind):
+		return misconfigured("", "%s: %w", k.name, err) // the error has the way out
 	case errors.Is(err, holdfast.ErrLayout):
 		return usage("", "%s: %w", k.name, err)
-	case errors.Is(err, zk.ErrNodeExists):
-		return misconfigured("a --node lock needs a name of its own", "%s: %w", k.name, err)
 	}
 	return k.target.unreachable(err)
 }

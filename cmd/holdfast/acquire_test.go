@@ -124,24 +124,20 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWhenNoServerCanBeReached(t *testing.T) {
+func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
 		defer srv.Close()
-		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		k := newTestTaker(srv)
+		k.try = true
+		resume := func() {}
+		defer func() { resume() }()
+		k.check = func(*zk.Session) error {
+			resume = srv.Stall()
+			return nil
 		}
-		defer holder.Unlock()
-		result := make(chan error, 1)
-		go func() {
-			_, err := newTestTaker(srv).take(nil)
-			result <- err
-		}()
-		synctest.Wait()
 		start := time.Now()
-		defer srv.Stall()()
-		err = <-result
+		_, err := k.take(nil)
 		if !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
 			t.Errorf("take: %v; want no server answered", err)
 		}
@@ -161,11 +157,12 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer holder.Unlock()
+		time.Sleep(2 * time.Second) // by then the holder has said since when it holds the lock
 		k := newTestTaker(srv)
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
 		_, err = k.take(nil)
-		if explain(err).code != exitBusy || err.Error() != "job: not had within 1h0m0s: held by somebody for 1h0m0s" {
+		if explain(err).code != exitBusy || err.Error() != "job: timed out after 1h0m0s: held by somebody for 1h0m2s" {
 			t.Errorf("take: %v; want busy", err)
 		}
 		if d := time.Since(start); d != time.Hour {
@@ -174,7 +171,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 		if queue := queueOf(t, c); len(queue) != 1 {
 			t.Errorf("the queue is %v; want the holder alone", queue)
 		}
-		want := said{line: "holdfast: waiting for job: held by somebody for 1s, position 1 of 1\n"}
+		want := said{line: "holdfast: waiting for job: held by somebody for 3s, position 1 of 1\n"}
 		if got := <-k.say.queue; got != want {
 			t.Errorf("after a second: %q; want %q", got.line, want.line)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +70,9 @@ the command's HOLDFAST_TOKEN.`,
 func (k *taker) observe(cmd *cobra.Command) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	c, err := k.connect(ctx, k.target, k.timeout)
+	say := newSayer(os.Stderr)
+	defer say.flush()
+	c, err := k.connect(ctx, k.target, k.timeout, say)
 	if err != nil {
 		return err
 	}

@@ -34,3 +34,13 @@ func closeInherited() {
 		}
 	}
 }
+
+// forgetStdout ends a detached host's tie to the process that has started it.
+func forgetStdout() {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return // a pipe that nobody reads does no harm either
+	}
+	defer null.Close()
+	_ = dup(int(null.Fd()), int(os.Stdout.Fd()))
+}

@@ -16,7 +16,7 @@ type layoutFlag struct{ holdfast.Layout }
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
 	l.Layout = holdfast.LayoutCurator
-	cmd.Flags().Var(l, "layout", "whose locks these are: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid or named:NAME. All who use a lock need the same")
+	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for names of your own, where PATTERN is a name with {uuid}, {hex}, {session} or {host} in it. Everyone must use the same layout for a lock")
 }
 
 func (l *layoutFlag) String() string { return l.Name }
@@ -39,10 +39,10 @@ type kindFlags struct {
 }
 
 func (f *kindFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "as a reader: beside other readers, and nobody else")
-	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "as a writer, which readers of other libraries wait for too; those of holdfast do without it")
-	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: take so many permits, all or none")
-	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with so many permits; who says another number is refused")
+	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "lock as a reader: readers share with readers only")
+	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "lock as a writer. Readers of other libraries wait for a writer only; readers of holdfast wait for every exclusive lock")
+	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: take this many permits, all or none")
+	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; everyone must pass the same number")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "take this lock too, all or none; can be repeated. The order does not matter")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is one node, without a queue")
 	f.layout.register(cmd)
@@ -61,7 +61,7 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	}
 	switch {
 	case given("permits") && !given("of"):
-		return usage("", "--permits says how many, --of has to say how many there are")
+		return usage("", "--permits needs --of TOTAL")
 	case given("of") && (f.limit < 1 || f.permits < 1 || f.permits > f.limit):
 		return usage("", "--permits %d --of %d: want at least one, and not more than there are", f.permits, f.limit)
 	}
@@ -125,21 +125,54 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 // paths are those of all the locks that are taken.
 func (k *taker) paths() []string { return append([]string{k.path}, k.also...) }
 
-// mixed warns of nodes in a lock's directory that the layout takes no notice of, though
-// another does: those who made them do not wait for us, nor we for them.
-func mixed(names []string, layout holdfast.Layout) string {
-	for _, other := range []holdfast.Layout{
-		holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutHostRW, holdfast.LayoutSessionID,
-	} {
-		n := 0
-		for _, name := range names {
-			if other.Contends(name) && !layout.Contends(name) {
-				n++
+// strangers looks for nodes in the lock's directory whose makers may take no notice of us.
+func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	nodes, err := holdfast.Foreign(ctx, c, path, holdfast.WithLayout(layout))
+	if err != nil {
+		return nil // Lock has looked for the worst of them itself
+	}
+	return nodes
+}
+
+// lonely fails if a lock's directory has nodes that look like places in a queue, in a form
+// that no layout knows. Lock passes such nodes over. A command that must run alone does not
+// start beside them.
+func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
+	if k.kind.node {
+		return nil // there is no directory
+	}
+	for _, path := range k.paths() {
+		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
+			if node.Kind == "" {
+				return misconfigured("name the form with --layout form:PATTERN, choose another name for the lock, or remove the node if it is not used",
+					"%s: the node %s looks like a place in a queue, but its name is in no form that layout %s or another one knows: its owner may run beside us",
+					k.called(path), node.Path, k.kind.layout.Name)
 			}
 		}
-		if n > 0 {
-			return fmt.Sprintf("%d of the nodes are in the layout %s, not %s: those who made them take no notice of the queue shown", n, other.Name, layout.Name)
+	}
+	return nil
+}
+
+// warnings are the lines of status about nodes outside the queue that it shows, one for each
+// kind.
+func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
+	var kinds []string
+	count, example := make(map[string]int), make(map[string]string)
+	for _, n := range nodes {
+		if count[n.Kind]++; count[n.Kind] == 1 {
+			kinds = append(kinds, n.Kind)
+			example[n.Kind] = n.Path
 		}
 	}
-	return ""
+	var all []string
+	for _, kind := range kinds {
+		what := fmt.Sprintf("%d node(s) of %s", count[kind], kind)
+		if kind == "" {
+			what = fmt.Sprintf("%d node(s) in a form that no layout knows", count[kind])
+		}
+		all = append(all, fmt.Sprintf("%s, such as %s: their owners do not respect the queue shown, which is in layout %s", what, example[kind], layout.Name))
+	}
+	return all
 }

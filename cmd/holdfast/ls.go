@@ -24,9 +24,12 @@ func newLs(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [flags] [PREFIX]",
 		Short: "List locks, who holds them and how many wait",
-		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that
-nobody holds is shown as free until the server has tidied it up. Times run from the moment the
-holder joined the queue.`,
+		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that is
+not held is shown as free until the server removes its empty node.
+
+HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
+the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+(elect) and other programs never record it.`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
@@ -76,7 +79,7 @@ holder joined the queue.`,
 						state = "free"
 					}
 					row = []string{
-						row[0], state, owner, age(h.Since, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
+						row[0], state, owner, forState(h, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
 					}
 				}
 				rows = append(rows, row)
@@ -87,6 +90,15 @@ holder joined the queue.`,
 	format.register(cmd)
 	layout.register(cmd)
 	return cmd
+}
+
+// forState is HELD-FOR of the first in a queue, or how long it has waited if it does not hold
+// the lock yet.
+func forState(e holdfast.Entry, now time.Time) string {
+	if e.Held {
+		return heldFor(e, now)
+	}
+	return age(e.Since, now)
 }
 
 type lockList struct {

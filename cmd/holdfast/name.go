@@ -29,15 +29,16 @@ func (g *globals) lockPath(name string) (string, error) {
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {
 		if placeLike.MatchString(part) {
-			return "", usage("", "lock name %q: a lock above it would take %q for somebody's place in its queue; choose another name", name, part)
+			return "", usage("", "lock name %q: a lock above it would take %q for a place in its queue; choose another name", name, part)
 		}
 	}
 	return path, nil
 }
 
-// placeLike are the names that holdfast and its peers give to the places in a queue. Below
-// a lock that is in use, a directory of such a name would be a holder that never leaves.
-var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__)(?:\d{10}|-\d{9,10})$`)
+// placeLike are the names that holdfast and its peers give to the places in a queue. Below a
+// lock, a directory of such a name looks like a holder that never leaves, or like a lock of
+// another kind.
+var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)
 
 func (g *globals) checkNamespace() error {
 	if err := zk.ValidatePath(g.namespace); err != nil {

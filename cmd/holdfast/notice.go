@@ -16,25 +16,35 @@ const (
 	lookPatience = 2 * time.Second
 )
 
-// notice says on stderr whom we wait for, once, if the wait lasts. The function that it
-// returns ends this and returns when nothing more will be said.
+// notice says on stderr whom we wait for if the wait lasts, once for each session: in a new
+// one we have a new place. The function that it returns ends this, and returns when nothing
+// more will be said.
 func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(noticeAfter):
-		}
-		session, err := c.Session(ctx)
-		if err != nil {
-			return
-		}
-		for _, path := range k.paths() {
-			if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
-				k.say.line("waiting for %s: %s", escape(k.called(path)), what)
+		for {
+			session, err := c.Session(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-session.Context().Done():
+				continue
+			case <-time.After(noticeAfter):
+			}
+			for _, path := range k.paths() {
+				if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
+					k.say.line("waiting for %s: %s", escape(k.called(path)), what)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-session.Context().Done():
 			}
 		}
 	}()
@@ -44,7 +54,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy is the error of a lock that was not had in time.
+// busy is the error of a lock that was not acquired in time.
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
@@ -54,7 +64,7 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 		}
 	}
 	if k.bounded {
-		what = fmt.Sprintf("not had within %v: %s", k.wait, what)
+		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
 	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
 }
@@ -103,7 +113,19 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 
 // holder describes the one at the head of a queue, control characters and all: what is
 // printed is escaped as a whole.
-func holder(e holdfast.Entry, now time.Time) string {
+func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + heldFor(e, now) }
+
+// heldFor is how long a lock has been held. If that is not known, it is an upper bound: the
+// time since the holder joined the queue.
+func heldFor(e holdfast.Entry, now time.Time) string {
+	if e.HeldSince.IsZero() {
+		return "≤" + age(e.Since, now)
+	}
+	return age(e.HeldSince, now)
+}
+
+// ownerOf is the name of a place's owner, with the reason.
+func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
 	if s == "" {
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
@@ -112,5 +134,5 @@ func holder(e holdfast.Entry, now time.Time) string {
 	if e.Reason != "" {
 		s += ` ("` + escape(e.Reason) + `")`
 	}
-	return s + " for " + age(e.Since, now)
+	return s
 }

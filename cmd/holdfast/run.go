@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,7 +48,7 @@ Exit codes:
   the command's own, or 128+N if signal N killed it
   75   busy: --try, or --wait ended; the command did not run
   79   the lock was lost while the command ran, whatever the command's own code
-  125  holdfast failed; the command did not run
+  125  holdfast failed, or no server answered within --wait; the command did not run
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N came during the wait; the command did not run
@@ -135,8 +134,8 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	if err != nil {
 		return cannotRun(command[0], err)
 	}
-	if k.deadlocked() {
-		return &fault{exitFailed, fmt.Errorf("%s: would deadlock: it is held by the holdfast run that this command runs under", k.name), ""}
+	if err := k.deadlock(); err != nil {
+		return err
 	}
 	var killAfter time.Duration
 	k.check = func(s *zk.Session) (err error) {
@@ -181,63 +180,35 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 // environment is what the command is told; it goes behind the inherited one, where the
 // last value of a name counts.
 func (k *taker) environment(h *holdfast.Hold) []string {
-	held := strings.Join(k.heldKeys(), ":")
-	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
-		held = outer + ":" + held
-	}
 	return []string{
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
-		"HOLDFAST_HELD=" + held,
+		"HOLDFAST_HELD=" + k.heldText(),
 	}
 }
 
 // token is that of LOCK itself, also where others were taken with it.
-func (k *taker) token(h *holdfast.Hold) int64 {
-	if t, ok := h.Tokens()[k.path]; ok {
-		return t
+func (k *taker) token(h *holdfast.Hold) int64 { return tokenOf(h, k.path) }
+
+// tokenOf is the token of the lock at path, among those that h holds.
+func tokenOf(h *holdfast.Hold, path string) int64 {
+	for _, t := range h.Tokens() {
+		if t.Path == path {
+			return t.Token
+		}
 	}
 	return h.Token()
 }
 
 // tokens are that of LOCK and those of the locks taken with it, in the order given.
 func (k *taker) tokens(h *holdfast.Hold) string {
-	tokens := h.Tokens()
-	text := []string{strconv.FormatInt(k.token(h), 10)}
-	for _, path := range k.also {
-		text = append(text, strconv.FormatInt(tokens[path], 10))
+	var text []string
+	for _, path := range k.paths() {
+		text = append(text, strconv.FormatInt(tokenOf(h, path), 10))
 	}
 	return strings.Join(text, " ")
-}
-
-// heldKeys name the locks in HOLDFAST_HELD, whose elements are joined by colons. The
-// server is part of it: a lock of the same name elsewhere is another lock. So is the name
-// in a directory of several.
-func (k *taker) heldKeys() []string {
-	var keys []string
-	for _, path := range k.paths() {
-		if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
-			path += "#" + name
-		}
-		keys = append(keys, strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url+"#"+path))
-	}
-	return keys
-}
-
-// deadlocked reports whether we run under a holdfast that holds the lock already, so that
-// the wait could not end. (--try does not wait, and is simply told that it is busy.)
-func (k *taker) deadlocked() bool {
-	if k.try {
-		return false
-	}
-	for held := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
-		if slices.Contains(k.heldKeys(), held) {
-			return true
-		}
-	}
-	return false
 }
 
 // cannotRun says why the command was not started: 127 if it is not there, else 126.

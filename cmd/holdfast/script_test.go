@@ -41,6 +41,8 @@ import (
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
+//
+// and the condition unshare: namespaces of one's own can be made here.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -59,6 +61,12 @@ func TestScripts(t *testing.T) {
 				killHosts(env.WorkDir)
 			})
 			return nil
+		},
+		Condition: func(condition string) (bool, error) {
+			if condition != "unshare" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			return exec.Command("unshare", "--user", "--map-root-user", "--mount", "true").Run() == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":       exits,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,7 +60,12 @@ makes it read its certificates again, as it does by itself when the files change
 					return err
 				}
 			}
-			return f.serve(cmd.OutOrStdout())
+			err = f.serve(cmd.OutOrStdout())
+			if f.detached && err != nil {
+				// For startHost, if it still reads.
+				fmt.Fprintln(cmd.OutOrStdout(), hostFailed+strings.ReplaceAll(err.Error(), "\n", " "))
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
@@ -144,10 +150,13 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
 	}
-	for _, line := range append(lines, "ready") {
-		if _, err := fmt.Fprintln(stdout, line); err != nil {
-			return fmt.Errorf("serve: stdout: %w", err)
+	for _, line := range append(lines, hostReady) {
+		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
+			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives its starter
 		}
+	}
+	if f.detached {
+		forgetStdout()
 	}
 
 	systemd := newNotifier(log)

@@ -102,16 +102,16 @@ func defaultDir() (string, error) {
 
 // connection is a client of the target, with what it needs to reach it.
 type connection struct {
-	client *zk.Client
-	store  *zklocal.Store // of a file:// target
+	client  *zk.Client
+	store   *zklocal.Store // of a file:// target
+	contact *contact
+	quiet   func() // ends the messages about the contact
 }
 
-// errUnreachable is the cause of a context that ended because no server answered.
-var errUnreachable = errors.New("no server answered")
-
-// connect waits for a session, but not longer than patience.
-func (g *globals) connect(ctx context.Context, t target, patience time.Duration) (_ *connection, err error) {
-	c := &connection{}
+// connect waits for a session, but not longer than patience; 0 is for ever. When no server
+// answers, it says so, and goes on saying so until the caller calls quiet.
+func (g *globals) connect(ctx context.Context, t target, patience time.Duration, say *sayer) (_ *connection, err error) {
+	c := &connection{contact: newContact(t)}
 	cfg := t.zk
 	if t.dir != "" {
 		if c.store, err = zklocal.Open(zklocal.Config{Dir: t.dir, StartHost: startHost}); err != nil {
@@ -121,9 +121,17 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration)
 	}
 	cfg.SessionTimeout = g.timeout
 	cfg.CreateChroot = true
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errUnreachable, patience))
-	defer cancel()
+	cfg.Trace = c.contact.trace()
+	c.quiet = c.contact.tell(say)
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, patience, errUnreachable)
+		defer cancel()
+	}
 	if c.client, err = zk.Dial(ctx, cfg); err != nil {
+		if errors.Is(err, errUnreachable) {
+			err = c.contact.gaveUp(patience)
+		}
 		c.close()
 		return nil, t.unreachable(err)
 	}
@@ -132,13 +140,17 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration)
 
 // unreachable says what to do about err if no server answered, or none that we trust.
 func (t target) unreachable(err error) error {
-	distrust := certificateFault(err)
-	if !errors.Is(err, errUnreachable) && distrust == "" {
-		return err
-	}
 	hint := "is a server running there? name another with --server or HOLDFAST_SERVER"
 	if t.dir != "" {
 		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or name another server with --server or HOLDFAST_SERVER"
+	}
+	distrust := certificateFault(err)
+	gaveUp, ok := errors.AsType[*unreachable](err)
+	switch {
+	case ok:
+		err = gaveUp // without the operation that waited for a server
+	case distrust == "":
+		return err
 	}
 	if distrust != "" {
 		hint = distrust
@@ -150,10 +162,13 @@ func (t target) unreachable(err error) error {
 // operation would wait for ever. It returns when ctx ends.
 func (c *connection) watch(ctx context.Context, timeout time.Duration, lost func(error)) {
 	for {
-		within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w within %v", errUnreachable, timeout))
+		within, cancel := context.WithTimeoutCause(ctx, timeout, errUnreachable)
 		session, err := c.client.Session(within)
 		cancel()
 		if err != nil {
+			if errors.Is(err, errUnreachable) {
+				err = c.contact.gaveUp(timeout)
+			}
 			lost(err)
 			return
 		}
@@ -167,6 +182,7 @@ func (c *connection) watch(ctx context.Context, timeout time.Duration, lost func
 
 // close ends the session, and with it all that it holds.
 func (c *connection) close() {
+	c.quiet()
 	if c.client != nil {
 		_ = c.client.Close() // always nil
 	}
@@ -181,7 +197,9 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	if err != nil {
 		return err
 	}
-	c, err := g.connect(ctx, t, g.timeout)
+	say := newSayer(os.Stderr)
+	defer say.flush()
+	c, err := g.connect(ctx, t, g.timeout, say)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,9 @@ type holderDocument struct {
 	Session string    `json:"session"`
 	Token   string    `json:"token"`
 	Since   time.Time `json:"since"` // when it joined the queue
-	HeldMS  int64     `json:"held_ms"`
+	// HeldSince is absent if it is not known. Then HeldMS is an upper bound, from Since.
+	HeldSince *time.Time `json:"held_since,omitempty"`
+	HeldMS    int64      `json:"held_ms"`
 }
 
 type waiterDocument struct {
@@ -55,7 +57,12 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 		session := fmt.Sprintf("0x%x", uint64(e.Session))
 		if e.Held {
 			token := strconv.FormatInt(e.Token, 10)
-			d.Holders = append(d.Holders, holderDocument{e.Owner, e.Reason, session, token, since, ms})
+			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms}
+			if !e.HeldSince.IsZero() {
+				held := e.HeldSince.UTC()
+				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
+			}
+			d.Holders = append(d.Holders, h)
 		} else {
 			mode := "exclusive"
 			if e.Shared {
@@ -84,8 +91,13 @@ func newStatus(g *globals) *cobra.Command {
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
 		Short:   "Show who holds a lock and who waits for it",
-		Long: `status shows the holder of a lock and the queue behind it. Times run from the moment
-somebody joined the queue. With -q it prints nothing and exits with 0 if the lock is held, 1 if it is free.`,
+		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
+the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
+the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+(elect) and other programs never record it.
+
+With -q, status prints nothing and exits with 0 if the lock is held, 1 if it is free. Otherwise it
+warns of nodes of other kinds of lock and of other layouts: their owners do not respect this queue.`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
@@ -93,17 +105,16 @@ somebody joined the queue. With -q it prints nothing and exits with 0 if the loc
 				return err
 			}
 			var queue []holdfast.Entry
-			var warning string
+			var foreign []string
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout.Layout))
 				if err == nil && !quiet {
-					names, _, _ := c.Children(ctx, path) // for the warning alone
-					warning = mixed(names, layout.Layout)
+					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
 				}
 				return err
 			})
-			if warning != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", warning)
+			for _, warning := range foreign {
+				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", escape(warning))
 			}
 			now := time.Now()
 			switch {
@@ -147,7 +158,7 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 			position = "shares"
 		}
 		rows = append(rows, []string{
-			position, e.Owner, age(e.Since, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
+			position, e.Owner, forState(e, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
 		})
 	}
 	who := "free, and somebody is about to have it" // at a semaphore's turnstile

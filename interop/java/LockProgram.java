@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher;
@@ -71,6 +72,10 @@ public final class LockProgram {
         if (client == null) {
             client = CuratorClient.connect(connect);
         }
+        if (verb.equals("revoke")) { // the path is that of a node
+            Revoker.attemptRevoke(client, path);
+            return "done";
+        }
         InterProcessMutex lock;
         if (recipe.equals("mutex")) {
             lock = mutexes.computeIfAbsent(path, p -> new InterProcessMutex(client, p));
@@ -78,10 +83,16 @@ public final class LockProgram {
             InterProcessReadWriteLock rw = sides.computeIfAbsent(path, p -> new InterProcessReadWriteLock(client, p));
             lock = recipe.equals("write") ? rw.writeLock() : rw.readLock();
         }
-        if (verb.equals("acquire")) {
-            lock.acquire();
-        } else {
-            lock.release();
+        switch (verb) {
+            case "acquire-revocable":
+                lock.makeRevocable(asked -> System.out.println(who + " was asked: " + path));
+                lock.acquire();
+                break;
+            case "acquire":
+                lock.acquire();
+                break;
+            default:
+                lock.release();
         }
         return "done";
     }

@@ -1,0 +1,142 @@
+package mutants
+
+// ofTheNames are those of locks whose names, nodes or requests meet others'.
+func ofTheNames() []mutant {
+	return []mutant{
+		{
+			number: 100, bug: "a waiter that has given up is put back into its line", where: "holdfast at 3a97b7e",
+			edits: []edit{{"line.go", "\tif w.ctx.Err() != nil {\n\t\tw.turn <- turn{err: context.Cause(w.ctx)}\n\t\treturn\n\t}\n", ""}},
+			tests: []string{"TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack"},
+		},
+		{
+			number: 101, bug: "every layout believes the marks in its directory, whoever left them", where: "holdfast at 3a97b7e",
+			edits: []edit{{"grammar.go", "\tg := l.translate()\n", "\tg := l.translate()\n\tg.marks = true\n"}},
+			tests: []string{"TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved"},
+		},
+		{
+			number: 102, bug: "a layout is told from another by what it is called", where: "holdfast at 3a97b7e",
+			edits: []edit{{"grammar.go", "g.queue = fmt.Sprintf(\"%q %q\", g.exclusive, g.shared)", "g.queue = l.Name"}},
+			tests: []string{"TestLayoutsWithoutANameAreTwoLocks", "TestLayoutsOfTheSameFormsAreOneLock"},
+		},
+		{
+			number: 103, bug: "a MultiLock takes equal paths of two clients in the order in which they were given", where: "holdfast at 3a97b7e",
+			edits: []edit{{"multilock.go", "\tcase p.compare(o) == 0:\n", "\tcase p.compare(o) == 0 && p.queue.client == o.queue.client:\n"}},
+			tests: []string{"TestMultiLockRefusesEqualPathsOfTwoClients"},
+		},
+		{
+			number: 104, bug: "a MultiLock orders by paths that mean something else under each chroot", where: "holdfast at 3a97b7e",
+			edits: []edit{{"multilock.go", "return p.queue.client.Chroot() + p.queue.path", "return p.queue.path"}},
+			tests: []string{"TestMultiLocksOfDifferentChrootsDoNotDeadlock"},
+		},
+		{
+			number: 105, bug: "a transaction is fenced by the path alone, though several locks have it", where: "holdfast at 3a97b7e",
+			edits: []edit{{"fence/sql.go", "if strings.Contains(t.Layout, \":\") {", "if strings.Contains(t.Layout, \"#\") {"}},
+			pkg:   "fence", tests: []string{"TestTransactionIsFencedWithEveryToken"},
+		},
+		{
+			number: 106, bug: "what a server that throttles has refused fails", where: "holdfast at 3a97b7e",
+			edits: []edit{{"retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
+			tests: []string{"TestThrottledServerMakesNothingFail", "TestTryLockWaitsForAThrottledServer", "TestHoldIsToldThoughTheServerWasThrottling", "TestObserverOutlastsAThrottledServer"},
+		},
+		{
+			number: 107, bug: "requests are sent again without a pause", where: "holdfast at 3a97b7e",
+			edits: []edit{{"retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
+			tests: []string{"TestThrottledServerMakesNothingFail"},
+		},
+		{
+			number: 108, bug: "Revoke writes over whatever is in the node", where: "Curator's Revoker, holdfast at 3a97b7e",
+			edits: []edit{{"note.go", "\tif !ok {\n\t\treturn []byte(revokeRequest), nil", "\tif ok || !ok {\n\t\treturn []byte(revokeRequest), nil"}},
+			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
+		},
+		{
+			number: 109, bug: "a holder leaves a request in the place of its data", where: "holdfast at 3a97b7e",
+			edits: []edit{{"tenure.go", "\t\t\tt.restore(p, stat.Version)\n", ""}},
+			tests: []string{"TestRevokeKeepsTheDataOfTheNode", "TestBreakFindsADowngradedReaderThatWasRevoked"},
+		},
+		{
+			number: 110, bug: "an observer of an election takes a request for the leader's value", where: "holdfast at 3a97b7e",
+			edits: []edit{{"election.go", "\tcase isRequest(data):\n", "\tcase false:\n"}},
+			tests: []string{"TestObserversSeeNoRequestForAValue"},
+		},
+		{
+			number: 111, bug: "a value that is proclaimed takes the place of a request that nobody has seen", where: "holdfast at 3a97b7e",
+			edits: []edit{{"rewrite.go", "\t\tcase readNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase readNote(present).Revoke:\n\t\t\t_ = t //"}},
+			tests: []string{"TestProclaimAndRevokeTogetherLoseNothing"},
+		},
+		{
+			number: 112, bug: "a node is ours only if its data are as they were when it was made", where: "holdfast at 3a97b7e",
+			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || string(data) == string(p.data))"}},
+			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
+		},
+		{
+			number: 113, bug: "the token zero is everybody's whose note has none", where: "holdfast at 3a97b7e",
+			edits: []edit{{"revoke.go", "if token <= 0 {", "if token < 0 {"}},
+			tests: []string{"TestNobodyHasTheTokenZero"},
+		},
+		{
+			number: 114, bug: "a lock takes no notice of other kinds and layouts under its name", where: "holdfast at 3a97b7e, Curator, kazoo",
+			edits: []edit{{"place.go", "\tif a.others > 0 {\n", "\tif a.others < 0 {\n"}},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
+		},
+		{
+			number: 115, bug: "a semaphore takes no notice of a queue under its name", where: "holdfast at 3a97b7e",
+			edits: []edit{{"permits.go", "err = s.queue.checkKind(ctx, beside)", "err = s.queue.checkKind(ctx, beside[:0])"}},
+			tests: []string{"TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
+		},
+		{
+			number: 116, bug: "a semaphore with its turnstile elsewhere looks only before it takes a permit", where: "–",
+			edits: []edit{{"permits.go", "\tif s.queue.grammar.semaphore.leases == \"\" {\n\t\tnames", "\tif false {\n\t\tnames"}},
+			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
+		},
+		{
+			number: 117, bug: "permits are looked for before the turn", where: "–",
+			edits: []edit{{"foreign.go", "[]string{s.turnstile, s.leases}", "[]string{s.leases, s.turnstile}"}},
+			tests: []string{"TestTurnIsLookedForBeforePermits"},
+		},
+		{
+			number: 118, bug: "locks of one directory that have names take each other for strangers", where: "–",
+			edits: []edit{{"foreign.go", "if _, several := g.named(); several {", "if _, several := g.named(); several && name == \"\" {"}},
+			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
+		},
+		{
+			number: 119, bug: "a waiter gives up because somebody has tried another kind of lock", where: "–",
+			edits: []edit{{"place.go", "\tif err != nil || p.known {\n", "\tif err != nil {\n"}},
+			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
+		},
+		{
+			number: 120, bug: "a crowd's list is not looked through for other kinds", where: "–",
+			edits: []edit{{"crowd.go", "r.err = err; r.others > 0 {", "r.err = err; r.others < 0 {"}},
+			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
+		},
+		{
+			number: 121, bug: "a lock is held since its holder has joined the queue", where: "holdfast at 3a97b7e",
+			edits: []edit{{"rewrite.go", "n.Since = p.at(t.began)", "n.Since = p.at(p.asked)"}},
+			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
+		},
+		{
+			number: 122, bug: "every tenure costs a write that says since when it lasts", where: "–",
+			edits: []edit{{"rewrite.go", "const heldAfter = time.Second", "const heldAfter = 0 * time.Second"}},
+			tests: []string{"TestListTellsSinceWhenALockIsHeld", "TestHeldSinceWakesNoHerd"},
+		},
+		{
+			number: 123, bug: "a holder that says since when it holds writes over a request to let go", where: "–",
+			edits: []edit{{"rewrite.go", "zk.SetOp(p.path(), data, present[i].Stat.Version)", "zk.SetOp(p.path(), data, zk.AnyVersion)"}},
+			tests: []string{"TestHeldSinceUnderFaults"},
+		},
+		{
+			number: 124, bug: "a holder adds to the data that its program has chosen", where: "–",
+			edits: []edit{{"tenure.go", "p == t.places[0] && t.queue.value == nil && ", "p == t.places[0] && "}},
+			tests: []string{"TestChosenDataSayNothingElse"},
+		},
+		{
+			number: 125, bug: "the time until a lost answer is cleared up counts as held", where: "–",
+			edits: []edit{{"place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
+			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
+		},
+		{
+			number: 126, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
+			edits: []edit{{"await.go", "\t\twatchNear = zk.ChildrenWOp\n", "\t\twatchNear = zk.GetWOp\n"}},
+			tests: []string{"TestChangesOfTheDataWakeNoCrowd"},
+		},
+	}
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"holdfast/zk"
+)
+
+const (
+	// noticeAgain is how long a message about the servers stands before the next one.
+	noticeAgain = 10 * time.Second
+)
+
+// A contact knows whether a server answers, and if not, since when and why. It is safe for
+// concurrent use.
+type contact struct {
+	target  target
+	changed chan struct{} // holds a token after a change
+
+	mu       sync.Mutex // guards the fields below
+	down     time.Time  // since when no server has answered; zero while one does
+	failures []failure  // the latest of each address
+}
+
+// A failure is an attempt to connect that failed.
+type failure struct {
+	server string // and the address, where the server is a name
+	why    string
+	err    error
+	at     time.Time
+}
+
+func newContact(t target) *contact {
+	return &contact{target: t, changed: make(chan struct{}, 1), down: time.Now()}
+}
+
+// trace tells the client to report to c.
+func (c *contact) trace() *zk.Trace {
+	return &zk.Trace{
+		ConnectDone: func(server string, took time.Duration, err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			switch {
+			case err == nil:
+				c.down, c.failures = time.Time{}, nil
+			case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:
+				return // we have ended the attempt ourselves
+			default:
+				if c.down.IsZero() {
+					c.down = time.Now()
+				}
+				c.add(failure{addressed(server, err), why(err, took), err, time.Now()})
+			}
+			c.wake()
+		},
+		Disconnected: func(int64, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.down = time.Now()
+			c.wake()
+		},
+	}
+}
+
+func (c *contact) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// add is called with mu held. It forgets failures that have not been repeated for a minute:
+// the addresses of a name can change.
+func (c *contact) add(f failure) {
+	c.failures = slices.DeleteFunc(c.failures, func(old failure) bool { return f.at.Sub(old.at) > time.Minute })
+	for i := range c.failures {
+		if c.failures[i].server == f.server {
+			c.failures[i] = f
+			return
+		}
+	}
+	c.failures = append(c.failures, f)
+}
+
+// state returns since when no server has answered (zero: one does), and the causes.
+func (c *contact) state() (down time.Time, causes string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.down.IsZero():
+		return time.Time{}, ""
+	case len(c.failures) == 0 && c.target.dir != "":
+		return c.down, c.target.dir + ": no answer yet"
+	case len(c.failures) == 0:
+		return c.down, strings.Join(c.target.zk.Servers, ", ") + ": no answer yet"
+	case c.target.dir != "" && strings.Contains(c.failures[0].why, c.target.dir):
+		return c.down, c.failures[0].why
+	case c.target.dir != "":
+		return c.down, c.target.dir + ": " + c.failures[0].why
+	}
+	// Sorted, since the client tries the servers in another order each time.
+	sorted := slices.SortedFunc(slices.Values(c.failures), func(a, b failure) int { return strings.Compare(a.server, b.server) })
+	var text []string
+	for _, f := range sorted {
+		text = append(text, strings.TrimPrefix(f.server, "unix://")+": "+f.why)
+	}
+	return c.down, strings.Join(text, "; ")
+}
+
+// addressed adds the address that err is about to the name of the server.
+func addressed(server string, err error) string {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Addr == nil || op.Addr.Network() != "tcp" || op.Addr.String() == server {
+		return server
+	}
+	host, _, err := net.SplitHostPort(op.Addr.String())
+	if err != nil {
+		return server
+	}
+	return server + " (" + host + ")"
+}
+
+// why is the cause of a failed attempt, in few words.
+func why(err error, took time.Duration) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
+		return dns.Err
+	}
+	if timedOut(err) {
+		return fmt.Sprintf("no answer in %v", took.Round(time.Second))
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if errno, ok := errors.AsType[syscall.Errno](op); ok {
+			return errno.Error()
+		}
+	}
+	return strings.TrimPrefix(err.Error(), "zklocal: ")
+}
+
+func timedOut(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+// tell says when no server has answered for a second, and why; again when the causes
+// change, though not at once; and when a server answers. The function that it returns ends
+// this, and returns when nothing more will be said.
+func (c *contact) tell(say *sayer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.report(ctx, say)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (c *contact) report(ctx context.Context, say *sayer) {
+	var (
+		said string
+		last time.Time
+	)
+	timer := time.NewTimer(noticeAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.changed:
+		case <-timer.C:
+		}
+		down, causes := c.state()
+		now := time.Now()
+		due := down.Add(noticeAfter)
+		if !last.IsZero() {
+			due = latest(due, last.Add(noticeAgain))
+		}
+		switch {
+		case down.IsZero():
+			timer.Stop()
+			if said != "" {
+				say.line("a server answers")
+				said = ""
+			}
+		case causes == said:
+			timer.Stop()
+		case now.Before(due):
+			timer.Reset(due.Sub(now))
+		default:
+			say.line("waiting for a server: %s", escape(causes))
+			said, last = causes, now
+			timer.Stop()
+		}
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// errUnreachable is wrapped by every [unreachable].
+var errUnreachable = errors.New("no server answered")
+
+// unreachable is the error of a wait for a server that has ended.
+type unreachable struct {
+	within   time.Duration // how long was waited
+	causes   string
+	failures []failure
+}
+
+func (u *unreachable) Error() string {
+	return fmt.Sprintf("%v within %v (%s)", errUnreachable, u.within, u.causes)
+}
+
+// Unwrap returns errUnreachable and the errors of the attempts.
+func (u *unreachable) Unwrap() []error {
+	all := []error{errUnreachable}
+	for _, f := range u.failures {
+		all = append(all, f.err)
+	}
+	return all
+}
+
+// gaveUp is the error of a wait for a server that has lasted so long.
+func (c *contact) gaveUp(within time.Duration) error {
+	_, causes := c.state()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &unreachable{within, causes, slices.Clone(c.failures)}
+}
+
+// lost returns for how long no server has answered, 0 if one does or has done so until a
+// moment ago.
+func (c *contact) lost() time.Duration {
+	down, _ := c.state()
+	if since := time.Since(down); !down.IsZero() && since >= noticeAfter {
+		return since
+	}
+	return 0
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. It must not
+// wait for them, since they wait for it. Its elements are joined by colons. An
+// element is the lock's key; for a lock that is not exclusive, the kind and a blank stand in
+// front: "shared KEY", or "permits=2/3 KEY" for two of three. An older holdfast wrote keys
+// alone, and they count as exclusive.
+
+// A heldLock is an element of HOLDFAST_HELD.
+type heldLock struct {
+	key            string // names the lock on all servers; no colons
+	shared         bool
+	permits, limit int // of a semaphore; limit is 0 otherwise
+}
+
+func (h heldLock) String() string {
+	switch {
+	case h.shared:
+		return "shared " + h.key
+	case h.limit > 0:
+		return fmt.Sprintf("permits=%d/%d %s", h.permits, h.limit, h.key)
+	}
+	return h.key
+}
+
+func parseHeld(element string) heldLock {
+	kind, key, _ := strings.Cut(element, " ")
+	h := heldLock{key: key}
+	if kind == "shared" {
+		h.shared = true
+		return h
+	}
+	if n, err := fmt.Sscanf(kind, "permits=%d/%d", &h.permits, &h.limit); n == 2 && err == nil && h.limit > 0 {
+		return h
+	}
+	return heldLock{key: element} // a key may have blanks
+}
+
+// inherited are the locks that our ancestors hold.
+func inherited() []heldLock {
+	var all []heldLock
+	for element := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
+		all = append(all, parseHeld(element))
+	}
+	return all
+}
+
+// held is one of our locks as an element of HOLDFAST_HELD. The server is part of the key: a
+// lock of the same name elsewhere is another lock. So is the name in a directory of several.
+func (k *taker) held(path string) heldLock {
+	if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
+		path += "#" + name
+	}
+	h := heldLock{
+		key:    strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url + "#" + path),
+		shared: k.kind.shared,
+	}
+	if k.kind.limit > 0 {
+		h.permits, h.limit = k.kind.permits, k.kind.limit
+	}
+	return h
+}
+
+// heldText is the value of HOLDFAST_HELD for the command.
+func (k *taker) heldText() string {
+	var all []string
+	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
+		all = append(all, outer)
+	}
+	for _, path := range k.paths() {
+		all = append(all, k.held(path).String())
+	}
+	return strings.Join(all, ":")
+}
+
+// deadlock is the error of a wait that could not end, because an ancestor of ours holds the
+// lock. (--try does not wait; it is told that the lock is busy.) It also notes the locks
+// that an ancestor shares with us, see watchShared.
+func (k *taker) deadlock() error {
+	if k.try {
+		return nil
+	}
+	outer := inherited()
+	for _, path := range k.paths() {
+		ours := k.held(path)
+		permits, shares, found := 0, true, false
+		for _, theirs := range outer {
+			if theirs.key != ours.key {
+				continue
+			}
+			found = true
+			shares = shares && theirs.shared
+			switch {
+			case theirs.shared && ours.shared:
+			case theirs.limit > 0 && ours.limit > 0:
+				permits += theirs.permits
+			default:
+				return k.wouldDeadlock(path, "it is held by the holdfast run that this command runs under")
+			}
+		}
+		if permits > 0 && permits+ours.permits > ours.limit {
+			return k.wouldDeadlock(path, fmt.Sprintf("the holdfast run that this command runs under holds %d of the %d permits, so %d more are never free",
+				permits, ours.limit, ours.permits))
+		}
+		if found && shares {
+			k.beside = append(k.beside, path)
+		}
+	}
+	return nil
+}
+
+func (k *taker) wouldDeadlock(path, why string) error {
+	return &fault{exitFailed, fmt.Errorf("%s: would deadlock: %s", k.called(path), why), ""}
+}
+
+// watchShared cancels a wait that cannot end otherwise: an ancestor shares the lock, and a
+// writer that waits for the ancestor is ahead of us. It returns when ctx ends. It also returns
+// when it has seen our places without such a writer: a writer that comes later is behind us.
+func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.CancelCauseFunc) {
+	left := k.beside
+	for pause := 50 * time.Millisecond; len(left) > 0; pause = min(2*pause, time.Second) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		session, err := c.Session(ctx)
+		if err != nil {
+			return
+		}
+		var unseen []string
+		for _, path := range left {
+			writer, seen := writerAhead(k.look(ctx, c, path), session.ID())
+			if writer != nil {
+				cancel(k.wouldDeadlock(path, fmt.Sprintf("the holdfast run that this command runs under shares it, and a writer waits in between: %s",
+					ownerOf(*writer))))
+				return
+			}
+			if !seen {
+				unseen = append(unseen, path)
+			}
+		}
+		left = unseen
+	}
+}
+
+// writerAhead looks for the place of session in a queue, and for a writer that waits ahead
+// of it.
+func writerAhead(queue []holdfast.Entry, session int64) (writer *holdfast.Entry, seen bool) {
+	for i, e := range queue {
+		if e.Session == session {
+			return writer, true
+		}
+		if !e.Held && !e.Shared {
+			writer = &queue[i]
+		}
+	}
+	return nil, false
+}

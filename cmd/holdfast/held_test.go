@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zktest"
+)
+
+func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
+	k := &taker{target: target{url: "zk://h:2181/root"}}
+	for _, tt := range []struct {
+		name string
+		kind kindFlags
+		path string
+		want string
+	}{
+		{"exclusive", kindFlags{}, "/ns/job", "zk%3A//h%3A2181/root#/ns/job"},
+		{"shared", kindFlags{shared: true}, "/ns/job", "shared zk%3A//h%3A2181/root#/ns/job"},
+		{"permits", kindFlags{permits: 2, limit: 3}, "/ns/job", "permits=2/3 zk%3A//h%3A2181/root#/ns/job"},
+		{"blanks, colons and percents", kindFlags{}, "/ns/a b:c%3A", "zk%3A//h%3A2181/root#/ns/a b%3Ac%253A"},
+		{"named", kindFlags{layout: layoutFlag{holdfast.LayoutNamed("x")}}, "/ns/job", "zk%3A//h%3A2181/root#/ns/job#named%3Ax"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k.kind = tt.kind
+			h := k.held(tt.path)
+			if h.String() != tt.want {
+				t.Errorf("written as %q; want %q", h, tt.want)
+			}
+			if got := parseHeld(h.String()); got != h {
+				t.Errorf("read as %+v; want %+v", got, h)
+			}
+		})
+	}
+	// An element of another version is a key.
+	for _, element := range []string{"", "zk%3A//h#/a", "permits=x/3 zk%3A//h#/a", "permits=1/0 zk%3A//h#/a", "borrowed zk%3A//h#/a"} {
+		if got := parseHeld(element); got != (heldLock{key: element}) {
+			t.Errorf("%q is read as %+v; want a key", element, got)
+		}
+	}
+}
+
+func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
+	exclusive, shared := kindFlags{}, kindFlags{shared: true}
+	of := func(permits, limit int) kindFlags { return kindFlags{permits: permits, limit: limit} }
+	type outer struct {
+		path string
+		kind kindFlags
+	}
+	for _, tt := range []struct {
+		name   string
+		outer  []outer
+		kind   kindFlags
+		also   []string
+		try    bool
+		want   string // the start of the error; "" is none
+		beside string // the path that is shared
+	}{
+		{name: "nobody holds it", outer: []outer{{"/ns/other", exclusive}}, kind: exclusive},
+		{name: "the same", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, want: "job: would deadlock: it is held by"},
+		{name: "--try does not wait", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, try: true},
+		{name: "the one of two that is held", outer: []outer{{"/ns/nest", exclusive}}, kind: exclusive, also: []string{"/ns/nest"}, want: "nest: would deadlock"},
+		{name: "a grandparent's", outer: []outer{{"/ns/job", exclusive}, {"/ns/other", exclusive}}, kind: exclusive, want: "job: would deadlock"},
+		{name: "a reader in a writer", outer: []outer{{"/ns/job", exclusive}}, kind: shared, want: "job: would deadlock"},
+		{name: "a writer in a reader", outer: []outer{{"/ns/job", shared}}, kind: exclusive, want: "job: would deadlock"},
+		{name: "a reader in a reader", outer: []outer{{"/ns/job", shared}}, kind: shared, beside: "/ns/job"},
+		{name: "a reader in a reader in a writer", outer: []outer{{"/ns/job", exclusive}, {"/ns/job", shared}}, kind: shared, want: "job: would deadlock"},
+		{name: "permits that are left", outer: []outer{{"/ns/job", of(1, 3)}}, kind: of(2, 3)},
+		{name: "permits that are never free", outer: []outer{{"/ns/job", of(2, 3)}}, kind: of(2, 3), want: "job: would deadlock: the holdfast run that this command runs under holds 2 of the 3 permits, so 2 more are never free"},
+		{name: "permits of all ancestors", outer: []outer{{"/ns/job", of(1, 3)}, {"/ns/job", of(2, 3)}}, kind: of(1, 3), want: "job: would deadlock"},
+		{name: "permits in an exclusive lock", outer: []outer{{"/ns/job", exclusive}}, kind: of(1, 3), want: "job: would deadlock"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("HOLDFAST_HELD", "")
+			g := &globals{namespace: "/ns"}
+			for _, o := range tt.outer {
+				k := &taker{globals: g, target: target{url: "zk://h"}, path: o.path, kind: o.kind}
+				t.Setenv("HOLDFAST_HELD", k.heldText())
+			}
+			k := &taker{globals: g, target: target{url: "zk://h"}, name: "job", path: "/ns/job", kind: tt.kind, also: tt.also, try: tt.try}
+			err := k.deadlock()
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("got %v; want none", err)
+			case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)):
+				t.Errorf("got %v; want %s…", err, tt.want)
+			}
+			if got := strings.Join(k.beside, " "); got != tt.beside {
+				t.Errorf("shared with an ancestor: %q; want %q", got, tt.beside)
+			}
+		})
+	}
+}
+
+// A reader that runs under a reader is let in, unless a writer waits between them: it waits
+// for the outer reader, which waits for the inner one.
+func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.NewServer()
+			defer srv.Close()
+			outer, err := holdfast.NewRWMutex(srv.Client(), lockPath).RLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer outer.Unlock()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			if writes {
+				go func() {
+					defer close(ended)
+					_, err := holdfast.NewRWMutex(srv.Client(), lockPath, holdfast.WithOwner("the writer")).Lock(ctx)
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("the writer: %v", err)
+					}
+				}()
+				synctest.Wait()
+			} else {
+				close(ended)
+			}
+			k := newTestTaker(srv)
+			k.kind.shared, k.beside = true, []string{lockPath}
+			k.bounded, k.wait = true, time.Minute
+			began := time.Now()
+			inner, err := k.take(nil)
+			took := time.Since(began)
+			cancel()
+			<-ended
+			if !writes {
+				if err != nil {
+					t.Fatal(err)
+				}
+				inner.close()
+				return
+			}
+			if want := "job: would deadlock: the holdfast run that this command runs under shares it, and a writer waits in between: the writer"; err == nil || explain(err).err.Error() != want || explain(err).code != exitFailed {
+				t.Errorf("got %v; want %s", err, want)
+			}
+			if took > time.Second {
+				t.Errorf("it took %v to notice", took)
+			}
+			if queue := queueOf(t, srv.Client()); len(queue) != 1 {
+				t.Errorf("the queue is %v; want the outer reader alone", queue)
+			}
+		})
+	}
+}

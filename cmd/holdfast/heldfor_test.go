@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zktest"
+)
+
+// A lock that was waited for is not held for as long as that: where the time of the tenure is
+// not known yet, it is told as an upper bound.
+func TestHeldForIsTheTenuresTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		m := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("next"))
+		first, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(4 * time.Second)
+			first.Unlock()
+		}()
+		next, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer next.Unlock()
+		began := time.Now()
+		for _, tt := range []struct {
+			after  time.Duration
+			text   string
+			known  bool
+			heldMS int64
+		}{
+			{500 * time.Millisecond, "≤5s", false, 4500},
+			{3 * time.Second, "3s", true, 3000},
+			{time.Hour, "1h0m0s", true, 3600_000},
+		} {
+			time.Sleep(tt.after - time.Since(began))
+			queue, now := queueOf(t, c), time.Now()
+			if got := heldFor(queue[0], now); got != tt.text {
+				t.Errorf("after %v: held for %s; want %s", tt.after, got, tt.text)
+			}
+			if got, want := holder(queue[0], now), "next for "+tt.text; got != want {
+				t.Errorf("after %v: the holder is %s; want %s", tt.after, got, want)
+			}
+			var status bytes.Buffer
+			if err := printStatus(&status, "job", queue, now); err != nil || !strings.Contains(status.String(), "job is held by next for "+tt.text+"\n") ||
+				strings.Count(status.String(), " "+tt.text+" ") != 1 {
+				t.Errorf("after %v: status (%v)\n%s", tt.after, err, &status)
+			}
+			d := describe("job", lockPath, queue, now).Holder
+			if d.HeldMS != tt.heldMS || (d.HeldSince != nil) != tt.known || d.HeldSince != nil && !d.HeldSince.Equal(began) || !d.Since.Before(began) {
+				t.Errorf("after %v: in JSON %+v", tt.after, d)
+			}
+		}
+	})
+}
+
+// A waiter that is about to hold the lock does not hold it yet.
+func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
+	now := time.Now()
+	e := holdfast.Entry{Since: now.Add(-5 * time.Second)}
+	if got := forState(e, now); got != "5s" {
+		t.Errorf("got %s; want 5s", got)
+	}
+}

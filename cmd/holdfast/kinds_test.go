@@ -1,0 +1,96 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// The owner of a node that looks like a place in a queue, in a form that no layout knows, may
+// run beside us. So we do not start.
+func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		child string
+		mode  zk.Mode
+		kind  kindFlags
+		held  bool // somebody holds the lock
+		try   bool
+		also  bool // the node is in the directory of another lock that is taken with ours
+		want  string
+	}{
+		{name: "unknown", child: "n_", mode: zk.EphemeralSequential, want: "job: the node /holdfast/locks/job/n_0000000000 looks like"},
+		{name: "unknown, and we would wait", child: "n_", mode: zk.EphemeralSequential, held: true, want: "job: the node "},
+		{name: "--try", child: "n_", mode: zk.EphemeralSequential, try: true, want: "job: the node "},
+		{name: "a semaphore's", child: "n_", mode: zk.EphemeralSequential, kind: kindFlags{limit: 2, permits: 1}, want: "job: the node "},
+		{name: "one of several locks", child: "n_", mode: zk.EphemeralSequential, also: true, want: "also: the node /holdfast/locks/also/n_0000000000"},
+		{name: "another lock's directory, perhaps", child: "n_", mode: zk.PersistentSequential},
+		{name: "no number", child: "notes", mode: zk.Ephemeral},
+		{name: "another named lock", child: "other_lock_", mode: zk.EphemeralSequential, kind: kindFlags{layout: layoutFlag{holdfast.LayoutNamed("mine")}}},
+		{name: "another kind", child: "0123456789abcdef0123456789abcdef__lock__", mode: zk.EphemeralSequential, want: "job: holdfast: lock /holdfast/locks/job: another kind of lock has this name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				c := srv.Client()
+				k := newTestTaker(srv)
+				k.kind, k.try = tt.kind, tt.try
+				if k.kind.layout.Name == "" {
+					k.kind.layout.Layout = holdfast.LayoutCurator
+				}
+				dir := lockPath
+				if tt.also {
+					dir = "/holdfast/locks/also"
+					k.also = []string{dir}
+				}
+				for _, path := range []string{"/holdfast", "/holdfast/locks", dir} {
+					if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tt.held {
+					h, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer h.Unlock()
+				}
+				if _, _, err := c.Create(t.Context(), dir+"/"+tt.child, nil, tt.mode); err != nil {
+					t.Fatal(err)
+				}
+				before := len(queueOf(t, c))
+				tenure, err := k.take(nil)
+				if tt.want == "" {
+					if err != nil {
+						t.Fatal(err)
+					}
+					tenure.close()
+					return
+				}
+				if err == nil || !strings.HasPrefix(explain(err).err.Error(), tt.want) || explain(err).code != exitConfig {
+					t.Errorf("take: %v; want %s…", err, tt.want)
+				}
+				if queue := queueOf(t, c); len(queue) != before {
+					t.Errorf("the queue is %v; want %d places", queue, before)
+				}
+			})
+		})
+	}
+}
+
+func TestStatusWarnsOfEveryKindOnce(t *testing.T) {
+	got := warnings([]holdfast.ForeignNode{{Path: "/l/a", Kind: "a lock with a queue, layout kazoo"}, {Path: "/l/b"}, {Path: "/l/c", Kind: "a lock with a queue, layout kazoo"}}, holdfast.LayoutCurator)
+	want := []string{
+		"2 node(s) of a lock with a queue, layout kazoo, such as /l/a: their owners do not respect the queue shown, which is in layout curator",
+		"1 node(s) in a form that no layout knows, such as /l/b: their owners do not respect the queue shown, which is in layout curator",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,406 @@
+package holdfast_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// A use is one way to use a name.
+type use struct {
+	name string
+	of   func(c *zk.Client) holdfast.Locker
+}
+
+// uses are kinds of locks and layouts, of which no two go together.
+func uses() []use {
+	all := []use{
+		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
+		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+		}},
+		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
+		{"reader", func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() }},
+	}
+	for _, l := range layouts {
+		all = append(all, use{l.Name, func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		}})
+	}
+	return all
+}
+
+// refused says whether a lock was refused, or another is waited for.
+func refused(err error) bool {
+	return errors.Is(err, holdfast.ErrKind) || errors.Is(err, holdfast.ErrLocked)
+}
+
+// Whatever somebody has under a name, nobody has anything else under it beside: he is told
+// that it is another kind, or waits.
+func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
+	for _, first := range uses() {
+		for _, second := range uses() {
+			if first.name == second.name && first.name != "semaphore" || first.name == "reader" && second.name == "reader" {
+				continue
+			}
+			t.Run(first.name+" and "+second.name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					h := lock(t, first.of(client(t, srv)))
+					began := time.Now()
+					got, err := second.of(c).TryLock(t.Context())
+					if first.name == second.name { // permits
+						unlock(t, got)
+						unlock(t, h)
+						return
+					}
+					if !refused(err) {
+						if err == nil {
+							unlock(t, got)
+						}
+						t.Fatalf("%v; want it to be refused, or to wait", err)
+					}
+					if errors.Is(err, holdfast.ErrKind) {
+						if _, err := second.of(c).Lock(t.Context()); !errors.Is(err, holdfast.ErrKind) { // it does not wait
+							t.Errorf("%v; want ErrKind", err)
+						}
+						synctest.Wait()
+						if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
+							t.Errorf("left behind: %q, %v", names, err)
+						}
+					}
+					if d := time.Since(began); d != 0 {
+						t.Errorf("it took %v", d)
+					}
+					if h.Context().Err() != nil {
+						t.Error("the first has lost its lock")
+					}
+					unlock(t, h)
+					if first.name == "node" || second.name != "node" { // a queue leaves its directory behind
+						unlock(t, lock(t, second.of(c)))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Two different uses of a name come at one time: one of them at any moment of the other's
+// Lock. Both may be refused, but not both let in.
+func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
+	together := 0
+	for _, first := range uses() {
+		for _, second := range uses() {
+			if first.name == second.name {
+				continue
+			}
+			for at, reached := 1, true; reached; at++ {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					one, other := client(t, srv), client(t, srv)
+					var on, inside atomic.Bool
+					var requests atomic.Int32
+					var got *holdfast.Hold
+					var err error
+					for _, op := range []zkproto.Op{
+						zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+						zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
+					} {
+						srv.Intercept(op, func(string) zktest.Action {
+							if on.Load() && !inside.Load() && int(requests.Add(1)) == at {
+								inside.Store(true)
+								got, err = second.of(other).TryLock(t.Context())
+							}
+							return zktest.Pass
+						})
+					}
+					on.Store(true)
+					h, firstErr := first.of(one).TryLock(t.Context())
+					on.Store(false)
+					if reached = inside.Load(); !reached {
+						if firstErr == nil {
+							unlock(t, h)
+						}
+						return
+					}
+					together++
+					if h != nil && got != nil && h.Context().Err() == nil && got.Context().Err() == nil {
+						t.Errorf("%s and %s at its request %d both have the lock", first.name, second.name, at)
+					}
+					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
+						if err != nil && !refused(err) {
+							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
+						}
+					}
+					for _, h := range []*holdfast.Hold{h, got} {
+						if h != nil {
+							unlock(t, h)
+						}
+					}
+				})
+			}
+		}
+	}
+	t.Logf("figure: %d moments of two uses of one name", together)
+}
+
+// A semaphore's turn goes when the permit is there, so who looks for both has to look for
+// the turn first: the other way round it can miss both.
+func TestTurnIsLookedForBeforePermits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		one, other := client(t, srv), client(t, srv)
+		sem := holdfast.NewSemaphore(one, lockPath, 2)
+		unlock(t, lock(t, sem.Locker())) // all directories are there
+		var looks atomic.Int32
+		var began atomic.Bool
+		admitted, second := make(chan struct{}), make(chan struct{})
+		var w *waiter
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the permit is to be taken
+			if !began.Swap(true) {
+				w = &waiter{done: make(chan struct{})}
+				go func() {
+					defer close(w.done)
+					w.hold, w.err = mutexAt(other).TryLock(t.Context())
+				}()
+				select {
+				case <-second:
+				case <-w.done:
+				}
+			}
+			return zktest.Pass
+		})
+		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+			if began.Load() && (path == lockPath+"/locks" || path == lockPath+"/leases") && looks.Add(1) == 2 {
+				close(second)
+				<-admitted
+			}
+			return zktest.Pass
+		})
+		h, err := sem.TryAcquire(t.Context())
+		close(admitted)
+		<-w.done
+		if looks.Load() == 0 {
+			t.Error("the test shows nothing")
+		}
+		if err == nil && w.err == nil {
+			t.Error("a permit and the lock are held at once")
+		}
+		for _, h := range []*holdfast.Hold{h, w.hold} {
+			if h != nil {
+				unlock(t, h)
+			}
+		}
+	})
+}
+
+// The error names both kinds, the node, and what to do.
+func TestErrKindSaysWhatIsWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second func(c *zk.Client) holdfast.Locker
+		says          []string
+	}{
+		"layouts": {
+			func(c *zk.Client) holdfast.Locker {
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+			},
+			mutexAt, []string{"layout kazoo", "layout curator", "__lock__0000000000"},
+		},
+		"queue in a semaphore": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			mutexAt, []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"},
+		},
+		"semaphore in a queue": {
+			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			[]string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"},
+		},
+		"queue below a node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			mutexAt, []string{"a NodeLock", "a lock with a queue, layout curator"},
+		},
+		"queue further below a node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath+"/a") }, []string{"a NodeLock", lockPath + " "},
+		},
+		"node above a queue": {
+			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			[]string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"},
+		},
+		"node above a semaphore": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			[]string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"},
+		},
+		"named and not": {
+			func(c *zk.Client) holdfast.Locker {
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("db")))
+			},
+			mutexAt, []string{"layout named:db", "layout curator", "db_lock_0000000000"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				h := lock(t, tt.first(client(t, srv)))
+				_, err := tt.second(client(t, srv)).TryLock(t.Context())
+				wantErr(t, err, holdfast.ErrKind)
+				for _, want := range append(tt.says, "use one kind") {
+					if !strings.Contains(fmt.Sprint(err), want) {
+						t.Errorf("%v; want %q in it", err, want)
+					}
+				}
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// What is no lock of another kind is no obstacle: the directories of an idle semaphore,
+// those of other locks, other named locks, and what nobody knows.
+func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
+		for _, below := range []string{"a", "0123456789abcdef0123456789abcdef", "build-0000000007", "lock"} { // locks have such names
+			unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/"+below)))
+		}
+		if _, _, err := c.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
+
+		named := func(name string) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
+		}
+		one, two := lock(t, named("one")), lock(t, named("two"))
+		unlock(t, one)
+		unlock(t, two)
+	})
+}
+
+// Whoever waits has looked once. Somebody who tries another kind under the name later on
+// is refused, and disturbs nobody.
+func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
+	for _, crowd := range []bool{false, true} {
+		t.Run(fmt.Sprint("crowd ", crowd), func(t *testing.T) {
+			if crowd {
+				defer holdfast.SetManyPlaces(0)()
+			}
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				all := []*waiter{wait(t.Context(), mutexAt(client(t, srv)))}
+				for range 4 {
+					all = append(all, wait(t.Context(), mutexAt(c)))
+				}
+				// A program of another make, which does not care.
+				stranger, _, err := client(t, srv).Create(t.Context(), lockPath+"/"+strings.Repeat("a", 32)+"__lock__", nil, zk.EphemeralSequential)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, w := range all {
+					<-w.done
+					if crowd && i > 0 && errors.Is(w.err, holdfast.ErrKind) {
+						continue // it had put off its first look
+					}
+					unlock(t, w.got(t))
+				}
+				late := []*waiter{wait(t.Context(), mutexAt(c)), wait(t.Context(), mutexAt(c))}
+				for _, w := range late {
+					<-w.done
+					wantErr(t, w.err, holdfast.ErrKind)
+				}
+				if err := c.Delete(t.Context(), stranger, zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, lock(t, mutexAt(c)))
+				wantQueued(t, c, 0)
+			})
+		})
+	}
+}
+
+// Who else is in the directory costs the uncontended lock no request.
+func TestLockAloneCostsOneRoundTrip(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line := newLine(t, srv)
+		unlock(t, lock(t, mutexAt(line.Client)))
+		if _, _, err := line.Create(t.Context(), lockPath+"/note", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := line.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		before := line.requests.Load()
+		unlock(t, lock(t, mutexAt(line.Client)))
+		if n := line.requests.Load() - before; n != 3 {
+			t.Errorf("%d requests; want 3: create and list in one go, and delete", n)
+		}
+	})
+}
+
+func TestForeignNodesCanBeAskedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		want := map[string]string{}
+		add := func(name, kind string, mode zk.Mode) {
+			path, _, err := c.Create(t.Context(), lockPath+"/"+name, nil, mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kind != "-" {
+				want[path] = kind
+			}
+		}
+		if found, err := holdfast.Foreign(t.Context(), c, lockPath); err != nil || len(found) != 0 {
+			t.Errorf("%+v, %v; want none where there is nothing", found, err)
+		}
+		unlock(t, lock(t, mutexAt(c)))
+		const hex = "0123456789abcdef0123456789abcdef"
+		add("_c_x-lock-", "-", zk.EphemeralSequential) // its own
+		add("note", "-", zk.Persistent)
+		add("job-0000000001", "-", zk.Persistent) // the directory of another lock, perhaps
+		add("n_", "", zk.EphemeralSequential)
+		add(hex+"__lock__", "a lock with a queue, layout kazoo", zk.EphemeralSequential)
+		add(hex, "a semaphore, layout kazoo", zk.Ephemeral)
+		add("x-72-", "a lock with a queue, layout writelock", zk.EphemeralSequential)
+		add("_c_x-latch-", "a lock with a queue, layout leaderlatch", zk.EphemeralSequential)
+		add("lock-72", "a lock with a queue, layout article", zk.EphemeralSequential)
+		add("lock-72-", "a lock with a queue, layout sessionid", zk.EphemeralSequential)
+		add("web-R-", "a lock with a queue, layout hostrw", zk.EphemeralSequential)
+		add("db_lock_", "a lock with a queue, layout named:db", zk.EphemeralSequential)
+		found, err := holdfast.Foreign(t.Context(), c, lockPath)
+		if err != nil || len(found) != len(want) {
+			t.Errorf("%d found, %v; want %d", len(found), err, len(want))
+		}
+		for _, f := range found {
+			if kind, ok := want[f.Path]; !ok || f.Kind != kind {
+				t.Errorf("%+v; want %q, %v", f, kind, ok)
+			}
+		}
+
+		// The locks of one directory are not foreign to each other.
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
+		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
+			t.Errorf("%+v, %v; want no other named lock", found, err)
+		}
+
+		sem := holdfast.NewSemaphore(c, lockPath+"2", 2)
+		h := lock(t, sem.Locker())
+		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
+			t.Errorf("%+v, %v; want none of what List shows", found, err)
+		}
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutKazoo))
+		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
+			t.Errorf("%+v, %v; want the permit", found, err)
+		}
+		unlock(t, h)
+	})
+}

@@ -1,0 +1,416 @@
+package holdfast_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// heldSince is what the list of the lock says of its holders, and the versions of their
+// nodes.
+func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []time.Time, versions []int32) {
+	t.Helper()
+	queue, err := holdfast.List(t.Context(), c, lockPath, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range queue {
+		if !e.Held {
+			if !e.HeldSince.IsZero() {
+				t.Errorf("a waiter holds since %v", e.HeldSince)
+			}
+			continue
+		}
+		_, stat, err := c.Get(t.Context(), e.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		since, versions = append(since, e.HeldSince), append(versions, stat.Version)
+	}
+	return since, versions
+}
+
+// A lock that was waited for is held since it was had, not since its node is there.
+func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
+	kinds := map[string]func(c *zk.Client) holdfast.Locker{
+		"mutex":  mutexAt,
+		"owner":  func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath, holdfast.WithOwner("me")) },
+		"writer": writeAt,
+		"reader": readAt,
+		"permit": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"node":   func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+		"line":   func(c *zk.Client) holdfast.Locker { return inMemory(c, 3) },
+	}
+	for name, of := range kinds {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				before := of
+				if name == "reader" {
+					before = writeAt
+				}
+				first := lock(t, before(client(t, srv)))
+				w := wait(t.Context(), of(client(t, srv)))
+				time.Sleep(4 * time.Second)
+				unlock(t, first)
+				h := w.got(t)
+				began := time.Now()
+				time.Sleep(500 * time.Millisecond)
+				if since, versions := heldSince(t, admin); len(since) != 1 || !since[0].IsZero() || versions[0] != 0 {
+					t.Errorf("after half a second: %v, version %v", since, versions)
+				}
+				time.Sleep(time.Second)
+				for range 2 {
+					since, versions := heldSince(t, admin)
+					if len(since) != 1 || since[0].Sub(began).Abs() > 20*time.Millisecond || versions[0] != 1 {
+						t.Errorf("held since %v, listed as %v, version %v", began, since, versions)
+					}
+					time.Sleep(10 * time.Minute)
+				}
+				if h.Context().Err() != nil {
+					t.Error(context.Cause(h.Context()))
+				}
+				revoke(t, admin, h.Token()) // the note is still one
+				asked(t, h)
+				if since, _ := heldSince(t, admin); len(since) != 1 || since[0].Sub(began).Abs() > 20*time.Millisecond {
+					t.Errorf("held since %v, listed as %v when it was asked to let go", began, since)
+				}
+				unlock(t, h)
+				wantNoNodes(t, admin)
+				unlock(t, lock(t, of(client(t, srv))))
+			})
+		})
+	}
+}
+
+// What it costs, once for a tenure of more than a second: the holder writes, and reads
+// again with a watch. Of those who wait, the next and the one that looks ahead are woken,
+// and watch again with one request. A shorter tenure costs nothing.
+func TestHeldSinceWakesNoHerd(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		all := standAll(t, srv, 12, mutexAt)
+		count := func(d time.Duration) (requests, bytes []int64) {
+			synctest.Wait()
+			before := make([]int64, len(all))
+			heard := make([]int64, len(all))
+			for i, s := range all {
+				before[i], heard[i] = s.requests.Load(), s.bytes.Load()
+			}
+			time.Sleep(d)
+			synctest.Wait()
+			for i, s := range all {
+				requests, bytes = append(requests, s.requests.Load()-before[i]), append(bytes, s.bytes.Load()-heard[i])
+			}
+			return requests, bytes
+		}
+		time.Sleep(100 * time.Millisecond)
+		if requests, _ := count(800 * time.Millisecond); requests[0] != 0 {
+			t.Errorf("%v requests before it has held for a second", requests)
+		}
+		requests, bytes := count(500 * time.Millisecond) // in which no ping is due
+		want := make([]int64, len(all))
+		want[0], want[1], want[2] = 2, 1, 1
+		for i := range all {
+			if requests[i] != want[i] {
+				t.Errorf("%d has made %d requests; want %d", i, requests[i], want[i])
+			}
+			if i > 2 && bytes[i] != 0 {
+				t.Errorf("%d was woken: %d bytes", i, bytes[i])
+			}
+		}
+		t.Logf("figure: requests for a tenure of more than a second, besides lock and unlock: %v", requests)
+		if requests, _ := count(10 * time.Minute); requests[0] != 0 || requests[1] != 0 {
+			t.Errorf("%v requests in the ten minutes after that", requests)
+		}
+		for i, s := range all {
+			if !s.in(t) {
+				t.Fatalf("%d does not have the lock in its turn", i)
+			}
+			unlock(t, s.hold)
+		}
+	})
+}
+
+// All permits of a tenure say it, in one transaction.
+func TestAllPermitsSaySinceWhen(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		multis := 0
+		h, err := holdfast.NewSemaphore(client(t, srv), lockPath, 5).AcquireN(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { multis++; return zktest.Pass })
+		began := time.Now()
+		time.Sleep(5 * time.Second)
+		since, versions := heldSince(t, admin)
+		if len(since) != 3 || multis != 1 {
+			t.Fatalf("%v, %d transactions", since, multis)
+		}
+		for i := range since {
+			if since[i].Sub(began).Abs() > 20*time.Millisecond || versions[i] != 1 {
+				t.Errorf("%v, version %d", since[i], versions[i])
+			}
+		}
+		unlock(t, h)
+		wantNoNodes(t, admin)
+	})
+}
+
+// Data that a program has chosen stay as they are.
+func TestChosenDataSayNothingElse(t *testing.T) {
+	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
+		"value":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath, holdfast.WithValue(nil)) },
+		"candidate": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "a"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				h := lock(t, of(client(t, srv)))
+				time.Sleep(time.Minute)
+				if since, versions := heldSince(t, admin); len(since) != 1 || !since[0].IsZero() || versions[0] != 0 {
+					t.Errorf("%v, version %v", since, versions)
+				}
+				unlock(t, h)
+			})
+		})
+	}
+	t.Run("somebody else's", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			admin := client(t, srv)
+			h := lock(t, mutexAt(client(t, srv)))
+			if _, err := admin.Set(t.Context(), h.Path(), []byte("hands off"), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if got := dataOf(t, admin, h.Path()); got != "hands off" {
+				t.Errorf("the node has %q", got)
+			}
+			unlock(t, h)
+		})
+	})
+}
+
+// The answer to the create is lost, and it takes seconds to find the node: that time is
+// not counted.
+func TestHeldSinceCountsNoTimeOfDoubt(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		unlock(t, lock(t, mutexAt(admin)))
+		th := newThrottle(srv, zkproto.OpMulti) // with which it looks for its node
+		th.on.Store(true)
+		lost := false
+		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
+			if !lost {
+				lost = true
+				return zktest.DropReply
+			}
+			return zktest.Pass
+		})
+		w := wait(t.Context(), mutexAt(client(t, srv)))
+		time.Sleep(4 * time.Second)
+		th.on.Store(false)
+		h := w.got(t)
+		began := time.Now()
+		time.Sleep(2 * time.Second)
+		if since, _ := heldSince(t, admin); len(since) != 1 || since[0].Sub(began).Abs() > 20*time.Millisecond {
+			t.Errorf("held since %v, listed as %v", began, since)
+		}
+		unlock(t, h)
+	})
+}
+
+// The write is lost, refused, throttled, or comes together with a request to let go: the
+// tenure goes on, and in the end its node says all that it has to say.
+func TestHeldSinceUnderFaults(t *testing.T) {
+	for name, fault := range map[string]func(t *testing.T, srv *zktest.Server, admin *zk.Client, h *holdfast.Hold) (told bool){
+		"request lost": func(t *testing.T, srv *zktest.Server, _ *zk.Client, _ *holdfast.Hold) bool {
+			dropOnce(srv, zkproto.OpMulti, zktest.DropRequest)
+			return true
+		},
+		"answer lost": func(t *testing.T, srv *zktest.Server, _ *zk.Client, _ *holdfast.Hold) bool {
+			dropOnce(srv, zkproto.OpMulti, zktest.DropReply)
+			return true
+		},
+		"throttled": func(t *testing.T, srv *zktest.Server, _ *zk.Client, _ *holdfast.Hold) bool {
+			th := newThrottle(srv, zkproto.OpMulti)
+			th.on.Store(true)
+			time.AfterFunc(20*time.Second, func() { th.on.Store(false) })
+			return true
+		},
+		"revoked at the same time": func(t *testing.T, srv *zktest.Server, admin *zk.Client, h *holdfast.Hold) bool {
+			done := false
+			srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+				if !done {
+					done = true
+					revoke(t, admin, h.Token())
+				}
+				return zktest.Pass
+			})
+			return true
+		},
+		"asked by Curator at the same time": func(t *testing.T, srv *zktest.Server, admin *zk.Client, h *holdfast.Hold) bool {
+			done := false
+			srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+				if !done {
+					done = true
+					if _, err := admin.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+						t.Error(err)
+					}
+				}
+				return zktest.Pass
+			})
+			return true
+		},
+		"not allowed": func(t *testing.T, srv *zktest.Server, admin *zk.Client, h *holdfast.Hold) bool {
+			if _, err := admin.SetACL(t.Context(), h.Path(), []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			return false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				line := newLine(t, srv)
+				h := lock(t, holdfast.NewMutex(line.Client, lockPath, holdfast.WithOwner("me")))
+				began := time.Now()
+				time.Sleep(100 * time.Millisecond)
+				told := fault(t, srv, admin, h)
+				time.Sleep(time.Minute)
+				since, _ := heldSince(t, admin)
+				if len(since) != 1 || told != (since[0].Sub(began).Abs() < 20*time.Millisecond) {
+					t.Errorf("held since %v, listed as %v", began, since)
+				}
+				if data := dataOf(t, admin, h.Path()); !strings.Contains(data, `"owner":"me"`) {
+					t.Errorf("the node has %s", data)
+				}
+				if strings.Contains(name, "same time") {
+					asked(t, h)
+				}
+				before := line.requests.Load()
+				time.Sleep(10 * time.Minute)
+				if n := line.requests.Load() - before; n != 0 {
+					t.Errorf("%d requests in ten minutes", n)
+				}
+				if h.Context().Err() != nil {
+					t.Error(context.Cause(h.Context()))
+				}
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// dropOnce has one request go wrong.
+func dropOnce(srv *zktest.Server, op zkproto.Op, how zktest.Action) {
+	done := false
+	srv.Intercept(op, func(string) zktest.Action {
+		if done {
+			return zktest.Pass
+		}
+		done = true
+		return how
+	})
+}
+
+// A release in the moment of the write, at every millisecond around it, removes the node
+// and hands the lock over.
+func TestReleaseWhileItIsSaidSinceWhen(t *testing.T) {
+	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
+		"mutex": mutexAt,
+		"node":  func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for ms := range 8 {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					h := lock(t, of(c))
+					began := time.Now()
+					next := wait(t.Context(), of(client(t, srv)))
+					var err error
+					srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+						go func() { err = h.Unlock() }()
+						time.Sleep(time.Duration(ms) * time.Millisecond)
+						return zktest.Pass
+					})
+					got := next.got(t)
+					if d := time.Since(began); d < time.Second || d > 2*time.Second {
+						t.Errorf("after %v", d)
+					}
+					srv.Intercept(zkproto.OpMulti, nil)
+					synctest.Wait()
+					if err != nil {
+						t.Error(err)
+					}
+					unlock(t, got)
+					wantNoNodes(t, c)
+				})
+			}
+		})
+	}
+}
+
+// Many may wait for one node: the readers behind a writer, and all who wait for a
+// NodeLock. What its holder writes there wakes none of them, nor does a request to let go.
+func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
+	for name, kind := range map[string]struct {
+		holder, waiter func(c *zk.Client) holdfast.Locker
+	}{
+		"readers behind a writer": {writeAt, readAt},
+		"node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				h := lock(t, kind.holder(client(t, srv)))
+				var lines []*line
+				var waiters []*waiter
+				for range 5 {
+					lines = append(lines, newLine(t, srv))
+					waiters = append(waiters, wait(t.Context(), kind.waiter(lines[len(lines)-1].Client)))
+				}
+				before := make([]int64, len(lines))
+				for i, l := range lines {
+					before[i] = l.requests.Load()
+				}
+				time.Sleep(2 * time.Second)
+				revoke(t, admin, h.Token())
+				time.Sleep(time.Second)
+				if data := dataOf(t, admin, h.Path()); !strings.Contains(data, "since") || !strings.Contains(data, "revoke") {
+					t.Errorf("the node has %s: the test shows nothing", data)
+				}
+				for i, l := range lines {
+					if n := l.requests.Load() - before[i]; n != 0 {
+						t.Errorf("%d has made %d requests", i, n)
+					}
+				}
+				unlock(t, h)
+				for range waiters { // a NodeLock's in any order
+					for i, w := range waiters {
+						if w != nil && !w.waiting() {
+							unlock(t, w.got(t))
+							waiters[i] = nil
+							break
+						}
+					}
+				}
+				for i, w := range waiters {
+					if w != nil {
+						t.Errorf("%d has not had its turn", i)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// two makes two layouts that have nothing in common but what change leaves as it is in
+// both.
+func two(of holdfast.Layout, change func(l *holdfast.Layout, word string)) (a, b holdfast.Layout) {
+	a, b = of, of
+	change(&a, "left")
+	change(&b, "right")
+	return a, b
+}
+
+// own gives l names of its own, with word in them.
+func own(l *holdfast.Layout, word string) {
+	l.Mutex, l.Write, l.Read = word+"-{uuid}.m", word+"-{uuid}.w", word+"-{uuid}.r"
+	l.Exclusive, l.Shared = []string{word + "-*.m", word + "-*.w"}, []string{word + "-*.r"}
+}
+
+// A mark says that everybody up to a number has gone: of the queue of those who believe
+// it, and of no other in the same directory. The layouts are copies of one that has marks.
+func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, right := two(holdfast.LayoutCurator, own)
+		in := func(l holdfast.Layout) holdfast.Locker {
+			return holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(l))
+		}
+		c := client(t, srv)
+		unlock(t, lock(t, in(left)))
+		for i := range 40 { // what is in no queue makes the directory long all the same
+			if _, _, err := c.Create(t.Context(), fmt.Sprintf("%s/note-%d", lockPath, i), nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holder := lock(t, in(left))
+		first, forget := context.WithCancel(t.Context())
+		second, leave := context.WithCancel(t.Context())
+		waiters := []*waiter{wait(first, in(left)), wait(second, in(left))}
+		last := wait(t.Context(), in(left))
+
+		other := lock(t, in(right))
+		time.Sleep(time.Second)
+		unlock(t, other) // which leaves a mark, if it is to leave any
+		for i, cancel := range []func(){forget, leave} {
+			time.Sleep(time.Second)
+			cancel()
+			<-waiters[i].done
+		}
+		if !last.waiting() {
+			t.Errorf("two Mutexes are held at once: tokens %d and %d", holder.Token(), last.got(t).Token())
+		}
+		unlock(t, holder)
+		unlock(t, last.got(t))
+	})
+}
+
+// A lock is what its names make it, not what its layout is called.
+func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, right := two(holdfast.Layout{Parent: zk.Container}, own)
+		c := client(t, srv)
+		in := func(l holdfast.Layout, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLayout(l))...)
+		}
+		both, err := holdfast.NewMultiLock(in(left), in(right)).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []holdfast.Layout{left, right} {
+			if _, err := in(l).TryLock(t.Context()); err == nil {
+				t.Errorf("a MultiLock does not hold its lock %s", l.Mutex)
+			} else {
+				wantErr(t, err, holdfast.ErrLocked)
+			}
+		}
+		unlock(t, both)
+
+		h := lock(t, in(left, holdfast.WithLocalHandoff(3)))
+		w := wait(t.Context(), in(right, holdfast.WithLocalHandoff(3)))
+		if w.waiting() {
+			t.Error("a lock that is free is waited for, in the line of another")
+		}
+		unlock(t, h)
+		if other := w.got(t); other.Path() == h.Path() {
+			t.Errorf("%s was handed to a Lock of another lock", h.Path())
+		}
+		unlock(t, w.got(t))
+	})
+}
+
+// The same forms make the same lock, whatever the layouts are called.
+func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		renamed := holdfast.LayoutCurator
+		renamed.Name = "ours"
+		renamed.Exclusive = []string{"*__WRIT__", "*lock-", "*lock-"} // in another order, and one twice
+		c := client(t, srv)
+		a := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3))
+		b := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3), holdfast.WithLayout(renamed))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h, err := holdfast.NewMultiLock(a, b).Lock(ctx) // taken once, or it waits for itself
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := wait(t.Context(), b)
+		wantQueued(t, c, 1)
+		unlock(t, h)
+		if got := next.got(t); got.Path() != h.Path() {
+			t.Error("not handed on in memory")
+		}
+		unlock(t, next.got(t))
+		synctest.Wait()
+		wantQueued(t, c, 0)
+	})
+}
+
+// Two turnstiles in one directory would let too many in: each would count the permits
+// while the other gives some away.
+func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, _ := two(holdfast.LayoutCurator, own)
+		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context())
+		wantErr(t, err, holdfast.ErrLayout)
+	})
+}
+
+// Each lock has its token, also where several have one path; and its layout says which,
+// whatever that is called.
+func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
+	left, right := two(holdfast.Layout{Name: "ours"}, own)
+	for _, layouts := range []map[string]holdfast.Layout{
+		{"named:b": holdfast.LayoutNamed("b"), "named:a": holdfast.LayoutNamed("a"), "named:c": holdfast.LayoutNamed("c")},
+		{"form:left-*.m|left-*.w,shared:left-*.r": left, "form:right-*.m|right-*.w,shared:right-*.r": right},
+	} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			var parts []holdfast.Locker
+			for _, l := range layouts {
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // or all tokens were neighbours
+				parts = append(parts, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))
+			}
+			h := lock(t, holdfast.NewMultiLock(parts...))
+			if n := len(h.Tokens()); n != len(layouts) {
+				t.Fatalf("%d tokens: %+v; want %d", n, h.Tokens(), len(layouts))
+			}
+			last := int64(0)
+			for _, token := range h.Tokens() {
+				l, ok := layouts[token.Layout]
+				if !ok || token.Path != lockPath {
+					t.Fatalf("%+v is of none of the locks", token)
+				}
+				delete(layouts, token.Layout)
+				if token.Token <= last {
+					t.Errorf("%+v comes behind one with token %d", token, last)
+				}
+				last = token.Token
+				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
+				if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
+					t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
+				}
+			}
+			unlock(t, h)
+		})
+	}
+}
+
+func TestTokensNameTheLayout(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for want, l := range map[string]holdfast.Locker{
+			"curator": holdfast.NewMutex(c, lockPath+"/1"),
+			"kazoo":   holdfast.NewRWMutex(c, lockPath+"/2", holdfast.WithLayout(holdfast.LayoutKazoo)),
+			"node":    holdfast.NewNodeLock(c, lockPath+"/3"),
+		} {
+			h := lock(t, l)
+			if got := h.Tokens(); len(got) != 1 || got[0].Layout != want || got[0].Token != h.Token() {
+				t.Errorf("%s: %+v, token %d", want, got, h.Token())
+			}
+			unlock(t, h)
+		}
+	})
+}

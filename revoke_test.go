@@ -1,0 +1,346 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// request is what Curator's Revoker writes, and looks for.
+const request = "__REVOKE__"
+
+// dataOf are those of a node.
+func dataOf(t *testing.T, c *zk.Client, path string) string {
+	t.Helper()
+	data, _, err := c.Get(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func revoke(t *testing.T, c *zk.Client, token int64) {
+	t.Helper()
+	if err := holdfast.Revoke(t.Context(), c, lockPath, token); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked waits until h was asked to let go.
+func asked(t *testing.T, h *holdfast.Hold) {
+	t.Helper()
+	select {
+	case <-h.Revoked():
+	case <-time.After(time.Minute):
+		t.Error("nobody has told the holder")
+	}
+}
+
+// Whoever asks a holder to let go takes nothing from what its node says, whatever the node
+// says and in whichever way it is asked.
+func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
+	foreign := func(t *testing.T, c *zk.Client, h *holdfast.Hold) { // Curator's Revoker
+		if _, err := c.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := func(t *testing.T, c *zk.Client, h *holdfast.Hold) { revoke(t, c, h.Token()) }
+	locks := map[string]func(c *zk.Client) holdfast.Locker{
+		"owner and reason": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithOwner("api-7"), holdfast.WithReason("reindex"))
+		},
+		"nothing": func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
+		"value": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithValue([]byte(`{"a":1}`)))
+		},
+		"value that looks like a note": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithValue([]byte(`{"owner":"x"}`)))
+		},
+		"id": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutSessionID))
+		},
+		"node": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewNodeLock(c, lockPath, holdfast.WithOwner("api-7"))
+		},
+		"permit": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithOwner("api-7")).Locker()
+		},
+		"candidate": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "10.0.0.5:80"} },
+		"candidate with id": func(c *zk.Client) holdfast.Locker {
+			return candidate{holdfast.NewElection(c, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW)), "10.0.0.5:80"}
+		},
+	}
+	for name, of := range locks {
+		for how, ask := range map[string]func(*testing.T, *zk.Client, *holdfast.Hold){"Revoke": ours, "Curator's Revoker": foreign} {
+			for when, d := range map[string]time.Duration{"at once": 0, "later": 100 * time.Millisecond} {
+				t.Run(name+"/"+how+"/"+when, func(t *testing.T) {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						admin := client(t, srv)
+						h := lock(t, of(client(t, srv)))
+						before := dataOf(t, admin, h.Path())
+						time.Sleep(d)
+						ask(t, admin, h)
+						asked(t, h)
+						time.Sleep(100 * time.Millisecond)
+						// What asks in a note may stay there; it was not there before.
+						after := strings.Replace(dataOf(t, admin, h.Path()), `,"revoke":true}`, "}", 1)
+						if after != before {
+							t.Errorf("the node had %q and has %q", before, after)
+						}
+						if _, n, err := admin.Get(t.Context(), h.Path()); err != nil || n.Version > 2 {
+							t.Errorf("version %d, %v: the node is written again and again", n.Version, err)
+						}
+						unlock(t, h)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A lock of Curator's is asked in the words that it understands, which take the place of
+// everything else.
+func TestRevokeAsksCuratorInItsOwnWords(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		if err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for i, data := range []string{"", "10.0.0.5", `{"host":"web-1"}`, "{}"} { // "" are those of revocable locks
+			path := fmt.Sprintf("%s/_c_%036d-lock-", lockPath, i)
+			path, stat, err := c.Create(t.Context(), path, []byte(data), zk.EphemeralSequential)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revoke(t, c, stat.Czxid)
+			if got := dataOf(t, c, path); got != request {
+				t.Errorf("%q became %q", data, got)
+			}
+		}
+	})
+}
+
+// A reader that was a writer keeps the writer's token when it is asked to let go, so it
+// can still be found by it.
+func TestBreakFindsADowngradedReaderThatWasRevoked(t *testing.T) {
+	for how, ask := range map[string]func(t *testing.T, c *zk.Client, r *holdfast.Hold){
+		"Revoke": func(t *testing.T, c *zk.Client, r *holdfast.Hold) { revoke(t, c, r.Token()) },
+		"Curator's Revoker": func(t *testing.T, c *zk.Client, r *holdfast.Hold) {
+			if _, err := c.Set(t.Context(), r.Path(), []byte(request), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				m := holdfast.NewRWMutex(client(t, srv), lockPath)
+				w := lock(t, m)
+				r, err := m.RLock(w.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, w)
+				ask(t, admin, r)
+				asked(t, r)
+				time.Sleep(100 * time.Millisecond)
+				queue, err := holdfast.List(t.Context(), admin, lockPath)
+				if err != nil || len(queue) != 1 || queue[0].Token != w.Token() {
+					t.Errorf("listed as %+v, %v; want the token %d", queue, err, w.Token())
+				}
+				if err := holdfast.Break(t.Context(), admin, lockPath, w.Token()); err != nil {
+					t.Fatal(err)
+				}
+				<-r.Lost()
+			})
+		})
+	}
+}
+
+// The answer to the create is lost, and before the client looks for its node, somebody
+// asks it to let go. It finds its node all the same.
+func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
+	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
+		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath+"/node") },
+		"session id": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath+"/node", holdfast.WithLayout(holdfast.LayoutSessionID))
+		},
+		"host": func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewRWMutex(c, lockPath+"/node", holdfast.WithLayout(holdfast.LayoutHostRW), holdfast.WithOwner("me")).RLocker()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, admin := client(t, srv), client(t, srv)
+				unlock(t, lock(t, of(c))) // what is above is there
+				var lost, revoked atomic.Bool
+				srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+					if strings.HasPrefix(path, lockPath+"/node") && !lost.Swap(true) {
+						return zktest.DropReply
+					}
+					return zktest.Pass
+				})
+				srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // with which it begins to look
+					if !lost.Load() || revoked.Swap(true) {
+						return zktest.Pass
+					}
+					opts := []holdfast.Option{holdfast.WithLayout(holdfast.LayoutSessionID)}
+					if name == "host" {
+						opts = []holdfast.Option{holdfast.WithLayout(holdfast.LayoutHostRW)}
+					}
+					queue, err := holdfast.List(t.Context(), admin, lockPath+"/node", opts...)
+					if err != nil || len(queue) != 1 {
+						t.Errorf("%+v, %v", queue, err)
+						return zktest.Pass
+					}
+					if err := holdfast.Revoke(t.Context(), admin, lockPath+"/node", queue[0].Token); err != nil {
+						t.Error(err)
+					}
+					return zktest.Pass
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				h, err := of(c).Lock(ctx)
+				if err != nil {
+					t.Fatalf("it waits for its own node: %v", err)
+				}
+				if !revoked.Load() {
+					t.Error("the test shows nothing")
+				}
+				asked(t, h)
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// Those who follow an election are never told that the leader's value is a request.
+func TestObserversSeeNoRequestForAValue(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		e := holdfast.NewElection(client(t, srv), lockPath)
+		h := lock(t, candidate{e, "10.0.0.5:80"})
+		var mu sync.Mutex
+		var seen []string
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for l, err := range holdfast.NewElection(admin, lockPath).Leaders(ctx) {
+				if err == nil {
+					mu.Lock()
+					seen = append(seen, string(l.Value))
+					mu.Unlock()
+				}
+			}
+		}()
+		time.Sleep(time.Second)
+		th := newThrottle(srv, zkproto.OpSetData)
+		for range 3 {
+			th.on.Store(true) // so that the leader cannot restore its value
+			if _, err := admin.Multi(t.Context(), zk.SetOp(h.Path(), []byte(request), zk.AnyVersion)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			if l, err := holdfast.NewElection(admin, lockPath).Leader(t.Context()); err != nil || l.Value != nil || l.Term != h.Token() {
+				t.Errorf("the leader is %+v, %v; want one without a value", l, err)
+			}
+			th.on.Store(false)
+			time.Sleep(2 * time.Second)
+		}
+		asked(t, h)
+		revoke(t, admin, h.Token())
+		time.Sleep(time.Second)
+		if l, err := holdfast.NewElection(admin, lockPath).Leader(t.Context()); err != nil || string(l.Value) != "10.0.0.5:80" {
+			t.Errorf("the leader is %+v, %v", l, err)
+		}
+		if err := e.Proclaim(t.Context(), h, []byte("10.0.0.6:80")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if fmt.Sprint(seen) != "[10.0.0.5:80 10.0.0.6:80]" {
+			t.Errorf("seen: %q", seen)
+		}
+		cancel()
+		unlock(t, h)
+	})
+}
+
+// A value is proclaimed beside what else the node says, and neither it nor a request to let
+// go gets lost when both come together.
+func TestProclaimAndRevokeTogetherLoseNothing(t *testing.T) {
+	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutSessionID} {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				in := holdfast.WithLayout(layout)
+				for i := range 50 {
+					e := holdfast.NewElection(client(t, srv), lockPath, in)
+					h := lock(t, candidate{e, "0"})
+					time.Sleep(time.Duration(i%8) * time.Millisecond)
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						for value := range 5 {
+							if err := e.Proclaim(t.Context(), h, fmt.Append(nil, value)); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+					wg.Go(func() { revoke(t, admin, h.Token()) })
+					wg.Wait()
+					asked(t, h)
+					time.Sleep(100 * time.Millisecond)
+					if l, err := holdfast.NewElection(admin, lockPath, in).Leader(t.Context()); err != nil || string(l.Value) != "4" {
+						t.Fatalf("%d: the leader is %+v, %v", i, l, err)
+					}
+					if data := dataOf(t, admin, h.Path()); layout.Name == "sessionid" && !strings.Contains(data, `"id":`) {
+						t.Fatalf("%d: the node has lost its id: %s", i, data)
+					}
+					unlock(t, h)
+				}
+			})
+		})
+	}
+}
+
+// No tenure has the token zero, though most notes name none.
+func TestNobodyHasTheTokenZero(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		wantErr(t, holdfast.Break(t.Context(), c, lockPath, 0), holdfast.ErrNotHeld)
+		wantErr(t, holdfast.Revoke(t.Context(), c, lockPath, 0), holdfast.ErrNotHeld)
+		time.Sleep(time.Second)
+		if h.Context().Err() != nil {
+			t.Error(context.Cause(h.Context()))
+		}
+		unlock(t, h)
+	})
+}
+
+// A value that asks to let go would be taken for a request.
+func TestRequestIsRefusedAsAValue(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		_, err := holdfast.NewMutex(c, lockPath, holdfast.WithValue([]byte(request))).Lock(t.Context())
+		wantErr(t, err, zk.ErrBadArguments)
+		e := holdfast.NewElection(c, lockPath)
+		_, err = e.Campaign(t.Context(), []byte(request))
+		wantErr(t, err, zk.ErrBadArguments)
+		h := lock(t, candidate{e, "a"})
+		wantErr(t, e.Proclaim(t.Context(), h, []byte(request)), zk.ErrBadArguments)
+		unlock(t, h)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,83 @@
+package zklocal
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A watch reports changes that may have removed the directory or its socket. Some reports are
+// of no interest, so the host looks for itself. A file system that is mounted over the
+// directory is not reported.
+type watch struct {
+	changed chan struct{} // holds a token after a report
+	f       *os.File      // of inotify
+	ended   chan struct{}
+}
+
+// newWatch fails if the user has no inotify instance left (fs.inotify.max_user_instances).
+func newWatch(dir string) (*watch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	w := &watch{changed: make(chan struct{}, 1), f: os.NewFile(uintptr(fd), "inotify"), ended: make(chan struct{})}
+	// The lock file goes first when the directory is removed with all that is in it. The
+	// host has it open, so its removal shows as a change of its number of links.
+	w.add(filepath.Join(dir, hostLockName), unix.IN_ATTRIB)
+	for _, path := range paths(dir) {
+		for ; path != filepath.Dir(path); path = filepath.Dir(path) {
+			w.add(path, 0)
+		}
+	}
+	go w.run()
+	return w, nil
+}
+
+// add watches one more file or directory for its removal and for a new name. An error
+// means that the poll has to find out.
+func (w *watch) add(path string, events uint32) {
+	conn, err := w.f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		_, _ = unix.InotifyAddWatch(int(fd), path, unix.IN_MOVE_SELF|unix.IN_DELETE_SELF|unix.IN_DONT_FOLLOW|events)
+	})
+}
+
+// addSocket watches the directory's socket, and the file that names it.
+func (w *watch) addSocket(s *socket) {
+	if w != nil {
+		w.add(s.path, unix.IN_ATTRIB)
+		w.add(filepath.Join(s.dir, socketName), unix.IN_ATTRIB)
+	}
+}
+
+// run ends with close.
+func (w *watch) run() {
+	defer close(w.ended)
+	var events [4096]byte // their content does not matter
+	for {
+		if _, err := w.f.Read(events[:]); err != nil {
+			return
+		}
+		wake(w.changed)
+	}
+}
+
+// reports is never ready without a watch.
+func (w *watch) reports() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.changed
+}
+
+func (w *watch) close() {
+	if w != nil {
+		w.f.Close()
+		<-w.ended
+	}
+}
