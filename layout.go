@@ -205,6 +205,6 @@ func ParseLayout(name string) (Layout, error) {
 
 // Contends reports whether a child of this name has a place in the queue.
 func (l *Layout) Contends(name string) bool {
-	_, ok := l.compile().parse(name)
+	_, ok := (&grammar{exclusive: formsOf(l.Exclusive), shared: formsOf(l.Shared)}).parse(name)
 	return ok
 }

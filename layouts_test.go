@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,5 +190,22 @@ func TestTokensNameTheLayout(t *testing.T) {
 			}
 			unlock(t, h)
 		}
+	})
+}
+
+// What becomes of a Layout after it was given to a lock is no matter to the lock.
+func TestLayoutIsCopied(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		l := holdfast.Layout{Mutex: "a-{uuid}.", Exclusive: []string{"a-*."}}
+		m := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		l.Exclusive[0], l.Mutex = "b-*.", "b-{uuid}."
+		h := lock(t, m)
+		if !strings.HasPrefix(h.Path(), lockPath+"/a-") {
+			t.Error(h.Path())
+		}
+		_, err := m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
 	})
 }

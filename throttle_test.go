@@ -388,3 +388,38 @@ func TestObserverOutlastsAThrottledServer(t *testing.T) {
 		unlock(t, second.got(t))
 	})
 }
+
+// A wait that backs off ends with its client, and goes on in the next session when the
+// one that it began in ends.
+func TestEndOfTheSessionIsSeenWhileBackingOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		th := newThrottle(srv)
+		th.on.Store(true)
+		w := wait(t.Context(), mutexAt(c))
+		closing := client(t, srv)
+		last := wait(t.Context(), mutexAt(closing))
+		time.Sleep(5 * time.Second)
+		before, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(before.ID())
+		closing.Close()
+		time.Sleep(2 * time.Second)
+		if last.waiting() {
+			t.Error("a Lock outlives its client")
+		} else {
+			wantErr(t, last.err, zk.ErrClosed)
+		}
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		th.on.Store(false)
+		h := w.got(t)
+		if h.Session() == before.ID() {
+			t.Error("held in a session that is over")
+		}
+		unlock(t, h)
+	})
+}

@@ -1,0 +1,156 @@
+//go:build unix
+
+package interop
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast"
+)
+
+// Where a lock of another library, or another kind, has the name, ours are refused, on
+// Apache's server as on holdfast's.
+func TestOthersUnderTheNameAreRefused(t *testing.T) {
+	s := newStage(t)
+	in := holdfast.WithLayout
+	for name, tt := range map[string]struct {
+		first  func(s *stage, dir string) party
+		second func(s *stage, dir string) holdfast.Locker
+		says   string
+	}{
+		"kazoo's Lock, our mutex": {
+			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "layout kazoo",
+		},
+		"kazoo's Lock, our semaphore": {
+			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker() }, "layout kazoo",
+		},
+		"Curator's mutex, our lock of kazoo's layout": {
+			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) },
+			func(s *stage, dir string) holdfast.Locker {
+				return holdfast.NewMutex(s.admin, dir, in(holdfast.LayoutKazoo))
+			}, "layout curator",
+		},
+		"Curator's reader, our semaphore": {
+			func(s *stage, dir string) party { return s.told(s.java, "read", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewSemaphore(s.admin, dir, 2).Locker() }, "layout curator",
+		},
+		"ZooKeeper's WriteLock, our mutex": {
+			func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "layout writelock",
+		},
+		"Curator's mutex, our node": {
+			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewNodeLock(s.admin, dir) }, "layout curator",
+		},
+		"our semaphore, our mutex": {
+			func(s *stage, dir string) party { return s.our(holdfast.NewSemaphore(s.admin, dir, 2).Locker()) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "semaphore, layout curator",
+		},
+		"our semaphore as kazoo's, our mutex": {
+			func(s *stage, dir string) party {
+				return s.our(holdfast.NewSemaphore(s.admin, dir, 2, in(holdfast.LayoutKazoo)).Locker())
+			},
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) }, "semaphore, layout kazoo",
+		},
+		"our node, our mutex": {
+			func(s *stage, dir string) party { return s.our(holdfast.NewNodeLock(s.admin, dir+"/node")) },
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir+"/node") }, "NodeLock",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			dir := s.directory("kinds" + s.java.actor())
+			first := tt.first(s, dir)
+			first.begin()
+			if got := first.result(); got != "done" {
+				t.Fatal(got)
+			}
+			for _, lock := range []func() (*holdfast.Hold, error){
+				func() (*holdfast.Hold, error) { return tt.second(s, dir).TryLock(s.ctx) },
+				func() (*holdfast.Hold, error) { return tt.second(s, dir).Lock(s.ctx) },
+			} {
+				h, err := lock()
+				if err == nil {
+					must(t, h.Unlock())
+				}
+				if !errors.Is(err, holdfast.ErrKind) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%v; want ErrKind, and %q in it", err, tt.says)
+				}
+			}
+			first.end()
+		})
+	}
+}
+
+// A holder of ours writes into its node while others wait for that: they go on waiting, in
+// their order.
+func TestHeldSinceDisturbsNoPeer(t *testing.T) {
+	s := newStage(t)
+	for name, tt := range map[string]struct {
+		ours   func(s *stage, dir string) holdfast.Locker
+		theirs func(s *stage, dir string) party
+		layout holdfast.Layout
+	}{
+		"Curator": {
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) },
+			func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) }, holdfast.LayoutCurator,
+		},
+		"Curator's reader": {
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewRWMutex(s.admin, dir) },
+			func(s *stage, dir string) party { return s.told(s.java, "read", dir) }, holdfast.LayoutCurator,
+		},
+		"go-zookeeper": {
+			func(s *stage, dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) },
+			func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutCurator,
+		},
+		"kazoo": {
+			func(s *stage, dir string) holdfast.Locker {
+				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutKazoo))
+			},
+			func(s *stage, dir string) party { return s.told(s.python, "lock", dir) }, holdfast.LayoutKazoo,
+		},
+		"WriteLock": {
+			func(s *stage, dir string) holdfast.Locker {
+				return holdfast.NewMutex(s.admin, dir, holdfast.WithLayout(holdfast.LayoutWriteLock))
+			},
+			func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, holdfast.LayoutWriteLock,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			dir := s.directory("since" + s.java.actor())
+			h, err := tt.ours(s, dir).Lock(s.ctx)
+			must(t, err)
+			began := time.Now() // by the clock of the server, too: it is on this machine
+			theirs := tt.theirs(s, dir)
+			theirs.begin()
+			s.children(dir, 2)
+			var queue []holdfast.Entry
+			s.await(func() string {
+				queue, err = holdfast.List(s.ctx, s.admin, dir, holdfast.WithLayout(tt.layout))
+				must(t, err)
+				if len(queue) != 2 || queue[0].HeldSince.IsZero() {
+					return "not said since when"
+				}
+				return ""
+			})
+			if d := queue[0].HeldSince.Sub(began).Abs(); d > 500*time.Millisecond {
+				t.Errorf("held since %v, listed as %v", began, queue[0].HeldSince)
+			}
+			if !queue[0].Held || queue[1].Held || queue[0].Token != h.Token() {
+				t.Errorf("%+v", queue)
+			}
+			s.watched(h.Path(), 2) // again
+			must(t, h.Unlock())
+			if got := theirs.result(); got != "done" {
+				t.Error(got)
+			}
+			theirs.end()
+		})
+	}
+}
