@@ -206,9 +206,9 @@ func (c *Client) publish(s *Session) {
 	c.changed = make(chan struct{})
 }
 
-// connect tries the servers in turn until one has attached req's session or has
-// said that it expired, or two have refused the client's Auth, or none has shown a
-// certificate to be trusted, or until ctx ends.
+// connect tries the servers in turn until one has attached req's session. It gives up when
+// a server or the transport says that the session expired, when two servers have refused
+// the client's Auth, when none has shown a certificate to be trusted, and when ctx ends.
 // Called by run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
@@ -238,8 +238,8 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 			}
 		}
 		c.cfg.Trace.connectDone(server, time.Since(began), err)
-		if err == ErrSessionExpired {
-			return nil, nil, sent, err
+		if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {
+			return nil, nil, sent, err // the server says so, or the transport: see Config.Dial
 		}
 		if errors.Is(err, ErrAuthFailed) {
 			// Not at the first one: Apache's servers keep the name of whoever is logging

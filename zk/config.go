@@ -44,6 +44,12 @@ type Config struct {
 	TickTime time.Duration
 
 	// Dial makes the connections. network is "tcp" or "unix". Nil uses a net.Dialer.
+	//
+	// A transport can report that the server's sessions have ended. It does so with an
+	// error that wraps ErrSessionExpired. If Read or Write of a connection returns such an
+	// error, the session ends at once with that error as its cause, and no other server is
+	// asked. The same holds for an error of Dial while a session waits to be resumed.
+	// Without a session, the error is like any other, and the next server is tried.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// TLS makes every connection a TLS one; nil leaves them plain. An empty ServerName

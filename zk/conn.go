@@ -90,6 +90,15 @@ func (c *conn) fail(err error) {
 	})
 }
 
+// transportFailed breaks the connection after a Read or a Write that failed. If the error
+// says that the session has expired (see Config.Dial), it ends the session first.
+func (c *conn) transportFailed(err error) {
+	if errors.Is(err, ErrSessionExpired) {
+		c.s.end(err)
+	}
+	c.fail(err)
+}
+
 func (c *conn) wakeWriter() { wake(c.wake) }
 func (c *conn) wakeHeart()  { wake(c.heart) }
 
@@ -115,7 +124,7 @@ func (c *conn) write() {
 			continue
 		}
 		if _, err := c.nc.Write(buf); err != nil {
-			c.fail(err)
+			c.transportFailed(err)
 			return
 		}
 		if cap(buf) > keep {
@@ -196,16 +205,17 @@ func (c *conn) read() {
 	for {
 		waits := br.Buffered() == 0
 		var err error
-		if buf, err = zkproto.ReadFrame(br, buf, maxReply); err == nil {
-			if waits {
-				c.filled = time.Now()
+		if buf, err = zkproto.ReadFrame(br, buf, maxReply); err != nil {
+			if errors.Is(err, zkproto.ErrFrameTooLarge) {
+				c.refuseReply(err)
 			}
-			err = c.handle(buf)
+			c.transportFailed(err)
+			return
 		}
-		if errors.Is(err, zkproto.ErrFrameTooLarge) {
-			c.refuseReply(err)
+		if waits {
+			c.filled = time.Now()
 		}
-		if err != nil {
+		if err = c.handle(buf); err != nil {
 			c.fail(err)
 			return
 		}

@@ -76,9 +76,9 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Context ends when the session is over; its cause is ErrSessionExpired, ErrClosed or
-// ErrAuthFailed. It ends at Deadline at the latest, whether the server can be reached
-// or not.
+// Context ends when the session is over. Its cause is, or wraps, ErrSessionExpired,
+// ErrClosed or ErrAuthFailed. It ends at Deadline at the latest, whether the server can be
+// reached or not.
 func (s *Session) Context() context.Context { return s.ctx }
 
 // Deadline is the moment until which the session is proven to live. It moves on
