@@ -28,6 +28,7 @@ type place struct {
 	joined time.Time
 	long   bool // the queue was seen to be long, and those who pass it leave marks
 	watch  lookout
+	lease  *zk.Lease // of the next in line, see prepare; the tenure takes it over
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
 	directory chan directory
 

@@ -39,15 +39,11 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
-		lease, err := session.Lease(ctx, p.path())
-		if err != nil {
+		if err := p.prove(ctx); err != nil {
 			t.release()
-			if errors.Is(err, zk.ErrNoNode) {
-				err = errPlaceGone
-			}
 			return nil, err
 		}
-		t.leases = append(t.leases, lease)
+		t.leases, p.lease = append(t.leases, p.lease), nil
 	}
 	switch {
 	case session.Context().Err() != nil || !time.Now().Before(session.Deadline()):

@@ -29,6 +29,7 @@ type Client struct {
 
 	servers []string // shuffled once; used by run only
 	next    int      // the server to try next; used by run only
+	last    int      // the server that was connected last; used by run only
 	trusted bool     // there was a session; used by run only
 
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
@@ -217,12 +218,13 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	refusals, distrusted := 0, 0
 	pause := 20 * time.Millisecond
 	for tried := 1; ctx.Err() == nil; tried++ {
-		server := c.servers[c.next]
-		c.next = (c.next + 1) % len(c.servers)
+		at := c.next
+		server := c.servers[at]
+		c.next = (at + 1) % len(c.servers)
 		began := time.Now()
 		nc, resp, sent, err := c.attach(ctx, server, req)
 		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
-			c.trusted = true
+			c.trusted, c.last = true, at
 			c.cfg.Trace.connectDone(server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
