@@ -65,5 +65,20 @@ func ofTheLease() []mutant {
 			edits: []edit{{"zk/reattach.go", "context.WithCancel(context.Background())", "context.WithCancel(s.client.ctx)"}},
 			pkg:   "zk", tests: []string{"TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer"},
 		},
+		{
+			number: 99, bug: "the next in line proves its session only when its turn has come", where: "our own, until 3a97b7e",
+			edits: []edit{{"await.go", `if p.shared || p.watch.ahead.far != "" {`, "if true {"}},
+			tests: []string{"TestNextInLineIsProvenBeforeItsTurn"},
+		},
+		{
+			number: 100, bug: "everybody in a queue proves its session", where: "–",
+			edits: []edit{{"await.go", `if p.shared || p.watch.ahead.far != "" {`, "if false {"}},
+			tests: []string{"TestNextInLineIsProvenBeforeItsTurn", "TestReadersInLineProveNothing"},
+		},
+		{
+			number: 101, bug: "a wait that ends keeps its lease", where: "–",
+			edits: []edit{{"queue.go", "\t\tp.unprove()\n", ""}},
+			tests: []string{"TestNextInLineLeavesNoLease"},
+		},
 	}
 }
