@@ -114,7 +114,7 @@ func (s *Session) live(nc net.Conn) {
 			return
 		}
 		if planned {
-			s.client.next = s.client.last // the same server has the session at hand
+			s.client.rotation.again() // others may have seen less than this server
 		} else {
 			s.client.log.Info("zk: connection lost", "session", hex(s.id))
 			short.pause(s.client.ctx, began, s.Timeout())

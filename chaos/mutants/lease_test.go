@@ -80,5 +80,20 @@ func ofTheLease() []mutant {
 			edits: []edit{{"queue.go", "\t\tp.unprove()\n", ""}},
 			tests: []string{"TestNextInLineLeavesNoLease"},
 		},
+		{
+			number: 102, bug: "the time to connect is shared by the names of servers, not by their addresses", where: "our own, until 3a97b7e",
+			edits: []edit{{"zk/rotation.go", "time.Duration(2+c.rotation.addresses())", "time.Duration(2+len(c.rotation.servers))"}},
+			pkg:   "zk", tests: []string{"TestDeadAddressesOfANameLeaveTimeForTheOthers"},
+		},
+		{
+			number: 103, bug: "a name is left to the dialer, which tries its first address only", where: "our own, until 3a97b7e",
+			edits: []edit{{"zk/client.go", "newRotation(cfg.Servers, resolve)", "newRotation(cfg.Servers, resolve && false)"}},
+			pkg:   "zk", tests: []string{"TestDeadAddressesOfANameLeaveTimeForTheOthers"},
+		},
+		{
+			number: 104, bug: "a certificate has to be for the address instead of the name", where: "–",
+			edits: []edit{{"zk/client.go", "c.cfg.TLS, t.host)", "c.cfg.TLS, t.addr)"}},
+			pkg:   "zk", tests: []string{"TestTLSVerifiesTheNameAndNotItsAddress"},
+		},
 	}
 }
