@@ -31,13 +31,13 @@ func (c *conn) drained() bool {
 
 // outliving returns a context for a planned re-attach. A Close that comes meanwhile ends the
 // session here at once, but the server still has to be told, since it removes the nodes. So
-// the context ends some time after the client's. The caller must call stop.
+// this context ends some time after the client's. The caller must call stop.
 func (s *Session) outliving() (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	unhook := context.AfterFunc(s.client.ctx, func() {
 		defer close(ended)
-		s.end(ErrClosed)
+		s.cancel(ErrClosed)
 		time.AfterFunc(s.patience(), cancel)
 	})
 	return ctx, func() {
