@@ -73,7 +73,7 @@ func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 			follower, other := (leader+1)%3, (leader+2)%3
 			const path = "/held-up"
 			holder, next := s.client(t, z.Addrs()[follower]), s.client(t, z.Addrs()[other])
-			_, _, err = next.Create(ctx, path, nil, zk.Container)
+			_, _, err = next.Create(ctx, path, nil, zk.Persistent) // no server removes it
 			must(t, err)
 			pause(ctx, s.timeout) // the session idles
 
