@@ -82,7 +82,7 @@ func (l *Lease) Release() {
 // it attaches the session again and waits for the answer to a write, which takes three round
 // trips (more with TLS and Auth). Requests that are under way are answered first, and new
 // ones wait for the new connection: none fails because of that. Watches are registered
-// again, as after every reconnect.
+// again, as after every reconnect, and a PersistentWatch gets ErrEventsMissed.
 //
 // Errors: ErrTimeoutTooShort; ErrNoNode if the node is found to be gone; ErrSessionExpired
 // and the other ends of a session; the cause of ctx.
@@ -104,7 +104,11 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 			}
 			continue
 		}
-		if _, err := s.Multi(ctx, CheckOp(path, AnyVersion)); err != nil && !errors.Is(err, ErrConnectionLoss) {
+		_, err = s.Multi(ctx, CheckOp(path, AnyVersion))
+		switch {
+		case err == nil, errors.Is(err, ErrConnectionLoss):
+		case errors.Is(err, ErrNoAuth): // a transaction all the same
+		default:
 			return nil, err
 		}
 	}

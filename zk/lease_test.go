@@ -17,6 +17,7 @@ type member struct {
 	config   string // what /zookeeper/config says
 	quorum   atomic.Bool
 	gone     atomic.Bool // the node of the lease does not exist
+	hidden   atomic.Bool // the node of the lease may not be read
 	attaches atomic.Int64
 	probes   atomic.Int64
 	pings    atomic.Int64
@@ -40,6 +41,8 @@ func (m *member) serve(p *peer) {
 			case !m.quorum.Load(): // the answer waits for a quorum that there is not
 			case m.gone.Load():
 				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpError, Err: zkproto.CodeNoNode}}})
+			case m.hidden.Load():
+				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpError, Err: zkproto.CodeNoAuth}}})
 			default:
 				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpCheck}}})
 			}
@@ -168,7 +171,27 @@ func TestSessionThatLeasesOftenStaysProven(t *testing.T) {
 			t.Errorf("the session attached %d times; want 1", n)
 		}
 		m.quorum.Store(false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Lease(ctx, "/lock"); err != nil {
+			t.Errorf("a lease on a proven session waits for a write: %v", err)
+		}
+	})
+}
+
+// A lease is not refused because we may not read its node. The transaction that checks it
+// is a proof all the same.
+func TestLeaseOnANodeThatWeMayNotReadIsGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		m.hidden.Store(true)
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
+		time.Sleep(time.Hour)
 		lease(t, s)
+		time.Sleep(time.Hour)
+		if s.Context().Err() != nil {
+			t.Error(context.Cause(s.Context()))
+		}
 	})
 }
 
