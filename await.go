@@ -21,7 +21,7 @@ import (
 //     have come first. Not so the events of a catch-up after a reconnect: then we list.
 //     (Who removes both nodes by hand in one transaction gives us a lock that is lost in
 //     the same moment: within one transaction there is no before.)
-//   - The session is proven. Who is next in line takes a lease while it waits, so that the
+//   - The session is proven. The next in line takes a lease while it waits, so that the
 //     proof is there when its turn comes. newTenure makes sure of it.
 //
 // Where one of them is missing, the queue is listed again, and the list decides.

@@ -13,8 +13,8 @@ import (
 )
 
 // A server that was alone comes back as a member of an ensemble, with its sessions and nodes.
-// Whoever holds a lock goes on, and is told in time when the server loses its leader: its
-// answers to pings, which proved the session before, do not do so any more.
+// A holder keeps its lock, and is told in time when the server loses its leader. The
+// server's answers to pings proved the session before, and do not do so any more.
 func TestHolderIsToldInTimeWhenItsLoneServerHasJoinedAnEnsemble(t *testing.T) {
 	const timeout = 20 * time.Second // a server is not back at once
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -14,8 +14,8 @@ import (
 	"holdfast/zk"
 )
 
-// A roundCounter counts the round trips of a client: what it sends after it has received
-// something, and every connection that it makes.
+// A roundCounter counts the round trips of a client. It counts a write that follows a read,
+// and every connection.
 type roundCounter struct {
 	mu     sync.Mutex // guards the fields below
 	rounds int

@@ -6,7 +6,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// An ensembleMode says what the server of a connection is. LeaseAuto asks on every connection:
+// An ensembleMode is that of the server of a connection. LeaseAuto asks on every connection:
 // a server that was alone may come back as a member of an ensemble, with its sessions.
 // While the answer is not there, the server is taken for a member of an ensemble.
 type ensembleMode uint8

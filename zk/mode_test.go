@@ -53,7 +53,7 @@ func TestServerThatJoinsAnEnsembleIsNotBelievedAnyMore(t *testing.T) {
 	})
 }
 
-// And the other way round: the ensemble was given up for one server.
+// The other way round: one server of the ensemble goes on alone.
 func TestServerThatIsAloneFromNowOnIsBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		member, alone := newMember(ensembleConfig), newMember("")
@@ -73,8 +73,8 @@ func TestServerThatIsAloneFromNowOnIsBelieved(t *testing.T) {
 	})
 }
 
-// Until the answer is there, an ensemble is assumed. What was proven before holds on, so a
-// session outlasts reconnects to a server alone, however many there are.
+// Until the answer is there, an ensemble is assumed. The proof of the connection before is
+// kept, so a session outlasts any number of reconnects to a server alone.
 func TestReconnectsToAServerAloneDoNotEndALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember("")
@@ -119,7 +119,7 @@ func TestModeIsAskedAgainWhenTheServerIsThrottled(t *testing.T) {
 	})
 }
 
-// Who may not read the node is on the safe side.
+// If the node cannot be read, an ensemble is assumed.
 func TestServerThatHidesItsConfigurationIsTakenForAnEnsemble(t *testing.T) {
 	for _, code := range []zkproto.Code{zkproto.CodeNoAuth, zkproto.CodeNoNode} {
 		synctest.Test(t, func(t *testing.T) {

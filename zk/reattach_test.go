@@ -16,7 +16,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A recorder notes what the servers of a client get, in order, over all connections.
+// A recorder notes the requests that the servers of a client get, over all connections.
 type recorder struct {
 	mu    sync.Mutex
 	notes []string
@@ -138,8 +138,8 @@ func TestLeaseAfterAReconnectTakesNoOtherAttach(t *testing.T) {
 	})
 }
 
-// Whatever is under way is answered before the connection is closed, and what comes later
-// waits for the next one. No request fails.
+// Requests under way are answered before the connection is closed, and later ones wait for
+// the next connection. No request fails.
 func TestPlannedReattachLosesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder

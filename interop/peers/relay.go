@@ -12,8 +12,8 @@ import (
 
 // A relay is the way from one server of an ensemble to another. While it is cut it
 // swallows what is sent, in one direction or both, and no connection breaks: that is how
-// a network fails. While a direction is held up, what is sent waits, and comes in order
-// when it is let go.
+// a network fails. While a direction is held up, its messages wait, and come in order when
+// it is let go.
 type relay struct {
 	listener net.Listener
 	target   string

@@ -216,8 +216,8 @@ func (z *ZooKeeper) Deafen(i int) { z.setRelays(i, true, false) }
 // Heal undoes Cut, Mute and Deafen.
 func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false, false) }
 
-// Hold holds up what server i says to server j, or lets it go. What j says to i passes, and no
-// connection breaks. It needs Relays.
+// Hold holds up the messages of server i to server j, or lets them go. Those of j to i pass,
+// and no connection breaks. It needs Relays.
 func (z *ZooKeeper) Hold(i, j int, on bool) {
 	for _, r := range z.relays[[2]int{i, j}] {
 		r.hold(true, on)
