@@ -21,7 +21,8 @@ import (
 //     have come first. Not so the events of a catch-up after a reconnect: then we list.
 //     (Who removes both nodes by hand in one transaction gives us a lock that is lost in
 //     the same moment: within one transaction there is no before.)
-//   - The session is proven. newTenure sees to that.
+//   - The session is proven. The next in line takes a lease while it waits, so that the
+//     proof is there when its turn comes. newTenure makes sure of it.
 //
 // Where one of them is missing, the queue is listed again, and the list decides.
 
@@ -45,6 +46,9 @@ type lookout struct {
 func (p *place) await(ctx context.Context) error {
 	watch, err := p.watchAhead(ctx)
 	if watch == nil {
+		return err
+	}
+	if err := p.prepare(ctx); err != nil {
 		return err
 	}
 	select {
@@ -78,6 +82,37 @@ func (p *place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
 		}
 	}
 	return p.watch.near, nil
+}
+
+// prepare proves the session of a place that is next in line, and keeps it proven. Then the
+// lock needs no round trip when the turn comes. Only the next in line does so: a proof costs
+// the ensemble transactions. A reader does not, since there may be many of them behind one
+// writer.
+func (p *place) prepare(ctx context.Context) error {
+	if p.shared || p.watch.ahead.far != "" {
+		return nil
+	}
+	return p.prove(ctx)
+}
+
+// prove takes a lease, unless the place has one.
+func (p *place) prove(ctx context.Context) (err error) {
+	if p.lease != nil {
+		return nil
+	}
+	p.lease, err = p.session.Lease(ctx, p.path())
+	if errors.Is(err, zk.ErrNoNode) {
+		return errPlaceGone
+	}
+	return err
+}
+
+// unprove gives the lease up that no tenure has taken over.
+func (p *place) unprove() {
+	if p.lease != nil {
+		p.lease.Release()
+		p.lease = nil
+	}
 }
 
 // watchFar is watchAhead for who looks ahead.

@@ -42,8 +42,9 @@
 // The holder's Context ends before the server may give the lock away, provided that
 // the program is scheduled and clocks run at rates within 1 % of each other.
 // Against one server (holdfast's own, or Apache ZooKeeper standalone) answered pings
-// prove that; against an ensemble, committed writes do, which the client makes while a
-// lock is held. See [holdfast/zk.Session.Lease].
+// prove that. Against an ensemble, the client makes committed writes while a lock is held
+// and while it is next in line, and an idle session attaches again before it locks. See
+// [holdfast/zk.Session.Lease].
 //
 // # What is not
 //

@@ -30,6 +30,7 @@ type place struct {
 	known  bool // its first list has shown that no other kind of lock has the name
 	long   bool // the queue was seen to be long, and those who pass it leave marks
 	watch  lookout
+	lease  *zk.Lease // of the next in line, see prepare; the tenure takes it over
 	// Of a holder that is to leave a mark: where. It holds one answer, once that is there.
 	directory chan directory
 

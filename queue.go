@@ -80,6 +80,7 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 	err = p.arrive(ctx, wait) // 1. our node, at the back: whom must we wait for?
 	defer func() {
 		p.unwatch()
+		p.unprove()
 		p.disband()
 		if err != nil {
 			p.leave(ctx) // or everyone behind us waits for a ghost

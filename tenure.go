@@ -41,19 +41,11 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
-		var lease *zk.Lease
-		err := retry(ctx, func() (err error) {
-			lease, err = session.Lease(ctx, p.path())
-			return err
-		})
-		if err != nil {
+		if err := retry(ctx, func() error { return p.prove(ctx) }); err != nil {
 			t.release()
-			if errors.Is(err, zk.ErrNoNode) {
-				err = errPlaceGone
-			}
 			return nil, err
 		}
-		t.leases = append(t.leases, lease)
+		t.leases, p.lease = append(t.leases, p.lease), nil
 	}
 	switch {
 	case session.Context().Err() != nil || !time.Now().Before(session.Deadline()):

@@ -247,16 +247,6 @@ func (c *chaosClient) work(ctx context.Context, worker int, rng *rand.Rand) {
 	}
 }
 
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // chaosTypes are the directories of a generation, one for each type of lock.
 var chaosTypes = []string{"mutex", "rw", "semaphore", "election", "node"}
 

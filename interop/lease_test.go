@@ -92,8 +92,8 @@ func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each i
 		}
 		subjects = append(subjects, subject{mode, s, w})
 	}
-	// Some are cut while their first write alone holds the lease, some later, each at
-	// another moment of its heartbeat and the leader's.
+	// Some are cut right after their lease began, some later, each at another moment of its
+	// heartbeat and the leader's.
 	pause := time.NewTimer(rand.N(3 * time.Second))
 	select {
 	case <-pause.C:

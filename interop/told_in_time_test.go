@@ -149,7 +149,7 @@ func (f *toldFault) repeat(t *testing.T, z *peers.ZooKeeper, s toldSetting, take
 }
 
 // linger lets some time pass, so that the fault comes at another moment of everybody's
-// heartbeat each time: also when the first write alone holds the lease.
+// heartbeat each time: also right after the lease began.
 func (r *toldRun) linger() {
 	pause := time.NewTimer(rand.N(2 * r.setting.tick))
 	select {

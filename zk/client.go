@@ -27,9 +27,8 @@ type Client struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when run has returned
 
-	servers []string // shuffled once; used by run only
-	next    int      // the server to try next; used by run only
-	trusted bool     // there was a session; used by run only
+	rotation rotation // used by run only
+	trusted  bool     // there was a session; used by run only
 
 	session atomic.Pointer[Session] // nil between two sessions; every call reads it
 
@@ -54,8 +53,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.TickTime == 0 {
 		cfg.TickTime = DefaultTickTime
 	}
-	if cfg.Dial == nil {
-		cfg.Dial = (&net.Dialer{}).DialContext
+	resolve := cfg.Dial == nil
+	if resolve {
+		cfg.Dial = dialAddr
 	}
 	if cfg.Chroot == "/" {
 		cfg.Chroot = ""
@@ -64,12 +64,11 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.TLS = tlsAtLeast12(cfg.TLS)
 	c := &Client{
 		cfg: cfg, log: cfg.Logger, done: make(chan struct{}), changed: make(chan struct{}),
-		servers: slices.Clone(cfg.Servers),
+		rotation: newRotation(cfg.Servers, resolve),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	rand.Shuffle(len(c.servers), func(i, j int) { c.servers[i], c.servers[j] = c.servers[j], c.servers[i] })
 	c.calls = calls{chroot: cfg.Chroot, pool: new(sync.Pool), trace: cfg.Trace, send: c.send}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
@@ -218,16 +217,14 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
-	refusals, distrusted := 0, 0
+	refusals, distrusted, tried, round := 0, 0, 0, 0
 	pause := 20 * time.Millisecond
-	for tried := 1; ctx.Err() == nil; tried++ {
-		server := c.servers[c.next]
-		c.next = (c.next + 1) % len(c.servers)
+	for ctx.Err() == nil {
 		began := time.Now()
-		nc, resp, sent, err := c.attach(ctx, server, req)
+		t, nc, resp, sent, err := c.attach(ctx, round, req)
 		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
-			c.trusted = true
-			c.cfg.Trace.connectDone(server, time.Since(began), nil)
+			c.trusted, c.rotation.last = true, t
+			c.cfg.Trace.connectDone(t.server, time.Since(began), nil)
 			c.failed(nil)
 			return nc, resp, sent, nil
 		}
@@ -241,7 +238,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 				err = ErrSessionExpired
 			}
 		}
-		c.cfg.Trace.connectDone(server, time.Since(began), err)
+		c.cfg.Trace.connectDone(t.server, time.Since(began), err)
 		if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {
 			return nil, nil, sent, err // the server says so, or the transport: see Config.Dial
 		}
@@ -250,24 +247,26 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 			// in with SASL in one place for all connections (ZOOKEEPER-4839), so they can
 			// check one user's answer against the password of another.
 			if refusals++; refusals == 2 {
-				return nil, nil, sent, c.refuse(server, err)
+				return nil, nil, sent, c.refuse(t.server, err)
 			}
 		}
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 			distrusted = 0
-		} else if distrusted++; distrusted >= len(c.servers) && !c.trusted {
+		} else if distrusted++; distrusted >= c.rotation.addresses() && !c.trusted {
 			// No server will ever do. Had there been a session, somebody may be replacing
 			// certificates at this moment.
-			return nil, nil, sent, c.refuse(server, err)
+			return nil, nil, sent, c.refuse(t.server, err)
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		c.failed(fmt.Errorf("connect to %s: %w", server, err))
-		c.log.Debug("zk: connect failed", "server", server, "err", err)
-		if tried%len(c.servers) != 0 {
+		c.failed(fmt.Errorf("connect to %s: %w", t.server, err))
+		c.log.Debug("zk: connect failed", "server", t.server, "err", err)
+		if tried++; tried < c.rotation.addresses() || len(c.rotation.left) > 0 {
 			continue
 		}
+		tried = 0
+		round++
 		sleep(ctx, pause)
 		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
 	}
@@ -294,23 +293,33 @@ func (c *Client) failed(err error) {
 	c.dialErr = err
 }
 
-// attach makes one connection, attaches it to req's session and authenticates it.
-func (c *Client) attach(ctx context.Context, server string, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
-	// One dead host must leave time for the others.
-	patience := max(c.cfg.SessionTimeout/time.Duration(2+len(c.servers)), time.Second)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// attach makes one connection to the next target, attaches it to req's session and
+// authenticates it. An error says which address it is about.
+func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	lookup, cancel := context.WithTimeout(ctx, c.patience(round))
+	t, err := c.rotation.target(lookup)
+	cancel()
+	if err != nil {
+		return t, nil, nil, time.Time{}, err
+	}
+	ctx, cancel = context.WithTimeout(ctx, c.patience(round)) // the number of addresses is known now
 	defer cancel()
-	network, addr, err := splitServer(server)
+	nc, err := c.cfg.Dial(ctx, t.network, t.addr)
 	if err != nil {
-		return nil, nil, time.Time{}, err
+		return t, nil, nil, time.Time{}, err // it names the address
 	}
-	nc, err := c.cfg.Dial(ctx, network, addr)
-	if err != nil {
-		return nil, nil, time.Time{}, err
+	nc, resp, sent, err := c.open(ctx, nc, t, req)
+	if err != nil && t.addr != t.host {
+		err = fmt.Errorf("%s: %w", t.addr, err)
 	}
+	return t, nc, resp, sent, err
+}
+
+// open makes a session's connection of nc, or closes it.
+func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.ConnectRequest) (_ net.Conn, _ *zkproto.ConnectResponse, sent time.Time, err error) {
 	if c.cfg.TLS != nil {
-		if nc, err = startTLS(ctx, nc, c.cfg.TLS, addr); err != nil {
-			return nil, nil, time.Time{}, err
+		if nc, err = startTLS(ctx, nc, c.cfg.TLS, t.host); err != nil {
+			return nil, nil, sent, err
 		}
 	}
 	resp, sent, err := handshake(ctx, nc, req)

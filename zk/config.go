@@ -20,7 +20,8 @@ const DefaultSessionTimeout = 15 * time.Second
 // A Config says how to reach an ensemble. The zero value lacks only Servers.
 type Config struct {
 	// Servers are tried in random order: "host:port", "host" (port 2181) or
-	// "unix:///path". Host names are looked up again at each attempt.
+	// "unix:///path". Host names are looked up again at each attempt. If a name has
+	// several addresses, each is tried, and each has its own share of the time.
 	Servers []string
 
 	// Chroot is put in front of every path; results and events come without it.
@@ -43,7 +44,8 @@ type Config struct {
 	// session timeouts are possible.
 	TickTime time.Duration
 
-	// Dial makes the connections. network is "tcp" or "unix". Nil uses a net.Dialer.
+	// Dial makes the connections. network is "tcp" or "unix", and addr is as in Servers. Nil
+	// uses a net.Dialer, once for each address of a host name.
 	//
 	// A transport can report that the server's sessions have ended. It does so with an
 	// error that wraps ErrSessionExpired. If Read or Write of a connection returns such an

@@ -40,6 +40,8 @@ type conn struct {
 	pingDue bool
 	pinged  time.Time            // when the ping that is under way was sent; zero if none is
 	covered map[string]WatchMode // see orderWatches
+	mode    ensembleMode         // what the server has told
+	asked   bool                 // it was asked, see askMode
 	wrote   time.Time
 	heard   time.Time // as time.Now gives it
 }
@@ -167,6 +169,9 @@ func (c *conn) take(buf []byte) []byte {
 		c.wakeHeart()
 		return buf
 	}
+	if c.s.reattaching {
+		return buf
+	}
 	if c.pingDue {
 		h := zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}
 		buf = zkproto.EndFrame(h.Append(zkproto.BeginFrame(buf)), 0)
@@ -289,13 +294,19 @@ func (c *conn) pong() error {
 	c.heard = c.filled
 	c.s.prove(c.pinged)
 	c.pinged = time.Time{}
+	if c.drained() {
+		c.wakeHeart()
+	}
 	return nil
 }
 
-// prove is called with mu held.
+// prove takes note of an answer to what was sent at the time given. mu must be held.
 func (s *Session) prove(sent time.Time) {
 	if sent.After(s.proven) {
 		s.proven = sent
+	}
+	if s.mode() == modeAlone {
+		s.proof.touch(sent)
 	}
 }
 
@@ -314,7 +325,7 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	c.pending.pop()
 	c.heard = c.filled
 	s.prove(req.sent)
-	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.needsQuorum() {
+	if isCommit(req.op) && h.Err == zkproto.CodeOK && s.mode() != modeAlone {
 		s.proof.committed(req.sent, now())
 	}
 	if h.Zxid > 0 {
@@ -325,6 +336,9 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	}
 	if s.registering == 0 {
 		s.watchZxid = s.lastZxid
+	}
+	if c.drained() {
+		c.wakeHeart()
 	}
 	return req, nil
 }
@@ -350,6 +364,8 @@ func (c *conn) deliver(req *request, h *zkproto.ReplyHeader, r *zkproto.Reader) 
 		}
 	}
 	switch {
+	case req.asksMode && broken == nil:
+		c.toldMode(req, h.Err)
 	case req.watch != nil:
 		c.s.armed(req, h.Err)
 	case req.persistent != nil:

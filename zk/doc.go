@@ -31,10 +31,11 @@
 //
 // When the server says so, or first, by our own clock: [Session.Deadline] is the
 // moment until which the session is certain to be kept. When it passes, the session is
-// given up for good. While nothing depends on the session, any answer moves it on. Who
-// depends on it, a lock for example, says so with [Session.Lease]; from then on, against
-// an ensemble, only writes that a quorum has committed count (proof.go), because its
-// followers answer without asking their leader, who alone ends sessions.
+// given up for good. While nothing depends on the session, any answer moves the deadline
+// on. A lock, for example, depends on it, and says so with [Session.Lease]. From then on,
+// against an ensemble, only what has certainly reached the leader counts (proof.go): the
+// leader alone ends sessions, and its followers answer without asking it. An idle session
+// attaches again before it grants a lease.
 //
 // # What may have happened
 //

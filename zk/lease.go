@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,15 +14,17 @@ import (
 type LeaseMode int
 
 const (
-	// LeaseAuto is LeasePing against a single server and LeaseQuorum against an
-	// ensemble. Which it is, /zookeeper/config tells; if it cannot be read, an ensemble.
+	// LeaseAuto is LeasePing against a single server and LeaseQuorum against an ensemble. On
+	// every connection, /zookeeper/config tells which it is. If it cannot be read, the client
+	// assumes an ensemble.
 	LeaseAuto LeaseMode = iota
 	// LeasePing trusts every answer. That is right for a single server. Behind a
 	// follower that has lost its leader it lets a holder go on for seconds after the
 	// ensemble has given its lock away.
 	LeasePing
-	// LeaseQuorum trusts three writes in a row that the ensemble has committed, and
-	// sends some where there are none.
+	// LeaseQuorum trusts what has certainly reached the leader: the making of the session,
+	// an attach that a write follows, and three writes in a row. It sends writes where there
+	// are none.
 	LeaseQuorum
 )
 
@@ -62,123 +63,93 @@ func (l *Lease) Release() {
 	s.leases[last] = nil
 	s.leases = s.leases[:last]
 	l.index = -1
+	if last == 0 {
+		s.warm = now().Add(s.timeout)
+	}
 }
 
-// Lease makes sure that the session is proven to live, and keeps it so for the sake of
-// the ephemeral node at path, until Release: Deadline then moves only on what proves
-// the session to those who could end it. Against an ensemble that costs one transaction
-// that changes nothing per tenth of the session timeout (or half a tick, if that is
-// more), for the whole session, however many leases it has; without a lease there are
-// none. When the proof runs out, the session is over.
+// Lease makes sure that the session is proven to live, and keeps it so for the sake of the
+// ephemeral node at path, until Release. Deadline then moves only on what proves the session
+// to those who could end it. When the proof runs out, the session is over.
 //
-// It returns at once if the session has just written something; else it waits for the
-// answer to one probe. Errors: ErrTimeoutTooShort, ErrNoNode if the node is gone,
-// ErrSessionExpired, and the cause of ctx.
+// Against an ensemble the proof costs one transaction that changes nothing per tenth of the
+// session timeout (or five eighths of a tick, if that is more). That is for the whole
+// session, however many leases it has. It goes on for one session timeout after the last
+// Release, so that a session which leases often stays proven. After that, an idle session
+// costs nothing.
+//
+// Lease returns at once while the proof lasts for another half of the session timeout. Else
+// it attaches the session again and waits for the answer to a write, which takes three round
+// trips (more with TLS and Auth). Requests that are under way are answered first, and new
+// ones wait for the new connection: none fails because of that. Watches are registered
+// again, as after every reconnect, and a PersistentWatch gets ErrEventsMissed.
+//
+// Errors: ErrTimeoutTooShort; ErrNoNode if the node is found to be gone; ErrSessionExpired
+// and the other ends of a session; the cause of ctx.
 func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	fail := func(err error) error { return &Error{Op: "lease", Path: path, Err: err} }
-	quorum, err := s.quorum(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{})}
-	for {
-		if ctx.Err() != nil {
-			return nil, fail(ended(ctx))
-		}
-		s.mu.Lock()
+	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{}), index: -1}
+	for ctx.Err() == nil {
+		granted, unknown, err := s.grant(l)
 		switch {
-		case s.ctx.Err() != nil: // of all that ends with the session, its context is the first
-			s.mu.Unlock()
-			return nil, fail(context.Cause(s.ctx))
-		case quorum && s.timeout < smallestTimeout(s.proof.tick):
-			err := fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed", ErrTimeoutTooShort,
-				s.timeout, s.proof.tick, smallestTimeout(s.proof.tick))
-			s.mu.Unlock()
+		case err != nil:
 			return nil, fail(err)
-		}
-		if !quorum || s.bridged() {
-			l.index = len(s.leases)
-			s.leases = append(s.leases, l)
-			if quorum && l.index == 0 && s.conn != nil { // now there is something to probe for
-				s.conn.wakeHeart()
-			}
-			s.mu.Unlock()
+		case granted:
 			return l, nil
+		case unknown != nil:
+			select {
+			case <-unknown:
+			case <-s.ctx.Done():
+			case <-ctx.Done():
+			}
+			continue
 		}
-		s.mu.Unlock()
-		if _, err := s.Multi(ctx, CheckOp(path, AnyVersion)); err != nil && !errors.Is(err, ErrConnectionLoss) {
+		_, err = s.Multi(ctx, CheckOp(path, AnyVersion))
+		switch {
+		case err == nil, errors.Is(err, ErrConnectionLoss):
+		case errors.Is(err, ErrNoAuth): // a transaction all the same
+		default:
 			return nil, err
 		}
 	}
+	return nil, fail(ended(ctx))
 }
 
-// bridged makes the proof good until the probes of a new lease have taken over, and
-// reports whether it is. Called with mu held.
-func (s *Session) bridged() bool {
-	if len(s.leases) > 0 { // it is being proven
-		return now().Before(s.deadline())
+// grant makes l one of the leases if the session is proven. If it is not known whether the
+// server is alone, unknown is closed when it is. Otherwise a write has to be answered before
+// grant is asked again; if it takes a re-attach before that, grant has begun one.
+func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mode, t := s.mode(), now()
+	switch {
+	case s.ctx.Err() != nil: // of all that ends with the session, its context is the first
+		return false, nil, context.Cause(s.ctx)
+	case mode == modeUnknown:
+		return false, s.modeKnown, nil
+	case mode == modeAlone: // every answer is a proof
+	case s.timeout < smallestTimeout(s.proof.tick):
+		return false, nil, fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed", ErrTimeoutTooShort,
+			s.timeout, s.proof.tick, smallestTimeout(s.proof.tick))
+	case len(s.leases) > 0: // it is being proven
+		if !t.Before(s.deadline()) {
+			return false, nil, ErrSessionExpired
+		}
+	default:
+		switch s.proof.opening(t, s.timeout) {
+		case stale:
+			s.reattach()
+			return false, nil, nil
+		case unconfirmed:
+			return false, nil, nil
+		}
 	}
-	// Pings leave every sixth of the timeout, see heartbeat.
-	s.bridge = s.proof.bridge(s.timeout/5, 500*time.Millisecond)
-	return s.deadlineFrom(s.quorumBase()).Sub(now()) > s.timeout/2
-}
-
-// quorumBase is the moment from which the leader's clock for the session is certain to
-// run. Called with mu held.
-func (s *Session) quorumBase() time.Time {
-	if s.bridge.After(s.proof.touched) {
-		return s.bridge
+	l.index = len(s.leases)
+	s.leases = append(s.leases, l)
+	if l.index == 0 && s.conn != nil { // now there is something to probe for
+		s.conn.wakeHeart()
 	}
-	return s.proof.touched
-}
-
-// configNode is where an ensemble describes itself; a server alone keeps it empty.
-const configNode = "/zookeeper/config"
-
-// askMode queues the question whether this is an ensemble, before anybody needs to know.
-func (s *Session) askMode() {
-	s.asked = newRequest(zkproto.OpGetData, configNode, &zkproto.ReadRequest{Path: configNode}, new(dataReply))
-	s.queue = append(s.queue, s.asked)
-}
-
-// quorum reports whether answers alone prove nothing. It waits until that is known.
-func (s *Session) quorum(ctx context.Context) (bool, error) {
-	if mode := s.client.cfg.Lease; mode != LeaseAuto {
-		return mode == LeaseQuorum, nil
-	}
-	for {
-		s.mu.Lock()
-		asked, alone := s.asked, s.alone
-		s.mu.Unlock()
-		if alone {
-			return false, nil
-		}
-		select {
-		case <-asked.done:
-			asked.done <- struct{}{} // for the next who asks
-		case <-ctx.Done():
-			return false, asked.fail(ended(ctx), false)
-		}
-		s.mu.Lock()
-		again := asked != s.asked // by another who waited for the same answer
-		if !again && errors.Is(asked.err, ErrConnectionLoss) && s.over == nil {
-			again = true
-			s.askMode()
-			if s.conn != nil {
-				s.conn.wakeWriter()
-			}
-		}
-		if again {
-			s.mu.Unlock()
-			continue
-		}
-		ensemble := s.needsQuorum()
-		s.mu.Unlock()
-		if errors.Is(asked.err, ErrSessionExpired) || errors.Is(asked.err, ErrClosed) {
-			return false, asked.err
-		}
-		return ensemble, nil
-	}
+	return true, nil, nil
 }
 
 // isCommit reports whether a success of op shows that a quorum has agreed. (So does a
@@ -196,7 +167,7 @@ func isCommit(op zkproto.Op) bool {
 // probe sends the next probe if it is due, and says when to ask again. Called by
 // heartbeat, with mu held.
 func (s *Session) probe(t time.Time) (next time.Time) {
-	if len(s.leases) == 0 || !s.needsQuorum() {
+	if len(s.leases) == 0 && !t.Before(s.warm) || s.mode() != modeEnsemble {
 		return t.Add(s.timeout)
 	}
 	every := probeEvery(s.proof.tick, s.timeout)
@@ -213,11 +184,15 @@ func (s *Session) probe(t time.Time) (next time.Time) {
 	if t.Before(due) {
 		return due
 	}
-	// One node is as good as another for the session; in turn, each is looked after.
-	s.turn++
-	l := s.leases[s.turn%len(s.leases)]
-	m := &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: l.node, Version: AnyVersion}}}
-	s.probing, s.probingFor = newRequest(zkproto.OpMulti, "", m, new(zkproto.MultiResponse)), l
+	node := "/" // it need not exist, and we need not be allowed to read it
+	if s.probingFor = nil; len(s.leases) > 0 {
+		// One node is as good as another for the session. In turn, each is looked after.
+		s.turn++
+		s.probingFor = s.leases[s.turn%len(s.leases)]
+		node = s.probingFor.node
+	}
+	m := &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: node, Version: AnyVersion}}}
+	s.probing = newRequest(zkproto.OpMulti, "", m, new(zkproto.MultiResponse))
 	s.queue = append(s.queue, s.probing)
 	if s.conn != nil {
 		s.conn.wakeWriter()
@@ -231,21 +206,9 @@ func (s *Session) probed() {
 	r, l := s.probing, s.probingFor
 	s.probing, s.probingFor = nil, nil
 	results := r.reply.(*zkproto.MultiResponse).Results
-	if r.err != nil || len(results) != 1 || results[0].Err != zkproto.CodeNoNode || l.isGone {
+	if l == nil || r.err != nil || len(results) != 1 || results[0].Err != zkproto.CodeNoNode || l.isGone {
 		return
 	}
 	l.isGone = true
 	close(l.gone)
-}
-
-// needsQuorum reports whether only commits count as proof. Until the server has
-// answered the question, and if it hides the answer, they do. Called with mu held.
-func (s *Session) needsQuorum() bool {
-	if mode := s.client.cfg.Lease; mode != LeaseAuto {
-		return mode == LeaseQuorum
-	}
-	if !s.alone && s.asked.finished.Load() && s.asked.err == nil {
-		s.alone = !bytes.Contains(s.asked.reply.(*dataReply).Data, []byte("server."))
-	}
-	return !s.alone
 }

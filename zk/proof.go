@@ -2,29 +2,45 @@ package zk
 
 import "time"
 
-// A quorumProof knows since when the leader of an ensemble must have known that the
-// session lives. A follower answers pings and reads by itself, and tells the leader of
-// the sessions it has heard only in its replies to the leader's own pings, every half
-// tick (Learner.ping, Leader.lead). A write that it passes on does not count either
-// (LeaderZooKeeperServer). So neither proves anything alone; three writes in a row do:
+// A quorumProof knows a time at which whoever expires the session had certainly heard of it.
+// It is pure; Session.mu guards it.
 //
-// Let W1 be acknowledged, W2 sent at least half a tick after that, W3 sent after the
-// acknowledgement of W2, and acknowledged. The leader's first ping after the commit of
-// W1 left within half a tick, so before the commit of W2, on the same ordered link. The
-// follower answered it before it passed on W3, and the answer named our session, heard
-// at W1 or later. Hence when W3 is acknowledged, the leader has touched the session at a
-// time after W1 was sent, and does not expire it before that time plus the timeout. A
-// new leader starts the clock of every session anew, after W1.
+// An ensemble's leader alone expires sessions. A follower answers pings and reads by
+// itself. It tells the leader which sessions it has heard in its answers to the leader's
+// pings, every half tick (Learner.ping, Leader.lead). A write that it passes on tells the
+// leader nothing (LeaderZooKeeperServer.submitLearnerRequest). So neither an answer nor a
+// committed write proves the session. Three things do.
 //
-// Half a tick, and an eighth for a leader that pings late. Any writes of the session do,
-// not only probes. It is pure; Session.mu guards it.
+// A new session: making it is a write, and starts the leader's clock.
+//
+// A re-attach, and then a write on the same connection. The server that we attach to asks
+// its leader, and that one touches the session (Learner.validateSession,
+// Leader.revalidateSession). A leader that was deposed may do so, too, so the write is
+// needed: it proves that a quorum still followed that leader after the attach. A leader that
+// came later has started its clock later. Both requests reach the same leader, because a
+// connection belongs to one LearnerZooKeeperServer (ServerCnxn.zkServer), which is made for
+// one leader; a follower that changes its leader closes all connections
+// (Learner.shutdown).
+//
+// Three writes, W1, W2 and W3, on one connection. W2 is sent half a tick or more after W1 is
+// acknowledged, and W3 after W2 is acknowledged. The leader's first ping after the commit of
+// W1 leaves within half a tick. So it is ahead of the commit of W2 on the same ordered link,
+// and the follower answers it before we send W3. That answer, or one before it, names our
+// session, heard at W1 or later, and is ahead of W3 on the way back. Hence the leader has
+// touched the session after W1 was sent when it commits W3. W3's commit also shows that no
+// other leader started its clock before W1. Half a tick means half a tick and an eighth, for
+// a leader that pings late.
+//
+// None of this depends on how long a link between us, the follower and the leader holds up
+// what it carries, in either direction.
+//
+// A server alone touches the session at every request.
 type quorumProof struct {
 	tick    time.Duration
-	touched time.Time // the leader has touched the session at this time or later
+	touched time.Time // the session was touched at this time or later
 
-	// attached is when we asked a server to resume the session; the server asks the
-	// leader, who touches it. A deposed leader may answer too, so a commit must confirm
-	// it. Zero when there is nothing to confirm.
+	// attached is when we asked the server of the present connection to go on with the
+	// session. It is zero when a write has confirmed it.
 	attached time.Time
 
 	// commits are writes acknowledged on the present connection, oldest first: not all of
@@ -35,10 +51,11 @@ type quorumProof struct {
 
 type commit struct{ sent, acked time.Time }
 
-// created begins the proof: making a session is a write, and starts the leader's clock.
+// created begins the proof of a new session.
 func (p *quorumProof) created(sent time.Time) { *p = quorumProof{tick: p.tick, touched: sent} }
 
-// resumed begins again on another connection. What was proven stays.
+// resumed begins again on another connection, which was asked for at the time given. What
+// was proven stays.
 func (p *quorumProof) resumed(sent time.Time) {
 	p.attached, p.commits, p.last = sent, p.commits[:0], commit{}
 }
@@ -78,16 +95,34 @@ func (p *quorumProof) touch(t time.Time) {
 // pingEvery is the longest time between two pings of the leader that is reckoned with.
 func pingEvery(tick time.Duration) time.Duration { return tick/2 + tick/8 }
 
-// bridge is what the latest write alone proves, until three of them prove more: the
-// follower that passed it on heard our pings, which are at most beat apart, and told the
-// leader of them in time, provided that it was not held up for longer than stall. A
-// leader that stood still for about the whole session timeout breaks that; after it the
-// write may be committed at the very moment at which the session expires.
-func (p *quorumProof) bridge(beat, stall time.Duration) time.Time {
-	if p.last.sent.IsZero() {
-		return time.Time{}
+// deadlineFrom is the end of a proof that the session was touched at base or later: 1 % of
+// the timeout is taken off for clocks that run at different rates, and a guard for a
+// scheduler that wakes us late.
+func deadlineFrom(base time.Time, timeout time.Duration) time.Time {
+	guard := min(500*time.Millisecond, timeout/10)
+	return base.Add(timeout - timeout/100 - guard)
+}
+
+// An opening says what a session without leases needs before it may grant one.
+type opening int
+
+const (
+	proven      opening = iota // nothing
+	unconfirmed                // a write on the present connection, which has attached lately
+	stale                      // another connection, and a write on that
+)
+
+// opening compares the proof with the time: half of the timeout must be ahead, so that the
+// probes of a lease have time to go on with the proof.
+func (p *quorumProof) opening(now time.Time, timeout time.Duration) opening {
+	lasts := func(base time.Time) bool { return deadlineFrom(base, timeout).Sub(now) > timeout/2 }
+	switch {
+	case lasts(p.touched):
+		return proven
+	case lasts(p.attached):
+		return unconfirmed
 	}
-	return p.last.sent.Add(-max(beat, pingEvery(p.tick)+stall))
+	return stale
 }
 
 // probeEvery is how often a session with a timeout is probed: not so often that a probe

@@ -29,6 +29,7 @@ type request struct {
 	persistent *PersistentWatch     // likewise
 	rearm      bool                 // a removal behind it may have hit watch. Guarded by Session.mu
 	upkeep     bool                 // it tells the server of this connection which watches there are
+	asksMode   bool                 // see askMode; the next connection asks for itself
 	covers     map[string]WatchMode // nodes whose persistent watches this arms
 	uncovers   string               // node whose watches this removes
 

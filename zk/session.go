@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -37,14 +38,14 @@ type Session struct {
 	conn        *conn // nil while disconnected
 
 	// Proof for those who depend on the session, see lease.go.
-	leases     []*Lease
-	proof      quorumProof
-	bridge     time.Time // see quorumProof.bridge
-	asked      *request  // the question whether this is an ensemble, with LeaseAuto
-	alone      bool      // the answer: it is not
-	probing    *request  // nil if no probe is under way
-	probingFor *Lease
-	turn       int
+	leases      []*Lease
+	proof       quorumProof
+	warm        time.Time     // the proof is kept until then, though there is no lease
+	reattaching bool          // requests wait for the next connection, see reattach.go
+	modeKnown   chan struct{} // closed when the server of the present connection has told its mode
+	probing     *request      // nil if no probe is under way
+	probingFor  *Lease        // nil if it is for none in particular
+	turn        int
 }
 
 // newSession is a session that the server has just made, in answer to a request
@@ -52,15 +53,12 @@ type Session struct {
 func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Session {
 	s := &Session{
 		client: c, id: resp.SessionID, passwd: resp.Passwd,
-		timeout: millis(resp.Timeout), proven: sent, watches: newWatchTable(),
+		timeout: millis(resp.Timeout), proven: sent, watches: newWatchTable(), modeKnown: make(chan struct{}),
 	}
 	s.proof.tick = c.cfg.TickTime
 	s.proof.created(sent)
 	s.calls = calls{chroot: c.cfg.Chroot, pool: c.pool, trace: c.cfg.Trace, send: s.send}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if c.cfg.Lease == LeaseAuto {
-		s.askMode()
-	}
 	return s
 }
 
@@ -84,11 +82,11 @@ func (s *Session) Context() context.Context { return s.ctx }
 // Deadline is the moment until which the session is proven to live. It moves on
 // whenever something proves it anew, and the session is over when it passes.
 //
-// Without a Lease, and against a single server also with one, every answer is a proof: a
-// server that answers a request which we sent at time t has seen it at t or later, so it
-// does not expire the session before t + Timeout. The followers of an ensemble answer
-// without their leader, who alone expires sessions; so against an ensemble a session
-// with a Lease is proven by committed writes only (proof.go).
+// Against a single server, and without a Lease, every answer is a proof: a server that
+// answers a request which we sent at time t has seen it at t or later, so it does not
+// expire the session before t + Timeout. The followers of an ensemble answer without
+// their leader, which alone expires sessions. So with a Lease, only what reaches the
+// leader proves the session (proof.go).
 //
 // Of the timeout, 1 % is taken off for clocks that run at different rates, and half a
 // second (a tenth of the timeout, if that is less) for a scheduler that wakes us late.
@@ -100,15 +98,10 @@ func (s *Session) Deadline() time.Time {
 
 // deadline is called with mu held.
 func (s *Session) deadline() time.Time {
-	if len(s.leases) > 0 && s.needsQuorum() {
-		return s.deadlineFrom(s.quorumBase())
+	if len(s.leases) > 0 {
+		return deadlineFrom(s.proof.touched, s.timeout)
 	}
-	return s.deadlineFrom(s.proven)
-}
-
-func (s *Session) deadlineFrom(base time.Time) time.Time {
-	guard := min(500*time.Millisecond, s.timeout/10)
-	return base.Add(s.timeout - s.timeout/100 - guard)
+	return deadlineFrom(s.proven, s.timeout)
 }
 
 // live runs the session from its first connection to its end. Called by run only.
@@ -116,31 +109,37 @@ func (s *Session) live(nc net.Conn) {
 	var short stumbles
 	for {
 		began := time.Now()
-		s.connected(nc)
+		planned := s.connected(nc)
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.client.log.Info("zk: connection lost", "session", hex(s.id))
-		short.pause(s.client.ctx, began, s.Timeout())
-		if nc = s.disconnected(); nc == nil {
+		if planned {
+			s.client.rotation.again() // others may have seen less than this server
+		} else {
+			s.client.log.Info("zk: connection lost", "session", hex(s.id))
+			short.pause(s.client.ctx, began, s.Timeout())
+		}
+		if nc = s.disconnected(planned); nc == nil {
 			return
 		}
 	}
 }
 
-// connected serves one connection until it breaks or the session ends.
-func (s *Session) connected(nc net.Conn) {
+// connected serves one connection until it breaks or the session ends. It reports whether
+// it has closed the connection for a re-attach.
+func (s *Session) connected(nc net.Conn) (planned bool) {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	s.conn = c
+	s.conn, s.reattaching = c, false
 	// The watches go first, so that no read of a caller can overtake the events that
 	// the server owes us (go-zookeeper sends them from a goroutine of their own).
 	// What the connection before did not get round to send is no longer true.
-	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep })
+	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode })
 	s.queue, s.registering = nil, 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
 		s.queueUpkeep(r)
 	}
+	s.askMode()
 	s.queue = append(s.queue, rest...)
 	s.mu.Unlock()
 
@@ -151,10 +150,17 @@ func (s *Session) connected(nc net.Conn) {
 	s.heartbeat(c)
 	c.nc.Close()
 	wg.Wait()
-	s.client.cfg.Trace.disconnected(s.id, c.cause)
+	if planned = c.cause == errReattach; planned {
+		s.client.cfg.Trace.reattaching(s.id)
+	} else {
+		s.client.cfg.Trace.disconnected(s.id, c.cause)
+	}
 
 	s.mu.Lock()
 	s.conn = nil
+	if c.mode != modeUnknown {
+		s.modeKnown = make(chan struct{})
+	}
 	lost := c.pending.takeAll()
 	for _, r := range lost {
 		s.forgetArming(r)
@@ -168,10 +174,11 @@ func (s *Session) connected(nc net.Conn) {
 	for _, r := range lost {
 		r.complete(r.fail(err, true))
 	}
+	return planned
 }
 
-// heartbeat keeps the session proven over c. It returns when c is broken or the
-// session is over.
+// heartbeat keeps the session proven over c. It returns when c is broken, or closed for a
+// re-attach, or the session is over.
 func (s *Session) heartbeat(c *conn) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -199,11 +206,18 @@ func (s *Session) heartbeat(c *conn) {
 			nextPing = t.Add(timeout / 12)
 		}
 		nextProbe := s.probe(t)
+		if !c.asked {
+			s.askMode()
+		}
+		leave := c.drained()
 		s.mu.Unlock()
 		switch {
 		case !t.Before(lapse):
 			s.end(ErrSessionExpired)
 			c.fail(errors.New("session lapsed"))
+			return
+		case leave:
+			c.fail(errReattach)
 			return
 		case silent:
 			c.fail(fmt.Errorf("nothing heard for %v", timeout*2/5))
@@ -218,8 +232,14 @@ func (s *Session) heartbeat(c *conn) {
 
 // disconnected looks for a server until the session is attached again. It returns
 // nil when the session is over.
-func (s *Session) disconnected() net.Conn {
-	ctx, cancel := context.WithDeadlineCause(s.client.ctx, s.Deadline(), ErrSessionExpired)
+func (s *Session) disconnected(planned bool) net.Conn {
+	ctx := s.client.ctx
+	if planned {
+		var stop func()
+		ctx, stop = s.outliving()
+		defer stop()
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, s.Deadline(), ErrSessionExpired)
 	defer cancel()
 	s.mu.Lock()
 	req := &zkproto.ConnectRequest{
@@ -249,11 +269,15 @@ func (s *Session) disconnected() net.Conn {
 		return nil
 	}
 	s.timeout = min(s.timeout, millis(resp.Timeout))
-	s.proven = sent
+	s.prove(sent)
 	s.proof.resumed(sent)
 	s.mu.Unlock()
 	s.client.cfg.Trace.sessionResumed(s.id)
-	s.client.log.Info("zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
+	level := slog.LevelInfo
+	if planned {
+		level = slog.LevelDebug
+	}
+	s.client.log.Log(ctx, level, "zk: session resumed", "session", hex(s.id), "server", nc.RemoteAddr())
 	return nc
 }
 
@@ -286,11 +310,10 @@ func (s *Session) close(c *conn) {
 	s.end(ErrClosed)
 	bye := newRequest(zkproto.OpCloseSession, "", nil, nil)
 	s.mu.Lock()
-	s.queue = append(s.queue, bye)
-	patience := min(s.timeout/3, 2*time.Second)
+	s.queue, s.reattaching = append(s.queue, bye), false
 	s.mu.Unlock()
 	c.wakeWriter()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(s.patience())
 	defer timer.Stop()
 	select {
 	case <-bye.done:

@@ -37,10 +37,11 @@ func tlsAtLeast12(cfg *tls.Config) *tls.Config {
 	return cfg
 }
 
-// startTLS secures nc, and closes it if that fails or ctx ends first.
-func startTLS(ctx context.Context, nc net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
+// startTLS secures nc, and closes it if that fails or ctx ends first. The server must have
+// a certificate for the host of hostPort, unless cfg names another.
+func startTLS(ctx context.Context, nc net.Conn, cfg *tls.Config, hostPort string) (net.Conn, error) {
 	if cfg.ServerName == "" {
-		host, _, err := net.SplitHostPort(addr)
+		host, _, err := net.SplitHostPort(hostPort)
 		if err != nil {
 			nc.Close()
 			return nil, err

@@ -12,6 +12,10 @@ type Trace struct {
 	ConnectDone func(server string, took time.Duration, err error)
 	// Disconnected: the connection of the session broke, or was given up for silence.
 	Disconnected func(session int64, cause error)
+	// Reattaching: the connection of the session was closed on purpose, when nothing was under
+	// way on it. The session attaches again, which proves it; see Session.Lease. It is not
+	// reported as Disconnected.
+	Reattaching func(session int64)
 	// SessionCreated: a new session has begun.
 	SessionCreated func(session int64, timeout time.Duration)
 	// SessionResumed: the session goes on over another connection.
@@ -31,6 +35,12 @@ func (t *Trace) connectDone(server string, took time.Duration, err error) {
 func (t *Trace) disconnected(session int64, cause error) {
 	if t != nil && t.Disconnected != nil {
 		t.Disconnected(session, cause)
+	}
+}
+
+func (t *Trace) reattaching(session int64) {
+	if t != nil && t.Reattaching != nil {
+		t.Reattaching(session)
 	}
 }
 

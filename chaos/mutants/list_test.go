@@ -47,7 +47,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 8, bug: "answers of a follower are a proof", where: "ZooKeeper's own client, go-zookeeper, kazoo",
-			edits: []edit{{"zk/session.go", "if len(s.leases) > 0 && s.needsQuorum() {\n\t\treturn s.deadlineFrom(s.quorumBase())", "if false {\n\t\treturn s.deadlineFrom(s.quorumBase())"}},
+			edits: []edit{{"zk/session.go", "if len(s.leases) > 0 {\n\t\treturn deadlineFrom(", "if false {\n\t\treturn deadlineFrom("}},
 			pkg:   "zk", tests: []string{"TestLeaseEndsWhenNothingIsCommittedAnyMore"},
 		},
 		{

@@ -17,7 +17,7 @@ func ofTheLocks() []mutant {
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
 			edits: []edit{
 				{"tenure.go", "case ctx.Err() != nil: // who", "case false: // who"},
-				{"zk/lease.go", "if ctx.Err() != nil {", "if false {"},
+				{"zk/lease.go", "for ctx.Err() == nil {", "for {"},
 				{"zk/ops.go", "if ctx.Err() != nil {", "if false {"},
 			},
 			tests: []string{"TestWhoHasGivenUpGetsNoLock"},
@@ -159,12 +159,12 @@ func ofTheClient() []mutant {
 		},
 		{
 			number: 47, bug: "a lease is granted on the proof that happens to be there", where: "etcd #11456, #9921",
-			edits: []edit{{"zk/lease.go", "if !quorum || s.bridged() {", "if !quorum || true {"}},
+			edits: []edit{{"zk/lease.go", "switch s.proof.opening(t, s.timeout) {", "switch proven {"}},
 			pkg:   "zk", tests: []string{"TestLeaseOfASessionThatEndsMeanwhileIsRefused"},
 		},
 		{
 			number: 48, bug: "the deadline is the whole session timeout, with nothing off for clocks and schedulers", where: "–",
-			edits: []edit{{"zk/session.go", "return base.Add(s.timeout - s.timeout/100 - guard)", "return base.Add(s.timeout - guard + guard)"}},
+			edits: []edit{{"zk/proof.go", "return base.Add(timeout - timeout/100 - guard)", "return base.Add(timeout - guard + guard)"}},
 			pkg:   "zk", tests: []string{"TestDeadlineIsAheadOfASlowClock"},
 		},
 		{

@@ -12,7 +12,8 @@ import (
 
 // A relay is the way from one server of an ensemble to another. While it is cut it
 // swallows what is sent, in one direction or both, and no connection breaks: that is how
-// a network fails.
+// a network fails. While a direction is held up, its messages wait, and come in order when
+// it is let go.
 type relay struct {
 	listener net.Listener
 	target   string
@@ -21,6 +22,8 @@ type relay struct {
 
 	mu     sync.Mutex // guards the fields below
 	cut    [2]bool    // back, forth: of who made the connection
+	held   [2]bool    // likewise
+	letGo  sync.Cond  // of mu: a direction is not held up any more
 	conns  map[net.Conn]struct{}
 	closed bool
 	// In the first message of an election connection a server tells where it listens. Who
@@ -32,6 +35,7 @@ type relay struct {
 // newRelay relays connections to l.
 func newRelay(l net.Listener, target string, patience time.Duration) *relay {
 	r := &relay{listener: l, target: target, patience: patience, conns: make(map[net.Conn]struct{})}
+	r.letGo.L = &r.mu
 	r.wg.Go(r.accept)
 	return r
 }
@@ -81,6 +85,7 @@ func (r *relay) pass(to, from net.Conn, forth bool) {
 		way = 1
 	}
 	io.Copy(writerFunc(func(b []byte) (int, error) {
+		r.await(way)
 		r.mu.Lock()
 		cut, advertised, back := r.cut[way], r.advertised, r.back
 		r.mu.Unlock()
@@ -93,12 +98,34 @@ func (r *relay) pass(to, from net.Conn, forth bool) {
 		first = false
 		return to.Write(b)
 	}), from)
+	r.await(way) // the end of a connection is held up too
 	to.Close()
 	from.Close()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.conns, to)
 	delete(r.conns, from)
+}
+
+// await returns when the direction is not held up.
+func (r *relay) await(way int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.held[way] && !r.closed {
+		r.letGo.Wait()
+	}
+}
+
+// hold holds a direction up, or lets it go.
+func (r *relay) hold(forth, on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	way := 0
+	if forth {
+		way = 1
+	}
+	r.held[way] = on
+	r.letGo.Broadcast()
 }
 
 type writerFunc func([]byte) (int, error)
@@ -129,6 +156,7 @@ func (r *relay) close() {
 	r.listener.Close()
 	r.mu.Lock()
 	r.closed = true
+	r.letGo.Broadcast()
 	r.mu.Unlock()
 	r.set(false, false)
 	r.wg.Wait()

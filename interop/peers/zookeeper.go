@@ -44,6 +44,7 @@ type ZooKeeperTLS struct {
 // goroutine at a time.
 type ZooKeeper struct {
 	servers []*zkServer
+	cfg     ZooKeeperConfig
 	tick    time.Duration
 	relays  map[[2]int][]*relay // from one server to another: its port for followers and that for elections
 }
@@ -91,7 +92,7 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 	if err != nil {
 		return nil, err
 	}
-	z := &ZooKeeper{tick: cfg.TickTime, relays: make(map[[2]int][]*relay)}
+	z := &ZooKeeper{cfg: cfg, tick: cfg.TickTime, relays: make(map[[2]int][]*relay)}
 	defer func() {
 		if err != nil {
 			var log strings.Builder
@@ -105,18 +106,10 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		if cfg.TLS != nil {
 			s.tls = ports[3*cfg.Servers+i]
 		}
-		members, err := z.members(i, cfg, ports)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.configure(i, cfg, members); err != nil {
-			return nil, err
-		}
 		z.servers = append(z.servers, s)
 	}
-	for ends, relays := range z.relays {
-		back := z.relays[[2]int{ends[1], ends[0]}]
-		relays[1].returns(loopback(ports[3*ends[0]+2]), back[1])
+	if err := z.configure(ports); err != nil {
+		return nil, err
 	}
 	for _, s := range z.servers {
 		if err := s.start(); err != nil {
@@ -129,6 +122,56 @@ func startZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (_ *Zo
 		}
 	}
 	return z, nil
+}
+
+// configure writes the files of all servers.
+func (z *ZooKeeper) configure(ports []int) error {
+	for i, s := range z.servers {
+		members, err := z.members(i, z.cfg, ports)
+		if err != nil {
+			return err
+		}
+		if err := s.configure(i, z.cfg, members); err != nil {
+			return err
+		}
+	}
+	for ends, relays := range z.relays {
+		back := z.relays[[2]int{ends[1], ends[0]}]
+		relays[1].returns(loopback(ports[3*ends[0]+2]), back[1])
+	}
+	return nil
+}
+
+// Grow restarts a server that is alone as a member of an ensemble of n, on its port and with
+// its data, which the others take over. It returns when all serve.
+func (z *ZooKeeper) Grow(ctx context.Context, n int) error {
+	ports, err := freePorts(4 * n)
+	if err != nil {
+		return err
+	}
+	if err := z.Kill(0); err != nil {
+		return err
+	}
+	first := z.servers[0]
+	ports[0], z.cfg.Servers = first.port, n
+	for i := 1; i < n; i++ {
+		z.servers = append(z.servers, &zkServer{dir: filepath.Join(filepath.Dir(first.dir), strconv.Itoa(i)), port: ports[3*i], args: first.args, rate: first.rate})
+	}
+	if err := z.configure(ports); err != nil {
+		return err
+	}
+	// Without the first server, the others would be a quorum that knows nothing.
+	for i, s := range z.servers {
+		if err := s.start(); err != nil {
+			return err
+		}
+		if i+1 > n/2 {
+			if err := z.AwaitReady(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return z.AwaitReady(ctx, 0)
 }
 
 // members is the ensemble as server i is told of it: with Relays, the others stand
@@ -172,6 +215,17 @@ func (z *ZooKeeper) Deafen(i int) { z.setRelays(i, true, false) }
 
 // Heal undoes Cut, Mute and Deafen.
 func (z *ZooKeeper) Heal(i int) { z.setRelays(i, false, false) }
+
+// Hold holds up the messages of server i to server j, or lets them go. Those of j to i pass,
+// and no connection breaks. It needs Relays.
+func (z *ZooKeeper) Hold(i, j int, on bool) {
+	for _, r := range z.relays[[2]int{i, j}] {
+		r.hold(true, on)
+	}
+	for _, r := range z.relays[[2]int{j, i}] {
+		r.hold(false, on)
+	}
+}
 
 // setRelays cuts what is said to server i, what it says, or neither.
 func (z *ZooKeeper) setRelays(i int, to, from bool) {

@@ -1,0 +1,130 @@
+package zk
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// A target is one address of a server. A server's name may have several, and each of them
+// gets its own share of the time.
+type target struct {
+	server  string // as Config.Servers has it
+	network string
+	addr    string // for Config.Dial
+	host    string // with the name instead of the address, which TLS verifies
+}
+
+// A rotation goes round the servers, and round the addresses of each. It is used by run
+// only.
+type rotation struct {
+	servers []string // in random order: without it, all clients would be with the first
+	resolve bool     // names are looked up here; otherwise Config.Dial gets them
+	counts  []int    // addresses of each server, as far as they are known
+	next    int      // the server that is looked up when left is empty
+	left    []target // of the server before that, not tried yet
+	last    target   // the one that connected last
+}
+
+func newRotation(servers []string, resolve bool) rotation {
+	r := rotation{servers: slices.Clone(servers), resolve: resolve, counts: make([]int, len(servers))}
+	shuffle(r.servers)
+	for i := range r.counts {
+		r.counts[i] = 1
+	}
+	return r
+}
+
+func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
+
+// target returns the next address. If a name cannot be looked up, it is that server's turn
+// all the same.
+func (r *rotation) target(ctx context.Context) (target, error) {
+	if len(r.left) == 0 {
+		at := r.next
+		r.next = (at + 1) % len(r.servers)
+		all, err := r.lookup(ctx, r.servers[at])
+		if err != nil {
+			return target{server: r.servers[at]}, err
+		}
+		r.left, r.counts[at] = all, len(all)
+	}
+	t := r.left[0]
+	r.left = r.left[1:]
+	return t, nil
+}
+
+// again makes the target that connected last the next one.
+func (r *rotation) again() { r.left = slices.Insert(r.left, 0, r.last) }
+
+// addresses is how many there are of all servers.
+func (r *rotation) addresses() int {
+	n := 0
+	for _, c := range r.counts {
+		n += c
+	}
+	return n
+}
+
+// Variables for tests.
+var (
+	lookupIP = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, network, host)
+	}
+	dialAddr = new(net.Dialer).DialContext
+)
+
+// lookup returns the addresses of a server in random order. Those of the family that the
+// system prefers come first.
+func (r *rotation) lookup(ctx context.Context, server string) ([]target, error) {
+	network, host, err := splitServer(server)
+	if err != nil {
+		return nil, err
+	}
+	t := target{server: server, network: network, addr: host, host: host}
+	name, port, err := net.SplitHostPort(host)
+	if !r.resolve || network != "tcp" || err != nil {
+		return []target{t}, nil
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return []target{t}, nil
+	}
+	ips, err := lookupIP(ctx, "ip", name)
+	if err != nil {
+		return nil, err
+	}
+	for i, ip := range ips {
+		ips[i] = ip.Unmap()
+	}
+	shuffled := slices.Clone(ips)
+	shuffle(shuffled)
+	slices.SortStableFunc(shuffled, func(a, b netip.Addr) int {
+		return rank(a.Is4() != ips[0].Is4()) - rank(b.Is4() != ips[0].Is4())
+	})
+	var all []target
+	for _, ip := range shuffled {
+		if t.addr = net.JoinHostPort(ip.String(), port); !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+func rank(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+// patience is how long one address may take to attach a session: one that is dead leaves time
+// for the others before a session lapses. If a whole round of them was too slow, the next
+// round gets more, up to a second.
+func (c *Client) patience(round int) time.Duration {
+	timeout := c.cfg.SessionTimeout
+	share := timeout / time.Duration(2+c.rotation.addresses())
+	return max(share, min(time.Second, timeout/5<<min(round, 8)))
+}
