@@ -141,7 +141,7 @@ func (n *nemesis) cutFor(d time.Duration, up, down bool, victims ...*client) boo
 	for _, c := range victims {
 		n.tell("cut: client %d, up %v, down %v", c.number, up, down)
 		c.line.set(func(ln *line) {
-			ln.up, ln.down = up, down
+			ln.cut = cut{up, down}
 			before += ln.heldFrames
 		})
 	}
@@ -153,7 +153,7 @@ func (n *nemesis) cutFor(d time.Duration, up, down bool, victims ...*client) boo
 			c.line.breakAll(n.rng.IntN(2) == 0)
 		}
 		c.line.set(func(ln *line) {
-			ln.up, ln.down = false, false
+			ln.cut = cut{}
 			after += ln.heldFrames
 		})
 		n.tell("healed: client %d", c.number)
@@ -195,10 +195,10 @@ func (n *nemesis) drop(reply bool) bool {
 }
 
 func (n *nemesis) restart() bool {
-	before := n.server().Stats().Connections
-	n.stop()
+	_, before, _ := n.servers.counts()
+	n.servers.crash()
 	time.Sleep(n.during() / 2)
-	n.start()
+	n.servers.start()
 	n.tell("the server is back")
 	return before > 0
 }
@@ -209,10 +209,10 @@ func (n *nemesis) kill() bool {
 	c := n.victim()
 	had := c.session.Swap(0) != 0
 	n.tell("killed: client %d", c.number)
-	c.line.set(func(ln *line) { ln.up, ln.down = true, true })
+	c.line.set(func(ln *line) { ln.cut = cut{true, true} })
 	c.zk.Load().Close()
 	c.line.breakAll(true)
-	c.line.set(func(ln *line) { ln.up, ln.down = false, false })
+	c.line.set(func(ln *line) { ln.cut = cut{} })
 	c.zk.Store(n.dial(c.line, n.follow(c)))
 	return had
 }
@@ -224,7 +224,7 @@ func (n *nemesis) expire() bool {
 		return false
 	}
 	n.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: n.log.Now(), Return: chaos.Never})
-	return n.server().ExpireSession(id)
+	return n.servers.expire(id)
 }
 
 // remove takes the first node of a lock's queue away, or one of the others.

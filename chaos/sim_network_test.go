@@ -15,7 +15,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A network joins clients, by their numbers, and the server of a simulation. Whatever is
+// A network joins clients, by their numbers, and the servers of a simulation. Whatever is
 // written arrives as a whole frame after a delay that the seed decides (see region); so in most instants
 // of virtual time one frame arrives, and what one client does rarely depends on the order
 // in which goroutines run. Every connection has random numbers of its own, lest one
@@ -23,12 +23,18 @@ import (
 type network struct {
 	seed uint64
 
-	mu       sync.Mutex // guards the fields below and those of the lines
-	listener *listener  // nil while the server is down
-	lines    []*line
-	zxids    []sighting // in their order
-	began    time.Time  // not guarded
+	mu    sync.Mutex // guards the fields below and those of the lines
+	hosts []host     // of servers; nil while one is down
+	lines []*line
+	zxids []sighting // in their order
+	began time.Time  // not guarded
 }
+
+// A host takes connections: it returns false if it is not there any more.
+type host func(ctx context.Context, nc net.Conn) bool
+
+// A cut holds back what is sent in some directions.
+type cut struct{ up, down bool }
 
 // A line is what connections of one client go over.
 type line struct {
@@ -36,7 +42,10 @@ type line struct {
 	client     int
 	region     region
 	slow       time.Duration // a frame takes up to this in addition
-	up, down   bool          // cut: what is sent in that direction waits
+	cut        cut           // from all servers
+	cutOff     []cut         // from each
+	addrs      []string      // of servers, in the order in which the client first tried them
+	servers    []int         // which they are, a permutation that the seed decides
 	stretch    float64       // the session timeout that the client is told, by that of the server
 	dials      uint64
 	attempts   int                // to connect, since the last one that succeeded
@@ -53,11 +62,14 @@ type line struct {
 }
 
 // newNetwork has a line for each client, and one that nothing is wrong with.
-func newNetwork(seed uint64, clients int) *network {
-	n := &network{seed: seed, began: time.Now()}
+func newNetwork(seed uint64, clients, servers int) *network {
+	n := &network{seed: seed, began: time.Now(), hosts: make([]host, servers)}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for i := range clients + 1 {
-		ln := &line{net: n, client: i, stretch: 1, links: make(map[*link]struct{})}
+		ln := &line{net: n, client: i, stretch: 1, links: make(map[*link]struct{}), cutOff: make([]cut, servers)}
+		if ln.servers = []int{0}; servers > 1 {
+			ln.servers = rng.Perm(servers)
+		}
 		ln.offset = time.Duration(rng.Int64N(int64(2 * time.Second)))
 		if i < clients {
 			ln.region = regionOf(rng)
@@ -67,19 +79,32 @@ func newNetwork(seed uint64, clients int) *network {
 	return n
 }
 
-// A listener is the server's side.
+// setHost says who takes the connections to a server; nil: nobody.
+func (n *network) setHost(server int, h host) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hosts[server] = h
+}
+
+// A listener is a host for a server that has the form of a net.Listener.
 type listener struct {
 	accept chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (n *network) listen() *listener {
-	l := &listener{accept: make(chan net.Conn), closed: make(chan struct{})}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.listener = l
-	return l
+func newListener() *listener {
+	return &listener{accept: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *listener) take(ctx context.Context, nc net.Conn) bool {
+	select {
+	case l.accept <- nc:
+		return true
+	case <-l.closed:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -94,12 +119,30 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *listener) Addr() net.Addr { return address("server") }
 
+// server is which server an address is of. Clients try those that they know in an order that
+// no seed decides; so the first that one tries is another with every seed, whatever its name.
+// Called with the network's mutex held.
+func (ln *line) server(addr string) int {
+	i := slices.Index(ln.addrs, addr)
+	if i < 0 {
+		i = len(ln.addrs)
+		ln.addrs = append(ln.addrs, addr)
+	}
+	return ln.servers[i%len(ln.servers)]
+}
+
+// isCut says which directions to a server are cut. Called with the network's mutex held.
+func (ln *line) isCut(server int) cut {
+	off := ln.cutOff[server]
+	return cut{ln.cut.up || off.up, ln.cut.down || off.down}
+}
+
 // dial is a client's Dial. Behind a cut it waits.
-func (ln *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := ln.net
 	n.mu.Lock()
 	ln.dials++
-	k := &link{line: ln, rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool)}
+	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool)}
 	k.up.init(k)
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
@@ -111,24 +154,23 @@ func (ln *line) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 			return nil, context.Cause(ctx)
 		}
 		n.mu.Lock()
-		cut, l, refusal := ln.up || ln.down, n.listener, ln.untilSlot()
+		c, h, refusal := ln.isCut(k.server), n.hosts[k.server], ln.untilSlot()
 		n.mu.Unlock()
 		wait = 100 * time.Millisecond
-		if cut {
+		if c.up || c.down {
 			continue
 		}
-		if l == nil {
+		if h == nil {
 			if !sleep(ctx, refusal) {
 				return nil, context.Cause(ctx)
 			}
 			return nil, syscall.ECONNREFUSED
 		}
-		select {
-		case l.accept <- &end{link: k, in: &k.up, out: &k.down, server: true}:
-		case <-l.closed:
+		if !h(ctx, &end{link: k, in: &k.up, out: &k.down, server: true}) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			return nil, syscall.ECONNREFUSED
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 		n.mu.Lock()
 		ln.links[k] = struct{}{}
@@ -161,6 +203,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // A link is one connection.
 type link struct {
 	line     *line
+	server   int
 	rng      *rand.Rand // guarded by the network's mutex
 	up, down pipe
 	lag      time.Duration // see region.ways

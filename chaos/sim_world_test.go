@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"holdfast/chaos"
 	"holdfast/zk"
-	"holdfast/zkserver"
 )
 
 // A world is one run of the simulation: clients, their network, a server, and what is
@@ -35,10 +33,9 @@ type world struct {
 	quorum  bool
 	skew    float64 // how much longer the clients believe a second to be
 
-	memory *zkserver.Memory
-	srvMu  sync.Mutex
-	srv    *zkserver.Server
-	served chan struct{}
+	servers servers
+	many    *manyServers // the same, if it is an ensemble
+	addrs   []string     // theirs
 
 	admin   *zk.Client
 	clients []*client
@@ -136,7 +133,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 func newWorld(seed uint64, o options) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		memory: zkserver.NewMemory(), counters: make(map[string]*counter), skew: o.Skew,
+		counters: make(map[string]*counter), skew: o.Skew,
 	}
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
@@ -145,8 +142,10 @@ func newWorld(seed uint64, o options) *world {
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
-	w.net = newNetwork(seed, n)
-	w.start()
+	w.net = newNetwork(seed, n, 1)
+	w.addrs = []string{"simulated:2181"}
+	w.servers = newOneServer(w.net, w.tick, w.net.lines[n])
+	w.servers.start()
 	w.admin = w.dial(w.net.lines[n], nil)
 	for i := range n {
 		c := &client{number: i + 1, line: w.net.lines[i]}
@@ -175,7 +174,7 @@ func (w *world) follow(c *client) *zk.Trace {
 }
 
 func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
-	cfg := zk.Config{Servers: []string{"simulated:2181"}, Dial: ln.dial, SessionTimeout: w.timeout, TickTime: w.tick, Trace: trace}
+	cfg := zk.Config{Servers: w.addrs, Dial: ln.dial, SessionTimeout: w.timeout, TickTime: w.tick, Trace: trace}
 	if w.quorum {
 		cfg.Lease = zk.LeaseQuorum
 	}
@@ -184,36 +183,6 @@ func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
 		panic(err)
 	}
 	return c
-}
-
-func (w *world) start() {
-	srv, err := zkserver.Open(zkserver.Config{Memory: w.memory, TickTime: w.tick, FourLetterWords: []string{"wchp"}})
-	if err != nil {
-		panic(err)
-	}
-	l, served := w.net.listen(), make(chan struct{})
-	go func() {
-		defer close(served)
-		srv.Serve(l)
-	}()
-	w.srvMu.Lock()
-	defer w.srvMu.Unlock()
-	w.srv, w.served = srv, served
-}
-
-func (w *world) server() *zkserver.Server {
-	w.srvMu.Lock()
-	defer w.srvMu.Unlock()
-	return w.srv
-}
-
-// stop is a crash.
-func (w *world) stop() {
-	w.server().Close()
-	<-w.served
-	w.net.mu.Lock()
-	w.net.listener = nil
-	w.net.mu.Unlock()
 }
 
 func (w *world) tell(format string, args ...any) {
@@ -263,10 +232,10 @@ func (w *world) run(o options) {
 	}
 	w.admin.Close()
 	time.Sleep(5 * time.Second)
-	if st := w.server().Stats(); st.Sessions != 0 || st.Connections != 0 {
-		w.found("leak", "", "%d sessions and %d connections at the server after all clients were closed", st.Sessions, st.Connections)
+	if sessions, connections, _ := w.servers.counts(); sessions != 0 || connections != 0 {
+		w.found("leak", "", "%d sessions and %d connections at the servers after all clients were closed", sessions, connections)
 	}
-	w.stop()
+	w.servers.close()
 	w.virtual = time.Since(w.began)
 }
 
@@ -291,8 +260,8 @@ func (w *world) drain(workers *sync.WaitGroup) {
 func (w *world) inspect(locks []lockSpec) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if st := w.server().Stats(); st.Watches != 0 {
-		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
+	if _, _, watches := w.servers.counts(); watches != 0 {
+		w.found("watch leak", "", "%d watches at the servers, and nobody waits: %s", watches, w.servers.watchers())
 	}
 	left, err := w.ephemerals(ctx, locksRoot)
 	if err != nil {
@@ -323,20 +292,6 @@ func (w *world) inspect(locks []lockSpec) {
 		}
 		w.commits += n.done
 	}
-}
-
-// ask asks the server one of the four-letter words.
-func (w *world) ask(word string) string {
-	nc, err := w.net.lines[len(w.clients)].dial(context.Background(), "", "")
-	if err != nil {
-		return err.Error()
-	}
-	defer nc.Close()
-	e := nc.(*end)
-	e.link.word.Store(true)
-	e.out.send([]byte(word))
-	answer, _ := io.ReadAll(nc)
-	return string(answer)
 }
 
 // ephemerals lists what is below path and belongs to a session.
