@@ -66,6 +66,28 @@ func (e *ensemble) slowDown(from, to *server, by time.Duration) {
 	e.links[[2]int{from.id, to.id}].slow = by
 }
 
+// breakLearner breaks the connection of a learner to its leader, at both ends at once; false
+// if it has none. Of a leader, it breaks the connection of one of its learners.
+func (e *ensemble) breakLearner(s *server) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := s.toLead
+	if l := s.leading; l != nil && len(l.learners) > 0 {
+		all := l.inOrder()
+		c = all[e.rng.IntN(len(all))]
+	}
+	if c == nil || !c.learner.up || c.learner.frozen {
+		return false
+	}
+	if c.leaderEnd {
+		c.close(c.leader)
+	}
+	if c.learner.toLead == c {
+		c.learner.loseLeader("the connection is broken")
+	}
+	return true
+}
+
 // A learnerConn is the connection of a learner to its leader (LearnerHandler, Learner).
 type learnerConn struct {
 	leader, learner *server

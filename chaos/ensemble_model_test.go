@@ -495,7 +495,7 @@ func TestEnsembleOfOneTellsOfNoOthers(t *testing.T) {
 		m.net.mu.Lock()
 		m.net.hosts = append(m.net.hosts, nil, nil)
 		m.net.mu.Unlock()
-		m.grow(3, 0)
+		m.grow(3)
 		m.start()
 		m.until("a leader", func() bool { return m.leader() != nil })
 		if data, _, err := c.Get(ctx, configPath); err != nil || !bytes.Contains(data, []byte("server.3=")) {

@@ -136,14 +136,14 @@ func (e *ensemble) addServer(observer bool) {
 
 // grow makes a standalone server that is down a member of an ensemble. It keeps its log, and
 // its sessions with that.
-func (e *ensemble) grow(voters, observers int) {
+func (e *ensemble) grow(voters int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.standalone = false
-	for i := range voters + observers - len(e.servers) {
-		e.addServer(i >= voters-1)
+	for len(e.servers) < voters {
+		e.addServer(false)
 	}
-	e.tell("the server is one of %d voters and %d observers from now on", voters, observers)
+	e.tell("the server is one of %d from now on", voters)
 }
 
 // now is the time since the ensemble's beginning, by which all servers count.
@@ -400,6 +400,24 @@ func (e *ensemble) watchers() string {
 				}
 			}
 		}
+	}
+	return b.String()
+}
+
+// waiting is what the servers have not answered yet.
+func (e *ensemble) waiting() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var b strings.Builder
+	for _, s := range e.servers {
+		fmt.Fprintf(&b, "server %d is %v, has %d entries, %d committed, %d applied", s.id, s.role, len(s.log), s.committed, s.applied)
+		for _, p := range s.writes {
+			fmt.Fprintf(&b, "; %v %d of session %#x waits for its commit", p.op, p.xid, uint64(p.session))
+		}
+		for id := range s.asking {
+			fmt.Fprintf(&b, "; session %#x waits for the leader to know it", uint64(id))
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -167,7 +167,7 @@ type worker struct {
 
 func (k *worker) work(ctx context.Context) {
 	for ctx.Err() == nil && !k.draining.Load() {
-		k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(200*time.Millisecond)))
+		k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(k.client.pause)))
 		k.meet(k.client.zk.Load())
 		l := k.lockers[k.rng.IntN(len(k.lockers))]
 		switch {

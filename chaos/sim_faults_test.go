@@ -43,14 +43,23 @@ type fault struct {
 	kind   string
 	weight int  // 0 is 1
 	admin  bool // it takes locks away
+	one    bool // it is of a world with one server
 	do     func(n *nemesis) bool
 }
 
 // A nemesis does one fault after the other.
 type nemesis struct {
 	*world
-	rng   *rand.Rand
-	locks []lockSpec
+	rng    *rand.Rand
+	locks  []lockSpec
+	faults []fault
+}
+
+// possible are those of the faults that can be in this world.
+func (w *world) possible(faults []fault) []fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
+		return f.one && w.many != nil || f.kind == growth && w.growsTo == 0
+	})
 }
 
 var faults = []fault{
@@ -70,7 +79,7 @@ var faults = []fault{
 	{kind: "slow network", do: (*nemesis).slow},
 	{kind: "lost request", do: func(n *nemesis) bool { return n.drop(false) }},
 	{kind: "lost reply", weight: 2, do: func(n *nemesis) bool { return n.drop(true) }},
-	{kind: "server restart", do: (*nemesis).restart},
+	{kind: "server restart", one: true, do: (*nemesis).restart},
 	{kind: "client killed", do: (*nemesis).kill},
 	{kind: "session expiry", admin: true, do: (*nemesis).expire},
 	{kind: "admin deletes a holder", admin: true, do: func(n *nemesis) bool { return n.remove(0) }},
@@ -79,8 +88,8 @@ var faults = []fault{
 }
 
 // nemesis runs until the world is to be made whole.
-func (w *world) nemesis(o options, locks []lockSpec) {
-	n := &nemesis{world: w, rng: rand.New(rand.NewPCG(w.seed, 1)), locks: locks}
+func (w *world) nemesis(o options, locks []lockSpec, faults []fault, stream uint64) {
+	n := &nemesis{world: w, rng: rand.New(rand.NewPCG(w.seed, stream)), locks: locks, faults: w.possible(faults)}
 	end := w.began.Add(w.lasts)
 	for {
 		time.Sleep(time.Duration(n.rng.ExpFloat64() * float64(800*time.Millisecond)))
@@ -102,17 +111,19 @@ func (w *world) nemesis(o options, locks []lockSpec) {
 			effect = 0
 			w.tell("fault: %s had no effect", f.kind)
 		}
+		w.mu.Lock()
 		w.faults.count(f.kind, 1, effect)
+		w.mu.Unlock()
 	}
 }
 
 func (n *nemesis) choose() fault {
 	sum := 0
-	for _, f := range faults {
+	for _, f := range n.faults {
 		sum += max(f.weight, 1)
 	}
 	for pick := n.rng.IntN(sum); ; {
-		for _, f := range faults {
+		for _, f := range n.faults {
 			if pick -= max(f.weight, 1); pick < 0 {
 				return f
 			}
@@ -199,7 +210,7 @@ func (n *nemesis) restart() bool {
 	n.servers.crash()
 	time.Sleep(n.during() / 2)
 	n.servers.start()
-	n.tell("the server is back")
+	n.tell("all servers are back")
 	return before > 0
 }
 
@@ -342,7 +353,7 @@ func (n *nemesis) removeParent() bool {
 
 func (t tally) String() string {
 	var b strings.Builder
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, serverFaults) {
 		if c := t[f.kind]; c != nil {
 			fmt.Fprintf(&b, "\n\t%7d of %7d %s", c.Effect, c.Tried, f.kind)
 		}

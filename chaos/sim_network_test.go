@@ -73,6 +73,9 @@ func newNetwork(seed uint64, clients, servers int) *network {
 		ln.offset = time.Duration(rng.Int64N(int64(2 * time.Second)))
 		if i < clients {
 			ln.region = regionOf(rng)
+			if ln.region == behind && servers > 1 { // such servers are behind by themselves
+				ln.region = near
+			}
 		}
 		n.lines = append(n.lines, ln)
 	}

@@ -18,6 +18,7 @@ type servers interface {
 	expire(session int64) bool
 	counts() (sessions, connections, watches int)
 	watchers() string // what is watched, as far as that can be told
+	waiting() string  // what clients wait for
 }
 
 // oneServer is a zkserver in memory.
@@ -86,6 +87,8 @@ func (s *oneServer) watchers() string {
 	answer, _ := io.ReadAll(nc)
 	return string(answer)
 }
+
+func (s *oneServer) waiting() string { return "" }
 
 // manyServers is an ensemble.
 type manyServers struct {

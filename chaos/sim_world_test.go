@@ -35,6 +35,7 @@ type world struct {
 
 	servers servers
 	many    *manyServers // the same, if it is an ensemble
+	growsTo int          // how many voters it will have, if it is one server at first; the nemesis's
 	addrs   []string     // theirs
 
 	admin   *zk.Client
@@ -59,7 +60,8 @@ type client struct {
 	number  int
 	line    *line
 	zk      atomic.Pointer[zk.Client]
-	session atomic.Int64 // 0 between two
+	session atomic.Int64  // 0 between two
+	pause   time.Duration // of its workers between two locks, in the mean
 }
 
 // result is what is left of a world.
@@ -142,9 +144,13 @@ func newWorld(seed uint64, o options) *world {
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
-	w.net = newNetwork(seed, n, 1)
-	w.addrs = []string{"simulated:2181"}
-	w.servers = newOneServer(w.net, w.tick, w.net.lines[n])
+	if o.Skew == 0 && w.rng.IntN(2) == 0 {
+		w.haveEnsemble(n)
+	} else {
+		w.net = newNetwork(seed, n, 1)
+		w.addrs = []string{"simulated:2181"}
+		w.servers = newOneServer(w.net, w.tick, w.net.lines[n])
+	}
 	w.servers.start()
 	w.admin = w.dial(w.net.lines[n], nil)
 	for i := range n {
@@ -152,11 +158,53 @@ func newWorld(seed uint64, o options) *world {
 		if c.line.stretch = w.skew; w.skew == 0 {
 			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
 		}
-		w.tell("client %d is %v", c.number, c.line.region)
+		c.pause = 200 * time.Millisecond
+		if w.many != nil && w.rng.IntN(2) == 0 { // its session is idle most of the time
+			c.pause = w.timeout / 4 * time.Duration(1+w.rng.IntN(4))
+		}
+		w.tell("client %d is %v, and pauses for %v", c.number, c.line.region, c.pause)
 		c.zk.Store(w.dial(c.line, w.follow(c)))
 		w.clients = append(w.clients, c)
 	}
 	return w
+}
+
+// haveEnsemble has an ensemble serve the world: mostly three servers, sometimes five, sometimes
+// with an observer; and sometimes one that is alone at first, and one of three later.
+func (w *world) haveEnsemble(clients int) {
+	voters, observers, alone := 3, 0, false
+	switch w.rng.IntN(12) {
+	case 0:
+		voters = 5
+	case 1, 2:
+		observers = 1
+	case 3:
+		alone = true
+	}
+	if w.tick == 200*time.Millisecond { // shorter sessions cannot be proven
+		w.timeout += 3 * w.tick
+	}
+	w.quorum = false // which the clients have to find out
+	w.lasts += 2 * w.timeout
+	w.net = newNetwork(w.seed, clients, voters+observers)
+	for i := range voters + observers {
+		w.addrs = append(w.addrs, fmt.Sprintf("server%d:2181", i+1))
+	}
+	rng := rand.New(rand.NewPCG(w.seed, 3))
+	begin := voters
+	if alone {
+		w.growsTo, begin = voters, 1
+	}
+	e := newEnsemble(rng, w.tick, begin, observers)
+	e.tell = w.tell
+	e.syncLimit = []int{3, 5, 5, 10, 20}[w.rng.IntN(5)]
+	e.reapEvery = time.Second + time.Duration(w.rng.Int64N(int64(20*time.Second)))
+	if w.rng.IntN(4) == 0 {
+		e.applyLag = 20 * time.Millisecond
+	}
+	w.many = &manyServers{ensemble: e, net: w.net}
+	w.servers = w.many
+	w.tell("%d voters, %d observers, alone at first: %v, tick %v, syncLimit %d, sessions of %v", voters, observers, alone, w.tick, e.syncLimit, w.timeout)
 }
 
 // follow keeps track of a client's sessions.
@@ -166,6 +214,8 @@ func (w *world) follow(c *client) *zk.Trace {
 			c.session.Store(id)
 			w.tell("client %d: session 0x%x", c.number, uint64(id))
 		},
+		SessionResumed: func(id int64) { w.tell("client %d: resumed", c.number) },
+		Disconnected:   func(id int64, cause error) { w.tell("client %d: disconnected: %v", c.number, cause) },
 		SessionOver: func(id int64, cause error) {
 			c.session.Store(0)
 			w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
@@ -215,10 +265,13 @@ func (w *world) run(o options) {
 			workers.Go(func() { worker.work(ctx) })
 		}
 	}
-	var faults sync.WaitGroup
-	faults.Go(func() { w.nemesis(o, locks) })
+	var nemeses sync.WaitGroup
+	nemeses.Go(func() { w.nemesis(o, locks, faults, 1) })
+	if w.many != nil {
+		nemeses.Go(func() { w.nemesis(o, locks, serverFaults, 4) })
+	}
 	time.Sleep(w.lasts)
-	faults.Wait() // they are taken back
+	nemeses.Wait() // they are taken back
 	time.Sleep(w.timeout)
 	w.drain(&workers)
 	cancel()
@@ -252,7 +305,7 @@ func (w *world) drain(workers *sync.WaitGroup) {
 	case <-done:
 	case <-time.After(40 * w.timeout):
 		nodes, err := w.ephemerals(context.Background(), locksRoot)
-		w.found("lost wakeup", "", "somebody still waits: the queues are %q, %v", nodes, err)
+		w.found("lost wakeup", "", "somebody still waits: the queues are %q, %v; %s", nodes, err, w.servers.waiting())
 	}
 }
 
