@@ -23,7 +23,7 @@ type clientConn struct {
 
 // A pending request waits for a commit, or for one of its session's that does.
 type pending struct {
-	conn    *clientConn
+	conn    *clientConn // nil: that of another server
 	session int64
 	xid     int32
 	op      zkproto.Op
@@ -222,15 +222,15 @@ func (s *server) await(p *pending) {
 			return
 		}
 	}
-	s.pending[p.session] = append(s.pending[p.session], p)
-	s.writes = append(s.writes, p)
 	if l := s.leading; l != nil {
-		l.submit(t, s)
+		l.submit(t, s, p)
 		return
 	}
+	s.pending[p.session] = append(s.pending[p.session], p)
+	s.writes = append(s.writes, p)
 	up := s.toLead
 	if p.op != zkproto.OpSync {
-		up.toLeader(func() { up.leader.leading.submit(t, up) }) // REQUEST
+		up.toLeader(func() { up.leader.leading.submit(t, up, &pending{op: t.op}) }) // REQUEST
 		return
 	}
 	s.syncs = append(s.syncs, p)
@@ -250,30 +250,39 @@ func (s *server) await(p *pending) {
 	})
 }
 
-// answer lets go who waits for this commit, if it is the first of this server's writes. It is
-// known by its session and its number, as those of a session count over all connections:
-// clients whose numbers begin again take one commit for another (CommitProcessor.run).
+// answer lets go who waits for this commit. The leader has all writes in its queue, in the
+// order of their commits. A learner has those of its own clients, and looks whether the first
+// of them has the session and the number of the commit: as if a session counted its requests
+// over all of its connections, also those to other servers (CommitProcessor.run).
 func (s *server) answer(t *txn, done []refDone) {
-	if len(s.writes) == 0 || s.writes[0].session != t.session || s.writes[0].xid != t.xid {
+	var p *pending
+	if l := s.leading; l != nil {
+		p = l.asked[t]
+		delete(l.asked, t)
+	} else if len(s.writes) > 0 && s.writes[0].session == t.session && s.writes[0].xid == t.xid {
+		p = s.writes[0]
+		s.writes = s.writes[1:]
+	}
+	if p == nil {
 		return
 	}
-	p := s.writes[0]
-	s.writes = s.writes[1:]
-	queue := s.pending[p.session]
+	queue := s.pending[t.session]
 	if len(queue) == 0 || queue[0] != p {
 		panic("a write that is not the first of its session has committed")
 	}
 	queue = queue[1:]
-	p.committed(t, done)
-	for len(queue) > 0 && !queue[0].commits() {
+	if p.conn != nil {
+		p.committed(t, done)
+	}
+	for len(queue) > 0 && queue[0].conn != nil && !queue[0].commits() {
 		p := queue[0]
 		queue = queue[1:]
 		p.read()
 	}
 	if len(queue) == 0 {
-		delete(s.pending, p.session)
+		delete(s.pending, t.session)
 	} else {
-		s.pending[p.session] = queue
+		s.pending[t.session] = queue
 	}
 }
 

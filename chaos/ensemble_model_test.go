@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -625,4 +626,60 @@ func TestEnsembleTellsWhatWasMissed(t *testing.T) {
 		default:
 		}
 	})
+}
+
+// A follower takes the commit of what a session has written through another server for that
+// of its own write, if both have one number (CommitProcessor.run). Seen on 3.8.0, with these
+// answers.
+func TestFollowerTakesOneCommitForAnother(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		xid  int32
+		ask  func(c *rawConn)
+		want string
+	}{
+		{"create", 1, func(c *rawConn) { c.create("/own", zkproto.FlagPersistent) }, "ok /other"},
+		{"create with another number", 7, func(c *rawConn) { c.create("/own", zkproto.FlagPersistent) }, "ok /own"},
+		{"transaction", 1, func(c *rawConn) {
+			c.ask(zkproto.OpMulti, &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/", Version: -1}}})
+		}, "the server could not decode the request "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
+				m.syncLimit = 20
+				l := m.leader()
+				i := slices.Index(m.all(), l)
+				f, g := m.all()[(i+1)%3], m.all()[(i+2)%3]
+				a, _ := m.connect(f, 8*time.Second, 0, nil, 0)
+				m.hold(l, f, true)
+				m.hold(l, g, true)
+				a.create("/other", zkproto.FlagPersistent)
+				time.Sleep(100 * time.Millisecond)
+				// The leader has proposed it. The session comes to g before it is committed there.
+				time.AfterFunc(100*time.Millisecond, func() {
+					m.hold(g, l, true)
+					m.hold(l, g, false)
+				})
+				b, ok := m.connect(g, 8*time.Second, a.resp.SessionID, a.resp.Passwd, 0)
+				if !ok {
+					m.Fatal("not resumed")
+				}
+				b.xid = tt.xid - 1
+				tt.ask(b)
+				time.Sleep(100 * time.Millisecond)
+				m.hold(g, l, false)
+				h, r, ok := b.hear()
+				if !ok {
+					m.Fatal("no answer")
+				}
+				got := h.Err.Error() + " "
+				if h.Err == zkproto.CodeOK {
+					got += r.String()
+				}
+				if got != tt.want {
+					m.Errorf("answered %q; want %q", got, tt.want)
+				}
+			})
+		})
+	}
 }

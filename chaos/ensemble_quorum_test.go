@@ -135,8 +135,9 @@ type leading struct {
 	synced   int // how many entries of our log are on our disk
 	counter  int64
 	sessions map[int64]*tracked
-	phase    time.Duration    // of the clock by which sessions expire
-	waiting  map[int][]func() // what is answered when so many entries are committed
+	phase    time.Duration     // of the clock by which sessions expire
+	asked    map[*txn]*pending // the writes of clients that are not applied yet
+	waiting  map[int][]func()  // what is answered when so many entries are committed
 }
 
 // inOrder are the learners by their ids.
@@ -154,7 +155,7 @@ func (s *server) lead() {
 	s.become(leads)
 	l := &leading{
 		s: s, learners: make(map[int]*learnerConn), infos: map[int]int64{s.id: s.acceptedEpoch}, promised: map[int]bool{s.id: true},
-		histories: make(map[int][]*txn), waiting: make(map[int][]func()), synced: len(s.log),
+		histories: make(map[int][]*txn), waiting: make(map[int][]func()), asked: make(map[*txn]*pending), synced: len(s.log),
 	}
 	s.leading = l
 	s.in(s.e.ticks(s.e.initLimit), func() {
@@ -167,7 +168,7 @@ func (s *server) lead() {
 // leadAlone is how a standalone server begins.
 func (s *server) leadAlone() {
 	s.become(leads)
-	s.leading = &leading{s: s, synced: len(s.log), waiting: make(map[int][]func())}
+	s.leading = &leading{s: s, synced: len(s.log), waiting: make(map[int][]func()), asked: make(map[*txn]*pending)}
 	s.leading.epoch, s.leading.counter = s.lastZxid()>>32, s.lastZxid()&0xffffffff
 	s.leading.establish()
 }

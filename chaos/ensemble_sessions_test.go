@@ -75,8 +75,12 @@ func (s *server) expire(id int64) bool {
 }
 
 // submit puts a client's write in order. owner is the learner's connection that it came
-// over, or the leader (PrepRequestProcessor).
-func (l *leading) submit(t *txn, owner any) {
+// over, or the leader (PrepRequestProcessor). p is answered, and what its session asks behind it
+// waits for that.
+func (l *leading) submit(t *txn, owner any, p *pending) {
+	l.asked[t] = p
+	l.s.pending[t.session] = append(l.s.pending[t.session], p)
+
 	switch t.op {
 	case opCreateSession:
 		l.track(t.session, t.timeout)
