@@ -53,6 +53,7 @@ const (
 	ends   = "ends"
 	fails  = "is refused"
 	reads  = "observes"
+	limits = "limits"
 )
 
 // step is the input of one operation. Outcomes are known, so there are no outputs.
@@ -91,6 +92,9 @@ func (l *lock) pieces() []piece {
 			add(o.Call, o.Return, step{what: reads, o: o})
 		}
 	}
+	for _, c := range l.changes {
+		add(c.from, c.until, step{what: limits, o: c.op})
+	}
 	slices.SortFunc(all, func(a, b porcupine.Operation) int {
 		if d := cmp.Compare(a.Call, b.Call); d != 0 {
 			return d
@@ -104,15 +108,16 @@ func (l *lock) cut(all []porcupine.Operation) []piece {
 	var out []piece
 	var ops []porcupine.Operation
 	var tok tokens
-	start := tok
+	start, limit := tok, l.limit
+	startLimit := limit
 	lingers := false // somebody before the cut may still be there, as far as we know
 	var busy int64   // until then, some operation is under way
 	live := 0
 	flush := func() {
 		if len(ops) > 0 {
-			out = append(out, piece{l.model(start), ops})
+			out = append(out, piece{l.model(start, startLimit), ops})
 		}
-		ops, start = nil, tok
+		ops, start, startLimit = nil, tok, limit
 	}
 	for _, op := range all {
 		s := op.Input.(step)
@@ -135,6 +140,8 @@ func (l *lock) cut(all []porcupine.Operation) []piece {
 			tok.grant(s.c)
 		case ends:
 			live--
+		case limits:
+			limit = s.o.Limit
 		}
 		if op.Return != int64(Never) {
 			busy = max(busy, op.Return)
@@ -159,19 +166,19 @@ func (t *tokens) grant(c *claim) {
 type state struct {
 	holders []*claim // by their numbers
 	tokens
-	used int
+	used, limit int // permits
 }
 
-func (l *lock) model(start tokens) porcupine.Model {
+func (l *lock) model(start tokens, limit int) porcupine.Model {
 	rules := map[LockType]func(state, *claim) bool{
 		Mutex: mayLock, Election: mayLock, ReadWrite: mayShare,
 		Semaphore: func(st state, c *claim) bool {
-			return st.used+c.permits() <= l.limit && c.Token > st.last
+			return st.used+c.permits() <= st.limit && c.Token > st.last
 		},
 	}
 	may := rules[l.typ]
 	return porcupine.Model{
-		Init: func() any { return state{tokens: start} },
+		Init: func() any { return state{tokens: start, limit: limit} },
 		Step: func(in, input, _ any) (bool, any) {
 			st, s := in.(state), input.(step)
 			switch s.what {
@@ -187,13 +194,16 @@ func (l *lock) model(start tokens) porcupine.Model {
 				return true, st.without(s.c)
 			case fails:
 				return l.refuses(st, s.o), st
+			case limits:
+				st.limit = s.o.Limit
+				return true, st
 			default: // reads
 				return len(st.holders) > 0 && st.holders[0].Token == s.o.Token, st
 			}
 		},
 		Equal: func(a, b any) bool {
 			x, y := a.(state), b.(state)
-			return x.tokens == y.tokens && slices.Equal(x.holders, y.holders)
+			return x.tokens == y.tokens && x.limit == y.limit && slices.Equal(x.holders, y.holders)
 		},
 		DescribeOperation: func(input, _ any) string { s := input.(step); return fmt.Sprintf("%s: %v", s.what, s.o) },
 	}
@@ -232,7 +242,7 @@ func (st state) inside(c *claim) bool {
 func (l *lock) refuses(st state, o Op) bool {
 	switch {
 	case l.typ == Semaphore:
-		return st.used+max(o.Permits, 1) > l.limit
+		return st.used+max(o.Permits, 1) > st.limit
 	case o.Shared:
 		return slices.ContainsFunc(st.holders, func(h *claim) bool { return !h.Shared })
 	}

@@ -18,6 +18,7 @@ import (
 //	lose 1 3
 //	break t10 3
 //	observe 1-2 t10
+//	change 1-2 x4             the limit of a semaphore becomes 4
 //
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
@@ -41,7 +42,7 @@ func history(t *testing.T, of Op, text string) []Op {
 		o.Kind, o.Outcome = Kind(words[0]), OK
 		args := words[1:]
 		switch o.Kind {
-		case Observe, Break:
+		case Observe, Break, Change:
 		default:
 			o.Claim = number(t, args[0])
 			args = args[1:]
@@ -75,6 +76,9 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
 			case w[0] == 'x':
 				o.Permits = number(t, w[1:])
+				if o.Kind == Change {
+					o.Permits, o.Limit = 0, number(t, w[1:])
+				}
 			case strings.HasPrefix(w, "h"):
 				o.Handoff = number(t, w[1:])
 			case strings.HasPrefix(w, "in"):
@@ -356,6 +360,44 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 		{"a later permit with a smaller token", semaphore, `
 			acquire 1 0-1 t10
 			acquire 2 2-3 t9`, []string{"token order", lin}},
+
+		{"a limit that grows", semaphore, `
+			acquire 1 0-1 t10 x3
+			change 2-3 x4
+			acquire 2 0-4 t11
+			release 1 5-6
+			release 2 5-6`, nil},
+		{"a limit that has not grown yet", semaphore, `
+			acquire 1 0-1 t10 x3
+			acquire 2 0-2 t11
+			change 3-4 x4
+			release 1 5-6
+			release 2 5-6`, []string{"permit limit", lin}},
+		{"a limit that shrinks", semaphore, `
+			acquire 1 0-1 t10 x2
+			change 2-3 x1
+			acquire 2 0-6 t11
+			release 1 4-5`, nil},
+		{"beyond a limit that has shrunk", semaphore, `
+			acquire 1 0-1 t10 x1
+			change 2-3 x1
+			acquire 2 4-5 t11
+			release 1 6-7`, []string{"permit limit", lin}},
+		{"granted while the limit shrinks", semaphore, `
+			acquire 1 0-1 t10 x1
+			change 1-3 x1
+			acquire 2 2-5 t11
+			release 1 6-7`, nil},
+		{"refused since the limit has shrunk", semaphore, `
+			acquire 1 0-1 t10
+			change 2-3 x1
+			try 2 4-5 failed`, nil},
+		{"changed back and forth, and beyond it", semaphore, `
+			acquire 1 0-1 t10 x3
+			change 1-2 x5
+			change 3-4 x3
+			acquire 2 5-6 t11
+			release 1 7-8`, []string{"permit limit", lin}},
 
 		{"terms", election, `
 			acquire 1 0-1 t10
