@@ -436,6 +436,13 @@ func (e *ensemble) counts() (sessions, connections, watches int) {
 	return sessions, connections, watches
 }
 
+// inStep reports whether all servers serve.
+func (e *ensemble) inStep() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !slices.ContainsFunc(e.servers, func(s *server) bool { return !s.serving })
+}
+
 // expire ends a session as if nothing had been heard of it for too long.
 func (e *ensemble) expire(session int64) bool {
 	e.mu.Lock()

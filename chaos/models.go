@@ -75,11 +75,12 @@ func (l *lock) pieces() []piece {
 		all = append(all, porcupine.Operation{ClientId: s.o.Client, Input: s, Call: int64(call), Return: int64(ret)})
 	}
 	terms := make(map[int64]bool)
+	soonest := l.soonest()
 	for _, c := range l.claims {
 		terms[c.Token] = true
-		add(c.Call, c.Return, step{begins, c, c.Op})
-		if c.until != Never {
-			add(c.until, c.gone, step{ends, c, c.Op})
+		add(soonest[c], c.Return, step{begins, c, c.Op})
+		if c.until != Never { // which may be before it was granted, if somebody took it away
+			add(max(c.until, soonest[c]), c.gone, step{ends, c, c.Op})
 		}
 	}
 	for i, excused := range l.excused() {
@@ -102,6 +103,38 @@ func (l *lock) pieces() []piece {
 		return cmp.Compare(a.Return, b.Return)
 	})
 	return l.cut(all)
+}
+
+// soonest is when each claim can have been granted: not before those have ended that exclude
+// it and have smaller tokens, for they came before it. The models say so, too, but where many
+// wait at the same time it takes Porcupine too long to find that out.
+func (l *lock) soonest() map[*claim]time.Duration {
+	at := make(map[*claim]time.Duration)
+	byToken := slices.Clone(l.claims)
+	slices.SortFunc(byToken, func(a, b *claim) int { return cmp.Compare(a.Token, b.Token) })
+	var all, writers time.Duration // when the last of those so far has ended
+	for i := 0; i < len(byToken); {
+		same := i // of one token: what was taken again, or handed on
+		for ; same < len(byToken) && byToken[same].Token == byToken[i].Token; same++ {
+			c := byToken[same]
+			before := all
+			if c.Shared {
+				before = writers
+			}
+			at[c] = c.Call
+			if l.typ != Semaphore && before <= c.Return {
+				at[c] = max(c.Call, before)
+			}
+		}
+		for _, c := range byToken[i:same] {
+			end := max(c.until, at[c])
+			if all = max(all, end); !c.Shared {
+				writers = max(writers, end)
+			}
+		}
+		i = same
+	}
+	return at
 }
 
 func (l *lock) cut(all []porcupine.Operation) []piece {

@@ -54,11 +54,13 @@ type line struct {
 	ever       []*link            // the others too: of a broken one, something may be under way
 	drop       zkproto.Op         // the next request of this sort is to be lost, or its answer
 	dropReply  bool
-	dropped    int // how often that has happened
-	heldFrames int // by cuts
-	slowFrames int // that took longer because of slow
-	lostFrames int // that were sent again
-	refused    int // connections, by servers that were behind
+	dropped    int  // how often that has happened
+	throttled  bool // requests are answered with ErrThrottled
+	throttles  int  // how many were
+	heldFrames int  // by cuts
+	slowFrames int  // that took longer because of slow
+	lostFrames int  // that were sent again
+	refused    int  // connections, by servers that were behind
 }
 
 // newNetwork has a line for each client, and one that nothing is wrong with.
@@ -145,7 +147,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := ln.net
 	n.mu.Lock()
 	ln.dials++
-	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool)}
+	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool), busy: make(map[int32]bool)}
 	k.up.init(k)
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
@@ -212,8 +214,9 @@ type link struct {
 	lag      time.Duration // see region.ways
 	word     atomic.Bool   // a four-letter word and its answer have no frames
 
-	mu   sync.Mutex // guards the field below
-	lost map[int32]bool
+	mu   sync.Mutex     // guards the field below
+	lost map[int32]bool // requests whose answers get lost
+	busy map[int32]bool // those that are answered with ErrThrottled
 }
 
 // reset breaks the connection for the client at once. What it has sent may still be under
@@ -275,30 +278,51 @@ func (k *link) welcome(frame []byte) bool {
 	return welcome
 }
 
-// request looks at a frame that the client sends; false says that it gets lost, and the
-// connection with it.
-func (k *link) request(frame []byte) bool {
+// request looks at a frame that the client sends, and passes on another if need be; none says
+// that it gets lost, and the connection with it.
+func (k *link) request(frame []byte) []byte {
 	r := zkproto.NewReader(frame[4:])
 	var h zkproto.RequestHeader
 	h.Decode(r)
 	n := k.line.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r.Err() != nil || k.line.drop == 0 || k.line.drop != h.Op {
-		return true
+	switch {
+	case r.Err() != nil:
+		return frame
+	case k.line.throttled && throttles(h.Op):
+		// The server is asked for something else, so that the answer comes in its turn.
+		k.line.throttles++
+		k.mu.Lock()
+		k.busy[h.Xid] = true
+		k.mu.Unlock()
+		h.Op = zkproto.OpExists
+		return zkproto.EndFrame((&zkproto.ReadRequest{Path: "/"}).Append(h.Append(zkproto.BeginFrame(nil))), 0)
+	case k.line.drop == 0 || k.line.drop != h.Op:
+		return frame
 	}
 	k.line.drop = 0
 	k.line.dropped++
-	if k.line.dropReply {
-		k.mu.Lock()
-		k.lost[h.Xid] = true
-		k.mu.Unlock()
+	if !k.line.dropReply {
+		return nil
 	}
-	return k.line.dropReply
+	k.mu.Lock()
+	k.lost[h.Xid] = true
+	k.mu.Unlock()
+	return frame
 }
 
-// reply looks at a frame that the server sends.
-func (k *link) reply(frame []byte, first bool) bool {
+// throttles reports whether a server puts such requests off (Request.isThrottlable).
+func throttles(op zkproto.Op) bool {
+	switch op {
+	case zkproto.OpPing, zkproto.OpCloseSession, zkproto.OpAuth, zkproto.OpSASL:
+		return false
+	}
+	return true
+}
+
+// reply looks at a frame that the server sends, likewise.
+func (k *link) reply(frame []byte, first bool) []byte {
 	n := k.line.net
 	if first { // how much time the client believes to have is what its clock makes of it
 		n.mu.Lock()
@@ -309,7 +333,7 @@ func (k *link) reply(frame []byte, first bool) bool {
 			t := float64(binary.BigEndian.Uint32(frame[at:])) * k.line.stretch
 			binary.BigEndian.PutUint32(frame[at:], uint32(t))
 		}
-		return true
+		return frame
 	}
 	var h zkproto.ReplyHeader
 	h.Decode(zkproto.NewReader(frame[4:]))
@@ -318,7 +342,15 @@ func (k *link) reply(frame []byte, first bool) bool {
 	n.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.lost[h.Xid]
+	switch {
+	case k.lost[h.Xid]:
+		return nil
+	case k.busy[h.Xid]:
+		delete(k.busy, h.Xid)
+		h.Err = zkproto.CodeThrottled
+		return zkproto.EndFrame(h.Append(zkproto.BeginFrame(nil)), 0)
+	}
+	return frame
 }
 
 // An end is a net.Conn.
@@ -351,15 +383,14 @@ func (e *end) Write(b []byte) (int, error) {
 		frame := append([]byte(nil), e.partial[:n]...)
 		e.partial = e.partial[n:]
 		e.frames++
-		pass := true
 		if e.server {
-			pass = e.link.reply(frame, e.frames == 1)
+			frame = e.link.reply(frame, e.frames == 1)
 		} else if e.frames > 1 {
-			pass = e.link.request(frame)
+			frame = e.link.request(frame)
 		} else if !e.link.welcome(frame) {
 			return len(b), nil
 		}
-		if !pass {
+		if frame == nil {
 			e.out.send(whole)
 			e.link.reset(false)
 			return 0, syscall.ECONNRESET

@@ -141,5 +141,10 @@ func (n *nemesis) becomeSeveral() bool {
 	n.many.grow(n.growsTo)
 	n.growsTo = 0
 	n.many.start()
+	// The new ones have no history. Until they have got it, they must not outvote the one that
+	// has.
+	for !n.many.inStep() {
+		time.Sleep(n.tick)
+	}
 	return true
 }

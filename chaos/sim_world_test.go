@@ -40,20 +40,21 @@ type world struct {
 
 	admin   *zk.Client
 	clients []*client
+	locks   []lockSpec
 	faults  tally
 	virtual time.Duration
 	commits int
 
 	draining atomic.Bool // no new attempts, and nobody gives up
+	calm     bool        // no network, server or client fails
 
 	mu       sync.Mutex // guards the fields below
 	trace    []string
 	wrong    []chaos.Violation
-	counters map[string]*counter // by path, see worker.count
+	counters map[string]*counted // by path, see worker.add
+	live     map[*liveClaim]bool // see claimed
+	said     map[int64]string    // by the term of a leader, see leads
 }
-
-// A counter is what holders add to by Commit, by path.
-type counter struct{ done, unknown int }
 
 // A client is one of the world's, with its line. When it is killed, another takes its place.
 type client struct {
@@ -124,6 +125,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 			r.Lost++
 		}
 	}
+	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
 	r.ops = append(r.ops, hitByName(r.ops, 2*w.timeout)...)
 	r.Violations = append(r.Violations, chaos.Sweep(r.ops)...)
 	checked := chaos.Linearizable(r.ops, 10*time.Second)
@@ -135,13 +137,14 @@ func simulate(t *testing.T, seed uint64, o options) result {
 func newWorld(seed uint64, o options) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		counters: make(map[string]*counter), skew: o.Skew,
+		counters: make(map[string]*counted), skew: o.Skew,
 	}
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
 	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
 	// With ticks of 500 ms that takes sessions of 3 s at least, see zk.Session.Lease.
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
+	w.calm = o.Skew == 0 && w.rng.IntN(6) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
 	if o.Skew == 0 && w.rng.IntN(2) == 0 {
@@ -192,7 +195,7 @@ func (w *world) haveEnsemble(clients int) {
 	}
 	rng := rand.New(rand.NewPCG(w.seed, 3))
 	begin := voters
-	if alone {
+	if alone && !w.calm {
 		w.growsTo, begin = voters, 1
 	}
 	e := newEnsemble(rng, w.tick, begin, observers)
@@ -255,20 +258,34 @@ func (w *world) found(oracle, lock, format string, args ...any) {
 func (w *world) run(o options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	locks := w.chooseLocks()
+	w.locks = locks
 	w.prepare(locks)
+	var spectators []*spectator
+	for _, l := range locks {
+		spectators = append(spectators, w.watchLeaders(l))
+	}
 	var workers sync.WaitGroup
 	n := 0
-	for _, c := range w.clients {
-		for range 1 + w.rng.IntN(3) {
+	for i, c := range w.clients {
+		many := 1 + w.rng.IntN(3)
+		if i == 0 && locks[0].crowded {
+			many = 36 + w.rng.IntN(12)
+		}
+		for range many {
 			n++
 			worker := &worker{world: w, client: c, number: n, locks: locks, rng: rand.New(rand.NewPCG(w.seed, uint64(1000+n)))}
 			workers.Go(func() { worker.work(ctx) })
 		}
 	}
 	var nemeses sync.WaitGroup
-	nemeses.Go(func() { w.nemesis(o, locks, faults, 1) })
-	if w.many != nil {
-		nemeses.Go(func() { w.nemesis(o, locks, serverFaults, 4) })
+	if !o.NoAdmin {
+		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })
+	}
+	if !w.calm {
+		nemeses.Go(func() { w.nemesis(o, locks, clientFaults, 1) })
+		if w.many != nil {
+			nemeses.Go(func() { w.nemesis(o, locks, serverFaults, 4) })
+		}
 	}
 	time.Sleep(w.lasts)
 	nemeses.Wait() // they are taken back
@@ -279,6 +296,10 @@ func (w *world) run(o options) {
 	// What was left behind by clients that left in a hurry, or by sessions that nobody
 	// went on with, goes by itself in that time.
 	time.Sleep(2*w.timeout + 4*w.tick)
+	for _, s := range spectators {
+		s.close(w)
+	}
+	time.Sleep(time.Second) // their watches are taken back
 	w.inspect(locks)
 	for _, c := range w.clients {
 		c.zk.Load().Close()
