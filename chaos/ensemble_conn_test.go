@@ -202,7 +202,7 @@ func (c *clientConn) request(frame []byte) {
 func (p *pending) commits() bool {
 	switch p.op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL, zkproto.OpDelete,
-		zkproto.OpSetData, zkproto.OpMulti, zkproto.OpCloseSession:
+		zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpMulti, zkproto.OpCloseSession:
 		return true
 	case zkproto.OpSync:
 		return p.conn.s.leading == nil

@@ -97,11 +97,11 @@ func (p *pending) decodeWrite() ([]zkproto.MultiOp, error) {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
 		var m zkproto.CreateRequest
 		m.Decode(r)
-		o.Path, o.Data, o.Flags = m.Path, m.Data, m.Flags
+		o.Path, o.Data, o.ACL, o.Flags = m.Path, m.Data, m.ACL, m.Flags
 	case zkproto.OpCreateTTL:
 		var m zkproto.CreateTTLRequest
 		m.Decode(r)
-		o.Path, o.Data, o.Flags = m.Path, m.Data, m.Flags
+		o.Path, o.Data, o.ACL, o.Flags = m.Path, m.Data, m.ACL, m.Flags
 	case zkproto.OpDelete:
 		var m zkproto.DeleteRequest
 		m.Decode(r)
@@ -110,6 +110,10 @@ func (p *pending) decodeWrite() ([]zkproto.MultiOp, error) {
 		var m zkproto.SetDataRequest
 		m.Decode(r)
 		o.Path, o.Data, o.Version = m.Path, m.Data, m.Version
+	case zkproto.OpSetACL:
+		var m zkproto.SetACLRequest
+		m.Decode(r)
+		o.Path, o.ACL, o.Version = m.Path, m.ACL, m.Version
 	case zkproto.OpMulti:
 		var m zkproto.MultiRequest
 		m.Decode(r)
@@ -158,7 +162,7 @@ func (p *pending) committed(t *txn, done []refDone) {
 		p.reply(zkproto.CodeOK, &zkproto.CreateResponse{Path: d.path})
 	case zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL:
 		p.reply(zkproto.CodeOK, &zkproto.Create2Response{Path: d.path, Stat: d.stat})
-	case zkproto.OpSetData:
+	case zkproto.OpSetData, zkproto.OpSetACL:
 		p.reply(zkproto.CodeOK, &zkproto.StatResponse{Stat: d.stat})
 	default:
 		p.reply(zkproto.CodeOK, nil)
@@ -226,7 +230,10 @@ func (p *pending) read() {
 		owned := slices.DeleteFunc(s.data.owned(p.session), func(path string) bool { return !strings.HasPrefix(path, prefix) })
 		p.reply(zkproto.CodeOK, &zkproto.GetEphemeralsResponse{Paths: owned})
 		return
-	case zkproto.OpGetACL:
+	case zkproto.OpReconfig:
+		p.reply(zkproto.CodeReconfigDisabled, nil)
+		return
+	case zkproto.OpGetACL, zkproto.OpGetAllChildrenNumber:
 		read.Path = r.String()
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		read.Decode(r)
@@ -241,7 +248,7 @@ func (p *pending) read() {
 		if p.op == zkproto.OpGetChildren || p.op == zkproto.OpGetChildren2 {
 			on = watchChildren
 		}
-		s.watches.add(on, read.Path, p.conn)
+		s.watches.add(on, read.Path, p.conn, watchOnce)
 	}
 	if n == nil {
 		p.reply(zkproto.CodeNoNode, nil)
@@ -258,7 +265,16 @@ func (p *pending) read() {
 	case zkproto.OpGetChildren2:
 		p.reply(zkproto.CodeOK, &zkproto.Children2Response{Children: s.data.childrenOf(n), Stat: stat})
 	case zkproto.OpGetACL:
-		p.reply(zkproto.CodeOK, &zkproto.GetACLResponse{ACL: anyone, Stat: stat})
+		p.reply(zkproto.CodeOK, &zkproto.GetACLResponse{ACL: n.acl, Stat: stat})
+	case zkproto.OpGetAllChildrenNumber:
+		below := strings.TrimSuffix(read.Path, "/") + "/"
+		total := int32(0)
+		for path := range s.data.nodes {
+			if path != "/" && strings.HasPrefix(path, below) {
+				total++
+			}
+		}
+		p.reply(zkproto.CodeOK, &zkproto.GetAllChildrenNumberResponse{Total: total})
 	}
 }
 

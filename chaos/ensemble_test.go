@@ -393,10 +393,10 @@ func (e *ensemble) watchers() string {
 	defer e.mu.Unlock()
 	var b strings.Builder
 	for _, s := range e.servers {
-		for on, byPath := range s.watches.once {
+		for on, byPath := range s.watches {
 			for _, path := range slices.Sorted(maps.Keys(byPath)) {
-				for _, c := range byPath[path] {
-					fmt.Fprintf(&b, "server %d, %s, kind %d: session %#x\n", s.id, path, on, uint64(c.session))
+				for _, w := range byPath[path] {
+					fmt.Fprintf(&b, "server %d, %s, table %d, mode %d: session %#x\n", s.id, path, on, w.mode, uint64(w.conn.session))
 				}
 			}
 		}

@@ -6,116 +6,116 @@ import (
 	"holdfast/zkproto"
 )
 
-// A watchManager has the watches of one server, which are its connections' (WatchManager,
-// DataTree.setWatches).
-type watchManager struct {
-	once       [2]map[string][]*clientConn // by watchOn and path; they fire once
-	persistent map[string][]persistent     // by path
+// The watches of one server, which are its connections' (DataTree, WatchManager). There are
+// two tables, for data and for children. In each, a connection has one mode for a path, the
+// latest that it has asked for: before 3.9 that is so (ZOOKEEPER-4466), and clients have to
+// live with it.
+type watchManager [2]map[string][]watcher // by watchOn and path
+
+type watcher struct {
+	conn *clientConn
+	mode watchMode
 }
 
-type persistent struct {
-	conn      *clientConn
-	recursive bool
-}
+type watchMode byte
 
-func (m *watchManager) add(on watchOn, path string, c *clientConn) {
-	if m.once[on] == nil {
-		m.once[on] = make(map[string][]*clientConn)
+const (
+	watchOnce watchMode = iota
+	watchAlways
+	watchAllBelow
+)
+
+func (m *watchManager) add(on watchOn, path string, c *clientConn, mode watchMode) {
+	if m[on] == nil {
+		m[on] = make(map[string][]watcher)
 	}
-	if !slices.Contains(m.once[on][path], c) {
-		m.once[on][path] = append(m.once[on][path], c)
+	for i := range m[on][path] {
+		if w := &m[on][path][i]; w.conn == c {
+			w.mode = mode
+			return
+		}
+	}
+	m[on][path] = append(m[on][path], watcher{c, mode})
+}
+
+// addPersistent is AddWatch.
+func (m *watchManager) addPersistent(path string, c *clientConn, mode watchMode) {
+	m.add(watchData, path, c, mode)
+	if mode == watchAlways {
+		m.add(watchChildren, path, c, mode)
 	}
 }
 
 func (m *watchManager) remove(on watchOn, path string, c *clientConn) bool {
-	i := slices.Index(m.once[on][path], c)
-	if i < 0 {
-		return false
-	}
-	m.once[on][path] = slices.Delete(m.once[on][path], i, i+1)
-	if len(m.once[on][path]) == 0 {
-		delete(m.once[on], path)
-	}
-	return true
-}
-
-func (m *watchManager) addPersistent(path string, c *clientConn, recursive bool) {
-	m.removePersistent(path, c)
-	if m.persistent == nil {
-		m.persistent = make(map[string][]persistent)
-	}
-	m.persistent[path] = append(m.persistent[path], persistent{c, recursive})
-}
-
-func (m *watchManager) removePersistent(path string, c *clientConn) bool {
-	before := len(m.persistent[path])
-	left := slices.DeleteFunc(m.persistent[path], func(p persistent) bool { return p.conn == c })
-	switch {
-	case len(left) == 0:
-		delete(m.persistent, path)
-	default:
-		m.persistent[path] = left
+	before := len(m[on][path])
+	left := slices.DeleteFunc(m[on][path], func(w watcher) bool { return w.conn == c })
+	if len(left) == 0 {
+		delete(m[on], path)
+	} else {
+		m[on][path] = left
 	}
 	return len(left) < before
 }
 
 // forget drops all of a connection's.
 func (m *watchManager) forget(c *clientConn) {
-	for on := range m.once {
-		for path := range m.once[on] {
+	for on := range m {
+		for path := range m[on] {
 			m.remove(watchOn(on), path, c)
 		}
-	}
-	for path := range m.persistent {
-		m.removePersistent(path, c)
 	}
 }
 
 func (m *watchManager) count() (n int) {
-	for on := range m.once {
-		for _, cs := range m.once[on] {
-			n += len(cs)
+	for on := range m {
+		for _, ws := range m[on] {
+			n += len(ws)
 		}
-	}
-	for _, ps := range m.persistent {
-		n += len(ps)
 	}
 	return n
 }
 
-// fire tells of the events of one transaction, in their order. Nobody is told twice of one.
+// fire tells of the events of one transaction, in their order. Nobody is told twice that one
+// node was deleted.
 func (m *watchManager) fire(events []refEvent) {
-	type told struct {
+	type deletion struct {
 		conn *clientConn
-		ev   zkproto.WatcherEvent
+		path string
 	}
-	var before map[told]bool
+	var told map[deletion]bool
 	for _, e := range events {
 		for _, c := range m.heard(e) {
-			t := told{c, e.event}
-			if before[t] {
-				continue
+			if e.event.Type == zkproto.EventNodeDeleted {
+				d := deletion{c, e.event.Path}
+				if told[d] {
+					continue
+				}
+				if told == nil {
+					told = make(map[deletion]bool)
+				}
+				told[d] = true
 			}
-			if before == nil {
-				before = make(map[told]bool)
-			}
-			before[t] = true
 			c.notify(e.event)
 		}
 	}
 }
 
-// heard are the connections that hear of an event; its watches that fire once are gone.
+// heard are the connections that hear of an event; those of its watches that fire once are
+// gone (WatchManager.triggerWatch).
 func (m *watchManager) heard(e refEvent) []*clientConn {
-	path := e.event.Path
-	conns := m.once[e.kind][path]
-	delete(m.once[e.kind], path)
-	conns = slices.Clone(conns)
-	for at := path; len(m.persistent) > 0; at, _ = split(at) {
-		for _, p := range m.persistent[at] {
-			// A recursive watch hears of nodes and not of lists of children.
-			if at == path && !p.recursive || p.recursive && e.event.Type != zkproto.EventNodeChildrenChanged {
-				conns = append(conns, p.conn)
+	var conns []*clientConn
+	for at := e.event.Path; len(m[e.kind]) > 0; at, _ = split(at) {
+		for _, w := range slices.Clone(m[e.kind][at]) {
+			switch {
+			case w.mode == watchAllBelow:
+				if e.event.Type != zkproto.EventNodeChildrenChanged {
+					conns = append(conns, w.conn)
+				}
+			case at == e.event.Path:
+				conns = append(conns, w.conn)
+				if w.mode == watchOnce {
+					m.remove(e.kind, at, w.conn)
+				}
 			}
 		}
 		if at == "/" {
@@ -142,20 +142,21 @@ func (p *pending) watch(r *zkproto.Reader) {
 	case zkproto.OpAddWatch:
 		var m zkproto.AddWatchRequest
 		m.Decode(r)
-		s.watches.addPersistent(m.Path, c, m.Mode == zkproto.ModePersistentRecursive)
+		mode := watchAlways
+		if m.Mode == zkproto.ModePersistentRecursive {
+			mode = watchAllBelow
+		}
+		s.watches.addPersistent(m.Path, c, mode)
 		p.reply(zkproto.CodeOK, &zkproto.ErrorResponse{})
 	case zkproto.OpRemoveWatches:
 		var m zkproto.RemoveWatchesRequest
 		m.Decode(r)
 		removed := false
-		if m.Kind == zkproto.WatchData || m.Kind == zkproto.WatchAny {
-			removed = s.watches.remove(watchData, m.Path, c) || removed
+		if m.Kind != zkproto.WatchChildren {
+			removed = s.watches.remove(watchData, m.Path, c)
 		}
-		if m.Kind == zkproto.WatchChildren || m.Kind == zkproto.WatchAny {
+		if m.Kind != zkproto.WatchData {
 			removed = s.watches.remove(watchChildren, m.Path, c) || removed
-		}
-		if m.Kind == zkproto.WatchAny {
-			removed = s.watches.removePersistent(m.Path, c) || removed
 		}
 		if !removed {
 			p.reply(zkproto.CodeNoWatcher, nil)
@@ -166,7 +167,7 @@ func (p *pending) watch(r *zkproto.Reader) {
 }
 
 // restore arms the watches that a client had on another connection, and tells it what it has
-// missed.
+// missed; of persistent ones, nothing (DataTree.setWatches).
 func (c *clientConn) restore(m *zkproto.SetWatches2Request) {
 	d, w := c.s.data, &c.s.watches
 	tell := func(t zkproto.EventType, path string) {
@@ -179,14 +180,14 @@ func (c *clientConn) restore(m *zkproto.SetWatches2Request) {
 		case n.stat.Mzxid > m.RelativeZxid:
 			tell(zkproto.EventNodeDataChanged, path)
 		default:
-			w.add(watchData, path, c)
+			w.add(watchData, path, c, watchOnce)
 		}
 	}
 	for _, path := range m.Exist {
 		if d.nodes[path] != nil {
 			tell(zkproto.EventNodeCreated, path)
 		} else {
-			w.add(watchData, path, c)
+			w.add(watchData, path, c, watchOnce)
 		}
 	}
 	for _, path := range m.Child {
@@ -196,13 +197,13 @@ func (c *clientConn) restore(m *zkproto.SetWatches2Request) {
 		case n.stat.Pzxid > m.RelativeZxid:
 			tell(zkproto.EventNodeChildrenChanged, path)
 		default:
-			w.add(watchChildren, path, c)
+			w.add(watchChildren, path, c, watchOnce)
 		}
 	}
 	for _, path := range m.Persistent {
-		w.addPersistent(path, c, false)
+		w.addPersistent(path, c, watchAlways)
 	}
 	for _, path := range m.PersistentRecursive {
-		w.addPersistent(path, c, true)
+		w.addPersistent(path, c, watchAllBelow)
 	}
 }

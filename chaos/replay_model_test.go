@@ -17,6 +17,7 @@ type refNode struct {
 	created  int // children, ever
 
 	container bool
+	acl       []zkproto.ACL
 }
 
 // A refTree is what a server must be like, in the plainest form: it is there to be
@@ -118,7 +119,7 @@ func (t *refTree) do(zxid, session int64, o *zkproto.MultiOp) (d refDone) {
 		t.keep(path)
 		_, name := split(path)
 		n = &refNode{data: string(o.Data), children: map[string]bool{}, stat: zkproto.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: t.now, Mtime: t.now}}
-		n.container = o.Op == zkproto.OpCreateContainer
+		n.container, n.acl = o.Op == zkproto.OpCreateContainer, o.ACL
 		if o.Flags == zkproto.FlagEphemeral || o.Flags == zkproto.FlagEphemeralSequential {
 			n.stat.EphemeralOwner = session
 		}
@@ -140,6 +141,18 @@ func (t *refTree) do(zxid, session int64, o *zkproto.MultiOp) (d refDone) {
 		because(zkproto.CodeNotEmpty, len(n.children) > 0)
 		if d.reasons == nil {
 			t.remove(zxid, path)
+		}
+	case zkproto.OpSetACL:
+		if n == nil {
+			because(zkproto.CodeNoNode, true)
+			return d
+		}
+		because(zkproto.CodeBadVersion, o.Version != -1 && o.Version != n.stat.Aversion)
+		if d.reasons == nil {
+			t.keep(path)
+			n.acl = o.ACL
+			n.stat.Aversion++
+			d.stat = t.statOf(n)
 		}
 	case zkproto.OpSetData, zkproto.OpCheck:
 		if n == nil {

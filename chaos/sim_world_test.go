@@ -277,6 +277,9 @@ func (w *world) run(o options) {
 			workers.Go(func() { worker.work(ctx) })
 		}
 	}
+	var guests sync.WaitGroup
+	visit, visited := context.WithCancel(context.Background())
+	checks := w.invite(visit, &guests, locks)
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })
@@ -299,7 +302,12 @@ func (w *world) run(o options) {
 	for _, s := range spectators {
 		s.close(w)
 	}
-	time.Sleep(time.Second) // their watches are taken back
+	for _, check := range checks {
+		check()
+	}
+	visited()
+	guests.Wait()
+	time.Sleep(time.Second) // watches are taken back
 	w.inspect(locks)
 	for _, c := range w.clients {
 		c.zk.Load().Close()

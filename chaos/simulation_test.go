@@ -26,6 +26,9 @@ var (
 // sharesVariable tells a process of TestSimulation which seeds are its own.
 const sharesVariable = "HOLDFAST_SIMULATION"
 
+// coverageVariable tells where the processes write what they have covered.
+const coverageVariable = "HOLDFAST_SIMULATION_COVERAGE"
+
 // A share is every step-th seed from the first, below end.
 type share struct {
 	First, End, Step uint64
@@ -149,7 +152,11 @@ func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
 		t.Error(err)
 		return false
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=0", "-test.count=1")
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.timeout=0", "-test.count=1"}
+	if dir := os.Getenv(coverageVariable); dir != "" {
+		args = append(args, "-test.gocoverdir="+dir)
+	}
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), sharesVariable+"="+string(text), "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
