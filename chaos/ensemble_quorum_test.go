@@ -322,10 +322,15 @@ func (l *leading) giveHistory(c *learnerConn, log []*txn) {
 	for common > 0 && log[common-1] != s.log[common-1] {
 		common--
 	}
-	rest, epoch, committed := slices.Clip(s.log[common:]), l.epoch, 0
+	end, epoch, committed := len(s.log), l.epoch, 0
 	if l.established {
 		committed = s.committed
+		if c.learner.observer { // which is told of commits, and not of proposals
+			end = committed
+		}
 	}
+	common = min(common, end)
+	rest := slices.Clip(s.log[common:end])
 	c.forwards = true
 	c.toLearner(func() {
 		f := c.learner
