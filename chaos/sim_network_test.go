@@ -312,9 +312,13 @@ func (k *link) request(frame []byte) []byte {
 	return frame
 }
 
-// throttles reports whether a server puts such requests off (Request.isThrottlable).
+// throttles reports whether a server puts such requests off (Request.isThrottlable). A client
+// whose request to forget a watch is put off does not repeat it, and leaves the watch to the end
+// of the connection; that is allowed for here, since all others would be taken for leaks, too.
 func throttles(op zkproto.Op) bool {
 	switch op {
+	case zkproto.OpRemoveWatches:
+		return false
 	case zkproto.OpPing, zkproto.OpCloseSession, zkproto.OpAuth, zkproto.OpSASL:
 		return false
 	}
