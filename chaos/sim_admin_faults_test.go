@@ -200,6 +200,9 @@ func (n *nemesis) removeParent() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
 	l := n.locks[n.rng.IntN(len(n.locks))]
+	if l.lasting {
+		return false
+	}
 	dir := l.dirs[n.rng.IntN(len(l.dirs))]
 	for range 10 { // others come while we go
 		names, _, err := n.admin.Children(ctx, dir)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast"
@@ -25,6 +26,7 @@ type lockSpec struct {
 	path   string
 	layout holdfast.Layout
 
+	lasting bool // nobody deletes its directory
 	crowded bool // many workers of one client want it
 	prompt  bool // a waiter whose turn has come holds soon, as far as histories show (chaos.Overdue)
 	limits  int  // a semaphore's limit, if that may change, and its largest; else 0
@@ -82,15 +84,18 @@ func mutexes(w *world, path string) lockSpec {
 	counted := counter(path, layout)
 	handoffs := w.rng.IntN(3) // 0: nobody hands on
 	var who []holdfast.Option
+	if w.login.acl != nil {
+		who = append(who, holdfast.WithACL(w.login.acl...))
+	}
 	if w.rng.IntN(2) == 0 {
-		who = []holdfast.Option{holdfast.WithOwner("worker"), holdfast.WithReason("work")}
+		who = append(who, holdfast.WithOwner("worker"), holdfast.WithReason("work"))
 	}
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
 		of: func(c *zk.Client) []locker {
 			var ls []locker
 			for _, n := range []int{0, handoffs, handoffs} { // in one queue, those who do and those who do not
-				opts := append(who, holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
+				opts := append(slices.Clip(who), holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
 				m := holdfast.NewMutex(c, path, opts...)
 				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n}
 				ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted})
@@ -236,7 +241,10 @@ func nodes(_ *world, path string) lockSpec {
 func elections(w *world, path string) lockSpec {
 	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutWriteLock)
 	counted := counter(path, layout)
-	return lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
+	// Where names come back with the directory, who asks for the leader may be shown another node
+	// of the name that was first before.
+	lasting := counted == ""
+	return lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true, lasting: lasting,
 		of: func(c *zk.Client) []locker {
 			e := holdfast.NewElection(c, path, holdfast.WithLayout(layout))
 			value := new(string)

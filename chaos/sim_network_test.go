@@ -21,7 +21,8 @@ import (
 // in which goroutines run. Every connection has random numbers of its own, lest one
 // client's traffic change another's.
 type network struct {
-	seed uint64
+	seed   uint64
+	secret bool // what is sent is encrypted, and not looked at
 
 	mu    sync.Mutex // guards the fields below and those of the lines
 	hosts []host     // of servers; nil while one is down
@@ -153,6 +154,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
 	wait := ln.untilSlot() + k.up.delay() + k.up.delay() // not down: it answers at once, however far behind
 	ln.attempts++
+	k.word.Store(n.secret)
 	n.mu.Unlock()
 	for {
 		if !sleep(ctx, wait) {
@@ -178,6 +180,9 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 			return nil, syscall.ECONNREFUSED
 		}
 		n.mu.Lock()
+		if n.secret {
+			ln.attempts = 0 // it cannot be seen that a session is attached
+		}
 		ln.links[k] = struct{}{}
 		ln.ever = append(ln.ever, k)
 		n.mu.Unlock()
@@ -212,7 +217,7 @@ type link struct {
 	rng      *rand.Rand // guarded by the network's mutex
 	up, down pipe
 	lag      time.Duration // see region.ways
-	word     atomic.Bool   // a four-letter word and its answer have no frames
+	word     atomic.Bool   // a four-letter word and its answer have no frames, nor has what is encrypted
 
 	mu   sync.Mutex     // guards the field below
 	lost map[int32]bool // requests whose answers get lost

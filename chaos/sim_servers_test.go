@@ -27,26 +27,35 @@ type oneServer struct {
 	tick   time.Duration
 	memory *zkserver.Memory
 	asker  *line // of the four-letter words
+	login  login
 
 	mu     sync.Mutex // guards the fields below
 	srv    *zkserver.Server
 	served chan struct{}
 }
 
-func newOneServer(n *network, tick time.Duration, asker *line) *oneServer {
-	return &oneServer{net: n, tick: tick, memory: zkserver.NewMemory(), asker: asker}
+func newOneServer(n *network, tick time.Duration, asker *line, login login) *oneServer {
+	return &oneServer{net: n, tick: tick, memory: zkserver.NewMemory(), asker: asker, login: login}
 }
 
 func (s *oneServer) start() {
-	srv, err := zkserver.Open(zkserver.Config{Memory: s.memory, TickTime: s.tick, FourLetterWords: []string{"wchp"}})
+	cfg := zkserver.Config{Memory: s.memory, TickTime: s.tick, FourLetterWords: []string{"wchp"}, Users: s.login.users}
+	if cfg.Users != nil {
+		cfg.RequireAuth = []string{"sasl"}
+	}
+	srv, err := zkserver.Open(cfg)
 	if err != nil {
 		panic(err)
 	}
 	l, served := newListener(), make(chan struct{})
 	s.net.setHost(0, l.take)
+	var listener net.Listener = l
+	if s.login.listen != nil {
+		listener = s.login.listen(l)
+	}
 	go func() {
 		defer close(served)
-		srv.Serve(l)
+		srv.Serve(listener)
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +85,9 @@ func (s *oneServer) counts() (sessions, connections, watches int) {
 
 // watchers is the answer to one of the four-letter words.
 func (s *oneServer) watchers() string {
+	if s.login.tls != nil {
+		return "(behind TLS)"
+	}
 	nc, err := s.asker.dial(context.Background(), "", "")
 	if err != nil {
 		return err.Error()

@@ -37,6 +37,8 @@ type world struct {
 	many    *manyServers // the same, if it is an ensemble
 	growsTo int          // how many voters it will have, if it is one server at first; the nemesis's
 	addrs   []string     // theirs
+	chroot  string       // of all clients
+	login   login        // likewise
 
 	admin   *zk.Client
 	clients []*client
@@ -152,7 +154,12 @@ func newWorld(seed uint64, o options) *world {
 	} else {
 		w.net = newNetwork(seed, n, 1)
 		w.addrs = []string{"simulated:2181"}
-		w.servers = newOneServer(w.net, w.tick, w.net.lines[n])
+		w.login = w.chooseLogin(o.Skew == 0)
+		w.net.secret = w.login.tls != nil
+		w.servers = newOneServer(w.net, w.tick, w.net.lines[n], w.login)
+	}
+	if w.rng.IntN(4) == 0 {
+		w.chroot = "/app"
 	}
 	w.servers.start()
 	w.admin = w.dial(w.net.lines[n], nil)
@@ -227,15 +234,29 @@ func (w *world) follow(c *client) *zk.Trace {
 }
 
 func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
-	cfg := zk.Config{Servers: w.addrs, Dial: ln.dial, SessionTimeout: w.timeout, TickTime: w.tick, Trace: trace}
-	if w.quorum {
-		cfg.Lease = zk.LeaseQuorum
-	}
-	c, err := zk.Dial(context.Background(), cfg)
+	c, err := zk.Dial(context.Background(), w.config(ln, trace))
 	if err != nil {
 		panic(err)
 	}
 	return c
+}
+
+// config is a client's, written down in one of two ways.
+func (w *world) config(ln *line, trace *zk.Trace) zk.Config {
+	cfg := zk.Config{Servers: w.addrs, SessionTimeout: w.timeout, TickTime: w.tick, Chroot: w.chroot}
+	if ln.client%2 == 1 {
+		var err error
+		cfg, err = zk.ParseURL(fmt.Sprintf("zk://%s%s?timeout=%v&tick=%v", strings.Join(w.addrs, ","), w.chroot, w.timeout, w.tick))
+		if err != nil {
+			panic(err)
+		}
+	}
+	cfg.CreateChroot = w.chroot != ""
+	cfg.Dial, cfg.Trace, cfg.TLS, cfg.Auth = ln.dial, trace, w.login.tls, w.login.auth
+	if w.quorum {
+		cfg.Lease = zk.LeaseQuorum
+	}
+	return cfg
 }
 
 func (w *world) tell(format string, args ...any) {
@@ -296,6 +317,7 @@ func (w *world) run(o options) {
 	w.drain(&workers)
 	cancel()
 	workers.Wait()
+	w.turnAway()
 	// What was left behind by clients that left in a hurry, or by sessions that nobody
 	// went on with, goes by itself in that time.
 	time.Sleep(2*w.timeout + 4*w.tick)
