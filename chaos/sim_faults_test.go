@@ -253,7 +253,21 @@ func (n *nemesis) expire() bool {
 		return false
 	}
 	n.log.Add(chaos.Op{Kind: chaos.Break, Session: id, Call: n.log.Now(), Return: chaos.Never})
+	n.mu.Lock()
+	if n.forced == nil {
+		n.forced = make(map[int64]bool)
+	}
+	n.forced[id] = true
+	n.mu.Unlock()
 	return n.servers.expire(id)
+}
+
+// endedByForce reports whether a session was ended so that nobody can have told its client in
+// time; or whether it is not known which it was.
+func (w *world) endedByForce(session int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return session == 0 || w.forced[session]
 }
 
 func (t tally) String() string {

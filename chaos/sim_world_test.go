@@ -56,6 +56,7 @@ type world struct {
 	counters map[string]*counted // by path, see worker.add
 	live     map[*liveClaim]bool // see claimed
 	said     map[int64]string    // by the term of a leader, see leads
+	forced   map[int64]bool      // sessions, see endedByForce
 }
 
 // A client is one of the world's, with its line. When it is killed, another takes its place.
