@@ -37,7 +37,7 @@ func (l *leading) propose(t *txn) {
 			})
 		}
 	}
-	s.in(e.upTo(e.applyLag), func() {
+	s.in(upTo(s.rng, e.applyLag), func() {
 		if s.leading == l {
 			l.synced = max(l.synced, length)
 			l.commit()
@@ -96,7 +96,7 @@ func (l *leading) commit() {
 			answer()
 		}
 		delete(l.waiting, length)
-		s.in(e.upTo(e.applyLag), func() { s.applyTo(length) })
+		s.in(upTo(s.rng, e.applyLag), func() { s.applyTo(length) })
 	}
 }
 
@@ -130,7 +130,7 @@ func (l *leading) beat() {
 	for _, c := range l.inOrder() {
 		l.ping(c)
 	}
-	s.in(e.tick/2+e.upTo(e.tick/64), l.beat)
+	s.in(e.tick/2+upTo(s.rng, e.tick/64), l.beat)
 }
 
 func (l *leading) ping(c *learnerConn) {

@@ -84,7 +84,7 @@ func (c *clientConn) close() {
 // client that is watching its own node then hears nothing of its deletion, but the end of the
 // connection (seen in half of the runs on 3.8.0).
 func (c *clientConn) drop() {
-	if nc, ok := c.nc.(*end); ok && !c.leaving && c.s.e.rng.IntN(2) == 0 {
+	if nc, ok := c.nc.(*end); ok && !c.leaving && c.s.rng.IntN(2) == 0 {
 		nc.out.finish(io.EOF, true)
 	}
 	c.close()
@@ -111,10 +111,10 @@ func (c *clientConn) connect(frame []byte) {
 	c.short = !req.HasReadOnly
 	c.timeout = min(max(req.Timeout, 2*tick), 20*tick)
 	if req.SessionID == 0 {
-		c.session = int64(s.id)<<56 | e.rng.Int64N(1<<56)
+		c.session = int64(s.id)<<56 | s.rng.Int64N(1<<56)
 		passwd := make([]byte, 16)
 		for i := range passwd {
-			passwd[i] = byte(e.rng.Uint32())
+			passwd[i] = byte(s.rng.Uint32())
 		}
 		e.passwds[c.session] = passwd
 		s.await(&pending{conn: c, session: c.session, op: opCreateSession})

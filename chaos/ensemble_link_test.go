@@ -1,10 +1,14 @@
 package chaos_test
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // A quorumLink is one direction between two servers: what one of them sends arrives at the
 // other in order. While it is held, nothing arrives, and nothing is lost.
 type quorumLink struct {
+	rng     *rand.Rand
 	way     way
 	slow    time.Duration // a message takes up to this in addition
 	held    bool
@@ -13,16 +17,16 @@ type quorumLink struct {
 	stalled int           // messages that had to wait, ever
 }
 
-func newQuorumLink() *quorumLink {
-	return &quorumLink{way: way{base: 50 * time.Microsecond, jitter: 150 * time.Microsecond}}
+func newQuorumLink(rng *rand.Rand) *quorumLink {
+	return &quorumLink{rng: rng, way: way{base: 50 * time.Microsecond, jitter: 150 * time.Microsecond}}
 }
 
 // send lets do happen at the other server, when the message arrives there.
 func (s *server) send(to *server, do func()) {
 	e := s.e
 	l := e.links[[2]int{s.id, to.id}]
-	d, _ := l.way.take(e.rng)
-	l.last = max(e.now()+d+e.upTo(l.slow), l.last+1)
+	d, _ := l.way.take(l.rng)
+	l.last = max(e.now()+d+upTo(l.rng, l.slow), l.last+1)
 	e.at(l.last, func() {
 		if l.held {
 			l.stalled++
@@ -74,7 +78,7 @@ func (e *ensemble) breakLearner(s *server) bool {
 	c := s.toLead
 	if l := s.leading; l != nil && len(l.learners) > 0 {
 		all := l.inOrder()
-		c = all[e.rng.IntN(len(all))]
+		c = all[s.rng.IntN(len(all))]
 	}
 	if c == nil || !c.learner.up || c.learner.frozen {
 		return false

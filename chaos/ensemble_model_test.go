@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
@@ -37,7 +36,7 @@ func onSeededEnsemble(t *testing.T, seed uint64, tick time.Duration, voters, obs
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed)
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnsemble(rand.New(rand.NewPCG(seed, 1)), tick, voters, observers)
+		e := newEnsemble(seed, tick, voters, observers)
 		m := &modelTest{T: t, manyServers: &manyServers{ensemble: e, net: newNetwork(seed, 50, voters+observers)}}
 		e.tell = func(format string, args ...any) {
 			t.Logf("%12v %s", e.now(), fmt.Sprintf(format, args...))

@@ -57,7 +57,7 @@ func (m *modelTest) stallsInTurn(timeout, stall time.Duration) time.Duration {
 		m.Fatal(err) // now the directory is there
 	}
 	m.mu.Lock()
-	idle := 2*timeout + m.upTo(m.tick)
+	idle := 2*timeout + upTo(f.rng, m.tick)
 	m.mu.Unlock()
 	time.Sleep(idle)
 	m.hold(l, f, true)

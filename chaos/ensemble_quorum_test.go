@@ -31,7 +31,7 @@ func (e *ensemble) ticks(n int) time.Duration { return time.Duration(n) * e.tick
 // look begins an election.
 func (s *server) look() {
 	s.become(looking)
-	s.in(electionWait+s.e.upTo(electionWait), s.vote)
+	s.in(electionWait+upTo(s.rng, electionWait), s.vote)
 }
 
 func (s *server) vote() {
@@ -40,7 +40,7 @@ func (s *server) vote() {
 	}
 	s.e.elect()
 	if s.role == looking {
-		s.in(100*time.Millisecond+s.e.upTo(100*time.Millisecond), s.vote)
+		s.in(100*time.Millisecond+upTo(s.rng, 100*time.Millisecond), s.vote)
 	}
 }
 
@@ -380,7 +380,7 @@ func (l *leading) establish() {
 	s.committed = len(s.log)
 	s.applyTo(s.committed)
 	s.data.zxid = max(s.data.zxid, l.epoch<<32) // Leader.startZkServer
-	l.phase = s.e.upTo(s.e.tick)
+	l.phase = upTo(s.rng, s.e.tick)
 	l.sessions = make(map[int64]*tracked)
 	for id, timeout := range s.data.sessions {
 		l.track(id, timeout)

@@ -48,8 +48,9 @@ type ensemble struct {
 
 	tell func(format string, args ...any)
 
+	seed uint64 // of random numbers: every server and every link has its own
+
 	mu      sync.Mutex // guards the fields below, and the servers with all that they have
-	rng     *rand.Rand
 	servers []*server
 	links   map[[2]int]*quorumLink // by the ids of the two servers: from, to
 	events  eventQueue
@@ -67,6 +68,7 @@ type server struct {
 	e        *ensemble
 	id       int // from 1
 	observer bool
+	rng      *rand.Rand
 
 	// On disk:
 	log           []*txn
@@ -111,9 +113,9 @@ const (
 func (r role) String() string { return [...]string{"looking", "following", "leading"}[r] }
 
 // newEnsemble makes servers that are down. The last of them are observers.
-func newEnsemble(rng *rand.Rand, tick time.Duration, voters, observers int) *ensemble {
+func newEnsemble(seed uint64, tick time.Duration, voters, observers int) *ensemble {
 	e := &ensemble{
-		began: time.Now(), rng: rng, tick: tick, syncLimit: 5, initLimit: 10, standalone: voters == 1,
+		began: time.Now(), seed: seed, tick: tick, syncLimit: 5, initLimit: 10, standalone: voters == 1,
 		applyLag: 100 * time.Microsecond, reapEvery: time.Minute,
 		links: make(map[[2]int]*quorumLink), passwds: make(map[int64][]byte), tell: func(string, ...any) {},
 	}
@@ -127,9 +129,11 @@ func newEnsemble(rng *rand.Rand, tick time.Duration, voters, observers int) *ens
 
 func (e *ensemble) addServer(observer bool) {
 	s := &server{e: e, id: len(e.servers) + 1, observer: observer}
+	s.rng = e.random(s.id, s.id)
 	for _, o := range e.servers {
-		e.links[[2]int{s.id, o.id}] = newQuorumLink()
-		e.links[[2]int{o.id, s.id}] = newQuorumLink()
+		for _, ends := range [][2]int{{s.id, o.id}, {o.id, s.id}} {
+			e.links[ends] = newQuorumLink(e.random(ends[0], ends[1]))
+		}
 	}
 	e.servers = append(e.servers, s)
 }
@@ -195,12 +199,17 @@ func (e *ensemble) run() {
 	}
 }
 
-// upTo is a random duration from 0 on, below d. The caller has locked mu.
-func (e *ensemble) upTo(d time.Duration) time.Duration {
+// random are the random numbers of a link, or of a server.
+func (e *ensemble) random(from, to int) *rand.Rand {
+	return rand.New(rand.NewPCG(e.seed, uint64(1000+16*from+to)))
+}
+
+// upTo is a random duration from 0 on, below d.
+func upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return time.Duration(e.rng.Int64N(int64(d)))
+	return time.Duration(rng.Int64N(int64(d)))
 }
 
 // close ends everything.
@@ -276,7 +285,7 @@ func (e *ensemble) thaw(s *server) {
 	}
 	s.frozen = false
 	first, second := s.timers, s.inbox
-	if e.rng.IntN(2) == 0 {
+	if s.rng.IntN(2) == 0 {
 		first, second = second, first
 	}
 	s.timers, s.inbox = nil, nil

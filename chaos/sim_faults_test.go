@@ -241,7 +241,11 @@ func (n *nemesis) kill() bool {
 	c.line.set(func(ln *line) { ln.cut = cut{true, true} })
 	c.zk.Load().Close()
 	c.line.breakAll(true)
-	c.line.set(func(ln *line) { ln.cut = cut{} })
+	c.line.set(func(ln *line) {
+		ln.cut = cut{}
+		ln.addrs = nil // the next one knows the servers in another order
+		ln.servers = append(ln.servers[1:], ln.servers[0])
+	})
 	c.zk.Store(n.dial(c.line, n.follow(c)))
 	return had
 }

@@ -201,12 +201,11 @@ func (w *world) haveEnsemble(clients int) {
 	for i := range voters + observers {
 		w.addrs = append(w.addrs, fmt.Sprintf("server%d:2181", i+1))
 	}
-	rng := rand.New(rand.NewPCG(w.seed, 3))
 	begin := voters
 	if alone && !w.calm {
 		w.growsTo, begin = voters, 1
 	}
-	e := newEnsemble(rng, w.tick, begin, observers)
+	e := newEnsemble(w.seed, w.tick, begin, observers)
 	e.tell = w.tell
 	e.syncLimit = []int{3, 5, 5, 10, 20}[w.rng.IntN(5)]
 	e.reapEvery = time.Second + time.Duration(w.rng.Int64N(int64(20*time.Second)))
