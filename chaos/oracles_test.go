@@ -447,6 +447,62 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestOverdueFindsWhoWasNotWoken(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ops  string
+		want int // violations
+	}{
+		{"in time", `
+			acquire 1 0-1 t10
+			release 1 5-6
+			acquire 2 0-7 t11
+			release 2 8-9`, 0},
+		{"late", `
+			acquire 1 0-1 t10
+			release 1 5-6
+			acquire 2 0-9 t11
+			release 2 10-11`, 1},
+		{"late after its holder was thrown out", `
+			acquire 1 0-1 t10
+			break 5 t10
+			acquire 2 0-9 t11
+			lose 1 6
+			release 2 10-11`, 1},
+		{"it came late itself", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 8-9 t11
+			release 2 10-11`, 0},
+		{"another gave up when its turn came", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 3 0-7 unknown
+			acquire 2 0-9 t12
+			release 2 10-11`, 0},
+		{"another was thrown out when its turn came", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			break 7 t11
+			acquire 2 0-9 t12
+			release 2 10-11`, 0},
+		{"two in a row", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 0-8 t11
+			release 2 9-10
+			acquire 3 0-15 t12
+			release 3 16-17`, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			found := Overdue(history(t, mutex, tt.ops), 2*time.Second)
+			if len(found) != tt.want {
+				t.Errorf("found %v; want %d", found, tt.want)
+			}
+		})
+	}
+}
+
 func TestHistoryIsReadAsWritten(t *testing.T) {
 	ops := history(t, readWrite, `
 		acquire 1 0-1 t10 n7 shared

@@ -69,6 +69,7 @@ func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
 	n.tell("delete %s: %v", path, err)
 	if err == nil || zk.MayHaveHappened(err) {
 		n.broken(path, stat.Czxid, at)
+		n.mayHit(path, stat.Czxid, at)
 	}
 	if err == nil {
 		n.mustBeTold(path, stat.Czxid)
@@ -86,6 +87,21 @@ func (n *nemesis) broken(path string, token int64, at time.Duration) {
 			}
 		}
 	}
+}
+
+// A removal is a delete of a node by its name, which took some time.
+type removal struct {
+	path     string
+	token    int64
+	from, to time.Duration
+}
+
+// mayHit takes note of a removal that has just returned. If the name is a NodeLock's, it may
+// have met the next node of that name.
+func (n *nemesis) mayHit(path string, token int64, from time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.removals = append(n.removals, removal{path, token, from, n.log.Now()})
 }
 
 // pick lists the queue of a lock and picks a holder, or a waiter.
@@ -117,6 +133,7 @@ func (n *nemesis) breakOne(holder bool) bool {
 		return false
 	}
 	n.broken(e.Path, e.Token, at)
+	n.mayHit(e.Path, e.Token, at)
 	if err != nil {
 		return false
 	}
@@ -166,30 +183,31 @@ func (n *nemesis) limit() bool {
 	return false
 }
 
-// hitByName are the claims of NodeLocks that another's release may have ended: the admin had
-// deleted the node of that other, and the release, which was under way, deleted the next of the
-// name. The server compares versions, not czxids, so that this cannot be is not promised. A
-// release without an end may have come so long after it began.
-func hitByName(ops []chaos.Op, late time.Duration) []chaos.Op {
-	broken := make(map[int64]chaos.Op) // by token
-	for _, b := range ops {
-		if b.Kind == chaos.Break && b.Token != 0 && strings.HasSuffix(b.Lock, nodeLock) {
-			broken[b.Token] = b
+// hitByName are the claims of NodeLocks that were ended by a delete of another's node: the
+// admin's, or that of a release, which was under way when the admin had deleted its node. The
+// server compares versions, not czxids, so that this cannot be is not promised. A release
+// without an end may have come so long after it began.
+func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
+	var deletes []removal
+	removed := make(map[int64]removal) // by token
+	for _, r := range removals {
+		if strings.HasSuffix(r.path, nodeLock) {
+			deletes = append(deletes, r)
+			removed[r.token] = r
+		}
+	}
+	for _, o := range ops {
+		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && o.Lock == r.path {
+			deletes = append(deletes, removal{r.path, r.token, r.from, min(o.Return, o.Call+late)})
 		}
 	}
 	var hits []chaos.Op
-	for _, release := range ops {
-		b, ok := broken[release.Token]
-		if !ok || release.Kind != chaos.Release || release.Lock != b.Lock {
-			continue
-		}
+	for _, r := range deletes {
 		for _, o := range ops {
-			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Lock != b.Lock || o.Token <= b.Token {
+			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Lock != r.path || o.Token <= r.token || o.Call >= r.to {
 				continue
 			}
-			if o.Call < min(release.Return, release.Call+late) {
-				hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(b.Call, o.Call), Return: chaos.Never})
-			}
+			hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(r.from, o.Call), Return: chaos.Never})
 		}
 	}
 	return hits

@@ -93,7 +93,7 @@ func (w *world) nemesis(o options, locks []lockSpec, of []fault, stream uint64) 
 	n := &nemesis{world: w, rng: rand.New(rand.NewPCG(w.seed, stream)), locks: locks, faults: w.possible(of)}
 	end := w.began.Add(w.lasts)
 	for {
-		time.Sleep(time.Duration(n.rng.ExpFloat64() * float64(800*time.Millisecond)))
+		time.Sleep(time.Duration(n.rng.ExpFloat64() * float64(time.Second)))
 		if !time.Now().Before(end) {
 			return
 		}

@@ -30,12 +30,12 @@ func (w *world) invite(ctx context.Context, guests *sync.WaitGroup, locks []lock
 	guestOf := func(i int) *guest {
 		return &guest{world: w, client: w.clients[w.rng.IntN(len(w.clients))], number: i, rng: rand.New(rand.NewPCG(w.seed, uint64(2000+i)))}
 	}
-	if w.rng.IntN(2) == 0 {
+	if w.rng.IntN(4) == 0 {
 		c := &clerk{guest: guestOf(0), root: "/clerk"}
 		w.create(context.Background(), c.root)
 		guests.Go(func() { c.work(ctx) })
 	}
-	if w.rng.IntN(2) == 0 {
+	if w.rng.IntN(4) == 0 {
 		m := &mirror{guest: guestOf(1), root: locksRoot, mode: zk.WatchPersistentRecursive}
 		if w.rng.IntN(3) == 0 {
 			m.root, m.mode = locks[0].dirs[0], zk.WatchPersistent
@@ -43,11 +43,11 @@ func (w *world) invite(ctx context.Context, guests *sync.WaitGroup, locks []lock
 		guests.Go(func() { m.work(ctx) })
 		checks = append(checks, m.check)
 	}
-	if w.rng.IntN(8) == 0 {
+	if w.rng.IntN(24) == 0 {
 		b := &bungler{guestOf(2)}
 		guests.Go(func() { b.work(ctx) })
 	}
-	if w.rng.IntN(4) == 0 {
+	if w.rng.IntN(8) == 0 {
 		r := &runners{world: w, path: "/runners", inside: make(map[int]run)}
 		for i, c := range w.clients {
 			rng := rand.New(rand.NewPCG(w.seed, uint64(3000+i)))

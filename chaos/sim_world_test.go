@@ -57,6 +57,7 @@ type world struct {
 	live     map[*liveClaim]bool // see claimed
 	said     map[int64]string    // by the term of a leader, see leads
 	forced   map[int64]bool      // sessions, see endedByForce
+	removals []removal           // see hitByName
 }
 
 // A client is one of the world's, with its line. When it is killed, another takes its place.
@@ -129,7 +130,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		}
 	}
 	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
-	r.ops = append(r.ops, hitByName(r.ops, 2*w.timeout)...)
+	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
 	r.Violations = append(r.Violations, chaos.Sweep(r.ops)...)
 	checked := chaos.Linearizable(r.ops, 10*time.Second)
 	r.Violations = append(r.Violations, checked.Violations...)
@@ -196,7 +197,7 @@ func (w *world) haveEnsemble(clients int) {
 		w.timeout += 3 * w.tick
 	}
 	w.quorum = false // which the clients have to find out
-	w.lasts += 2 * w.timeout
+	w.lasts += w.timeout
 	w.net = newNetwork(w.seed, clients, voters+observers)
 	for i := range voters + observers {
 		w.addrs = append(w.addrs, fmt.Sprintf("server%d:2181", i+1))
