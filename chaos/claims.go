@@ -39,10 +39,33 @@ func (c *claim) handedBy(o *claim) bool {
 type lock struct {
 	path     string
 	typ      LockType
-	limit    int
+	limit    int      // of a semaphore, at first
+	changes  []change // of that limit, in order
 	claims   []*claim // by their beginning
 	attempts []Op     // that claimed nothing in the end, and that failed
 	observed []Op
+}
+
+// A change is when a limit becomes another. Nobody changes it at the same time as another.
+type change struct {
+	from, until time.Duration // at some instant in between
+	limit       int
+	op          Op
+}
+
+// mostDuring is the largest limit at any instant from one to another.
+func (l *lock) mostDuring(from, until time.Duration) int {
+	most, limit := 0, l.limit // before the changes seen so far
+	for _, c := range l.changes {
+		if from <= c.until {
+			most = max(most, limit)
+		}
+		limit = c.limit
+		if until < c.from {
+			return most
+		}
+	}
+	return max(most, limit)
 }
 
 // locks sorts a history by locks, in the order in which they first appear.
@@ -56,7 +79,11 @@ func locks(ops []Op) []*lock {
 			byPath[o.Lock] = l
 			all = append(all, l)
 		}
-		if o.Type != "" {
+		switch {
+		case o.Kind == Change:
+			l.typ = o.Type
+			l.changes = append(l.changes, change{o.Call, o.Return, o.Limit, o})
+		case o.Type != "":
 			l.typ, l.limit = o.Type, max(l.limit, o.Limit)
 		}
 		return l
@@ -70,6 +97,8 @@ func locks(ops []Op) []*lock {
 				order = append(order, o.Claim)
 			}
 			attempts[o.Claim] = o
+		case Change:
+			lockOf(o)
 		case Observe:
 			if o.Outcome == OK {
 				l := lockOf(o)
@@ -112,8 +141,10 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				continue
 			}
 			for _, c := range l.claims {
-				hit := b.Node != "" && b.Node == c.Node || b.Token != 0 && b.Token == c.Token ||
-					b.Session != 0 && b.Session == c.Session
+				// A name may come back, a token does not. Only who has stepped down has another token
+				// than its node.
+				named := b.Node != "" && b.Node == c.Node && (b.Token == 0 || c.Inside != 0)
+				hit := named || b.Token != 0 && b.Token == c.Token || b.Session != 0 && b.Session == c.Session
 				switch {
 				case !hit || b.Call >= c.until:
 				case b.Call >= c.Call:

@@ -32,6 +32,7 @@ const (
 	Lose    Kind = "lose"    // ends a claim: Call is when its Context ended, Return is Never
 	Break   Kind = "break"   // somebody, who is no client, takes a lock away from Call on
 	Observe Kind = "observe" // reads who leads: Token is the term
+	Change  Kind = "change"  // sets the limit of a semaphore
 )
 
 // An Outcome is what is known of an operation's result.
@@ -60,7 +61,7 @@ type Op struct {
 	Type    LockType      `json:"type"`
 	Shared  bool          `json:"shared,omitempty"`  // the read side
 	Permits int           `json:"permits,omitempty"` // asked for; 0 is 1
-	Limit   int           `json:"limit,omitempty"`   // of a semaphore
+	Limit   int           `json:"limit,omitempty"`   // of a semaphore: at first, or from a change on
 	Handoff int           `json:"handoff,omitempty"` // how often its client hands the node on from one claim to the next (WithLocalHandoff)
 	Inside  int           `json:"inside,omitempty"`  // the claim of this lock that the attempt was made under, by a re-entrant lock or a writer that steps down
 	Call    time.Duration `json:"call"`

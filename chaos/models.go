@@ -53,6 +53,7 @@ const (
 	ends   = "ends"
 	fails  = "is refused"
 	reads  = "observes"
+	limits = "limits"
 )
 
 // step is the input of one operation. Outcomes are known, so there are no outputs.
@@ -74,11 +75,12 @@ func (l *lock) pieces() []piece {
 		all = append(all, porcupine.Operation{ClientId: s.o.Client, Input: s, Call: int64(call), Return: int64(ret)})
 	}
 	terms := make(map[int64]bool)
+	soonest := l.soonest()
 	for _, c := range l.claims {
 		terms[c.Token] = true
-		add(c.Call, c.Return, step{begins, c, c.Op})
-		if c.until != Never {
-			add(c.until, c.gone, step{ends, c, c.Op})
+		add(soonest[c], c.Return, step{begins, c, c.Op})
+		if c.until != Never { // which may be before it was granted, if somebody took it away
+			add(max(c.until, soonest[c]), c.gone, step{ends, c, c.Op})
 		}
 	}
 	for i, excused := range l.excused() {
@@ -91,6 +93,9 @@ func (l *lock) pieces() []piece {
 			add(o.Call, o.Return, step{what: reads, o: o})
 		}
 	}
+	for _, c := range l.changes {
+		add(c.from, c.until, step{what: limits, o: c.op})
+	}
 	slices.SortFunc(all, func(a, b porcupine.Operation) int {
 		if d := cmp.Compare(a.Call, b.Call); d != 0 {
 			return d
@@ -100,19 +105,52 @@ func (l *lock) pieces() []piece {
 	return l.cut(all)
 }
 
+// soonest is when each claim can have been granted: not before those have ended that exclude
+// it and have smaller tokens, for they came before it. The models say so, too, but where many
+// wait at the same time it takes Porcupine too long to find that out.
+func (l *lock) soonest() map[*claim]time.Duration {
+	at := make(map[*claim]time.Duration)
+	byToken := slices.Clone(l.claims)
+	slices.SortFunc(byToken, func(a, b *claim) int { return cmp.Compare(a.Token, b.Token) })
+	var all, writers time.Duration // when the last of those so far has ended
+	for i := 0; i < len(byToken); {
+		same := i // of one token: what was taken again, or handed on
+		for ; same < len(byToken) && byToken[same].Token == byToken[i].Token; same++ {
+			c := byToken[same]
+			before := all
+			if c.Shared {
+				before = writers
+			}
+			at[c] = c.Call
+			if l.typ != Semaphore && before <= c.Return {
+				at[c] = max(c.Call, before)
+			}
+		}
+		for _, c := range byToken[i:same] {
+			end := max(c.until, at[c])
+			if all = max(all, end); !c.Shared {
+				writers = max(writers, end)
+			}
+		}
+		i = same
+	}
+	return at
+}
+
 func (l *lock) cut(all []porcupine.Operation) []piece {
 	var out []piece
 	var ops []porcupine.Operation
 	var tok tokens
-	start := tok
+	start, limit := tok, l.limit
+	startLimit := limit
 	lingers := false // somebody before the cut may still be there, as far as we know
 	var busy int64   // until then, some operation is under way
 	live := 0
 	flush := func() {
 		if len(ops) > 0 {
-			out = append(out, piece{l.model(start), ops})
+			out = append(out, piece{l.model(start, startLimit), ops})
 		}
-		ops, start = nil, tok
+		ops, start, startLimit = nil, tok, limit
 	}
 	for _, op := range all {
 		s := op.Input.(step)
@@ -135,6 +173,8 @@ func (l *lock) cut(all []porcupine.Operation) []piece {
 			tok.grant(s.c)
 		case ends:
 			live--
+		case limits:
+			limit = s.o.Limit
 		}
 		if op.Return != int64(Never) {
 			busy = max(busy, op.Return)
@@ -159,19 +199,19 @@ func (t *tokens) grant(c *claim) {
 type state struct {
 	holders []*claim // by their numbers
 	tokens
-	used int
+	used, limit int // permits
 }
 
-func (l *lock) model(start tokens) porcupine.Model {
+func (l *lock) model(start tokens, limit int) porcupine.Model {
 	rules := map[LockType]func(state, *claim) bool{
 		Mutex: mayLock, Election: mayLock, ReadWrite: mayShare,
 		Semaphore: func(st state, c *claim) bool {
-			return st.used+c.permits() <= l.limit && c.Token > st.last
+			return st.used+c.permits() <= st.limit && c.Token > st.last
 		},
 	}
 	may := rules[l.typ]
 	return porcupine.Model{
-		Init: func() any { return state{tokens: start} },
+		Init: func() any { return state{tokens: start, limit: limit} },
 		Step: func(in, input, _ any) (bool, any) {
 			st, s := in.(state), input.(step)
 			switch s.what {
@@ -187,13 +227,16 @@ func (l *lock) model(start tokens) porcupine.Model {
 				return true, st.without(s.c)
 			case fails:
 				return l.refuses(st, s.o), st
+			case limits:
+				st.limit = s.o.Limit
+				return true, st
 			default: // reads
 				return len(st.holders) > 0 && st.holders[0].Token == s.o.Token, st
 			}
 		},
 		Equal: func(a, b any) bool {
 			x, y := a.(state), b.(state)
-			return x.tokens == y.tokens && slices.Equal(x.holders, y.holders)
+			return x.tokens == y.tokens && x.limit == y.limit && slices.Equal(x.holders, y.holders)
 		},
 		DescribeOperation: func(input, _ any) string { s := input.(step); return fmt.Sprintf("%s: %v", s.what, s.o) },
 	}
@@ -232,7 +275,7 @@ func (st state) inside(c *claim) bool {
 func (l *lock) refuses(st state, o Op) bool {
 	switch {
 	case l.typ == Semaphore:
-		return st.used+max(o.Permits, 1) > l.limit
+		return st.used+max(o.Permits, 1) > st.limit
 	case o.Shared:
 		return slices.ContainsFunc(st.holders, func(h *claim) bool { return !h.Shared })
 	}

@@ -18,6 +18,7 @@ import (
 //	lose 1 3
 //	break t10 3
 //	observe 1-2 t10
+//	change 1-2 x4             the limit of a semaphore becomes 4
 //
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
@@ -41,7 +42,7 @@ func history(t *testing.T, of Op, text string) []Op {
 		o.Kind, o.Outcome = Kind(words[0]), OK
 		args := words[1:]
 		switch o.Kind {
-		case Observe, Break:
+		case Observe, Break, Change:
 		default:
 			o.Claim = number(t, args[0])
 			args = args[1:]
@@ -75,6 +76,9 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
 			case w[0] == 'x':
 				o.Permits = number(t, w[1:])
+				if o.Kind == Change {
+					o.Permits, o.Limit = 0, number(t, w[1:])
+				}
 			case strings.HasPrefix(w, "h"):
 				o.Handoff = number(t, w[1:])
 			case strings.HasPrefix(w, "in"):
@@ -357,6 +361,44 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			acquire 1 0-1 t10
 			acquire 2 2-3 t9`, []string{"token order", lin}},
 
+		{"a limit that grows", semaphore, `
+			acquire 1 0-1 t10 x3
+			change 2-3 x4
+			acquire 2 0-4 t11
+			release 1 5-6
+			release 2 5-6`, nil},
+		{"a limit that has not grown yet", semaphore, `
+			acquire 1 0-1 t10 x3
+			acquire 2 0-2 t11
+			change 3-4 x4
+			release 1 5-6
+			release 2 5-6`, []string{"permit limit", lin}},
+		{"a limit that shrinks", semaphore, `
+			acquire 1 0-1 t10 x2
+			change 2-3 x1
+			acquire 2 0-6 t11
+			release 1 4-5`, nil},
+		{"beyond a limit that has shrunk", semaphore, `
+			acquire 1 0-1 t10 x1
+			change 2-3 x1
+			acquire 2 4-5 t11
+			release 1 6-7`, []string{"permit limit", lin}},
+		{"granted while the limit shrinks", semaphore, `
+			acquire 1 0-1 t10 x1
+			change 1-3 x1
+			acquire 2 2-5 t11
+			release 1 6-7`, nil},
+		{"refused since the limit has shrunk", semaphore, `
+			acquire 1 0-1 t10
+			change 2-3 x1
+			try 2 4-5 failed`, nil},
+		{"changed back and forth, and beyond it", semaphore, `
+			acquire 1 0-1 t10 x3
+			change 1-2 x5
+			change 3-4 x3
+			acquire 2 5-6 t11
+			release 1 7-8`, []string{"permit limit", lin}},
+
 		{"terms", election, `
 			acquire 1 0-1 t10
 			observe 0-2 t10
@@ -400,6 +442,62 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			want := slices.Sorted(slices.Values(tt.want))
 			if !slices.Equal(got, want) {
 				t.Errorf("found %q; want %q\n%v", got, want, found)
+			}
+		})
+	}
+}
+
+func TestOverdueFindsWhoWasNotWoken(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		ops  string
+		want int // violations
+	}{
+		{"in time", `
+			acquire 1 0-1 t10
+			release 1 5-6
+			acquire 2 0-7 t11
+			release 2 8-9`, 0},
+		{"late", `
+			acquire 1 0-1 t10
+			release 1 5-6
+			acquire 2 0-9 t11
+			release 2 10-11`, 1},
+		{"late after its holder was thrown out", `
+			acquire 1 0-1 t10
+			break 5 t10
+			acquire 2 0-9 t11
+			lose 1 6
+			release 2 10-11`, 1},
+		{"it came late itself", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 8-9 t11
+			release 2 10-11`, 0},
+		{"another gave up when its turn came", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 3 0-7 unknown
+			acquire 2 0-9 t12
+			release 2 10-11`, 0},
+		{"another was thrown out when its turn came", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			break 7 t11
+			acquire 2 0-9 t12
+			release 2 10-11`, 0},
+		{"two in a row", `
+			acquire 1 0-1 t10
+			release 1 2-3
+			acquire 2 0-8 t11
+			release 2 9-10
+			acquire 3 0-15 t12
+			release 3 16-17`, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			found := Overdue(history(t, mutex, tt.ops), 2*time.Second)
+			if len(found) != tt.want {
+				t.Errorf("found %v; want %d", found, tt.want)
 			}
 		})
 	}

@@ -15,6 +15,9 @@ type refNode struct {
 	stat     zkproto.Stat // but for times, DataLength and NumChildren
 	children map[string]bool
 	created  int // children, ever
+
+	container bool
+	acl       []zkproto.ACL
 }
 
 // A refTree is what a server must be like, in the plainest form: it is there to be
@@ -24,6 +27,7 @@ type refTree struct {
 	ended map[int64]int64     // zxid at which a session ended
 	saved map[string]*refNode // of a transaction: what its nodes were before, nil for none
 	fired []refEvent          // of the write at hand
+	now   int64               // of the write at hand, in milliseconds; 0 leaves times out
 }
 
 // A refEvent is an event and the kind of watch that hears of it.
@@ -114,7 +118,8 @@ func (t *refTree) do(zxid, session int64, o *zkproto.MultiOp) (d refDone) {
 		t.keep(dir)
 		t.keep(path)
 		_, name := split(path)
-		n = &refNode{data: string(o.Data), children: map[string]bool{}, stat: zkproto.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid}}
+		n = &refNode{data: string(o.Data), children: map[string]bool{}, stat: zkproto.Stat{Czxid: zxid, Mzxid: zxid, Pzxid: zxid, Ctime: t.now, Mtime: t.now}}
+		n.container, n.acl = o.Op == zkproto.OpCreateContainer, o.ACL
 		if o.Flags == zkproto.FlagEphemeral || o.Flags == zkproto.FlagEphemeralSequential {
 			n.stat.EphemeralOwner = session
 		}
@@ -137,6 +142,18 @@ func (t *refTree) do(zxid, session int64, o *zkproto.MultiOp) (d refDone) {
 		if d.reasons == nil {
 			t.remove(zxid, path)
 		}
+	case zkproto.OpSetACL:
+		if n == nil {
+			because(zkproto.CodeNoNode, true)
+			return d
+		}
+		because(zkproto.CodeBadVersion, o.Version != -1 && o.Version != n.stat.Aversion)
+		if d.reasons == nil {
+			t.keep(path)
+			n.acl = o.ACL
+			n.stat.Aversion++
+			d.stat = t.statOf(n)
+		}
 	case zkproto.OpSetData, zkproto.OpCheck:
 		if n == nil {
 			because(zkproto.CodeNoNode, true)
@@ -149,7 +166,7 @@ func (t *refTree) do(zxid, session int64, o *zkproto.MultiOp) (d refDone) {
 		t.keep(path)
 		n.data = string(o.Data)
 		n.stat.Version++
-		n.stat.Mzxid = zxid
+		n.stat.Mzxid, n.stat.Mtime = zxid, t.now
 		t.fire(zkproto.EventNodeDataChanged, path, watchData)
 		d.stat = t.statOf(n)
 	}

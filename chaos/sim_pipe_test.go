@@ -90,12 +90,13 @@ func (p *pipe) deliver() {
 		return
 	}
 	ln.net.mu.Lock()
-	cut := p == &p.link.up && ln.up || p == &p.link.down && ln.down
-	if cut {
+	c := ln.isCut(p.link.server)
+	held := p == &p.link.up && c.up || p == &p.link.down && c.down
+	if held {
 		ln.heldFrames++
 	}
 	ln.net.mu.Unlock()
-	if cut {
+	if held {
 		return
 	}
 	for _, k := range p.under[:due] {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"holdfast/chaos"
 	"holdfast/zk"
-	"holdfast/zkserver"
 )
 
 // A world is one run of the simulation: clients, their network, a server, and what is
@@ -35,34 +33,40 @@ type world struct {
 	quorum  bool
 	skew    float64 // how much longer the clients believe a second to be
 
-	memory *zkserver.Memory
-	srvMu  sync.Mutex
-	srv    *zkserver.Server
-	served chan struct{}
+	servers servers
+	many    *manyServers // the same, if it is an ensemble
+	growsTo int          // how many voters it will have, if it is one server at first; the nemesis's
+	addrs   []string     // theirs
+	chroot  string       // of all clients
+	login   login        // likewise
 
 	admin   *zk.Client
 	clients []*client
+	locks   []lockSpec
 	faults  tally
 	virtual time.Duration
 	commits int
 
 	draining atomic.Bool // no new attempts, and nobody gives up
+	calm     bool        // no network, server or client fails
 
 	mu       sync.Mutex // guards the fields below
 	trace    []string
 	wrong    []chaos.Violation
-	counters map[string]*counter // by path, see worker.count
+	counters map[string]*counted // by path, see worker.add
+	live     map[*liveClaim]bool // see claimed
+	said     map[int64]string    // by the term of a leader, see leads
+	forced   map[int64]bool      // sessions, see endedByForce
+	removals []removal           // see hitByName
 }
-
-// A counter is what holders add to by Commit, by path.
-type counter struct{ done, unknown int }
 
 // A client is one of the world's, with its line. When it is killed, another takes its place.
 type client struct {
 	number  int
 	line    *line
 	zk      atomic.Pointer[zk.Client]
-	session atomic.Int64 // 0 between two
+	session atomic.Int64  // 0 between two
+	pause   time.Duration // of its workers between two locks, in the mean
 }
 
 // result is what is left of a world.
@@ -125,7 +129,8 @@ func simulate(t *testing.T, seed uint64, o options) result {
 			r.Lost++
 		}
 	}
-	r.ops = append(r.ops, hitByName(r.ops, 2*w.timeout)...)
+	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
+	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
 	r.Violations = append(r.Violations, chaos.Sweep(r.ops)...)
 	checked := chaos.Linearizable(r.ops, 10*time.Second)
 	r.Violations = append(r.Violations, checked.Violations...)
@@ -136,28 +141,81 @@ func simulate(t *testing.T, seed uint64, o options) result {
 func newWorld(seed uint64, o options) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		memory: zkserver.NewMemory(), counters: make(map[string]*counter), skew: o.Skew,
+		counters: make(map[string]*counted), skew: o.Skew,
 	}
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
 	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
 	// With ticks of 500 ms that takes sessions of 3 s at least, see zk.Session.Lease.
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
+	w.calm = o.Skew == 0 && w.rng.IntN(6) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
 	n := 3 + w.rng.IntN(3)
-	w.net = newNetwork(seed, n)
-	w.start()
+	if o.Skew == 0 && w.rng.IntN(2) == 0 {
+		w.haveEnsemble(n)
+	} else {
+		w.net = newNetwork(seed, n, 1)
+		w.addrs = []string{"simulated:2181"}
+		w.login = w.chooseLogin(o.Skew == 0)
+		w.net.secret = w.login.tls != nil
+		w.servers = newOneServer(w.net, w.tick, w.net.lines[n], w.login)
+	}
+	if w.rng.IntN(4) == 0 {
+		w.chroot = "/app"
+	}
+	w.servers.start()
 	w.admin = w.dial(w.net.lines[n], nil)
 	for i := range n {
 		c := &client{number: i + 1, line: w.net.lines[i]}
 		if c.line.stretch = w.skew; w.skew == 0 {
 			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
 		}
-		w.tell("client %d is %v", c.number, c.line.region)
+		c.pause = 200 * time.Millisecond
+		if w.many != nil && w.rng.IntN(2) == 0 { // its session is idle most of the time
+			c.pause = w.timeout / 4 * time.Duration(1+w.rng.IntN(4))
+		}
+		w.tell("client %d is %v, and pauses for %v", c.number, c.line.region, c.pause)
 		c.zk.Store(w.dial(c.line, w.follow(c)))
 		w.clients = append(w.clients, c)
 	}
 	return w
+}
+
+// haveEnsemble has an ensemble serve the world: mostly three servers, sometimes five, sometimes
+// with an observer; and sometimes one that is alone at first, and one of three later.
+func (w *world) haveEnsemble(clients int) {
+	voters, observers, alone := 3, 0, false
+	switch w.rng.IntN(12) {
+	case 0:
+		voters = 5
+	case 1, 2:
+		observers = 1
+	case 3:
+		alone = true
+	}
+	if w.tick == 200*time.Millisecond { // shorter sessions cannot be proven
+		w.timeout += 3 * w.tick
+	}
+	w.quorum = false // which the clients have to find out
+	w.lasts += w.timeout
+	w.net = newNetwork(w.seed, clients, voters+observers)
+	for i := range voters + observers {
+		w.addrs = append(w.addrs, fmt.Sprintf("server%d:2181", i+1))
+	}
+	begin := voters
+	if alone && !w.calm {
+		w.growsTo, begin = voters, 1
+	}
+	e := newEnsemble(w.seed, w.tick, begin, observers)
+	e.tell = w.tell
+	e.syncLimit = []int{3, 5, 5, 10, 20}[w.rng.IntN(5)]
+	e.reapEvery = time.Second + time.Duration(w.rng.Int64N(int64(20*time.Second)))
+	if w.rng.IntN(4) == 0 {
+		e.applyLag = 20 * time.Millisecond
+	}
+	w.many = &manyServers{ensemble: e, net: w.net}
+	w.servers = w.many
+	w.tell("%d voters, %d observers, alone at first: %v, tick %v, syncLimit %d, sessions of %v", voters, observers, alone, w.tick, e.syncLimit, w.timeout)
 }
 
 // follow keeps track of a client's sessions.
@@ -167,6 +225,8 @@ func (w *world) follow(c *client) *zk.Trace {
 			c.session.Store(id)
 			w.tell("client %d: session 0x%x", c.number, uint64(id))
 		},
+		SessionResumed: func(id int64) { w.tell("client %d: resumed", c.number) },
+		Disconnected:   func(id int64, cause error) { w.tell("client %d: disconnected: %v", c.number, cause) },
 		SessionOver: func(id int64, cause error) {
 			c.session.Store(0)
 			w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
@@ -175,45 +235,29 @@ func (w *world) follow(c *client) *zk.Trace {
 }
 
 func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
-	cfg := zk.Config{Servers: []string{"simulated:2181"}, Dial: ln.dial, SessionTimeout: w.timeout, TickTime: w.tick, Trace: trace}
-	if w.quorum {
-		cfg.Lease = zk.LeaseQuorum
-	}
-	c, err := zk.Dial(context.Background(), cfg)
+	c, err := zk.Dial(context.Background(), w.config(ln, trace))
 	if err != nil {
 		panic(err)
 	}
 	return c
 }
 
-func (w *world) start() {
-	srv, err := zkserver.Open(zkserver.Config{Memory: w.memory, TickTime: w.tick, FourLetterWords: []string{"wchp"}})
-	if err != nil {
-		panic(err)
+// config is a client's, written down in one of two ways.
+func (w *world) config(ln *line, trace *zk.Trace) zk.Config {
+	cfg := zk.Config{Servers: w.addrs, SessionTimeout: w.timeout, TickTime: w.tick, Chroot: w.chroot}
+	if ln.client%2 == 1 {
+		var err error
+		cfg, err = zk.ParseURL(fmt.Sprintf("zk://%s%s?timeout=%v&tick=%v", strings.Join(w.addrs, ","), w.chroot, w.timeout, w.tick))
+		if err != nil {
+			panic(err)
+		}
 	}
-	l, served := w.net.listen(), make(chan struct{})
-	go func() {
-		defer close(served)
-		srv.Serve(l)
-	}()
-	w.srvMu.Lock()
-	defer w.srvMu.Unlock()
-	w.srv, w.served = srv, served
-}
-
-func (w *world) server() *zkserver.Server {
-	w.srvMu.Lock()
-	defer w.srvMu.Unlock()
-	return w.srv
-}
-
-// stop is a crash.
-func (w *world) stop() {
-	w.server().Close()
-	<-w.served
-	w.net.mu.Lock()
-	w.net.listener = nil
-	w.net.mu.Unlock()
+	cfg.CreateChroot = w.chroot != ""
+	cfg.Dial, cfg.Trace, cfg.TLS, cfg.Auth = ln.dial, trace, w.login.tls, w.login.auth
+	if w.quorum {
+		cfg.Lease = zk.LeaseQuorum
+	}
+	return cfg
 }
 
 func (w *world) tell(format string, args ...any) {
@@ -236,37 +280,67 @@ func (w *world) found(oracle, lock, format string, args ...any) {
 func (w *world) run(o options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	locks := w.chooseLocks()
+	w.locks = locks
 	w.prepare(locks)
+	var spectators []*spectator
+	for _, l := range locks {
+		spectators = append(spectators, w.watchLeaders(l))
+	}
 	var workers sync.WaitGroup
 	n := 0
-	for _, c := range w.clients {
-		for range 1 + w.rng.IntN(3) {
+	for i, c := range w.clients {
+		many := 1 + w.rng.IntN(3)
+		if i == 0 && locks[0].crowded {
+			many = 36 + w.rng.IntN(12)
+		}
+		for range many {
 			n++
 			worker := &worker{world: w, client: c, number: n, locks: locks, rng: rand.New(rand.NewPCG(w.seed, uint64(1000+n)))}
 			workers.Go(func() { worker.work(ctx) })
 		}
 	}
-	var faults sync.WaitGroup
-	faults.Go(func() { w.nemesis(o, locks) })
+	var guests sync.WaitGroup
+	visit, visited := context.WithCancel(context.Background())
+	checks := w.invite(visit, &guests, locks)
+	var nemeses sync.WaitGroup
+	if !o.NoAdmin {
+		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })
+	}
+	if !w.calm {
+		nemeses.Go(func() { w.nemesis(o, locks, clientFaults, 1) })
+		if w.many != nil {
+			nemeses.Go(func() { w.nemesis(o, locks, serverFaults, 4) })
+		}
+	}
 	time.Sleep(w.lasts)
-	faults.Wait() // they are taken back
+	nemeses.Wait() // they are taken back
 	time.Sleep(w.timeout)
 	w.drain(&workers)
 	cancel()
 	workers.Wait()
+	w.turnAway()
 	// What was left behind by clients that left in a hurry, or by sessions that nobody
 	// went on with, goes by itself in that time.
 	time.Sleep(2*w.timeout + 4*w.tick)
+	for _, s := range spectators {
+		s.close(w)
+	}
+	for _, check := range checks {
+		check()
+	}
+	visited()
+	guests.Wait()
+	time.Sleep(time.Second) // watches are taken back
 	w.inspect(locks)
 	for _, c := range w.clients {
 		c.zk.Load().Close()
 	}
 	w.admin.Close()
 	time.Sleep(5 * time.Second)
-	if st := w.server().Stats(); st.Sessions != 0 || st.Connections != 0 {
-		w.found("leak", "", "%d sessions and %d connections at the server after all clients were closed", st.Sessions, st.Connections)
+	if sessions, connections, _ := w.servers.counts(); sessions != 0 || connections != 0 {
+		w.found("leak", "", "%d sessions and %d connections at the servers after all clients were closed", sessions, connections)
 	}
-	w.stop()
+	w.servers.close()
 	w.virtual = time.Since(w.began)
 }
 
@@ -283,7 +357,7 @@ func (w *world) drain(workers *sync.WaitGroup) {
 	case <-done:
 	case <-time.After(40 * w.timeout):
 		nodes, err := w.ephemerals(context.Background(), locksRoot)
-		w.found("lost wakeup", "", "somebody still waits: the queues are %q, %v", nodes, err)
+		w.found("lost wakeup", "", "somebody still waits: the queues are %q, %v; %s", nodes, err, w.servers.waiting())
 	}
 }
 
@@ -291,8 +365,8 @@ func (w *world) drain(workers *sync.WaitGroup) {
 func (w *world) inspect(locks []lockSpec) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if st := w.server().Stats(); st.Watches != 0 {
-		w.found("watch leak", "", "%d watches at the server, and nobody waits: %s", st.Watches, w.ask("wchp"))
+	if _, _, watches := w.servers.counts(); watches != 0 {
+		w.found("watch leak", "", "%d watches at the servers, and nobody waits: %s", watches, w.servers.watchers())
 	}
 	left, err := w.ephemerals(ctx, locksRoot)
 	if err != nil {
@@ -323,20 +397,6 @@ func (w *world) inspect(locks []lockSpec) {
 		}
 		w.commits += n.done
 	}
-}
-
-// ask asks the server one of the four-letter words.
-func (w *world) ask(word string) string {
-	nc, err := w.net.lines[len(w.clients)].dial(context.Background(), "", "")
-	if err != nil {
-		return err.Error()
-	}
-	defer nc.Close()
-	e := nc.(*end)
-	e.link.word.Store(true)
-	e.out.send([]byte(word))
-	answer, _ := io.ReadAll(nc)
-	return string(answer)
 }
 
 // ephemerals lists what is below path and belongs to a session.

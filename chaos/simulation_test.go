@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,14 @@ var (
 	seedFlag  = flag.Int64("seed", -1, "simulate this seed alone, and tell what happens")
 	seedsFlag = flag.Int("seeds", 0, "simulate this many seeds; 0 is a few")
 	firstFlag = flag.Uint64("first", 0, "the first of the seeds")
+	goOnFlag  = flag.Bool("go-on", false, "simulate all seeds, also after one that fails, and list those that do")
 )
 
 // sharesVariable tells a process of TestSimulation which seeds are its own.
 const sharesVariable = "HOLDFAST_SIMULATION"
+
+// coverageVariable tells where the processes write what they have covered.
+const coverageVariable = "HOLDFAST_SIMULATION_COVERAGE"
 
 // A share is every step-th seed from the first, below end.
 type share struct {
@@ -56,8 +61,11 @@ func TestSimulation(t *testing.T) {
 	if n == 0 {
 		n = fewSeeds
 	}
-	s := simulateAll(t, *firstFlag, uint64(n), options{})
+	s := simulateAll(t, *firstFlag, uint64(n), options{GoOn: *goOnFlag})
 	t.Log(s)
+	for _, f := range s.failed {
+		t.Error(f)
+	}
 	s.mustBeWorthIt(t)
 }
 
@@ -109,6 +117,7 @@ type summary struct {
 	Seeds     int
 	Results   result // sums
 	Bad       int    // seeds with violations
+	failed    []string
 	took      time.Duration
 	processes int
 }
@@ -143,7 +152,11 @@ func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
 		t.Error(err)
 		return false
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=0", "-test.count=1")
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.timeout=0", "-test.count=1"}
+	if dir := os.Getenv(coverageVariable); dir != "" {
+		args = append(args, "-test.gocoverdir="+dir)
+	}
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), sharesVariable+"="+string(text), "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -231,21 +244,24 @@ func (sum *summary) add(r result) bool {
 	all.Faults.add(r.Faults)
 	if len(r.Violations) > 0 {
 		sum.Bad++
+		sum.failed = append(sum.failed, fmt.Sprintf("seed %d: found by: %s: %.300v", r.Seed, strings.Join(r.oracles(), ", "), r.Violations[0]))
 	}
 	all.Violations = append(all.Violations, r.Violations...)
 	return len(r.Violations) == 0
 }
 
-func report(t *testing.T, r result, trace string) {
-	found := make(map[string]bool)
-	var oracles []string
+// oracles are those that have found something, each once.
+func (r *result) oracles() (names []string) {
 	for _, v := range r.Violations {
-		if !found[v.Oracle] {
-			found[v.Oracle] = true
-			oracles = append(oracles, v.Oracle)
+		if !slices.Contains(names, v.Oracle) {
+			names = append(names, v.Oracle)
 		}
 	}
-	t.Errorf("seed %d: found by: %s\nTo see it again: go test ./chaos -run '^%s$' -seed %d -times 50", r.Seed, strings.Join(oracles, ", "), t.Name(), r.Seed)
+	return names
+}
+
+func report(t *testing.T, r result, trace string) {
+	t.Errorf("seed %d: found by: %s\nTo see it again: go test ./chaos -run '^%s$' -seed %d -times 50", r.Seed, strings.Join(r.oracles(), ", "), t.Name(), r.Seed)
 	for _, v := range r.Violations {
 		t.Errorf("seed %d: %v", r.Seed, v)
 	}
@@ -281,7 +297,10 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	if r.Lossy < n || r.Behind < n/25 {
 		t.Errorf("%d frames lost, %d connections refused by servers that were behind, with %d seeds: too few to tell anything", r.Lossy, r.Behind, n)
 	}
-	for _, f := range faults {
+	for _, f := range allFaults() {
+		if f.unmended {
+			continue
+		}
 		if c := r.Faults[f.kind]; c == nil || c.Effect < 1+n/50 {
 			t.Errorf("%q: %+v with %d seeds: it has hardly ever had an effect", f.kind, c, n)
 		}

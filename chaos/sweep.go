@@ -19,7 +19,8 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, 
 // Sweep checks a history of any length, in O(n log n):
 //
 //   - overlap: two claims that exclude each other at one instant
-//   - permit limit: claims of more permits than there are
+//   - permit limit: a claim with which there are more permits than the limit was, at any
+//     instant of the attempt
 //   - token order: a token that is not above that of every earlier claim which excluded it,
 //     or which had ended its attempt before this one began
 //   - handoff: more claims of one token than a client may hand on
@@ -91,8 +92,8 @@ func (l *lock) overlaps() []Violation {
 		}
 		live[e.c.Claim] = e.c
 		used += e.c.permits()
-		if l.typ == Semaphore && used > l.limit {
-			vs = append(vs, l.violation("permit limit", "%v makes %d permits of %d", e.c.Op, used, l.limit))
+		if limit := l.mostDuring(e.c.Call, e.c.Return); l.typ == Semaphore && used > limit {
+			vs = append(vs, l.violation("permit limit", "%v makes %d permits of %d", e.c.Op, used, limit))
 		}
 	}
 	return vs

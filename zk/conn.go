@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"runtime"
 	"sync"
@@ -36,7 +35,6 @@ type conn struct {
 	// guarded by s.mu:
 	pending fifo       // sent, in order, not answered yet
 	spare   []*request // for the queue that follows the batch being written
-	xid     int32
 	pingDue bool
 	pinged  time.Time            // when the ping that is under way was sent; zero if none is
 	covered map[string]WatchMode // see orderWatches
@@ -183,11 +181,7 @@ func (c *conn) take(buf []byte) []byte {
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
 			r.setXid(zkproto.XidSetWatches)
 		} else {
-			if c.xid == math.MaxInt32 {
-				c.xid = 0
-			}
-			c.xid++
-			r.setXid(c.xid)
+			r.setXid(c.s.nextXid())
 		}
 		r.sent = t
 		c.pending.push(r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -30,6 +31,7 @@ type Session struct {
 	proven   time.Time     // send time of the latest answered request
 	lastZxid int64         // of ordinary replies
 	queue    []*request    // not sent yet; outlives a connection
+	xid      int32         // of the latest request, see nextXid
 	watches  watchTable
 	// Watches are registered relative to watchZxid, which stands still while some are
 	// not at the server: what they missed would be lost if the connection broke then.
@@ -359,6 +361,19 @@ func (s *Session) enqueue(reqs []*request) error {
 		s.conn.wakeWriter()
 	}
 	return nil
+}
+
+// nextXid numbers a request. The numbers go on from one connection to the next: a follower
+// knows the commit of a client's write by the session and the number alone, also that of a
+// write which the session has made through another server (CommitProcessor.run). If numbers
+// began again there, the answer to one write could be taken for that of another. mu must be
+// held.
+func (s *Session) nextXid() int32 {
+	if s.xid == math.MaxInt32 {
+		s.xid = 0
+	}
+	s.xid++
+	return s.xid
 }
 
 // withdraw takes back those of reqs that are still in the queue. The others were

@@ -4,38 +4,38 @@ package mutants
 func ofTheLease() []mutant {
 	return []mutant{
 		{
-			number: 88, bug: "a connection that says that the session is over is taken for one that broke", where: "–",
+			number: 155, bug: "a connection that says that the session is over is taken for one that broke", where: "–",
 			edits: []edit{{"zk/conn.go", "\tif errors.Is(err, ErrSessionExpired) {\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\tc.fail(err)"}},
 			pkg:   "zk", tests: []string{"TestSessionEndsAtOnceWhenItsConnectionSaysSo"},
 		},
 		{
-			number: 89, bug: "a dial that says that the session is over is tried again", where: "–",
+			number: 156, bug: "a dial that says that the session is over is tried again", where: "–",
 			edits: []edit{{"zk/client.go", "if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {", "if err == ErrSessionExpired {"}},
 			pkg:   "zk", tests: []string{"TestSessionEndsAtOnceWhenADialSaysSo"},
 		},
 		{
-			number: 90, bug: "one committed write is taken for proof that the leader has heard of the session lately", where: "our own bridge, until 3a97b7e",
+			number: 157, bug: "one committed write is taken for proof that the leader has heard of the session lately", where: "our own bridge, until 3a97b7e",
 			edits: []edit{{"zk/proof.go", "\tswitch {\n\tcase lasts(p.touched):",
 				"\tif !p.last.sent.IsZero() {\n\t\tp.touch(p.last.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
 			pkg: "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader"},
 		},
 		{
-			number: 91, bug: "two writes in a row are taken for three", where: "–",
+			number: 158, bug: "two writes in a row are taken for three", where: "–",
 			edits: []edit{{"zk/proof.go", "p.touch(p.commits[first].sent)", "p.touch(p.commits[second].sent)"}},
 			pkg:   "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader", "TestProofTakesTwoStepsBack"},
 		},
 		{
-			number: 92, bug: "an attach proves the session with no write behind it", where: "ZooKeeper's deposed leaders",
+			number: 159, bug: "an attach proves the session with no write behind it", where: "ZooKeeper's deposed leaders",
 			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}\n\tp.touch(sent)"}},
 			pkg:   "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader", "TestProofTakesTwoStepsBack"},
 		},
 		{
-			number: 93, bug: "a write on the connection before confirms an attach", where: "ZooKeeper's deposed leaders",
+			number: 160, bug: "a write on the connection before confirms an attach", where: "ZooKeeper's deposed leaders",
 			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}", "if !p.last.sent.IsZero() {\n\t\tp.touch(sent)\n\t}\n\tp.attached, p.commits, p.last = sent, p.commits[:0], commit{}"}},
 			pkg:   "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader"},
 		},
 		{
-			number: 94, bug: "whether a server is alone is asked once for a session", where: "our own, until 3a97b7e",
+			number: 161, bug: "whether a server is alone is asked once for a session", where: "our own, until 3a97b7e",
 			edits: []edit{
 				{"zk/conn.go", "\treturn &conn{\n", "\tonce := &conn{\n"},
 				{"zk/conn.go", "wrote: t, heard: time.Now(),\n\t}\n", "wrote: t, heard: time.Now(),\n\t}\n\tif once.mode = s.known; once.mode != modeUnknown {\n\t\tonce.asked = true\n\t}\n\treturn once\n"},
@@ -46,52 +46,52 @@ func ofTheLease() []mutant {
 			pkg: "zk", tests: []string{"TestServerThatJoinsAnEnsembleIsNotBelievedAnyMore"},
 		},
 		{
-			number: 95, bug: "what was proven is forgotten with the connection", where: "–",
+			number: 162, bug: "what was proven is forgotten with the connection", where: "–",
 			edits: []edit{{"zk/session.go", "\ts.proof.resumed(sent)\n", "\ts.proof.touched = time.Time{}\n\ts.proof.resumed(sent)\n"}},
 			pkg:   "zk", tests: []string{"TestReconnectsToAServerAloneDoNotEndALease"},
 		},
 		{
-			number: 96, bug: "a planned re-attach closes the connection before all is answered", where: "–",
+			number: 163, bug: "a planned re-attach closes the connection before all is answered", where: "–",
 			edits: []edit{{"zk/reattach.go", "return c.s.reattaching && c.pending.first() == nil && c.pinged.IsZero()", "return c.s.reattaching"}},
 			pkg:   "zk", tests: []string{"TestPlannedReattachLosesNoRequest"},
 		},
 		{
-			number: 97, bug: "a planned re-attach is counted as a loss", where: "–",
+			number: 164, bug: "a planned re-attach is counted as a loss", where: "–",
 			edits: []edit{{"zk/session.go", "if planned = c.cause == errReattach; planned {", "if planned = c.cause == nil; planned {"}},
 			pkg:   "zk", tests: []string{"TestPlannedReattachIsNoLossInTraceAndLog", "TestPlannedReattachGoesToTheSameServerFirst"},
 		},
 		{
-			number: 98, bug: "a client that is closed while its session attaches again leaves the session to the server", where: "–",
+			number: 165, bug: "a client that is closed while its session attaches again leaves the session to the server", where: "–",
 			edits: []edit{{"zk/reattach.go", "context.WithCancel(context.Background())", "context.WithCancel(s.client.ctx)"}},
 			pkg:   "zk", tests: []string{"TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer"},
 		},
 		{
-			number: 99, bug: "the next in line proves its session only when its turn has come", where: "our own, until 3a97b7e",
+			number: 166, bug: "the next in line proves its session only when its turn has come", where: "our own, until 3a97b7e",
 			edits: []edit{{"await.go", `if p.shared || p.watch.ahead.far != "" {`, "if true {"}},
 			tests: []string{"TestNextInLineIsProvenBeforeItsTurn"},
 		},
 		{
-			number: 100, bug: "everybody in a queue proves its session", where: "–",
+			number: 167, bug: "everybody in a queue proves its session", where: "–",
 			edits: []edit{{"await.go", `if p.shared || p.watch.ahead.far != "" {`, "if false {"}},
 			tests: []string{"TestNextInLineIsProvenBeforeItsTurn", "TestReadersInLineProveNothing"},
 		},
 		{
-			number: 101, bug: "a wait that ends keeps its lease", where: "–",
+			number: 168, bug: "a wait that ends keeps its lease", where: "–",
 			edits: []edit{{"queue.go", "\t\tp.unprove()\n", ""}},
 			tests: []string{"TestNextInLineLeavesNoLease"},
 		},
 		{
-			number: 102, bug: "the time to connect is shared by the names of servers, not by their addresses", where: "our own, until 3a97b7e",
+			number: 169, bug: "the time to connect is shared by the names of servers, not by their addresses", where: "our own, until 3a97b7e",
 			edits: []edit{{"zk/rotation.go", "time.Duration(2+c.rotation.addresses())", "time.Duration(2+len(c.rotation.servers))"}},
 			pkg:   "zk", tests: []string{"TestDeadAddressesOfANameLeaveTimeForTheOthers"},
 		},
 		{
-			number: 103, bug: "a name is left to the dialer, which tries its first address only", where: "our own, until 3a97b7e",
+			number: 170, bug: "a name is left to the dialer, which tries its first address only", where: "our own, until 3a97b7e",
 			edits: []edit{{"zk/client.go", "newRotation(cfg.Servers, resolve)", "newRotation(cfg.Servers, resolve && false)"}},
 			pkg:   "zk", tests: []string{"TestDeadAddressesOfANameLeaveTimeForTheOthers"},
 		},
 		{
-			number: 104, bug: "a certificate has to be for the address instead of the name", where: "–",
+			number: 171, bug: "a certificate has to be for the address instead of the name", where: "–",
 			edits: []edit{{"zk/client.go", "c.cfg.TLS, t.host)", "c.cfg.TLS, t.addr)"}},
 			pkg:   "zk", tests: []string{"TestTLSVerifiesTheNameAndNotItsAddress"},
 		},

@@ -1,0 +1,246 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast"
+	"holdfast/chaos"
+	"holdfast/zk"
+)
+
+// adminFaults are what somebody does to queues, by hand or with this package's functions.
+var adminFaults = []fault{
+	{kind: "admin deletes a holder", do: func(n *nemesis) bool { return n.remove(0) }},
+	{kind: "admin deletes a waiter", weight: 3, do: func(n *nemesis) bool { return n.remove(1) }},
+	{kind: "admin deletes the parent", do: (*nemesis).removeParent},
+	{kind: "admin breaks a holder", do: func(n *nemesis) bool { return n.breakOne(true) }},
+	{kind: "admin breaks a waiter", do: func(n *nemesis) bool { return n.breakOne(false) }},
+	{kind: "admin asks a holder for the lock", weight: 2, do: func(n *nemesis) bool { return n.revoke(true) }},
+	{kind: "admin asks a waiter for its place", do: func(n *nemesis) bool { return n.revoke(false) }},
+	{kind: "limit changed", weight: 3, do: (*nemesis).limit},
+}
+
+// remove takes the first node of a lock's queue away, or one of the others.
+func (n *nemesis) remove(which int) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	l := n.locks[n.rng.IntN(len(n.locks))]
+	nodes, err := n.ephemerals(ctx, l.dirs[n.rng.IntN(len(l.dirs))])
+	if err != nil { // under another fault, and the admin is not more patient than n
+		return false
+	}
+	type place struct {
+		path string
+		stat zk.Stat
+	}
+	var queue []place
+	for _, node := range nodes {
+		if stat, ok, err := n.admin.Exists(ctx, node); err == nil && ok {
+			queue = append(queue, place{node, stat})
+		}
+	}
+	if len(queue) <= which {
+		return false
+	}
+	victim := queue[0]
+	for _, p := range queue { // the oldest, most likely the one that holds
+		if p.stat.Czxid < victim.stat.Czxid {
+			victim = p
+		}
+	}
+	if which > 0 {
+		oldest := victim.path
+		for victim.path == oldest {
+			victim = queue[n.rng.IntN(len(queue))]
+		}
+	}
+	return n.delete(ctx, victim.path, victim.stat)
+}
+
+// delete takes one node away. If it was a claim's, the claim ends here, since nobody can
+// tell its holder in time.
+func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
+	at := n.log.Now()
+	err := n.admin.Delete(ctx, path, zk.AnyVersion)
+	n.tell("delete %s: %v", path, err)
+	if err == nil || zk.MayHaveHappened(err) {
+		n.broken(path, stat.Czxid, at)
+		n.mayHit(path, stat.Czxid, at)
+	}
+	if err == nil {
+		n.mustBeTold(path, stat.Czxid)
+	}
+	return err == nil
+}
+
+// broken takes note that a node was removed, or may have been. If it was a claim's, the claim
+// ends at that time, since nobody can tell its holder before.
+func (n *nemesis) broken(path string, token int64, at time.Duration) {
+	for _, l := range n.locks {
+		for _, id := range l.ids {
+			if path == id.node || strings.HasPrefix(path, id.node+"/") {
+				n.log.Add(chaos.Op{Kind: chaos.Break, Lock: id.id, Node: path, Token: token, Call: at, Return: chaos.Never})
+			}
+		}
+	}
+}
+
+// A removal is a delete of a node by its name, which took some time.
+type removal struct {
+	path     string
+	token    int64
+	from, to time.Duration
+}
+
+// mayHit takes note of a removal that has just returned. If the name is a NodeLock's, it may
+// have met the next node of that name.
+func (n *nemesis) mayHit(path string, token int64, from time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.removals = append(n.removals, removal{path, token, from, n.log.Now()})
+}
+
+// pick lists the queue of a lock and picks a holder, or a waiter.
+func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdfast.Entry, ok bool) {
+	spec = n.locks[n.rng.IntN(len(n.locks))]
+	all, err := holdfast.List(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
+	if err != nil {
+		return spec, e, false
+	}
+	all = slices.DeleteFunc(all, func(e holdfast.Entry) bool { return e.Held != holder })
+	if len(all) == 0 {
+		return spec, e, false
+	}
+	return spec, all[n.rng.IntN(len(all))], true
+}
+
+// breakOne takes the lock, or the place in its queue, away from whoever has a token.
+func (n *nemesis) breakOne(holder bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	spec, e, ok := n.pick(ctx, holder)
+	if !ok {
+		return false
+	}
+	at := n.log.Now()
+	err := holdfast.Break(ctx, n.admin, spec.path, e.Token)
+	n.tell("break %s, token %d: %v", e.Path, e.Token, err)
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return false
+	}
+	n.broken(e.Path, e.Token, at)
+	n.mayHit(e.Path, e.Token, at)
+	if err != nil {
+		return false
+	}
+	n.mustBeTold(e.Path, e.Token)
+	return true
+}
+
+// revoke asks for it.
+func (n *nemesis) revoke(holder bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	spec, e, ok := n.pick(ctx, holder)
+	if !ok {
+		return false
+	}
+	err := holdfast.Revoke(ctx, n.admin, spec.path, e.Token)
+	n.tell("revoke %s, token %d: %v", e.Path, e.Token, err)
+	if err != nil {
+		return false
+	}
+	n.mustBeAsked(e.Path, e.Token)
+	return true
+}
+
+// limit changes the limit of a semaphore.
+func (n *nemesis) limit() bool {
+	for _, l := range n.locks {
+		if l.limits == 0 {
+			continue
+		}
+		first := l.of(n.admin)[0]
+		o := first.parts[0]
+		o.Kind, o.Outcome, o.Permits, o.Limit, o.Call = chaos.Change, chaos.OK, 0, 1+n.rng.IntN(l.limits), n.log.Now()
+		err := first.semaphore.SetLimit(context.Background(), o.Limit)
+		for errors.Is(err, zk.ErrSessionExpired) {
+			err = first.semaphore.SetLimit(context.Background(), o.Limit)
+		}
+		if err != nil {
+			n.found("error", l.path, "set limit: %v", err)
+			return false
+		}
+		o.Return = n.log.Now()
+		n.log.Add(o)
+		n.tell("the limit of %s is %d", l.path, o.Limit)
+		return true
+	}
+	return false
+}
+
+// hitByName are the claims of NodeLocks that were ended by a delete of another's node: the
+// admin's, or that of a release, which was under way when the admin had deleted its node. The
+// server compares versions, not czxids, so that this cannot be is not promised. A release
+// without an end may have come so long after it began.
+func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
+	var deletes []removal
+	removed := make(map[int64]removal) // by token
+	for _, r := range removals {
+		if strings.HasSuffix(r.path, nodeLock) {
+			deletes = append(deletes, r)
+			removed[r.token] = r
+		}
+	}
+	for _, o := range ops {
+		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && o.Lock == r.path {
+			deletes = append(deletes, removal{r.path, r.token, r.from, min(o.Return, o.Call+late)})
+		}
+	}
+	var hits []chaos.Op
+	for _, r := range deletes {
+		for _, o := range ops {
+			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Lock != r.path || o.Token <= r.token || o.Call >= r.to {
+				continue
+			}
+			hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(r.from, o.Call), Return: chaos.Never})
+		}
+	}
+	return hits
+}
+
+// removeParent takes a lock away with all who hold or want it.
+func (n *nemesis) removeParent() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
+	defer cancel()
+	l := n.locks[n.rng.IntN(len(n.locks))]
+	if l.lasting {
+		return false
+	}
+	dir := l.dirs[n.rng.IntN(len(l.dirs))]
+	for range 10 { // others come while we go
+		names, _, err := n.admin.Children(ctx, dir)
+		if err != nil {
+			return false
+		}
+		slices.Sort(names) // the server has them in any order
+		for _, name := range names {
+			path := dir + "/" + name
+			if stat, ok, err := n.admin.Exists(ctx, path); err == nil && ok {
+				if stat.NumChildren > 0 {
+					return false
+				}
+				n.delete(ctx, path, stat)
+			}
+		}
+		if err := n.admin.Delete(ctx, dir, zk.AnyVersion); err == nil {
+			n.tell("delete %s", dir)
+			return true
+		}
+	}
+	return false
+}

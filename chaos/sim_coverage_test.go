@@ -1,0 +1,115 @@
+package chaos_test
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var coveredFlag = flag.Int("covered", 0, "measure how much of the locks and of the client so many seeds of the simulation execute; 0 leaves it out")
+
+// leastCovered is how much, in per cent, a run with a thousand seeds or more has to execute of
+// each package.
+const leastCovered = 90
+
+// notSimulated are files that the simulation cannot reach, and why. They are left out of the
+// figure, as a whole.
+var notSimulated = map[string]string{
+	"holdfast/zk/clock_linux.go": "asks the kernel whether the machine has slept; in a bubble it has not",
+}
+
+// The simulation is worth as much as it executes. It is compiled once more, with counters, and
+// says how many of the statements of the locks and of the client it has executed:
+//
+//	go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 1000
+func TestSimulationCoversTheLocks(t *testing.T) {
+	if *coveredFlag == 0 {
+		t.Skip("compiles and runs the simulation once more: go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 1000")
+	}
+	dir := t.TempDir()
+	binary, counters, profile := filepath.Join(dir, "simulation.test"), filepath.Join(dir, "counters"), filepath.Join(dir, "profile")
+	if err := os.Mkdir(counters, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run := func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(os.Environ(), coverageVariable+"="+counters)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%.8000s", name, strings.Join(args, " "), err, out)
+		}
+	}
+	run("go", "test", "-c", "-cover", "-coverpkg=holdfast,holdfast/zk", "-o", binary, ".")
+	run(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-seeds=%d", *coveredFlag))
+	run("go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
+	files, err := readProfile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := make(map[string]statements)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		s := files[name]
+		t.Logf("%5.1f %% of %4d statements in %s", s.percent(), s.all, name)
+		if notSimulated[name] == "" {
+			packages[filepath.Dir(name)] = packages[filepath.Dir(name)].plus(s)
+		}
+	}
+	for name, why := range notSimulated {
+		if _, ok := files[name]; !ok {
+			t.Errorf("there is no %s to leave out", name)
+		}
+		t.Logf("left out: %s, which %s", name, why)
+	}
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		s := packages[name]
+		t.Logf("figure: the simulation executes %.1f %% of the %d statements of %s, with %d seeds", s.percent(), s.all, name, *coveredFlag)
+		if *coveredFlag >= 1000 && s.percent() < leastCovered {
+			t.Errorf("%s: %.1f %% is less than %d %%", name, s.percent(), leastCovered)
+		}
+	}
+	if len(packages) != 2 {
+		t.Errorf("figures of %d packages; want two", len(packages))
+	}
+}
+
+type statements struct{ all, executed int }
+
+func (s statements) plus(o statements) statements {
+	return statements{s.all + o.all, s.executed + o.executed}
+}
+func (s statements) percent() float64 { return 100 * float64(s.executed) / float64(s.all) }
+
+// readProfile reads a profile as the go command writes it, by file. A block that several
+// processes have counted is in it once.
+func readProfile(name string) (map[string]statements, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]statements)
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		file, rest, ok := strings.Cut(lines.Text(), ":")
+		if !ok || file == "mode" {
+			continue
+		}
+		var where string
+		var n, times int
+		if _, err := fmt.Sscan(rest, &where, &n, &times); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, lines.Text(), err)
+		}
+		s := statements{all: n}
+		if times > 0 {
+			s.executed = n
+		}
+		files[file] = files[file].plus(s)
+	}
+	return files, nil
+}

@@ -1,0 +1,320 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast"
+	"holdfast/chaos"
+	"holdfast/zk"
+)
+
+const locksRoot, countersRoot = "/locks", "/counters"
+
+// A lockSpec is one lock of a world, or several that are taken together or stand in one
+// directory.
+type lockSpec struct {
+	ids     []lockID
+	dirs    []string // where nodes stand that somebody may delete
+	counted string   // the counter that holders who exclude all others add to, "" if there is none
+	of      func(c *zk.Client) []locker
+
+	// For those who list the queue and ask for the lock, or take it away:
+	path   string
+	layout holdfast.Layout
+
+	lasting bool // nobody deletes its directory
+	clashes bool // they refuse each other (holdfast.ErrKind)
+	crowded bool // many workers of one client want it
+	prompt  bool // a waiter whose turn has come holds soon, as far as histories show (chaos.Overdue)
+	limits  int  // a semaphore's limit, if that may change, and its largest; else 0
+}
+
+// A lockID is what a lock is called in histories, and the node that its nodes are below, or
+// at.
+type lockID struct{ id, node string }
+
+// A locker is one way to take a lock.
+type locker struct {
+	parts     []chaos.Op
+	lock, try func(ctx context.Context) (*holdfast.Hold, error)
+	// Taken again by those who hold it: inner is with the claim as the context's origin.
+	inner     func(ctx context.Context) (*holdfast.Hold, error)
+	innerOp   chaos.Op
+	counted   string
+	election  *holdfast.Election
+	value     *string // that an election's candidate campaigns with next
+	semaphore *holdfast.Semaphore
+	crowded   bool
+}
+
+// chooseLocks takes one sort of lock, or two.
+func (w *world) chooseLocks() []lockSpec {
+	if w.rng.IntN(64) == 0 { // which takes as long as many others
+		return []lockSpec{crowds(w, locksRoot+"/a")}
+	}
+	kinds := []func(*world, string) lockSpec{mutexes, named, readWrites, semaphores, multis, nodes, elections, strangers}
+	w.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	var specs []lockSpec
+	for i, kind := range kinds[:1+w.rng.IntN(2)] {
+		specs = append(specs, kind(w, fmt.Sprintf("%s/%c", locksRoot, 'a'+i)))
+	}
+	return specs
+}
+
+// counter is where the holders of the lock at path count. Where names of nodes come back, an
+// admin may delete one, and Commit compares names; so nobody counts there.
+func counter(path string, layout holdfast.Layout) string {
+	if !strings.Contains(layout.Mutex, "{uuid}") && !strings.Contains(layout.Mutex, "{hex}") {
+		return ""
+	}
+	return countersRoot + path[len(locksRoot):]
+}
+
+// oneOf is one of them.
+func oneOf[T any](w *world, all ...T) T { return all[w.rng.IntN(len(all))] }
+
+var ownLayout = holdfast.Layout{Name: "own", Mutex: "app-{hex}-", Exclusive: []string{"app-*-"}, Parent: zk.Container}
+
+func mutexes(w *world, path string) lockSpec {
+	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo,
+		holdfast.LayoutWriteLock, holdfast.LayoutSessionID, holdfast.LayoutGoZookeeper, ownLayout)
+	counted := counter(path, layout)
+	handoffs := w.rng.IntN(3) // 0: nobody hands on
+	var who []holdfast.Option
+	if w.login.acl != nil {
+		who = append(who, holdfast.WithACL(w.login.acl...))
+	}
+	if w.rng.IntN(2) == 0 {
+		who = append(who, holdfast.WithOwner("worker"), holdfast.WithReason("work"))
+	}
+	return lockSpec{
+		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
+		of: func(c *zk.Client) []locker {
+			var ls []locker
+			for _, n := range []int{0, handoffs, handoffs} { // in one queue, those who do and those who do not
+				opts := append(slices.Clip(who), holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
+				m := holdfast.NewMutex(c, path, opts...)
+				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n}
+				ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted})
+			}
+			return ls
+		}}
+}
+
+// named are locks that stand in one directory, told apart by the names of their nodes.
+func named(w *world, path string) lockSpec {
+	names := []string{"one", "two", "one-more"}[:2+w.rng.IntN(2)]
+	handoffs := w.rng.IntN(2)
+	spec := lockSpec{dirs: []string{path}, path: path, layout: holdfast.LayoutNamed(names[0]), prompt: true}
+	for _, name := range names {
+		spec.ids = append(spec.ids, lockID{path + "#" + name, path})
+	}
+	spec.of = func(c *zk.Client) []locker {
+		var ls []locker
+		for i, name := range names {
+			m := holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs))
+			op := chaos.Op{Lock: spec.ids[i].id, Type: chaos.Mutex, Handoff: handoffs}
+			ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock})
+		}
+		return ls
+	}
+	return spec
+}
+
+// readWrites are read-write locks, which a Mutex is a writer to.
+func readWrites(w *world, path string) lockSpec {
+	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo, holdfast.LayoutHostRW)
+	counted := counter(path, layout)
+	handoffs := w.rng.IntN(3)
+	reentrant := w.rng.IntN(2) == 0
+	mixed := layout.Name == holdfast.LayoutCurator.Name && w.rng.IntN(2) == 0
+	return lockSpec{
+		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
+		of: func(c *zk.Client) []locker {
+			opts := []holdfast.Option{holdfast.WithLayout(layout), holdfast.WithLocalHandoff(handoffs)}
+			if reentrant {
+				opts = append(opts, holdfast.Reentrant())
+			}
+			m := holdfast.NewRWMutex(c, path, opts...)
+			read := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
+			write := chaos.Op{Lock: path, Type: chaos.ReadWrite, Handoff: handoffs}
+			reader := locker{parts: []chaos.Op{read}, lock: m.RLock, try: m.TryRLock}
+			if reentrant {
+				reader.inner, reader.innerOp = m.RLock, read
+			}
+			ls := []locker{
+				{parts: []chaos.Op{write}, lock: m.Lock, try: m.TryLock, inner: m.RLock, innerOp: read, counted: counted},
+				reader, reader,
+			}
+			if mixed {
+				x := holdfast.NewMutex(c, path)
+				alone := chaos.Op{Lock: path, Type: chaos.ReadWrite}
+				ls = append(ls, locker{parts: []chaos.Op{alone}, lock: x.Lock, try: x.TryLock, counted: counted})
+			}
+			return ls
+		}}
+}
+
+// semaphores are semaphores. In some, the limit changes, and nobody claims one.
+func semaphores(w *world, path string) lockSpec {
+	limit, layout := 2+w.rng.IntN(2), oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo)
+	spec := lockSpec{ids: []lockID{{path, path}}, path: path, layout: layout, dirs: []string{path + "/locks", path + "/leases"}}
+	if layout.Name == holdfast.LayoutKazoo.Name {
+		spec.dirs = []string{path, path + "-__lock__"}
+		spec.ids = append(spec.ids, lockID{path, path + "-__lock__"})
+	}
+	claimed := limit
+	// A kazoo semaphore's limit is in the node that its permits stand below, which an admin may delete.
+	if layout.Name == holdfast.LayoutCurator.Name && w.rng.IntN(2) == 0 {
+		spec.limits, claimed = 4, 0
+	}
+	spec.of = func(c *zk.Client) []locker {
+		var ls []locker
+		s := holdfast.NewSemaphore(c, path, claimed, holdfast.WithLayout(layout))
+		for n := 1; n <= 2; n++ {
+			ls = append(ls, locker{
+				parts: []chaos.Op{{Lock: path, Type: chaos.Semaphore, Limit: limit, Permits: n}}, semaphore: s,
+				lock: func(ctx context.Context) (*holdfast.Hold, error) { return s.AcquireN(ctx, n) },
+				try:  func(ctx context.Context) (*holdfast.Hold, error) { return s.TryAcquireN(ctx, n) },
+			})
+		}
+		return ls
+	}
+	return spec
+}
+
+// multis are two locks that some take together, and some alone: two mutexes; or the read side
+// of one lock and a permit, or a node.
+func multis(w *world, path string) lockSpec {
+	one, two := path+"-1", path+"-2"
+	spec := lockSpec{ids: []lockID{{one, one}, {two, two}}, dirs: []string{one, two}, path: one, layout: holdfast.LayoutCurator}
+	switch w.rng.IntN(3) {
+	case 0:
+		spec.counted = countersRoot + path[len(locksRoot):]
+		spec.of = func(c *zk.Client) []locker {
+			a, b := holdfast.NewMutex(c, one), holdfast.NewMutex(c, two)
+			return together(spec.counted, a, chaos.Op{Lock: one, Type: chaos.Mutex}, b, chaos.Op{Lock: two, Type: chaos.Mutex})
+		}
+	case 1:
+		spec.dirs = []string{one, two + "/locks", two + "/leases"}
+		spec.of = func(c *zk.Client) []locker {
+			a, b := holdfast.NewRWMutex(c, one), holdfast.NewSemaphore(c, two, 2)
+			ls := together("", a.RLocker(), chaos.Op{Lock: one, Type: chaos.ReadWrite, Shared: true},
+				b.Locker(), chaos.Op{Lock: two, Type: chaos.Semaphore, Limit: 2})
+			return append(ls, locker{parts: []chaos.Op{{Lock: one, Type: chaos.ReadWrite}}, lock: a.Lock, try: a.TryLock})
+		}
+	default:
+		node := two + nodeLock
+		spec.ids[1] = lockID{node, node}
+		spec.of = func(c *zk.Client) []locker {
+			a, b := holdfast.NewRWMutex(c, one), holdfast.NewNodeLock(c, node)
+			return together("", a, chaos.Op{Lock: one, Type: chaos.ReadWrite}, b, chaos.Op{Lock: node, Type: chaos.Mutex})
+		}
+	}
+	return spec
+}
+
+// together are a MultiLock of two locks, and each of them alone.
+func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker, opB chaos.Op) []locker {
+	both := holdfast.NewMultiLock(b, a)
+	return []locker{
+		{parts: []chaos.Op{opA, opB}, lock: both.Lock, try: both.TryLock, counted: counted},
+		{parts: []chaos.Op{opA}, lock: a.Lock, try: a.TryLock},
+		{parts: []chaos.Op{opB}, lock: b.Lock, try: b.TryLock},
+	}
+}
+
+// strangers are locks of different kinds, and of different layouts, that have one name by
+// mistake. They do not wait for each other, so they refuse.
+func strangers(w *world, path string) lockSpec {
+	return lockSpec{
+		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator,
+		clashes: true,
+		of: func(c *zk.Client) []locker {
+			m, k := holdfast.NewMutex(c, path), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
+			s := holdfast.NewSemaphore(c, path, 16) // more than anybody wants: as if they were readers
+			writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
+			reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
+			return []locker{
+				{parts: []chaos.Op{writer}, lock: m.Lock, try: m.TryLock},
+				{parts: []chaos.Op{writer}, lock: k.Lock, try: k.TryLock},
+				{parts: []chaos.Op{reader}, lock: s.Acquire, try: s.TryAcquire},
+			}
+		}}
+}
+
+const nodeLock = "/node" // ends the path of a NodeLock
+
+func nodes(_ *world, path string) lockSpec {
+	lock := path + nodeLock
+	return lockSpec{ids: []lockID{{lock, lock}}, dirs: []string{path}, path: lock, layout: holdfast.LayoutCurator, prompt: true,
+		of: func(c *zk.Client) []locker {
+			n := holdfast.NewNodeLock(c, lock)
+			return []locker{{parts: []chaos.Op{{Lock: lock, Type: chaos.Mutex}}, lock: n.Lock, try: n.TryLock}}
+		}}
+}
+
+func elections(w *world, path string) lockSpec {
+	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutWriteLock)
+	counted := counter(path, layout)
+	// Where names come back with the directory, who asks for the leader may be shown another node
+	// of the name that was first before.
+	lasting := counted == ""
+	return lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true, lasting: lasting,
+		of: func(c *zk.Client) []locker {
+			e := holdfast.NewElection(c, path, holdfast.WithLayout(layout))
+			value := new(string)
+			campaign := func(ctx context.Context) (*holdfast.Hold, error) { return e.Campaign(ctx, []byte(*value)) }
+			return []locker{{parts: []chaos.Op{{Lock: path, Type: chaos.Election}}, lock: campaign, election: e, value: value, counted: counted}}
+		}}
+}
+
+// crowds are locks that so many goroutines of one session want that they share their lists of
+// the queue, and holders leave marks in it.
+func crowds(w *world, path string) lockSpec {
+	spec := oneOf(w, mutexes, readWrites)(w, path)
+	for spec.layout.Name != holdfast.LayoutCurator.Name {
+		spec = oneOf(w, mutexes, readWrites)(w, path)
+	}
+	spec.crowded = true
+	lockers := spec.of
+	spec.of = func(c *zk.Client) []locker {
+		ls := lockers(c)
+		for i := range ls {
+			ls[i].crowded = true
+		}
+		return ls
+	}
+	return spec
+}
+
+// prepare makes the counters, and stores the limits.
+func (w *world) prepare(locks []lockSpec) {
+	ctx := context.Background()
+	w.create(ctx, countersRoot)
+	w.create(ctx, locksRoot)
+	for _, l := range locks {
+		if l.counted != "" {
+			w.create(ctx, l.counted)
+			w.counters[l.counted] = &counted{}
+		}
+		if l.limits > 0 {
+			first := l.of(w.admin)[0]
+			if err := first.semaphore.SetLimit(ctx, first.parts[0].Limit); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+func (w *world) create(ctx context.Context, path string) {
+	for {
+		if _, _, err := w.admin.Create(ctx, path, []byte("0"), zk.Persistent); err == nil || errors.Is(err, zk.ErrNodeExists) {
+			return
+		}
+	}
+}
