@@ -25,7 +25,7 @@ type Entry struct {
 	// HeldSince is when it came to hold the lock, by the server's clock and to within a
 	// round trip. Holders of this package say it when they have held for a second, unless
 	// WithValue or a candidate's value takes the room. Zero: not known; then it is not
-	// before Since.
+	// before Since. The holder of a NodeLock holds since its node is there.
 	HeldSince time.Time
 }
 
@@ -94,7 +94,9 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 		return nil, err
 	}
 	self := contender{name: path[strings.LastIndexByte(path, '/')+1:]}
-	return []Entry{entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)}, nil
+	e := entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)
+	e.HeldSince = e.Since // it was made to hold the lock
+	return []Entry{e}, nil
 }
 
 // listDir lists the queue in one directory, and what else is there.

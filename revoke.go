@@ -15,7 +15,9 @@ import (
 // The request is written into the node. What holdfast has written there stays (the owner,
 // the reason, the value of a candidate in some layouts). Other data make place for the
 // text __REVOKE__, which Curator's locks understand if they were made revocable, and which
-// a Hold replaces with its own data again.
+// a Hold replaces with its own data again. The node of a NodeLock has a name that its
+// successor's will have too. If the successor comes within the round trip of the write, its
+// node gets the request, and the data of its predecessor.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for {

@@ -109,6 +109,14 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 // each.
 const heldAfter = time.Second
 
+// saysSince reports whether holders say since when they hold. Where the caller has chosen the
+// data there is no room. A turnstile is held for moments. A NodeLock is held since its node
+// is there; and the next holder's node would have the same name and the same version, so
+// that a late write of ours could hit it.
+func (q *queue) saysSince() bool {
+	return q.value == nil && q.kind != kindTurnstile && q.kind != kindNode
+}
+
 // sayHeld writes into the notes of the tenure's nodes since when it lasts, all in one
 // transaction. first is what the watch of the first node has read. It ends when that is
 // done, or cannot be done: the data are not ours to change, or the tenure is over.

@@ -209,7 +209,7 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 	session := p.session
 	defer lease.Release()
 	var due <-chan time.Time // when the nodes are to say since when we hold; nil: no more
-	if p == t.places[0] && t.queue.value == nil && t.queue.kind != kindTurnstile {
+	if p == t.places[0] && t.queue.saysSince() {
 		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
 		defer timer.Stop()
 		due = timer.C

@@ -42,9 +42,7 @@ type fault struct {
 	weight int  // 0 is 1
 	admin  bool // it takes a session away
 	one    bool // it is of a world with one server
-	// unmended: the locks do not bear it yet (issue 13, points 12 and 13).
-	unmended bool
-	do       func(n *nemesis) bool
+	do     func(n *nemesis) bool
 }
 
 // A nemesis does one fault after the other.
@@ -58,7 +56,7 @@ type nemesis struct {
 // possible are those of the faults that can be in this world.
 func (w *world) possible(faults []fault) []fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
-		return f.unmended || f.one && w.many != nil || f.kind == growth && w.growsTo == 0
+		return f.one && w.many != nil || f.kind == growth && w.growsTo == 0
 	})
 }
 

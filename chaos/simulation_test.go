@@ -298,9 +298,6 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 		t.Errorf("%d frames lost, %d connections refused by servers that were behind, with %d seeds: too few to tell anything", r.Lossy, r.Behind, n)
 	}
 	for _, f := range allFaults() {
-		if f.unmended {
-			continue
-		}
 		if c := r.Faults[f.kind]; c == nil || c.Effect < 1+n/50 {
 			t.Errorf("%q: %+v with %d seeds: it has hardly ever had an effect", f.kind, c, n)
 		}

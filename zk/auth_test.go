@@ -337,8 +337,9 @@ func TestServerThatDemandsAuthIsNotAskedForEver(t *testing.T) {
 // An expired session is not authenticated: the server is about to hang up.
 func TestExpiredSessionIsFollowedByAnAuthenticatedOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan struct{}) // closed when the test has the first session
 		c := dialAuth(t, []Auth{DigestAuth("bob", planted)},
-			func(p *peer) { p.accept(7, 10*time.Second); p.acceptDigest("bob", planted) },
+			func(p *peer) { p.accept(7, 10*time.Second); p.acceptDigest("bob", planted); <-seen },
 			func(p *peer) { p.accept(0, 0) },
 			func(p *peer) {
 				if req := p.accept(8, 10*time.Second); req.SessionID != 0 {
@@ -347,7 +348,9 @@ func TestExpiredSessionIsFollowedByAnAuthenticatedOne(t *testing.T) {
 				p.acceptDigest("bob", planted)
 				p.serve()
 			})
-		<-mustSession(t, c).Context().Done()
+		first := mustSession(t, c)
+		close(seen)
+		<-first.Context().Done()
 		if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
 			t.Error(err)
 		}

@@ -125,7 +125,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 124, bug: "a holder adds to the data that its program has chosen", where: "–",
-			edits: []edit{{"tenure.go", "p == t.places[0] && t.queue.value == nil && ", "p == t.places[0] && "}},
+			edits: []edit{{"rewrite.go", "return q.value == nil && ", "return "}},
 			tests: []string{"TestChosenDataSayNothingElse"},
 		},
 		{

@@ -56,7 +56,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 97, bug: "a job that forks is killed as it was listed once", where: "–",
-			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && len(f.everybody()) == 0 {", "if true {"}},
+			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && diedOut() {", "if true {"}},
 			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
 		},
 		{
