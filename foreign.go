@@ -93,11 +93,13 @@ func semaphoreIn(ctx context.Context, c *zk.Client, path string, names []string,
 		case s.lease == "" || but != nil && but.lease == s.lease:
 			continue
 		case s.numbered:
-			// The turn comes first: it goes when the permit is there.
+			present := func(sub string) bool { return slices.Contains(names, strings.TrimPrefix(sub, "/")) }
+			if !present(s.turnstile) && !present(s.leases) {
+				continue
+			}
+			// The turn comes first: it goes when the permit is there. The directory of the
+			// permits may be younger than the names that we have.
 			for _, sub := range []string{s.turnstile, s.leases} {
-				if !slices.Contains(names, strings.TrimPrefix(sub, "/")) {
-					continue
-				}
 				in, err := children(ctx, c, path+sub)
 				if err != nil {
 					return "", "", err

@@ -127,7 +127,10 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		o.Return, o.Outcome = ret, OK
 		switch {
 		case err == nil:
-			o.Token, o.Session = tokenOf(h, o.Lock), h.Session()
+			o.Token, o.Session = h.Token(), h.Session()
+			if len(c.ops) > 1 {
+				o.Token = tokenOf(h, o.Lock)
+			}
 			o.Strayed = a.Session != nil && h.Session() != session
 			if i == 0 {
 				o.Node = h.Path()
