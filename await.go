@@ -100,7 +100,10 @@ func (p *place) prove(ctx context.Context) (err error) {
 	if p.lease != nil {
 		return nil
 	}
-	p.lease, err = p.session.Lease(ctx, p.path())
+	err = retry(ctx, func() (err error) {
+		p.lease, err = p.session.Lease(ctx, p.path())
+		return err
+	})
 	if errors.Is(err, zk.ErrNoNode) {
 		return errPlaceGone
 	}

@@ -135,6 +135,27 @@ func (p *place) ahead(ctx context.Context, names []string) (ahead, error) {
 	return a, nil
 }
 
+// twinned says why a place finds its own number twice. If names can come back, its node may
+// have been removed with the directory, and a writer with its name has stepped down since.
+func (p *place) twinned(ctx context.Context) error {
+	if p.unique {
+		return errSameNumber
+	}
+	var stat zk.Stat
+	var ok bool
+	err := retry(ctx, func() (err error) {
+		stat, ok, err = p.session.Exists(ctx, p.path())
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok || stat.Czxid != p.czxid:
+		return errPlaceGone
+	}
+	return errSameNumber
+}
+
 // seen takes note of how long the queue is.
 func (p *place) seen(names []string) {
 	if p.queue.grammar.marks && len(names) > longQueue {

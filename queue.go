@@ -92,6 +92,9 @@ func (q *queue) enter(ctx context.Context, s side, wait bool) (_ *Hold, err erro
 		}
 		err = p.await(ctx) // 2. wait, and know whom for; see await.go
 	}
+	if errors.Is(err, errSameNumber) {
+		err = p.twinned(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) 
 	t := &tenure{queue: q, places: places, began: time.Now()}
 	session := places[0].session
 	for _, p := range places {
-		if err := retry(ctx, func() error { return p.prove(ctx) }); err != nil {
+		if err := p.prove(ctx); err != nil {
 			t.release()
 			return nil, err
 		}

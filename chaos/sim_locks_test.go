@@ -27,7 +27,7 @@ type lockSpec struct {
 	layout holdfast.Layout
 
 	lasting bool // nobody deletes its directory
-	clashes bool // they refuse each other (holdfast.ErrKind)
+	clashes bool // they refuse each other (holdfast.ErrKind), see strangers
 	crowded bool // many workers of one client want it
 	prompt  bool // a waiter whose turn has come holds soon, as far as histories show (chaos.Overdue)
 	limits  int  // a semaphore's limit, if that may change, and its largest; else 0
@@ -229,7 +229,9 @@ func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker
 }
 
 // strangers are locks of different kinds, and of different layouts, that have one name by
-// mistake. They do not wait for each other, so they refuse.
+// mistake. They do not wait for each other, so they refuse. Their tokens grow within each
+// kind only: between the creation of a holder's node and its look at the names, a stranger
+// may take its lock and let it go. So only overlaps are looked for.
 func strangers(w *world, path string) lockSpec {
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator,

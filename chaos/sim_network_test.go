@@ -29,6 +29,8 @@ type network struct {
 	lines []*line
 	zxids []sighting // in their order
 	began time.Time  // not guarded
+
+	slotsApart time.Duration // at most, see untilSlot
 }
 
 // A host takes connections: it returns false if it is not there any more.
@@ -66,7 +68,7 @@ type line struct {
 
 // newNetwork has a line for each client, and one that nothing is wrong with.
 func newNetwork(seed uint64, clients, servers int) *network {
-	n := &network{seed: seed, began: time.Now(), hosts: make([]host, servers)}
+	n := &network{seed: seed, began: time.Now(), hosts: make([]host, servers), slotsApart: 1600 * time.Millisecond}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for i := range clients + 1 {
 		ln := &line{net: n, client: i, stretch: 1, links: make(map[*link]struct{}), cutOff: make([]cut, servers)}
@@ -193,9 +195,10 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 // untilSlot is how long it takes until a connection may come up. Clients pause before they
 // connect again, for a random time that no seed decides and that grows with every failure.
 // So connections come up, and fail, at certain instants alone, further apart than a client
-// pauses, and a run does not depend on its pauses. Called with the network's mutex held.
+// pauses, and a run does not depend on its pauses. They are not so far apart that a client
+// gives every attempt up before one. Called with the network's mutex held.
 func (ln *line) untilSlot() time.Duration {
-	apart := 25 * time.Millisecond << min(max(ln.attempts, 1), 6)
+	apart := min(25*time.Millisecond<<min(max(ln.attempts, 1), 6), ln.net.slotsApart)
 	return apart - time.Since(ln.net.began.Add(-ln.offset))%apart
 }
 
