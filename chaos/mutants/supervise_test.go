@@ -56,8 +56,10 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 97, bug: "a job that forks is killed as it was listed once", where: "–",
-			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && diedOut() {", "if true {"}},
-			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
+			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && diedOut() {", "if true {"},
+				{"internal/supervise/descendants_linux.go", "\tfor range maxFreezes {", "\tfor range 1 {"},
+				{"internal/supervise/descendants_linux.go", "_ = unix.Kill(-p.group, sig)", "_ = p.group"}},
+			pkg: pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
 		},
 		{
 			number: 98, bug: "what two dead guards have left runs beside the next holder's command", where: "–",
