@@ -20,7 +20,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 90, bug: "the supervisor trusts that a dead watchdog has ended the job", where: "–",
-			edits: []edit{{"internal/supervise/supervisor_linux.go", "return r.alone(\"the watchdog process has died; killing the command\", false), nil", "return r.gone(137, false), nil"}},
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "return r.alone(\"the watchdog process has died\", false)", "return r.gone(137, false), nil"}},
 			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
 		},
 		{
@@ -68,8 +68,9 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 99, bug: "whatever calls itself a host outlives the job", where: "holdfast before 0.1",
-			edits: []edit{{"cmd/holdfast/host_linux.go", "\treturn hasLock(pid, lock.Dev, lock.Ino)", "\treturn true"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
+			edits: []edit{{"cmd/holdfast/host_linux.go", "\tif len(locked) == 0 {", "\tif len(locked) < 0 {"},
+				{"cmd/holdfast/host_linux.go", "\treturn slices.Contains(locked, lock.Ino)", "\treturn true"}},
+			pkg: "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
 		},
 	}
 }

@@ -6,48 +6,56 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"holdfast/zklocal"
 )
 
-// isHost reports whether a process is the host of a file:// store: it serves others too, so
-// it is left alone when the job is killed whose command has started it. Its arguments say
-// where its directory would be. That it has the directory's lock, the kernel says.
+// isHost reports whether a process is the detached host of a file:// store: it serves others
+// too, so it is left alone when the job is killed whose command has started it. The kernel
+// says which file it has locked. Its arguments say where its directory would be; they are read
+// last, because a process that hangs in the kernel can hold up the reader of its arguments.
 func isHost(pid int) bool {
+	locked := lockedBy(pid)
+	if len(locked) == 0 {
+		return false
+	}
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return false
 	}
 	args := strings.Split(string(line), "\x00")
 	i := slices.Index(args, dataDirFlag)
-	if i < 0 || i+1 >= len(args) || !filepath.IsAbs(args[i+1]) {
+	if i < 0 || i+1 >= len(args) || !filepath.IsAbs(args[i+1]) || !slices.Contains(args, detachedFlag) {
 		return false
 	}
 	var lock syscall.Stat_t
 	if err := syscall.Stat(zklocal.HostLock(args[i+1]), &lock); err != nil {
 		return false
 	}
-	return hasLock(pid, lock.Dev, lock.Ino)
+	return slices.Contains(locked, lock.Ino)
 }
 
-// hasLock reports whether a process has an exclusive flock on a file.
-func hasLock(pid int, dev, ino uint64) bool {
+// lockedBy lists the inodes of the files that a process has an exclusive flock on. Their devices
+// are left out: on btrfs, and on some overlays, the kernel does not list what stat(2) says.
+func lockedBy(pid int) (inodes []uint64) {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), ino)
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// 7: FLOCK  ADVISORY  WRITE 4711 fe:00:393235 0 EOF
 		field := strings.Fields(lines.Text())
-		if len(field) > 5 && field[1] == "FLOCK" && field[3] == "WRITE" && field[4] == fmt.Sprint(pid) && field[5] == file {
-			return true
+		if len(field) < 6 || field[1] != "FLOCK" || field[3] != "WRITE" || field[4] != strconv.Itoa(pid) {
+			continue
+		}
+		file := field[5]
+		if ino, err := strconv.ParseUint(file[strings.LastIndexByte(file, ':')+1:], 10, 64); err == nil {
+			inodes = append(inodes, ino)
 		}
 	}
-	return false
+	return inodes
 }

@@ -54,6 +54,18 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 			t.Errorf("%q passes for a host", impostor.Args)
 		}
 	}
+	// Nor is a server that the command runs for itself.
+	own := filepath.Join(t.TempDir(), "own")
+	server := exec.Command("holdfast", "serve", dataDirFlag, own, "--listen", "unix:"+filepath.Join(t.TempDir(), "socket"))
+	start(server)
+	for end := time.Now().Add(patience); len(lockedBy(server.Process.Pid)) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server has no lock")
+		}
+	}
+	if isHost(server.Process.Pid) {
+		t.Error("a server of its own passes for a host")
+	}
 	if isHost(os.Getpid()) {
 		t.Error("this process passes for a host")
 	}

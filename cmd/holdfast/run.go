@@ -167,6 +167,8 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	)
 	unlockErr := t.hold.Unlock()
 	switch {
+	case errors.Is(startErr, supervise.ErrGuards):
+		return &fault{exitFailed, fmt.Errorf("%s: %w", k.name, startErr), ""}
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
 	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):

@@ -15,9 +15,9 @@ type alarm struct {
 	timer *time.Timer
 }
 
-func newAlarm() *alarm {
+func newAlarm() (*alarm, error) {
 	timer := time.NewTimer(time.Hour)
-	return &alarm{C: timer.C, timer: timer}
+	return &alarm{C: timer.C, timer: timer}, nil
 }
 
 func (a *alarm) in(d time.Duration) { a.timer.Reset(d) }

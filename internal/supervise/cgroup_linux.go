@@ -57,10 +57,36 @@ func jobName(watchdog int) (string, error) {
 	}
 	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
 	p, ok := readProcess(watchdog)
-	if !ok || p.ended() {
+	if !ok {
 		return "", fs.ErrNotExist
 	}
 	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
+}
+
+// watchdogOf returns the watchdog that a job's cgroup is named after, and when that was started. It
+// is 0 for other names, and for those of other namespaces, whose processes we cannot see.
+func watchdogOf(name string) (pid int, start uint64) {
+	rest, ok := strings.CutPrefix(name, jobPrefix)
+	field := strings.Split(rest, "-")
+	mine, err := os.Readlink("/proc/self/ns/pid")
+	if !ok || len(field) != 3 || err != nil || mine != "pid:["+field[0]+"]" {
+		return 0, 0
+	}
+	pid, _ = strconv.Atoi(field[1])
+	start, err = strconv.ParseUint(field[2], 10, 64)
+	if err != nil {
+		return 0, 0
+	}
+	return pid, start
+}
+
+// hasEnded reports whether the process that was started then has certainly ended.
+func hasEnded(pid int, start uint64) bool {
+	p, ok := readProcess(pid)
+	if !ok {
+		return unix.Kill(pid, 0) == unix.ESRCH // else it is hidden
+	}
+	return p.ended() || p.start != start
 }
 
 // endOrphans kills the jobs below the cgroup own whose watchdogs have died, and whose supervisors
@@ -74,23 +100,13 @@ func endOrphans(own string) {
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
-		var space string
-		var pid int
-		if rest, ok := strings.CutPrefix(name, jobPrefix); ok {
-			space, rest, _ = strings.Cut(rest, "-")
-			id, _, _ := strings.Cut(rest, "-")
-			pid, _ = strconv.Atoi(id)
-		}
-		mine, err := os.Readlink("/proc/self/ns/pid")
-		if pid == 0 || err != nil || mine != "pid:["+space+"]" {
-			continue // of a process that we cannot see
-		}
-		if alive, err := jobName(pid); err == nil && alive == name {
+		pid, start := watchdogOf(name)
+		if pid == 0 || !hasEnded(pid, start) {
 			continue
 		}
-		c := &cgroup{filepath.Join(own, name)}
-		c.kill()
-		c.remove()
+		if c := (&cgroup{filepath.Join(own, name)}); c.kill() == nil { // else it is another user's
+			c.remove(orphanPatience)
+		}
 	}
 }
 
@@ -100,24 +116,51 @@ func (c *cgroup) open() (*os.File, error) {
 }
 
 // kill kills all that is in the cgroup, and in those below it. It does not wait for their end.
-func (c *cgroup) kill() {
-	if c != nil {
-		_ = os.WriteFile(filepath.Join(c.path, "cgroup.kill"), []byte("1"), 0)
+func (c *cgroup) kill() error {
+	if c == nil {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(c.path, "cgroup.kill"), []byte("1"), 0); err != nil {
+		return err
+	}
+	killHeadless(c.path)
+	return nil
+}
+
+// killHeadless kills the processes in a cgroup, and in those below it, whose main threads have
+// ended. cgroup.kill misses those: it signals the main thread alone (__cgroup_kill).
+func killHeadless(path string) {
+	list, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+	for _, field := range strings.Fields(string(list)) {
+		pid, _ := strconv.Atoi(field)
+		if p, ok := readProcess(pid); ok && p.headless {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.IsDir() {
+			killHeadless(filepath.Join(path, e.Name()))
+		}
 	}
 }
 
 // removePatience is how long the end of processes that were killed may take. A process that the
-// kernel cannot kill (state D) does nothing any more.
-const removePatience = 5 * time.Second
+// kernel cannot kill (state D) does nothing any more. orphanPatience is shorter, since the lock
+// is held meanwhile.
+const (
+	removePatience = 5 * time.Second
+	orphanPatience = time.Second
+)
 
 // remove removes the cgroup and what the job has made below it. Processes that have just been
 // killed keep it for a moment.
-func (c *cgroup) remove() {
+func (c *cgroup) remove(patience time.Duration) {
 	if c == nil {
 		return
 	}
 	began := time.Now()
-	for pause := 50 * time.Microsecond; time.Since(began) < removePatience; pause = min(2*pause, 20*time.Millisecond) {
+	for pause := 50 * time.Microsecond; time.Since(began) < patience; pause = min(2*pause, 20*time.Millisecond) {
 		err := removeCgroup(c.path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return

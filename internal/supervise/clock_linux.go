@@ -31,14 +31,15 @@ type alarm struct {
 }
 
 // newAlarm fails only where the system has no more files or timers for us.
-func newAlarm() *alarm {
+func newAlarm() (*alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
-		panic("supervise: timerfd_create: " + err.Error())
+		return nil, os.NewSyscallError("timerfd_create", err)
 	}
 	a := &alarm{fd: fd, file: os.NewFile(uintptr(fd), "timerfd"), ended: make(chan struct{})}
 	if a.timer, err = continueTimer(); err != nil {
-		panic("supervise: timer_create: " + err.Error())
+		_ = a.file.Close()
+		return nil, os.NewSyscallError("timer_create", err)
 	}
 	rings := make(chan struct{}, 1)
 	a.C = rings
@@ -52,7 +53,7 @@ func newAlarm() *alarm {
 			poke(rings)
 		}
 	}()
-	return a
+	return a, nil
 }
 
 // in sets the alarm, and replaces an earlier one.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,12 +15,14 @@ import (
 
 // A process is one line of /proc.
 type process struct {
-	pid, parent, group int
-	state              byte   // 'Z' or 'X': it has ended
-	start              uint64 // when it was started, in ticks since boot
+	pid, parent, group, session int
+	state                       byte   // 'Z' or 'X': its main thread has ended
+	headless                    bool   // the main thread has ended, and others live
+	start                       uint64 // when it was started, in ticks since boot
 }
 
-func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
+// ended reports whether all threads have ended.
+func (p process) ended() bool { return (p.state == 'Z' || p.state == 'X') && !p.headless }
 
 // readProc reads a file of /proc into b, or into more room if it takes more. It makes fewer system
 // calls than os.ReadFile, which counts where all processes are looked at.
@@ -47,19 +51,33 @@ func readProc(name string, b []byte) ([]byte, error) {
 // readProcess reads /proc/PID/stat; false if the process has gone.
 func readProcess(pid int) (process, bool) {
 	var room [1024]byte
-	stat, err := readProc("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
-	if err != nil || len(stat) == 0 {
-		return process{}, false
-	}
-	// The name in parentheses can contain anything, parentheses as well.
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 20 {
+	f, ok := readStat("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	if !ok {
 		return process{}, false
 	}
 	parent, _ := strconv.Atoi(string(f[1]))
 	group, _ := strconv.Atoi(string(f[2]))
+	session, _ := strconv.Atoi(string(f[3]))
+	threads, _ := strconv.Atoi(string(f[17]))
 	start, _ := strconv.ParseUint(string(f[19]), 10, 64)
-	return process{pid: pid, parent: parent, group: group, state: f[0][0], start: start}, true
+	p := process{pid: pid, parent: parent, group: group, session: session, state: f[0][0], start: start}
+	p.headless = p.state == 'Z' && threads > 1 && slices.ContainsFunc(numbers("/proc/"+strconv.Itoa(pid)+"/task"), func(thread int) bool {
+		f, ok := readStat(fmt.Sprintf("/proc/%d/task/%d/stat", pid, thread), make([]byte, 1024))
+		return ok && f[0][0] != 'Z' && f[0][0] != 'X' // a thread that is traced can stay a zombie
+	})
+	return p, true
+}
+
+// readStat reads a stat file of /proc, using room if that is enough, and returns its fields from
+// the third on.
+func readStat(name string, room []byte) (fields [][]byte, ok bool) {
+	stat, err := readProc(name, room)
+	if err != nil {
+		return nil, false
+	}
+	// The name in parentheses can contain anything, parentheses as well.
+	fields = bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return fields, len(fields) >= 20
 }
 
 // numbers are the entries of a directory in /proc that are numbers.
@@ -102,8 +120,10 @@ func children(pid int) []int {
 // A family is the descendants of this process, but for those that are spared, and for theirs.
 // Its process must be a subreaper: nobody leaves the family then.
 type family struct {
-	spare func(pid int) bool
-	quick bool // the kernel lists children (CONFIG_PROC_CHILDREN)
+	spare  func(pid int) bool
+	quick  bool             // the kernel lists children (CONFIG_PROC_CHILDREN)
+	spared bool             // a child of this process was spared
+	reaped func(childEvent) // is told of every child that reap has reaped; may be nil
 }
 
 func newFamily(spare func(pid int) bool) *family {
@@ -121,7 +141,10 @@ func (f *family) list() []process {
 		pid := next[0]
 		next = next[1:]
 		p, ok := readProcess(pid)
-		if !ok || f.spare(pid) {
+		if !ok && unix.Kill(pid, 0) != unix.ESRCH {
+			p, ok = process{pid: pid}, true // another user's, with hidepid
+		}
+		if !ok || f.spares(p) {
 			continue
 		}
 		if !p.ended() {
@@ -144,7 +167,7 @@ func (f *family) everybody() []process {
 	var found []process
 	for next := []int{os.Getpid()}; len(next) > 0; next = next[1:] {
 		for _, p := range below[next[0]] {
-			if f.spare(p.pid) {
+			if f.spares(p) {
 				continue
 			}
 			if !p.ended() {
@@ -156,10 +179,68 @@ func (f *family) everybody() []process {
 	return found
 }
 
-// signalAll signals each of the processes, and first the process groups that they lead: a signal to
-// a group reaches also what its processes fork at this moment (kill(2) walks through the
-// group with forks locked out). A group that is led by none of them may have others in it.
-// It reports those that may not be signalled.
+func (f *family) spares(p process) bool {
+	if p.ended() || !f.spare(p.pid) {
+		return false
+	}
+	f.spared = f.spared || p.parent == os.Getpid()
+	return true
+}
+
+// looks is how often all processes are looked at where a spared child keeps the kernel from
+// saying that no other is left. One look can miss a process that forks and ends over and over.
+const looks = 30
+
+// reap reaps the children of this process that have ended, the command too. It reports whether
+// the family has died out.
+//
+// If the kernel knows of no other child, nobody has descended from us. If it knows of one, that
+// is not spared, the family lives, whatever a look at /proc shows.
+func (f *family) reap() (diedOut bool) {
+	for {
+		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WALL)
+		switch {
+		case err != nil: // ECHILD
+			return true
+		case e.pid != 0:
+			if f.reaped != nil {
+				f.reaped(e)
+			}
+		case !f.spared:
+			return false
+		default:
+			for range looks {
+				if len(f.everybody()) > 0 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+}
+
+// zombies reports whether this process has children, and all of them have ended.
+func (f *family) zombies() (some bool) {
+	for _, pid := range numbers("/proc") {
+		if p, ok := readProcess(pid); ok && p.parent == os.Getpid() && !f.spares(p) {
+			if some = true; !p.ended() {
+				return false
+			}
+		}
+	}
+	return some
+}
+
+// ourSession is the session that the command begins in.
+var ourSession = sync.OnceValue(func() int {
+	sid, _ := unix.Getsid(0)
+	return sid
+})
+
+// signalAll signals each of the processes, and first their process groups: a signal to a group
+// reaches also what its processes fork at this moment (kill(2) walks through the group with
+// forks locked out). A group may have strangers in it if it is of our own session, and if none of
+// the processes leads it; then it is left alone. It reports those that may not be signalled.
 func signalAll(all []process, sig unix.Signal) (refused []process) {
 	members := make(map[int]bool, len(all))
 	for _, p := range all {
@@ -167,7 +248,7 @@ func signalAll(all []process, sig unix.Signal) (refused []process) {
 	}
 	done := make(map[int]bool)
 	for _, p := range all {
-		if members[p.group] && !done[p.group] {
+		if !done[p.group] && p.group > 1 && (members[p.group] || p.session != ourSession()) {
 			done[p.group] = true
 			_ = unix.Kill(-p.group, sig)
 		}
@@ -204,21 +285,36 @@ func (f *family) strike() (struck, refused []process) {
 	return struck, signalAll(struck, unix.SIGKILL)
 }
 
+// unseenPatience is after what time end says that it waits for processes that it cannot see.
+const unseenPatience = time.Second
+
 // end strikes until the family has died out, however long that takes: a process that has become
-// another user, and that we may not kill, keeps it waiting. say is told of it, once. diedOut
-// decides when the list is empty, which alone proves nothing.
-func (f *family) end(say func(format string, args ...any), diedOut func() bool) {
+// another user, and that we may not kill, keeps it waiting. say is told of it, once. An empty
+// list proves nothing; reap decides.
+func (f *family) end(say func(format string, args ...any)) {
 	warned := make(map[int]bool)
+	unseen := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		struck, refused := f.strike()
 		for _, p := range refused {
 			if !warned[p.pid] {
 				warned[p.pid] = true
-				say("cannot kill process %d, left behind by the command: %v; the lock is held until it ends", p.pid, unix.EPERM)
+				say("cannot kill process %d, left behind by the command: %v; waiting for its end", p.pid, unix.EPERM)
 			}
 		}
-		if len(struck) == 0 && diedOut() {
+		if f.reap() && len(struck) == 0 {
 			return
+		}
+		if len(struck) > 0 {
+			unseen = time.Now()
+		} else if time.Since(unseen) > unseenPatience {
+			if f.zombies() {
+				return // a debugger keeps us from reaping them
+			}
+			if !warned[0] {
+				warned[0] = true
+				say("processes that cannot be seen in /proc are left behind by the command; waiting for their end")
+			}
 		}
 		awaitEnd(struck, pause)
 	}

@@ -1,7 +1,7 @@
 // Package supervise runs a command for as long as a lock is held, and ends it before
 // anybody else can have the lock.
 //
-//	s, err := supervise.Start()        // the watchdog process; before the wait for the lock
+//	s, err := supervise.Start(spare)   // the watchdog process; before the wait for the lock
 //	defer s.Close()
 //	…                                  // the lock is acquired
 //	outcome, err := s.Run(command, terms)
@@ -40,14 +40,19 @@
 //     timer's SIGCONT reaches a stopped process.
 //
 // If both die at the same moment, the kernel kills the command itself (PR_SET_PDEATHSIG),
-// but not what it has started. A process that is frozen (cgroup freezer, a debugger)
-// or that gets no processor time can do nothing.
+// but not its descendants. If the job had a cgroup, the next watchdog in the cgroup above kills
+// them before it starts its command (endOrphans). A process that is frozen (cgroup freezer, a
+// debugger) or that gets no processor time can do nothing.
+//
+// A command is not started if the lock is lost, or about to be: supervisor and watchdog look
+// at the deadline just before. A watchdog that died during the wait is replaced.
 //
 // The job's processes cannot leave. Where a cgroup can be made, the job runs in one, and
 // cgroup.kill ends all of it at once (cgroup_linux.go). Otherwise, and always afterwards,
-// the descendants are listed, frozen, killed and listed again until none is left
-// (descendants_linux.go). The subreaper keeps them together, whatever they do with
-// process groups, sessions and users.
+// the descendants are listed, frozen, killed and listed again until the kernel knows of no
+// child any more (descendants_linux.go). The subreaper keeps them together, whatever they do
+// with process groups and sessions. A process that has become another user can be killed only
+// by root, or through the cgroup.
 //
 // On other systems one process guards the job: kill -9 of it leaves the job running, and
 // so does stopping it. On other Unix systems, processes that have left the job's process
@@ -55,8 +60,8 @@
 //
 // # Goroutines
 //
-// In the supervisor, Start begins one that reads the watchdog's messages; it ends when the
-// watchdog has closed the socket. In the watchdog, one reads the supervisor's messages and
+// In the supervisor, Start begins one that reads the watchdog's messages, and one that reaps
+// it; they end when the watchdog has ended. In the watchdog, one reads the supervisor's messages and
 // ends with the process; one starts the command and waits for processes, on a thread of
 // its own, and ends when the command has exited. Each alarm has one, which ends when
 // the alarm is closed. Elsewhere than on Linux, Run begins the one that waits.

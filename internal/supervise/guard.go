@@ -18,6 +18,7 @@ type guard struct {
 	resume  <-chan struct{}      // the job goes on after a stop, if it may
 	look    <-chan struct{}      // the deadline may have become earlier
 	say     func(format string, args ...any)
+	alarm   *alarm
 }
 
 // run returns when no process of the job is left. It reports whether the lock was not
@@ -29,9 +30,8 @@ func (g *guard) run() (lost bool) {
 		killed        bool
 		lastInterrupt time.Duration
 		loss          = g.lost
-		alarm         = newAlarm()
+		alarm         = g.alarm
 	)
-	defer alarm.close()
 	kill := func(why string) {
 		killed = true
 		g.job.kill()

@@ -55,7 +55,7 @@ func (j *job) startAndWait(c Command, lend func(pid int), started chan<- error) 
 	pid, err := j.forkInto(c, attr)
 	if err != nil && j.cgroup != nil {
 		// Perhaps a seccomp filter without clone3, or a cgroup that takes no processes.
-		j.cgroup.remove()
+		j.cgroup.remove(removePatience)
 		j.cgroup = nil
 		pid, err = j.forkInto(c, attr)
 	}
@@ -119,24 +119,26 @@ func (j *job) signal(sig os.Signal) {
 
 // terminate asks all processes of the job to stop, as systemd does. CONT, because a stopped
 // process would not hear it.
+//
+// The process group comes first: to list the others can take long, or for ever, if one of
+// them hangs in the kernel.
 func (j *job) terminate() {
+	j.signal(unix.SIGTERM)
+	j.signal(unix.SIGCONT)
 	all := j.family.list()
-	each := func(sig unix.Signal) {
-		j.signal(sig)
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
 		for _, p := range all {
 			if p.group != j.pid {
 				_ = unix.Kill(p.pid, sig)
 			}
 		}
 	}
-	each(unix.SIGTERM)
-	each(unix.SIGCONT)
 }
 
 // kill kills all processes of the job, but for those that are just being started: sweep gets
 // them.
 func (j *job) kill() {
-	j.cgroup.kill()
+	_ = j.cgroup.kill()
 	j.signal(unix.SIGKILL)
 	j.family.strike()
 }
@@ -147,24 +149,10 @@ func (j *job) resume() { j.signal(unix.SIGCONT) }
 // sweep kills what the command has left behind, and returns when nothing is left of the job.
 // Then the lock may be released.
 func (j *job) sweep(say func(format string, args ...any)) {
-	j.cgroup.kill()
+	_ = j.cgroup.kill()
 	j.signal(unix.SIGKILL)
-	j.family.end(say, j.diedOut)
-	j.cgroup.remove()
-}
-
-// diedOut reaps all children that have ended, the command as well. Where none is left, nobody
-// has descended from us: that is cheaper to know than the parents of all processes.
-func (j *job) diedOut() bool {
-	for {
-		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WALL)
-		switch {
-		case err != nil: // ECHILD
-			return true
-		case e.pid == 0: // some live: new ones, or those that are spared
-			return len(j.family.everybody()) == 0
-		}
-	}
+	j.family.end(say)
+	j.cgroup.remove(removePatience)
 }
 
 // What waitid(2) tells of a child; the numbers are those of <signal.h>.

@@ -32,6 +32,7 @@ const (
 	// The watchdog's.
 	verbStarted // the command runs, with this process id; text is its cgroup
 	verbFailed  // it could not be started: this error number
+	verbTooLate // it was not started, since the lock is lost, or about to be
 	verbStopped // the command was stopped by this signal
 	verbSay     // text is for the user
 	verbGone    // no process of the job is left; this is the command's wait status

@@ -51,10 +51,10 @@ func (m *shared) close() {
 // left is the time until the deadline.
 func (m *shared) left() time.Duration { return time.Duration(m.until.Load()) - clock() }
 
-// publish sets the deadline. It reports whether that is earlier than the last one: then the
-// other process has to be told, since its alarm is set for later.
-func (m *shared) publish(left time.Duration) (earlier bool) {
-	until := int64(clock() + left)
+// publish sets the deadline, by clock. It reports whether that is earlier than the last one: then
+// the other process has to be told, since its alarm is set for later.
+func (m *shared) publish(deadline time.Duration) (earlier bool) {
+	until := int64(deadline)
 	return until < m.until.Swap(until)-int64(time.Millisecond) // less is the time between two clocks
 }
 

@@ -48,7 +48,7 @@ func TestDeadlineIsSharedAndTellsIfItIsEarlier(t *testing.T) {
 		left    time.Duration
 		earlier bool
 	}{{time.Hour, false}, {2 * time.Hour, false}, {time.Minute, true}, {time.Minute, false}} {
-		if got := m.publish(step.left); got != step.earlier {
+		if got := m.publish(clock() + step.left); got != step.earlier {
 			t.Errorf("publish %v: earlier %v; want %v", step.left, got, step.earlier)
 		}
 		if d := step.left - m.left(); d < 0 || d > time.Second {

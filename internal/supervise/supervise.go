@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"time"
 )
@@ -33,6 +34,9 @@ type Terms struct {
 	// Warn tells the user something. It must not block.
 	Warn func(format string, args ...any)
 }
+
+// ErrGuards is for a failure of the guards, not of the command, which did not run.
+var ErrGuards = errors.New("the command was not started")
 
 // An Outcome is how a command ended.
 type Outcome struct {

@@ -5,6 +5,7 @@ package supervise
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,6 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// deadlineVariable has the time until the first deadline; an hour without.
+const deadlineVariable = "HOLDFAST_TEST_DEADLINE"
+
 // superviseVariable is set in the environment of a process that is to be superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
@@ -48,7 +52,11 @@ func superviseMain() {
 		panic(err)
 	}
 	var deadline atomic.Pointer[time.Time]
-	far := time.Now().Add(time.Hour)
+	first, err := time.ParseDuration(cmp.Or(os.Getenv(deadlineVariable), "1h"))
+	if err != nil {
+		panic(err)
+	}
+	far := time.Now().Add(first)
 	deadline.Store(&far)
 	asked := make(chan struct{}, 1000) // the supervisor wants to know it
 	lost := make(chan struct{})
@@ -290,6 +298,17 @@ func TestCommandThatCannotStartIsAnError(t *testing.T) {
 	}
 	if got := startSupervised(t, time.Second, script).outcome(); got.Err == "" {
 		t.Errorf("outcome %+v; want an error", got)
+	}
+}
+
+// A command is not started if the lock is lost already, or about to be.
+func TestCommandIsNotStartedWithoutTheLock(t *testing.T) {
+	for _, left := range []string{"-1s", "0s", "200ms"} {
+		file := filepath.Join(t.TempDir(), "ran")
+		got := startSupervisedIn(t, []string{deadlineVariable + "=" + left}, time.Second, "sh", "-c", ": >"+file).outcome()
+		if _, err := os.Stat(file); err == nil || !strings.Contains(got.Err, ErrGuards.Error()) {
+			t.Errorf("%v left: outcome %+v, Stat of what the command makes: %v", left, got, err)
+		}
 	}
 }
 

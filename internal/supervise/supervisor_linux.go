@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,6 +18,7 @@ import (
 type Supervisor struct {
 	spare    func(pid int) bool
 	others   map[int]bool // children that this process had before; in bash, exec holdfast run … > >(logger)
+	backstop *alarm       // by then the job must be gone
 	watchdog *os.Process
 	link     *link
 	shared   *shared
@@ -29,7 +31,10 @@ type Supervisor struct {
 // Start starts the watchdog, which waits for a command to run. spare recognises processes
 // among the job's descendants that serve others too and are left alone.
 func Start(spare func(pid int) bool) (*Supervisor, error) {
-	s := &Supervisor{spare: spare, others: make(map[int]bool), messages: make(chan message), dead: make(chan struct{})}
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.New("/proc is not that of this PID namespace, so the command's processes could not be found: mount it (unshare --mount-proc)")
+	}
+	s := &Supervisor{spare: spare, others: make(map[int]bool)}
 	for _, pid := range children(os.Getpid()) {
 		s.others[pid] = true
 	}
@@ -37,23 +42,14 @@ func Start(spare func(pid int) bool) (*Supervisor, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
-	if err := s.startWatchdog(); err != nil {
-		return nil, fmt.Errorf("start the watchdog process: %w", err)
+	var err error
+	if s.backstop, err = newAlarm(); err != nil {
+		return nil, err
 	}
-	go func() {
-		defer close(s.messages)
-		for {
-			m, err := s.link.receive()
-			if err != nil { // the end, or a reset: it has died with our message unread
-				return
-			}
-			s.messages <- m
-		}
-	}()
-	go func() {
-		defer close(s.dead)
-		_, _ = s.watchdog.Wait()
-	}()
+	if err := s.startWatchdog(); err != nil {
+		s.backstop.close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -65,7 +61,36 @@ const (
 	watchdogComm = "hf-watchdog"
 )
 
-func (s *Supervisor) startWatchdog() (err error) {
+// startWatchdog starts the watchdog process and the goroutines that read its messages and
+// reap it.
+func (s *Supervisor) startWatchdog() error {
+	if err := s.forkWatchdog(); err != nil {
+		return fmt.Errorf("start the watchdog process: %w", err)
+	}
+	messages, dead := make(chan message), make(chan struct{})
+	s.messages, s.dead = messages, dead
+	link, watchdog := s.link, s.watchdog
+	go func() {
+		defer close(messages)
+		for {
+			m, err := link.receive()
+			switch {
+			case errors.Is(err, unix.ECONNRESET): // it has died with our message unread; its own come now
+			case err != nil:
+				return
+			default:
+				messages <- m
+			}
+		}
+	}()
+	go func() {
+		defer close(dead)
+		_, _ = watchdog.Wait()
+	}()
+	return nil
+}
+
+func (s *Supervisor) forkWatchdog() (err error) {
 	if s.shared, err = newShared(); err != nil {
 		return err
 	}
@@ -117,6 +142,11 @@ func inheritedFiles() []int {
 
 // Close ends the watchdog. If a job is running, that ends too.
 func (s *Supervisor) Close() {
+	s.endWatchdog()
+	s.backstop.close()
+}
+
+func (s *Supervisor) endWatchdog() {
 	s.link.file.Close()
 	for range s.messages {
 	}
@@ -133,28 +163,45 @@ func (s *Supervisor) Close() {
 const closePatience = time.Second
 
 // Run starts the command and returns when it and all that it has left behind are gone. It can be
-// called once. The error is that of a command that could not be started; then nothing runs.
+// called once. If there is an error, nothing runs. It is that of a command that could not be
+// started, or ErrGuards.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	s.tty = openTerminal()
 	defer s.tty.close()
+	if isClosed(s.dead) { // the wait for the lock was long enough for many accidents
+		s.endWatchdog()
+		if err := s.startWatchdog(); err != nil {
+			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
+		}
+	}
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err
 	}
-	r := &run{Supervisor: s, Terms: t, backstop: newAlarm()}
-	defer r.backstop.close()
-	return r.watch(c)
+	return (&run{Supervisor: s, Terms: t}).watch(c)
+}
+
+// deadline is t's, by clock. If this process is held up in between, it comes out earlier than it
+// is, and not later.
+func (t Terms) deadline() time.Duration {
+	now := clock()
+	return now + time.Until(t.Deadline())
 }
 
 // order tells the watchdog to start the command.
 func (s *Supervisor) order(c Command, t Terms) error {
-	_ = s.shared.publish(time.Until(t.Deadline()))
+	deadline := t.deadline()
+	if isClosed(t.Lost) || deadline-clock() <= killMargin {
+		return fmt.Errorf("%w: the lock was lost before", ErrGuards)
+	}
+	_ = s.shared.publish(deadline)
 	length, err := s.shared.write(order{command: c, grace: t.Grace, lender: s.tty.lender()})
 	if err != nil {
 		return &fs.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
 	if err := s.link.send(verbStart, int64(length), ""); err != nil {
-		return fmt.Errorf("the watchdog process does not answer: %w", err)
+		return fmt.Errorf("%w: the watchdog process does not answer: %w", ErrGuards, err)
 	}
+	_ = s.watchdog.Signal(unix.SIGCONT) // it may have been stopped, and has no alarm yet
 	return nil
 }
 
@@ -162,9 +209,8 @@ func (s *Supervisor) order(c Command, t Terms) error {
 type run struct {
 	*Supervisor
 	Terms
-	backstop *alarm // by then the job must be gone
-	cgroup   string // of the job, "" if it has none
-	lost     bool
+	cgroup string // of the job, "" if it has none
+	lost   bool
 }
 
 const (
@@ -173,11 +219,16 @@ const (
 	// inboxPatience is how long the watchdog's last messages take to be read by then, if this
 	// process was stopped. After that the watchdog is not trusted any more.
 	inboxPatience = 20 * time.Millisecond
+	// startPatience is how long the watchdog may take to start the command. Mostly it takes a
+	// millisecond, but there may be orphans to be ended.
+	startPatience = 10 * time.Second
 )
 
 func (r *run) watch(c Command) (Outcome, error) {
 	publish := time.NewTimer(time.Hour)
 	defer publish.Stop()
+	start := time.NewTimer(startPatience)
+	defer start.Stop()
 	loss, doubt := r.Lost, false
 	for {
 		if !r.lost && !doubt {
@@ -187,10 +238,13 @@ func (r *run) watch(c Command) (Outcome, error) {
 		case m, ok := <-r.messages:
 			switch {
 			case !ok:
-				return r.alone("the watchdog process has died; killing the command", false), nil
+				return r.alone("the watchdog process has died", false)
 			case m.verb == verbFailed:
 				return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: syscall.Errno(m.value)}
+			case m.verb == verbTooLate:
+				return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
 			case m.verb == verbStarted:
+				start.Stop()
 				r.pid, r.cgroup = int(m.value), m.text
 				r.tty.isLent()
 			case m.verb == verbStopped:
@@ -211,6 +265,9 @@ func (r *run) watch(c Command) (Outcome, error) {
 
 		case <-publish.C:
 
+		case <-start.C:
+			return r.alone("the watchdog process does not start the command", false)
+
 		case <-r.backstop.C:
 			// It continues us if we are stopped, and then the deadline may have moved on.
 			if !r.lost && time.Until(r.Deadline()) > late {
@@ -221,7 +278,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 				r.backstop.in(inboxPatience)
 				continue
 			}
-			return r.alone("the watchdog process does not end the command; killing it", true), nil
+			return r.alone("the watchdog process does not end the command", true)
 		}
 	}
 }
@@ -229,10 +286,11 @@ func (r *run) watch(c Command) (Outcome, error) {
 // publish tells the watchdog until when the lock is proven ours, and returns after what time to
 // do so again: often enough that the watchdog sees the deadline move on long before it would act.
 func (r *run) publish() (again time.Duration) {
-	left := time.Until(r.Deadline())
-	if r.shared.publish(left) {
+	deadline := r.deadline()
+	if r.shared.publish(deadline) {
 		_ = r.link.send(verbLook, 0, "")
 	}
+	left := deadline - clock()
 	r.backstop.in(left - late)
 	return min(max((left-r.Grace)/8, 10*time.Millisecond), time.Second)
 }
@@ -260,11 +318,10 @@ func (r *run) gone(code int, lost bool) Outcome {
 }
 
 // alone ends the job without the watchdog. When that is dead, the processes of the job are
-// our children, or descend from them.
-func (r *run) alone(why string, lost bool) Outcome {
+// our children, or descend from them. The error is ErrGuards if the command was never started.
+func (r *run) alone(why string, lost bool) (Outcome, error) {
 	r.killCgroup()
 	_ = r.watchdog.Kill()
-	r.Warn("%s", why)
 	// Its last words: what it has started, or how the command has ended.
 	for m := range r.messages {
 		switch m.verb {
@@ -272,23 +329,43 @@ func (r *run) alone(why string, lost bool) Outcome {
 			r.pid, r.cgroup = int(m.value), m.text
 			r.killCgroup()
 		case verbGone, verbLost:
-			return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost)
+			r.Warn("%s", why)
+			return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost), nil
 		}
+	}
+	if r.pid != 0 {
+		_ = unix.Kill(-r.pid, unix.SIGKILL) // at once: to list the others can take long
+		r.Warn("%s; killing the command", why)
 	}
 	status := syscall.WaitStatus(syscall.SIGKILL) // if nobody can tell
 	f := newFamily(func(pid int) bool { return r.others[pid] || r.spare(pid) })
-	f.end(r.Warn, func() bool { return len(f.everybody()) == 0 })
-	if e, err := waitID(unix.P_PID, r.pid, unix.WEXITED|unix.WNOHANG); err == nil && r.pid != 0 && e.pid == r.pid {
-		status = e.waitStatus()
+	select {
+	case <-r.dead:
+	case <-time.After(inboxPatience):
+		f.spared = true // the watchdog: a debugger of it can keep us from reaping it
 	}
+	started := r.pid != 0
+	f.reaped = func(e childEvent) {
+		if e.pid == r.watchdog.Pid || r.others[e.pid] {
+			return
+		}
+		if e.pid == r.pid || !started { // the watchdog died between the fork and its message
+			status = e.waitStatus()
+		}
+		started = true
+	}
+	f.end(r.Warn) // also if no command is known: the watchdog may have died right after the fork
 	if r.cgroup != "" {
-		(&cgroup{r.cgroup}).remove()
+		(&cgroup{r.cgroup}).remove(removePatience)
 	}
-	return r.gone(code(status), lost || time.Until(r.Deadline()) <= 0)
+	if !started {
+		return Outcome{}, fmt.Errorf("%w: %s", ErrGuards, why)
+	}
+	return r.gone(code(status), lost || time.Until(r.Deadline()) <= 0), nil
 }
 
 func (r *run) killCgroup() {
 	if r.cgroup != "" {
-		(&cgroup{r.cgroup}).kill()
+		_ = (&cgroup{r.cgroup}).kill()
 	}
 }

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"fmt"
 	"io/fs"
 	"syscall"
 	"time"
@@ -31,6 +32,14 @@ func LeaveJob() {}
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	tty := openTerminal()
 	defer tty.close()
+	if isClosed(t.Lost) || time.Until(t.Deadline()) <= killMargin {
+		return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
+	}
+	alarm, err := newAlarm()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
+	}
+	defer alarm.close()
 	j, err := startJob(c)
 	if err != nil {
 		return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
@@ -39,7 +48,7 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	resume := make(chan struct{}, 1)
 	g := &guard{
 		job: j, left: func() time.Duration { return time.Until(t.Deadline()) }, grace: t.Grace, lost: t.Lost,
-		signals: t.Signals, resume: resume, say: t.Warn,
+		signals: t.Signals, resume: resume, say: t.Warn, alarm: alarm,
 		stopped: func(sig syscall.Signal) {
 			if tty.pause(sig, j.pid) {
 				poke(resume)

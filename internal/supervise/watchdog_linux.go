@@ -35,6 +35,7 @@ type watchdog struct {
 	look    chan struct{}
 	lost    chan struct{} // closed when the job is to be killed at once, or there is none to be
 	gone    chan struct{} // closed when the supervisor has gone
+	alarm   *alarm        // the guard's
 }
 
 func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
@@ -63,6 +64,9 @@ func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 	_ = os.WriteFile("/proc/self/comm", []byte(watchdogComm), 0) // in place of "exe"
 	w.link = &link{files[0]}
 	var err error
+	if w.alarm, err = newAlarm(); err != nil {
+		return nil, err
+	}
 	w.shared, err = mapShared(files[1])
 	return w, err
 }
@@ -121,9 +125,17 @@ func (w *watchdog) run(o order) {
 	cg, _ := makeCgroup() // nil: the job goes without
 	tty := openTerminal()
 	defer tty.close()
+	// Much can have happened since the order: this process may have been stopped, or the end of
+	// orphans may have taken long.
+	if isClosed(w.lost) || w.shared.left() <= killMargin {
+		cg.remove(removePatience)
+		_ = w.link.send(verbTooLate, 0, "")
+		return
+	}
+	w.alarm.in(w.shared.left()) // it continues us if we are stopped before the guard sets it
 	j, err := startJob(o.command, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
 	if err != nil {
-		j.cgroup.remove()
+		j.cgroup.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
 		_ = w.link.send(verbFailed, int64(errno), "")
 		return
@@ -134,7 +146,7 @@ func (w *watchdog) run(o order) {
 	}
 	_ = w.link.send(verbStarted, int64(j.pid), path)
 	g := &guard{
-		job: j, left: w.shared.left, grace: o.grace, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look,
+		job: j, left: w.shared.left, grace: o.grace, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look, alarm: w.alarm,
 		stopped: func(sig syscall.Signal) { _ = w.link.send(verbStopped, int64(sig), "") },
 		say:     func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
 	}
