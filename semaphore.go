@@ -149,7 +149,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
 		return 0, 0, err
 	}
-	v, err := s.look(ctx, session, false)
+	v, err := s.look(ctx, session, false, "")
 	if err != nil {
 		return 0, 0, err
 	}
