@@ -135,6 +135,8 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 		if !t.Before(s.deadline()) {
 			return false, nil, ErrSessionExpired
 		}
+	case s.conn == nil: // disconnected has fixed the session's end already, by what is proven without a lease
+		return false, nil, nil
 	default:
 		switch s.proof.opening(t, s.timeout) {
 		case stale:
