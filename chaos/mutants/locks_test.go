@@ -95,7 +95,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 118, bug: "locks of one directory that have names take each other for strangers", where: "–",
-			edits: []edit{{"foreign.go", "if _, several := g.named(); several {", "if _, several := g.named(); several && name == \"\" {"}},
+			edits: []edit{{"foreign.go", "if _, several := g.named(); several && named {", "if _, several := g.named(); several && name == \"\" {"}},
 			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
 		},
 		{
