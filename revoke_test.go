@@ -344,3 +344,31 @@ func TestRequestIsRefusedAsAValue(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// The answer to the delete is lost, and a successor's node has the same name. It is not the
+// one to be broken.
+func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				h := lock(t, holdfast.NewNodeLock(client(t, srv), lockPath))
+				next := wait(t.Context(), holdfast.NewNodeLock(client(t, srv), lockPath))
+				admin := client(t, srv)
+				srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+					srv.Intercept(zkproto.OpDelete, nil)
+					return fault
+				})
+				if err := holdfast.Break(t.Context(), admin, lockPath, h.Token()); err != nil {
+					t.Fatal(err)
+				}
+				n := next.got(t)
+				time.Sleep(time.Minute)
+				if n.Context().Err() != nil {
+					t.Errorf("the successor lost the lock: %v", context.Cause(n.Context()))
+				}
+				unlock(t, n)
+				h.Unlock()
+			})
+		})
+	}
+}
