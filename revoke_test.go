@@ -372,3 +372,52 @@ func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
 		})
 	}
 }
+
+// A holder that writes its data back, at a server that throttles writes, is told of the loss
+// of its node meanwhile. Later requests are taken out as well.
+func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithValue([]byte("mine"))))
+		time.Sleep(time.Second)
+		var throttled atomic.Bool
+		var own atomic.Int64 // writes by the holder
+		srv.Intercept(zkproto.OpSetData, func(string) zktest.Action {
+			if throttled.Load() && own.Add(1) < enough {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		write := func() {
+			t.Helper()
+			throttled.Store(false)
+			if _, err := admin.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			throttled.Store(true)
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 5 { // several requests before the first is taken out
+			write()
+		}
+		if own.Load() == 0 {
+			t.Fatal("the test shows nothing")
+		}
+		throttled.Store(false)
+		time.Sleep(5 * time.Second)
+		if got := dataOf(t, admin, h.Path()); got != "mine" {
+			t.Errorf("the node has %q", got)
+		}
+		write()
+		if err := admin.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.Lost():
+		case <-time.After(time.Second):
+			t.Error("untold for a second")
+		}
+		throttled.Store(false)
+		h.Unlock()
+	})
+}

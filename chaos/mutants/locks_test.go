@@ -50,7 +50,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 109, bug: "a holder leaves a request in the place of its data", where: "holdfast at 3a97b7e",
-			edits: []edit{{"tenure.go", "\t\t\tt.restore(p, stat.Version)\n", ""}},
+			edits: []edit{{"tenure.go", "\t\t\trequests.take(stat.Version)\n", ""}},
 			tests: []string{"TestRevokeKeepsTheDataOfTheNode", "TestBreakFindsADowngradedReaderThatWasRevoked"},
 		},
 		{
