@@ -256,7 +256,10 @@ func (p *place) lookOutOnce(ctx context.Context, near string, also ...zk.Op) (zk
 		switch {
 		case own.Err == nil && own.Stat.Czxid == p.czxid:
 			w.own, w.ownData, w.ownStat = own.Watch, own.Data, own.Stat
-		case own.Err == nil, errors.Is(own.Err, zk.ErrNoNode):
+		case own.Err == nil: // another node of our name
+			own.Watch.Stop()
+			fault = errPlaceGone
+		case errors.Is(own.Err, zk.ErrNoNode):
 			fault = errPlaceGone
 		case !errors.Is(own.Err, zk.ErrNoAuth): // who may not read its own node has to list
 			fault = own.Err

@@ -1,14 +1,17 @@
 package holdfast_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -251,5 +254,50 @@ func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
 		if !next.in(t) {
 			t.Error("the next does not have the lock")
 		}
+	})
+}
+
+// The name of a waiter's node has come back with another node. The watch on that is of no
+// use to the waiter, so it is stopped: a server has a limit of them.
+func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		use := holdfast.WithLayout(holdfast.LayoutWriteLock)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, use))
+		c, admin := client(t, srv), client(t, srv)
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := fmt.Sprintf("%s/x-%d-0000000001", lockPath, s.ID())
+		var replaced atomic.Bool
+		var stopped atomic.Int64
+		srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+			if path == own && !replaced.Swap(true) {
+				if err := admin.Delete(t.Context(), own, zk.AnyVersion); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := admin.Create(t.Context(), own, nil, zk.Persistent); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		})
+		srv.Intercept(zkproto.OpRemoveWatches, func(path string) zktest.Action {
+			if path == own {
+				stopped.Add(1)
+			}
+			return zktest.Pass
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		w := wait(ctx, holdfast.NewMutex(c, lockPath, use)) // which queues again, behind that node
+		if !replaced.Load() || !w.waiting() {
+			t.Fatal("the test shows nothing")
+		}
+		if stopped.Load() != 1 {
+			t.Errorf("%d watches were stopped; want 1", stopped.Load())
+		}
+		cancel()
+		<-w.done
+		unlock(t, h)
 	})
 }

@@ -39,42 +39,47 @@ func (q *queue) otherKind(node, theirs string) error {
 
 // belongs says to which queue a child belongs that is not in g's: "" if its name is in no
 // form that this package knows. The locks of one directory that are told apart by their
-// names are no strangers to each other.
+// names are no strangers to each other, also where such a name fits another layout.
 func (g *grammar) belongs(name string) string {
+	c, named := severalLocks.parse(name)
+	if _, several := g.named(); several && named {
+		return ""
+	}
 	for i, k := range knownLayouts {
 		if _, ok := knownNodes[i].parse(name); ok && knownGrammars[i].queue != g.queue {
 			return kindQueue.in(k.Name)
 		}
 	}
-	if _, several := g.named(); several {
-		return ""
-	}
-	if c, ok := severalLocks.parse(name); ok {
+	if named {
 		return kindQueue.in("named:" + strings.TrimSuffix(c.form, namedSeparator))
 	}
 	return ""
 }
 
+// A stranger is a node whose name is that of a place in another queue, and says of which.
+type stranger struct{ node, theirs string }
+
 // checkKind fails with ErrKind if one of the children of q's path is a node of another kind
 // of lock. They must have been listed after our own node was made. Locks of other kinds
 // do the same, so of two that come at one time at least one sees the other.
 //
-// The names tell nearly all of it. Only what may be left of semaphores is looked into.
+// The names tell nearly all of it. Strangers are looked at before the lock is refused, and
+// so is what may be left of semaphores.
 func (q *queue) checkKind(ctx context.Context, names []string) error {
 	var s *semaphoreNodes // that is ours
 	if q.kind == kindSemaphore {
 		s = &q.grammar.semaphore
 	}
-	for _, name := range names {
-		_, queued := q.grammar.parse(name)
-		switch {
-		case queued && s == nil:
-		case queued:
-			return q.otherKind(q.path+"/"+name, kindQueue.in(q.grammar.label))
-		default:
-			if theirs := q.grammar.belongs(name); theirs != "" {
-				return q.otherKind(q.path+"/"+name, theirs)
-			}
+	for {
+		changed, err := q.checkStrangers(ctx, q.strangers(names, s != nil))
+		if err != nil {
+			return err
+		}
+		if !changed {
+			break
+		}
+		if names, err = children(ctx, q.client, q.path); err != nil {
+			return err
 		}
 	}
 	node, theirs, err := semaphoreIn(ctx, q.client, q.path, names, s)
@@ -82,6 +87,60 @@ func (q *queue) checkKind(ctx context.Context, names []string) error {
 		err = q.otherKind(node, theirs)
 	}
 	return err
+}
+
+// strangers are the nodes of other queues among the children of q's path. To a semaphore, all
+// queues are others.
+func (q *queue) strangers(names []string, semaphore bool) (all []stranger) {
+	for _, name := range names {
+		theirs := ""
+		if _, queued := q.grammar.parse(name); !queued {
+			theirs = q.grammar.belongs(name)
+		} else if semaphore {
+			theirs = kindQueue.in(q.grammar.label)
+		}
+		if theirs != "" {
+			all = append(all, stranger{q.path + "/" + name, theirs})
+		}
+	}
+	return all
+}
+
+// checkStrangers fails with ErrKind if one of the nodes is ephemeral. The place of a lock is;
+// a persistent node may be anything. changed: one of them has gone. Then the children have to
+// be listed again, since a writer that becomes a reader makes another node before the first
+// one goes.
+func (q *queue) checkStrangers(ctx context.Context, all []stranger) (changed bool, _ error) {
+	for some := range slices.Chunk(all, readsInFlight) { // mostly there are none
+		var looks []zk.Op
+		for _, s := range some {
+			looks = append(looks, zk.ExistsOp(s.node))
+		}
+		var found []zk.Result
+		err := retry(ctx, func() (err error) {
+			if found, err = q.client.Pipeline(ctx, looks...); found == nil {
+				return err
+			}
+			for _, r := range found {
+				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
+					return r.Err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		for i, r := range found {
+			switch {
+			case r.Err != nil:
+				changed = true
+			case r.Stat.EphemeralOwner != 0:
+				return false, q.otherKind(some[i].node, some[i].theirs)
+			}
+		}
+	}
+	return changed, nil
 }
 
 // semaphoreIn looks for a semaphore that is in use, other than the one given, among the
@@ -193,7 +252,7 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *grammar) (found 
 	}
 	slices.Sort(names)
 	_, several := g.named()
-	var numbered []contender
+	var known, numbered []contender
 	for _, name := range names {
 		if _, ok := g.parse(name); ok {
 			continue
@@ -201,8 +260,8 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *grammar) (found 
 		if _, ok := severalLocks.parse(name); ok && several {
 			continue // another lock of the directory
 		}
-		if theirs := g.belongs(name); theirs != "" {
-			found = append(found, ForeignNode{Path: path + "/" + name, Kind: theirs})
+		if g.belongs(name) != "" {
+			known = append(known, contender{name: name})
 		} else if c, ok := anyForm.parse(name); ok {
 			numbered = append(numbered, c)
 		}
@@ -211,17 +270,21 @@ func foreign(ctx context.Context, c *zk.Client, path string, g *grammar) (found 
 	if err != nil {
 		return nil, err
 	}
-	if node != "" {
-		found = append(found, ForeignNode{Path: node, Kind: theirs})
-	}
-	results, err := read(ctx, c, path, numbered)
+	results, err := read(ctx, c, path, slices.Concat(known, numbered))
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range results {
-		if r.Err == nil && r.Stat.EphemeralOwner != 0 { // else it may be the directory of another lock
-			found = append(found, ForeignNode{Path: path + "/" + numbered[i].name})
+	add := func(all []contender, results []zk.Result, kind func(name string) string) {
+		for i, r := range results {
+			if r.Err == nil && r.Stat.EphemeralOwner != 0 { // else it may be the directory of another lock
+				found = append(found, ForeignNode{Path: path + "/" + all[i].name, Kind: kind(all[i].name)})
+			}
 		}
 	}
+	add(known, results[:len(known)], g.belongs)
+	if node != "" {
+		found = append(found, ForeignNode{Path: node, Kind: theirs})
+	}
+	add(numbered, results[len(known):], func(string) string { return "" })
 	return found, nil
 }

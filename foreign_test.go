@@ -280,9 +280,67 @@ func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 		named := func(name string) holdfast.Locker {
 			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
 		}
-		one, two := lock(t, named("one")), lock(t, named("two"))
+		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of LayoutArticle
 		unlock(t, one)
 		unlock(t, two)
+		unlock(t, lockB)
+		a := lock(t, named("lock-b"))
+		unlock(t, lock(t, named("one")))
+		unlock(t, a)
+	})
+}
+
+// A persistent node is nobody's place, whatever its name is.
+func TestPersistentNodeIsNoStranger(t *testing.T) {
+	for _, u := range uses() {
+		if u.name == "node" || u.name == "semaphore of kazoo" { // they count whatever there is
+			continue
+		}
+		t.Run(u.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				for _, path := range []string{
+					"/holdfast", "/holdfast/locks", lockPath,
+					lockPath + "/lock-x1700000001", lockPath + "/a__rlock__1700000001", lockPath + "/a__WRIT__1700000001", lockPath + "/b_lock_1700000001",
+				} {
+					if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+						t.Fatal(err)
+					}
+				}
+				h, err := u.of(c).TryLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// While a lock looks at a writer of another layout, that becomes a reader: its node goes, and
+// another node of its own has come beside it.
+func TestStrangerThatStepsDownIsSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := rw(t, srv)
+		w := lock(t, m)
+		var r *holdfast.Hold
+		var looked atomic.Bool
+		srv.Intercept(zkproto.OpExists, func(path string) zktest.Action {
+			if path == w.Path() && !looked.Swap(true) {
+				var err error
+				if r, err = m.RLock(w.Context()); err != nil {
+					t.Error(err)
+				}
+				unlock(t, w)
+			}
+			return zktest.Pass
+		})
+		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		if !looked.Load() {
+			t.Fatal("the test shows nothing")
+		}
+		unlock(t, r)
 	})
 }
 

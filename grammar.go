@@ -300,10 +300,12 @@ func (g *grammar) sees(o *grammar) bool {
 
 // stepsDown reports whether another node may come to stand beside an exclusive node of
 // this form, with the same number, after those behind have looked: that of a reader, for
-// a writer that takes the read side too (Curator's do since 5.5.0, ours in stepDown). A
-// Mutex never does that.
+// a writer that takes the read side too (Curator's do since 5.5.0, ours in stepDown). The
+// node may be of another layout, and this layout may have no readers. A Mutex never does
+// that.
 func (g *grammar) stepsDown(text string) bool {
-	return len(g.shared) > 0 && (!g.mutex.makes(text) || g.write.makes(text))
+	return !g.mutex.makes(text) || g.write.makes(text) ||
+		slices.ContainsFunc(knownGrammars, func(k *grammar) bool { return k.write.makes(text) })
 }
 
 // semaphoreNodes is how a layout names a semaphore's nodes.

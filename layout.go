@@ -12,9 +12,9 @@ import (
 // is a Layout with the fields filled in; the Layouts of this package are those of the
 // libraries that they are named after.
 //
-// A child whose name is in none of the forms has no place in the queue. If it is a node of
-// another layout of this package, or of another kind of lock, Lock fails with ErrKind: its
-// maker would not wait for us. Other children are ignored; see Foreign.
+// A child whose name is in none of the forms has no place in the queue. If it is an ephemeral
+// node of another layout of this package, or of another kind of lock, Lock fails with ErrKind:
+// its maker would not wait for us. Other children are ignored; see Foreign.
 type Layout struct {
 	// Name says which layout it is, in errors and on the command line.
 	Name string

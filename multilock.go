@@ -50,7 +50,7 @@ func (p part) beside(o part) error {
 	case p.compare(o) == 0:
 		return fmt.Errorf("%w: two clients have a lock at %s, and no order of the two is the same for everybody: give one of them another path, or take one after the other",
 			zk.ErrBadArguments, p.path())
-	case p.queue.client == o.queue.client && p.queue.grammar.sees(o.queue.grammar):
+	case p.queue.grammar.sees(o.queue.grammar): // also through two clients, which may be of one ensemble
 		return fmt.Errorf("%w: %s is to be locked in the layouts %s and %s at once, and each would wait for the other: use one layout for one path",
 			zk.ErrBadArguments, p.path(), p.queue.grammar.label, o.queue.grammar.label)
 	}

@@ -354,6 +354,10 @@ func TestMultiLockRefusesLayoutsThatWaitForEachOther(t *testing.T) {
 		defer cancel()
 		_, err := holdfast.NewMultiLock(in(holdfast.LayoutCurator), in(holdfast.LayoutGoZookeeper)).Lock(ctx)
 		wantErr(t, err, zk.ErrBadArguments)
+		// Through two clients, it would wait for itself as well.
+		other := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutGoZookeeper))
+		_, err = holdfast.NewMultiLock(in(holdfast.LayoutCurator), other).Lock(ctx)
+		wantErr(t, err, zk.ErrBadArguments)
 		h, err := holdfast.NewMultiLock(in(holdfast.LayoutNamed("a")), in(holdfast.LayoutNamed("b"))).Lock(ctx)
 		if err != nil {
 			t.Fatal(err)

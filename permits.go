@@ -31,8 +31,14 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 		return nil, err
 	}
 	defer turn.letGo(ctx)
+	before := turn.first().waitedFor()
 	for patient := false; ; patient = wait {
-		v, err := s.look(ctx, turn.first().session, patient)
+		v, err := s.look(ctx, turn.first().session, patient, before)
+		for errors.Is(err, errBehind) {
+			if err = s.catchUp(ctx, turn); err == nil {
+				v, err = s.look(ctx, turn.first().session, patient, before)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -77,19 +83,55 @@ type view struct {
 	data, leases *zk.Watch // nil if nobody is to wait for changes
 }
 
-// look reads limit and permits. The server shows all permits that were given before we
-// came to the turnstile, since it shows that we did.
+// errBehind: the server has not applied yet what has brought us our turn.
+var errBehind = errors.New("the server is behind the one that told us of our turn")
+
+// waitedFor is the node that the place has waited for last, "" if it has waited for none.
+func (p *place) waitedFor() string {
+	if p.watch.name == "" {
+		return ""
+	}
+	return p.node(p.watch.name)
+}
+
+// catchUp lets the server catch up, and pauses. The turn must still be ours afterwards. A sync
+// alone is not enough: Apache's leader answers it at once (see settled in place.go).
+func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
+	session := turn.first().session
+	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
+		return err
+	}
+	pause := time.NewTimer(5 * firstPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-turn.Lost():
+		return errPlaceGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// look reads limit and permits. The server must show all permits that were given before our
+// turn. before is the node that we have waited for at the turnstile. Its holder took the
+// permits first, and removed the node then, so a server without the node shows the permits.
+// The event that told us of the removal may have come from another server, and the session
+// may have gone on at one that is behind: an event does not move the zxid that a session asks
+// a server for. Then the error is errBehind.
 //
-// Without a watch, it also makes sure that no other kind of lock has the name.
-func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
+// Without a watch, it also makes sure that no other kind of lock has the name. With one,
+// before is not looked at: an earlier look has shown that it is gone, and no server that is
+// behind the answer to that look accepts the session.
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
 	err = retry(ctx, func() (err error) {
-		v, err = s.lookOnce(ctx, session, watch)
+		v, err = s.lookOnce(ctx, session, watch, before)
 		return err
 	})
 	return v, err
 }
 
-func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool) (v view, err error) {
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
 	dir := s.queue.path + s.queue.grammar.semaphore.leases
 	var data []byte
 	var names, beside []string
@@ -99,9 +141,22 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 		data, stat, v.data, dataErr = session.GetW(ctx, s.queue.path)
 		names, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
 	} else {
-		res, err := session.Pipeline(ctx, zk.GetOp(s.queue.path), zk.ChildrenOp(dir), zk.ChildrenOp(s.queue.path))
+		ops := []zk.Op{zk.GetOp(s.queue.path), zk.ChildrenOp(dir), zk.ChildrenOp(s.queue.path)}
+		if before != "" { // ahead of the others: they show at least as much
+			ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
+		}
+		res, err := session.Pipeline(ctx, ops...)
 		if res == nil {
 			return view{}, err
+		}
+		if before != "" {
+			switch err := res[0].Err; {
+			case err == nil:
+				return view{}, errBehind
+			case !errors.Is(err, zk.ErrNoNode):
+				return view{}, err
+			}
+			res = res[1:]
 		}
 		data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
 		names, namesErr = res[1].Children, res[1].Err

@@ -78,7 +78,7 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 // unlocked: whoever waits for its node relies on nothing standing in its place when it
 // goes (see ahead.mayStepDown).
 func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
-	if c, _ := q.grammar.parse(writer.places[0].name); !q.grammar.stepsDown(c.form) {
+	if c, _ := q.grammar.parse(writer.places[0].name); q.grammar.read == "" || !q.grammar.stepsDown(c.form) {
 		return writer.again(ctx)
 	}
 	if !writer.step(ctx) {

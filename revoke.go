@@ -60,13 +60,18 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 // successor's will have too; if that comes within the round trip of the delete, it is hit.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
-		for doubt := false; ; doubt = true {
-			err := retry(ctx, func() error { return c.Delete(ctx, node, zk.AnyVersion) })
+		for version := int32(zk.AnyVersion); ; {
+			err := retry(ctx, func() error { return c.Delete(ctx, node, version) })
+			doubt := version != zk.AnyVersion // an earlier delete may have happened
 			switch {
-			case errors.Is(err, zk.ErrConnectionLoss):
+			case errors.Is(err, zk.ErrConnectionLoss), doubt && errors.Is(err, zk.ErrBadVersion):
 			case doubt && errors.Is(err, zk.ErrNoNode):
 				return nil
 			default:
+				return err
+			}
+			var stands bool
+			if version, stands, err = standing(ctx, c, node, token); err != nil || !stands {
 				return err
 			}
 		}
@@ -75,6 +80,29 @@ func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 		return &Error{Op: "break", Path: path, Err: err}
 	}
 	return nil
+}
+
+// standing reports whether a node is still that of the tenure with the token, and its version.
+// A write comes first: the server that we reach now then shows what the one before may have
+// done for us (see settled in place.go).
+func standing(ctx context.Context, c *zk.Client, node string, token int64) (version int32, stands bool, err error) {
+	err = repeat(ctx, func() error {
+		_, err := c.Multi(ctx, zk.CheckOp(node, zk.AnyVersion))
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
+		return 0, false, err
+	}
+	var data []byte
+	var stat zk.Stat
+	err = retry(ctx, func() (err error) {
+		data, stat, err = c.Get(ctx, node)
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return 0, false, nil
+	}
+	return stat.Version, err == nil && hasToken(data, stat, token), err
 }
 
 // onToken calls f with every node of one tenure: a writer that has taken the read side

@@ -344,3 +344,80 @@ func TestRequestIsRefusedAsAValue(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// The answer to the delete is lost, and a successor's node has the same name. It is not the
+// one to be broken.
+func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				h := lock(t, holdfast.NewNodeLock(client(t, srv), lockPath))
+				next := wait(t.Context(), holdfast.NewNodeLock(client(t, srv), lockPath))
+				admin := client(t, srv)
+				srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+					srv.Intercept(zkproto.OpDelete, nil)
+					return fault
+				})
+				if err := holdfast.Break(t.Context(), admin, lockPath, h.Token()); err != nil {
+					t.Fatal(err)
+				}
+				n := next.got(t)
+				time.Sleep(time.Minute)
+				if n.Context().Err() != nil {
+					t.Errorf("the successor lost the lock: %v", context.Cause(n.Context()))
+				}
+				unlock(t, n)
+				h.Unlock()
+			})
+		})
+	}
+}
+
+// A holder that writes its data back, at a server that throttles writes, is told of the loss
+// of its node meanwhile. Later requests are taken out as well.
+func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithValue([]byte("mine"))))
+		time.Sleep(time.Second)
+		var throttled atomic.Bool
+		var own atomic.Int64 // writes by the holder
+		srv.Intercept(zkproto.OpSetData, func(string) zktest.Action {
+			if throttled.Load() && own.Add(1) < enough {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		write := func() {
+			t.Helper()
+			throttled.Store(false)
+			if _, err := admin.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			throttled.Store(true)
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 5 { // several requests before the first is taken out
+			write()
+		}
+		if own.Load() == 0 {
+			t.Fatal("the test shows nothing")
+		}
+		throttled.Store(false)
+		time.Sleep(5 * time.Second)
+		if got := dataOf(t, admin, h.Path()); got != "mine" {
+			t.Errorf("the node has %q", got)
+		}
+		write()
+		if err := admin.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.Lost():
+		case <-time.After(time.Second):
+			t.Error("untold for a second")
+		}
+		throttled.Store(false)
+		h.Unlock()
+	})
+}

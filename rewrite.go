@@ -58,6 +58,41 @@ func (t *tenure) restore(p *place, version int32) {
 	})
 }
 
+// A restorer restores a place's data beside the watch of its node. The watch must not wait for
+// that: a server that throttles writes would delay the news of a loss. One goroutine does it,
+// and at most one request is in line behind the one that it works on. It is used by one
+// goroutine.
+type restorer struct {
+	tenure   *tenure
+	place    *place
+	versions chan int32 // nil before the first request; holds the latest one
+}
+
+// take asks for a request of this version to be taken out.
+func (r *restorer) take(version int32) {
+	if r.versions == nil {
+		versions := make(chan int32, 1)
+		r.versions = versions
+		go func() {
+			for v := range versions {
+				r.tenure.restore(r.place, v)
+			}
+		}()
+	}
+	select {
+	case <-r.versions: // out of date
+	default:
+	}
+	r.versions <- version
+}
+
+// close ends the goroutine. A restore that is under way ends with the tenure.
+func (r *restorer) close() {
+	if r.versions != nil {
+		close(r.versions)
+	}
+}
+
 // replace changes the data of the tenure's only node to what change makes of them. It is
 // for the Hold h, and fails with ErrLost or ErrNotHeld when that is over.
 func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byte) ([]byte, error)) error {

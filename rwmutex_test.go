@@ -320,3 +320,33 @@ func TestReadersAndWritersUnderFaults(t *testing.T) {
 		wantQueued(t, client(t, srv), 0)
 	})
 }
+
+// A Mutex in a layout without readers waits for writers of other layouts, too. A writer that
+// takes the read side and unlocks the write side still holds the lock, as a reader.
+func TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter(t *testing.T) {
+	dashes := holdfast.Layout{Name: "dashes", Mutex: "{uuid}-", Exclusive: []string{"*-"}}
+	for _, tt := range []struct{ writer, waiter holdfast.Layout }{
+		{holdfast.LayoutCurator, holdfast.LayoutGoZookeeper},
+		{holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper},
+		{holdfast.LayoutHostRW, holdfast.LayoutWriteLock},
+		{holdfast.LayoutHostRW, dashes},
+	} {
+		t.Run(tt.writer.Name+", "+tt.waiter.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				m := rw(t, srv, holdfast.WithLayout(tt.writer))
+				w := lock(t, m)
+				behind := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(tt.waiter)))
+				r, err := m.RLock(w.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, w)
+				if !behind.waiting() {
+					t.Error("the mutex is held beside a reader")
+				}
+				unlock(t, r)
+				unlock(t, behind.got(t))
+			})
+		})
+	}
+}

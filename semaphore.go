@@ -21,6 +21,11 @@ import (
 // The limit is stored in the node at the semaphore's path, where the others do not look
 // (kazoo does). It lasts as long as that node. Acquire makes it as a container, which the
 // server removes some time after it fell empty.
+//
+// The names <path>/locks and <path>/leases are reserved below the path of every lock: a
+// semaphore at <path> keeps its turnstile and its permits there. A lock at <path> looks for
+// nodes there, and fails with ErrKind if it finds a place or a permit. So do not give a lock
+// such a path if another lock is at <path>.
 type Semaphore struct {
 	queue     queue
 	turnstile queue
@@ -149,7 +154,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
 		return 0, 0, err
 	}
-	v, err := s.look(ctx, session, false)
+	v, err := s.look(ctx, session, false, "")
 	if err != nil {
 		return 0, 0, err
 	}

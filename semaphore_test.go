@@ -436,3 +436,52 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 		})
 	}
 }
+
+// A waiter's turn comes by an event, and its session goes on at a server that has not applied
+// the end of the turn before yet. Permits that were given in that turn may be missing there.
+// Here, somebody makes the node of that turn anew, so that the server shows it.
+func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
+	for _, layout := range semaphoreLayouts {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				use := holdfast.WithLayout(layout)
+				turnstile := lockPath + "/locks"
+				if layout.Name == holdfast.LayoutKazoo.Name {
+					turnstile = lockPath + "-__lock__"
+				}
+				admin := client(t, srv)
+				both := lock(t, permits{semaphore(t, srv, 2, use), 2})
+				first := wait(t.Context(), semaphore(t, srv, 2, use).Locker())
+				turns, _, err := admin.Children(t.Context(), turnstile)
+				if err != nil || len(turns) != 1 {
+					t.Fatal(turns, err)
+				}
+				second := wait(t.Context(), semaphore(t, srv, 2, use).Locker())
+				turn := turnstile + "/" + turns[0]
+				var looks atomic.Int32
+				srv.Intercept(zkproto.OpExists, func(path string) zktest.Action {
+					if path == turn && looks.Add(1) == 1 {
+						if _, _, err := admin.Create(t.Context(), turn, nil, zk.Persistent); err != nil {
+							t.Error(err)
+						}
+					}
+					return zktest.Pass
+				})
+				unlock(t, both)
+				a := first.got(t)
+				time.Sleep(5 * time.Second)
+				if !second.waiting() {
+					t.Error("permits were counted at a server that may miss some")
+				}
+				if n := looks.Load(); n < 2 || n > 500 {
+					t.Errorf("looked %d times in 5 s; want several, with pauses", n)
+				}
+				admin.Delete(t.Context(), turn, zk.AnyVersion)
+				b := second.got(t)
+				wantFree(t, semaphore(t, srv, 2, use), 0, 2)
+				unlock(t, a)
+				unlock(t, b)
+			})
+		})
+	}
+}

@@ -214,6 +214,8 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 		defer timer.Stop()
 		due = timer.C
 	}
+	requests := restorer{tenure: t, place: p}
+	defer requests.close()
 	// The first look is not withdrawn by an early Unlock: taking the watch back would
 	// cost the server more than letting the delete fire it.
 	for {
@@ -250,7 +252,7 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 			t.revoke()
 		}
 		if isRequest(data) {
-			t.restore(p, stat.Version)
+			requests.take(stat.Version)
 		}
 		for changed := false; !changed; {
 			select {

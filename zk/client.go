@@ -217,6 +217,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
+	c.rotation.begin()
 	refusals, distrusted, tried, round := 0, 0, 0, 0
 	pause := 20 * time.Millisecond
 	for ctx.Err() == nil {

@@ -135,6 +135,8 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 		if !t.Before(s.deadline()) {
 			return false, nil, ErrSessionExpired
 		}
+	case s.conn == nil: // disconnected has fixed the session's end already, by what is proven without a lease
+		return false, nil, nil
 	default:
 		switch s.proof.opening(t, s.timeout) {
 		case stale:
@@ -167,10 +169,15 @@ func isCommit(op zkproto.Op) bool {
 // probe sends the next probe if it is due, and says when to ask again. Called by
 // heartbeat, with mu held.
 func (s *Session) probe(t time.Time) (next time.Time) {
-	if len(s.leases) == 0 && !t.Before(s.warm) || s.mode() != modeEnsemble {
+	every, mode := probeEvery(s.proof.tick, s.timeout), s.mode()
+	switch {
+	case len(s.leases) == 0 && !t.Before(s.warm), mode == modeAlone, mode == modeUnknown && len(s.leases) == 0:
 		return t.Add(s.timeout)
+	case mode == modeUnknown && t.Before(s.proof.attached.Add(every)):
+		// A server alone needs no probe, and says soon that it is alone. If the answer does not
+		// come, an ensemble is assumed.
+		return s.proof.attached.Add(every)
 	}
-	every := probeEvery(s.proof.tick, s.timeout)
 	if s.probing != nil {
 		if !s.probing.finished.Load() {
 			return t.Add(every / 4)

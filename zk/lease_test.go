@@ -284,3 +284,28 @@ func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 		}
 	})
 }
+
+// Without a connection, the end of the session is fixed by what was proven without a lease.
+// A lease that is granted then would promise more than that, or less.
+func TestLeaseIsNotGrantedWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		cut, back := make(chan struct{}), make(chan struct{})
+		s := mustSession(t, dialLease(t, LeaseQuorum, leaseTimeout, cutting(cut, m.serve), func(p *peer) {
+			<-back
+			m.serve(p)
+		}))
+		time.Sleep(leaseTimeout / 3)
+		close(cut)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Lease(ctx, "/lock")
+		wantErr(t, err, context.DeadlineExceeded)
+		close(back)
+		lease(t, s)
+		if left := time.Until(s.Deadline()); left < leaseTimeout/2 {
+			t.Errorf("only %v proven", left)
+		}
+	})
+}

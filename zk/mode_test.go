@@ -152,3 +152,32 @@ func TestLeaseWithoutAConnectionEndsWithItsContextOrTheSession(t *testing.T) {
 		wantErr(t, err, ErrSessionExpired)
 	})
 }
+
+// A server that never finds the time to say what it is, and that commits writes: a lease goes
+// on, since until the answer is there an ensemble is assumed, and an ensemble is probed.
+func TestLeaseGoesOnWhileTheModeIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newMember(ensembleConfig)
+		cut := make(chan struct{})
+		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, cutting(cut, first.serve), func(p *peer) {
+			p.accept(7, leaseTimeout)
+			for h, _ := p.request(); h.Op != 0; h, _ = p.request() {
+				switch h.Op {
+				case zkproto.OpGetData:
+					p.answer(h.Xid, 1, zkproto.CodeThrottled, nil)
+				case zkproto.OpMulti:
+					p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpCheck}}})
+				default:
+					p.answer(h.Xid, 1, 0, nil)
+				}
+			}
+		}))
+		lease(t, s)
+		time.Sleep(time.Minute)
+		close(cut)
+		time.Sleep(time.Hour)
+		if s.Context().Err() != nil {
+			t.Error(context.Cause(s.Context()))
+		}
+	})
+}

@@ -31,7 +31,13 @@ import "time"
 // other leader started its clock before W1. Half a tick means half a tick and an eighth, for
 // a leader that pings late.
 //
-// None of this depends on how long a link between us, the follower and the leader holds up
+// Three writes do not prove the session of a client behind an observer that follows an observer
+// master (observerMasterPort, since ZooKeeper 3.6). There the report takes two hops: the observer
+// names the session to the observer master, a follower, and the follower names it to the leader
+// in the answer to a later ping. So the leader may not have heard of the session when it commits
+// W3.
+//
+// Otherwise, none of this depends on how long a link between us, the follower and the leader holds up
 // what it carries, in either direction.
 //
 // A server alone touches the session at every request.

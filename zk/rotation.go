@@ -27,6 +27,7 @@ type rotation struct {
 	next    int      // the server that is looked up when left is empty
 	left    []target // of the server before that, not tried yet
 	last    target   // the one that connected last
+	repeat  bool     // last comes first in the next search
 }
 
 func newRotation(servers []string, resolve bool) rotation {
@@ -57,8 +58,17 @@ func (r *rotation) target(ctx context.Context) (target, error) {
 	return t, nil
 }
 
-// again makes the target that connected last the next one.
-func (r *rotation) again() { r.left = slices.Insert(r.left, 0, r.last) }
+// again makes the target that connected last the first one of the next search.
+func (r *rotation) again() { r.repeat = true }
+
+// begin begins a search for a server. The addresses that are left from the search before may
+// be hours old, so they are dropped, and the names are looked up again.
+func (r *rotation) begin() {
+	r.left = nil
+	if r.repeat {
+		r.left, r.repeat = []target{r.last}, false
+	}
+}
 
 // addresses is how many there are of all servers.
 func (r *rotation) addresses() int {

@@ -192,3 +192,37 @@ func TestTLSVerifiesTheNameAndNotItsAddress(t *testing.T) {
 		t.Errorf("got %v; want a certificate for another name", err)
 	}
 }
+
+// A connection has lasted for an hour. The addresses that were not needed for it may be
+// somebody else's now, so a name is looked up again before the next attempt.
+func TestNameIsLookedUpAgainAfterAConnectionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		cut := make(chan struct{})
+		serve := dialPeers(t, cutting(cut, m.serve), m.serve)
+		var mu sync.Mutex
+		var tried []string
+		hosts := map[string][]string{"zk": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
+		names(t, hosts, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			tried = append(tried, addr)
+			return serve(ctx, network, addr)
+		})
+		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, SessionTimeout: leaseTimeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		time.Sleep(time.Hour)
+		hosts["zk"] = []string{"10.9.0.1"}
+		close(cut)
+		time.Sleep(time.Second)
+		lease(t, mustSession(t, c)).Release()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(tried) < 2 || tried[1] != "10.9.0.1:2181" {
+			t.Errorf("tried %v; want 10.9.0.1 after the first", tried)
+		}
+	})
+}

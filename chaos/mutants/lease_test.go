@@ -95,5 +95,20 @@ func ofTheLease() []mutant {
 			edits: []edit{{"zk/client.go", "c.cfg.TLS, t.host)", "c.cfg.TLS, t.addr)"}},
 			pkg:   "zk", tests: []string{"TestTLSVerifiesTheNameAndNotItsAddress"},
 		},
+		{
+			number: 177, bug: "a lease is granted without a connection", where: "holdfast until e50c4e0",
+			edits: []edit{{"zk/lease.go", "\tcase s.conn == nil: // disconnected", "\tcase false: // disconnected"}},
+			pkg:   "zk", tests: []string{"TestLeaseIsNotGrantedWithoutAConnection"},
+		},
+		{
+			number: 185, bug: "addresses that are left from the search before come first", where: "holdfast until e50c4e0",
+			edits: []edit{{"zk/rotation.go", "\tr.left = nil\n", ""}},
+			pkg:   "zk", tests: []string{"TestNameIsLookedUpAgainAfterAConnectionIsLost"},
+		},
+		{
+			number: 186, bug: "nothing is probed before the server has told its mode", where: "holdfast until e50c4e0",
+			edits: []edit{{"zk/lease.go", "mode == modeUnknown && len(s.leases) == 0:", "mode == modeUnknown:"}},
+			pkg:   "zk", tests: []string{"TestLeaseGoesOnWhileTheModeIsUnknown"},
+		},
 	}
 }

@@ -50,7 +50,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 109, bug: "a holder leaves a request in the place of its data", where: "holdfast at 3a97b7e",
-			edits: []edit{{"tenure.go", "\t\t\tt.restore(p, stat.Version)\n", ""}},
+			edits: []edit{{"tenure.go", "\t\t\trequests.take(stat.Version)\n", ""}},
 			tests: []string{"TestRevokeKeepsTheDataOfTheNode", "TestBreakFindsADowngradedReaderThatWasRevoked"},
 		},
 		{
@@ -95,7 +95,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 118, bug: "locks of one directory that have names take each other for strangers", where: "–",
-			edits: []edit{{"foreign.go", "if _, several := g.named(); several {", "if _, several := g.named(); several && name == \"\" {"}},
+			edits: []edit{{"foreign.go", "if _, several := g.named(); several && named {", "if _, several := g.named(); several && name == \"\" {"}},
 			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
 		},
 		{
@@ -137,6 +137,51 @@ func ofTheNames() []mutant {
 			number: 126, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
 			edits: []edit{{"await.go", "\t\twatchNear = zk.ChildrenWOp\n", "\t\twatchNear = zk.GetWOp\n"}},
 			tests: []string{"TestChangesOfTheDataWakeNoCrowd"},
+		},
+		{
+			number: 175, bug: "a layout without readers takes a foreign writer for one that never steps down", where: "holdfast until e50c4e0",
+			edits: []edit{{"grammar.go", "return !g.mutex.makes(text) || g.write.makes(text) ||\n", "return len(g.shared) > 0 && !g.mutex.makes(text) || g.write.makes(text) || len(g.shared) > 0 &&\n"}},
+			tests: []string{"TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter"},
+		},
+		{
+			number: 176, bug: "permits are counted at a server that is behind the event that brought the turn", where: "holdfast until e50c4e0",
+			edits: []edit{{"permits.go", "before := turn.first().waitedFor()", "before := \"\""}},
+			tests: []string{"TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver"},
+		},
+		{
+			number: 178, bug: "a name that fits another layout makes a named lock a stranger", where: "holdfast until e50c4e0",
+			edits: []edit{{"foreign.go", "several && named {", "several && named && !strings.HasPrefix(name, \"lock-\") {"}},
+			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
+		},
+		{
+			number: 179, bug: "persistent nodes are taken for places of other locks", where: "holdfast until e50c4e0",
+			edits: []edit{{"foreign.go", "\t\t\tcase r.Stat.EphemeralOwner != 0:\n", "\t\t\tdefault:\n"}},
+			tests: []string{"TestPersistentNodeIsNoStranger"},
+		},
+		{
+			number: 180, bug: "a stranger that has gone is taken for the only one", where: "–",
+			edits: []edit{{"foreign.go", "\t\t\t\tchanged = true\n", "\t\t\t\tchanged = false\n"}},
+			tests: []string{"TestStrangerThatStepsDownIsSeen"},
+		},
+		{
+			number: 181, bug: "Break repeats a delete whose answer was lost, whoever has the name now", where: "holdfast until e50c4e0",
+			edits: []edit{{"revoke.go", "return stat.Version, err == nil && hasToken(data, stat, token), err", "return stat.Version, err == nil && (hasToken(data, stat, token) || true), err"}},
+			tests: []string{"TestBreakWithALostAnswerSparesTheSuccessor"},
+		},
+		{
+			number: 182, bug: "a holder is not told of a loss while it writes its data back", where: "holdfast until e50c4e0",
+			edits: []edit{{"tenure.go", "requests.take(stat.Version)", "t.restore(p, stat.Version)"}},
+			tests: []string{"TestHolderThatRestoresItsDataIsToldOfALoss"},
+		},
+		{
+			number: 183, bug: "a MultiLock takes layouts that see each other through two clients", where: "holdfast until e50c4e0",
+			edits: []edit{{"multilock.go", "\tcase p.queue.grammar.sees(", "\tcase p.queue.client == o.queue.client && p.queue.grammar.sees("}},
+			tests: []string{"TestMultiLockRefusesLayoutsThatWaitForEachOther"},
+		},
+		{
+			number: 184, bug: "a waiter leaves its watch on another node of its name", where: "holdfast until e50c4e0",
+			edits: []edit{{"await.go", "\t\t\town.Watch.Stop()\n", ""}},
+			tests: []string{"TestWatchOnAnotherNodeOfOurNameIsStopped"},
 		},
 	}
 }
