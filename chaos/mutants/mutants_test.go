@@ -251,7 +251,7 @@ func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err e
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first one compiles everything
 	defer cancel()
-	args := []string{"test", "-overlay", config, "-vet=off", "-count=1", "-v", "-timeout=40s",
+	args := []string{"test", "-overlay", config, "-vet=off", "-count=1", "-v", "-timeout=120s",
 		"-run", "^(" + strings.Join(m.tests, "|") + ")$", "./" + m.pkg}
 	cmd := exec.CommandContext(ctx, "go", append(args, m.args...)...)
 	cmd.Dir = root

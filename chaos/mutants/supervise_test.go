@@ -56,7 +56,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 97, bug: "a job that forks is killed as it was listed once", where: "–",
-			edits: []edit{{"internal/supervise/descendants_linux.go", "if len(struck) == 0 && diedOut() {", "if true {"},
+			edits: []edit{{"internal/supervise/descendants_linux.go", "if f.reap() && len(struck) == 0 {", "if f.reap(); true {"},
 				{"internal/supervise/descendants_linux.go", "\tfor range maxFreezes {", "\tfor range 1 {"},
 				{"internal/supervise/descendants_linux.go", "_ = unix.Kill(-p.group, sig)", "_ = p.group"}},
 			pkg: pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
@@ -71,6 +71,26 @@ func ofTheWatchdog() []mutant {
 			edits: []edit{{"cmd/holdfast/host_linux.go", "\tif len(locked) == 0 {", "\tif len(locked) < 0 {"},
 				{"cmd/holdfast/host_linux.go", "\treturn slices.Contains(locked, lock.Ino)", "\treturn true"}},
 			pkg: "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
+		},
+		{
+			number: 187, bug: "a process whose main thread has ended counts as dead", where: "a look at /proc/PID/stat alone",
+			edits: []edit{{"internal/supervise/descendants_linux.go", "p.headless = p.state == 'Z' && ", "p.headless = false && "}},
+			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
+		},
+		{
+			number: 188, bug: "cgroup.kill is trusted to kill such a process", where: "the kernel, 6.18 and before",
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "\tkillHeadless(c.path)\n\treturn nil", "\treturn nil"}},
+			pkg:   pkg, tests: []string{"TestNextJobEndsWhatTwoDeadGuardsHaveLeft"}, args: atOnce,
+		},
+		{
+			number: 189, bug: "a command is started though the lock was lost meanwhile", where: "–",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tif isClosed(w.lost) || w.shared.left() <= killMargin {", "\tif false {"}},
+			pkg:   pkg, tests: []string{"TestCommandIsNotStartedTooLate"}, args: atOnce,
+		},
+		{
+			number: 190, bug: "a watchdog that died during the wait is missing when the lock is held", where: "–",
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "\tif isClosed(s.dead) {", "\tif false {"}},
+			pkg:   pkg, tests: []string{"TestWatchdogThatIsNotThereAtTheStart"}, args: atOnce,
 		},
 	}
 }
