@@ -18,6 +18,7 @@ import (
 func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		all := standAll(t, srv, 7, mutexAt)
+		synctest.Wait() // the last answers are there
 		for i, s := range all[:6] {
 			requests, bytes := make([]int64, len(all)), make([]int64, len(all))
 			for j, o := range all {

@@ -228,6 +228,7 @@ func TestHolderThatWakesUpTooLateIsFenced(t *testing.T) {
 			t.Errorf("%q, %v", data, err)
 		}
 		unlock(t, next)
+		synctest.Wait() // it is told that its session is over
 		wantErr(t, sleeper.Unlock(), holdfast.ErrLost)
 	})
 }
