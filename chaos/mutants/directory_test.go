@@ -9,7 +9,7 @@ func ofTheRemovedDirectory() []mutant {
 			pkg:   "zklocal", tests: []string{"TestTheHostOfARemovedDirectoryKeepsItsPathForAWhile"},
 		},
 		{
-			number: 128, bug: "a directory that is made anew is hosted while the host of the removed one still ends", where: "ours, until issue 13",
+			number: 128, bug: "a directory that is made anew is hosted while the host of the removed one still ends", where: "ours, until 3a97b7e",
 			edits: []edit{{"zklocal/claim_linux.go", "if !isOurs(nc.(*net.UnixConn)) {", "if isOurs(nc.(*net.UnixConn)) {"}},
 			pkg:   "zklocal", tests: []string{"TestANewcomerWaitsForTheHostOfARemovedDirectory", "TestTheHostOfARemovedDirectoryKeepsItsPathForAWhile"},
 		},
@@ -24,7 +24,7 @@ func ofTheRemovedDirectory() []mutant {
 			pkg:   "zklocal", tests: []string{"TestANewcomerDoesNotWaitForAHostWhoseDirectoryIsThere"},
 		},
 		{
-			number: 131, bug: "a client without a connection goes on in the directory that was made anew", where: "ours, until issue 13",
+			number: 131, bug: "a client without a connection goes on in the directory that was made anew", where: "ours, until 3a97b7e",
 			edits: []edit{
 				{"zklocal/store.go", "case before != nil && before.removed():", "case before != nil && false:"},
 				{"zklocal/store.go", "defer before.watch(dialCheck, func() { cancel(before.errGone()) })()", "_ = before"},
@@ -32,12 +32,12 @@ func ofTheRemovedDirectory() []mutant {
 			pkg: "zklocal", tests: []string{"TestAClientWhoseDirectoryIsGoneIsToldOnceWhenItDials"},
 		},
 		{
-			number: 132, bug: "a connection that breaks because its directory is gone is like any other", where: "ours, until issue 13",
+			number: 132, bug: "a connection that breaks because its directory is gone is like any other", where: "ours, until 3a97b7e",
 			edits: []edit{{"zklocal/identity.go", "if err != nil && c.id.removed() {", "if err != nil && false {"}},
 			pkg:   "zklocal", tests: []string{"TestAConnectionBreaksWhenItsDirectoryIsGone"},
 		},
 		{
-			number: 133, bug: "a host sees the removal of its directory at its next look only", where: "ours, until issue 13",
+			number: 133, bug: "a host sees the removal of its directory at its next look only", where: "ours, until 3a97b7e",
 			edits: []edit{{"zklocal/watch_linux.go", "\t\twake(w.changed)\n", ""}},
 			pkg:   "zklocal", tests: []string{"TestAHostSeesItsDirectoryGoAtOnce"},
 		},
@@ -52,7 +52,7 @@ func ofTheRemovedDirectory() []mutant {
 			pkg:   "zklocal", tests: []string{"TestANameLeadsToItsFileUntilItIsGone"},
 		},
 		{
-			number: 136, bug: "a file where a directory was proves nothing", where: "ours, until issue 13",
+			number: 136, bug: "a file where a directory was proves nothing", where: "ours, until 3a97b7e",
 			edits: []edit{{"zklocal/identity.go", " && !errors.Is(err, syscall.ENOTDIR)", " || errors.Is(err, syscall.ENOTDIR)"}},
 			pkg:   "zklocal", tests: []string{"TestANameLeadsToItsFileUntilItIsGone"},
 		},
@@ -67,7 +67,7 @@ func ofTheRemovedDirectory() []mutant {
 			pkg:   "zklocal", tests: []string{"TestARemovedDirectoryIsNotMadeAnewAtOnce"},
 		},
 		{
-			number: 139, bug: "a socket that was removed stays so for as long as the host lives", where: "tmux, ssh-agent; ours, until issue 13",
+			number: 139, bug: "a socket that was removed stays so for as long as the host lives", where: "tmux, ssh-agent; ours, until 3a97b7e",
 			edits: []edit{{"zklocal/host.go", "case h.socket.reachable():", "case true:"}},
 			pkg:   "zklocal", tests: []string{"TestASocketThatWasRemovedIsMadeAgain"},
 		},
@@ -78,12 +78,12 @@ func ofTheRemovedDirectory() []mutant {
 func ofTheMessages() []mutant {
 	return []mutant{
 		{
-			number: 140, bug: "a wait for ever ends after one session timeout without a server", where: "ours, until issue 13",
+			number: 140, bug: "a wait for ever ends after one session timeout without a server", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/acquire.go", "var patience time.Duration // for ever", "patience := k.timeout"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWaitForEverOutlastsItsServers"},
 		},
 		{
-			number: 141, bug: "--wait ends as busy though no server can be asked any more", where: "ours, until issue 13",
+			number: 141, bug: "--wait ends as busy though no server can be asked any more", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/acquire.go", "case errors.Is(err, errWaitOver) && c.contact.lost() > 0:", "case errors.Is(err, errWaitOver) && c == nil:"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitsForServersEnd"},
 		},
@@ -103,12 +103,12 @@ func ofTheMessages() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestThatNoServerAnswersIsSaid"},
 		},
 		{
-			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until issue 13",
+			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/held.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
-			number: 146, bug: "a reader under a reader would deadlock, and so would the second of three permits", where: "ours, until issue 13",
+			number: 146, bug: "a reader under a reader would deadlock, and so would the second of three permits", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/held.go", "\t\t\tcase theirs.shared && ours.shared:\n\t\t\tcase theirs.limit > 0 && ours.limit > 0:\n", "\t\t\tcase theirs.limit > ours.limit:\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
@@ -123,12 +123,12 @@ func ofTheMessages() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestReaderUnderAReaderWaitsForNoWriter"},
 		},
 		{
-			number: 149, bug: "a host that could not start is waited for in silence", where: "ours, until issue 13",
+			number: 149, bug: "a host that could not start is waited for in silence", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/host.go", "return errors.Is(lines.Err(), os.ErrDeadlineExceeded), \"\"", "return true, \"\""}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWhatAHostSaysAtItsStart"},
 		},
 		{
-			number: 150, bug: "a lock that was waited for shows the time since it was asked for", where: "ours, until issue 13",
+			number: 150, bug: "a lock that was waited for shows the time since it was asked for", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/notice.go", "return age(e.HeldSince, now)", "return age(e.Since, now)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
@@ -138,7 +138,7 @@ func ofTheMessages() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestHeldForIsTheTenuresTime"},
 		},
 		{
-			number: 152, bug: "a command runs beside a node that nobody knows", where: "ours, until issue 13",
+			number: 152, bug: "a command runs beside a node that nobody knows", where: "ours, until 3a97b7e",
 			edits: []edit{{"cmd/holdfast/kinds.go", "if node.Kind == \"\" {", "if node.Kind == \"?\" {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
