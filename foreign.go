@@ -10,7 +10,7 @@ import (
 	"holdfast/zk"
 )
 
-// A kind is what a lock is: locks of two kinds under one name do not see each other.
+// A kind is a kind of lock. Locks of two kinds do not see each other's nodes.
 type kind string
 
 const (
@@ -216,8 +216,8 @@ func (q *queue) underNode(path string, err error) error {
 	return fmt.Errorf("%w (%w)", q.otherKind(path[:strings.LastIndexByte(path, '/')], "a "+string(kindNode)), err)
 }
 
-// A ForeignNode is a child of a lock's path that looks like a place in a queue, and is none
-// in the lock's.
+// A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in
+// this lock's queue.
 type ForeignNode struct {
 	Path string
 	// Kind says in words what lock it is of: "a lock with a queue, layout kazoo". It is ""
@@ -228,7 +228,7 @@ type ForeignNode struct {
 // Foreign lists what List leaves out of a lock's directory, though it looks like somebody's
 // place: nodes of other kinds of lock and of other layouts, beside which Lock fails with
 // ErrKind, and ephemeral nodes with a number in no known form, which Lock passes over.
-// Whoever made those takes no notice of the lock, perhaps. Of the options, only WithLayout
+// The makers of such nodes may not respect the lock. Of the options, only WithLayout
 // counts.
 func Foreign(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]ForeignNode, error) {
 	o := newOptions(opts)

@@ -47,7 +47,8 @@ func (l *Layout) compile() *grammar {
 	return g
 }
 
-// translate is compile without what only this package's own layouts have.
+// translate makes a grammar without labels, semaphores and marks, which only this package's
+// layouts have.
 func (l *Layout) translate() *grammar {
 	g := &grammar{
 		name: l.Name, mutex: template(l.Mutex), write: template(l.Write), read: template(l.Read),
@@ -298,11 +299,10 @@ func (g *grammar) sees(o *grammar) bool {
 	return contends(g, o) || contends(o, g)
 }
 
-// stepsDown reports whether another node may come to stand beside an exclusive node of
-// this form, with the same number, after those behind have looked: that of a reader, for
-// a writer that takes the read side too (Curator's do since 5.5.0, ours in stepDown). The
-// node may be of another layout, and this layout may have no readers. A Mutex never does
-// that.
+// stepsDown reports whether a reader's node with the same number may appear beside an exclusive
+// node of this form after the waiters have looked. A writer that also takes the read side makes
+// one (Curator since 5.5.0; ours in stepDown). The node may be of another layout, and this
+// layout may have no readers. A Mutex never makes one.
 func (g *grammar) stepsDown(text string) bool {
 	return !g.mutex.makes(text) || g.write.makes(text) ||
 		slices.ContainsFunc(knownGrammars, func(k *grammar) bool { return k.write.makes(text) })

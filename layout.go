@@ -98,13 +98,13 @@ var (
 	}
 )
 
-// A known layout is one of this package's, with what a Layout does not say.
+// A known layout is one of this package's, with its semaphore and its marks.
 type knownLayout struct {
 	Layout
 	semaphore semaphoreNodes
 	marks     bool
-	// nodes are the forms of the nodes that are of this layout, where it takes more than
-	// those for places. nil: all that it takes.
+	// nodes are the forms that this layout itself makes, if it also respects others; nil: all
+	// its forms.
 	nodes []string
 }
 
@@ -178,8 +178,8 @@ func LayoutNamed(name string) Layout {
 // ErrLayout, and says what to write instead.
 //
 // PATTERN is the name of a node without its number, as in Layout.Mutex, for one's own
-// exclusive locks: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and everything
-// between job- and the last dash of a name counts as a place in the queue. Parents are
+// exclusive locks: form:job-{host}-{uuid}- makes job-web1-<uuid>-0000000007, and every name
+// that begins with job- and ends with a dash and a number is a place in the queue. Parents are
 // persistent.
 func ParseLayout(name string) (Layout, error) {
 	if n, ok := strings.CutPrefix(name, "named:"); ok {

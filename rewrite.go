@@ -9,15 +9,15 @@ import (
 	"holdfast/zk"
 )
 
-// rewrites lets one goroutine at a time change the data of a tenure's nodes, and remembers
-// what they are to be. Three have a reason to change them: the caller, who proclaims
+// rewrites serializes changes to the data of a tenure's nodes and remembers the intended
+// data. Three have a reason to change them: the caller, who proclaims
 // another value; the goroutine that watches a node, which restores what a request to let
 // go has replaced; and one that says since when the lock is held. Every change names the
 // version that it replaces, so that it undoes nothing that somebody else has written.
 type rewrites struct {
 	once sync.Once
 	busy chan struct{}     // full while somebody changes data; guards kept
-	kept map[*place][]byte // what was written last, where that is not place.data
+	kept map[*place][]byte // what was last written, or is being written, where that is not place.data
 }
 
 // begin waits for its turn, until ctx ends. Call end afterwards.
@@ -42,8 +42,7 @@ func (r *rewrites) data(p *place) []byte {
 	return p.data
 }
 
-// restore writes p's data back in the place of a request to let go, which has the version
-// given. If that has gone meanwhile, there is nothing to restore; if we may not write our
+// restore replaces a request to let go, which has the given version, with p's data. If that has gone meanwhile, there is nothing to restore; if we may not write our
 // own node, the request stays.
 func (t *tenure) restore(p *place, version int32) {
 	end, err := t.rewrites.begin(t.ctx)

@@ -141,9 +141,9 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				continue
 			}
 			for _, c := range l.claims {
-				// A name may come back, a token does not. Only who has stepped down has another token
-				// than its node.
-				named := b.Node != "" && b.Node == c.Node && (b.Token == 0 || c.Inside != 0)
+				// A name may come back, a token does not. Only a claim that has stepped down has another
+				// token than its node, which is younger.
+				named := b.Node != "" && b.Node == c.Node && (b.Token == 0 || c.Inside != 0 && b.Token > c.Token)
 				hit := named || b.Token != 0 && b.Token == c.Token || b.Session != 0 && b.Session == c.Session
 				switch {
 				case !hit || b.Call >= c.until:

@@ -78,9 +78,10 @@ func (l *Lease) Release() {
 // Release, so that a session which leases often stays proven. After that, an idle session
 // costs nothing.
 //
-// Lease returns at once while the proof lasts for another half of the session timeout. Else
-// it attaches the session again and waits for the answer to a write, which takes three round
-// trips (more with TLS and Auth). Requests that are under way are answered first, and new
+// Lease returns at once if the server is alone, if there is another Lease, or if the proof lasts
+// for another half of the session timeout. If the session has just attached, Lease waits for the
+// answer to a write. Otherwise it attaches the session again first, which takes three round trips
+// with the write (more with TLS and Auth). Requests that are under way are answered first, and new
 // ones wait for the new connection: none fails because of that. Watches are registered
 // again, as after every reconnect, and a PersistentWatch gets ErrEventsMissed.
 //
@@ -115,9 +116,10 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	return nil, fail(ended(ctx))
 }
 
-// grant makes l one of the leases if the session is proven. If it is not known whether the
-// server is alone, unknown is closed when it is. Otherwise a write has to be answered before
-// grant is asked again; if it takes a re-attach before that, grant has begun one.
+// grant makes l one of the leases if the session is proven. If it is not yet known whether the
+// server is alone, grant returns a channel that is closed when it is known. If it returns
+// neither, the caller sends a write and calls again. If that takes a re-attach, grant has begun
+// one.
 func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// An ensembleMode is that of the server of a connection. LeaseAuto asks on every connection:
-// a server that was alone may come back as a member of an ensemble, with its sessions.
-// While the answer is not there, the server is taken for a member of an ensemble.
+// An ensembleMode says whether the server of a connection is alone. LeaseAuto asks on every
+// connection: a server that was alone may come back as a member of an ensemble, with its
+// sessions. Until the answer comes, we assume an ensemble.
 type ensembleMode uint8
 
 const (

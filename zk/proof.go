@@ -2,7 +2,8 @@ package zk
 
 import "time"
 
-// A quorumProof knows a time at which whoever expires the session had certainly heard of it.
+// A quorumProof knows a time at which the server that expires sessions had certainly heard of
+// this one.
 // It is pure; Session.mu guards it.
 //
 // An ensemble's leader alone expires sessions. A follower answers pings and reads by
@@ -98,7 +99,7 @@ func (p *quorumProof) touch(t time.Time) {
 	}
 }
 
-// pingEvery is the longest time between two pings of the leader that is reckoned with.
+// pingEvery is the longest time between two pings of the leader that we assume.
 func pingEvery(tick time.Duration) time.Duration { return tick/2 + tick/8 }
 
 // deadlineFrom is the end of a proof that the session was touched at base or later: 1 % of

@@ -41,8 +41,8 @@ func newRotation(servers []string, resolve bool) rotation {
 
 func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
 
-// target returns the next address. If a name cannot be looked up, it is that server's turn
-// all the same.
+// target returns the next address. If the lookup of a name fails, target returns the error, and
+// the next call tries the next server.
 func (r *rotation) target(ctx context.Context) (target, error) {
 	if len(r.left) == 0 {
 		at := r.next

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// noticeAgain is how long a message about the servers stands before the next one.
+	// noticeAgain is the shortest time between two messages about the servers.
 	noticeAgain = 10 * time.Second
 )
 
@@ -234,7 +234,7 @@ func (u *unreachable) Unwrap() []error {
 	return all
 }
 
-// gaveUp is the error of a wait for a server that has lasted so long.
+// gaveUp returns the error of a wait for a server that ended after within.
 func (c *contact) gaveUp(within time.Duration) error {
 	_, causes := c.state()
 	c.mu.Lock()
@@ -242,8 +242,7 @@ func (c *contact) gaveUp(within time.Duration) error {
 	return &unreachable{within, causes, slices.Clone(c.failures)}
 }
 
-// lost returns for how long no server has answered, 0 if one does or has done so until a
-// moment ago.
+// lost returns how long no server has answered. It is 0 if that is less than noticeAfter.
 func (c *contact) lost() time.Duration {
 	down, _ := c.state()
 	if since := time.Since(down); !down.IsZero() && since >= noticeAfter {

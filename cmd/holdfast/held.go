@@ -11,8 +11,8 @@ import (
 	"holdfast/zk"
 )
 
-// HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. It must not
-// wait for them, since they wait for it. Its elements are joined by colons. An
+// HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. The nested holdfast
+// must not wait for them, since they wait for it. Its elements are joined by colons. An
 // element is the lock's key; for a lock that is not exclusive, the kind and a blank stand in
 // front: "shared KEY", or "permits=2/3 KEY" for two of three. An older holdfast wrote keys
 // alone, and they count as exclusive.
@@ -84,8 +84,7 @@ func (k *taker) heldText() string {
 	return strings.Join(all, ":")
 }
 
-// deadlock is the error of a wait that could not end, because an ancestor of ours holds the
-// lock. (--try does not wait; it is told that the lock is busy.) It also notes the locks
+// deadlock returns an error if an ancestor holds the lock, so that the wait could never end. (--try does not wait; it is told that the lock is busy.) It also notes the locks
 // that an ancestor shares with us, see watchShared.
 func (k *taker) deadlock() error {
 	if k.try {
