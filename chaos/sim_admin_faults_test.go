@@ -111,11 +111,25 @@ func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdf
 	if err != nil {
 		return spec, e, false
 	}
+	if spec.clashes {
+		n.strangers(ctx, spec)
+	}
 	all = slices.DeleteFunc(all, func(e holdfast.Entry) bool { return e.Held != holder })
 	if len(all) == 0 {
 		return spec, e, false
 	}
 	return spec, all[n.rng.IntN(len(all))], true
+}
+
+// strangers lists what is beside a lock of one kind and layout: never its own places.
+func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
+	found, err := holdfast.Foreign(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
+	for _, f := range found {
+		name, below := strings.CutPrefix(f.Path, spec.path+"/")
+		if !below || f.Kind == "" || spec.layout.Contends(name) {
+			n.found("foreign", spec.path, "%+v, error %v", f, err)
+		}
+	}
 }
 
 // breakOne takes the lock, or the place in its queue, away from whoever has a token.

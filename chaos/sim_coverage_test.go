@@ -16,7 +16,7 @@ import (
 
 var coveredFlag = flag.Int("covered", 0, "measure how much of the locks and of the client so many seeds of the simulation execute; 0 leaves it out")
 
-// leastCovered is how much, in per cent, a run with a thousand seeds or more has to execute of
+// leastCovered is how much, in per cent, a run with five thousand seeds or more has to execute of
 // each package.
 const leastCovered = 90
 
@@ -24,15 +24,16 @@ const leastCovered = 90
 // figure, as a whole.
 var notSimulated = map[string]string{
 	"holdfast/zk/clock_linux.go": "asks the kernel whether the machine has slept; in a bubble it has not",
+	"holdfast/zk/rotation.go":    "mostly looks up names, which is Config.Dial's where there is one, as in the simulation",
 }
 
 // The simulation is worth as much as it executes. It is compiled once more, with counters, and
 // says how many of the statements of the locks and of the client it has executed:
 //
-//	go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 1000
+//	go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 5000
 func TestSimulationCoversTheLocks(t *testing.T) {
 	if *coveredFlag == 0 {
-		t.Skip("compiles and runs the simulation once more: go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 1000")
+		t.Skip("compiles and runs the simulation once more: go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 5000")
 	}
 	dir := t.TempDir()
 	binary, counters, profile := filepath.Join(dir, "simulation.test"), filepath.Join(dir, "counters"), filepath.Join(dir, "profile")
@@ -71,7 +72,7 @@ func TestSimulationCoversTheLocks(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		s := packages[name]
 		t.Logf("figure: the simulation executes %.1f %% of the %d statements of %s, with %d seeds", s.percent(), s.all, name, *coveredFlag)
-		if *coveredFlag >= 1000 && s.percent() < leastCovered {
+		if *coveredFlag >= 5000 && s.percent() < leastCovered {
 			t.Errorf("%s: %.1f %% is less than %d %%", name, s.percent(), leastCovered)
 		}
 	}
