@@ -266,7 +266,8 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 		{planted + "x", all, "refused the user or the password"},
 		{planted, append(all, "--session-timeout", "1s", "--tls-server-name", "zk.test"), "see --tls-ca and --tls-server-name"},
 		{planted, []string{"--session-timeout", "1s"}, "see --tls-ca and --tls-server-name"},
-		{planted, []string{"--session-timeout", "1s", "--tls-ca", caFile}, "bad certificate"},
+		// Perhaps somebody is replacing certificates, so that would be waited for.
+		{planted, []string{"--session-timeout", "1s", "--wait", "2s", "--tls-ca", caFile}, "bad certificate"},
 	} {
 		out, err := run(tt.password, tt.flags...)
 		var exit *exec.ExitError
