@@ -141,19 +141,25 @@ func (p *place) twinned(ctx context.Context) error {
 	if p.unique {
 		return errSameNumber
 	}
+	if _, err := p.stat(ctx); err != nil {
+		return err
+	}
+	return errSameNumber
+}
+
+// stat describes our node. Another node of the same name is not ours: then, and if there is
+// none, the error is errPlaceGone.
+func (p *place) stat(ctx context.Context) (zk.Stat, error) {
 	var stat zk.Stat
 	var ok bool
 	err := retry(ctx, func() (err error) {
 		stat, ok, err = p.session.Exists(ctx, p.path())
 		return err
 	})
-	switch {
-	case err != nil:
-		return err
-	case !ok || stat.Czxid != p.czxid:
-		return errPlaceGone
+	if err == nil && (!ok || stat.Czxid != p.czxid) {
+		err = errPlaceGone
 	}
-	return errSameNumber
+	return stat, err
 }
 
 // seen takes note of how long the queue is.
@@ -314,17 +320,12 @@ func (p *place) remove() error {
 		version := int32(zk.AnyVersion)
 		if !p.unique {
 			// The name can come back, and then the node is a successor's (zk-ruby #34).
-			var stat zk.Stat
-			var ok bool
-			err := retry(ctx, func() (err error) {
-				stat, ok, err = p.session.Exists(ctx, p.path())
-				return err
-			})
+			stat, err := p.stat(ctx)
 			switch {
+			case errors.Is(err, errPlaceGone):
+				return gone()
 			case err != nil:
 				return err
-			case !ok || stat.Czxid != p.czxid:
-				return gone()
 			}
 			version = stat.Version
 		}

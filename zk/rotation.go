@@ -106,19 +106,21 @@ func (r *rotation) lookup(ctx context.Context, server string) ([]target, error) 
 	if err != nil {
 		return nil, err
 	}
-	for i, ip := range ips {
-		ips[i] = ip.Unmap()
+	var once []netip.Addr
+	for _, ip := range ips {
+		if ip = ip.Unmap(); !slices.Contains(once, ip) {
+			once = append(once, ip)
+		}
 	}
-	shuffled := slices.Clone(ips)
-	shuffle(shuffled)
-	slices.SortStableFunc(shuffled, func(a, b netip.Addr) int {
-		return rank(a.Is4() != ips[0].Is4()) - rank(b.Is4() != ips[0].Is4())
+	preferred := once[0].Is4()
+	shuffle(once)
+	slices.SortStableFunc(once, func(a, b netip.Addr) int {
+		return rank(a.Is4() != preferred) - rank(b.Is4() != preferred)
 	})
 	var all []target
-	for _, ip := range shuffled {
-		if t.addr = net.JoinHostPort(ip.String(), port); !slices.Contains(all, t) {
-			all = append(all, t)
-		}
+	for _, ip := range once {
+		t.addr = net.JoinHostPort(ip.String(), port)
+		all = append(all, t)
 	}
 	return all, nil
 }

@@ -208,3 +208,72 @@ func (t *watchTable) setWatches(zxid int64, want func(watchKind, string) bool) [
 	}
 	return reqs
 }
+
+// forgetArming takes r off the count of requests that will register a watch. Called
+// with mu held.
+func (s *Session) forgetArming(r *request) {
+	if s.over != nil {
+		return
+	}
+	if r.watch != nil {
+		s.watches.doneArming(r.watch.armKey())
+	}
+	if r.persistent != nil {
+		s.watches.persistent.doneArming(r.persistent)
+		s.disarmPersistent(r.persistent.node)
+	}
+}
+
+// armed enters r's watch if the answer says that the server has it. It is called by
+// the reader before anything that the server sent later is looked at.
+func (s *Session) armed(r *request, code zkproto.Code) {
+	w := r.watch
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetArming(r)
+	switch {
+	case code == zkproto.CodeOK:
+	case code == zkproto.CodeNoNode && r.op == zkproto.OpExists:
+		w.kind = watchExist
+	default:
+		return
+	}
+	switch {
+	case s.over != nil:
+		w.c <- Event{Type: EventNone, Path: w.path(), Err: s.over}
+	case w.stopped:
+		s.disarm(w)
+	default:
+		s.watches.add(w)
+		if r.rearm {
+			s.rearm(w.node)
+		}
+	}
+}
+
+// stopWatch is called with mu held.
+func (s *Session) stopWatch(w *Watch) {
+	if w.stopped {
+		return
+	}
+	w.stopped = true
+	before := len(s.watches.armed[w.kind][w.node])
+	s.watches.remove(w)
+	if len(s.watches.armed[w.kind][w.node]) < before {
+		s.disarm(w)
+	}
+}
+
+// disarm tells the server to forget w's watch if nobody else needs it. Without a
+// connection there is nothing to forget. Called with mu held.
+func (s *Session) disarm(w *Watch) {
+	if s.conn == nil || s.over != nil || s.watches.needed(w.armKey()) {
+		return
+	}
+	kind := zkproto.WatchData
+	if w.kind == watchChild {
+		kind = zkproto.WatchChildren
+	}
+	m := &zkproto.RemoveWatchesRequest{Path: w.node, Kind: kind}
+	s.queueUpkeep(newRequest(zkproto.OpRemoveWatches, w.path(), m, nil))
+}

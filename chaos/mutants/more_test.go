@@ -179,7 +179,7 @@ func ofTheClient() []mutant {
 		},
 		{
 			number: 50, bug: "a request that may have been executed is said to be safe to repeat", where: "–",
-			edits: []edit{{"zk/session.go", "\t\tr.left = r.fail(cause, true)\n", "\t\tr.left = r.fail(cause, false)\n"}},
+			edits: []edit{{"zk/queue.go", "\t\tr.left = r.fail(cause, true)\n", "\t\tr.left = r.fail(cause, false)\n"}},
 			pkg:   "zk", tests: []string{"TestEndOfContextSaysWhetherTheRequestWasSent"},
 		},
 	}
