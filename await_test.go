@@ -120,8 +120,8 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 	}
 }
 
-// Whoever leaves the queue, in whatever order and in one go or not, nobody has the lock
-// before its turn, and everybody in its turn.
+// Clients leave the queue in any order, in one transaction or one by one. Nobody gets the lock
+// before its turn, and everybody gets it in its turn.
 func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	tests := []struct {
 		name  string

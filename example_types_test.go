@@ -43,7 +43,7 @@ func ExampleLocker() {
 	// under one node
 }
 
-// What all locks of a program have in common is written down once.
+// The options that all locks of a program share are written once.
 func ExampleOption() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -65,7 +65,7 @@ func ExampleOption() {
 	// Output: billing-3 <nil>
 }
 
-// Who stands in whose way, and for how long: an entry has what Break and Revoke want.
+// An entry says who holds the lock and for how long; Break and Revoke take an entry.
 func ExampleEntry() {
 	srv := zktest.NewServer()
 	defer srv.Close()

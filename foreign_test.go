@@ -45,8 +45,8 @@ func refused(err error) bool {
 	return errors.Is(err, holdfast.ErrKind) || errors.Is(err, holdfast.ErrLocked)
 }
 
-// Whatever somebody has under a name, nobody has anything else under it beside: he is told
-// that it is another kind, or waits.
+// While a lock of one kind is held under a name, a client that asks for another kind under
+// that name is refused, or waits.
 func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 	for _, first := range uses() {
 		for _, second := range uses() {
@@ -262,8 +262,8 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What is no lock of another kind is no obstacle: the directories of an idle semaphore,
-// those of other locks, other named locks, and what nobody knows.
+// A node that is no lock of another kind is no obstacle: the directories of an idle
+// semaphore and of other locks, other named locks, and unknown nodes.
 func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -344,8 +344,8 @@ func TestStrangerThatStepsDownIsSeen(t *testing.T) {
 	})
 }
 
-// Whoever waits has looked once. Somebody who tries another kind under the name later on
-// is refused, and disturbs nobody.
+// A waiter has checked the kind once. A client that tries another kind under the name later
+// is refused, and does not disturb the waiter.
 func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
 	for _, crowd := range []bool{false, true} {
 		t.Run(fmt.Sprint("crowd ", crowd), func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
 	}
 }
 
-// Who else is in the directory costs the uncontended lock no request.
+// The check of the kind costs the uncontended lock no request.
 func TestLockAloneCostsOneRoundTrip(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		line := newLine(t, srv)

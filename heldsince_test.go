@@ -94,8 +94,8 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 	}
 }
 
-// What it costs, once for a tenure of more than a second: the holder writes, and reads
-// again with a watch. Of those who wait, the next and the one that looks ahead are woken,
+// The cost of HeldSince, once for a tenure of more than a second: the holder writes, and
+// reads again with a watch. Of those who wait, the next and the one that looks ahead are woken,
 // and watch again with one request. A shorter tenure costs nothing.
 func TestHeldSinceWakesNoHerd(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

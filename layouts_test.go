@@ -193,7 +193,7 @@ func TestTokensNameTheLayout(t *testing.T) {
 	})
 }
 
-// What becomes of a Layout after it was given to a lock is no matter to the lock.
+// A lock keeps its own copy of the Layout that it was given.
 func TestLayoutIsCopied(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

@@ -60,7 +60,7 @@ func TestGoroutinesOfOneClientShareANode(t *testing.T) {
 	})
 }
 
-// Whoever waits elsewhere waits for n handoffs and no more.
+// Other waiters wait for n local handoffs at most.
 func TestLocalHandoffsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -305,7 +305,7 @@ func TestARevokedLockLeavesTheLine(t *testing.T) {
 	})
 }
 
-// What the ensemble refuses is refused to everybody in line, and does not end the line.
+// A refusal by the ensemble reaches every waiter in line, and does not end the line.
 func TestALineIsToldOfErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

@@ -157,7 +157,7 @@ func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context
 	if m.err != nil {
 		return nil, m.err
 	}
-	// Whoever waits for the next with a former one lost waits for nothing.
+	// If an earlier lock is lost, there is no use in waiting for the next.
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var held []*Hold

@@ -46,8 +46,7 @@ func asked(t *testing.T, h *holdfast.Hold) {
 	}
 }
 
-// Whoever asks a holder to let go takes nothing from what its node says, whatever the node
-// says and in whichever way it is asked.
+// Revoke keeps the data of the holder's node, for each kind of data and each way to ask.
 func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 	foreign := func(t *testing.T, c *zk.Client, h *holdfast.Hold) { // Curator's Revoker
 		if _, err := c.Set(t.Context(), h.Path(), []byte(request), zk.AnyVersion); err != nil {
@@ -92,7 +91,7 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 						ask(t, admin, h)
 						asked(t, h)
 						time.Sleep(100 * time.Millisecond)
-						// What asks in a note may stay there; it was not there before.
+						// The request in a note may stay; it was not there before.
 						after := strings.Replace(dataOf(t, admin, h.Path()), `,"revoke":true}`, "}", 1)
 						if after != before {
 							t.Errorf("the node had %q and has %q", before, after)
@@ -224,7 +223,7 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 	}
 }
 
-// Those who follow an election are never told that the leader's value is a request.
+// An observer of an election never gets a request as the leader's value.
 func TestObserversSeeNoRequestForAValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)

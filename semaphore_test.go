@@ -70,7 +70,7 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 	}
 }
 
-// Who wants many is not passed by those who want few, and gets all at once.
+// A waiter for many permits is not overtaken by waiters for few, and gets all at once.
 func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 3)
@@ -145,7 +145,7 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 		}
 		unlock(t, b)
 		unlock(t, w.got(t))
-		// Who asks for more than there can be is told, also while it waits.
+		// A request for more permits than the limit fails, also while it waits.
 		if err := s.SetLimit(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,8 @@ func (l *leading) commit() {
 				c.learner.commitTo(length)
 			})
 		}
-		// Those who asked first are answered first, and the leader's own clients last.
+		// Requests are answered in the order in which they came, those of the leader's own
+		// clients last.
 		for _, answer := range l.waiting[length] {
 			answer()
 		}

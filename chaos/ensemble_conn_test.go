@@ -80,9 +80,9 @@ func (c *clientConn) close() {
 	c.nc.Close()
 }
 
-// drop is close when the session has ended. What was to be sent may not be any more: the
-// client that is watching its own node then hears nothing of its deletion, but the end of the
-// connection (seen in half of the runs on 3.8.0).
+// drop closes the connection of a session that has ended. Queued replies may be lost: a client
+// that watches its own node then sees the end of the connection and no event of the deletion
+// (in half of the runs on 3.8.0).
 func (c *clientConn) drop() {
 	if nc, ok := c.nc.(*end); ok && !c.leaving && c.s.rng.IntN(2) == 0 {
 		nc.out.finish(io.EOF, true)

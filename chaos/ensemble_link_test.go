@@ -96,7 +96,7 @@ func (e *ensemble) breakLearner(s *server) bool {
 type learnerConn struct {
 	leader, learner *server
 
-	// What the leader has of it:
+	// The leader's end:
 	heard     time.Duration // when the latest packet of the learner came
 	deadline  int           // the tick until which it counts as one that follows (tickOfNextAckDeadline)
 	matches   int           // how many entries of the leader's log it has acknowledged
@@ -105,7 +105,7 @@ type learnerConn struct {
 	unacked   []sentAt      // proposals that it has not acknowledged (SyncLimitCheck)
 	leaderEnd bool          // the leader has not closed it
 
-	// What the learner has of it:
+	// The learner's end:
 	told       time.Duration // when the latest packet of the leader came
 	synced     bool          // it has UPTODATE
 	learnerEnd bool          // the learner has not closed it

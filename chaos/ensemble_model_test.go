@@ -447,7 +447,7 @@ func TestLeaderChange(t *testing.T) {
 	})
 }
 
-// What a leader has proposed and nobody has, is undone.
+// A proposal that no follower has is undone when the leader is deposed.
 func TestUncommittedWriteOfADeposedLeaderIsUndone(t *testing.T) {
 	onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
 		t := m.T

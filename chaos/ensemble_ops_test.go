@@ -147,8 +147,8 @@ func (p *pending) committed(t *txn, done []refDone) {
 		p.reply(zkproto.CodeOK, nil)
 		return
 	case p.op != t.op:
-		// Not the transaction of this request, see answer. What Apache's server makes of that
-		// depends; that it could not put the answer into words is one of the possibilities.
+		// Not the transaction of this request, see answer. Apache's server
+		// answers in one of several ways; a marshalling error is one of them.
 		p.reply(zkproto.CodeMarshallingError, nil)
 		return
 	}

@@ -8,10 +8,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// The leader's sessions (SessionTrackerImpl, ExpiryQueue). What touches a session there is
-// its creation, its attachment to a server (REVALIDATE), a request of a client that is
-// connected to the leader itself, and a learner's answer to a ping. A request that a learner
-// passes on does not.
+// The leader's sessions (SessionTrackerImpl, ExpiryQueue). The leader touches a session when
+// it is created, when it attaches to a server (REVALIDATE), when a client that is connected
+// to the leader itself sends a request, and when a learner answers a ping. A request that a
+// learner passes on does not touch it.
 
 // A tracked session is one that the leader knows.
 type tracked struct {

@@ -18,7 +18,7 @@ import (
 // the wire protocol to real clients, in virtual time. PROTOCOL.md and RELIABILITY.md say what
 // ZooKeeper does and how that is known; the comments here name ZooKeeper's classes.
 //
-// What the model has, by file:
+// The files of the model:
 //
 //	ensemble_test.go           the servers' processes, virtual time
 //	ensemble_link_test.go      the links between servers
@@ -29,7 +29,7 @@ import (
 //	ensemble_ops_test.go       reads and writes on one server's tree
 //	ensemble_watch_test.go     watches
 //
-// What it leaves out: the votes of an election are counted by an arbiter that sees all links
+// The model simplifies: the votes of an election are counted by an arbiter that sees all links
 // (see elect); logs are in memory and survive a kill, so there is no disk to fail; there are
 // no ACLs, quotas, local sessions, read-only servers or reconfigurations.
 //

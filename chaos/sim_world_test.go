@@ -329,8 +329,8 @@ func (w *world) run(o options) {
 	cancel()
 	workers.Wait()
 	w.turnAway()
-	// What was left behind by clients that left in a hurry, or by sessions that nobody
-	// went on with, goes by itself in that time.
+	// Clients that left in a hurry and abandoned sessions leave nodes behind. The nodes
+	// go by themselves in that time.
 	time.Sleep(2*w.timeout + 4*w.tick)
 	for _, s := range spectators {
 		s.close(w)

@@ -86,9 +86,9 @@ var pairFaults = []pairFault{
 	{"both stopped", syscall.SIGSTOP, []int{0, 1}},
 }
 
-// Whatever becomes of the two processes that guard a job, no process of it runs any more when
-// the next holder's command begins. When both die at the same moment, and there are no cgroups,
-// some of it may be left: that is counted.
+// The supervisor and the watchdog of a job are killed or stopped, one or both. No process of
+// the job runs any more when the next holder's command begins. If both die at the same moment,
+// and there are no cgroups, some processes may be left: they are counted.
 func TestCommandsOfTwoHoldersNeverRunTogether(t *testing.T) {
 	shapes := slices.DeleteFunc(slices.Clone(commandShapes), func(s commandShape) bool {
 		return s.argv[0] == "setpriv" && os.Geteuid() != 0 // only root changes its user

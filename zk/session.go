@@ -134,7 +134,7 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	s.conn, s.reattaching = c, false
 	// The watches go first, so that no read of a caller can overtake the events that
 	// the server owes us (go-zookeeper sends them from a goroutine of their own).
-	// What the connection before did not get round to send is no longer true.
+	// The upkeep that the previous connection did not send is out of date.
 	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode })
 	s.queue, s.registering = nil, 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
@@ -262,8 +262,8 @@ func (s *Session) disconnected(planned bool) net.Conn {
 	}
 	s.mu.Lock()
 	if !now().Before(s.deadline()) {
-		// The timer of ctx did not run while the machine was suspended. What has lapsed
-		// stays so, though this server would go on.
+		// The timer of ctx did not run while the machine was suspended. A session that has
+		// lapsed stays over, though this server would continue it.
 		s.mu.Unlock()
 		nc.Close()
 		s.end(ErrSessionExpired)

@@ -172,7 +172,7 @@ func (t *watchTable) registrations(zxid int64, only string) []*request {
 		return wanted(node) && set != nil && (only != "" || len(set.armed) > 0)
 	}
 	reqs := t.setWatches(zxid, func(k watchKind, node string) bool {
-		// What a recursive watch overwrites is sent behind it.
+		// A recursive watch overwrites the child watches of its node: they are sent behind it.
 		return wanted(node) && !(k == watchChild && lasting(node) && t.persistent[node].mode == WatchPersistentRecursive)
 	})
 	return append(reqs, t.persistent.setWatches(zxid, lasting)...)

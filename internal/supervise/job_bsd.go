@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A job is a running command with its process group. What has left the group is not known, and
-// the job outlives this process if that is killed.
+// A job is a running command with its process group. Processes that have left the group are
+// not known. The job outlives this process if this process is killed.
 type job struct {
 	pid     int                 // of the command, and the number of its process group
 	exited  chan struct{}       // closed when the command has exited

@@ -155,7 +155,7 @@ func (j *job) sweep(say func(format string, args ...any)) {
 	j.cgroup.remove(removePatience)
 }
 
-// What waitid(2) tells of a child; the numbers are those of <signal.h>.
+// The outcomes of a child that waitid(2) reports; the numbers are those of <signal.h>.
 const (
 	cldExited  = 1
 	cldKilled  = 2

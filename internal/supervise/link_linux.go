@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What supervisor and watchdog tell each other, in one packet each.
+// The messages between supervisor and watchdog, one packet each.
 type (
 	verb byte
 

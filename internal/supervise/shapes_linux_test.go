@@ -280,7 +280,7 @@ func withAndWithoutCgroup(t *testing.T, all []shape, f func(t *testing.T, sh sha
 // testGrace is the time from TERM to the deadline; a quarter of a second less is that to KILL.
 const testGrace = 500 * time.Millisecond
 
-// Whatever ends the supervisor, be it kill -9 or a crash.
+// The job ends when the supervisor dies, by kill -9 or by a crash.
 func TestJobDiesWithItsSupervisor(t *testing.T) {
 	withAndWithoutCgroup(t, slices.Concat(shapes(t), chains(t)), func(t *testing.T, sh shape, cgroup bool) {
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV} {
@@ -422,16 +422,16 @@ func (s *supervised) killBoth() {
 	}
 }
 
-// When both die at the same moment, the kernel kills the command itself, if that has not changed
-// its user.
+// If both die at the same moment, the kernel kills the command itself, unless the command has
+// changed its user.
 func TestCommandDiesWithBoth(t *testing.T) {
 	s, mark := startShape(t, shapes(t)[0], false)
 	s.killBoth()
 	mustBeGone(t, mark, time.Now(), *longestWait)
 }
 
-// What the command has started is left then. The next job that begins ends it first, if it ran in
-// a cgroup.
+// The processes that the command has started are left then. If they ran in a cgroup, the next
+// job that begins kills them first.
 func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 	mustHaveCgroups(t)
 	for _, sh := range shapes(t) {
