@@ -17,8 +17,8 @@ func newLock(g *globals) *cobra.Command {
 		Use:   "lock [flags] LOCK",
 		Short: "Hold a lock until interrupted",
 		Long: `lock waits for the lock, prints one line on stdout when it has it, and holds it until it
-gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 75 busy (--try, or --wait ended),
-79 the lock was lost, 128+N signal N came during the wait.`,
+gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 69 no server answered within --wait,
+75 busy (--try, or --wait ended), 79 the lock was lost, 128+N signal N came during the wait.`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, &kind, args[0])

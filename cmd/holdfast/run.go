@@ -39,10 +39,16 @@ was deleted, the session has expired, the store's directory was removed) it kill
 A watchdog process is the command's parent. It ends the command if holdfast run is killed, crashes or
 is stopped; holdfast run ends the command if the watchdog does. All descendants of the command are
 ended, whatever process group, session or user they belong to. This takes Linux. On other systems
-the command goes on if holdfast run is killed or stopped, and what has left the command's process
-group is not found.
+the command goes on if holdfast run is killed or stopped, and processes that have left the command's
+process group are not found. In lists of processes the watchdog is hf-watchdog.
 
-Flags stand before LOCK; what follows is the command's own.
+ctrl-Z stops the command and holdfast run. fg continues both if it comes before the session timeout
+has passed. After that the lock is lost, and the command is killed (exit code 79).
+
+To find the descendants that have become another user, holdfast needs root, or a cgroup of its own: a
+systemd user service, or Delegate=yes in a unit.
+
+Flags stand before LOCK; the command's own flags follow COMMAND.
 
 Exit codes:
   the command's own, or 128+N if signal N killed it
@@ -96,7 +102,7 @@ has it and then those of the others, in the order of the command line, with blan
 type killFlag struct{ after time.Duration }
 
 func (f *killFlag) register(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL follows 250ms before. Must be less than half of the session timeout")
+	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "how long before the lock is gone the command gets TERM; KILL follows 250ms before, so with 250ms or less there is no TERM. Must be less than half of the session timeout")
 }
 
 // grace is the time to allow for under a session timeout, which has to leave room for it.
