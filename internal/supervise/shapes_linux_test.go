@@ -24,6 +24,7 @@ const (
 	shapeVariable    = "HOLDFAST_TEST_SHAPE"     // be this helper of a shape, see prepareProcess
 	jobVariable      = "HOLDFAST_TEST_JOB"       // all processes of one job have it, and no others
 	slowVariable     = "HOLDFAST_TEST_SLOW"      // it takes so long until a command is started
+	orderVariable    = "HOLDFAST_TEST_ORDER"     // the file that is made when that time begins
 )
 
 const mainThreadEnds = "main thread ends"
@@ -40,7 +41,13 @@ func prepareProcess() {
 		makeCgroup = func() (*cgroup, error) { return nil, errors.ErrUnsupported }
 	}
 	if d, err := time.ParseDuration(os.Getenv(slowVariable)); err == nil {
-		makeCgroup = func() (*cgroup, error) { time.Sleep(d); return nil, errors.ErrUnsupported }
+		makeCgroup = func() (*cgroup, error) {
+			if err := os.WriteFile(os.Getenv(orderVariable), nil, 0o600); err != nil {
+				panic(err)
+			}
+			time.Sleep(d)
+			return nil, errors.ErrUnsupported
+		}
 	}
 	switch os.Getenv(shapeVariable) {
 	case "":
@@ -308,27 +315,65 @@ func TestJobDiesWithItsWatchdog(t *testing.T) {
 // The watchdog can be held up between the order and the start of the command. If the lock is
 // about to be lost by then, or if the supervisor has died, nothing is started.
 func TestCommandIsNotStartedTooLate(t *testing.T) {
-	for try := range 12 { // a command that is killed right after its start may have done nothing
-		t.Run(strconv.Itoa(try), func(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		left, slow time.Duration
+		kill       bool
+	}{
+		{"the lock is about to be lost", 2 * time.Second, 2*time.Second - killMargin/2, false},
+		{"the supervisor was killed", time.Hour, time.Second, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			kill := try > 0
-			made := filepath.Join(t.TempDir(), "made")
-			left := "700ms"
-			if kill {
-				left = "1h"
+			dir := t.TempDir()
+			command, ordered := filepath.Join(dir, "command"), filepath.Join(dir, "ordered")
+			if err := os.WriteFile(command, []byte("#!/bin/sh\n"), 0o700); err != nil {
+				t.Fatal(err)
 			}
-			s := startSupervisedIn(t, []string{deadlineVariable + "=" + left, slowVariable + "=1s"}, time.Second, "mkdir", made)
-			if kill {
-				s.signal(syscall.SIGKILL)
-				for end := time.Now().Add(*longestWait); !gone(s.watchdog) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			started := watchOpens(t, command)
+			env := []string{deadlineVariable + "=" + tt.left.String(), slowVariable + "=" + tt.slow.String(), orderVariable + "=" + ordered}
+			s := startSupervisedIn(t, env, time.Second, command)
+			await := func(what string, is func() bool) {
+				for end := time.Now().Add(*longestWait); !is(); time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("not in time: " + what)
+					}
 				}
+			}
+			if tt.kill {
+				await("the order", func() bool { _, err := os.Stat(ordered); return err == nil })
+				s.signal(syscall.SIGKILL)
 			} else if got := s.outcome(); !strings.Contains(got.Err, ErrGuards.Error()) {
 				t.Errorf("outcome %+v", got)
 			}
-			if _, err := os.Stat(made); err == nil || !gone(s.watchdog) {
-				t.Errorf("supervisor killed: %v: the command was started, or the watchdog lives: %v", kill, !gone(s.watchdog))
+			await("the end of the watchdog", func() bool { return gone(s.watchdog) })
+			if started() {
+				t.Error("the command was started")
 			}
 		})
+	}
+}
+
+// watchOpens returns a function that reports whether the file has been opened, which execve(2)
+// does. A command that is killed at once may leave no other trace.
+func watchOpens(t *testing.T, path string) (opened func() bool) {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	return func() bool {
+		n, err := unix.Read(fd, make([]byte, 4096))
+		if err != nil && err != unix.EAGAIN {
+			t.Fatal(err)
+		}
+		seen = seen || n > 0
+		return seen
 	}
 }
 
