@@ -50,7 +50,7 @@ func newServe() *cobra.Command {
 		Long: `serve keeps locks in a directory and serves them by the ZooKeeper protocol, on the directory's
 own socket (for --server file://DIR), and on what --listen, --listen-tls and --unix name. It prints
 one line for each, then ready, on stdout. INT and TERM stop it; sessions stay in the directory. HUP
-makes it read its certificates again, as it does by itself when the files change.`,
+makes it read its certificates and users again. It reads changed certificates by itself, too.`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
@@ -172,6 +172,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.reloading()
 				keys.reload()
+				f.auth.reload(ctx, host.Server(), f.from, f.tls.clientCA, log)
 				systemd.ready()
 				continue
 			}
