@@ -9,7 +9,8 @@ import (
 // nobody has to wait for it to be told.
 type counters struct {
 	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // by the owner
-	received, notifications, bytesReceived, expired        atomic.Int64 // by the owner
+	received, notifications, bytesReceived                 atomic.Int64 // by the owner
+	created, expired, loginsRefused                        atomic.Int64 // by the owner
 
 	connections atomic.Int64
 

@@ -89,6 +89,7 @@ func (s *Server) mayNot(c *conn, r *request) bool {
 // belong to who was authenticated before.
 func (s *Server) refuse(c *conn, r *request, code zkproto.Code) {
 	// Neither who nor with what: a password may have come in the place of the user.
+	s.counters.loginsRefused.Add(1)
 	s.cfg.Logger.Warn("zkserver: client refused", "remote", c.nc.RemoteAddr(), "op", r.op, "err", code)
 	if r.op == zkproto.OpSASL {
 		s.replySASL(c, r.xid, code, nil)

@@ -92,6 +92,7 @@ func looks(op zkproto.Op) bool {
 func (s *Server) closeSession(c *conn, xid int32) {
 	sess := c.owned.session
 	sess.conn = nil // endSession would end the connection before the answer
+	s.cfg.Logger.Debug("zkserver: session closed", "session", hexID(sess.id))
 	s.endSession(sess)
 	s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
 	s.finish(c)

@@ -204,6 +204,9 @@ func TestWhoDoesNotProveThePasswordIsDisconnected(t *testing.T) {
 					t.Errorf("%s: %q, %v", text, token, code)
 				}
 				c.closed()
+				if n := s.Stats().LoginsRefused; n != 1 {
+					t.Errorf("%d logins refused", n)
+				}
 			})
 			if got := log.String(); !strings.Contains(got, "client refused") || strings.Contains(got, "bob") || strings.Contains(got, planted) {
 				t.Errorf("log:\n%s", got)

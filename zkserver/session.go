@@ -53,7 +53,7 @@ func (s *Server) load(init store.Meta) error {
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil {
 			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
-			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", id)
+			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
 		}
 	}
@@ -86,6 +86,8 @@ func (s *Server) newSession(timeout time.Duration) *session {
 		sess := &session{id: id, timeout: timeout}
 		s.owner.sessions[id] = sess
 		s.saveSession(sess)
+		s.counters.created.Add(1)
+		s.cfg.Logger.Debug("zkserver: session created", "session", hexID(id), "timeout", timeout)
 		return sess
 	}
 }
@@ -107,6 +109,8 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	if m.SessionID == 0 {
 		sess = s.newSession(timeout)
 	} else if sess = s.resume(m, timeout); sess == nil {
+		s.cfg.Logger.Info("zkserver: session not resumed: it has ended, or the password is wrong",
+			"session", hexID(m.SessionID), "remote", c.nc.RemoteAddr())
 		s.answerConnect(c, &zkproto.ConnectResponse{Passwd: make([]byte, 16), HasReadOnly: m.HasReadOnly})
 		s.finish(c)
 		return
@@ -179,7 +183,7 @@ func (s *Server) expire() {
 		if s.owner.now.Sub(sess.touched) < sess.timeout {
 			continue
 		}
-		s.cfg.Logger.Info("zkserver: session expired", "session", fmt.Sprintf("0x%x", sess.id), "timeout", sess.timeout)
+		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
 		s.counters.expired.Add(1)
 		s.endSession(sess)
 	}

@@ -16,7 +16,10 @@ type Stats struct {
 	Refused map[Limit]int64
 
 	Sessions        int   // now, also those without a connection
+	SessionsCreated int64 // without those that were resumed
 	SessionsExpired int64 // for silence, or by ExpireSession
+
+	LoginsRefused int64 // wrong passwords, and requests that needed a login that was not there
 
 	Znodes     int   // now, with those that every server has
 	Ephemerals int   // now
@@ -52,7 +55,9 @@ func (s *Server) Stats() Stats {
 		Connections:     int(n.connections.Load()),
 		Refused:         make(map[Limit]int64, len(allLimits)),
 		Sessions:        int(n.sessions.Load()),
+		SessionsCreated: n.created.Load(),
 		SessionsExpired: n.expired.Load(),
+		LoginsRefused:   n.loginsRefused.Load(),
 
 		Znodes:     int(n.znodes.Load()),
 		Ephemerals: int(n.ephemerals.Load()),

@@ -34,7 +34,7 @@ func TestStatsCount(t *testing.T) {
 		st := s.Stats()
 		want := Stats{
 			Uptime: time.Second, LastZxid: base.LastZxid + 5, Connections: 3, ConnectionsAccepted: 3, Refused: st.Refused,
-			Sessions: 2, Znodes: 7, Ephemerals: 2, Watches: 2,
+			Sessions: 2, SessionsCreated: 2, Znodes: 7, Ephemerals: 2, Watches: 2,
 			DataBytes:        base.DataBytes + int64(len("/a"+"x"+"/a/e"+"x"+"/a/gone"+"x")),
 			RequestsReceived: 8, RequestsAnswered: 8,
 			BytesReceived: st.BytesReceived, BytesSent: st.BytesSent, Commit: st.Commit, Latency: st.Latency,

@@ -14,6 +14,12 @@ import (
 func newMetrics(stats func() zkserver.Stats, expires func() time.Time) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(statsCollector{stats}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	build := buildInfo()
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "holdfast_server_build_info",
+		Help:        "Always 1; the labels say which build this is.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
+	}, func() float64 { return 1 }))
 	if expires != nil {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "holdfast_server_tls_certificate_expiry_timestamp_seconds",
@@ -53,7 +59,9 @@ var numbers = []number{
 	gauge("connections", "Open connections, with those that have no session yet.", func(s zkserver.Stats) float64 { return float64(s.Connections) }),
 	counter("connections_accepted_total", "Connections, without those that were refused at once.", func(s zkserver.Stats) int64 { return s.ConnectionsAccepted }),
 	gauge("sessions", "Sessions, also those without a connection.", func(s zkserver.Stats) float64 { return float64(s.Sessions) }),
+	counter("sessions_created_total", "Sessions that were made, without those that were resumed.", func(s zkserver.Stats) int64 { return s.SessionsCreated }),
 	counter("sessions_expired_total", "Sessions that ended by silence.", func(s zkserver.Stats) int64 { return s.SessionsExpired }),
+	counter("logins_refused_total", "Wrong passwords, and requests that needed a login that was not there.", func(s zkserver.Stats) int64 { return s.LoginsRefused }),
 	gauge("znodes", "Nodes, with those that every server has.", func(s zkserver.Stats) float64 { return float64(s.Znodes) }),
 	gauge("ephemeral_znodes", "Nodes that end with a session: each lock held or waited for has one.", func(s zkserver.Stats) float64 { return float64(s.Ephemerals) }),
 	gauge("watches", "Watches that clients have set.", func(s zkserver.Stats) float64 { return float64(s.Watches) }),

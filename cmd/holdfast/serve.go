@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -36,6 +35,7 @@ type serveFlags struct {
 	tls      serveTLSFlags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
+	log      serveLogFlags
 	config   string // file
 	detached bool
 
@@ -50,7 +50,7 @@ func newServe() *cobra.Command {
 		Long: `serve keeps locks in a directory and serves them by the ZooKeeper protocol, on the directory's
 own socket (for --server file://DIR), and on what --listen, --listen-tls and --unix name. It prints
 one line for each, then ready, on stdout. INT and TERM stop it; sessions stay in the directory. HUP
-makes it read its certificates again, as it does by itself when the files change.`,
+makes it read its certificates and users again. It reads changed certificates by itself, too.`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
@@ -78,6 +78,7 @@ makes it read its certificates again, as it does by itself when the files change
 	f.tls.register(cmd.Flags())
 	f.auth.register(cmd.Flags())
 	f.limits.register(cmd.Flags())
+	f.log.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
 	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
 	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
@@ -92,7 +93,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := f.log.logger(os.Stderr)
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
@@ -118,6 +119,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		return err
 	}
 	defer host.Close()
+	opened := host.Server().Stats()
+	log.Info("serve: this process hosts the directory", "dir", dir, "pid", os.Getpid(), "version", buildInfo().Version,
+		"sessions", opened.Sessions, "znodes", opened.Znodes, "zxid", opened.LastZxid)
 
 	lines := []string{"listening unix " + host.Socket()}
 	listeners, err := f.listeners(keys)
@@ -168,9 +172,11 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.reloading()
 				keys.reload()
+				f.auth.reload(ctx, host.Server(), f.from, f.tls.clientCA, log)
 				systemd.ready()
 				continue
 			}
+			log.Info("serve: stopping", "signal", sig)
 			systemd.stopping()
 			return shutdown(host)
 		case <-host.Done():

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -20,6 +22,21 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&a.users, "auth-users", "", "file of the users that can authenticate by SASL DIGEST-MD5, a line user:password for each, which others cannot read")
 	f.StringVar(&a.super, "auth-super", "", "file with the digest of the superuser, user:base64(sha1(user:password)), which others cannot read")
 	f.StringSliceVar(&a.required, "auth-required", nil, "refuse every request of who has not authenticated by one of these: digest, sasl, x509")
+}
+
+// reload reads the files again and gives a running server what they say. If they are not
+// valid, the server goes on with what it has.
+func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, log *slog.Logger) {
+	var cfg zkserver.Config
+	err := a.apply(&cfg, from, clientCA)
+	if err == nil {
+		err = server.SetUsers(ctx, cfg)
+	}
+	if err != nil {
+		log.Error("serve: users not reloaded; the earlier ones stay in force", "err", err)
+		return
+	}
+	log.Info("serve: users reloaded", "users", len(cfg.Users))
 }
 
 // apply puts into cfg what the flags say, and checks it.

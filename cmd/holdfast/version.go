@@ -25,18 +25,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versionDocument{
-				APIVersion: apiVersion, Kind: "Version", Version: "unknown",
-				Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-			}
-			if build, ok := debug.ReadBuildInfo(); ok {
-				v.Version = build.Main.Version
-				for _, s := range build.Settings {
-					if s.Key == "vcs.revision" {
-						v.Commit = s.Value
-					}
-				}
-			}
+			v := buildInfo()
 			if format == "json" {
 				return document(cmd.OutOrStdout(), v)
 			}
@@ -46,4 +35,21 @@ func newVersion() *cobra.Command {
 	}
 	format.register(cmd)
 	return cmd
+}
+
+// buildInfo describes this program.
+func buildInfo() versionDocument {
+	v := versionDocument{
+		APIVersion: apiVersion, Kind: "Version", Version: "unknown",
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		v.Version = build.Main.Version
+		for _, s := range build.Settings {
+			if s.Key == "vcs.revision" {
+				v.Commit = s.Value
+			}
+		}
+	}
+	return v
 }
