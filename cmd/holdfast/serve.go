@@ -142,7 +142,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(newBoundedListener(l, adminConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
