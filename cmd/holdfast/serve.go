@@ -72,7 +72,7 @@ makes it read its certificates again, as it does by itself when the files change
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
 	cmd.Flags().StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
-	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
+	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long and no session is left (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
 	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
 	f.tls.register(cmd.Flags())
