@@ -32,7 +32,7 @@ func (g *globals) target() (target, error) {
 		err = g.secure.apply(&t)
 	}
 	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
-		g.timeout = t.zk.SessionTimeout
+		g.timeout, g.timeoutGiven = t.zk.SessionTimeout, true
 	}
 	return t, err
 }
