@@ -85,14 +85,19 @@ makes it read its certificates again, as it does by itself when the files change
 }
 
 func (f *serveFlags) serve(stdout io.Writer) (err error) {
+	var kept []string
 	if f.detached {
 		closeInherited()
 		supervise.LeaveJob() // of the holdfast run that started the one that started us
+		kept = becomeNeutral()
 	}
 	if err := f.check(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if len(kept) > 0 {
+		log.Warn("the host keeps what the job that started it has, for want of permission", "kept", strings.Join(kept, ", "))
+	}
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
