@@ -32,7 +32,8 @@ const (
 )
 
 var allLimits = [...]Limit{
-	LimitConnections, LimitFiles, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
+	LimitFiles,
+	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
 	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
