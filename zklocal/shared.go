@@ -25,7 +25,7 @@ func checkLocal(dir string) error {
 		at = filepath.Dir(at)
 	}
 	if name := fileSystem(at); name != "" {
-		return fmt.Errorf("zklocal: open %s: %w (%s), where its locks would not exclude the others: give a directory on a local disk, or run holdfast serve on one machine and connect to that (--server zk://HOST:PORT)",
+		return fmt.Errorf("zklocal: open %s: %w (%s), where its locks may not exclude other machines: give a directory on a local disk, or run holdfast serve on one machine and connect to that",
 			dir, ErrShared, name)
 	}
 	return nil

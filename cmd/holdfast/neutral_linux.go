@@ -75,7 +75,7 @@ func raiseThread(tid int) (kept string) {
 	}
 	switch {
 	case now.Policy != unix.SCHED_NORMAL:
-		return fmt.Sprintf("scheduling policy %d", now.Policy)
+		return fmt.Sprintf("scheduling policy %d (chrt)", now.Policy)
 	case now.Nice != 0:
 		return fmt.Sprintf("nice %d", now.Nice)
 	}

@@ -116,3 +116,28 @@ func TestAHostHasNoLimitOfTheJobThatStartedIt(t *testing.T) {
 		})
 	}
 }
+
+// Without privileges, a niceness stays, and so does a hard limit.
+func TestAHostSaysWhatItKeeps(t *testing.T) {
+	drop := ""
+	if os.Geteuid() == 0 {
+		drop = "setpriv --bounding-set=-sys_resource,-sys_nice"
+	}
+	dir, pid := startedBy(t, "exec chrt -o 0 nice -n 19 prlimit --as=7000000000:8000000000 --core=0:0 "+drop)
+	log, err := os.ReadFile(filepath.Join(dir, hostLogName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `kept="address space limited to 8000000000, nice 19"`
+	if !strings.Contains(string(log), want) {
+		t.Errorf("got %q; want it to say %s", log, want)
+	}
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(limits), "Max address space")
+	if field := strings.Fields(rest); len(field) < 2 || field[0] != "8000000000" || field[1] != field[0] {
+		t.Errorf("the soft limit was not raised to the hard one:\n%s", limits)
+	}
+}
