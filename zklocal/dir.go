@@ -38,6 +38,9 @@ func prepareDir(name string) (string, error) {
 	if strings.ContainsRune(dir, 0) {
 		return "", fmt.Errorf("zklocal: open %q: a path cannot contain a zero byte", dir)
 	}
+	if err := checkLocal(dir); err != nil {
+		return "", err
+	}
 	for wait := (backoff{}); halfRemoved(dir) && wait.total < removalPatience; {
 		wait.pause(context.Background())
 	}

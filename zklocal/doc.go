@@ -19,8 +19,14 @@
 //
 // It has mode 0700 and belongs to the user who uses it; the files in it have mode
 // 0600. That is the whole access control: who can reach the socket can do
-// everything. It must be on a local disk, because a Unix socket does not reach
-// another machine.
+// everything.
+//
+// It must be on a local disk. A Unix socket does not reach another machine, and file locks of
+// a network file system may not exclude one. So a directory on a file system that other
+// machines can mount is refused with [ErrShared]: NFS, SMB, 9p, virtiofs, clustered file
+// systems, the shared folders of virtual machines, and FUSE, unless it is known to be of one
+// machine (ntfs-3g, fuse-overlayfs, gocryptfs and a few more). For locks between machines, run
+// holdfast serve on one of them. An overlay hides what lies below it.
 //
 //	host.lock    the lock that makes its holder the host; never deleted
 //	host.pid     the host's process id in decimal, for people and error messages

@@ -223,6 +223,23 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 			return os.WriteFile(socket, []byte("x"), 0o600)
 		}},
 		{"moved", func(socket string) error { return os.Rename(socket, socket+".old") }},
+		{"a directory has its name", func(socket string) error {
+			if err := os.Remove(socket); err != nil {
+				return err
+			}
+			return os.Mkdir(socket, 0o700)
+		}},
+		{"a dead socket has its name", func(socket string) error {
+			if err := os.Remove(socket); err != nil {
+				return err
+			}
+			l, err := net.Listen("unix", socket)
+			if err == nil {
+				l.(*net.UnixListener).SetUnlinkOnClose(false)
+				err = l.Close()
+			}
+			return err
+		}},
 	} {
 		if !t.Run(test.name, func(t *testing.T) {
 			dir := newDir(t)
@@ -233,13 +250,18 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := test.spoil(h.Socket()); err != nil {
-				t.Fatal(err)
-			}
-			late := newStore(t, Config{Dir: dir})
-			mustExist(t, newClient(t, late), "/a")
-			if late.hosts() {
-				t.Error("there is another host")
+			for _, start := range []func(string) error{nil, func(string) error {
+				t.Error("another host was started")
+				return errors.New("there is a host")
+			}} {
+				if err := test.spoil(h.Socket()); err != nil {
+					t.Fatal(err)
+				}
+				late := newStore(t, Config{Dir: dir, StartHost: start})
+				mustExist(t, newClient(t, late), "/a")
+				if late.hosts() {
+					t.Error("there is another host")
+				}
 			}
 			mustExist(t, client, "/a")
 			if err := lost.Context().Err(); err != nil {

@@ -3,7 +3,7 @@ package zkserver
 import (
 	"errors"
 	"net"
-	"syscall"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +31,7 @@ func TestServeOutlivesTemporaryErrors(t *testing.T) {
 			calls++
 			switch {
 			case calls <= 10:
-				return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+				return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", shortages[calls%len(shortages)])}
 			case calls == 11:
 				return server, nil
 			}
@@ -40,6 +40,9 @@ func TestServeOutlivesTemporaryErrors(t *testing.T) {
 		}))
 		if !errors.Is(err, errGone) {
 			t.Errorf("Serve: %v; want %v", err, errGone)
+		}
+		if n := s.Stats().Refused[LimitFiles]; n != 10 {
+			t.Errorf("%d failures are counted; want 10", n)
 		}
 		if waited := time.Since(start); waited < time.Second || waited > 10*time.Second {
 			t.Errorf("ten failures took %v; want a wait between them, and not for ever", waited)

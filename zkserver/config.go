@@ -30,7 +30,7 @@ type Config struct {
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 
 	// Linger, if above 0, shuts the server down once no client has been connected for
-	// that long.
+	// that long, and no session lives. A session without a client lives for its timeout.
 	Linger time.Duration
 
 	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users

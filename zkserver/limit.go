@@ -12,6 +12,7 @@ type Limit string
 // The limits, and what becomes of a client that meets one.
 const (
 	LimitConnections  Limit = "connections"             // in total: the new one is closed at once
+	LimitFiles        Limit = "open_files"              // of this process or system: new connections wait; counted are attempts to accept one
 	LimitPerAddress   Limit = "connections_per_address" // the new one is closed at once
 	LimitConnectRate  Limit = "connect_rate"            // new ones per second and address: closed at once
 	LimitHandshake    Limit = "handshake_time"          // the connection is closed
@@ -31,6 +32,7 @@ const (
 )
 
 var allLimits = [...]Limit{
+	LimitFiles,
 	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
 	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }

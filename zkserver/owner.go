@@ -203,7 +203,7 @@ func (s *Server) check(interval time.Duration) {
 	}
 	s.publish()
 	if s.cfg.Linger > 0 && s.lingeredOut() {
-		s.cfg.Logger.Info("zkserver: no client for a while, stopping", "linger", s.cfg.Linger)
+		s.cfg.Logger.Info("zkserver: no client and no session for a while, stopping", "linger", s.cfg.Linger)
 		s.stopListening()
 		o.batch.changes.PutCeiling(o.zxid)
 		o.stopping = true
@@ -231,8 +231,14 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// lingeredOut decides, together with accept, that nobody comes any more.
+// lingeredOut decides, together with accept, that nobody comes any more. It waits for the end
+// of all sessions: the next server would give each its full timeout again, so that the lock of
+// a killed holder would be free later. Stored clocks would be the alternative, and could be
+// trusted only after a stop that was planned.
 func (s *Server) lingeredOut() bool {
+	if len(s.owner.sessions) > 0 {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.conns) > 0 || s.owner.now.Sub(s.idleSince) < s.cfg.Linger {

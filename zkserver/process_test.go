@@ -63,11 +63,16 @@ type usage struct {
 
 func startProcess(t testing.TB, cfg Config) *process {
 	t.Helper()
+	return startProcessAs(t, exec.Command(os.Args[0]), cfg)
+}
+
+// startProcessAs starts the server by a command that runs this program.
+func startProcessAs(t testing.TB, cmd *exec.Cmd, cfg Config) *process {
+	t.Helper()
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), processEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

@@ -112,6 +112,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		opened:    time.Now(),
 		idleSince: time.Now(),
 	}
+	s.limitByFiles(openFiles())
 	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
 	secret := make([]byte, 32)
@@ -162,12 +163,12 @@ func (s *Server) Serve(l net.Listener) error {
 		if stopping {
 			return s.stopError()
 		}
-		if ne, ok := err.(net.Error); !ok || !ne.Temporary() { //nolint:staticcheck // nothing else tells EMFILE apart
+		if !passing(err) {
 			return fmt.Errorf("zkserver: accept on %s: %w", l.Addr(), err)
 		}
-		// Out of file descriptors, most likely: those who are connected must go on.
+		// Out of file descriptors, most likely. The clients that are connected must go on.
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-		s.cfg.Logger.Warn("zkserver: accept", "addr", l.Addr().String(), "err", err, "again in", delay)
+		s.refused(LimitFiles, "addr", l.Addr(), "err", err)
 		select {
 		case <-time.After(delay):
 		case <-s.done:

@@ -275,19 +275,67 @@ func TestContainersAreReaped(t *testing.T) {
 }
 
 func TestLingerEndsAnIdleServer(t *testing.T) {
-	inBubble(t, Config{Linger: 5 * time.Second}, func(t *testing.T, s *Server, dial func() *rawClient) {
-		c := dial()
-		c.connect(40*time.Second, nil)
-		time.Sleep(time.Minute / 2)
-		c.call(zkproto.OpPing, nil) // still served: somebody is connected
-		c.nc.Close()
-		left := time.Now()
+	const linger = 5 * time.Second
+	for _, test := range []struct {
+		name    string
+		timeout time.Duration // of the session; 0 is none
+		ends    bool          // its client closes it
+		least   time.Duration // from the end of the last connection
+	}{
+		{"without a session", 0, false, linger},
+		{"a session that was closed", 40 * time.Second, true, linger},
+		{"a session that goes on", 40 * time.Second, false, 40 * time.Second},
+		{"a session shorter than the linger time", 4 * time.Second, false, linger},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := NewMemory()
+			inBubble(t, Config{Memory: m, Linger: linger}, func(t *testing.T, s *Server, dial func() *rawClient) {
+				c := dial()
+				if test.timeout > 0 {
+					c.connect(test.timeout, nil)
+					c.create("/e", zkproto.FlagEphemeral)
+					for range 10 {
+						time.Sleep(3 * time.Second)
+						c.call(zkproto.OpPing, nil) // still served: somebody is connected
+					}
+				}
+				if test.ends {
+					c.call(zkproto.OpCloseSession, nil)
+				}
+				c.nc.Close()
+				left := time.Now()
+				<-s.Done()
+				if idle := time.Since(left); idle < test.least || idle > test.least+3*time.Second {
+					t.Errorf("stopped %v after the last client; want %v, or up to 3s more", idle, test.least)
+				}
+				if err := s.Err(); err != nil {
+					t.Errorf("Err: %v", err)
+				}
+			})
+			inBubble(t, Config{Memory: m}, func(t *testing.T, s *Server, dial func() *rawClient) {
+				if n := s.Stats().Sessions; n != 0 {
+					t.Errorf("%d sessions are left to the next server, with their full timeout", n)
+				}
+				c := dial()
+				c.connect(10*time.Second, nil)
+				if _, code := c.exists("/e", false); code != zkproto.CodeNoNode {
+					t.Errorf("/e: %v; want none", code)
+				}
+			})
+		})
+	}
+}
+
+// A session that was in the store goes on, too.
+func TestLingerWaitsForTheSessionsOfAnEarlierServer(t *testing.T) {
+	m := NewMemory()
+	inBubble(t, Config{Memory: m}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		dial().connect(30*time.Second, nil)
+	})
+	inBubble(t, Config{Memory: m, Linger: 5 * time.Second}, func(t *testing.T, s *Server, _ func() *rawClient) {
 		<-s.Done()
-		if idle := time.Since(left); idle < 5*time.Second || idle > 8*time.Second {
-			t.Errorf("stopped %v after the last client; want 5s to 8s", idle)
-		}
-		if err := s.Err(); err != nil {
-			t.Errorf("Err: %v", err)
+		if up := s.Stats().Uptime; up < 30*time.Second || up > 33*time.Second {
+			t.Errorf("stopped after %v; want 30s, or up to 3s more", up)
 		}
 	})
 }

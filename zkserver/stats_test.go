@@ -92,7 +92,7 @@ func TestStatsDoNotWaitForTheDisk(t *testing.T) {
 
 func TestClientsThatMeetALimitAreCountedAndLoggedNowAndThen(t *testing.T) {
 	var log logRecorder
-	inBubble(t, Config{Logger: slog.New(&log)}, func(t *testing.T, s *Server, dial func() *rawClient) {
+	inBubble(t, Config{Logger: slog.New(&log), Limits: Limits{Connections: 50}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		for range 20 {
 			c := dial()
 			c.connect(10*time.Second, nil)

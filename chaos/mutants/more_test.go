@@ -256,7 +256,7 @@ func ofTheCommand() []mutant {
 		},
 		{
 			number: 62, bug: "the command is told to stop when the lock is gone already", where: "consul #9788",
-			edits: []edit{{"internal/supervise/guard.go", "if !told && left <= max(g.grace, killMargin) {", "if !told && left <= 0 {"}},
+			edits: []edit{{"internal/supervise/guard.go", "if !told && left <= max(g.grace, KillMargin) {", "if !told && left <= 0 {"}},
 			pkg:   "internal/supervise", tests: []string{"TestDeadlineStopsTheCommandInTime"}, args: impatient,
 		},
 		{

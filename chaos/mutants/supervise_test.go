@@ -84,7 +84,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 189, bug: "a command is started though the lock was lost meanwhile", where: "–",
-			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tif isClosed(w.lost) || w.shared.left() <= killMargin {", "\tif false {"}},
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "\tif isClosed(w.lost) || w.shared.left() <= KillMargin {", "\tif false {"}},
 			pkg:   pkg, tests: []string{"TestCommandIsNotStartedTooLate"}, args: atOnce,
 		},
 		{

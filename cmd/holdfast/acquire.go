@@ -175,6 +175,9 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	}()
 	k.contact.Store(c.contact)
 	session, err := c.client.Session(ctx)
+	if err == nil {
+		err = k.granted(session.Timeout())
+	}
 	if err == nil && k.check != nil {
 		err = k.check(session)
 	}
@@ -190,6 +193,16 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		return nil, err
 	}
 	return &tenure{c, h}, nil
+}
+
+// granted refuses a session that lasts longer than was asked for: so would the lock of a holder
+// that is killed.
+func (g *globals) granted(timeout time.Duration) error {
+	if !g.timeoutGiven || timeout <= g.timeout {
+		return nil
+	}
+	return usage(fmt.Sprintf("give --session-timeout %v or more", timeout),
+		"session timeout %v is too short: the server grants at least %v", g.timeout, timeout)
 }
 
 // enter takes the lock. left is the rest of a bounded wait.

@@ -13,7 +13,8 @@ import (
 )
 
 // The detached host of a file:// store: a process of its own, so that stopping or killing
-// one that holds a lock harms nobody else, and short runs do not hand the store around.
+// one that holds a lock harms nobody else, and short runs do not hand the store around. See
+// becomeNeutral for what it does not inherit.
 
 const (
 	// detachedFlag marks a serve that startHost has started.

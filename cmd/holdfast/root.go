@@ -22,7 +22,7 @@ type globals struct {
 	timeout   time.Duration // of the session
 	secure    secureFlags
 
-	timeoutGiven bool // by flag or environment
+	timeoutGiven bool // by flag, environment or URL
 
 	flags *pflag.FlagSet // those above; every client command has them
 }
@@ -79,7 +79,7 @@ func newGlobals() *globals {
 	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError)}
 	g.flags.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
-	g.flags.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network")
+	g.flags.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network; at least two ticks of the server, 4s on file://")
 	g.secure.register(g.flags)
 	return g
 }

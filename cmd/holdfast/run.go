@@ -145,7 +145,12 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	}
 	var killAfter time.Duration
 	k.check = func(s *zk.Session) (err error) {
-		killAfter, err = grace(s.Timeout()) // the server may have granted less than was asked for
+		// The server may have granted less than was asked for.
+		if least := 2 * supervise.KillMargin; s.Timeout() < least {
+			return usage(fmt.Sprintf("give --session-timeout %v or more", least),
+				"session timeout %v is too short: a command is killed %v before its lock is gone", s.Timeout(), supervise.KillMargin)
+		}
+		killAfter, err = grace(s.Timeout())
 		return err
 	}
 	// The watchdog starts up while we connect.

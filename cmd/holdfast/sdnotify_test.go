@@ -47,7 +47,7 @@ func notifySocket(t *testing.T) (path string, next func() string) {
 func TestServeTellsItsSupervisor(t *testing.T) {
 	t.Parallel()
 	socket, next := notifySocket(t)
-	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "data"))
+	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--max-connections", "50")
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=20000")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -82,7 +82,7 @@ func TestServeTellsItsSupervisor(t *testing.T) {
 
 func TestServeGoesOnWithoutItsSupervisor(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--linger", "10ms")
+	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--linger", "10ms", "--max-connections", "50")
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "none"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -72,7 +72,7 @@ makes it read its certificates and users again. It reads changed certificates by
 	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
 	cmd.Flags().StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
-	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long (default: never)")
+	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long and no session is left (default: never)")
 	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
 	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
 	f.tls.register(cmd.Flags())
@@ -86,14 +86,19 @@ makes it read its certificates and users again. It reads changed certificates by
 }
 
 func (f *serveFlags) serve(stdout io.Writer) (err error) {
+	var kept []string
 	if f.detached {
 		closeInherited()
 		supervise.LeaveJob() // of the holdfast run that started the one that started us
+		kept = becomeNeutral()
 	}
 	if err := f.check(); err != nil {
 		return err
 	}
 	log := f.log.logger(os.Stderr)
+	if len(kept) > 0 {
+		log.Warn("the host keeps what the job that started it has, for want of permission", "kept", strings.Join(kept, ", "))
+	}
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
@@ -146,7 +151,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(newBoundedListener(l, adminConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})

@@ -32,7 +32,7 @@ func (g *globals) target() (target, error) {
 		err = g.secure.apply(&t)
 	}
 	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
-		g.timeout = t.zk.SessionTimeout
+		g.timeout, g.timeoutGiven = t.zk.SessionTimeout, true
 	}
 	return t, err
 }
@@ -115,7 +115,7 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 	cfg := t.zk
 	if t.dir != "" {
 		if c.store, err = zklocal.Open(zklocal.Config{Dir: t.dir, StartHost: startHost}); err != nil {
-			return nil, err
+			return nil, unfit(err)
 		}
 		cfg = c.store.Config()
 	}
@@ -136,6 +136,14 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 		return nil, t.unreachable(err)
 	}
 	return c, nil
+}
+
+// unfit says what to do if a directory cannot be opened because of where it is.
+func unfit(err error) error {
+	if !errors.Is(err, zklocal.ErrShared) {
+		return err
+	}
+	return misconfigured("on this machine only: --server file:///directory, or XDG_STATE_HOME, on a local disk; between machines: --server zk://host:port", "%w", err)
 }
 
 // unreachable says what to do about err if no server answered, or none that we trust.

@@ -39,7 +39,7 @@ func (g *guard) run() (lost bool) {
 	}
 	tell := func(left time.Duration) {
 		told = true
-		patience := min(g.grace, left-killMargin)
+		patience := min(g.grace, left-KillMargin)
 		if patience <= 0 {
 			kill(sayTooOld)
 			return
@@ -50,7 +50,7 @@ func (g *guard) run() (lost bool) {
 	}
 	for {
 		left := g.left()
-		if !told && left <= max(g.grace, killMargin) {
+		if !told && left <= max(g.grace, KillMargin) {
 			tell(left)
 		}
 		if told && !killed && clock() >= killAt {
@@ -62,7 +62,7 @@ func (g *guard) run() (lost bool) {
 		case told:
 			alarm.in(killAt - clock())
 		default:
-			alarm.in(left - max(g.grace, killMargin))
+			alarm.in(left - max(g.grace, KillMargin))
 		}
 
 		select {
@@ -80,7 +80,7 @@ func (g *guard) run() (lost bool) {
 		case <-g.resume:
 			// A job must not do another instruction without the lock. One that may not go on is
 			// killed at the next turn.
-			if g.left() > killMargin && !isClosed(g.lost) {
+			if g.left() > KillMargin && !isClosed(g.lost) {
 				g.job.resume()
 			}
 

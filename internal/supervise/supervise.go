@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// killMargin is how long before the deadline the last process of the job is killed: time
+// KillMargin is how long before the deadline the last process of the job is killed: time
 // for the watchdog to be scheduled, and for the kernel to take the job down.
-const killMargin = 250 * time.Millisecond
+const KillMargin = 250 * time.Millisecond
 
 // doubleInterrupt is the time within which a second INT means KILL.
 const doubleInterrupt = 2 * time.Second

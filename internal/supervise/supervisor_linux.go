@@ -190,7 +190,7 @@ func (t Terms) deadline() time.Duration {
 // order tells the watchdog to start the command.
 func (s *Supervisor) order(c Command, t Terms) error {
 	deadline := t.deadline()
-	if isClosed(t.Lost) || deadline-clock() <= killMargin {
+	if isClosed(t.Lost) || deadline-clock() <= KillMargin {
 		return fmt.Errorf("%w: the lock was lost before", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
@@ -215,7 +215,7 @@ type run struct {
 
 const (
 	// late is what is left of the margin when the job should be gone.
-	late = killMargin / 2
+	late = KillMargin / 2
 	// inboxPatience is how long the watchdog's last messages take to be read by then, if this
 	// process was stopped. After that the watchdog is not trusted any more.
 	inboxPatience = 20 * time.Millisecond
@@ -298,7 +298,7 @@ func (r *run) publish() (again time.Duration) {
 // forward passes a signal on to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
-	if !ok || s == syscall.SIGCONT && time.Until(r.Deadline()) <= killMargin {
+	if !ok || s == syscall.SIGCONT && time.Until(r.Deadline()) <= KillMargin {
 		return // CONT: our own alarm's, perhaps
 	}
 	_ = r.link.send(verbSignal, int64(s), "")

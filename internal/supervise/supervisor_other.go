@@ -32,7 +32,7 @@ func LeaveJob() {}
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	tty := openTerminal()
 	defer tty.close()
-	if isClosed(t.Lost) || time.Until(t.Deadline()) <= killMargin {
+	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
 		return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
 	}
 	alarm, err := newAlarm()

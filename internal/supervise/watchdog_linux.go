@@ -127,7 +127,7 @@ func (w *watchdog) run(o order) {
 	defer tty.close()
 	// Much can have happened since the order: this process may have been stopped, or the end of
 	// orphans may have taken long.
-	if isClosed(w.lost) || w.shared.left() <= killMargin {
+	if isClosed(w.lost) || w.shared.left() <= KillMargin {
 		cg.remove(removePatience)
 		_ = w.link.send(verbTooLate, 0, "")
 		return

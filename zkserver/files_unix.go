@@ -1,3 +1,5 @@
+//go:build unix
+
 package zkserver
 
 import (
@@ -8,7 +10,7 @@ import (
 // openFiles is how many files this process has open and may have; -1 is unknown.
 func openFiles() (open, most int64) {
 	open, most = -1, -1
-	if d, err := os.Open("/proc/self/fd"); err == nil {
+	if d, err := os.Open("/dev/fd"); err == nil {
 		defer d.Close()
 		if names, err := d.Readdirnames(-1); err == nil {
 			open = int64(len(names)) - 1 // without d
@@ -16,7 +18,11 @@ func openFiles() (open, most int64) {
 	}
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		most = int64(limit.Cur)
+		most = int64(limit.Cur) // no limit is negative
 	}
 	return open, most
 }
+
+// shortages are the errors of an accept that lacks something which the system has given to
+// others.
+var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}

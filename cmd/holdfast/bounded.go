@@ -1,0 +1,53 @@
+package main
+
+import (
+	"net"
+	"sync"
+)
+
+// adminConnections is how many connections --admin has open at a time. It is half of the open
+// files that zkserver reserves.
+const adminConnections = 32
+
+// A boundedListener has a bounded number of connections open. More wait in the kernel.
+type boundedListener struct {
+	net.Listener
+	tokens chan struct{} // one for each open connection
+	closed chan struct{}
+	once   sync.Once // guards closed
+}
+
+func newBoundedListener(l net.Listener, most int) *boundedListener {
+	return &boundedListener{Listener: l, tokens: make(chan struct{}, most), closed: make(chan struct{})}
+}
+
+// Accept waits until fewer than the most are open, and for a connection.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case l.tokens <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		<-l.tokens
+		return nil, err
+	}
+	return &boundedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.tokens })}, nil
+}
+
+// Close ends Accept, also one that waits for an open connection to end.
+func (l *boundedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+type boundedConn struct {
+	net.Conn
+	release func()
+}
+
+func (c *boundedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package main
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// raisePriority gives up the niceness, and returns it if that is not permitted.
+func raisePriority() (kept []string) {
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err == nil && nice != 0 && unix.Setpriority(unix.PRIO_PROCESS, 0, 0) != nil {
+		kept = append(kept, fmt.Sprintf("nice %d", nice))
+	}
+	return kept
+}

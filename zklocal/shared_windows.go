@@ -1,0 +1,18 @@
+package zklocal
+
+import (
+	"path/filepath"
+
+	"golang.org/x/sys/windows"
+)
+
+// sharedFileSystem returns the name of the file system of a directory if other machines can
+// mount it, and "" otherwise, or if nobody knows.
+func sharedFileSystem(dir string) string {
+	volume := filepath.VolumeName(dir) + `\`
+	name, err := windows.UTF16PtrFromString(volume)
+	if err == nil && windows.GetDriveType(name) == windows.DRIVE_REMOTE {
+		return volume
+	}
+	return ""
+}
