@@ -34,7 +34,13 @@
 //     number of ACLs is an error;
 //   - sequence numbers wrap, as documented, and do not stick at the largest;
 //   - what a client can pile up has limits that Apache's server has not (see [Limits]):
-//     -8 answers what is too long by itself, -125 what there is no room for.
+//     -8 answers what is too long by itself, -125 what there is no room for;
+//   - an ACL has at most 64 entries and 8 KiB, as it is sent and again with the client's
+//     identities in place of auth, and auth adds at most 1 MiB to the ACLs of one
+//     transaction: -114 answers a longer one, where Apache's server accepts it. A longer ACL
+//     that an older store has is kept and enforced;
+//   - a connection has at most 64 identities, of at most 1 KiB each and 64 KiB together:
+//     -115 answers the login that exceeds a bound, and the connection is closed.
 //
 // # Who may do what
 //

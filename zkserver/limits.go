@@ -208,6 +208,7 @@ func (s *Server) bounds() tree.Bounds {
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
+				tree.BoundACL: LimitACL,
 			}[by])
 		},
 		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },

@@ -144,7 +144,7 @@ func (s *Server) handle(r *request) {
 		r.recycle()
 	case kindConnect:
 		s.receive(r)
-		c.owned.identities = append(c.owned.identities, r.certificate...)
+		s.identify(c, r.certificate...)
 		s.connect(c, &r.connect)
 	case kindWord:
 		s.owner.arrived = 0

@@ -28,7 +28,7 @@ func FuzzTree(f *testing.F) {
 			before := snapshot(tr)
 			failed := false
 			op := func(instr byte) zkproto.MultiOp {
-				o := zkproto.MultiOp{Path: path, ACL: openACL, Flags: mode, Version: mode - 1, Data: []byte{arg}}
+				o := zkproto.MultiOp{Path: path, ACL: openACL.entries, Flags: mode, Version: mode - 1, Data: []byte{arg}}
 				o.Op = []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpCheck, zkproto.OpCreateContainer}[instr%5]
 				if o.Op == zkproto.OpCreateContainer && arg%2 == 1 {
 					o.Op, o.Flags, o.TTL = zkproto.OpCreateTTL, mode+2, int64(arg%3)

@@ -100,5 +100,6 @@ func (t *Tree) finish(code zkproto.Code) {
 		}
 	}
 	clear(t.undo)
+	t.grown = 0
 	t.undo, t.triggers, t.touched = t.undo[:0], t.triggers[:0], t.touched[:0]
 }

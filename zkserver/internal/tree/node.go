@@ -10,7 +10,7 @@ import (
 // A node is one znode. Its children are kept by name, its data is its own copy.
 type node struct {
 	data      []byte
-	acl       []zkproto.ACL
+	acl       *acl
 	czxid     int64
 	mzxid     int64
 	pzxid     int64
@@ -48,7 +48,7 @@ func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
 		return b, false
 	}
 	b = zkproto.AppendBytes(b, n.data)
-	b = zkproto.AppendACLs(b, n.acl)
+	b = zkproto.AppendACLs(b, n.acl.entries)
 	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner} {
 		b = zkproto.AppendInt64(b, v)
 	}
@@ -69,7 +69,7 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 		return err
 	}
 	r := zkproto.NewReader(record)
-	n := &node{data: cloneData(r.Bytes()), acl: sharedACL(zkproto.DecodeACLs(r))}
+	n := &node{data: cloneData(r.Bytes()), acl: newACL(zkproto.DecodeACLs(r))}
 	for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.pzxid, &n.ctime, &n.mtime, &n.owner} {
 		*v = r.Int64()
 	}

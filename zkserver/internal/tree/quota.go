@@ -180,7 +180,7 @@ func (t *Tree) overQuota(path string, nodes, size int64) bool {
 	used["count"], used["bytes"] = used.get("count")+nodes, used.get("bytes")+size
 	// Who makes something smaller is not refused for what there is too much already.
 	if nodes > 0 && over(allowed, used, "count", "countHardLimit") || size > 0 && over(allowed, used, "bytes", "byteHardLimit") {
-		t.bounds.Exceeded(BoundQuota)
+		t.bounds.exceeded(BoundQuota)
 		return true
 	}
 	return false

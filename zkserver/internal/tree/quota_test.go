@@ -28,7 +28,7 @@ func newQuotaTree(t *testing.T, enforce bool) *quotaTree {
 func (q *quotaTree) tx() Txn { q.zxid++; return Txn{Zxid: q.zxid, Time: 1, Session: 7} }
 
 func (q *quotaTree) create(path, data string) zkproto.Code {
-	_, _, code := q.Create(q.tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte(data), ACL: openACL})
+	_, _, code := q.Create(q.tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte(data), ACL: openACL.entries})
 	return code
 }
 
@@ -97,7 +97,7 @@ func TestQuotaOfAFailedTransactionIsAsBefore(t *testing.T) {
 	q.limit("/a", "count=5,bytes=5")
 	before, bytes := string(q.nodes[quotaRoot+"/a/"+statsName].data), q.DataBytes()
 	create := func(path string) zkproto.MultiOp {
-		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte("12"), ACL: openACL}
+		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte("12"), ACL: openACL.entries}
 	}
 	results, _ := q.Multi(q.tx(), []zkproto.MultiOp{create("/a/b"), {Op: zkproto.OpDelete, Path: quotaRoot + "/a/" + limitsName, Version: -1}, create("/a/c"), create("/no/parent")})
 	if results[3].Err != zkproto.CodeNoNode {

@@ -71,7 +71,7 @@ func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 	switch {
 	case n == nil:
 		return nil, zkproto.CodeNoNode
-	case !n.permits(zkproto.PermRead, as):
+	case !t.permits(n.acl, zkproto.PermRead, as):
 		return nil, zkproto.CodeNoAuth
 	}
 	return n, zkproto.CodeOK

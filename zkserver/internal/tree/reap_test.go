@@ -11,7 +11,7 @@ import (
 func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	tr := New()
 	born := tx()
-	path, stat, code := tr.Create(born, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t-", ACL: openACL, Flags: zkproto.FlagSequentialTTL, TTL: 100})
+	path, stat, code := tr.Create(born, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t-", ACL: openACL.entries, Flags: zkproto.FlagSequentialTTL, TTL: 100})
 	if code != ok || path != "/t-0000000000" || stat.EphemeralOwner != 0 {
 		t.Fatalf("got %q, %+v, %v", path, stat, code)
 	}
@@ -43,7 +43,7 @@ func TestTTLsHaveLimits(t *testing.T) {
 	for ttl, want := range map[int64]zkproto.Code{
 		math.MinInt64: badArgs, -1: badArgs, 0: badArgs, 1: ok, zkproto.MaxTTL: ok, zkproto.MaxTTL + 1: badArgs,
 	} {
-		if _, _, code := New().Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t", ACL: openACL, Flags: zkproto.FlagTTL, TTL: ttl}); code != want {
+		if _, _, code := New().Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t", ACL: openACL.entries, Flags: zkproto.FlagTTL, TTL: ttl}); code != want {
 			t.Errorf("%d ms: got %v; want %v", ttl, code, want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestTransactionsWithATTL(t *testing.T) {
 			if tt.before == noNode {
 				first.Path = "/none"
 			}
-			tt.op.Path, tt.op.ACL = "/t", openACL
+			tt.op.Path, tt.op.ACL = "/t", openACL.entries
 			results, code := tr.Multi(tx(), []zkproto.MultiOp{first, tt.op})
 			if code != tt.header || code == ok && results[1].Op != tt.result || code != ok && results != nil {
 				t.Fatalf("got %+v, %v; want %v, header %v", results, code, tt.result, tt.header)

@@ -18,6 +18,9 @@ type Tree struct {
 	events     []Event
 	told       map[Watcher]struct{} // of fire
 
+	lastAs  []Identity // whose set lastSet is, see among
+	lastSet map[Identity]struct{}
+
 	changed map[string]struct{}
 	loading []loaded // between LoadNode and Loaded
 
@@ -26,6 +29,7 @@ type Tree struct {
 	triggers []trigger
 	touched  []string
 	results  []zkproto.MultiResult // of Multi
+	grown    int                   // by auth in ACLs, in bytes
 	nested   bool                  // inside a transaction, which finishes for its operations
 }
 
@@ -49,7 +53,15 @@ const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
+	BoundACL                     // maxACLEntries and others
 )
+
+// exceeded tells Exceeded, if there is one.
+func (b *Bounds) exceeded(by Bound) {
+	if b.Exceeded != nil {
+		b.Exceeded(by)
+	}
+}
 
 // Bound sets the bounds of a tree that has just been made.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
@@ -59,10 +71,10 @@ func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	b := &t.bounds
 	switch {
 	case b.ChildrenBytes > 0 && int(parent.nameBytes)+int(wireBytes(name)) > b.ChildrenBytes:
-		b.Exceeded(BoundChildren)
+		b.exceeded(BoundChildren)
 		return true
 	case owner != 0 && b.Ephemerals > 0 && len(t.ephemerals[owner]) >= b.Ephemerals:
-		b.Exceeded(BoundEphemerals)
+		b.exceeded(BoundEphemerals)
 		return true
 	}
 	return false
@@ -86,6 +98,7 @@ func New() *Tree {
 		watches:    newWatchTable(),
 		identities: make(map[Watcher][]Identity),
 		told:       make(map[Watcher]struct{}),
+		lastSet:    make(map[Identity]struct{}),
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{acl: openACL, data: []byte{}}

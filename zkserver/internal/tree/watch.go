@@ -12,7 +12,7 @@ type Event struct {
 	Path    string
 }
 
-// Identify says who a watcher is. It is asked when something happens: who may not read a
+// Identify says who a watcher is. The slice must not be changed any more. It is asked when something happens: who may not read a
 // node is not told of it (CVE-2024-23944).
 func (t *Tree) Identify(by Watcher, as []Identity) {
 	if len(as) > 0 {
@@ -140,9 +140,9 @@ func (t *Tree) TakeEvents() []Event {
 type trigger struct {
 	kind      zkproto.EventType
 	path      string
-	acl       []zkproto.ACL
+	acl       *acl
 	hasParent bool
-	parentACL []zkproto.ACL
+	parentACL *acl
 }
 
 // trigger notes what happened to n. Whether a watcher may know of it is decided by the
@@ -193,15 +193,15 @@ func (t *Tree) tell(kind watchKind, path string) {
 	}
 }
 
-func (t *Tree) emitTold(acl []zkproto.ACL, kind zkproto.EventType, path string) {
+func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 	for by := range t.told {
-		t.emitIf(acl, by, kind, path)
+		t.emitIf(a, by, kind, path)
 	}
 	clear(t.told)
 }
 
-func (t *Tree) emitIf(acl []zkproto.ACL, by Watcher, kind zkproto.EventType, path string) {
-	if permits(acl, zkproto.PermRead, t.identities[by]) {
+func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {
+	if t.permits(a, zkproto.PermRead, t.identities[by]) {
 		t.emit(by, kind, path)
 	}
 }

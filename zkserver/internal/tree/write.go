@@ -55,7 +55,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if !wellFormed(path) {
 		return refuse(zkproto.CodeBadArguments)
 	}
-	acl, code := checkACL(req.ACL, tx.As)
+	acl, code := t.checkACL(req.ACL, tx.As)
 	if code != zkproto.CodeOK {
 		return refuse(code)
 	}
@@ -64,7 +64,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if parent == nil {
 		return refuse(zkproto.CodeNoNode)
 	}
-	if !parent.permits(zkproto.PermCreate, tx.As) {
+	if !t.permits(parent.acl, zkproto.PermCreate, tx.As) {
 		return refuse(zkproto.CodeNoAuth)
 	}
 	if kind.sequential {
@@ -126,7 +126,7 @@ func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
 	if parent == nil {
 		return zkproto.CodeNoNode
 	}
-	if !parent.permits(zkproto.PermDelete, tx.As) {
+	if !t.permits(parent.acl, zkproto.PermDelete, tx.As) {
 		return zkproto.CodeNoAuth
 	}
 	n := t.nodes[path]
@@ -204,7 +204,7 @@ func (t *Tree) versioned(tx Txn, path string, version, perm int32) (*node, zkpro
 	switch {
 	case n == nil:
 		return nil, zkproto.CodeNoNode
-	case !n.permits(perm, tx.As):
+	case !t.permits(n.acl, perm, tx.As):
 		return nil, zkproto.CodeNoAuth
 	case version != -1 && version != n.version:
 		return nil, zkproto.CodeBadVersion
