@@ -62,6 +62,12 @@ type Config struct {
 	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
 	EnforceQuota bool
 
+	// QuotaWritable lets every client write below /zookeeper/quota that the ACLs there let,
+	// which is everybody unless somebody changes them: so it is in Apache's server. Otherwise
+	// the superuser alone may set quotas, and the answer to all others is -102 NoAuth. See
+	// SuperDigest.
+	QuotaWritable bool
+
 	// Logger hears of what an operator may want to know; nil is silent.
 	Logger *slog.Logger
 }

@@ -12,6 +12,7 @@ type serveLimitsFlags struct {
 	limits zkserver.Limits
 	words  []string
 	quota  bool
+	quotas bool // whether everybody may set them
 }
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
@@ -31,11 +32,13 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
 	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
+	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")
 	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask, or "*" for all (default ruok,srvr,isro,envi)`)
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
-	cfg.Limits, cfg.FourLetterWords, cfg.EnforceQuota = l.limits, l.words, l.quota
+	cfg.Limits, cfg.FourLetterWords = l.limits, l.words
+	cfg.EnforceQuota, cfg.QuotaWritable = l.quota, l.quotas
 	if err := cfg.Validate(); err != nil {
 		return usage("see holdfast serve --help", "serve: %w", err)
 	}

@@ -194,6 +194,15 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return network, err == nil
 }
 
+// mayWrite is permits for a write to n, or to its children: only the superuser may write
+// what quotas are read from.
+func (t *Tree) mayWrite(n *node, perms int32, as []Identity) bool {
+	if t.bounds.QuotasBySuper && inQuotas(n.path) && !slices.Contains(as, Identity{Scheme: Super}) {
+		return false
+	}
+	return t.permits(n.acl, perms, as)
+}
+
 // permits reports whether a client with these identities may do any of perms. An entry of a
 // scheme that is not known here grants nothing; the superuser needs none.
 func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
@@ -303,7 +312,7 @@ func (t *Tree) setACL(tx Txn, path string, list []zkproto.ACL, version int32) (z
 	switch {
 	case n == nil:
 		return refuse(zkproto.CodeNoNode)
-	case !t.permits(n.acl, zkproto.PermAdmin, tx.As):
+	case !t.mayWrite(n, zkproto.PermAdmin, tx.As):
 		return refuse(zkproto.CodeNoAuth)
 	case version != -1 && version != n.aversion:
 		return refuse(zkproto.CodeBadVersion)

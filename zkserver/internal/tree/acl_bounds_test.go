@@ -11,7 +11,7 @@ import (
 func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	t.Helper()
 	from := New()
-	from.link(path, &node{acl: &acl{entries: list}})
+	from.link(&node{path: path, acl: &acl{entries: list}})
 	record, _ := from.AppendNode(nil, path)
 	tr := New()
 	if err := tr.LoadNode(path, record); err != nil {

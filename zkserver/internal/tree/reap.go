@@ -5,7 +5,7 @@ import "holdfast/zkproto"
 // Reap removes a node that Reapable named, if it still would.
 func (t *Tree) Reap(tx Txn, path string) {
 	if n := t.nodes[path]; n != nil && n.idle(tx.Time) {
-		t.remove(tx, path, n)
+		t.remove(tx, n)
 	}
 	t.finish(zkproto.CodeOK)
 }
@@ -24,7 +24,7 @@ func (t *Tree) Reapable(now int64) []string {
 }
 
 func (n *node) idle(now int64) bool {
-	if len(n.children) > 0 {
+	if n.count() > 0 {
 		return false
 	}
 	return n.container && n.creations != 0 || n.ttl > 0 && now-n.mtime > n.ttl
