@@ -115,3 +115,66 @@ func TestQuotasAreTheSuperusersUnlessConfigured(t *testing.T) {
 		})
 	}
 }
+
+func TestNodesWithATimeToLiveCanBeSwitchedOff(t *testing.T) {
+	memory := NewMemory()
+	create := func(c *rawClient, path string, ttl int64) zkproto.Code {
+		return c.call(zkproto.OpCreateTTL, &zkproto.CreateTTLRequest{Path: path, ACL: openACL, Flags: zkproto.FlagTTL, TTL: ttl}).Err
+	}
+	inBubble(t, Config{Memory: memory}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(10*time.Second, nil)
+		if code := create(c, "/a", 90_000); code != zkproto.CodeOK {
+			t.Errorf("switched on: %v", code)
+		}
+	})
+	inBubble(t, Config{Memory: memory, NoTTLNodes: true, MaxSessionTimeout: time.Hour}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c := dial()
+		c.connect(time.Hour, nil)
+		for ttl, what := range map[int64]string{1000: "switched off", 0: "a time that is wrong, too"} {
+			if code := create(c, "/b", ttl); code != zkproto.CodeUnimplemented {
+				t.Errorf("%s: %v; want %v", what, code, zkproto.CodeUnimplemented)
+			}
+		}
+		ops := []zkproto.MultiOp{{Op: zkproto.OpCreateTTL, Path: "/b", ACL: openACL, Flags: zkproto.FlagTTL, TTL: 1000}}
+		a := c.call(zkproto.OpMulti, &zkproto.MultiRequest{Ops: ops})
+		var m zkproto.MultiResponse
+		if m.Decode(a.body); len(m.Results) != 1 || m.Results[0].Err != zkproto.CodeUnimplemented {
+			t.Errorf("in a transaction: %+v", m)
+		}
+		c.create("/b", 0)
+		// A node from before keeps its time to live.
+		if _, code := c.exists("/a", true); code != zkproto.CodeOK {
+			t.Fatalf("after a restart: %v", code)
+		}
+		if e := c.event(); e.Type != zkproto.EventNodeDeleted {
+			t.Errorf("got %v; want the node deleted", e)
+		}
+	})
+}
+
+func TestContainersAreLookedAtAsOftenAsConfigured(t *testing.T) {
+	for _, tt := range []struct{ configured, within time.Duration }{{0, 61 * time.Second}, {100 * time.Millisecond, 200 * time.Millisecond}, {time.Hour, time.Hour + time.Second}} {
+		t.Run(tt.configured.String(), func(t *testing.T) {
+			inBubble(t, Config{ContainerCheckInterval: tt.configured, MaxSessionTimeout: 3 * time.Hour}, func(t *testing.T, s *Server, dial func() *rawClient) {
+				c := dial()
+				c.connect(2*time.Hour, nil)
+				began := time.Now()
+				c.call(zkproto.OpCreateContainer, &zkproto.CreateRequest{Path: "/c", ACL: openACL, Flags: zkproto.FlagContainer})
+				c.create("/c/x", 0)
+				c.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/c/x", Version: -1})
+				c.exists("/c", true)
+				c.event()
+				after := time.Since(began)
+				if after > tt.within || after < tt.within*9/10-100*time.Millisecond {
+					t.Errorf("removed after %v; want about %v", after, tt.within)
+				}
+			})
+		})
+	}
+	for _, wrong := range []time.Duration{-1, time.Microsecond} {
+		if err := (Config{ContainerCheckInterval: wrong}).Validate(); err == nil {
+			t.Errorf("%v is accepted", wrong)
+		}
+	}
+}

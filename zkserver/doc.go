@@ -9,9 +9,9 @@
 //	s.Shutdown(ctx)
 //
 // It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
-// [Config.FourLetterWords] allows; envi tells the version alone. What it answers is compared with Apache ZooKeeper's
-// answers to the same stream of operations (interop/diff_test.go). There is one node, so
-// reconfig is disabled.
+// [Config.FourLetterWords] allows. What it answers is compared with Apache ZooKeeper's answers
+// to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
+// disabled.
 //
 // # Where it differs from Apache ZooKeeper 3.8.0
 //
@@ -46,7 +46,12 @@
 //     open. A text there that is longer than 1 KiB is ignored, as one that is no quota: no
 //     write below is counted or refused by it;
 //   - the order of getChildren and getEphemerals is not that of Apache's server. As there, it
-//     stays the same until a child, or a node of the session, comes or goes.
+//     stays the same until a child, or a node of the session, comes or goes;
+//   - nodes with a time to live are on, where Apache's server has them off by default, see
+//     [Config.NoTTLNodes];
+//   - of the four-letter words, ruok, isro and envi are allowed by default besides srvr, and
+//     envi tells the version alone; gtmk, stmk and hash, where they are allowed, answer that
+//     there is nothing of the kind.
 //
 // # Who may do what
 //

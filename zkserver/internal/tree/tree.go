@@ -39,6 +39,7 @@ type Bounds struct {
 	Ephemerals    int  // the nodes of one session
 	Quotas        bool // whether the hard limits of quotas are kept
 	QuotasBySuper bool // whether the superuser alone may set quotas
+	NoTTL         bool // whether nodes with a time to live are refused
 
 	// Exceeded hears of every write that is refused for one of these.
 	Exceeded func(by Bound)

@@ -18,7 +18,7 @@ func (t *Tree) Create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 // A kind is what the operation and the flags of a create say about the node.
 type kind struct{ ephemeral, sequential, container, ttl bool }
 
-func kindOf(req *zkproto.MultiOp) (kind, bool) {
+func (t *Tree) kindOf(req *zkproto.MultiOp) (kind, zkproto.Code) {
 	var k kind
 	switch req.Flags {
 	case zkproto.FlagPersistent:
@@ -37,19 +37,24 @@ func kindOf(req *zkproto.MultiOp) (kind, bool) {
 	case zkproto.FlagSequentialTTL:
 		k.ttl, k.sequential = true, true
 	default:
-		return k, false
+		return k, zkproto.CodeBadArguments
 	}
-	if k.container != (req.Op == zkproto.OpCreateContainer) || k.ttl != (req.Op == zkproto.OpCreateTTL) {
-		return k, false
+	switch {
+	case k.container != (req.Op == zkproto.OpCreateContainer), k.ttl != (req.Op == zkproto.OpCreateTTL):
+		return k, zkproto.CodeBadArguments
+	case k.ttl && t.bounds.NoTTL:
+		return k, zkproto.CodeUnimplemented
+	case k.ttl && (req.TTL <= 0 || req.TTL > zkproto.MaxTTL):
+		return k, zkproto.CodeBadArguments
 	}
-	return k, !k.ttl || req.TTL > 0 && req.TTL <= zkproto.MaxTTL
+	return k, zkproto.CodeOK
 }
 
 func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkproto.Code) {
 	refuse := func(code zkproto.Code) (string, zkproto.Stat, zkproto.Code) { return "", zkproto.Stat{}, code }
-	kind, ok := kindOf(req)
-	if !ok {
-		return refuse(zkproto.CodeBadArguments)
+	kind, code := t.kindOf(req)
+	if code != zkproto.CodeOK {
+		return refuse(code)
 	}
 	path := req.Path
 	if !wellFormed(path) {
