@@ -281,30 +281,6 @@ func (s *Server) largeBytes(r *request, alone bool) int {
 	return n
 }
 
-// answerSize is how long the data or names are that r asks for, without what little else is
-// in an answer.
-func (s *Server) answerSize(r *request) int {
-	t, n := s.owner.tree, 0
-	switch r.op {
-	case zkproto.OpGetData:
-		n = t.DataSize(r.read.Path)
-	case zkproto.OpGetChildren, zkproto.OpGetChildren2:
-		n = t.NamesSize(r.read.Path)
-	case zkproto.OpMultiRead:
-		for i := range r.multiRead.Ops {
-			if o := &r.multiRead.Ops[i]; o.Op == zkproto.OpGetData {
-				n += t.DataSize(o.Path)
-			} else {
-				n += t.NamesSize(o.Path)
-			}
-			if n > maxAnswer {
-				break
-			}
-		}
-	}
-	return n
-}
-
 // waitForRoom is called by the reader before it hands over a request.
 func (c *conn) waitForRoom(size int) bool {
 	if size <= largeRequest {

@@ -67,6 +67,14 @@ func (t *Tree) NamesSize(path string) int {
 	return 0
 }
 
+// ACLSize is how long the ACL of a node is on the wire, 0 if there is none.
+func (t *Tree) ACLSize(path string) int {
+	if n := t.lookup(path); n != nil {
+		return wireSize(n.acl.entries)
+	}
+	return 0
+}
+
 func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 	n := t.lookup(path)
 	switch {
