@@ -18,6 +18,7 @@ const (
 	requestWork = 512
 	notifyWork  = 1024 // each watcher that is told
 	multiWork   = 32   // each operation of a transaction
+	stepWork    = 1    // each step of the tree, see tree.TakeSteps
 
 	// roundWork is the share of a connection. The request that exceeds it is the last, and
 	// what it exceeds it by comes off the next shares, down to roundDebt.

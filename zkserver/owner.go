@@ -140,6 +140,7 @@ func (s *Server) handle(r *request) {
 			s.decodeMulti(r)
 		}
 		s.operate(c, r)
+		s.owner.work += stepWork * s.owner.tree.TakeSteps()
 		if r.undecoded {
 			s.doneMulti(r)
 		}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -26,8 +27,22 @@ type acl struct {
 	entries  []zkproto.ACL
 	anyone   int32     // permissions of world:anyone
 	networks []network // the entries of the scheme ip, parsed
+	keys     []aclKey  // the other entries
 	index    *aclIndex // of a list that is longer than a client may make one; nil otherwise
 }
+
+// An aclKey stands for the identity of an entry: a check looks at these few bytes instead of
+// the names, which may be 8 KiB in as many places of memory as there are entries.
+type aclKey struct {
+	key   uint64
+	perms int32
+	entry int32
+}
+
+// keyOf is as good as random for who does not know the seed.
+func keyOf(id Identity) uint64 { return maphash.Comparable(keySeed, id) }
+
+var keySeed = maphash.MakeSeed()
 
 type network struct {
 	prefix netip.Prefix
@@ -56,7 +71,7 @@ func newACL(entries []zkproto.ACL) *acl {
 
 func compileACL(entries []zkproto.ACL) *acl {
 	a := &acl{entries: entries}
-	for _, e := range entries {
+	for i, e := range entries {
 		switch {
 		case e.Scheme == "world" && e.ID == "anyone":
 			a.anyone |= e.Perms
@@ -64,6 +79,8 @@ func compileACL(entries []zkproto.ACL) *acl {
 			if prefix, ok := parseNetwork(e.ID); ok {
 				a.networks = append(a.networks, network{prefix, e.Perms})
 			}
+		default:
+			a.keys = append(a.keys, aclKey{keyOf(Identity{e.Scheme, e.ID}), e.Perms, int32(i)})
 		}
 	}
 	if len(entries) > maxACLEntries {
@@ -74,7 +91,21 @@ func compileACL(entries []zkproto.ACL) *acl {
 		for _, n := range a.networks {
 			a.index.networks[n.prefix] |= n.perms
 		}
-		a.networks = nil
+		a.networks, a.keys = nil, nil
+	}
+	return a
+}
+
+// shared is a, or the same list of the parent or of its last child: in a directory of locks
+// they are mostly alike.
+func shared(a *acl, parent *node) *acl {
+	if siblings := parent.below(); len(siblings) > 0 {
+		if last := siblings[len(siblings)-1].acl; slices.Equal(a.entries, last.entries) {
+			return last
+		}
+	}
+	if slices.Equal(a.entries, parent.acl.entries) {
+		return parent.acl
 	}
 	return a
 }
@@ -209,6 +240,7 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 	if a.anyone&perms != 0 {
 		return true
 	}
+	t.steps += len(as) + len(a.networks)
 	for _, id := range as {
 		switch {
 		case id.Scheme == Super:
@@ -223,11 +255,12 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 			}
 		}
 	}
-	if a.index != nil {
-		return false
-	}
-	for _, e := range a.entries {
-		if e.Perms&perms != 0 && e.Scheme != "ip" && t.among(as, Identity{e.Scheme, e.ID}) {
+	t.steps += len(a.keys)
+	for _, k := range a.keys {
+		if k.perms&perms == 0 {
+			continue
+		}
+		if i, ok := t.find(as, k.key); ok && as[i] == (Identity{a.entries[k.entry].Scheme, a.entries[k.entry].ID}) {
 			return true
 		}
 	}
@@ -251,22 +284,29 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 // fewIdentities are compared one by one: a client with one login is not worth a map.
 const fewIdentities = 4
 
-// among reports whether id is one of as. The set of a client with many identities is kept
-// until another such client is asked for: a transaction has thousands of checks by one client.
-func (t *Tree) among(as []Identity, id Identity) bool {
-	if len(as) <= fewIdentities {
-		return slices.Contains(as, id)
+// find returns the index of the identity with that key. The keys of a client are kept until
+// another client is asked for: a transaction has thousands of checks by one client.
+func (t *Tree) find(as []Identity, key uint64) (int, bool) {
+	if len(as) == 0 {
+		return 0, false
 	}
 	// A slice of identities is replaced and never changed, see Identify.
 	if len(t.lastAs) != len(as) || &t.lastAs[0] != &as[0] {
-		t.lastAs = as
+		t.lastAs, t.lastKeys = as, t.lastKeys[:0]
 		clear(t.lastSet)
-		for _, id := range as {
-			t.lastSet[id] = struct{}{}
+		for i, id := range as {
+			t.lastKeys = append(t.lastKeys, keyOf(id))
+			if len(as) > fewIdentities {
+				t.lastSet[t.lastKeys[i]] = i
+			}
 		}
 	}
-	_, ok := t.lastSet[id]
-	return ok
+	if len(as) <= fewIdentities {
+		i := slices.Index(t.lastKeys, key)
+		return i, i >= 0
+	}
+	i, ok := t.lastSet[key]
+	return i, ok
 }
 
 // ACL answers with the ACL of a node. It is the tree's: the caller must not change it.

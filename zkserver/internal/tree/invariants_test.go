@@ -64,6 +64,9 @@ func assertConsistent(t *testing.T, tr *Tree) {
 		if q := tr.quotas[path]; n.quota != (q != nil) {
 			t.Errorf("%s has a quota %v; its mark says %v", path, q != nil, n.quota)
 		}
+		if _, armed := tr.watches.armed[watchRecursive][path]; armed && !n.watched {
+			t.Errorf("%s has a recursive watch, and is not marked", path)
+		}
 		nameBytes := int32(0)
 		for _, child := range n.below() {
 			nameBytes += wireBytes(nameOf(child.path))

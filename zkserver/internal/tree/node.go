@@ -24,6 +24,7 @@ type node struct {
 	aversion  int32
 	container bool
 	quota     bool  // Tree.quotas has the path
+	watched   bool  // there may be a recursive watch on the path
 	ttl       int64 // milliseconds; 0 if the node stays
 
 	parent      *node      // nil for the root
@@ -102,9 +103,10 @@ func (n *node) nameBytes() int {
 }
 
 // grow adds to the bytes of n and of everything above it.
-func (n *node) grow(bytes int64) {
+func (t *Tree) grow(n *node, bytes int64) {
 	for ; n != nil; n = n.parent {
 		n.bytes += bytes
+		t.steps++
 	}
 }
 

@@ -126,6 +126,7 @@ func (t *Tree) quotaOver(n *node) string {
 		return ""
 	}
 	for ; n.parent != nil; n = n.parent {
+		t.steps++
 		if n.quota {
 			return n.path
 		}
@@ -203,7 +204,7 @@ func (t *Tree) keep(n *node, text []byte) {
 	set := func(data []byte) {
 		grown := int64(len(data) - len(n.data))
 		t.dataBytes += grown
-		n.grow(grown)
+		t.grow(n, grown)
 		n.data = data
 	}
 	t.onUndo(func() { set(old) })

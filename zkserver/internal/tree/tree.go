@@ -10,6 +10,7 @@ type Tree struct {
 	quotas     map[string]*quota   // by the path that they begin at
 
 	bounds         Bounds
+	steps          int // see TakeSteps
 	ephemeralCount int
 	dataBytes      int64 // of paths and data
 
@@ -18,8 +19,9 @@ type Tree struct {
 	events     []Event
 	told       map[Watcher]struct{} // of fire
 
-	lastAs  []Identity // whose set lastSet is, see among
-	lastSet map[Identity]struct{}
+	lastAs   []Identity // whose keys the others are, see find
+	lastKeys []uint64
+	lastSet  map[uint64]int
 
 	changed map[string]struct{}
 	loading []*node // between LoadNode and Loaded
@@ -100,7 +102,7 @@ func New() *Tree {
 		watches:    newWatchTable(),
 		identities: make(map[Watcher][]Identity),
 		told:       make(map[Watcher]struct{}),
-		lastSet:    make(map[Identity]struct{}),
+		lastSet:    make(map[uint64]int),
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}
@@ -109,6 +111,14 @@ func New() *Tree {
 	t.link(&node{path: "/zookeeper/quota", acl: openACL, data: []byte{}})
 	t.link(&node{path: "/zookeeper/config", acl: readOnlyACL, data: []byte{}, aversion: -1})
 	return t
+}
+
+// TakeSteps counts what operations did since the last call beyond a constant for each: entries
+// of ACLs that were compared, and nodes above the one at hand that were looked at.
+func (t *Tree) TakeSteps() int {
+	steps := t.steps
+	t.steps = 0
+	return steps
 }
 
 // Len is the number of nodes.
@@ -161,6 +171,7 @@ func (t *Tree) link(n *node) {
 	t.nodes[n.path] = n
 	n.bytes = int64(len(n.data))
 	_, n.quota = t.quotas[n.path]
+	_, n.watched = t.watches.armed[watchRecursive][n.path]
 	t.index(n, t.nodes[parentOf(n.path)])
 }
 
@@ -170,6 +181,7 @@ func (t *Tree) index(n, parent *node) {
 	if parent.children == nil {
 		parent.children = new(childList)
 	}
+	n.acl = shared(n.acl, parent)
 	parent.children.add(n, &n.place)
 	if n.owner != 0 {
 		if t.ephemerals[n.owner] == nil {
@@ -188,6 +200,7 @@ func (t *Tree) count(n *node, by int32) {
 	t.dataBytes += int64(by) * int64(len(n.path)+len(n.data))
 	n.parent.children.nameBytes += by * wireBytes(nameOf(n.path))
 	for above := n.parent; above != nil; above = above.parent {
+		t.steps++
 		above.descendants += by * (1 + n.descendants)
 		above.bytes += int64(by) * n.bytes
 	}

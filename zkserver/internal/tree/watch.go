@@ -38,6 +38,9 @@ func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 		t.watches.add(by, watchKey{watchPersistent, rooted(path)})
 	case zkproto.ModePersistentRecursive:
 		t.watches.add(by, watchKey{watchRecursive, rooted(path)})
+		if n := t.lookup(path); n != nil {
+			n.watched = true
+		}
 	default:
 		return zkproto.CodeMarshallingError
 	}
@@ -140,6 +143,7 @@ func (t *Tree) TakeEvents() []Event {
 type trigger struct {
 	kind      zkproto.EventType
 	path      string
+	node      *node
 	acl       *acl
 	hasParent bool
 	parentACL *acl
@@ -149,7 +153,7 @@ type trigger struct {
 // ACL of now: after a deletion nobody could look it up. parent is nil if its list of
 // children did not change.
 func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
-	tr := trigger{kind: kind, path: path, acl: n.acl}
+	tr := trigger{kind: kind, path: path, node: n, acl: n.acl}
 	if parent != nil {
 		tr.hasParent, tr.parentACL = true, parent.acl
 	}
@@ -166,10 +170,12 @@ func (t *Tree) fire(tr trigger) {
 		t.tell(watchChildren, tr.path)
 	}
 	if len(w.armed[watchRecursive]) > 0 {
-		for above := tr.path; ; above = parentOf(above) {
-			t.tell(watchRecursive, above)
-			if above == "/" {
-				break
+		// A node that has been removed still knows what was above it.
+		for above := tr.node; above != nil; above = above.parent {
+			t.steps++
+			if above.watched {
+				t.tell(watchRecursive, above.path)
+				_, above.watched = w.armed[watchRecursive][above.path]
 			}
 		}
 	}

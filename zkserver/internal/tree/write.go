@@ -191,10 +191,10 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	t.onUndo(func() {
 		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
 		t.dataBytes -= grown
-		n.grow(-grown)
+		t.grow(n, -grown)
 	})
 	t.dataBytes += grown
-	n.grow(grown)
+	t.grow(n, grown)
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
 	t.touched = append(t.touched, path)
 	t.account(n, 0, grown)
