@@ -196,8 +196,10 @@ func (s *Server) check(interval time.Duration) {
 		s.forgive(late)
 	}
 	s.expire()
-	if o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval {
-		o.lastReap = o.now
+	if o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval {
+		if !o.tree.Reaping() {
+			o.lastReap = o.now
+		}
 		for _, path := range o.tree.Reapable(o.now.UnixMilli()) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}

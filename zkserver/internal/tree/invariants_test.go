@@ -83,7 +83,7 @@ func assertConsistent(t *testing.T, tr *Tree) {
 		}
 		if n.container || n.ttl > 0 {
 			reapable++
-			if _, ok := tr.reapable[path]; !ok {
+			if tr.reapable.nodes[n.due] != n {
 				t.Errorf("%s is not among the reapable", path)
 			}
 		}
@@ -117,8 +117,8 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if watches != tr.WatchCount() || weight != 0 || len(tr.watches.weights) != len(tr.watches.byWatcher) {
 		t.Errorf("%d watches are counted; want %d", tr.WatchCount(), watches)
 	}
-	if ephemerals != 0 || reapable != len(tr.reapable) {
-		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable)
+	if ephemerals != 0 || reapable != len(tr.reapable.nodes) {
+		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable.nodes)
 	}
 	if len(tr.undo)+len(tr.triggers)+len(tr.touched)+len(tr.told) != 0 || tr.nested {
 		t.Error("the last write was not finished")

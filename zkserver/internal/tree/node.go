@@ -31,6 +31,7 @@ type node struct {
 	children    *childList // nil if there has never been one
 	place       int32      // among the parent's children
 	rank        int32      // among the nodes of the owner
+	due         int32      // among Tree.reapable
 	descendants int32      // nodes below, on all levels
 	bytes       int64      // of data, here and below
 }
@@ -77,6 +78,7 @@ func (l *list) restore(n *node, index func(*node) *int32) {
 
 func place(n *node) *int32 { return &n.place }
 func rank(n *node) *int32  { return &n.rank }
+func due(n *node) *int32   { return &n.due }
 
 // count is the number of children.
 func (n *node) count() int {
@@ -187,7 +189,7 @@ func (t *Tree) Loaded() error {
 	t.nodes = nodes
 	// Nothing that New has left may be counted twice.
 	clear(t.ephemerals)
-	clear(t.reapable)
+	t.reapable, t.unreaped = list{}, 0
 	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
 	var parent *node
 	var parentPath string

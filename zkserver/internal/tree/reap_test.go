@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -36,6 +37,39 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	tr.WatchData(1, path)
 	tr.Reap(Txn{Zxid: 5001, Time: changed.Time + 101}, path)
 	assertEvents(t, tr, Event{1, deleted, path})
+	assertConsistent(t, tr)
+}
+
+// However many nodes there are to look at and to remove, each call has a share, and all of them
+// together miss none, also if others come and go meanwhile.
+func TestReapingIsDoneInShares(t *testing.T) {
+	tr := New()
+	create := func(format string, i int, ttl int64) {
+		tr.Create(Txn{Zxid: 1, Time: 1}, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: fmt.Sprintf(format, i), ACL: openACL.entries, Flags: zkproto.FlagTTL, TTL: ttl})
+	}
+	const idle, others = 2 * reapMost, 2 * reapLooks
+	for i := range others {
+		create("/other%d", i, zkproto.MaxTTL)
+		if i < idle {
+			create("/idle%d", i, 1)
+		}
+	}
+	calls := 0
+	for done := false; !done; calls++ {
+		paths := tr.Reapable(10)
+		if len(paths) > reapMost {
+			t.Fatalf("%d nodes at once", len(paths))
+		}
+		done = !tr.Reaping()
+		for _, path := range paths {
+			tr.Reap(Txn{Zxid: 2, Time: 10}, path)
+		}
+		tr.Delete(tx(), fmt.Sprintf("/other%d", calls), -1)
+		create("/late%d", calls, zkproto.MaxTTL)
+	}
+	if left := tr.Len() - len(New().nodes); left != others || calls < 3 || calls > 10 {
+		t.Errorf("%d nodes are left after %d calls; want %d", left, calls, others)
+	}
 	assertConsistent(t, tr)
 }
 

@@ -6,8 +6,9 @@ import "holdfast/zkproto"
 type Tree struct {
 	nodes      map[string]*node // by full path
 	ephemerals map[int64]*owned
-	reapable   map[string]struct{} // containers and nodes with a time to live
-	quotas     map[string]*quota   // by the path that they begin at
+	reapable   list              // containers and nodes with a time to live
+	unreaped   int               // of reapable that are still to be looked at; see Reapable
+	quotas     map[string]*quota // by the path that they begin at
 
 	bounds         Bounds
 	steps          int // see TakeSteps
@@ -97,7 +98,6 @@ func New() *Tree {
 	t := &Tree{
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]*owned),
-		reapable:   make(map[string]struct{}),
 		quotas:     make(map[string]*quota),
 		watches:    newWatchTable(),
 		identities: make(map[Watcher][]Identity),
@@ -190,8 +190,8 @@ func (t *Tree) index(n, parent *node) {
 		t.ephemerals[n.owner].add(n, &n.rank)
 	}
 	t.count(n, 1)
-	if n.container || n.ttl > 0 {
-		t.reapable[n.path] = struct{}{}
+	if n.reapable() {
+		t.reapable.add(n, &n.due)
 	}
 }
 
@@ -220,7 +220,9 @@ func (t *Tree) unlink(n *node) {
 			delete(t.ephemerals, n.owner)
 		}
 	}
-	delete(t.reapable, n.path)
+	if n.reapable() {
+		t.reapable.remove(n, due)
+	}
 }
 
 // relink takes back unlink, if nothing has happened since: also the order is as it was.
@@ -234,7 +236,7 @@ func (t *Tree) relink(n *node) {
 		t.ephemerals[n.owner].restore(n, rank)
 	}
 	t.count(n, 1)
-	if n.container || n.ttl > 0 {
-		t.reapable[n.path] = struct{}{}
+	if n.reapable() {
+		t.reapable.add(n, &n.due)
 	}
 }
