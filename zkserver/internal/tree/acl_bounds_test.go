@@ -81,8 +81,9 @@ func TestManyIdentitiesAreThoseOfTheClient(t *testing.T) {
 	}
 	alice, bob := ids("alice"), ids("bob")
 	a := newACL([]zkproto.ACL{{Perms: 31, Scheme: "digest", ID: "alice63:hash"}})
+	b := newACL([]zkproto.ACL{{Perms: 31, Scheme: "digest", ID: "bob63:hash"}})
 	for range 2 {
-		if !tr.permits(a, 1, alice) || tr.permits(a, 1, bob) || tr.permits(a, 1, alice[:63]) {
+		if !tr.permits(a, 1, alice) || tr.permits(b, 1, alice) || !tr.permits(b, 1, bob) || tr.permits(a, 1, bob) || tr.permits(a, 1, alice[:63]) {
 			t.Fatal("permitted to the wrong client")
 		}
 	}

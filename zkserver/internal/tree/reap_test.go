@@ -50,7 +50,7 @@ func TestReapingIsDoneInShares(t *testing.T) {
 	const idle, others = 2 * reapMost, 2 * reapLooks
 	for i := range others {
 		create("/other%d", i, zkproto.MaxTTL)
-		if i < idle {
+		if i%(others/idle) == 0 {
 			create("/idle%d", i, 1)
 		}
 	}
