@@ -78,7 +78,7 @@ func startBoth(t *testing.T) (*peers.ZooKeeper, *peers.Holdfast) {
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
 	}})
 	closing(t, z, err)
-	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir(), "--tick", diffTick.String(), "--quota-writable")
+	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir(), "--tick", diffTick.String())
 	closing(t, h, err)
 	return z, h
 }

@@ -40,7 +40,8 @@
 //     transaction: -114 answers a longer one, where Apache's server accepts it. A longer ACL
 //     that an older store has is kept and enforced;
 //   - a connection has at most 64 identities, of at most 1 KiB each and 64 KiB together:
-//     -115 answers the login that exceeds a bound, and the connection is closed;
+//     -115 answers the login that exceeds a bound, and the connection is closed. The subject of
+//     a certificate that exceeds it is no identity;
 //   - only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set:
 //     -102 answers all others. Apache's server lets everybody who has the ACLs, which are
 //     open. A text there that is longer than 1 KiB is ignored, as one that is no quota: no

@@ -136,6 +136,7 @@ func (s *Server) handle(r *request) {
 	switch r.kind {
 	case kindOperation:
 		s.receive(r)
+		s.owner.tree.TakeSteps() // of what the clock did
 		if r.undecoded {
 			s.decodeMulti(r)
 		}
