@@ -112,6 +112,26 @@ var knownDifferences = []struct {
 	},
 	apache: "error -8", ours: "error -6 cut off",
 }, {
+	name: "an ACL has a bound",
+	do: func(s *diffSide) ([]string, error) {
+		acl := make([]zkproto.ACL, 65)
+		for i := range acl {
+			acl[i] = zkproto.ACL{Perms: zkproto.PermAll, Scheme: "digest", ID: fmt.Sprintf("user%d:hash", i)}
+		}
+		return s.all(1, ask(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/long-acl", ACL: acl}))
+	},
+	apache: "error 0", ours: "error -114",
+}, {
+	name: "an identity has a bound",
+	do: func(s *diffSide) ([]string, error) {
+		return s.alone(ask(zkproto.OpAuth, &zkproto.AuthRequest{Scheme: "digest", Auth: []byte(strings.Repeat("x", 2000) + ":pw")}))
+	},
+	apache: "error 0", ours: "error -115 cut off",
+}, {
+	name:   "quotas are set by the superuser",
+	do:     func(s *diffSide) ([]string, error) { return s.all(1, open("/zookeeper/quota/two")) },
+	apache: "error 0", ours: "error -102",
+}, {
 	name: "only the password of a session closes its older connection",
 	do: func(s *diffSide) ([]string, error) {
 		if _, err := s.refused(1, diffHandshake{timeout: diffTimeoutMs, as: wrongPassword}); err != nil {

@@ -32,6 +32,11 @@ type diffSide struct {
 	clients  [diffClients]diffClient
 	sessions map[int64]string
 	seen     diffCoverage
+
+	orders     map[string]string // of children, by a node in a state; see ordered
+	multiReads int
+	repeated   int      // reads of a list that had been read in that state
+	reordered  []string // the nodes whose list had another order then
 }
 
 type diffClient struct {
@@ -42,7 +47,7 @@ type diffClient struct {
 }
 
 func newDiffSide(t *testing.T, addr string) *diffSide {
-	s := &diffSide{addr: addr, sessions: make(map[int64]string), seen: make(diffCoverage)}
+	s := &diffSide{addr: addr, sessions: make(map[int64]string), seen: make(diffCoverage), orders: make(map[string]string)}
 	t.Cleanup(func() {
 		for _, c := range s.clients {
 			if c.rawConn != nil {
@@ -278,16 +283,28 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 	case zkproto.OpMultiRead:
 		var m zkproto.MultiReadResponse
 		m.Decode(body)
+		request, _ := r.message.(*zkproto.MultiReadRequest) // or nonsense that can be read all the same
+		s.multiReads++
 		var b strings.Builder
-		for _, r := range m.Results {
+		for i, r := range m.Results {
 			s.seen.add("in multi read", fmt.Sprint(int32(r.Err)))
+			if request != nil && r.Op == zkproto.OpGetChildren { // nothing comes between the reads of one request
+				s.ordered(request.Ops[i].Path, fmt.Sprintf("%s in multi-read %d", request.Ops[i].Path, s.multiReads), r.Children)
+			}
 			fmt.Fprintf(&b, "(%d %d %#v %s %s)", r.Op, r.Err, r.Data, sorted(r.Children), s.stat(zkproto.NewReader(r.Stat.Append(nil))))
 		}
 		return b.String()
 	case zkproto.OpGetChildren:
 		return sorted(body.Strings())
 	case zkproto.OpGetChildren2:
-		return sorted(body.Strings()) + s.stat(body)
+		names := body.Strings()
+		rest := *body
+		var st zkproto.Stat
+		st.Decode(&rest)
+		if request, ok := r.message.(*zkproto.ReadRequest); ok {
+			s.ordered(request.Path, fmt.Sprintf("%s %d %d %d", request.Path, st.Czxid, st.Pzxid, st.Cversion), names)
+		}
+		return sorted(names) + s.stat(body)
 	case zkproto.OpMulti:
 		var m zkproto.MultiResponse
 		m.Decode(body)
@@ -299,6 +316,21 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 		return b.String()
 	}
 	return ""
+}
+
+// ordered compares the order of the children of path with that of an earlier read in the same
+// state.
+func (s *diffSide) ordered(path, state string, names []string) {
+	order := fmt.Sprintf("%q", names)
+	before, again := s.orders[state]
+	if !again {
+		s.orders[state] = order
+		return
+	}
+	s.repeated++
+	if order != before {
+		s.reordered = append(s.reordered, path)
+	}
 }
 
 func sorted(names []string) string {

@@ -46,6 +46,15 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 		number += len(steps)
 	}
 	ours.seen.check(t, *diffOps)
+	for name, side := range map[string]*diffSide{"Apache ZooKeeper": apache, "holdfast serve": ours} {
+		for _, path := range side.reordered {
+			t.Errorf("seed %d: %s: two reads of %s, which did not change between them, list its children in different orders", seed, name, path)
+		}
+		t.Logf("%s: %d lists were read again while they were the same", name, side.repeated)
+	}
+	if ours.repeated == 0 {
+		t.Errorf("seed %d: no list was read twice, so nothing is known of its order", seed)
+	}
 	walked, ourWalk := runBoth(t, apache, ours, func(s *diffSide) ([]string, error) { return s.walk("/") })
 	if len(walked) < 10 {
 		t.Errorf("only %d nodes are left to compare", len(walked))

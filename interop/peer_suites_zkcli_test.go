@@ -88,7 +88,7 @@ func TestZkCliSaysTheSameOnBothServers(t *testing.T) {
 	need(t, peers.NeedZkCli())
 	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{})
 	closing(t, z, err)
-	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir())
+	h, err := peers.StartHoldfast(t.Context(), holdfastBin(t), t.TempDir(), "--quota-writable")
 	closing(t, h, err)
 	said, events := zkCliTranscript(feedZkCli(t, z.Addrs()[0], strings.NewReader(zkCliScript)))
 	ourSaid, ourEvents := zkCliTranscript(feedZkCli(t, h.Addr(), strings.NewReader(zkCliScript)))

@@ -50,8 +50,9 @@ type Config struct {
 	// required, only those of Users.
 	RequireAuth []string
 
-	// FourLetterWords are those that anybody who can connect may ask; "*" stands for all.
-	// nil is ruok, srvr, isro and envi. The others tell of other clients, and some of them
+	// FourLetterWords are those that anybody who can connect may ask; "*" stands for all, and
+	// blanks around a word do not count. nil is ruok, srvr, isro and envi. As in Apache's
+	// server, srvr is always allowed. The others tell of other clients, and some of them
 	// take the longer the more there is to tell; they end at 4 MiB.
 	FourLetterWords []string
 
@@ -61,6 +62,22 @@ type Config struct {
 	// EnforceQuota refuses creates and sets that exceed the hard limits of a quota (zkCli's
 	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
 	EnforceQuota bool
+
+	// QuotaWritable lets every client write below /zookeeper/quota that the ACLs there let,
+	// which is everybody unless somebody changes them: so it is in Apache's server. Otherwise
+	// the superuser alone may set quotas, and the answer to all others is -102 NoAuth. See
+	// SuperDigest.
+	QuotaWritable bool
+
+	// NoTTLNodes refuses to make nodes with a time to live: the answer is -6 Unimplemented, as
+	// Apache's server has it unless zookeeper.extendedTypesEnabled is set. Those that are there
+	// keep their time to live.
+	NoTTLNodes bool
+
+	// ContainerCheckInterval is how often the server looks for nodes that nobody needs any
+	// more: containers that are empty again, and nodes whose time to live is over. 0 is a
+	// minute, as Apache's znode.container.checkIntervalMs.
+	ContainerCheckInterval time.Duration
 
 	// Logger hears of what an operator may want to know; nil is silent.
 	Logger *slog.Logger
@@ -85,6 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.TickTime = cmp.Or(c.TickTime, 2*time.Second)
 	c.MinSessionTimeout = cmp.Or(c.MinSessionTimeout, 2*c.TickTime)
 	c.MaxSessionTimeout = cmp.Or(c.MaxSessionTimeout, max(20*c.TickTime, c.MinSessionTimeout))
+	c.ContainerCheckInterval = cmp.Or(c.ContainerCheckInterval, time.Minute)
 	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -96,6 +114,8 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MinSessionTimeout < time.Millisecond, c.MaxSessionTimeout < c.MinSessionTimeout, c.MaxSessionTimeout > longest:
 		return c, fmt.Errorf("zkserver: session timeouts from %v to %v: must be at least 1 ms, in order, and at most %v",
 			c.MinSessionTimeout, c.MaxSessionTimeout, longest)
+	case c.ContainerCheckInterval < time.Millisecond:
+		return c, fmt.Errorf("zkserver: container check interval %v: must be at least 1 ms", c.ContainerCheckInterval)
 	case c.Linger < 0:
 		return c, fmt.Errorf("zkserver: linger %v: must not be negative", c.Linger)
 	case c.Dir != "" && c.Memory != nil:

@@ -9,9 +9,9 @@
 //	s.Shutdown(ctx)
 //
 // It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
-// [Config.FourLetterWords] allows; envi tells the version alone. What it answers is compared with Apache ZooKeeper's
-// answers to the same stream of operations (interop/diff_test.go). There is one node, so
-// reconfig is disabled.
+// [Config.FourLetterWords] allows. What it answers is compared with Apache ZooKeeper's answers
+// to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
+// disabled.
 //
 // # Where it differs from Apache ZooKeeper 3.8.0
 //
@@ -34,7 +34,25 @@
 //     number of ACLs is an error;
 //   - sequence numbers wrap, as documented, and do not stick at the largest;
 //   - what a client can pile up has limits that Apache's server has not (see [Limits]):
-//     -8 answers what is too long by itself, -125 what there is no room for.
+//     -8 answers what is too long by itself, -125 what there is no room for;
+//   - an ACL has at most 64 entries and 8 KiB, as it is sent and again with the client's
+//     identities in place of auth, and auth adds at most 1 MiB to the ACLs of one
+//     transaction: -114 answers a longer one, where Apache's server accepts it. A longer ACL
+//     that an older store has is kept and enforced;
+//   - a connection has at most 64 identities, of at most 1 KiB each and 64 KiB together:
+//     -115 answers the login that exceeds a bound, and the connection is closed. The subject of
+//     a certificate that exceeds it is no identity;
+//   - only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set:
+//     -102 answers all others. Apache's server lets everybody who has the ACLs, which are
+//     open. A text there that is longer than 1 KiB is ignored, as one that is no quota: no
+//     write below is counted or refused by it;
+//   - the order of getChildren and getEphemerals is not that of Apache's server. As there, it
+//     stays the same until a child, or a node of the session, comes or goes;
+//   - nodes with a time to live are on, where Apache's server has them off by default, see
+//     [Config.NoTTLNodes];
+//   - of the four-letter words, ruok, isro and envi are allowed by default besides srvr, and
+//     envi tells the version alone; gtmk, stmk and hash, where they are allowed, answer that
+//     there is nothing of the kind.
 //
 // # Who may do what
 //

@@ -18,6 +18,7 @@ const (
 	requestWork = 512
 	notifyWork  = 1024 // each watcher that is told
 	multiWork   = 32   // each operation of a transaction
+	stepWork    = 1    // each step of the tree, see tree.TakeSteps
 
 	// roundWork is the share of a connection. The request that exceeds it is the last, and
 	// what it exceeds it by comes off the next shares, down to roundDebt.
@@ -277,30 +278,6 @@ func (s *Server) largeBytes(r *request, alone bool) int {
 	}
 	if r.wants > largeAnswer && !alone && !r.conn.gone.Load() {
 		n += r.wants
-	}
-	return n
-}
-
-// answerSize is how long the data or names are that r asks for, without what little else is
-// in an answer.
-func (s *Server) answerSize(r *request) int {
-	t, n := s.owner.tree, 0
-	switch r.op {
-	case zkproto.OpGetData:
-		n = t.DataSize(r.read.Path)
-	case zkproto.OpGetChildren, zkproto.OpGetChildren2:
-		n = t.NamesSize(r.read.Path)
-	case zkproto.OpMultiRead:
-		for i := range r.multiRead.Ops {
-			if o := &r.multiRead.Ops[i]; o.Op == zkproto.OpGetData {
-				n += t.DataSize(o.Path)
-			} else {
-				n += t.NamesSize(o.Path)
-			}
-			if n > maxAnswer {
-				break
-			}
-		}
 	}
 	return n
 }

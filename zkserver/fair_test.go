@@ -172,6 +172,9 @@ func TestLargeAnswersWaitLikeLargeRequests(t *testing.T) {
 	for name, ask := range map[string]func(c *rawClient){
 		"data":     func(c *rawClient) { c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}) },
 		"children": func(c *rawClient) { c.send(zkproto.OpGetChildren2, &zkproto.ReadRequest{Path: "/many"}) },
+		"ephemerals": func(c *rawClient) {
+			c.send(zkproto.OpGetEphemerals, &zkproto.GetEphemeralsRequest{Prefix: "/"})
+		},
 		"multi-read": func(c *rawClient) {
 			c.send(zkproto.OpMultiRead, &zkproto.MultiReadRequest{Ops: slices.Repeat([]zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/some"}, {Op: zkproto.OpGetChildren, Path: "/many"}}, 3)})
 		},
@@ -191,6 +194,11 @@ func TestLargeAnswersWaitLikeLargeRequests(t *testing.T) {
 					c := dial()
 					c.connect(10*time.Second, nil)
 					greedy = append(greedy, c)
+					for range 100 {
+						if name == "ephemerals" {
+							c.create("/"+strings.Repeat("x", largeBatch/100), zkproto.FlagEphemeralSequential)
+						}
+					}
 				}
 				var first, small int64
 				held(s, func() {

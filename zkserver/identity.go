@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
 	"net"
@@ -36,6 +37,10 @@ func (s *Server) authenticate(c *conn, r *request) {
 		s.reply(c, r.xid, 0, zkproto.CodeOK) // known from the start
 		return
 	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
+		if user, _, _ := bytes.Cut(r.auth.Auth, []byte(":")); len(user) > maxIdentityBytes {
+			s.refused(LimitIdentities, "remote", c.nc.RemoteAddr(), "bytes", len(user))
+			break
+		}
 		ids := []tree.Identity{digest(string(r.auth.Auth))}
 		if s.users.isSuper(ids[0]) {
 			ids = append(ids, tree.Identity{Scheme: tree.Super})
@@ -57,7 +62,8 @@ func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 		if slices.Contains(o.identities, id) {
 			continue
 		}
-		if len(o.identities) >= maxIdentities {
+		if !roomForIdentity(o.identities, id) {
+			s.refused(LimitIdentities, "remote", c.nc.RemoteAddr(), "identities", len(o.identities), "bytes", identityBytes(id))
 			return false
 		}
 		// Not in place: the tree has the old ones.
@@ -68,9 +74,26 @@ func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 	return true
 }
 
-// maxIdentities keeps what a check of an ACL costs within bounds: a connection with more
-// is refused.
-const maxIdentities = 64
+// The identities of a connection are bounded: they are what a check of an ACL costs, and what
+// an ACL of the scheme auth becomes. A connection that exceeds a bound is refused.
+const (
+	maxIdentities         = 64
+	maxIdentityBytes      = 1 << 10  // of each
+	maxConnIdentitiesSize = 64 << 10 // of one connection
+)
+
+func identityBytes(id tree.Identity) int { return len(id.Scheme) + len(id.ID) }
+
+func roomForIdentity(ids []tree.Identity, id tree.Identity) bool {
+	size := identityBytes(id)
+	if size > maxIdentityBytes || len(ids) >= maxIdentities {
+		return false
+	}
+	for _, other := range ids {
+		size += identityBytes(other)
+	}
+	return size <= maxConnIdentitiesSize
+}
 
 // mayNot reports whether c has yet to authenticate before it may ask for r. Pings are
 // answered, so that somebody can type a password, but not for ever.

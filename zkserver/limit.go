@@ -26,6 +26,8 @@ const (
 	LimitPath         Limit = "path_bytes"              // -8 BadArguments
 	LimitChildren     Limit = "children_bytes"          // -125 QuotaExceeded to the create
 	LimitEphemerals   Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
+	LimitACL          Limit = "acl"                     // an ACL of more than 64 entries or 8 KiB: -114 InvalidACL to the create or setACL
+	LimitIdentities   Limit = "identities"              // more than 64 logins, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
 	LimitQuota        Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
 	LimitSoftQuota    Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
 	LimitLargeAnswers Limit = "large_answers"           // sent all the same, but most clients will not take them
@@ -34,7 +36,7 @@ const (
 var allLimits = [...]Limit{
 	LimitFiles,
 	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
-	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
+	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
 // refusals count how often a limit was met.

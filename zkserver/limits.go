@@ -206,10 +206,11 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota,
+		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
+				tree.BoundACL: LimitACL,
 			}[by])
 		},
 		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },

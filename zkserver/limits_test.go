@@ -97,7 +97,7 @@ func TestNewConnectionsPerSecondAreLimited(t *testing.T) {
 			t.Errorf("%d a second later; want 10", n)
 		}
 		assertRefused(t, s, map[Limit]int64{LimitConnectRate: 170})
-		time.Sleep(2 * reapInterval)
+		time.Sleep(2 * forgetInterval)
 		synctest.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()

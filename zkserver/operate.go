@@ -78,16 +78,6 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 }
 
-// looks reports whether op changes nothing but watches, which end with the connection.
-func looks(op zkproto.Op) bool {
-	switch op {
-	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2,
-		zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:
-		return true
-	}
-	return false
-}
-
 // closeSession ends the session of c, whose own watches fire before the answer.
 func (s *Server) closeSession(c *conn, xid int32) {
 	sess := c.owned.session

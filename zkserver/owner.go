@@ -46,6 +46,8 @@ type owner struct {
 	lastCheck time.Time
 	lastReap  time.Time
 
+	lastForgot time.Time
+
 	received, notifications, bytesReceived int64
 	resetReceived, resetSent               int64 // what srst begins at
 
@@ -53,8 +55,8 @@ type owner struct {
 	stopping bool
 }
 
-// reapInterval is how often nodes that nobody needs any more are looked for.
-const reapInterval = time.Minute
+// forgetInterval is how often addresses are looked for of which nothing need be remembered.
+const forgetInterval = time.Minute
 
 // run is the owner's goroutine, and the last one to end.
 func (s *Server) run() {
@@ -134,17 +136,19 @@ func (s *Server) handle(r *request) {
 	switch r.kind {
 	case kindOperation:
 		s.receive(r)
+		s.owner.tree.TakeSteps() // of what the clock did
 		if r.undecoded {
 			s.decodeMulti(r)
 		}
 		s.operate(c, r)
+		s.owner.work += stepWork * s.owner.tree.TakeSteps()
 		if r.undecoded {
 			s.doneMulti(r)
 		}
 		r.recycle()
 	case kindConnect:
 		s.receive(r)
-		c.owned.identities = append(c.owned.identities, r.certificate...)
+		s.identify(c, r.certificate...)
 		s.connect(c, &r.connect)
 	case kindWord:
 		s.owner.arrived = 0
@@ -169,9 +173,9 @@ func (s *Server) receive(r *request) {
 }
 
 // checkInterval is how often the owner looks at the clock: often enough for sessions
-// to expire within a tick of their timeout.
+// to expire within a tick of their timeout, and for containers to be looked at in time.
 func (s *Server) checkInterval() time.Duration {
-	interval := s.cfg.TickTime / 2
+	interval := min(s.cfg.TickTime/2, s.cfg.ContainerCheckInterval)
 	if s.cfg.Linger > 0 {
 		interval = min(interval, s.cfg.Linger/2)
 	}
@@ -193,12 +197,17 @@ func (s *Server) check(interval time.Duration) {
 		s.forgive(late)
 	}
 	s.expire()
-	if o.now.Sub(o.lastReap) >= reapInterval {
-		o.lastReap = o.now
+	if o.tree.Reaping() || o.now.Sub(o.lastReap) >= s.cfg.ContainerCheckInterval {
+		if !o.tree.Reaping() {
+			o.lastReap = o.now
+		}
 		for _, path := range o.tree.Reapable(o.now.UnixMilli()) {
 			o.tree.Reap(s.nextTxn(0), path)
 		}
 		s.notify()
+	}
+	if o.now.Sub(o.lastForgot) >= forgetInterval {
+		o.lastForgot = o.now
 		s.forgetAddresses()
 	}
 	s.publish()

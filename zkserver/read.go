@@ -48,9 +48,13 @@ func (s *Server) ask(c *conn, r *request) {
 	switch r.op {
 	case zkproto.OpGetACL:
 		acl, stat, code := t.ACL(path, as...)
+		if code == zkproto.CodeOK {
+			s.stageLarge(c, t.ACLSize(path))
+		}
 		s.replyWith(c, r.xid, code, &zkproto.GetACLResponse{ACL: acl, Stat: stat})
 	case zkproto.OpGetEphemerals:
 		paths := t.EphemeralsBelow(c.owned.session.id, path)
+		s.stageLarge(c, wireSize(paths))
 		s.replyWith(c, r.xid, zkproto.CodeOK, &zkproto.GetEphemeralsResponse{Paths: paths})
 	case zkproto.OpGetAllChildrenNumber:
 		total, code := t.Descendants(path, as...)

@@ -28,7 +28,7 @@ func (s *Server) load(init store.Meta) error {
 	o := &s.owner
 	*o = owner{
 		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
-		batch: new(batch), turn: time.NewTimer(0), restOver: time.NewTimer(0), now: now, lastCheck: now, lastReap: now,
+		batch: new(batch), turn: time.NewTimer(0), restOver: time.NewTimer(0), now: now, lastCheck: now, lastReap: now, lastForgot: now,
 	}
 	o.tree.Bound(s.bounds())
 	meta, err := s.store.Load(init, store.Visitor{

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"crypto/md5"
+	"crypto/sha1"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -96,6 +97,8 @@ func checkUser(name, password string) error {
 		return errors.New("a user without a name")
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, ":"):
 		return fmt.Errorf("user %q: a name is UTF-8 without colons and control characters", name)
+	case len("digest")+len(name)+len(":")+base64.StdEncoding.EncodedLen(sha1.Size) > maxIdentityBytes:
+		return fmt.Errorf("user %.20q…: the name is too long: an identity has at most %d bytes", name, maxIdentityBytes)
 	case !tree.ValidSASL(name):
 		return fmt.Errorf("user %q: ACLs cannot name it: want name, name@realm or name/host@realm", name)
 	case password == "" || !utf8.ValidString(password):

@@ -32,21 +32,28 @@ var words = map[string]func(s *Server, w *wordAnswer, r *request){
 	"wchp": func(s *Server, w *wordAnswer, _ *request) { s.wordWchp(w) },
 	"srst": func(s *Server, w *wordAnswer, _ *request) { s.wordSrst(w) },
 	"crst": func(s *Server, w *wordAnswer, _ *request) { s.wordCrst(w) },
+	// This server has no mask for a trace and no history of digests. The words are known, so
+	// that a client that sends one is told.
+	"gtmk": wordAbsent,
+	"stmk": wordAbsent,
+	"hash": wordAbsent,
 }
 
-// absentWords ask for what this server does not have: a mask for its trace and a history
-// of its digests. They are recognized, so that who sends one is told.
-var absentWords = []string{"gtmk", "stmk", "hash"}
+func wordAbsent(_ *Server, w *wordAnswer, r *request) {
+	w.print(r.word, " is not executed because this server does not have what it is about.\n")
+}
 
 var defaultWords = []string{"ruok", "srvr", "isro", "envi"}
 
-// allowedWords is Config.FourLetterWords as a set.
+// allowedWords is Config.FourLetterWords as a set. As in Apache's server, srvr is always in
+// it: zkServer.sh status and clients depend on it.
 func allowedWords(list []string) (map[string]bool, error) {
 	if list == nil {
 		list = defaultWords
 	}
-	allowed := make(map[string]bool)
+	allowed := map[string]bool{"srvr": true}
 	for _, word := range list {
+		word = strings.TrimSpace(word)
 		if word == "*" {
 			for known := range words {
 				allowed[known] = true
@@ -70,7 +77,7 @@ func wordNames() []string {
 	return names
 }
 
-func isWord(w string) bool { return words[w] != nil || slices.Contains(absentWords, w) }
+func isWord(w string) bool { return words[w] != nil }
 
 // prepareWord is called by the reader, which may wait for a disk: the owner may not.
 func (c *conn) prepareWord(r *request) {
@@ -89,12 +96,9 @@ func (c *conn) prepareWord(r *request) {
 // answerWord stages the answer to a four-letter word, without a frame around it.
 func (s *Server) answerWord(c *conn, r *request) {
 	w := &wordAnswer{b: s.stage(c)}
-	switch {
-	case s.words[r.word]:
+	if s.words[r.word] {
 		words[r.word](s, w, r)
-	case slices.Contains(absentWords, r.word):
-		w.print(r.word, " is not executed because this server does not have what it is about.\n")
-	default:
+	} else {
 		w.print(r.word, " is not executed because it is not in the whitelist.\n")
 	}
 	c.owned.staged = w.b

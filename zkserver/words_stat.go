@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"holdfast/zkproto"
 )
 
 // The four-letter words about the server and its connections, as Apache's server has them.
@@ -79,20 +77,10 @@ func (s *Server) printConn(w *wordAnswer, c *conn, brief bool) {
 	if !brief {
 		least, mean, most := l.milliseconds()
 		w.printf(",sid=0x%x,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=%d,minlat=%d,avglat=%d,maxlat=%d",
-			o.session.id, cmp.Or(opNames[o.lastOp], "NA"), o.attached.UnixMilli(), o.session.timeout.Milliseconds(),
+			o.session.id, cmp.Or(operations[o.lastOp].name, "NA"), o.attached.UnixMilli(), o.session.timeout.Milliseconds(),
 			uint32(o.lastXid), uint64(s.owner.zxid), o.session.touched.UnixMilli(), l.last.Load()/1e6, least, int64(mean), most)
 	}
 	w.print(")\n")
-}
-
-// opNames are those of lop.
-var opNames = map[zkproto.Op]string{
-	zkproto.OpPing: "PING", zkproto.OpMulti: "MULT", zkproto.OpMultiRead: "MLTR", zkproto.OpCreate: "CREA", zkproto.OpCreate2: "CREA",
-	zkproto.OpCreateTTL: "CREA", zkproto.OpCreateContainer: "CREA", zkproto.OpDelete: "DELE", zkproto.OpSetData: "SETD",
-	zkproto.OpReconfig: "RECO", zkproto.OpSetACL: "SETA", zkproto.OpSync: "SYNC", zkproto.OpExists: "EXIS", zkproto.OpGetData: "GETD",
-	zkproto.OpSetWatches: "SETW", zkproto.OpSetWatches2: "STW2", zkproto.OpAddWatch: "ADDW", zkproto.OpGetACL: "GETA",
-	zkproto.OpGetChildren: "GETC", zkproto.OpGetChildren2: "GETC", zkproto.OpGetAllChildrenNumber: "GETACN",
-	zkproto.OpCheckWatches: "CHKW", zkproto.OpRemoveWatches: "REMW", zkproto.OpWhoAmI: "HOMI", zkproto.OpGetEphemerals: "GETE",
 }
 
 func (s *Server) wordMntr(w *wordAnswer, r *request) {

@@ -2,16 +2,6 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// isWrite reports whether op takes a zxid, whether it succeeds or not.
-func isWrite(op zkproto.Op) bool {
-	switch op {
-	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
-		zkproto.OpDelete, zkproto.OpSetData, zkproto.OpSetACL, zkproto.OpMulti, zkproto.OpReconfig:
-		return true
-	}
-	return false
-}
-
 // write applies a request for which isWrite is true.
 func (s *Server) write(c *conn, r *request) {
 	t, w := s.owner.tree, &r.write

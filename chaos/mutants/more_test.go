@@ -212,7 +212,7 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 55, bug: "sequence numbers are the number of children, so they come back", where: "–",
-			edits: []edit{{"zkserver/internal/tree/write.go", `fmt.Sprintf("%010d", parent.creations)`, `fmt.Sprintf("%010d", len(parent.children))`}},
+			edits: []edit{{"zkserver/internal/tree/write.go", `fmt.Sprintf("%010d", parent.creations)`, `fmt.Sprintf("%010d", parent.count())`}},
 			pkg:   "zkserver/internal/tree", tests: []string{"TestSequenceCountsCreationsAndWraps"},
 		},
 		{

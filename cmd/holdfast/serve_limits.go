@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"holdfast/zkserver"
@@ -12,6 +14,10 @@ type serveLimitsFlags struct {
 	limits zkserver.Limits
 	words  []string
 	quota  bool
+	quotas bool // whether everybody may set them
+	ttl    bool // whether nodes may have a time to live
+
+	containers time.Duration
 }
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
@@ -30,12 +36,18 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 	} {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
+	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "longest time from connecting, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
+	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often empty containers and nodes whose time to live is over are looked for")
+	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a time to live; Apache ZooKeeper's default is to refuse them")
 	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
-	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask, or "*" for all (default ruok,srvr,isro,envi)`)
+	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")
+	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask besides srvr, or "*" for all (default ruok,srvr,isro,envi)`)
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {
-	cfg.Limits, cfg.FourLetterWords, cfg.EnforceQuota = l.limits, l.words, l.quota
+	cfg.Limits, cfg.FourLetterWords = l.limits, l.words
+	cfg.EnforceQuota, cfg.QuotaWritable = l.quota, l.quotas
+	cfg.NoTTLNodes, cfg.ContainerCheckInterval = !l.ttl, l.containers
 	if err := cfg.Validate(); err != nil {
 		return usage("see holdfast serve --help", "serve: %w", err)
 	}

@@ -320,7 +320,7 @@ func TestCommandIsNotStartedTooLate(t *testing.T) {
 		left, slow time.Duration
 		kill       bool
 	}{
-		{"the lock is about to be lost", 2 * time.Second, 2*time.Second - killMargin/2, false},
+		{"the lock is about to be lost", 2 * time.Second, 2*time.Second - KillMargin/2, false},
 		{"the supervisor was killed", time.Hour, time.Second, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -9,11 +10,114 @@ import (
 	"holdfast/zkproto"
 )
 
+// A client's ACL is bounded, counted as it arrives and again after auth has been replaced
+// by the client's identities. An ACL from an older store may exceed these bounds: it is
+// kept and enforced.
+const (
+	maxACLEntries = 64
+	maxACLBytes   = 8 << 10 // as on the wire
+
+	// maxGrowth bounds what auth adds to the ACLs of one transaction, which may have
+	// thousands of them.
+	maxGrowth = 1 << 20
+)
+
+// An acl is the list of a node, ready for checks. It never changes, so nodes may share one.
+type acl struct {
+	entries  []zkproto.ACL
+	anyone   int32     // permissions of world:anyone
+	networks []network // the entries of the scheme ip, parsed
+	keys     []aclKey  // the other entries
+	index    *aclIndex // of a list that is longer than a client may make one; nil otherwise
+}
+
+// An aclKey stands for the identity of an entry: a check looks at these few bytes instead of
+// the names, which may be 8 KiB in as many places of memory as there are entries.
+type aclKey struct {
+	key   uint64
+	perms int32
+	entry int32
+}
+
+// keyOf is as good as random for who does not know the seed.
+func keyOf(id Identity) uint64 { return maphash.Comparable(keySeed, id) }
+
+var keySeed = maphash.MakeSeed()
+
+type network struct {
+	prefix netip.Prefix
+	perms  int32
+}
+
+// An aclIndex answers for a list of any length in the time of a short one.
+type aclIndex struct {
+	perms    map[Identity]int32
+	networks map[netip.Prefix]int32
+}
+
 // openACL is world:anyone with all permissions: what nearly every node has, so all
 // of them share one.
-var openACL = []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
+var openACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}})
 
-var readOnlyACL = []zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "world", ID: "anyone"}}
+var readOnlyACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "world", ID: "anyone"}})
+
+// newACL is compileACL, or openACL if that is what it would make.
+func newACL(entries []zkproto.ACL) *acl {
+	if slices.Equal(entries, openACL.entries) {
+		return openACL
+	}
+	return compileACL(entries)
+}
+
+func compileACL(entries []zkproto.ACL) *acl {
+	a := &acl{entries: entries}
+	for i, e := range entries {
+		switch {
+		case e.Scheme == "world" && e.ID == "anyone":
+			a.anyone |= e.Perms
+		case e.Scheme == "ip":
+			if prefix, ok := parseNetwork(e.ID); ok {
+				a.networks = append(a.networks, network{prefix, e.Perms})
+			}
+		default:
+			a.keys = append(a.keys, aclKey{keyOf(Identity{e.Scheme, e.ID}), e.Perms, int32(i)})
+		}
+	}
+	if len(entries) > maxACLEntries {
+		a.index = &aclIndex{make(map[Identity]int32, len(entries)), make(map[netip.Prefix]int32, len(a.networks))}
+		for _, e := range entries {
+			a.index.perms[Identity{e.Scheme, e.ID}] |= e.Perms
+		}
+		for _, n := range a.networks {
+			a.index.networks[n.prefix] |= n.perms
+		}
+		a.networks, a.keys = nil, nil
+	}
+	return a
+}
+
+// shared is a, or the same list of the parent or of its last child: in a directory of locks
+// they are mostly alike.
+func shared(a *acl, parent *node) *acl {
+	if siblings := parent.below(); len(siblings) > 0 {
+		if last := siblings[len(siblings)-1].acl; slices.Equal(a.entries, last.entries) {
+			return last
+		}
+	}
+	if slices.Equal(a.entries, parent.acl.entries) {
+		return parent.acl
+	}
+	return a
+}
+
+// wireSize is the length of a list in a request or an answer.
+func wireSize(entries []zkproto.ACL) int {
+	n := 4
+	for _, e := range entries {
+		n += 12 + len(e.Scheme) + len(e.ID)
+	}
+	return n
+}
 
 // An Identity is something that a connection has been found to be: an address, or a
 // user with the hash of a password.
@@ -28,20 +132,26 @@ func (i Identity) authenticates() bool {
 	return i.Scheme == "digest" || i.Scheme == "sasl" || i.Scheme == "x509"
 }
 
-// checkACL is what a client's ACL becomes in a node: without duplicates, and with the
-// client's identities in place of "auth". It refuses what this server could not enforce:
-// a node that its creator believes protected must not be open to everyone.
-func checkACL(acl []zkproto.ACL, as []Identity) ([]zkproto.ACL, zkproto.Code) {
-	if slices.Equal(acl, openACL) {
+// checkACL makes of a client's list what is kept in a node: without duplicates, and with the
+// client's identities in place of "auth". It refuses a list beyond the bounds, and an entry
+// that this server could not enforce: a node that its creator believes protected must not be
+// open to everyone.
+func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) {
+	if slices.Equal(list, openACL.entries) {
 		return openACL, zkproto.CodeOK
 	}
+	tooLong := func() (*acl, zkproto.Code) {
+		t.bounds.exceeded(BoundACL)
+		return nil, zkproto.CodeInvalidACL
+	}
+	if len(list) > maxACLEntries || wireSize(list) > maxACLBytes {
+		return tooLong()
+	}
 	var checked []zkproto.ACL
-	seen := make(map[zkproto.ACL]struct{}, len(acl)) // a frame has room for tens of thousands
-	for _, a := range acl {
-		if _, again := seen[a]; again {
+	for i, a := range list {
+		if slices.Contains(list[:i], a) {
 			continue
 		}
-		seen[a] = struct{}{}
 		switch {
 		case a.Scheme == "auth":
 			before := len(checked)
@@ -53,6 +163,9 @@ func checkACL(acl []zkproto.ACL, as []Identity) ([]zkproto.ACL, zkproto.Code) {
 			if len(checked) == before {
 				return nil, zkproto.CodeInvalidACL
 			}
+			if len(checked) > maxACLEntries {
+				return tooLong()
+			}
 		case validACL(a):
 			checked = append(checked, a)
 		default:
@@ -62,7 +175,11 @@ func checkACL(acl []zkproto.ACL, as []Identity) ([]zkproto.ACL, zkproto.Code) {
 	if len(checked) == 0 {
 		return nil, zkproto.CodeInvalidACL
 	}
-	return sharedACL(checked), zkproto.CodeOK
+	size := wireSize(checked)
+	if t.grown += max(0, size-wireSize(list)); size > maxACLBytes || len(checked) > maxACLEntries || t.grown > maxGrowth {
+		return tooLong()
+	}
+	return newACL(checked), zkproto.CodeOK
 }
 
 func validACL(a zkproto.ACL) bool {
@@ -108,49 +225,88 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return network, err == nil
 }
 
-func sharedACL(acl []zkproto.ACL) []zkproto.ACL {
-	if slices.Equal(acl, openACL) {
-		return openACL
+// mayWrite is permits for a write to n, or to its children: only the superuser may write
+// what quotas are read from.
+func (t *Tree) mayWrite(n *node, perms int32, as []Identity) bool {
+	if t.bounds.QuotasBySuper && inQuotas(n.path) && !slices.Contains(as, Identity{Scheme: Super}) {
+		return false
 	}
-	return acl
+	return t.permits(n.acl, perms, as)
 }
 
-func (n *node) permits(perms int32, as []Identity) bool { return permits(n.acl, perms, as) }
-
-// permits reports whether who has these identities may do any of perms. An entry of a
+// permits reports whether a client with these identities may do any of perms. An entry of a
 // scheme that is not known here grants nothing; the superuser needs none.
-func permits(acl []zkproto.ACL, perms int32, as []Identity) bool {
-	for _, id := range as {
-		if id.Scheme == Super {
-			return true
-		}
+func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
+	if a.anyone&perms != 0 {
+		return true
 	}
-	for _, a := range acl {
-		if a.Perms&perms == 0 {
-			continue
-		}
-		if a.Scheme == "world" && a.ID == "anyone" {
+	t.steps += len(as) + len(a.networks)
+	for _, id := range as {
+		switch {
+		case id.Scheme == Super:
 			return true
-		}
-		for _, id := range as {
-			if id.matches(a) {
+		case id.Scheme != "ip":
+			if a.index != nil && a.index.perms[id]&perms != 0 {
 				return true
 			}
+		case len(a.networks) > 0 || a.index != nil:
+			if addr, err := netip.ParseAddr(id.ID); err == nil && a.permitsAddress(perms, addr) {
+				return true
+			}
+		}
+	}
+	t.steps += len(a.keys)
+	for _, k := range a.keys {
+		if k.perms&perms == 0 {
+			continue
+		}
+		if i, ok := t.find(as, k.key); ok && as[i] == (Identity{a.entries[k.entry].Scheme, a.entries[k.entry].ID}) {
+			return true
 		}
 	}
 	return false
 }
 
-func (i Identity) matches(a zkproto.ACL) bool {
-	if i.Scheme != a.Scheme {
-		return false
+func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
+	for _, n := range a.networks {
+		if n.perms&perms != 0 && n.prefix.Contains(addr) {
+			return true
+		}
 	}
-	if i.Scheme != "ip" {
-		return i.ID == a.ID
+	for bits := 0; a.index != nil && bits <= addr.BitLen(); bits++ {
+		if prefix, err := addr.Prefix(bits); err == nil && a.index.networks[prefix]&perms != 0 {
+			return true
+		}
 	}
-	network, ok := parseNetwork(a.ID)
-	addr, err := netip.ParseAddr(i.ID)
-	return ok && err == nil && network.Contains(addr)
+	return false
+}
+
+// fewIdentities are compared one by one: a client with one login is not worth a map.
+const fewIdentities = 4
+
+// find returns the index of the identity with that key. The keys of a client are kept until
+// another client is asked for: a transaction has thousands of checks by one client.
+func (t *Tree) find(as []Identity, key uint64) (int, bool) {
+	if len(as) == 0 {
+		return 0, false
+	}
+	// A slice of identities is replaced and never changed, see Identify.
+	if len(t.lastAs) != len(as) || &t.lastAs[0] != &as[0] {
+		t.lastAs, t.lastKeys = as, t.lastKeys[:0]
+		clear(t.lastSet)
+		for i, id := range as {
+			t.lastKeys = append(t.lastKeys, keyOf(id))
+			if len(as) > fewIdentities {
+				t.lastSet[t.lastKeys[i]] = i
+			}
+		}
+	}
+	if len(as) <= fewIdentities {
+		i := slices.Index(t.lastKeys, key)
+		return i, i >= 0
+	}
+	i, ok := t.lastSet[key]
+	return i, ok
 }
 
 // ACL answers with the ACL of a node. It is the tree's: the caller must not change it.
@@ -159,13 +315,13 @@ func (t *Tree) ACL(path string, as ...Identity) ([]zkproto.ACL, zkproto.Stat, zk
 	switch {
 	case n == nil:
 		return nil, zkproto.Stat{}, zkproto.CodeNoNode
-	case n.permits(zkproto.PermAdmin, as):
-		return n.acl, n.stat(), zkproto.CodeOK
-	case !n.permits(zkproto.PermRead, as):
+	case t.permits(n.acl, zkproto.PermAdmin, as):
+		return n.acl.entries, n.stat(), zkproto.CodeOK
+	case !t.permits(n.acl, zkproto.PermRead, as):
 		return nil, zkproto.Stat{}, zkproto.CodeNoAuth
 	}
 	// Who may only read is not shown the hashes of passwords.
-	acl := slices.Clone(n.acl)
+	acl := slices.Clone(n.acl.entries)
 	for i, a := range acl {
 		if a.Scheme == "digest" {
 			user, _, _ := strings.Cut(a.ID, ":")
@@ -183,12 +339,12 @@ func (t *Tree) SetACL(tx Txn, path string, acl []zkproto.ACL, version int32) (zk
 	return stat, code
 }
 
-func (t *Tree) setACL(tx Txn, path string, acl []zkproto.ACL, version int32) (zkproto.Stat, zkproto.Code) {
+func (t *Tree) setACL(tx Txn, path string, list []zkproto.ACL, version int32) (zkproto.Stat, zkproto.Code) {
 	refuse := func(code zkproto.Code) (zkproto.Stat, zkproto.Code) { return zkproto.Stat{}, code }
 	if zkproto.ValidatePath(path) != nil {
 		return refuse(zkproto.CodeBadArguments)
 	}
-	acl, code := checkACL(acl, tx.As)
+	acl, code := t.checkACL(list, tx.As)
 	if code != zkproto.CodeOK {
 		return refuse(code)
 	}
@@ -196,7 +352,7 @@ func (t *Tree) setACL(tx Txn, path string, acl []zkproto.ACL, version int32) (zk
 	switch {
 	case n == nil:
 		return refuse(zkproto.CodeNoNode)
-	case !n.permits(zkproto.PermAdmin, tx.As):
+	case !t.mayWrite(n, zkproto.PermAdmin, tx.As):
 		return refuse(zkproto.CodeNoAuth)
 	case version != -1 && version != n.aversion:
 		return refuse(zkproto.CodeBadVersion)

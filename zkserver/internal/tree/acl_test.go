@@ -49,7 +49,11 @@ func TestACLsOfClientsAreCheckedAndExpanded(t *testing.T) {
 		{"auth", []zkproto.ACL{entry("auth", "whatever")}, []Identity{local, alice, bob}, []zkproto.ACL{entry("digest", alice.ID), entry("digest", bob.ID)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, code := checkACL(tt.acl, tt.as)
+			var got []zkproto.ACL
+			a, code := New().checkACL(tt.acl, tt.as)
+			if a != nil {
+				got = a.entries
+			}
 			if !slices.Equal(got, tt.want) || (code == ok) != (tt.want != nil) || code != ok && code != invalidACL {
 				t.Errorf("got %v, %v; want %v", got, code, tt.want)
 			}
@@ -65,9 +69,9 @@ func TestACLsPermit(t *testing.T) {
 		want  bool
 	}{
 		{nil, []Identity{alice}, 31, false},
-		{openACL, nil, zkproto.PermAdmin, true},
-		{readOnlyACL, nil, zkproto.PermWrite, false},
-		{readOnlyACL, nil, zkproto.PermRead | zkproto.PermAdmin, true},
+		{openACL.entries, nil, zkproto.PermAdmin, true},
+		{readOnlyACL.entries, nil, zkproto.PermWrite, false},
+		{readOnlyACL.entries, nil, zkproto.PermRead | zkproto.PermAdmin, true},
 		{[]zkproto.ACL{{Perms: 2, Scheme: "digest", ID: alice.ID}}, []Identity{local, alice}, 2, true},
 		{[]zkproto.ACL{{Perms: 2, Scheme: "digest", ID: alice.ID}}, []Identity{local, bob}, 2, false},
 		{[]zkproto.ACL{{Perms: 2, Scheme: "digest", ID: alice.ID}}, []Identity{local, alice}, 1, false},
@@ -83,7 +87,7 @@ func TestACLsPermit(t *testing.T) {
 		{[]zkproto.ACL{{Perms: 1, Scheme: "sasl", ID: "alice"}}, []Identity{{Super, ""}}, zkproto.PermAdmin, true},
 		{nil, []Identity{local, {Super, ""}}, 31, true},
 	} {
-		if got := permits(tt.acl, tt.perms, tt.as); got != tt.want {
+		if got := New().permits(newACL(tt.acl), tt.perms, tt.as); got != tt.want {
 			t.Errorf("%v to %v of %v: got %v", tt.perms, tt.as, tt.acl, got)
 		}
 	}
@@ -109,14 +113,14 @@ func TestSetACLChecksInOrder(t *testing.T) {
 		version    int32
 		want       zkproto.Code
 	}{
-		{"any version", "/a", readOnlyACL, -1, ok},
-		{"right version", "/a", readOnlyACL, 0, ok},
+		{"any version", "/a", readOnlyACL.entries, -1, ok},
+		{"right version", "/a", readOnlyACL.entries, 0, ok},
 		{"path before ACL", "/.", bogus, -1, badArgs},
 		{"ACL before the node", "/none", bogus, -1, invalidACL},
 		{"no ACL", "/a", nil, -1, invalidACL},
-		{"missing", "/none", openACL, -1, noNode},
-		{"ADMIN before version", "/zookeeper/config", openACL, 7, noAuth},
-		{"version of the ACL, not of the data", "/a", openACL, 1, badVersion},
+		{"missing", "/none", openACL.entries, -1, noNode},
+		{"ADMIN before version", "/zookeeper/config", openACL.entries, 7, noAuth},
+		{"version of the ACL, not of the data", "/a", openACL.entries, 1, badVersion},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := sample(t)
@@ -179,7 +183,7 @@ func TestWritesNeedWhatTheACLAsks(t *testing.T) {
 		who  []Identity
 		want zkproto.Code
 	}{{nil, noAuth}, {[]Identity{local, bob}, noAuth}, {[]Identity{bob, alice}, ok}} {
-		_, _, create := tr.Create(as(tt.who...), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/p/x", ACL: openACL})
+		_, _, create := tr.Create(as(tt.who...), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/p/x", ACL: openACL.entries})
 		_, set := tr.Set(as(tt.who...), "/p", nil, -1)
 		results, _ := tr.Multi(as(tt.who...), []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/p", Version: -1}})
 		_, _, get := tr.Get("/p", tt.who...)
@@ -213,7 +217,7 @@ func TestEventsGoToWhoMayRead(t *testing.T) {
 	assertEvents(t, tr, Event{1, deleted, "/p"})
 
 	// And by the one that it has got since it was watched.
-	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL})
+	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL.entries})
 	if heard := tr.TakeEvents(); len(heard) != 3 { // in any order
 		t.Errorf("events: got %v; want one for everybody", heard)
 	}

@@ -22,13 +22,13 @@ func FuzzLoadNode(f *testing.F) {
 		if err := tr.LoadNode(path, record); err != nil {
 			return
 		}
-		tr.nodes[path] = tr.loading[0].node // as Loaded does, if there is a parent
+		tr.nodes[path] = tr.loading[0] // as Loaded does, if there is a parent
 		first, _ := tr.AppendNode(nil, path)
 		again := New()
 		if err := again.LoadNode(path, first); err != nil {
 			t.Fatalf("%q: what was written is refused: %v", path, err)
 		}
-		again.nodes[path] = again.loading[0].node
+		again.nodes[path] = again.loading[0]
 		if second, _ := again.AppendNode(nil, path); !bytes.Equal(first, second) {
 			t.Errorf("%q: %x is written as %x, and that as %x", path, record, first, second)
 		}

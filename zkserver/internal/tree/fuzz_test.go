@@ -14,9 +14,11 @@ func FuzzTree(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 9, 1, 0, 2, 1, 0, 3, 1, 0})
 	f.Add([]byte{0, 1, 1, 0, 2, 2, 4, 9, 0, 1, 0, 2, 5, 0, 0})
 	f.Add([]byte{6, 3, 4, 0, 1, 4, 7, 2, 0, 1, 2, 2, 1, 3, 5, 1, 1})
-	paths := []string{"/a", "/b", "/a/a", "/a/b", "/a/a/", "/b/c", "/", "/zookeeper/quota", "", "/a/../b", "/a/a/a"}
+	paths := []string{"/a", "/b", "/a/a", "/a/b", "/a/a/", "/b/c", "/", "/zookeeper/quota", "", "/a/../b", "/a/a/a",
+		"/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats"}
 	f.Fuzz(func(t *testing.T, program []byte) {
 		tr := New()
+		tr.AddWatch(1, "/a", zkproto.ModePersistentRecursive)
 		known := snapshot(tr) // what a store would hold
 		zxid := int64(0)
 		for len(program) >= 3 {
@@ -25,10 +27,10 @@ func FuzzTree(f *testing.F) {
 			zxid++
 			tx := Txn{Zxid: zxid, Time: zxid, Session: int64(mode%2) + 1}
 			path := paths[int(arg)%len(paths)]
-			before := snapshot(tr)
+			before, order := snapshot(tr), orders(tr)
 			failed := false
 			op := func(instr byte) zkproto.MultiOp {
-				o := zkproto.MultiOp{Path: path, ACL: openACL, Flags: mode, Version: mode - 1, Data: []byte{arg}}
+				o := zkproto.MultiOp{Path: path, ACL: openACL.entries, Flags: mode, Version: mode - 1, Data: []byte{arg}}
 				o.Op = []zkproto.Op{zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpSetData, zkproto.OpCheck, zkproto.OpCreateContainer}[instr%5]
 				if o.Op == zkproto.OpCreateContainer && arg%2 == 1 {
 					o.Op, o.Flags, o.TTL = zkproto.OpCreateTTL, mode+2, int64(arg%3)
@@ -56,9 +58,10 @@ func FuzzTree(f *testing.F) {
 				failed = code != zkproto.CodeOK
 			}
 			assertConsistent(t, tr)
-			if failed && !reflect.DeepEqual(before, snapshot(tr)) {
+			if failed && (!reflect.DeepEqual(before, snapshot(tr)) || !reflect.DeepEqual(order, orders(tr))) {
 				t.Fatal("a failed write changed the tree")
 			}
+			tr.TakeEvents()
 			tr.TakeChanges(func(path string) {
 				if record, there := tr.AppendNode(nil, path); there {
 					known[path] = string(record)
@@ -80,4 +83,13 @@ func FuzzTree(f *testing.F) {
 			}
 		}
 	})
+}
+
+// orders are the lists of children.
+func orders(tr *Tree) map[string][]string {
+	m := make(map[string][]string)
+	for path := range tr.nodes {
+		m[path], _, _ = tr.Children(path, Identity{Super, ""})
+	}
+	return m
 }

@@ -1,9 +1,6 @@
 package tree
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // assertUntouched fails if the last write left anything behind.
 func assertUntouched(t *testing.T, tr *Tree) {
@@ -51,33 +48,42 @@ func assertConsistent(t *testing.T, tr *Tree) {
 			if parent == nil {
 				t.Fatalf("%s has no parent", path)
 			}
-			if _, ok := parent.children[nameOf(path)]; !ok {
+			if n.parent != parent || parent.children.nodes[n.place] != n {
 				t.Errorf("%s is not among its parent's children", path)
 			}
 			if parent.owner != 0 {
 				t.Errorf("%s is below an ephemeral node", path)
 			}
 		}
-		if got := below(tr, path); got != int(n.descendants) {
-			t.Errorf("%s has %d nodes below it; %d are counted", path, got, n.descendants)
+		if n.path != path {
+			t.Errorf("%s is called %s", path, n.path)
+		}
+		if nodes, bytes := sum(n); nodes != 1+int64(n.descendants) || bytes != n.bytes {
+			t.Errorf("from %s on there are %d nodes and %d bytes; %d and %d are counted", path, nodes, bytes, 1+n.descendants, n.bytes)
+		}
+		if q := tr.quotas[path]; n.quota != (q != nil) {
+			t.Errorf("%s has a quota %v; its mark says %v", path, q != nil, n.quota)
+		}
+		if _, armed := tr.watches.armed[watchRecursive][path]; armed && !n.watched {
+			t.Errorf("%s has a recursive watch, and is not marked", path)
 		}
 		nameBytes := int32(0)
-		for name := range n.children {
-			nameBytes += wireBytes(name)
+		for _, child := range n.below() {
+			nameBytes += wireBytes(nameOf(child.path))
 		}
-		if nameBytes != n.nameBytes {
-			t.Errorf("the children of %s take %d bytes; %d are counted", path, nameBytes, n.nameBytes)
+		if int(nameBytes) != n.nameBytes() {
+			t.Errorf("the children of %s take %d bytes; %d are counted", path, nameBytes, n.nameBytes())
 		}
-		children += len(n.children)
+		children += n.count()
 		if n.owner != 0 {
 			ephemerals++
-			if _, ok := tr.ephemerals[n.owner][path]; !ok {
+			if tr.ephemerals[n.owner].nodes[n.rank] != n {
 				t.Errorf("%s is not among the ephemerals of %d", path, n.owner)
 			}
 		}
 		if n.container || n.ttl > 0 {
 			reapable++
-			if _, ok := tr.reapable[path]; !ok {
+			if tr.reapable.nodes[n.due] != n {
 				t.Errorf("%s is not among the reapable", path)
 			}
 		}
@@ -86,8 +92,13 @@ func assertConsistent(t *testing.T, tr *Tree) {
 		t.Errorf("%d children for %d nodes", children, len(tr.nodes))
 	}
 	owned = ephemerals
-	for _, paths := range tr.ephemerals {
-		ephemerals -= len(paths)
+	for session, o := range tr.ephemerals {
+		ephemerals -= o.count()
+		for _, n := range o.nodes {
+			if n.owner != session {
+				t.Errorf("%s is among the nodes of %d", n.path, session)
+			}
+		}
 	}
 	if size != tr.DataBytes() || owned != tr.EphemeralCount() {
 		t.Errorf("%d bytes and %d ephemerals are counted; want %d and %d", tr.DataBytes(), tr.EphemeralCount(), size, owned)
@@ -106,21 +117,22 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	if watches != tr.WatchCount() || weight != 0 || len(tr.watches.weights) != len(tr.watches.byWatcher) {
 		t.Errorf("%d watches are counted; want %d", tr.WatchCount(), watches)
 	}
-	if ephemerals != 0 || reapable != len(tr.reapable) {
-		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable)
+	if ephemerals != 0 || reapable != len(tr.reapable.nodes) {
+		t.Errorf("stale index: %d ephemerals too few, reapable %v", ephemerals, tr.reapable.nodes)
 	}
 	if len(tr.undo)+len(tr.triggers)+len(tr.touched)+len(tr.told) != 0 || tr.nested {
 		t.Error("the last write was not finished")
 	}
 }
 
-// below counts the nodes below path.
-func below(tr *Tree, path string) int {
-	n := 0
-	for name := range tr.nodes[path].children {
-		n += 1 + below(tr, strings.TrimSuffix(path, "/")+"/"+name)
+// sum counts the nodes from n on, and the bytes of their data.
+func sum(n *node) (nodes, size int64) {
+	nodes, size = 1, int64(len(n.data))
+	for _, child := range n.below() {
+		c, b := sum(child)
+		nodes, size = nodes+c, size+b
 	}
-	return n
+	return nodes, size
 }
 
 // entries is how much the table holds, the empty entries included.

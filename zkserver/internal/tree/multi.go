@@ -100,5 +100,7 @@ func (t *Tree) finish(code zkproto.Code) {
 		}
 	}
 	clear(t.undo)
+	clear(t.triggers) // they keep nodes
+	t.grown = 0
 	t.undo, t.triggers, t.touched = t.undo[:0], t.triggers[:0], t.touched[:0]
 }

@@ -2,15 +2,17 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast/zkproto"
 )
 
-// A node is one znode. Its children are kept by name, its data is its own copy.
+// A node is one znode. Its data is its own copy, and replaced as a whole.
 type node struct {
+	path      string // its key in Tree.nodes
 	data      []byte
-	acl       []zkproto.ACL
+	acl       *acl
 	czxid     int64
 	mzxid     int64
 	pzxid     int64
@@ -21,12 +23,93 @@ type node struct {
 	creations int32 // children ever created, wrapping: the next sequence number
 	aversion  int32
 	container bool
+	quota     bool  // Tree.quotas has the path
+	watched   bool  // there may be a recursive watch on the path
 	ttl       int64 // milliseconds; 0 if the node stays
-	children  map[string]struct{}
 
-	parent      *node // nil for the root
-	descendants int32 // nodes below, on all levels
-	nameBytes   int32 // of children, as they are on the wire
+	parent      *node      // nil for the root
+	children    *childList // nil if there has never been one
+	place       int32      // among the parent's children
+	rank        int32      // among the nodes of the owner
+	due         int32      // among Tree.reapable
+	descendants int32      // nodes below, on all levels
+	bytes       int64      // of data, here and below
+}
+
+// A childList has the children of one node, in an order that changes only when they do: a
+// client that reads the list twice gets the same answer.
+type childList struct {
+	list
+	nameBytes int32 // as they are on the wire
+}
+
+// A list is a set of nodes in an order, each of which knows its index.
+type list struct{ nodes []*node }
+
+func (l *list) add(n *node, index *int32) {
+	*index = int32(len(l.nodes))
+	l.nodes = append(l.nodes, n)
+}
+
+// remove puts the last node in the place of n, and leaves the index of n as it was.
+func (l *list) remove(n *node, index func(*node) *int32) {
+	at, last := *index(n), len(l.nodes)-1
+	moved := l.nodes[last]
+	l.nodes[at], l.nodes[last] = moved, nil
+	l.nodes = l.nodes[:last]
+	if moved != n {
+		*index(moved) = at
+	}
+	if cap(l.nodes) > 64 && last < cap(l.nodes)/4 {
+		l.nodes = slices.Clone(l.nodes) // with less room
+	}
+}
+
+// restore takes back the last change if that was remove.
+func (l *list) restore(n *node, index func(*node) *int32) {
+	at := *index(n)
+	if int(at) == len(l.nodes) {
+		l.nodes = append(l.nodes, n)
+		return
+	}
+	l.add(l.nodes[at], index(l.nodes[at]))
+	l.nodes[at] = n
+}
+
+func place(n *node) *int32 { return &n.place }
+func rank(n *node) *int32  { return &n.rank }
+func due(n *node) *int32   { return &n.due }
+
+// count is the number of children.
+func (n *node) count() int {
+	if n.children == nil {
+		return 0
+	}
+	return len(n.children.nodes)
+}
+
+// below iterates over the children.
+func (n *node) below() []*node {
+	if n.children == nil {
+		return nil
+	}
+	return n.children.nodes
+}
+
+// nameBytes is the length of the list of children on the wire.
+func (n *node) nameBytes() int {
+	if n.children == nil {
+		return 0
+	}
+	return int(n.children.nameBytes)
+}
+
+// grow adds to the bytes of n and of everything above it.
+func (t *Tree) grow(n *node, bytes int64) {
+	for ; n != nil; n = n.parent {
+		n.bytes += bytes
+		t.steps++
+	}
 }
 
 // stat is the public record. Cversion counts creations and deletions of children,
@@ -34,9 +117,9 @@ type node struct {
 func (n *node) stat() zkproto.Stat {
 	return zkproto.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime,
-		Version: n.version, Cversion: 2*n.creations - int32(len(n.children)), Aversion: n.aversion,
+		Version: n.version, Cversion: 2*n.creations - int32(n.count()), Aversion: n.aversion,
 		EphemeralOwner: n.owner, DataLength: int32(len(n.data)),
-		NumChildren: int32(len(n.children)), Pzxid: n.pzxid,
+		NumChildren: int32(n.count()), Pzxid: n.pzxid,
 	}
 }
 
@@ -48,7 +131,7 @@ func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
 		return b, false
 	}
 	b = zkproto.AppendBytes(b, n.data)
-	b = zkproto.AppendACLs(b, n.acl)
+	b = zkproto.AppendACLs(b, n.acl.entries)
 	for _, v := range [...]int64{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.owner} {
 		b = zkproto.AppendInt64(b, v)
 	}
@@ -69,7 +152,7 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 		return err
 	}
 	r := zkproto.NewReader(record)
-	n := &node{data: cloneData(r.Bytes()), acl: sharedACL(zkproto.DecodeACLs(r))}
+	n := &node{path: path, data: cloneData(r.Bytes()), acl: newACL(zkproto.DecodeACLs(r))}
 	for _, v := range [...]*int64{&n.czxid, &n.mzxid, &n.pzxid, &n.ctime, &n.mtime, &n.owner} {
 		*v = r.Int64()
 	}
@@ -83,47 +166,44 @@ func (t *Tree) LoadNode(path string, record []byte) error {
 	if err := r.Complete(); err != nil {
 		return fmt.Errorf("record of node %s: %w", path, err)
 	}
-	t.loading = append(t.loading, loaded{path, n})
+	t.loading = append(t.loading, n)
 	return nil
-}
-
-// A loaded record waits for the others: a map of a million nodes is better made at once.
-type loaded struct {
-	path string
-	node *node
 }
 
 // Loaded links the records to each other and to their sessions.
 func (t *Tree) Loaded() error {
 	nodes := make(map[string]*node, len(t.loading)+len(t.nodes))
-	for _, l := range t.loading {
-		nodes[l.path] = l.node
+	for _, n := range t.loading {
+		nodes[n.path] = n
 	}
 	for path, n := range t.nodes { // those of New, where there is no record
 		if nodes[path] == nil {
-			n.children, n.parent, n.descendants, n.nameBytes = nil, nil, 0, 0
+			n.children, n.parent, n.descendants = nil, nil, 0
 			nodes[path] = n
-			t.loading = append(t.loading, loaded{path, n})
+			t.loading = append(t.loading, n)
 		}
+	}
+	for _, n := range t.loading {
+		n.bytes = int64(len(n.data))
 	}
 	t.nodes = nodes
 	// Nothing that New has left may be counted twice.
 	clear(t.ephemerals)
-	clear(t.reapable)
+	t.reapable, t.unreaped = list{}, 0
 	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
 	var parent *node
 	var parentPath string
-	for _, l := range t.loading {
-		if l.path == "/" {
+	for _, n := range t.loading {
+		if n.path == "/" {
 			continue
 		}
-		// Pebble's order has brothers together.
-		if p := parentOf(l.path); parent == nil || p != parentPath {
+		// In the order of paths, brothers are together.
+		if p := parentOf(n.path); parent == nil || p != parentPath {
 			if parent, parentPath = nodes[p], p; parent == nil {
-				return fmt.Errorf("node %s has no parent", l.path)
+				return fmt.Errorf("node %s has no parent", n.path)
 			}
 		}
-		t.index(l.path, l.node, parent)
+		t.index(n, parent)
 	}
 	t.loading = nil
 	t.loadQuotas()

@@ -10,21 +10,33 @@ import (
 
 // Quotas are kept in nodes, as Apache's server does (DataTree, Quotas, StatsTrack): of the
 // subtree at P, /zookeeper/quota/P/zookeeper_limits has what an administrator allows, and
-// zookeeper_stats beside it what there is, which the server keeps up to date. Clients
-// write both like any other node; that the server changes the second shows neither in
-// its version nor to a watch.
+// zookeeper_stats beside it what there is, which the server keeps up to date. Clients that
+// may, write both like any other node; that the server changes the second shows neither in
+// its version nor to a watch. No write counts nodes: each node knows what is below it.
 const (
 	quotaRoot  = "/zookeeper/quota"
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
+// maxQuotaText is the length of such a text from which on it is ignored, as one that nobody can
+// read: each write below would pay for it.
+const maxQuotaText = 1 << 10
+
 // A usage is the text of such a node: numbers by name, like count=3,bytes=-1=;byteHardLimit=100.
 // The = before the first ; is for old parsers. What is missing is -1, which is no limit.
-type usage map[string]int64
+type usage struct {
+	count, bytes, countHardLimit, byteHardLimit int64
+
+	rest string // the text behind bytes, which no write below changes
+}
 
 func parseUsage(text []byte) (usage, bool) {
-	u := make(usage)
+	u := usage{count: -1, bytes: -1, countHardLimit: -1, byteHardLimit: -1}
+	if len(text) > maxQuotaText {
+		return u, false
+	}
+	numbers := make(map[string]int64)
 	for _, pair := range bytes.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
 		name, value, ok := strings.Cut(string(pair), "=")
 		value = strings.TrimRight(value, "=")
@@ -32,36 +44,67 @@ func parseUsage(text []byte) (usage, bool) {
 		if value != "" {
 			var err error
 			if n, err = strconv.ParseInt(value, 10, 64); err != nil {
-				return nil, false
+				return u, false
 			}
 		}
 		if !ok {
-			return nil, false
+			return u, false
 		}
-		u[name] = n
+		numbers[name] = n
+	}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		n := numbers[name]
+		switch name {
+		case "count":
+			u.count = n
+			continue
+		case "bytes":
+			u.bytes = n
+			continue
+		case "countHardLimit":
+			u.countHardLimit = n
+		case "byteHardLimit":
+			u.byteHardLimit = n
+		}
+		u.rest += ";" + name + "=" + strconv.FormatInt(n, 10)
 	}
 	return u, true
 }
 
-func (u usage) get(name string) int64 {
-	if n, ok := u[name]; ok {
-		return n
-	}
-	return -1
-}
-
-func (u usage) String() string {
-	text := "count=" + strconv.FormatInt(u.get("count"), 10) + ",bytes=" + strconv.FormatInt(u.get("bytes"), 10)
-	var more string
-	for _, name := range slices.Sorted(maps.Keys(u)) {
-		if name != "count" && name != "bytes" {
-			more += ";" + name + "=" + strconv.FormatInt(u[name], 10)
-		}
-	}
-	if more != "" {
-		text += "=" + more
+func (u *usage) String() string {
+	text := "count=" + strconv.FormatInt(u.count, 10) + ",bytes=" + strconv.FormatInt(u.bytes, 10)
+	if u.rest != "" {
+		text += "=" + u.rest
 	}
 	return text
+}
+
+// A quota remembers what its two nodes say, so that a write below need not read their text.
+type quota struct{ limits, stats parsedUsage }
+
+type parsedUsage struct {
+	text  []byte // the data of the node, when they were parsed
+	known bool
+	usage usage
+	ok    bool
+}
+
+// of is the usage that the node has, if it can be read.
+func (p *parsedUsage) of(n *node) (*usage, bool) {
+	if n == nil {
+		return nil, false
+	}
+	// Data are replaced and never changed, so the same bytes are the same text.
+	if !p.known || len(p.text) != len(n.data) || len(p.text) > 0 && &p.text[0] != &n.data[0] {
+		p.text, p.known = n.data, true
+		p.usage, p.ok = parseUsage(n.data)
+	}
+	return &p.usage, p.ok
+}
+
+// inQuotas reports whether path is that of all quotas, or below.
+func inQuotas(path string) bool {
+	return strings.HasPrefix(path, quotaRoot) && (len(path) == len(quotaRoot) || path[len(quotaRoot)] == '/')
 }
 
 // quotaAt is the path whose quota the node at path is a part of.
@@ -77,110 +120,113 @@ func quotaAt(path string) (subtree, name string, ok bool) {
 	return "/" + below[:i], below[i+1:], true
 }
 
-// quotaOver is the nearest path at or above path that has a quota.
-func (t *Tree) quotaOver(path string) (string, bool) {
+// quotaOver is the path of the nearest quota at or above n, or "" if there is none.
+func (t *Tree) quotaOver(n *node) string {
 	if len(t.quotas) == 0 {
-		return "", false
+		return ""
 	}
-	for ; path != "/"; path = parentOf(path) {
-		if _, ok := t.quotas[path]; ok {
-			return path, true
+	for ; n.parent != nil; n = n.parent {
+		t.steps++
+		if n.quota {
+			return n.path
 		}
 	}
-	return "", false
+	return ""
 }
 
-// account notes that the node at path has come (nodes 1), gone (-1) or changed (0), with so
-// many bytes more of data. It is called when that has been done.
-func (t *Tree) account(path string, nodes, size int64) {
-	if subtree, name, ok := quotaAt(path); ok && nodes != 0 {
+// quotaFor is quotaOver for a node at path, which has yet to be made below parent.
+func (t *Tree) quotaFor(path string, parent *node) string {
+	if _, ok := t.quotas[path]; ok {
+		return path
+	}
+	return t.quotaOver(parent)
+}
+
+// setQuota makes q the quota of subtree; nil is none.
+func (t *Tree) setQuota(subtree string, q *quota) {
+	if q == nil {
+		delete(t.quotas, subtree)
+	} else {
+		t.quotas[subtree] = q
+	}
+	if n := t.nodes[subtree]; n != nil {
+		n.quota = q != nil
+	}
+}
+
+// account notes that n has come (nodes 1), gone (-1) or changed (0), with so many bytes more
+// of data. It is called when that has been done.
+func (t *Tree) account(n *node, nodes, size int64) {
+	if subtree, name, ok := quotaAt(n.path); ok && nodes != 0 {
 		switch {
-		case name == limitsName && nodes > 0:
-			t.quotas[subtree] = struct{}{}
-			t.onUndo(func() { delete(t.quotas, subtree) })
 		case name == limitsName:
-			delete(t.quotas, subtree)
-			t.onUndo(func() { t.quotas[subtree] = struct{}{} })
+			before := t.quotas[subtree]
+			t.onUndo(func() { t.setQuota(subtree, before) })
+			if nodes > 0 {
+				t.setQuota(subtree, new(quota))
+			} else {
+				t.setQuota(subtree, nil)
+			}
 		case name == statsName && nodes > 0:
-			n, total := t.sum(subtree)
-			t.keep(path, usage{"count": n, "bytes": total})
+			var u usage
+			if top := t.nodes[subtree]; top != nil {
+				u.count, u.bytes = 1+int64(top.descendants), top.bytes
+			}
+			t.keep(n, []byte(u.String()))
 		}
 	}
-	subtree, ok := t.quotaOver(path)
-	if !ok {
+	subtree := t.quotaOver(n)
+	if subtree == "" {
 		return
 	}
-	stats := quotaRoot + subtree + "/" + statsName
-	n := t.nodes[stats]
-	if n == nil {
-		return
-	}
-	u, ok := parseUsage(n.data)
+	q, stats := t.quotas[subtree], t.nodes[quotaRoot+subtree+"/"+statsName]
+	u, ok := q.stats.of(stats)
 	if !ok {
-		return // somebody has written something else there
+		return // none, or somebody has written something else there
 	}
-	u["count"], u["bytes"] = u.get("count")+nodes, u.get("bytes")+size
-	t.keep(stats, u)
-	if limits := t.nodes[quotaRoot+subtree+"/"+limitsName]; limits != nil && nodes+size > 0 && t.bounds.OverQuota != nil {
-		if allowed, ok := parseUsage(limits.data); ok && (over(allowed, u, "count", "count") || over(allowed, u, "bytes", "bytes")) {
+	u.count, u.bytes = u.count+nodes, u.bytes+size
+	q.stats.text = []byte(u.String())
+	t.keep(stats, q.stats.text)
+	if nodes+size > 0 && t.bounds.OverQuota != nil {
+		allowed, ok := q.limits.of(t.nodes[quotaRoot+subtree+"/"+limitsName])
+		if ok && (over(u.count, allowed.count) || over(u.bytes, allowed.bytes)) {
 			t.bounds.OverQuota(subtree)
 		}
 	}
 }
 
-// over says whether there is more of something than the limit of that name allows.
-func over(allowed, used usage, name, limit string) bool {
-	most := allowed.get(limit)
-	return most > -1 && used.get(name) > most
-}
+// over says whether there is more of something than a limit allows.
+func over(used, most int64) bool { return most > -1 && used > most }
 
-// keep makes u the data of the node at path.
-func (t *Tree) keep(path string, u usage) {
-	n := t.nodes[path]
-	old, data := n.data, []byte(u.String())
+// keep makes text the data of a node.
+func (t *Tree) keep(n *node, text []byte) {
+	old := n.data
 	set := func(data []byte) {
-		t.dataBytes += int64(len(data) - len(n.data))
+		grown := int64(len(data) - len(n.data))
+		t.dataBytes += grown
+		t.grow(n, grown)
 		n.data = data
 	}
 	t.onUndo(func() { set(old) })
-	set(data)
-	t.touched = append(t.touched, path)
+	set(text)
+	t.touched = append(t.touched, n.path)
 }
 
-// sum counts the nodes from path on, and the bytes of their data. It walks through all of
-// them, once for every quota that is set.
-func (t *Tree) sum(path string) (nodes, size int64) {
-	n := t.nodes[path]
-	if n == nil {
-		return 0, 0
-	}
-	nodes, size = 1, int64(len(n.data))
-	for name := range n.children {
-		c, b := t.sum(strings.TrimSuffix(path, "/") + "/" + name)
-		nodes, size = nodes+c, size+b
-	}
-	return nodes, size
-}
-
-// overQuota says whether so many nodes and bytes more at path would exceed a hard limit.
-func (t *Tree) overQuota(path string, nodes, size int64) bool {
-	subtree, ok := t.quotaOver(path)
-	if !ok || !t.bounds.Quotas {
+// overQuota says whether so many nodes and bytes more would exceed a hard limit of the quota
+// of subtree. As in Apache's server (ZooKeeperServer.checkQuota), a write that takes away and
+// leaves too much is refused, too; a delete is not asked about.
+func (t *Tree) overQuota(subtree string, nodes, size int64) bool {
+	if subtree == "" || !t.bounds.Quotas {
 		return false
 	}
-	limits, stats := t.nodes[quotaRoot+subtree+"/"+limitsName], t.nodes[quotaRoot+subtree+"/"+statsName]
-	if limits == nil || stats == nil {
-		return false
-	}
-	allowed, ok1 := parseUsage(limits.data)
-	used, ok2 := parseUsage(stats.data)
+	q := t.quotas[subtree]
+	allowed, ok1 := q.limits.of(t.nodes[quotaRoot+subtree+"/"+limitsName])
+	used, ok2 := q.stats.of(t.nodes[quotaRoot+subtree+"/"+statsName])
 	if !ok1 || !ok2 {
 		return false
 	}
-	used["count"], used["bytes"] = used.get("count")+nodes, used.get("bytes")+size
-	// Who makes something smaller is not refused for what there is too much already.
-	if nodes > 0 && over(allowed, used, "count", "countHardLimit") || size > 0 && over(allowed, used, "bytes", "byteHardLimit") {
-		t.bounds.Exceeded(BoundQuota)
+	if nodes != 0 && over(used.count+nodes, allowed.countHardLimit) || size != 0 && over(used.bytes+size, allowed.byteHardLimit) {
+		t.bounds.exceeded(BoundQuota)
 		return true
 	}
 	return false
@@ -189,15 +235,14 @@ func (t *Tree) overQuota(path string, nodes, size int64) bool {
 // loadQuotas finds the limits among the nodes that were loaded.
 func (t *Tree) loadQuotas() {
 	clear(t.quotas)
-	var visit func(path string, n *node)
-	visit = func(path string, n *node) {
-		for name := range n.children {
-			below := path + "/" + name
-			if subtree, kind, ok := quotaAt(below); ok && kind == limitsName {
-				t.quotas[subtree] = struct{}{}
+	var visit func(n *node)
+	visit = func(n *node) {
+		for _, child := range n.below() {
+			if subtree, kind, ok := quotaAt(child.path); ok && kind == limitsName {
+				t.setQuota(subtree, new(quota))
 			}
-			visit(below, t.nodes[below])
+			visit(child)
 		}
 	}
-	visit(quotaRoot, t.nodes[quotaRoot])
+	visit(t.nodes[quotaRoot])
 }

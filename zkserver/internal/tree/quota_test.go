@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func newQuotaTree(t *testing.T, enforce bool) *quotaTree {
 func (q *quotaTree) tx() Txn { q.zxid++; return Txn{Zxid: q.zxid, Time: 1, Session: 7} }
 
 func (q *quotaTree) create(path, data string) zkproto.Code {
-	_, _, code := q.Create(q.tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte(data), ACL: openACL})
+	_, _, code := q.Create(q.tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte(data), ACL: openACL.entries})
 	return code
 }
 
@@ -97,7 +98,7 @@ func TestQuotaOfAFailedTransactionIsAsBefore(t *testing.T) {
 	q.limit("/a", "count=5,bytes=5")
 	before, bytes := string(q.nodes[quotaRoot+"/a/"+statsName].data), q.DataBytes()
 	create := func(path string) zkproto.MultiOp {
-		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte("12"), ACL: openACL}
+		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: []byte("12"), ACL: openACL.entries}
 	}
 	results, _ := q.Multi(q.tx(), []zkproto.MultiOp{create("/a/b"), {Op: zkproto.OpDelete, Path: quotaRoot + "/a/" + limitsName, Version: -1}, create("/a/c"), create("/no/parent")})
 	if results[3].Err != zkproto.CodeNoNode {
@@ -124,6 +125,7 @@ func TestHardQuotaIsKeptIfAskedFor(t *testing.T) {
 		{"few enough", func() zkproto.Code { return q.create("/a/b", "12") }, zkproto.CodeOK},
 		{"too many nodes", func() zkproto.Code { return q.create("/a/c", "") }, zkproto.CodeQuotaExceeded},
 		{"too many bytes in a set", func() zkproto.Code { _, code := q.Set(q.tx(), "/a/b", []byte("123"), 99); return code }, zkproto.CodeQuotaExceeded},
+		{"a byte less than too many", func() zkproto.Code { _, code := q.Set(q.tx(), "/a", []byte("123456789"), -1); return code }, zkproto.CodeQuotaExceeded},
 		{"fewer bytes", func() zkproto.Code { _, code := q.Set(q.tx(), "/a/b", nil, -1); return code }, zkproto.CodeOK},
 		{"somewhere else", func() zkproto.Code { return q.create("/c", "1234567890") }, zkproto.CodeOK},
 		{"after a delete", func() zkproto.Code { q.Delete(q.tx(), "/a/b", -1); return q.create("/a/c", "") }, zkproto.CodeOK},
@@ -171,6 +173,121 @@ func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 	}
 }
 
+// A write that leaves less than before is refused if there is still too much, as by Apache's
+// server: only one that leaves what is allowed goes through, and a delete.
+func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
+	q := newQuotaTree(t, true)
+	q.create("/a", "12345678")
+	q.create("/a/b", "1234")
+	q.limit("/a", "count=-1,bytes=-1=;byteHardLimit=5;countHardLimit=1")
+	set := func(data string) zkproto.Code { _, code := q.Set(q.tx(), "/a", []byte(data), -1); return code }
+	for _, c := range []struct {
+		name string
+		code zkproto.Code
+		want zkproto.Code
+	}{
+		{"fewer, but too many", set("1234567"), zkproto.CodeQuotaExceeded},
+		{"as many", set("abcdefgh"), zkproto.CodeOK},
+		{"few enough", set("1"), zkproto.CodeOK},
+		{"delete", q.Delete(q.tx(), "/a/b", -1), zkproto.CodeOK},
+	} {
+		if c.code != c.want {
+			t.Errorf("%s: %v; want %v", c.name, c.code, c.want)
+		}
+	}
+	q.wantStats("/a", "count=1,bytes=1")
+}
+
+// A quota over a large subtree is set in the time of one over a small one. What walked would
+// make a path for every node.
+func TestQuotaIsSetWithoutAWalk(t *testing.T) {
+	q := newQuotaTree(t, false)
+	q.create("/a", "12")
+	for i := range 20_000 {
+		q.create(fmt.Sprintf("/a/%d", i), "3")
+	}
+	q.limit("/a", "count=-1,bytes=-1")
+	stats := quotaRoot + "/a/" + statsName
+	if n := testing.AllocsPerRun(10, func() {
+		q.Delete(q.tx(), stats, -1)
+		q.create(stats, "")
+	}); n > 100 {
+		t.Errorf("%v allocations over 20,000 nodes", n)
+	}
+	q.wantStats("/a", "count=20001,bytes=20002")
+	assertConsistent(t, q.Tree)
+}
+
+// A text that is too long counts as one that cannot be read, also one that a store has.
+func TestQuotaTextHasABound(t *testing.T) {
+	q := newQuotaTree(t, true)
+	q.create("/a", "1")
+	q.limit("/a", "count=0,bytes=0=;countHardLimit=1")
+	stats, limits := quotaRoot+"/a/"+statsName, quotaRoot+"/a/"+limitsName
+	text := func(n int) string { return "count=1,bytes=1=;countHardLimit=1;x" + strings.Repeat("y", n-37) + "=7" }
+	for _, tt := range []struct {
+		stats, limits int
+		want          zkproto.Code
+		after         string // of the stats
+	}{
+		{1024, 1024, zkproto.CodeQuotaExceeded, text(1024)},
+		{1024, 1025, zkproto.CodeOK, strings.Replace(text(1024), "count=1,bytes=1", "count=2,bytes=3", 1)},
+		{1025, 1024, zkproto.CodeOK, text(1025)},
+	} {
+		q.Set(q.tx(), stats, []byte(text(tt.stats)), -1)
+		q.Set(q.tx(), limits, []byte(text(tt.limits)), -1)
+		if code := q.create("/a/b", "12"); code != tt.want {
+			t.Errorf("stats of %d and limits of %d bytes: %v; want %v", tt.stats, tt.limits, code, tt.want)
+		}
+		q.wantStats("/a", tt.after)
+		q.Delete(q.tx(), "/a/b", -1)
+	}
+}
+
+func TestOnlyTheSuperuserSetsQuotas(t *testing.T) {
+	root, stats := quotaRoot+"/a", quotaRoot+"/a/"+statsName
+	for _, tt := range []struct {
+		name    string
+		bySuper bool
+		as      []Identity
+		want    zkproto.Code
+	}{
+		{"anybody", true, nil, noAuth},
+		{"with a login", true, []Identity{local, alice}, noAuth},
+		{"the superuser", true, []Identity{local, alice, {Super, ""}}, ok},
+		{"anybody, where all may", false, nil, ok},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := newQuotaTree(t, false)
+			q.limit("/a", "count=5,bytes=5")
+			q.Bound(Bounds{QuotasBySuper: tt.bySuper})
+			tx := func() Txn { tx := q.tx(); tx.As = tt.as; return tx }
+			create := &zkproto.MultiOp{Op: zkproto.OpCreate, Path: root + "/x", ACL: openACL.entries}
+			_, _, created := q.Create(tx(), create)
+			_, _, top := q.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: quotaRoot + "/b", ACL: openACL.entries})
+			_, set := q.Set(tx(), stats, []byte("count=1"), -1)
+			_, setTop := q.Set(tx(), quotaRoot, nil, -1)
+			_, acl := q.SetACL(tx(), stats, openACL.entries, -1)
+			_, aclTop := q.SetACL(tx(), quotaRoot, openACL.entries, -1)
+			results, _ := q.Multi(tx(), []zkproto.MultiOp{{Op: zkproto.OpSetData, Path: stats, Version: -1}})
+			for what, code := range map[string]zkproto.Code{
+				"create": created, "create at the top": top, "set": set, "set at the top": setTop, "setACL": acl, "setACL at the top": aclTop,
+				"transaction": results[0].Err, "delete": q.Delete(tx(), stats, -1),
+			} {
+				if code != tt.want {
+					t.Errorf("%s: %v; want %v", what, code, tt.want)
+				}
+			}
+			if _, _, code := q.Get(root+"/"+limitsName, tt.as...); code != ok {
+				t.Errorf("read: %v", code)
+			}
+			if code := q.create("/zookeeper/quotas", ""); code != ok {
+				t.Errorf("a node whose name only begins like it: %v", code)
+			}
+		})
+	}
+}
+
 // FuzzParseUsage: what was read and is written again reads the same.
 func FuzzParseUsage(f *testing.F) {
 	for _, text := range []string{"count=1,bytes=2", "count=-1,bytes=-1=;byteHardLimit=5;countHardLimit=7", "", "bytes=", "a=1,a=2", "count", "=1"} {
@@ -182,8 +299,8 @@ func FuzzParseUsage(f *testing.F) {
 			return
 		}
 		again, ok := parseUsage([]byte(u.String()))
-		if !ok || again.get("count") != u.get("count") || again.get("bytes") != u.get("bytes") || again.String() != u.String() {
-			t.Errorf("%q is %q, and that is %q, %v", text, u, again, ok)
+		if !ok || again != u || again.String() != u.String() {
+			t.Errorf("%q is %q, and that is %q, %v", text, &u, &again, ok)
 		}
 	})
 }

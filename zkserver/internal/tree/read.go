@@ -37,15 +37,16 @@ func (t *Tree) Get(path string, as ...Identity) ([]byte, zkproto.Stat, zkproto.C
 	return n.data, n.stat(), zkproto.CodeOK
 }
 
-// Children answers with the names below a node, in no particular order.
+// Children answers with the names below a node, in an order that stays the same until one
+// of them comes or goes, or the server starts again.
 func (t *Tree) Children(path string, as ...Identity) ([]string, zkproto.Stat, zkproto.Code) {
 	n, code := t.readable(path, as)
 	if n == nil {
 		return nil, zkproto.Stat{}, code
 	}
-	names := make([]string, 0, len(n.children))
-	for name := range n.children {
-		names = append(names, name)
+	names := make([]string, n.count())
+	for i, child := range n.below() {
+		names[i] = nameOf(child.path)
 	}
 	return names, n.stat(), zkproto.CodeOK
 }
@@ -61,7 +62,15 @@ func (t *Tree) DataSize(path string) int {
 // NamesSize is how long the list of a node's children is on the wire, 0 if there is none.
 func (t *Tree) NamesSize(path string) int {
 	if n := t.lookup(path); n != nil {
-		return int(n.nameBytes)
+		return n.nameBytes()
+	}
+	return 0
+}
+
+// ACLSize is how long the ACL of a node is on the wire, 0 if there is none.
+func (t *Tree) ACLSize(path string) int {
+	if n := t.lookup(path); n != nil {
+		return wireSize(n.acl.entries)
 	}
 	return 0
 }
@@ -71,7 +80,7 @@ func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 	switch {
 	case n == nil:
 		return nil, zkproto.CodeNoNode
-	case !n.permits(zkproto.PermRead, as):
+	case !t.permits(n.acl, zkproto.PermRead, as):
 		return nil, zkproto.CodeNoAuth
 	}
 	return n, zkproto.CodeOK
@@ -79,12 +88,17 @@ func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 
 // Ephemerals lists the nodes of a session, sorted.
 func (t *Tree) Ephemerals(session int64) []string {
-	paths := make([]string, 0, len(t.ephemerals[session]))
-	for path := range t.ephemerals[session] {
-		paths = append(paths, path)
-	}
+	paths := t.EphemeralsBelow(session, "")
 	slices.Sort(paths)
 	return paths
+}
+
+// EphemeralsSize is the length of the list of a session's nodes on the wire.
+func (t *Tree) EphemeralsSize(session int64) int {
+	if o := t.ephemerals[session]; o != nil {
+		return o.pathBytes
+	}
+	return 0
 }
 
 // Owners lists the sessions that own ephemeral nodes.
@@ -98,13 +112,22 @@ func (t *Tree) Owners() []int64 {
 }
 
 // EphemeralsBelow lists the nodes of a session whose path begins with prefix, byte by
-// byte; "" and "/" stand for all of them.
+// byte; "" and "/" stand for all of them. The order stays the same until one of the session's
+// nodes comes or goes, or the server starts again.
 func (t *Tree) EphemeralsBelow(session int64, prefix string) []string {
-	paths := t.Ephemerals(session)
 	if all := strings.TrimSpace(prefix); all == "" || all == "/" {
+		prefix = "/"
+	}
+	paths := make([]string, 0, t.ephemerals[session].count())
+	if len(paths) == cap(paths) {
 		return paths
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !strings.HasPrefix(path, prefix) })
+	for _, n := range t.ephemerals[session].nodes {
+		if strings.HasPrefix(n.path, prefix) {
+			paths = append(paths, n.path)
+		}
+	}
+	return paths
 }
 
 // Descendants counts the nodes below a node, on all levels.

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -11,7 +12,7 @@ import (
 func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	tr := New()
 	born := tx()
-	path, stat, code := tr.Create(born, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t-", ACL: openACL, Flags: zkproto.FlagSequentialTTL, TTL: 100})
+	path, stat, code := tr.Create(born, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t-", ACL: openACL.entries, Flags: zkproto.FlagSequentialTTL, TTL: 100})
 	if code != ok || path != "/t-0000000000" || stat.EphemeralOwner != 0 {
 		t.Fatalf("got %q, %+v, %v", path, stat, code)
 	}
@@ -39,11 +40,44 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
+// However many nodes there are to look at and to remove, each call has a share, and all of them
+// together miss none, also if others come and go meanwhile.
+func TestReapingIsDoneInShares(t *testing.T) {
+	tr := New()
+	create := func(format string, i int, ttl int64) {
+		tr.Create(Txn{Zxid: 1, Time: 1}, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: fmt.Sprintf(format, i), ACL: openACL.entries, Flags: zkproto.FlagTTL, TTL: ttl})
+	}
+	const idle, others = 2 * reapMost, 2 * reapLooks
+	for i := range others {
+		create("/other%d", i, zkproto.MaxTTL)
+		if i%(others/idle) == 0 {
+			create("/idle%d", i, 1)
+		}
+	}
+	calls := 0
+	for done := false; !done; calls++ {
+		paths := tr.Reapable(10)
+		if len(paths) > reapMost {
+			t.Fatalf("%d nodes at once", len(paths))
+		}
+		done = !tr.Reaping()
+		for _, path := range paths {
+			tr.Reap(Txn{Zxid: 2, Time: 10}, path)
+		}
+		tr.Delete(tx(), fmt.Sprintf("/other%d", calls), -1)
+		create("/late%d", calls, zkproto.MaxTTL)
+	}
+	if left := tr.Len() - len(New().nodes); left != others || calls < 3 || calls > 10 {
+		t.Errorf("%d nodes are left after %d calls; want %d", left, calls, others)
+	}
+	assertConsistent(t, tr)
+}
+
 func TestTTLsHaveLimits(t *testing.T) {
 	for ttl, want := range map[int64]zkproto.Code{
 		math.MinInt64: badArgs, -1: badArgs, 0: badArgs, 1: ok, zkproto.MaxTTL: ok, zkproto.MaxTTL + 1: badArgs,
 	} {
-		if _, _, code := New().Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t", ACL: openACL, Flags: zkproto.FlagTTL, TTL: ttl}); code != want {
+		if _, _, code := New().Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: "/t", ACL: openACL.entries, Flags: zkproto.FlagTTL, TTL: ttl}); code != want {
 			t.Errorf("%d ms: got %v; want %v", ttl, code, want)
 		}
 	}
@@ -69,7 +103,7 @@ func TestTransactionsWithATTL(t *testing.T) {
 			if tt.before == noNode {
 				first.Path = "/none"
 			}
-			tt.op.Path, tt.op.ACL = "/t", openACL
+			tt.op.Path, tt.op.ACL = "/t", openACL.entries
 			results, code := tr.Multi(tx(), []zkproto.MultiOp{first, tt.op})
 			if code != tt.header || code == ok && results[1].Op != tt.result || code != ok && results != nil {
 				t.Fatalf("got %+v, %v; want %v, header %v", results, code, tt.result, tt.header)

@@ -5,11 +5,13 @@ import "holdfast/zkproto"
 // A Tree holds all nodes and watches. It is not safe for concurrent use.
 type Tree struct {
 	nodes      map[string]*node // by full path
-	ephemerals map[int64]map[string]struct{}
-	reapable   map[string]struct{} // containers and nodes with a time to live
-	quotas     map[string]struct{} // paths that have one
+	ephemerals map[int64]*owned
+	reapable   list              // containers and nodes with a time to live
+	unreaped   int               // of reapable that are still to be looked at; see Reapable
+	quotas     map[string]*quota // by the path that they begin at
 
 	bounds         Bounds
+	steps          int // see TakeSteps
 	ephemeralCount int
 	dataBytes      int64 // of paths and data
 
@@ -18,14 +20,19 @@ type Tree struct {
 	events     []Event
 	told       map[Watcher]struct{} // of fire
 
+	lastAs   []Identity // whose keys the others are, see find
+	lastKeys []uint64
+	lastSet  map[uint64]int
+
 	changed map[string]struct{}
-	loading []loaded // between LoadNode and Loaded
+	loading []*node // between LoadNode and Loaded
 
 	// What the write in progress has done so far; see finish.
 	undo     []func()
 	triggers []trigger
 	touched  []string
 	results  []zkproto.MultiResult // of Multi
+	grown    int                   // by auth in ACLs, in bytes
 	nested   bool                  // inside a transaction, which finishes for its operations
 }
 
@@ -34,6 +41,8 @@ type Bounds struct {
 	ChildrenBytes int  // the names of a node's children, as they are on the wire
 	Ephemerals    int  // the nodes of one session
 	Quotas        bool // whether the hard limits of quotas are kept
+	QuotasBySuper bool // whether the superuser alone may set quotas
+	NoTTL         bool // whether nodes with a time to live are refused
 
 	// Exceeded hears of every write that is refused for one of these.
 	Exceeded func(by Bound)
@@ -49,7 +58,15 @@ const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
+	BoundACL                     // maxACLEntries and others
 )
+
+// exceeded tells Exceeded, if there is one.
+func (b *Bounds) exceeded(by Bound) {
+	if b.Exceeded != nil {
+		b.Exceeded(by)
+	}
+}
 
 // Bound sets the bounds of a tree that has just been made.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
@@ -58,11 +75,11 @@ func (t *Tree) Bound(b Bounds) { t.bounds = b }
 func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	b := &t.bounds
 	switch {
-	case b.ChildrenBytes > 0 && int(parent.nameBytes)+int(wireBytes(name)) > b.ChildrenBytes:
-		b.Exceeded(BoundChildren)
+	case b.ChildrenBytes > 0 && parent.nameBytes()+int(wireBytes(name)) > b.ChildrenBytes:
+		b.exceeded(BoundChildren)
 		return true
-	case owner != 0 && b.Ephemerals > 0 && len(t.ephemerals[owner]) >= b.Ephemerals:
-		b.Exceeded(BoundEphemerals)
+	case owner != 0 && b.Ephemerals > 0 && t.ephemerals[owner].count() >= b.Ephemerals:
+		b.exceeded(BoundEphemerals)
 		return true
 	}
 	return false
@@ -80,20 +97,28 @@ type Txn struct {
 func New() *Tree {
 	t := &Tree{
 		nodes:      make(map[string]*node),
-		ephemerals: make(map[int64]map[string]struct{}),
-		reapable:   make(map[string]struct{}),
-		quotas:     make(map[string]struct{}),
+		ephemerals: make(map[int64]*owned),
+		quotas:     make(map[string]*quota),
 		watches:    newWatchTable(),
 		identities: make(map[Watcher][]Identity),
 		told:       make(map[Watcher]struct{}),
+		lastSet:    make(map[uint64]int),
 		changed:    make(map[string]struct{}),
 	}
-	t.nodes["/"] = &node{acl: openACL, data: []byte{}}
+	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}
 	t.dataBytes = 1
-	t.link("/zookeeper", &node{acl: openACL, data: []byte{}})
-	t.link("/zookeeper/quota", &node{acl: openACL, data: []byte{}})
-	t.link("/zookeeper/config", &node{acl: readOnlyACL, data: []byte{}, aversion: -1})
+	t.link(&node{path: "/zookeeper", acl: openACL, data: []byte{}})
+	t.link(&node{path: "/zookeeper/quota", acl: openACL, data: []byte{}})
+	t.link(&node{path: "/zookeeper/config", acl: readOnlyACL, data: []byte{}, aversion: -1})
 	return t
+}
+
+// TakeSteps counts what operations did since the last call beyond a constant for each: entries
+// of ACLs that were compared, and nodes above the one at hand that were looked at.
+func (t *Tree) TakeSteps() int {
+	steps := t.steps
+	t.steps = 0
+	return steps
 }
 
 // Len is the number of nodes.
@@ -128,52 +153,90 @@ func (t *Tree) Changed() bool { return len(t.changed) > 0 }
 // wireBytes is what a name takes in a list of children.
 func wireBytes(name string) int32 { return int32(4 + len(name)) }
 
+// owned are the ephemeral nodes of one session.
+type owned struct {
+	list
+	pathBytes int // of their paths, as they are on the wire
+}
+
+func (o *owned) count() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.nodes)
+}
+
 // link hangs n into every index; its parent exists.
-func (t *Tree) link(path string, n *node) {
-	t.nodes[path] = n
-	t.index(path, n, t.nodes[parentOf(path)])
+func (t *Tree) link(n *node) {
+	t.nodes[n.path] = n
+	n.bytes = int64(len(n.data))
+	_, n.quota = t.quotas[n.path]
+	_, n.watched = t.watches.armed[watchRecursive][n.path]
+	t.index(n, t.nodes[parentOf(n.path)])
 }
 
 // index is link for a node that can be found already.
-func (t *Tree) index(path string, n, parent *node) {
-	t.dataBytes += int64(len(path) + len(n.data))
-	if parent.children == nil {
-		parent.children = make(map[string]struct{})
-	}
-	name := nameOf(path)
-	parent.children[name] = struct{}{}
-	parent.nameBytes += wireBytes(name)
+func (t *Tree) index(n, parent *node) {
 	n.parent = parent
-	for above := parent; above != nil; above = above.parent {
-		above.descendants += 1 + n.descendants
+	if parent.children == nil {
+		parent.children = new(childList)
 	}
+	n.acl = shared(n.acl, parent)
+	parent.children.add(n, &n.place)
 	if n.owner != 0 {
 		if t.ephemerals[n.owner] == nil {
-			t.ephemerals[n.owner] = make(map[string]struct{})
+			t.ephemerals[n.owner] = new(owned)
 		}
-		t.ephemerals[n.owner][path] = struct{}{}
-		t.ephemeralCount++
+		t.ephemerals[n.owner].add(n, &n.rank)
 	}
-	if n.container || n.ttl > 0 {
-		t.reapable[path] = struct{}{}
+	t.count(n, 1)
+	if n.reapable() {
+		t.reapable.add(n, &n.due)
 	}
 }
 
-func (t *Tree) unlink(path string, n *node) {
-	delete(t.nodes, path)
-	t.dataBytes -= int64(len(path) + len(n.data))
-	name := nameOf(path)
-	delete(n.parent.children, name)
-	n.parent.nameBytes -= wireBytes(name)
+// count adds n to all sums, or takes it out of them if by is -1.
+func (t *Tree) count(n *node, by int32) {
+	t.dataBytes += int64(by) * int64(len(n.path)+len(n.data))
+	n.parent.children.nameBytes += by * wireBytes(nameOf(n.path))
 	for above := n.parent; above != nil; above = above.parent {
-		above.descendants -= 1 + n.descendants
+		t.steps++
+		above.descendants += by * (1 + n.descendants)
+		above.bytes += int64(by) * n.bytes
 	}
 	if n.owner != 0 {
-		delete(t.ephemerals[n.owner], path)
-		t.ephemeralCount--
-		if len(t.ephemerals[n.owner]) == 0 {
+		t.ephemeralCount += int(by)
+		t.ephemerals[n.owner].pathBytes += int(by * wireBytes(n.path))
+	}
+}
+
+func (t *Tree) unlink(n *node) {
+	delete(t.nodes, n.path)
+	t.count(n, -1)
+	n.parent.children.remove(n, place)
+	if n.owner != 0 {
+		t.ephemerals[n.owner].remove(n, rank)
+		if t.ephemerals[n.owner].count() == 0 {
 			delete(t.ephemerals, n.owner)
 		}
 	}
-	delete(t.reapable, path)
+	if n.reapable() {
+		t.reapable.remove(n, due)
+	}
+}
+
+// relink takes back unlink, if nothing has happened since: also the order is as it was.
+func (t *Tree) relink(n *node) {
+	t.nodes[n.path] = n
+	n.parent.children.restore(n, place)
+	if n.owner != 0 {
+		if t.ephemerals[n.owner] == nil {
+			t.ephemerals[n.owner] = new(owned)
+		}
+		t.ephemerals[n.owner].restore(n, rank)
+	}
+	t.count(n, 1)
+	if n.reapable() {
+		t.reapable.add(n, &n.due)
+	}
 }

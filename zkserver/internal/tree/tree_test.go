@@ -35,7 +35,7 @@ func mustCreate(t *testing.T, tr *Tree, path string, flags int32) string {
 	if flags == zkproto.FlagContainer {
 		op = zkproto.OpCreateContainer
 	}
-	p, _, code := tr.Create(tx(), &zkproto.MultiOp{Op: op, Path: path, Data: []byte("d"), ACL: openACL, Flags: flags})
+	p, _, code := tr.Create(tx(), &zkproto.MultiOp{Op: op, Path: path, Data: []byte("d"), ACL: openACL.entries, Flags: flags})
 	if code != ok {
 		t.Fatalf("create %s: %v", path, code)
 	}
@@ -80,29 +80,29 @@ func TestCreateChecksInOrder(t *testing.T) {
 		want  zkproto.Code
 		made  string
 	}{
-		{"plain", zkproto.OpCreate, "/n", 0, openACL, ok, "/n"},
+		{"plain", zkproto.OpCreate, "/n", 0, openACL.entries, ok, "/n"},
 		{"unknown flags before everything", zkproto.OpCreate, "x", 7, bogus, badArgs, ""},
-		{"negative flags", zkproto.OpCreate, "/n", -1, openACL, badArgs, ""},
-		{"TTL flags without a TTL", zkproto.OpCreate, "/n", 5, openACL, badArgs, ""},
-		{"no TTL", zkproto.OpCreateTTL, "/n", 5, openACL, badArgs, ""},
-		{"TTL with other flags", zkproto.OpCreateTTL, "/n", 0, openACL, badArgs, ""},
-		{"container with other flags", zkproto.OpCreateContainer, "/n", 1, openACL, badArgs, ""},
-		{"container flag on an ordinary create", zkproto.OpCreate2, "/n", 4, openACL, ok, "/n"},
+		{"negative flags", zkproto.OpCreate, "/n", -1, openACL.entries, badArgs, ""},
+		{"TTL flags without a TTL", zkproto.OpCreate, "/n", 5, openACL.entries, badArgs, ""},
+		{"no TTL", zkproto.OpCreateTTL, "/n", 5, openACL.entries, badArgs, ""},
+		{"TTL with other flags", zkproto.OpCreateTTL, "/n", 0, openACL.entries, badArgs, ""},
+		{"container with other flags", zkproto.OpCreateContainer, "/n", 1, openACL.entries, badArgs, ""},
+		{"container flag on an ordinary create", zkproto.OpCreate2, "/n", 4, openACL.entries, ok, "/n"},
 		{"no slash before ACL", zkproto.OpCreate, "n", 0, bogus, badArgs, ""},
 		{"NUL before ACL", zkproto.OpCreate, "/n\x00", 0, bogus, badArgs, ""},
 		{"ACL before parent", zkproto.OpCreate, "/none/n", 0, bogus, invalidACL, ""},
 		{"no ACL", zkproto.OpCreate, "/n", 0, nil, invalidACL, ""},
 		{"world but not anyone", zkproto.OpCreate, "/n", 0, []zkproto.ACL{{Perms: 31, Scheme: "world", ID: "me"}}, invalidACL, ""},
-		{"one good entry does not save a bad one", zkproto.OpCreate, "/n", 0, append(bogus, openACL...), invalidACL, ""},
-		{"parent missing", zkproto.OpCreate, "/none/n", 0, openACL, noNode, ""},
-		{"parent missing before path", zkproto.OpCreate, "/none/./n", 0, openACL, noNode, ""},
-		{"CREATE on the parent before path", zkproto.OpCreate, "/nocreate/.", 0, openACL, noAuth, ""},
-		{"path", zkproto.OpCreate, "/a/..", 0, openACL, badArgs, ""},
-		{"path ends with slash", zkproto.OpCreate, "/a/", 0, openACL, badArgs, ""},
-		{"slash and sequence", zkproto.OpCreate, "/a/", 2, openACL, ok, "/a/0000000001"},
-		{"exists", zkproto.OpCreate, "/a", 0, openACL, nodeExists, ""},
-		{"the root exists", zkproto.OpCreate, "/", 0, openACL, nodeExists, ""},
-		{"child of an ephemeral", zkproto.OpCreate, "/a/e/x", 0, openACL, zkproto.CodeNoChildrenForEphemerals, ""},
+		{"one good entry does not save a bad one", zkproto.OpCreate, "/n", 0, append(bogus, openACL.entries...), invalidACL, ""},
+		{"parent missing", zkproto.OpCreate, "/none/n", 0, openACL.entries, noNode, ""},
+		{"parent missing before path", zkproto.OpCreate, "/none/./n", 0, openACL.entries, noNode, ""},
+		{"CREATE on the parent before path", zkproto.OpCreate, "/nocreate/.", 0, openACL.entries, noAuth, ""},
+		{"path", zkproto.OpCreate, "/a/..", 0, openACL.entries, badArgs, ""},
+		{"path ends with slash", zkproto.OpCreate, "/a/", 0, openACL.entries, badArgs, ""},
+		{"slash and sequence", zkproto.OpCreate, "/a/", 2, openACL.entries, ok, "/a/0000000001"},
+		{"exists", zkproto.OpCreate, "/a", 0, openACL.entries, nodeExists, ""},
+		{"the root exists", zkproto.OpCreate, "/", 0, openACL.entries, nodeExists, ""},
+		{"child of an ephemeral", zkproto.OpCreate, "/a/e/x", 0, openACL.entries, zkproto.CodeNoChildrenForEphemerals, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := sample(t)
@@ -203,7 +203,7 @@ func TestNullAndEmptyDataDiffer(t *testing.T) {
 	tr := New()
 	buf := []byte("shared")
 	for path, data := range map[string][]byte{"/null": nil, "/empty": {}, "/some": buf} {
-		tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: data, ACL: openACL})
+		tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: data, ACL: openACL.entries})
 	}
 	copy(buf, "XXXXXX") // a connection's buffer, used again
 	check := func(tr *Tree) {
@@ -268,7 +268,7 @@ func TestSequenceCountsCreationsAndWraps(t *testing.T) {
 
 func TestMultiIsAllOrNothing(t *testing.T) {
 	create := func(path string, flags int32) zkproto.MultiOp {
-		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, ACL: openACL, Flags: flags}
+		return zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, ACL: openACL.entries, Flags: flags}
 	}
 	for _, tt := range []struct {
 		name string
@@ -281,17 +281,17 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			{Op: zkproto.OpSetData, Path: "/p", Version: 0}, {Op: zkproto.OpCheck, Path: "/p", Version: 1},
 			{Op: zkproto.OpDelete, Path: "/p/x", Version: -1}, {Op: zkproto.OpDelete, Path: "/p", Version: 1},
 		}, nil},
-		{"create2", []zkproto.MultiOp{{Op: zkproto.OpCreate2, Path: "/n", ACL: openACL}}, nil},
-		{"container", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL, Flags: 4}}, nil},
-		{"the flags make a container", []zkproto.MultiOp{{Op: zkproto.OpCreate, Path: "/c2", ACL: openACL, Flags: 4}}, nil},
-		{"the operation does not", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL}}, nil},
+		{"create2", []zkproto.MultiOp{{Op: zkproto.OpCreate2, Path: "/n", ACL: openACL.entries}}, nil},
+		{"container", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL.entries, Flags: 4}}, nil},
+		{"the flags make a container", []zkproto.MultiOp{{Op: zkproto.OpCreate, Path: "/c2", ACL: openACL.entries, Flags: 4}}, nil},
+		{"the operation does not", []zkproto.MultiOp{{Op: zkproto.OpCreateContainer, Path: "/c2", ACL: openACL.entries}}, nil},
 		{"fails in the middle", []zkproto.MultiOp{
 			create("/a/n", 0), {Op: zkproto.OpDelete, Path: "/a/e", Version: -1}, {Op: zkproto.OpSetData, Path: "/a", Data: []byte("new"), Version: -1},
 			create("/c/s", zkproto.FlagEphemeralSequential), {Op: zkproto.OpDelete, Path: "/c", Version: -1}, create("/z", 0),
 		}, []zkproto.Code{ok, ok, ok, ok, notEmpty, zkproto.CodeRuntimeInconsistency}},
 		{"fails at once", []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a", Version: 9}}, []zkproto.Code{badVersion}},
 		{"container deleted and made again, then failed", []zkproto.MultiOp{
-			{Op: zkproto.OpDelete, Path: "/c", Version: -1}, {Op: zkproto.OpCreateContainer, Path: "/c", ACL: openACL, Flags: 4},
+			{Op: zkproto.OpDelete, Path: "/c", Version: -1}, {Op: zkproto.OpCreateContainer, Path: "/c", ACL: openACL.entries, Flags: 4},
 			create("/c/x", 0), create("/c/x", 0),
 		}, []zkproto.Code{ok, ok, ok, nodeExists}},
 	} {
@@ -348,7 +348,7 @@ func TestCloseSessionRemovesOnlyItsEphemerals(t *testing.T) {
 	tr := sample(t)
 	other := tx()
 	other.Session = 8
-	tr.Create(other, &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/a/other", ACL: openACL, Flags: zkproto.FlagEphemeral})
+	tr.Create(other, &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/a/other", ACL: openACL.entries, Flags: zkproto.FlagEphemeral})
 	mustCreate(t, tr, "/a/e2", zkproto.FlagEphemeral)
 	end := tx()
 	tr.CloseSession(end)

@@ -12,7 +12,7 @@ type Event struct {
 	Path    string
 }
 
-// Identify says who a watcher is. It is asked when something happens: who may not read a
+// Identify says who a watcher is. The slice must not be changed any more. It is asked when something happens: who may not read a
 // node is not told of it (CVE-2024-23944).
 func (t *Tree) Identify(by Watcher, as []Identity) {
 	if len(as) > 0 {
@@ -38,6 +38,9 @@ func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 		t.watches.add(by, watchKey{watchPersistent, rooted(path)})
 	case zkproto.ModePersistentRecursive:
 		t.watches.add(by, watchKey{watchRecursive, rooted(path)})
+		if n := t.lookup(path); n != nil {
+			n.watched = true
+		}
 	default:
 		return zkproto.CodeMarshallingError
 	}
@@ -140,16 +143,17 @@ func (t *Tree) TakeEvents() []Event {
 type trigger struct {
 	kind      zkproto.EventType
 	path      string
-	acl       []zkproto.ACL
+	node      *node
+	acl       *acl
 	hasParent bool
-	parentACL []zkproto.ACL
+	parentACL *acl
 }
 
 // trigger notes what happened to n. Whether a watcher may know of it is decided by the
 // ACL of now: after a deletion nobody could look it up. parent is nil if its list of
 // children did not change.
 func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
-	tr := trigger{kind: kind, path: path, acl: n.acl}
+	tr := trigger{kind: kind, path: path, node: n, acl: n.acl}
 	if parent != nil {
 		tr.hasParent, tr.parentACL = true, parent.acl
 	}
@@ -166,10 +170,12 @@ func (t *Tree) fire(tr trigger) {
 		t.tell(watchChildren, tr.path)
 	}
 	if len(w.armed[watchRecursive]) > 0 {
-		for above := tr.path; ; above = parentOf(above) {
-			t.tell(watchRecursive, above)
-			if above == "/" {
-				break
+		// A node that has been removed still knows what was above it.
+		for above := tr.node; above != nil; above = above.parent {
+			t.steps++
+			if above.watched {
+				t.tell(watchRecursive, above.path)
+				_, above.watched = w.armed[watchRecursive][above.path]
 			}
 		}
 	}
@@ -193,15 +199,15 @@ func (t *Tree) tell(kind watchKind, path string) {
 	}
 }
 
-func (t *Tree) emitTold(acl []zkproto.ACL, kind zkproto.EventType, path string) {
+func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 	for by := range t.told {
-		t.emitIf(acl, by, kind, path)
+		t.emitIf(a, by, kind, path)
 	}
 	clear(t.told)
 }
 
-func (t *Tree) emitIf(acl []zkproto.ACL, by Watcher, kind zkproto.EventType, path string) {
-	if permits(acl, zkproto.PermRead, t.identities[by]) {
+func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {
+	if t.permits(a, zkproto.PermRead, t.identities[by]) {
 		t.emit(by, kind, path)
 	}
 }

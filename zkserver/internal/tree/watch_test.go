@@ -57,7 +57,7 @@ func TestWritesTriggerWatches(t *testing.T) {
 			func(t *testing.T, tr *Tree) {
 				tr.Multi(tx(), []zkproto.MultiOp{
 					{Op: zkproto.OpDelete, Path: "/a/e", Version: -1},
-					{Op: zkproto.OpCreate, Path: "/n", ACL: openACL},
+					{Op: zkproto.OpCreate, Path: "/n", ACL: openACL.entries},
 					{Op: zkproto.OpSetData, Path: "/a", Version: -1},
 				})
 			},

@@ -18,7 +18,7 @@ func (t *Tree) Create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 // A kind is what the operation and the flags of a create say about the node.
 type kind struct{ ephemeral, sequential, container, ttl bool }
 
-func kindOf(req *zkproto.MultiOp) (kind, bool) {
+func (t *Tree) kindOf(req *zkproto.MultiOp) (kind, zkproto.Code) {
 	var k kind
 	switch req.Flags {
 	case zkproto.FlagPersistent:
@@ -37,25 +37,30 @@ func kindOf(req *zkproto.MultiOp) (kind, bool) {
 	case zkproto.FlagSequentialTTL:
 		k.ttl, k.sequential = true, true
 	default:
-		return k, false
+		return k, zkproto.CodeBadArguments
 	}
-	if k.container != (req.Op == zkproto.OpCreateContainer) || k.ttl != (req.Op == zkproto.OpCreateTTL) {
-		return k, false
+	switch {
+	case k.container != (req.Op == zkproto.OpCreateContainer), k.ttl != (req.Op == zkproto.OpCreateTTL):
+		return k, zkproto.CodeBadArguments
+	case k.ttl && t.bounds.NoTTL:
+		return k, zkproto.CodeUnimplemented
+	case k.ttl && (req.TTL <= 0 || req.TTL > zkproto.MaxTTL):
+		return k, zkproto.CodeBadArguments
 	}
-	return k, !k.ttl || req.TTL > 0 && req.TTL <= zkproto.MaxTTL
+	return k, zkproto.CodeOK
 }
 
 func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkproto.Code) {
 	refuse := func(code zkproto.Code) (string, zkproto.Stat, zkproto.Code) { return "", zkproto.Stat{}, code }
-	kind, ok := kindOf(req)
-	if !ok {
-		return refuse(zkproto.CodeBadArguments)
+	kind, code := t.kindOf(req)
+	if code != zkproto.CodeOK {
+		return refuse(code)
 	}
 	path := req.Path
 	if !wellFormed(path) {
 		return refuse(zkproto.CodeBadArguments)
 	}
-	acl, code := checkACL(req.ACL, tx.As)
+	acl, code := t.checkACL(req.ACL, tx.As)
 	if code != zkproto.CodeOK {
 		return refuse(code)
 	}
@@ -64,7 +69,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if parent == nil {
 		return refuse(zkproto.CodeNoNode)
 	}
-	if !parent.permits(zkproto.PermCreate, tx.As) {
+	if !t.mayWrite(parent, zkproto.PermCreate, tx.As) {
 		return refuse(zkproto.CodeNoAuth)
 	}
 	if kind.sequential {
@@ -85,11 +90,11 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if kind.ephemeral {
 		owner = tx.Session
 	}
-	if t.outOfBounds(parent, nameOf(path), owner) || t.overQuota(path, 1, int64(len(req.Data))) {
+	if t.outOfBounds(parent, nameOf(path), owner) || t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
 		return refuse(zkproto.CodeQuotaExceeded)
 	}
 	n := &node{
-		data: cloneData(req.Data), acl: acl,
+		path: path, data: cloneData(req.Data), acl: acl,
 		czxid: tx.Zxid, mzxid: tx.Zxid, pzxid: tx.Zxid, ctime: tx.Time, mtime: tx.Time,
 		container: kind.container, owner: owner,
 	}
@@ -98,14 +103,14 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	}
 	creations, pzxid := parent.creations, parent.pzxid
 	t.onUndo(func() {
-		t.unlink(path, n)
+		t.unlink(n)
 		parent.creations, parent.pzxid = creations, pzxid
 	})
-	t.link(path, n)
+	t.link(n)
 	parent.creations++
 	parent.pzxid = tx.Zxid
 	t.touched = append(t.touched, path, parentPath)
-	t.account(path, 1, int64(len(n.data)))
+	t.account(n, 1, int64(len(n.data)))
 	t.trigger(zkproto.EventNodeCreated, path, n, parent)
 	return path, n.stat(), zkproto.CodeOK
 }
@@ -126,7 +131,7 @@ func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
 	if parent == nil {
 		return zkproto.CodeNoNode
 	}
-	if !parent.permits(zkproto.PermDelete, tx.As) {
+	if !t.mayWrite(parent, zkproto.PermDelete, tx.As) {
 		return zkproto.CodeNoAuth
 	}
 	n := t.nodes[path]
@@ -135,27 +140,26 @@ func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
 		return zkproto.CodeNoNode
 	case version != -1 && version != n.version:
 		return zkproto.CodeBadVersion
-	case len(n.children) > 0:
+	case n.count() > 0:
 		return zkproto.CodeNotEmpty
 	}
-	t.remove(tx, path, n)
+	t.remove(tx, n)
 	return zkproto.CodeOK
 }
 
 // remove takes out a node that has no children.
-func (t *Tree) remove(tx Txn, path string, n *node) {
-	parentPath := parentOf(path)
-	parent := t.nodes[parentPath]
+func (t *Tree) remove(tx Txn, n *node) {
+	parent := n.parent
 	pzxid := parent.pzxid
 	t.onUndo(func() {
-		t.link(path, n)
+		t.relink(n)
 		parent.pzxid = pzxid
 	})
-	t.unlink(path, n)
+	t.unlink(n)
 	parent.pzxid = tx.Zxid
-	t.touched = append(t.touched, path, parentPath)
-	t.account(path, -1, -int64(len(n.data)))
-	t.trigger(zkproto.EventNodeDeleted, path, n, parent)
+	t.touched = append(t.touched, n.path, parent.path)
+	t.account(n, -1, -int64(len(n.data)))
+	t.trigger(zkproto.EventNodeDeleted, n.path, n, parent)
 }
 
 // Set replaces the data of a node. Version -1 stands for any.
@@ -166,14 +170,20 @@ func (t *Tree) Set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 }
 
 func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Stat, zkproto.Code) {
-	n, code := t.versioned(tx, path, -1, zkproto.PermWrite)
-	if code != zkproto.CodeOK {
-		return zkproto.Stat{}, code
+	if zkproto.ValidatePath(path) != nil {
+		return zkproto.Stat{}, zkproto.CodeBadArguments
+	}
+	n := t.nodes[path]
+	switch {
+	case n == nil:
+		return zkproto.Stat{}, zkproto.CodeNoNode
+	case !t.mayWrite(n, zkproto.PermWrite, tx.As):
+		return zkproto.Stat{}, zkproto.CodeNoAuth
 	}
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
 	grown := int64(len(data) - len(oldData))
 	switch { // in this order
-	case t.overQuota(path, 0, grown):
+	case t.overQuota(t.quotaOver(n), 0, grown):
 		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	case version != -1 && version != n.version:
 		return zkproto.Stat{}, zkproto.CodeBadVersion
@@ -181,41 +191,38 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	t.onUndo(func() {
 		n.data, n.version, n.mzxid, n.mtime = oldData, oldVersion, mzxid, mtime
 		t.dataBytes -= grown
+		t.grow(n, -grown)
 	})
 	t.dataBytes += grown
+	t.grow(n, grown)
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
 	t.touched = append(t.touched, path)
-	t.account(path, 0, grown)
+	t.account(n, 0, grown)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)
 	return n.stat(), zkproto.CodeOK
 }
 
 // check succeeds if the node exists at that version; -1 asks only for existence.
 func (t *Tree) check(tx Txn, path string, version int32) zkproto.Code {
-	_, code := t.versioned(tx, path, version, zkproto.PermRead)
-	return code
-}
-
-func (t *Tree) versioned(tx Txn, path string, version, perm int32) (*node, zkproto.Code) {
 	if zkproto.ValidatePath(path) != nil {
-		return nil, zkproto.CodeBadArguments
+		return zkproto.CodeBadArguments
 	}
 	n := t.nodes[path]
 	switch {
 	case n == nil:
-		return nil, zkproto.CodeNoNode
-	case !n.permits(perm, tx.As):
-		return nil, zkproto.CodeNoAuth
+		return zkproto.CodeNoNode
+	case !t.permits(n.acl, zkproto.PermRead, tx.As):
+		return zkproto.CodeNoAuth
 	case version != -1 && version != n.version:
-		return nil, zkproto.CodeBadVersion
+		return zkproto.CodeBadVersion
 	}
-	return n, zkproto.CodeOK
+	return zkproto.CodeOK
 }
 
 // CloseSession removes the ephemeral nodes of a session, all in one transaction.
 func (t *Tree) CloseSession(tx Txn) {
 	for _, path := range t.Ephemerals(tx.Session) {
-		t.remove(tx, path, t.nodes[path])
+		t.remove(tx, t.nodes[path])
 	}
 	t.finish(zkproto.CodeOK)
 }

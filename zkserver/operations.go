@@ -1,0 +1,98 @@
+package zkserver
+
+import "holdfast/zkproto"
+
+// An operation is what the server knows of an opcode before it looks at a request.
+type operation struct {
+	name  string // as lop of cons has it
+	write bool   // it takes a zxid, whether it succeeds or not
+	looks bool   // it changes nothing but watches, which end with the connection
+
+	// answer is how long the data or names are that r asks for, without what little else is in
+	// an answer; at most that, and nil if it is always little. What is long waits as a large
+	// request does, see largeBytes.
+	answer func(s *Server, r *request) int
+}
+
+// operations are all that clients can ask for, each with what bounds its time and its memory
+// beyond those of its frame (Limits.FrameBytes). A check of an ACL is bounded by the ACL and by
+// the identities of the client (see checkACL and identify), a step to each node above by
+// Limits.PathBytes, and what a write tells by the watches on the node and above it
+// (Limits.Watches).
+var operations = map[zkproto.Op]operation{
+	// Writes: one node, its ACL, the nodes above it, and the text of one quota.
+	zkproto.OpCreate:          {name: "CREA", write: true},
+	zkproto.OpCreate2:         {name: "CREA", write: true},
+	zkproto.OpCreateContainer: {name: "CREA", write: true},
+	zkproto.OpCreateTTL:       {name: "CREA", write: true},
+	zkproto.OpDelete:          {name: "DELE", write: true},
+	zkproto.OpSetData:         {name: "SETD", write: true},
+	zkproto.OpSetACL:          {name: "SETA", write: true},
+	zkproto.OpMulti:           {name: "MULT", write: true}, // that for each, Limits.MultiOps, and 1 MiB of ACLs by auth
+	zkproto.OpReconfig:        {name: "RECO", write: true}, // nothing
+
+	// Reads: one node and its ACL, and the answer.
+	zkproto.OpExists:               {name: "EXIS", looks: true},
+	zkproto.OpGetData:              {name: "GETD", looks: true, answer: dataAnswer},       // Limits.FrameBytes
+	zkproto.OpGetChildren:          {name: "GETC", looks: true, answer: childrenAnswer},   // Limits.ChildrenBytes
+	zkproto.OpGetChildren2:         {name: "GETC", looks: true, answer: childrenAnswer},   // the same
+	zkproto.OpGetACL:               {name: "GETA", looks: true, answer: aclAnswer},        // an ACL
+	zkproto.OpGetEphemerals:        {name: "GETE", looks: true, answer: ephemeralsAnswer}, // Limits.EphemeralsPerSession
+	zkproto.OpGetAllChildrenNumber: {name: "GETACN", looks: true},                         // a number that is at hand
+	zkproto.OpMultiRead:            {name: "MLTR", looks: true, answer: multiReadAnswer},  // Limits.MultiOps, and maxAnswer
+	zkproto.OpWhoAmI:               {name: "HOMI", looks: true},                           // maxConnIdentitiesSize
+
+	// Watches.
+	zkproto.OpAddWatch:      {name: "ADDW"}, // Limits.WatchesPerConnection, as for all of them
+	zkproto.OpCheckWatches:  {name: "CHKW"},
+	zkproto.OpRemoveWatches: {name: "REMW"},
+	zkproto.OpSetWatches:    {name: "SETW"}, // a node and its ACL for each path in the frame
+	zkproto.OpSetWatches2:   {name: "STW2"}, // the same
+
+	// The session.
+	zkproto.OpPing:         {name: "PING"},
+	zkproto.OpSync:         {name: "SYNC"},
+	zkproto.OpAuth:         {},
+	zkproto.OpSASL:         {},
+	zkproto.OpCloseSession: {}, // a delete for each of Limits.EphemeralsPerSession
+}
+
+// isWrite reports whether op takes a zxid, whether it succeeds or not.
+func isWrite(op zkproto.Op) bool { return operations[op].write }
+
+// looks reports whether op changes nothing but watches, which end with the connection.
+func looks(op zkproto.Op) bool { return operations[op].looks }
+
+// answerSize is the answer of the operation, for r.
+func (s *Server) answerSize(r *request) int {
+	if answer := operations[r.op].answer; answer != nil {
+		return answer(s, r)
+	}
+	return 0
+}
+
+func dataAnswer(s *Server, r *request) int     { return s.owner.tree.DataSize(r.read.Path) }
+func childrenAnswer(s *Server, r *request) int { return s.owner.tree.NamesSize(r.read.Path) }
+func aclAnswer(s *Server, r *request) int      { return s.owner.tree.ACLSize(r.read.Path) }
+
+func ephemeralsAnswer(s *Server, r *request) int {
+	if sess := r.conn.owned.session; sess != nil {
+		return s.owner.tree.EphemeralsSize(sess.id)
+	}
+	return 0
+}
+
+func multiReadAnswer(s *Server, r *request) (n int) {
+	t := s.owner.tree
+	for i := range r.multiRead.Ops {
+		if o := &r.multiRead.Ops[i]; o.Op == zkproto.OpGetData {
+			n += t.DataSize(o.Path)
+		} else {
+			n += t.NamesSize(o.Path)
+		}
+		if n > maxAnswer {
+			break
+		}
+	}
+	return n
+}

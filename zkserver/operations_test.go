@@ -1,0 +1,28 @@
+package zkserver
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/zkproto"
+)
+
+// What the protocol knows is in the table, and nothing else: with no row, an operation would
+// be taken for one that is small and changes nothing.
+func TestEveryOperationHasARow(t *testing.T) {
+	for op := zkproto.Op(-100); op < 1000; op++ {
+		_, has := operations[op]
+		named := !strings.HasPrefix(op.String(), "op ")
+		if op == zkproto.OpError || op == zkproto.OpCheck {
+			named = false // inside of transactions alone
+		}
+		if has != named {
+			t.Errorf("%v (%d): in the table %v; in the protocol %v", op, op, has, named)
+		}
+	}
+	for op, o := range operations {
+		if o.write && (o.looks || o.answer != nil) {
+			t.Errorf("%v: writes and looks", op)
+		}
+	}
+}
