@@ -117,7 +117,7 @@ func (t *Tree) Loaded() error {
 		if l.path == "/" {
 			continue
 		}
-		// Pebble's order has brothers together.
+		// Brothers are often together, as they were made.
 		if p := parentOf(l.path); parent == nil || p != parentPath {
 			if parent, parentPath = nodes[p], p; parent == nil {
 				return fmt.Errorf("node %s has no parent", l.path)
