@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -93,4 +95,30 @@ func (b *Batch) changes() []byte {
 		return nil
 	}
 	return b.buf[batchHeader:]
+}
+
+// FuzzParseName reads any file name. A name of ours is the one that is made from what was read.
+func FuzzParseName(f *testing.F) {
+	for _, name := range []string{"00000001.journal", "123456789.snapshot", "1.journal", "00000000.journal",
+		"00000001.journal.tmp", "-0000001.snapshot", witnessFile, guard, "MANIFEST-000001", "99999999999999999999.journal"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if kind, number := parseName(name); number > 0 && fileName(kind, number) != name {
+			t.Errorf("%q is file %d of kind %c", name, number, kind)
+		}
+	})
+}
+
+// FuzzParseBoot reads anything as a boot id. It is none, or its hexadecimal digits.
+func FuzzParseBoot(f *testing.F) {
+	f.Add("6fd3c1b6-1f7b-4c39-8e53-1d9c2a5b7f10\n")
+	f.Add("6FD3C1B6-1F7B-4C39-8E53-1D9C2A5B7F10")
+	f.Add("")
+	f.Add("not a boot id at all, but long enough")
+	f.Fuzz(func(t *testing.T, s string) {
+		if id := parseBoot(s); id != (BootID{}) && !strings.Contains(strings.ToLower(strings.ReplaceAll(s, "-", "")), hex.EncodeToString(id[:])) {
+			t.Errorf("%q is %x", s, id)
+		}
+	})
 }

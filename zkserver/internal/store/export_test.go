@@ -74,3 +74,6 @@ func Mend(file []byte) []byte {
 	}
 	return b
 }
+
+// MachineBoot returns the boot id of this machine.
+func MachineBoot() BootID { return bootID() }

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // OpenJournal opens the store in dir, and makes it if it is not there. What it makes
@@ -118,24 +120,11 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// parseBoot reads a boot id as Linux and macOS write it, as a UUID.
+// parseBoot reads a boot id as Linux and macOS write it, as a UUID. Anything else is none.
 func parseBoot(s string) (id BootID) {
-	n := 0
-	for i := 0; i < len(s) && n < 2*len(id); i++ {
-		digit := byte(0)
-		switch c := s[i] | 0x20; {
-		case c >= '0' && c <= '9':
-			digit = c - '0'
-		case c >= 'a' && c <= 'f':
-			digit = c - 'a' + 10
-		default:
-			continue // a dash
-		}
-		id[n/2] |= digit << (4 * (1 - n%2))
-		n++
-	}
-	if n != 2*len(id) {
-		return BootID{}
+	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(s), "-", ""))
+	if err == nil && len(b) == len(id) {
+		copy(id[:], b)
 	}
 	return id
 }
