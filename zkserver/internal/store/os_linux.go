@@ -13,11 +13,19 @@ func (f *osFile) Sync() error { return f.do("sync", func(fd int) error { return 
 
 // Allocate gives the file its size before it is written, so that a sync writes the bytes
 // and does not wait for the file system's journal as well, which takes half as long again.
-// On a file system that cannot do so, the file grows with its writes.
+// Where there is not so much room, or the file system cannot do so, the file grows with
+// its writes.
 func (f *osFile) Allocate(size int64) error {
-	err := f.do("allocate", func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
-	if errors.Is(err, errors.ErrUnsupported) {
+	before, err := f.Size()
+	if err != nil {
+		return err
+	}
+	err = f.do("allocate", func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
 		return nil
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
+		return f.Truncate(before) // some of it may be there
 	}
 	return err
 }
