@@ -17,7 +17,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// Dir is what paths in messages begin with.
+// Dir is the directory in messages.
 const Dir = "d"
 
 // FS is a directory. Its methods are safe for concurrent use.
@@ -25,7 +25,7 @@ type FS struct {
 	// Fail, if not nil, is asked before every call, by several goroutines. If it returns an
 	// error the call fails, after it has written the first keep bytes if it is a write.
 	Fail func(Call) (keep int, err error)
-	// Lies are what is wrong with this disk.
+	// Lies are the faults of this disk.
 	Lies Lies
 	// BootID is what Boot returns.
 	BootID store.BootID
@@ -300,7 +300,7 @@ func (f *file) resize(size int64) {
 }
 
 // Sync makes what was written durable. If it fails, the kernel may have dropped that, and
-// no other sync brings it back: only who writes it again can.
+// no other sync brings that back: it must be written again.
 func (f *file) Sync() error {
 	_, err := f.fs.fail("sync", f.name)
 	f.fs.mu.Lock()
@@ -344,12 +344,12 @@ func grow(b []byte, size int64, rng *rand.Rand) []byte {
 	return b
 }
 
-// Killed returns the files that the next process finds if this one ends behind the first
+// Killed returns the files that the next process finds if this one ends after the first
 // cut changes.
 func (f *FS) Killed(cut int) map[string][]byte { return f.image(cut, nil) }
 
-// Image returns files that the disk may hold if power fails behind the first cut changes.
-// What was synced is there. Of the rest, random sectors or pages are, in no order; so are
+// Image returns files that the disk may hold if power fails after the first cut changes.
+// Synced bytes are there. Of the rest, random sectors or pages are, in no order; so are
 // random changes to the directory. Where a page is lost there is what was there before, or
 // nonsense.
 func (f *FS) Image(cut int, rng *rand.Rand) map[string][]byte { return f.image(cut, rng) }

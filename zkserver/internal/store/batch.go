@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The first byte of a key says what it is the key of. A path follows as it is, so
-// every path that the protocol allows can be kept.
+// The first byte of a key is its kind. A path follows as it is, so every path that the
+// protocol allows can be kept.
 const (
 	keyNode    = 'n' // + path
 	keySession = 's' // + 8 bytes, big-endian
@@ -20,9 +20,10 @@ var (
 
 // A Batch collects changes. The last one to a key counts.
 type Batch struct {
-	// SyncLater lets Commit return when the batch is written. It survives the process
-	// then, but not the machine until a later batch without SyncLater is committed. It is
-	// ignored where the system has no boot id, see [Meta.Restarted].
+	// SyncLater lets Commit return when the batch is written and not yet synced. The batch
+	// then survives the process. It survives the machine as soon as a later batch without
+	// SyncLater is committed. Where the system has no boot id, every batch is synced; see
+	// [Meta.Restarted].
 	SyncLater bool
 
 	buf []byte // room for the header of the batch, and the changes as they are on disk

@@ -48,7 +48,7 @@ type history struct {
 // An ack says that a Commit had returned when the disk had seen so many changes.
 type ack struct{ now, written, synced int }
 
-// state returns the nodes behind the first n batches.
+// state returns the nodes after the first n batches.
 func (h *history) state(n int) map[string]string {
 	nodes := maps.Clone(h.start)
 	for _, b := range h.batches[:n] {
@@ -159,15 +159,15 @@ func nextBoot() store.BootID {
 // crashCount is what became of crash images.
 type crashCount struct{ images, killed, again, runs, batches, snapshots int }
 
-// A disk is what a crash has left.
+// A disk is the files after a crash.
 type disk struct {
 	files map[string][]byte
 	boot  store.BootID
 	nodes map[string]string
 }
 
-// runAndCrash has a store on what is left of a former run, and crashes it n times. It
-// returns something that survived.
+// runAndCrash writes to a store, which begins with the files of a former crash, and crashes it
+// n times. It returns one of the disks that survived.
 func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
 	h := &history{start: from.nodes}
 	fs := crashfs.New(from.files)
@@ -277,9 +277,9 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 }
 
 // Power fails, or the process is killed, at any moment: while the store is made, written to,
-// merged into a snapshot or loaded, once or three times in a row. What is found is the state
-// behind some batch, and none earlier than the last one that was acknowledged as durable,
-// or, after a kill, acknowledged at all.
+// merged into a snapshot or loaded, once or three times in a row. Load finds the state after
+// some batch. After a power failure that is no earlier than the last synced batch that was
+// acknowledged, after a kill no earlier than the last one that was acknowledged.
 func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))

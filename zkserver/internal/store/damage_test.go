@@ -88,9 +88,9 @@ func (s specimen) damages(each func(what string, files map[string][]byte)) {
 	}
 }
 
-// One bit that flips, one file that loses its end, or is lost altogether, or is another: what is
-// found then is all that was acknowledged, or an error that says what is wrong and where. So
-// it is, too, after the machine has restarted since.
+// A bit flips, a file loses its end, is missing, or is another file. Load finds everything that
+// was acknowledged, or returns an error that names the file. The same holds after the machine
+// has restarted.
 func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 	for name, s := range specimens(t) {
 		for _, boot := range []store.BootID{s.boot, nextBoot()} {
@@ -128,7 +128,7 @@ func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 }
 
 // Without the witness, which may be old after a power failure, every batch but the last one
-// is protected by the one behind it.
+// is protected by the one after it.
 func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	for name, s := range specimens(t) {
 		delete(s.files, store.WitnessFile)
@@ -192,8 +192,8 @@ func closing(t *testing.T, fs *crashfs.FS) *store.Journal {
 	return j
 }
 
-// What a power failure leaves behind the last batch is no damage: zeros, a part of a batch,
-// nonsense, or the bytes of another file. Nor are batches that were to be synced later.
+// A torn end is no damage: zeros, a part of a batch, nonsense, or the bytes of another file.
+// Nor are batches that were to be synced later.
 func TestATornEndIsNoDamage(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<12)

@@ -1,54 +1,59 @@
-// Package store keeps what a server must not forget: nodes, sessions, and a few
-// facts about itself. It knows them as keys and opaque values; what a node's record
-// says is the tree's business.
+// Package store keeps the state of a server: nodes, sessions, and a few facts about
+// the server itself. The package knows them as keys and opaque values; the tree alone
+// knows what is in a node's record.
 //
 // There are two stores: a [Journal] in a directory, and [Memory], which lasts as
-// long as its value does. Commit is called by one goroutine at a time, and it may be
-// another one each time.
+// long as its value does. One goroutine at a time calls Commit. It may be another
+// goroutine each time.
 //
 // # Files
 //
-// A directory has numbered journals (00000007.journal) and at most one snapshot that
-// counts (00000006.snapshot: the state behind journal 6). The state is the snapshot and
-// the journals with higher numbers, in order. Changes are states and not operations: a
-// change says what a key's value is from now on. So the last change of a key is all
-// that matters, and no reader has to apply anything (merge, in snapshot.go).
+// A directory has numbered journals (00000007.journal) and a snapshot
+// (00000006.snapshot: the state after journal 6). The snapshot and the journals with
+// higher numbers, in order, are the state. A change says what value a key has from now
+// on; it is not an operation. So the last change of a key is all that matters, and
+// reading the state is a merge of files (snapshot.go).
 //
-// A journal is a header and batches, one behind the other (format.go). Each batch has a
-// number, which goes on from journal to journal, its length, and a checksum. It begins with a
-// random mark of its file, so that the bytes of another file never pass for a batch.
-// A new journal is made, under a temporary name, with its header and its room synced;
-// then it gets its name, and the directory is synced (makeJournal). A journal that has
-// a successor is never written again.
+// A journal is a header and batches, one after the other (format.go). Each batch has a
+// number, its length and a checksum. The numbers go on from journal to journal. Each
+// batch begins with the mark of its file, a random number, so that the bytes of another
+// file never pass for a batch.
 //
-// Every start begins a new journal, and so does a commit that finds the journals longer than
-// the snapshot. The header of a journal says the number of its first batch, so it says
-// what its predecessors have: whatever is behind that in them was never acknowledged.
+// A new journal is written under a temporary name, with its header and its room, and
+// synced. Then it gets its name, and the directory is synced (makeFile). The batches
+// before it are durable by then. After that its predecessor is never written again.
 //
-// A goroutine merges the former snapshot and the journals that are complete into the next
-// snapshot while commits go on in the new journal. It needs no memory but for the
-// keys in these journals. The former files are removed when the new snapshot's name
-// is durable. If anything interrupts this, the former files still are the state.
+// Every start begins a new journal. So does a commit that finds the journals longer
+// than the snapshot. The header of a journal has the number of its first batch. This
+// number also says where the predecessor ends: any bytes after that end were never
+// acknowledged.
+//
+// A goroutine merges the snapshot and the complete journals into the next snapshot
+// while commits go on in the new journal. It reads files only, so the server has no
+// part in it. In memory it has the keys of these journals. It removes the former files
+// when the name of the new snapshot is durable. If it is interrupted, the former files
+// still are the state.
 //
 // # The end of the last journal
 //
-// Batches that were never acknowledged may be at the end of the last journal, in part or as a
-// whole, or in no order, and are dropped. That must not hide damage of batches that
-// were acknowledged (recover.go). Three witnesses contradict:
+// After a crash the last journal may end with batches that were never acknowledged:
+// torn, or with gaps between them. They are dropped. Damage of an acknowledged batch
+// looks the same, and must not be dropped (recover.go). Three witnesses tell the two
+// apart:
 //
-//   - the header of the next journal;
-//   - a later batch of the same journal: every batch says up to which number all had
-//     been synced when it was written;
-//   - the file "committed" (witness.go), which has the number of the last batch that was
-//     synced, and of the last one that was written. The latter counts until the machine
-//     restarts, which the kernel's boot id tells. The file is written behind every batch
-//     and not synced. It is the only one that knows about the very last batch.
+//   - The header of the next journal has the number of its first batch.
+//   - Every batch says up to which number all batches had been synced when it was
+//     written. So a later batch of the journal testifies for the earlier ones.
+//   - The file "committed" (witness.go) has the number of the last batch that was synced
+//     and of the last batch that was written. The second number counts until the machine
+//     restarts, and the kernel's boot id tells when that was. The file is written after
+//     every batch and never synced. It is the only witness of the very last batch.
 //
 // # Failures
 //
-// A change of the disk that fails is the last one: a sync must never be retried, since the
-// kernel may have dropped the pages that it could not write. Commit returns that error
-// from then on, also if it happened beside it, and the server stops. The next start reads
-// what is there, and writes again what no batch says to be synced, because it may
-// be in the page cache only.
+// The first change of the disk that fails is the last one. A failed sync must never be
+// retried, because the kernel may have dropped the pages that it could not write. Commit
+// returns the error from then on, also if the failure was in the other goroutine, and
+// the server stops. The next start reads the files. It writes the batches again that no
+// witness says to be synced, because they may be in the page cache only.
 package store

@@ -86,7 +86,7 @@ func life(t *testing.T, fs *crashfs.FS) (*history, error) {
 
 // Any call fails, or falls short, or is the first to find the disk full. The error says what
 // failed in which file. Nothing is written to the journal afterwards, no file stays open, and
-// the next start has all that was acknowledged, also if power fails behind it.
+// the next start has all that was acknowledged, also if power fails then.
 func TestFailedCallsLoseNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 0))
 	clean := &fault{}

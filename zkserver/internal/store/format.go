@@ -10,8 +10,8 @@ import (
 	"math/rand/v2"
 )
 
-// All numbers are big-endian, all checksums CRC-32C of everything in front of them and,
-// in a batch, of the changes behind.
+// Numbers are big-endian. A checksum is the CRC-32C of everything before it in the header
+// and, in a batch, of the changes after it.
 const (
 	fileMagic   = "holdfast"
 	fileHeader  = 128 // bytes: magic, format, kind, number, mark, first, boot, before, zeros, checksum
@@ -34,7 +34,7 @@ type header struct {
 	kind   uint32
 	number uint64
 	mark   uint64 // random; every batch in the file begins with it
-	first  uint64 // number of the first batch of a journal, or of the first behind a snapshot
+	first  uint64 // number of the first batch of a journal, or of the first after a snapshot
 	boot   BootID // of a journal: of the machine while it was written
 	before BootID // of a journal: of the machine when the batch before the first was written
 }
@@ -73,7 +73,7 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// finish completes a batch whose changes are in place, behind room for the header.
+// finish completes a batch whose changes are in place, after room for the header.
 func finish(b []byte, mark, number, synced uint64) {
 	binary.BigEndian.PutUint64(b, mark)
 	binary.BigEndian.PutUint32(b[8:], uint32(len(b)-batchHeader))

@@ -5,8 +5,8 @@ import "io"
 // FS is one directory, as far as a [Journal] needs it. Errors name the operation and the
 // path, as those of package os do. A missing file is fs.ErrNotExist.
 //
-// The two are the machine's ([OpenJournal]) and that of package crashfs, which
-// fails and loses power on demand.
+// There are two: a directory of the machine ([OpenJournal]), and that of package crashfs,
+// which fails and loses power on demand.
 type FS interface {
 	// Open opens a file that exists for reading and writing.
 	Open(name string) (File, error)
@@ -20,7 +20,7 @@ type FS interface {
 	List() ([]string, error)
 	// SyncDir makes all changes of names durable.
 	SyncDir() error
-	// Path is what messages call a file.
+	// Path returns the path of a file for messages.
 	Path(name string) string
 	// Boot returns the boot id of the machine, or zeros if it has none.
 	Boot() BootID
@@ -32,8 +32,8 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	// Allocate makes the file at least so long, with zeros that have room on the disk. Where
-	// that saves nothing it does nothing.
+	// Allocate makes the file at least so long, with zeros that have room on the disk. It
+	// may do nothing.
 	Allocate(size int64) error
 	Truncate(size int64) error
 	// Sync makes the bytes of the file durable, and its size.

@@ -11,7 +11,7 @@ const (
 	// journals are not worth a snapshot.
 	journalRoom = 4 << 20
 
-	// maxSegments bounds the files that starts leave behind where little is written.
+	// maxSegments bounds the files that starts leave where little is written.
 	maxSegments = 8
 )
 
@@ -26,7 +26,7 @@ type Journal struct {
 	// The journal that is written.
 	head header
 	file File
-	off  int64 // behind its last batch
+	off  int64 // end of its last batch
 	size int64 // reserved
 
 	last    uint64 // number of the last batch
@@ -35,14 +35,14 @@ type Journal struct {
 
 	snapshot     uint64    // number of the snapshot, 0 if there is none
 	snapshotSize int64     // bytes
-	segments     []segment // the complete journals behind the snapshot
+	segments     []segment // the complete journals after the snapshot
 
-	compaction chan compacted // has what the goroutine has done; nil if there is none
+	compaction chan compacted // gets the result of the goroutine; nil if there is none
 	stop       chan struct{}  // closed by Close
 }
 
 // OpenOn opens the store in fs, which nobody else has open. Journals reserve room bytes at
-// a time. OpenJournal opens one in a directory of the machine.
+// a time. OpenJournal opens a store in a directory of the machine.
 func OpenOn(fs FS, room int64) *Journal {
 	return &Journal{fs: fs, room: room, boot: fs.Boot(), witness: new(witness), stop: make(chan struct{}),
 		err: errors.New("the store has not been loaded")}
@@ -60,8 +60,8 @@ func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	return meta, nil
 }
 
-// Commit implements Store: it writes the batch behind the others and syncs the journal, so
-// that the batches with SyncLater before it are durable, too.
+// Commit implements Store: it writes the batch after the others and syncs the journal, so
+// that earlier batches with SyncLater are durable, too.
 func (j *Journal) Commit(b *Batch) error {
 	if j.err == nil {
 		j.err = j.commit(b)
@@ -111,8 +111,8 @@ func (j *Journal) sync() error {
 
 func (j *Journal) name() string { return fileName(kindJournal, j.head.number) }
 
-// compact has the complete journals merged into a new snapshot if that is due, and takes
-// over what the last merge has done.
+// compact starts the merge of the complete journals into a new snapshot if that is due,
+// and takes over the result of the last merge.
 func (j *Journal) compact() error {
 	select {
 	case c := <-j.compaction:
@@ -147,8 +147,8 @@ func (j *Journal) take(c compacted) error {
 	return nil
 }
 
-// rotate completes the journal at hand and begins the next one, whose header relies on
-// what is in this one.
+// rotate completes the journal and begins the next one. It syncs first, because the header
+// of the next journal says that these batches are durable.
 func (j *Journal) rotate() error {
 	if err := j.sync(); err != nil {
 		return err
@@ -162,8 +162,8 @@ func (j *Journal) rotate() error {
 	return j.begin(j.head.number+1, j.boot)
 }
 
-// begin makes the journal with this number, behind batch j.last, which is durable. The machine
-// had the boot id before when it was written.
+// begin makes the journal with this number, after batch j.last, which must be durable. The
+// machine had the boot id before when that batch was written.
 func (j *Journal) begin(number uint64, before BootID) error {
 	h := newHeader(kindJournal, number, j.last+1)
 	h.boot, h.before = j.boot, before
@@ -182,8 +182,8 @@ func (j *Journal) begin(number uint64, before BootID) error {
 	return err
 }
 
-// makeFile makes a file. When the file has its name, it has all that write gives it,
-// and both are durable when makeFile returns.
+// makeFile makes a file that write fills. The file gets its name when it is complete and
+// synced, and the name is durable when makeFile returns.
 func makeFile(fs FS, name string, write func(File) error) error {
 	f, err := fs.Create(name + temporary)
 	if err != nil {
@@ -220,8 +220,7 @@ func (j *Journal) Close() error {
 			}
 		}
 		if j.err == nil && err == nil {
-			// Lest directories at rest be megabytes of zeros. It does not matter if this fails
-			// or is lost.
+			// Directories at rest need no room. It does not matter if this fails or is lost.
 			j.file.Truncate(j.off)
 		}
 		err = errors.Join(err, j.file.Close())

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// OpenJournal opens the store in dir, and makes it if it is not there. What it makes
-// is for its owner only, whatever the umask says.
+// OpenJournal opens the store in dir, and makes it if it is not there. The files and
+// directories are for their owner only, regardless of the umask.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err

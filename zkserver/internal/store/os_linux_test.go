@@ -9,8 +9,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A journal has its size before it is full. What a crash leaves of it is zeros, which are no
-// damage, and a close leaves none.
+// A journal has its size before it is full. After a crash the rest is zeros, which are no
+// damage. Close takes the rest back.
 func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	const commits = 20
 	dir, crashed := t.TempDir(), t.TempDir()

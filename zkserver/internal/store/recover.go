@@ -14,8 +14,8 @@ import (
 // temporary ends the name of a file that is not complete.
 const temporary = ".tmp"
 
-// A guard is a file without content that keeps versions of holdfast with a Pebble database
-// from beginning an empty one beside the journals: they refuse a database of format 999.
+// guard is the name of an empty file. It keeps older versions of holdfast from making an
+// empty Pebble database beside the journals: they refuse a database of format 999.
 const guard = "marker.format-version.000001.999"
 
 func fileName(kind uint32, number uint64) string {
@@ -40,7 +40,7 @@ func parseName(name string) (kind uint32, number uint64) {
 // contents are the files of a directory.
 type contents struct {
 	snapshot  uint64   // the last one; 0 if there is none
-	journals  []uint64 // those behind it, in order
+	journals  []uint64 // the ones after it, in order
 	leftovers []string // files that were not completed, or have been replaced
 	guarded   bool
 }
@@ -124,8 +124,8 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	return meta, removeAll(j.fs, files.leftovers)
 }
 
-// survey finds out which batches there must be: it sets snapshot, segments and last. The
-// segments but for the last one have not been read then.
+// survey finds out which batches there must be: it sets snapshot, segments and last. It
+// reads the headers of all files, and the batches of the last journal.
 func (j *Journal) survey(files contents) (t tail, err error) {
 	next := uint64(1)
 	if files.snapshot > 0 {
@@ -186,9 +186,9 @@ type tail struct {
 	boot     BootID // of the machine when the last batch was written
 }
 
-// findTail reads the last journal up to its end, which it sets in s. Batches that were
-// never acknowledged may be at the end, or parts of them, and are left out. They are
-// told from damage by the batches behind them: each says which were synced before.
+// findTail reads the last journal up to its end, which it sets in s. Bytes that follow are
+// left out, unless a later batch among them says that the missing one had been synced: then
+// the missing one is damaged.
 func findTail(dir FS, s *segment) (t tail, err error) {
 	r, err := openReader(dir, kindJournal, s.number)
 	if err != nil {
@@ -196,7 +196,7 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	}
 	defer r.close()
 	t = tail{name: fileName(kindJournal, s.number), boot: r.head.before}
-	var starts []int64 // of the batches that none behind them says to be synced
+	var starts []int64 // of the batches that no later one says to be synced
 	for {
 		start := r.off
 		_, ok, err := r.next(s.next)
@@ -219,15 +219,15 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	}
 	later, err := provesSynced(r, s.next)
 	if err == nil && later > 0 {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written, since batch %d behind it is whole; restore a backup, "+
-			"or cut the file off there (truncate -s %d) and remove %s to go on without what is behind",
+		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written, since batch %d after it is whole; restore a backup, "+
+			"or cut the file off there (truncate -s %d) and remove %s to go on without the rest",
 			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))
 	}
 	return t, err
 }
 
-// provesSynced looks behind the last batch of r for one that says that batch number had been
-// synced when it was written. It returns the number of that batch, 0 if there is none.
+// provesSynced searches the rest of the file of r for a batch that says that batch number
+// had been synced. It returns the number of the batch that it finds, 0 if there is none.
 func provesSynced(r *reader, number uint64) (uint64, error) {
 	pattern := binary.BigEndian.AppendUint64(nil, r.head.mark)
 	window := make([]byte, min(1<<18, max(r.size-r.off, 0)))
@@ -257,7 +257,7 @@ func provesSynced(r *reader, number uint64) (uint64, error) {
 	return 0, nil
 }
 
-// batchAt returns what the batch at off says, zeros if none is there.
+// batchAt returns the numbers in the batch at off, zeros if no batch is there.
 func (r *reader) batchAt(off int64) (number, synced uint64, err error) {
 	b := make([]byte, batchHeader, 1<<12)
 	switch _, err := r.file.ReadAt(b, off); {

@@ -51,9 +51,9 @@ func eachOfSnapshot(dir FS, number uint64, f func(key, value []byte) error) erro
 	}
 }
 
-// merge calls f for every key that has a value in the state behind segments, which follow
-// the snapshot with this number (0 is none), once, in no order. It keeps in memory the keys
-// that are in segments, and nothing else.
+// merge calls f once for every key that has a value in the state after segments, in no
+// order. The segments follow the snapshot with this number; 0 is none. In memory merge has
+// the keys of the segments, and nothing else.
 func merge(dir FS, snapshot uint64, segments []segment, f func(key, value []byte) error) error {
 	latest := make(map[string]int) // which change of a key is its last one
 	count := 0
@@ -94,8 +94,8 @@ func merge(dir FS, snapshot uint64, segments []segment, f func(key, value []byte
 	return nil
 }
 
-// compacted is what a compaction has done: the snapshot with this number has what the
-// first segments have, and replaces them.
+// compacted is the result of a compaction: the snapshot with this number replaces the former
+// one and the first segments.
 type compacted struct {
 	number   uint64
 	size     int64
@@ -106,9 +106,9 @@ type compacted struct {
 // errStopped ends a compaction that nobody waits for.
 var errStopped = errors.New("stopped")
 
-// startCompaction merges a snapshot and segments, which nobody changes any more, into the
-// next snapshot and removes them. The goroutine ends with the one thing that it sends, soon
-// after stop is closed if that comes first.
+// startCompaction starts a goroutine that merges a snapshot and segments into the next
+// snapshot and removes them. Nobody else touches these files any more. The goroutine ends
+// when it has sent its result, and soon after stop is closed.
 func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan struct{}) chan compacted {
 	done := make(chan compacted, 1)
 	segments = slices.Clone(segments)
@@ -123,7 +123,7 @@ func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan stru
 	return done
 }
 
-// replaced are the files that a snapshot behind segments makes superfluous.
+// replaced are the files that a snapshot of the state after segments replaces.
 func replaced(snapshot uint64, segments []segment) (names []string) {
 	if snapshot > 0 {
 		names = append(names, fileName(kindSnapshot, snapshot))
@@ -143,7 +143,7 @@ func removeAll(dir FS, names []string) error {
 	return nil
 }
 
-// writeSnapshot writes the snapshot behind segments and returns its size.
+// writeSnapshot writes the snapshot of the state after segments and returns its size.
 func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct{}) (size int64, err error) {
 	last := segments[len(segments)-1]
 	name := fileName(kindSnapshot, last.number)
@@ -202,12 +202,12 @@ func (w *snapshotWriter) flush() error {
 		return err
 	}
 	w.batch.buf = w.batch.buf[:0]
-	runtime.Gosched() // to whoever commits
+	runtime.Gosched() // so that commits are not kept waiting
 	return nil
 }
 
-// write appends b. It syncs now and then, lest the commits beside it wait for a snapshot's
-// worth of bytes.
+// write appends b. It syncs every few megabytes, so that no commit waits for the whole
+// snapshot to reach the disk.
 func (w *snapshotWriter) write(b []byte) error {
 	const atOnce = 4 << 20
 	if _, err := w.file.WriteAt(b, w.off); err != nil {

@@ -12,7 +12,7 @@ var (
 	ErrInUse  = errors.New("another process has it open")
 	ErrFormat = errors.New("not a store that this version can read")
 
-	// ErrDamaged means that the store does not have what was committed to it.
+	// ErrDamaged means that the store has lost a part of what was committed to it.
 	ErrDamaged = errors.New("the store is damaged")
 )
 
@@ -33,9 +33,9 @@ type Meta struct {
 	Secret  []byte // key of the session passwords
 	Ceiling int64  // no zxid above it has been given out
 
-	// Restarted is set by Load: the machine has restarted since the last batch that is in
-	// the store was written. Batches with SyncLater that came behind it may be lost. It
-	// stays so until a batch is committed.
+	// Restarted is set by Load: the machine has restarted since the last batch of the
+	// store was written. Later batches with SyncLater may be lost. Each Load says so until
+	// a batch is committed.
 	Restarted bool
 }
 

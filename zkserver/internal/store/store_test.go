@@ -293,7 +293,7 @@ func idle(t *testing.T, fs store.FS) *store.Journal {
 	return j
 }
 
-// Commits go on while a snapshot is written, and whatever they change is there afterwards.
+// Commits go on while a snapshot is written, and their changes are there afterwards.
 func TestCommitsGoOnWhileASnapshotIsWritten(t *testing.T) {
 	fs := crashfs.New(nil)
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -423,8 +423,8 @@ func TestBatchesThatAreSyncedLaterAreSyncedWithTheNext(t *testing.T) {
 	}
 }
 
-// Load says that the machine has restarted until a batch was committed since, whatever
-// starts come between.
+// Load says that the machine has restarted until a batch is committed. Starts without a
+// commit do not change that.
 func TestARestartOfTheMachineIsSaid(t *testing.T) {
 	const none = ""
 	for _, tt := range []struct {

@@ -9,14 +9,13 @@ import (
 	"io/fs"
 )
 
-// A witness knows from outside the journals how many batches they must have. The last
-// journal may end anywhere after a power failure. If it is cut short later, or a bit of
-// its last batch flips, that looks the same, and batches that were acknowledged would
-// be gone without a word. The witness contradicts.
+// A witness is a file that has the number of the last batch, outside the journals. The
+// last journal may end anywhere after a power failure. A journal that is cut short later,
+// or a bit that flips in its last batch, looks the same; the witness tells them apart.
 //
-// It is written behind each batch, before Commit returns, and never synced: it costs
-// a copy to the page cache, and survives the process. After a power failure it may be
-// older than the journal, and proves less. If it is damaged itself, it proves nothing.
+// It is written after each batch, before Commit returns, and never synced. So it costs a
+// copy to the page cache, and survives the process. After a power failure it may be older
+// than the journal, and proves less. A damaged witness proves nothing.
 type witness struct {
 	file    File
 	synced  uint64 // number of the last batch that was synced
@@ -50,8 +49,8 @@ func openWitness(dir FS) (*witness, error) {
 	return w, nil
 }
 
-// check fails if the journal must go on behind its last batch, which ends at byte off of
-// the file with this name.
+// check fails if there must be batches after the last one, which ends at byte off of the
+// file with this name.
 func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 	must, why := w.synced, "was acknowledged"
 	if w.boot == dir.Boot() && w.boot != (BootID{}) && w.written > must {
