@@ -176,7 +176,7 @@ func TestDirectoriesOfPebbleAreRefused(t *testing.T) {
 	for format := range 2 {
 		fs := crashfs.New(readGolden(t, fmt.Sprintf("testdata/format%d.txt", 1+format)).files)
 		_, err := survive(fs)
-		if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "serve the directory with that version") {
+		if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "serve it with that version") {
 			t.Errorf("format %d: %v; want ErrFormat, and what to do", 1+format, err)
 		}
 		if fs.Now() != 0 {

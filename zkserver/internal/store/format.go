@@ -18,7 +18,7 @@ const (
 	batchHeader = 32  // bytes: mark, length of the changes, number, synced, checksum
 
 	// maxBatch is the number of bytes that the changes of a batch may have.
-	maxBatch = 1 << 28
+	maxBatch = 1 << 30
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

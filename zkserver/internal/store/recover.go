@@ -59,9 +59,9 @@ func list(dir FS) (c contents, err error) {
 		kind, number := parseName(name)
 		switch {
 		case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.") && name != guard:
-			return c, fmt.Errorf("%w: %s is from a holdfast with formats 1 and 2, this program knows %d; "+
-				"serve the directory with that version and copy the nodes with a client, or move the directory away to begin with an empty one",
-				ErrFormat, dir.Path(name), Format)
+			return c, fmt.Errorf("%w: %s is of an older holdfast (format 1 or 2, this one knows %d); move %s away to begin with an empty store, "+
+				"or serve it with that version and copy the nodes with a client",
+				ErrFormat, dir.Path(name), Format, dir.Path(""))
 		case name == guard:
 			c.guarded = true
 		case strings.HasSuffix(name, temporary),

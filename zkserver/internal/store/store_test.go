@@ -230,9 +230,9 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program knows 3; use the version"},
 		{"unknown key", foreign.Killed(foreign.Now()), `key "?" is unknown`},
 		{"Pebble", map[string][]byte{"LOCK": nil, "MANIFEST-000001": {1}, "marker.manifest.000001.MANIFEST-000001": nil},
-			"MANIFEST-000001 is from a holdfast with formats 1 and 2, this program knows 3; serve the directory with that version and copy"},
-		{"Pebble without its manifest", map[string][]byte{"000004.sst": {1}, "OPTIONS-000003": {1}}, "formats 1 and 2"},
-		{"Pebble with its markers alone", map[string][]byte{"marker.format-version.000001.013": nil}, "formats 1 and 2"},
+			"MANIFEST-000001 is of an older holdfast (format 1 or 2, this one knows 3); move d away to begin with an empty store, or serve it"},
+		{"Pebble without its manifest", map[string][]byte{"000004.sst": {1}, "OPTIONS-000003": {1}}, "format 1 or 2"},
+		{"Pebble with its markers alone", map[string][]byte{"marker.format-version.000001.013": nil}, "format 1 or 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fs := crashfs.New(tt.files)
@@ -488,7 +488,7 @@ func TestLengthsAreCheckedBeforeRoomIsMade(t *testing.T) {
 func TestTooLargeABatchIsRefused(t *testing.T) {
 	j := store.OpenOn(crashfs.New(nil), 1<<10)
 	mustLoad(t, j)
-	if err := j.Commit(store.TooLarge()); err == nil || !strings.Contains(err.Error(), "the limit is 268435456") {
+	if err := j.Commit(store.TooLarge()); err == nil || !strings.Contains(err.Error(), "the limit is 1073741824") {
 		t.Errorf("commit: %v; want the limit", err)
 	}
 	mustClose(t, j)
