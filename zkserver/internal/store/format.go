@@ -130,7 +130,8 @@ func openReader(dir FS, kind uint32, number uint64) (_ *reader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.path, err)
 	}
-	r.in = bufio.NewReaderSize(io.NewSectionReader(f, fileHeader, max(r.size-fileHeader, 0)), 1<<17)
+	batches := max(r.size-fileHeader, 0)
+	r.in = bufio.NewReaderSize(io.NewSectionReader(f, fileHeader, batches), int(min(max(batches, batchHeader), 1<<17)))
 	return r, nil
 }
 
