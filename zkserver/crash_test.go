@@ -46,6 +46,9 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
 		}
 		image := r.fs.Image(cut, rng)
+		if i%8 == 0 { // or the process is killed
+			image = r.fs.Killed(cut)
+		}
 		seen := r.seen(cut)
 		// Power may fail again while the server reads what the first failure has left.
 		for depth := 0; ; depth++ {
@@ -86,7 +89,7 @@ func keepImage(image map[string][]byte) string {
 	return fmt.Sprintf("image in %s (%v)", dir, err)
 }
 
-// Power fails at any moment, while the store is made, written to, merged into a snapshot and
+// Power fails, or the process is killed, at any moment, while the store is made, written to, merged into a snapshot and
 // loaded, once or three times in a row. Whatever the disk has kept of what was not synced:
 // what is found is the state after some write, and no earlier one than the last of which
 // any client has seen anything.
