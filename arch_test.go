@@ -220,7 +220,7 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zk", "holdfast", "without everything above it"},
 		{"zk", "testing/synctest", "machinery"},
 		{"zkserver", "holdfast/zk", "never import each other"},
-		{"zkserver", "github.com/cockroachdb/pebble/v2", ""},
+		{"zkserver", "github.com/prometheus/client_golang/prometheus", ""},
 		{"zkserver", "holdfast/zkserver/internal/store", ""},
 		{"zkserver", "github.com/spf13/cobra", "flags"},
 		{"zkserver/internal/tree", "holdfast/zk", "never import each other"},

@@ -35,15 +35,17 @@ var fuzzed = map[string]string{
 	"zk.parseChallenge":   "FuzzChallenge",
 	"zk.dataReply.Decode": "FuzzServer", "zk.multiReply.Decode": "FuzzServer", "zk.multiReadReply.Decode": "FuzzServer",
 
-	"zkserver.request.decode":               "FuzzRequest",
-	"zkserver.Server.decodeMulti":           "FuzzRequest",
-	"zkserver.conn.readAll":                 "FuzzHandshake",
-	"zkserver/internal/tree.Tree.LoadNode":  "FuzzLoadNode",
-	"zkserver/internal/tree.parseNetwork":   "FuzzParseNetwork",
-	"zkserver/internal/tree.parseUsage":     "FuzzParseUsage",
-	"zkserver.ParseUsers":                   "FuzzParseUsers",
-	"zkserver/internal/store.decodeCommits": "FuzzDispatch",
-	"zkserver/internal/store.dispatch":      "FuzzDispatch",
+	"zkserver.request.decode":              "FuzzRequest",
+	"zkserver.Server.decodeMulti":          "FuzzRequest",
+	"zkserver.conn.readAll":                "FuzzHandshake",
+	"zkserver/internal/tree.Tree.LoadNode": "FuzzLoadNode",
+	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",
+	"zkserver/internal/tree.parseUsage":    "FuzzParseUsage",
+	"zkserver.ParseUsers":                  "FuzzParseUsers",
+	"zkserver/internal/store.dispatch":     "FuzzDispatch",
+	"zkserver/internal/store.decodeHeader": "FuzzJournal",
+	"zkserver/internal/store.parseName":    "FuzzParseName",
+	"zkserver/internal/store.parseBoot":    "FuzzParseBoot",
 }
 
 // decoderName matches what functions are called that take messages or texts apart.

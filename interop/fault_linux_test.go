@@ -23,14 +23,14 @@ func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
 	need(t, err)
 	for _, fault := range []struct{ name, inject, says string }{
 		{"a sync fails", "fdatasync:error=EIO:when=20", "input/output error"},
-		{"a write fails", "write:error=ENOSPC:when=60+", "no space left on device"},
+		{"a write fails", "pwrite64:error=ENOSPC:when=60+", "no space left on device"},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			dir := t.TempDir()
 			broken := filepath.Join(dir, "broken")
 			// Only the store's own files: the log on stderr must not fail.
 			script := fmt.Sprintf("#!/bin/sh\nexec %s -f -qq -o %s -P %s -e inject=%s %s \"$@\"\n",
-				strace, filepath.Join(dir, "trace"), filepath.Join(dir, "data/store/000002.log"), fault.inject, holdfastBin(t))
+				strace, filepath.Join(dir, "trace"), filepath.Join(dir, "data/store/00000001.journal"), fault.inject, holdfastBin(t))
 			if err := os.WriteFile(broken, []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}

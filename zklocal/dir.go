@@ -14,7 +14,7 @@ import (
 )
 
 // The names that this package uses in the directory. None of them can be the name
-// of one of Pebble's files.
+// of a file of the store, which has a directory of its own.
 const (
 	hostLockName  = "host.lock"
 	startLockName = "start.lock"

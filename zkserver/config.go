@@ -128,11 +128,11 @@ func (c Config) withDefaults() (Config, error) {
 func openStore(cfg Config) (store.Store, error) {
 	switch {
 	case cfg.Dir != "":
-		p, err := store.OpenPebble(cfg.Dir, cfg.Logger)
+		j, err := store.OpenJournal(cfg.Dir)
 		if err != nil {
 			return nil, err // not a typed nil
 		}
-		return p, nil
+		return j, nil
 	case cfg.Memory != nil:
 		return cfg.Memory.store, nil
 	}

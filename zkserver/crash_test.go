@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -37,31 +38,30 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 	var (
 		survived *survivor
 		files    map[string][]byte
-		syncs    []int
 	)
-	for i, o := range r.fs.ops {
-		if o.kind == diskSync || o.kind == diskSyncDir {
-			syncs = append(syncs, i)
-		}
-	}
+	syncs := r.fs.Syncs()
 	for i := range n {
-		cut := rng.IntN(len(r.fs.ops) + 1)
+		cut := rng.IntN(r.fs.Now() + 1)
 		if i%2 == 0 && len(syncs) > 0 {
 			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
 		}
-		image := r.fs.image(cut, rng)
+		image := r.fs.Image(cut, rng)
+		if i%8 == 0 { // or the process is killed
+			image = r.fs.Killed(cut)
+		}
 		seen := r.seen(cut)
 		// Power may fail again while the server reads what the first failure has left.
 		for depth := 0; ; depth++ {
-			fs := newRecordingFS(image)
-			found, err := survive(fs, small)
+			fs := crashfs.New(image)
+			fs.BootID[1] = byte(rng.IntN(2)) // all is synced, so it must not matter
+			found, err := survive(fs)
 			count.images++
 			if err == nil {
 				err = r.h.check(found, seen, r.passwords)
 			}
 			if err != nil {
 				return nil, nil, fmt.Errorf("crash behind change %d of %d, %d times again: %w\n%s",
-					cut, len(r.fs.ops), depth, err, keepImage(image))
+					cut, r.fs.Now(), depth, err, keepImage(image))
 			}
 			if survived == nil || rng.IntN(n) == 0 {
 				survived, files = found, image
@@ -70,7 +70,7 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 				break
 			}
 			count.again++
-			image = fs.image(rng.IntN(len(fs.ops)+1), rng)
+			image = fs.Image(rng.IntN(fs.Now()+1), rng)
 		}
 	}
 	count.runs++
@@ -89,13 +89,13 @@ func keepImage(image map[string][]byte) string {
 	return fmt.Sprintf("image in %s (%v)", dir, err)
 }
 
-// Power fails at any moment, while the store is made, written to, compacted, loaded and
-// brought up to the present format, once or three times in a row. Whatever the disk has kept
-// of what was not synced: what is found is the state after some write, and no earlier
-// one than the last of which any client has seen anything.
+// Power fails, or the process is killed, at any moment, while the store is made, written to, merged into a snapshot and
+// loaded, once or three times in a row. Whatever the disk has kept of what was not synced:
+// what is found is the state after some write, and no earlier one than the last of which
+// any client has seen anything.
 //
 // Every run goes on from an image of the one before it, or from an empty directory, or
-// from one that the first version has written.
+// from one that the first version with this format has written.
 func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))
@@ -103,7 +103,7 @@ func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 	var (
 		start  *survivor
 		files  map[string][]byte
-		oldest = readGolden(t, "testdata/format1.txt")
+		oldest = readGolden(t, goldenFiles(t)[0])
 		err    error
 	)
 	began := time.Now()
@@ -113,11 +113,11 @@ func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 			start, files = nil, nil
 		case 3:
 			files = oldest.files
-			if start, err = survive(newRecordingFS(files)); err != nil {
+			if start, err = survive(crashfs.New(files)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r, err := runLoad(start, files, s+n, lies{}, asIs)
+		r, err := runLoad(start, files, s+n, crashfs.Lies{}, asIs)
 		if err == nil {
 			start, files, err = crashRun(t, r, rng, 100, &count)
 		}
@@ -147,11 +147,11 @@ func (s *storeThatIsLate) Commit(b *store.Batch) error {
 func TestCrashCheckFindsServersThatLose(t *testing.T) {
 	s := testSeed(t)
 	for name, broken := range map[string]struct {
-		lies lies
+		lies crashfs.Lies
 		wrap func(store.Store) store.Store
 	}{
-		"acknowledges before the sync": {lies: lies{syncLog: true}, wrap: asIs},
-		"does not sync its directory":  {lies: lies{syncDir: true}, wrap: asIs},
+		"acknowledges before the sync": {lies: crashfs.Lies{Sync: true}, wrap: asIs},
+		"does not sync its directory":  {lies: crashfs.Lies{SyncDir: true}, wrap: asIs},
 		"is one write behind":          {wrap: func(s store.Store) store.Store { return &storeThatIsLate{Store: s} }},
 	} {
 		t.Run(name, func(t *testing.T) {

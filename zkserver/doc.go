@@ -87,4 +87,5 @@
 // teller (tell.go) wakes writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
 // The owner ends on Shutdown, Close, linger or a store that failed; it ends the
 // committer and the teller, then waits for the connections, closes the store and closes Done.
+// The store has a goroutine while it makes a snapshot; closing the store ends it.
 package zkserver

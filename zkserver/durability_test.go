@@ -3,7 +3,6 @@ package zkserver
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -11,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -207,18 +206,9 @@ func TestFailedCommitStopsTheServer(t *testing.T) {
 // was acknowledged is there, with its Stat, and no zxid that was seen comes back.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	silent := slog.New(slog.DiscardHandler)
-	open := func(fs vfs.FS) store.Store {
-		st, err := store.OpenPebbleOn(fs, "d", silent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st
-	}
 	for range 5 {
-		fs := vfs.NewCrashableMem()
-		fs.MkdirAll("d", 0o700)
-		s := startOn(t, open(fs), Config{})
+		fs := crashfs.New(nil)
+		s := startOn(t, store.OpenOn(fs, small), Config{})
 		var (
 			mu       sync.Mutex
 			acked    = make(map[string]zkproto.Stat)
@@ -248,7 +238,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 			<-enough
 		}
 		mu.Lock()
-		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
+		crashed := fs.Image(fs.Now(), rng)
 		survivors, seen := make(map[string]zkproto.Stat), lastZxid
 		for path, stat := range acked {
 			survivors[path] = stat
@@ -257,7 +247,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 		wg.Wait()
 		s.Close()
 
-		s = startOn(t, open(crashed), Config{})
+		s = startOn(t, store.OpenOn(crashfs.New(crashed), small), Config{})
 		c := pipe(t, s)
 		if r := c.connect(10*time.Second, sessions[rng.IntN(len(sessions))]); r.SessionID == 0 {
 			t.Error("a session is lost")

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"path"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -30,36 +28,32 @@ type brokenDisk struct {
 	mu     sync.Mutex
 	writes int
 	failed string // what was failed first
-	log    bool   // it was a file of the database's log
+	log    bool   // it was the write or sync of a journal
 }
 
-func (d *brokenDisk) MaybeError(op errorfs.Op) error {
-	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
-		return nil
+func (d *brokenDisk) fail(c crashfs.Call) (keep int, err error) {
+	if !c.Changes() {
+		return 0, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
 	if d.at == 0 || d.writes < d.at || d.writes > d.at && !d.full {
-		return nil
+		return 0, nil
 	}
 	if d.failed == "" {
-		d.failed = fmt.Sprint(op.Kind, " ", op.Path)
-		d.log = path.Ext(op.Path) == ".log"
+		d.failed = c.Op + " " + c.Name
+		d.log = strings.HasSuffix(c.Name, ".journal") && (c.Op == "write" || c.Op == "sync")
 	}
-	return d.err
+	return 7, d.err
 }
-
-func (d *brokenDisk) String() string { return "broken disk" }
 
 // loadBroken has a server on a broken disk until it stops or has done what it was asked
 // for. It returns the paths that were acknowledged.
-func loadBroken(fs *recordingFS, disk *brokenDisk, tune func(*pebble.Options)) (acked []string, stopped error) {
+func loadBroken(fs *crashfs.FS, disk *brokenDisk) (acked []string, stopped error) {
 	var logged complaints
-	st, err := store.OpenPebbleOn(errorfs.Wrap(fs, disk), crashDir, logged.logger(), tune)
-	if err != nil {
-		return nil, err
-	}
+	fs.Fail = disk.fail
+	st := store.OpenOn(fs, small)
 	cfg, _ := Config{Logger: logged.logger()}.withDefaults()
 	s, err := start(cfg, users{}, st)
 	if err != nil {
@@ -99,13 +93,8 @@ func loadBroken(fs *recordingFS, disk *brokenDisk, tune func(*pebble.Options)) (
 // start, also if power fails right then.
 func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 	seed := testSeed(t)
-	child, done := inChild(t)
-	if !child {
-		return
-	}
-	defer done()
 	clean := &brokenDisk{}
-	if acked, err := loadBroken(newRecordingFS(nil), clean, small); err != nil || len(acked) != 80 {
+	if acked, err := loadBroken(crashfs.New(nil), clean); err != nil || len(acked) != 80 {
 		t.Fatalf("on a sound disk: %d acknowledged, %v", len(acked), err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -117,22 +106,22 @@ func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 	for at := 1.0; at <= float64(clean.writes); at += step {
 		for _, disk := range []*brokenDisk{{at: int(at), err: syscall.EIO}, {at: int(at), err: syscall.ENOSPC, full: true}} {
 			tried++
-			fs := newRecordingFS(nil)
-			acked, err := loadBroken(fs, disk, small)
+			fs := crashfs.New(nil)
+			acked, err := loadBroken(fs, disk)
 			what := fmt.Sprintf("%s fails (%v, write %d): ", disk.failed, disk.err, disk.at)
 			switch {
 			case disk.failed == "":
 				continue // this run had fewer writes
 			case err != nil:
 				stops++
-				if !strings.Contains(err.Error(), disk.err.Error()) || !strings.Contains(err.Error(), crashDir) {
+				if !strings.Contains(err.Error(), disk.err.Error()) || !strings.Contains(err.Error(), crashfs.Dir) {
 					t.Errorf("%sthe server stops and says %q", what, err)
 				}
 			case disk.log || disk.full:
 				t.Errorf("%sthe server does not stop", what)
 			}
-			image := fs.image(fs.now(), rng)
-			found, err := survive(newRecordingFS(image), small)
+			image := fs.Image(fs.Now(), rng)
+			found, err := survive(crashfs.New(image))
 			if err != nil {
 				t.Errorf("%son the next start: %v\n%s", what, err, keepImage(image))
 				continue
@@ -144,5 +133,5 @@ func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("figure: %d failures in %d possible places, the server stopped for %d of them, nothing lost", tried, clean.writes, stops)
+	t.Logf("%d failures in %d possible places, the server stopped for %d of them, nothing lost", tried, clean.writes, stops)
 }

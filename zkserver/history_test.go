@@ -9,11 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
@@ -134,20 +132,13 @@ func (c *complaints) err() error {
 	return nil
 }
 
-// small makes the database flush, compact and begin new logs every few kilobytes.
-func small(o *pebble.Options) {
-	o.MemTableSize = 48 << 10
-	o.L0CompactionThreshold = 2
-	o.LBaseMaxBytes = 64 << 10
-}
+// small is the room of journals that are merged into a snapshot every few kilobytes.
+const small = 8 << 10
 
 // survive opens the store in fs as a server would, and lets go of it again.
-func survive(fs vfs.FS, tune ...func(*pebble.Options)) (*survivor, error) {
+func survive(fs *crashfs.FS) (*survivor, error) {
 	var logged complaints
-	st, err := store.OpenPebbleOn(fs, crashDir, logged.logger(), tune...)
-	if err != nil {
-		return nil, err
-	}
+	st := store.OpenOn(fs, small)
 	spy := &spiedStore{Store: st}
 	s := &Server{cfg: Config{Logger: logged.logger()}, store: spy}
 	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}); err != nil {
@@ -400,13 +391,3 @@ func (h *history) diff(found *survivor, seen int64) string {
 }
 
 func tail(s string) string { return s[max(0, len(s)-100):] }
-
-// mustSurvive is survive for directories that nothing has happened to.
-func mustSurvive(t *testing.T, fs vfs.FS) *survivor {
-	t.Helper()
-	found, err := survive(fs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}

@@ -52,7 +52,7 @@ func stores(t *testing.T, f func(t *testing.T, cfg func() Config)) {
 		m := NewMemory()
 		f(t, func() Config { return Config{Memory: m} })
 	})
-	t.Run("pebble", func(t *testing.T) {
+	t.Run("journal", func(t *testing.T) {
 		dir := t.TempDir()
 		f(t, func() Config { return Config{Dir: dir} })
 	})

@@ -10,14 +10,15 @@ import (
 	"sync"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
 
-// A run is a server under load on a recordingFS, and what its clients saw when.
+// A run is a server under load on a disk that crashes, and what its clients saw when.
 type run struct {
 	h    *history
-	fs   *recordingFS
+	fs   *crashfs.FS
 	s    *Server
 	seed uint64
 
@@ -61,15 +62,12 @@ func (r *run) seen(cut int) int64 {
 
 // runLoad starts a server on files, has clients at it, and stops it. Its wrap may put
 // something between the server and its store.
-func runLoad(from *survivor, files map[string][]byte, seed uint64, l lies, wrap func(store.Store) store.Store) (*run, error) {
-	r := &run{fs: newRecordingFS(files), seed: seed, passwords: make(map[int64][]byte)}
+func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lies, wrap func(store.Store) store.Store) (*run, error) {
+	r := &run{fs: crashfs.New(files), seed: seed, passwords: make(map[int64][]byte)}
 	r.h = &history{seed: seed, start: from, times: make(map[int64]int64)}
-	r.fs.lies = l
+	r.fs.Lies = l
 	var logged complaints
-	st, err := store.OpenPebbleOn(r.fs, crashDir, logged.logger(), small)
-	if err != nil {
-		return nil, err
-	}
+	st := store.OpenOn(r.fs, small)
 	cfg, err := Config{Logger: logged.logger()}.withDefaults()
 	if err != nil {
 		return nil, err
@@ -167,7 +165,7 @@ func (r *run) note(e entry) {
 
 // saw remembers that a client knows of zxid by now.
 func (r *run) saw(zxid int64, stats ...zkproto.Stat) {
-	at := r.fs.now()
+	at := r.fs.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sightings = append(r.sightings, sighting{at: at, zxid: zxid})
@@ -264,7 +262,7 @@ func (c *crashClient) listen() {
 		if err != nil {
 			return
 		}
-		at := c.r.fs.now()
+		at := c.r.fs.Now()
 		body := zkproto.NewReader(frame)
 		new(zkproto.ReplyHeader).Decode(body)
 		var e zkproto.WatcherEvent
@@ -378,7 +376,7 @@ func (c *crashClient) write() zkproto.MultiOp {
 		o.Data = []byte(strings.Repeat(fmt.Sprint(c.rng.Uint32()), c.rng.IntN(300)))
 	}
 	if c.rng.IntN(100) == 0 {
-		o.Data = make([]byte, c.rng.IntN(60_000)) // more than the database's buffer
+		o.Data = make([]byte, c.rng.IntN(60_000)) // more than a journal's room
 	}
 	switch c.rng.IntN(10) {
 	case 0:

@@ -101,12 +101,8 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 18, bug: "the names of new files are not synced", where: "Pebble, where names are not kept in order",
-			edits: []edit{
-				{"zkserver/internal/store/names.go", "return f.name(f.File.Sync())", "return f.File.Sync()"},
-				{"zkserver/internal/store/names.go", "return f.name(f.File.SyncData())", "return f.File.SyncData()"},
-				{"zkserver/internal/store/names.go", "\tif err := n.syncDir(n.FS.PathDir(name)); err != nil {\n\t\treturn err\n\t}\n\treturn n.FS.Remove", "\treturn n.FS.Remove"},
-			},
-			pkg: "zkserver/internal/store", tests: []string{"TestNamesAreDurableInOrder"},
+			edits: []edit{{"zkserver/internal/store/journal.go", "return fs.SyncDir()", "return nil"}},
+			pkg:   "zkserver/internal/store", tests: []string{"TestPowerFailsBehindEveryChange"},
 		},
 		{
 			number: 19, bug: "a session and its nodes end in two transactions", where: "ZOOKEEPER-3144",
@@ -137,13 +133,9 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 24, bug: "a sync that failed is tried again", where: "five databases (Rebello et al., 2020)",
-			edits: []edit{
-				{"zkserver/internal/store/failures.go", `return f.fs.check("sync", f.name, f.File.Sync())`,
-					"err := f.File.Sync()\n\tif err != nil {\n\t\terr = f.File.Sync()\n\t}\n\treturn f.fs.check(\"sync\", f.name, err)"},
-				{"zkserver/internal/store/failures.go", `return f.fs.check("sync", f.name, f.File.SyncData())`,
-					"err := f.File.SyncData()\n\tif err != nil {\n\t\terr = f.File.SyncData()\n\t}\n\treturn f.fs.check(\"sync\", f.name, err)"},
-			},
-			pkg: "zkserver", tests: []string{"TestFailedWritesStopTheServerAndLoseNothing"},
+			edits: []edit{{"zkserver/internal/store/journal.go", "\tif err := j.file.Sync(); err != nil {\n",
+				"\terr := j.file.Sync()\n\tif err != nil {\n\t\terr = j.file.Sync()\n\t}\n\tif err != nil {\n"}},
+			pkg: "zkserver/internal/store", tests: []string{"TestFailedCallsLoseNothing"},
 		},
 	}
 }

@@ -190,8 +190,8 @@ func ofTheServer() []mutant {
 	return []mutant{
 		{
 			number: 51, bug: "the log is not synced", where: "NATS 2.12 (Jepsen, 2025)",
-			edits: []edit{{"zkserver/internal/store/pebble.go", "batch.Commit(pebble.Sync)", "batch.Commit(pebble.NoSync)"}},
-			pkg:   "zkserver/internal/store", tests: []string{"TestCrashKeepsEveryCommit"},
+			edits: []edit{{"zkserver/internal/store/journal.go", "if err := j.file.Sync(); err != nil {", "if err := error(nil); err != nil {"}},
+			pkg:   "zkserver/internal/store", tests: []string{"TestCrashImagesHaveAllThatWasAcknowledged", "TestPowerFailsBehindEveryChange"},
 		},
 		{
 			number: 52, bug: "the server goes on after a commit that failed, and tries it again", where: "five databases (Rebello et al., 2020)",
@@ -237,8 +237,8 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 60, bug: "a log that has lost its end is served", where: "NATS 2.12 (Jepsen, 2025)",
-			edits: []edit{{"zkserver/internal/store/pebble.go", "if p.witness.commits > p.commits {", "if p.witness.commits > p.commits+1<<40 {"}},
-			pkg:   "zkserver", tests: []string{"TestDamageIsDetectedOrHarmless"},
+			edits: []edit{{"zkserver/internal/store/witness.go", "if must <= last {", "if must <= last+1<<40 {"}},
+			pkg:   "zkserver/internal/store", tests: []string{"TestEveryDamageIsDetectedOrHarmless"},
 		},
 	}
 }

@@ -1,14 +1,59 @@
-// Package store keeps what a server must not forget: nodes, sessions, and a few
-// facts about itself. It knows them as keys and opaque values; what a node's record
-// says is the tree's business.
+// Package store keeps the state of a server: nodes, sessions, and a few facts about
+// the server itself. The package knows them as keys and opaque values; the tree alone
+// knows what is in a node's record.
 //
-// There are two: a [Pebble] database in a directory, and [Memory], which lasts as
-// long as its value does. Commit is called by one goroutine at a time and returns
-// when the batch is durable. A commit that failed is final: it says nothing about
-// what is on disk (a sync must never be retried, the kernel may have dropped the
-// pages that it could not write), so the server stops and the truth is read from
-// disk at the next start.
+// There are two stores: a [Journal] in a directory, and [Memory], which lasts as
+// long as its value does. One goroutine at a time calls Commit. It may be another
+// goroutine each time.
 //
-// Pebble runs its own background goroutines (flush, compaction), which Close ends.
-// After a fatal error they are left standing, see [Pebble.Close].
+// # Files
+//
+// A directory has numbered journals (00000007.journal) and a snapshot
+// (00000006.snapshot: the state after journal 6). The snapshot and the journals with
+// higher numbers, in order, are the state. A change says what value a key has from now
+// on; it is not an operation. So the last change of a key is all that matters, and
+// reading the state is a merge of files (snapshot.go).
+//
+// A journal is a header and batches, one after the other (format.go). Each batch has a
+// number, its length and a checksum. The numbers go on from journal to journal. Each
+// batch begins with the mark of its file, a random number, so that the bytes of another
+// file never pass for a batch.
+//
+// A new journal is written under a temporary name, with its header and its room, and
+// synced. Then it gets its name, and the directory is synced (makeFile). The batches
+// before it are durable by then. After that its predecessor is never written again.
+//
+// Every start begins a new journal. So does a commit that finds the journals longer
+// than the snapshot. The header of a journal has the number of its first batch. This
+// number also says where the predecessor ends: any bytes after that end were never
+// acknowledged.
+//
+// A goroutine merges the snapshot and the complete journals into the next snapshot
+// while commits go on in the new journal. It reads files only, so the server has no
+// part in it. In memory it has the keys of these journals. It removes the former files
+// when the name of the new snapshot is durable. If it is interrupted, the former files
+// still are the state.
+//
+// # The end of the last journal
+//
+// After a crash the last journal may end with batches that were never acknowledged:
+// torn, or with gaps between them. They are dropped. Damage of an acknowledged batch
+// looks the same, and must not be dropped (recover.go). Three witnesses tell the two
+// apart:
+//
+//   - The header of the next journal has the number of its first batch.
+//   - Every batch says up to which number all batches had been synced when it was
+//     written. So a later batch of the journal testifies for the earlier ones.
+//   - The file "committed" (witness.go) has the number of the last batch that was synced
+//     and of the last batch that was written. The second number counts until the machine
+//     restarts, and the kernel's boot id tells when that was. The file is written after
+//     every batch and never synced. It is the only witness of the very last batch.
+//
+// # Failures
+//
+// The first change of the disk that fails is the last one. A failed sync must never be
+// retried, because the kernel may have dropped the pages that it could not write. Commit
+// returns the error from then on, also if the failure was in the other goroutine, and
+// the server stops. The next start reads the files. It writes the batches again that no
+// witness says to be synced, because they may be in the page cache only.
 package store

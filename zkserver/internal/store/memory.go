@@ -26,9 +26,6 @@ func (m *Memory) Load(init Meta, visit Visitor) (Meta, error) {
 	if len(m.values) == 0 {
 		m.apply(fresh(init))
 	}
-	if _, err := checkFormat(m.values[string(keyFormat)]); err != nil {
-		return Meta{}, err
-	}
 	var meta Meta
 	for key, value := range m.values {
 		if err := dispatch([]byte(key), value, &meta, visit); err != nil {

@@ -1,13 +1,11 @@
-package store
+package store_test
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,58 +13,96 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"go.uber.org/goleak"
+	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var silent = slog.New(slog.DiscardHandler)
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("STORE_OPENED_BY_A_CHILD"); dir != "" {
+		_, err := store.OpenJournal(dir)
+		fmt.Print(err)
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // contents is what Load found.
 type contents struct {
-	meta     Meta
+	meta     store.Meta
 	nodes    map[string]string
 	sessions map[int64]string
 }
 
-func load(s Store, init Meta) (contents, error) {
+var firstMeta = store.Meta{Secret: []byte("secret"), Ceiling: 5 << 32}
+
+func load(s store.Store) (contents, error) {
 	c := contents{nodes: make(map[string]string), sessions: make(map[int64]string)}
 	var err error
-	c.meta, err = s.Load(init, Visitor{
-		Node:    func(path string, r []byte) error { c.nodes[path] = string(r); return nil },
+	c.meta, err = s.Load(firstMeta, store.Visitor{
+		Node: func(path string, r []byte) error {
+			if _, twice := c.nodes[path]; twice {
+				return fmt.Errorf("%s is there twice", path)
+			}
+			c.nodes[path] = string(r)
+			return nil
+		},
 		Session: func(id int64, r []byte) error { c.sessions[id] = string(r); return nil },
 	})
 	return c, err
 }
 
-var firstMeta = Meta{Secret: []byte("secret"), Ceiling: 5 << 32}
-
-func mustLoad(t *testing.T, s Store) contents {
+func mustLoad(t *testing.T, s store.Store) contents {
 	t.Helper()
-	c, err := load(s, firstMeta)
+	c, err := load(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func mustOpen(t *testing.T, dir string) *Pebble {
+func mustOpen(t *testing.T, dir string) *store.Journal {
 	t.Helper()
-	p, err := OpenPebble(dir, silent)
+	j, err := store.OpenJournal(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return j
+}
+
+func mustCommit(t *testing.T, s store.Store, b *store.Batch) {
+	t.Helper()
+	if err := s.Commit(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustClose(t *testing.T, s store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put is a batch with one node.
+func put(path, record string) *store.Batch {
+	b := new(store.Batch)
+	b.PutNode(path, []byte(record))
+	return b
+}
+
+// later is put, to be synced with a later batch.
+func later(path, record string) *store.Batch {
+	b := put(path, record)
+	b.SyncLater = true
+	return b
 }
 
 func TestStoresKeepWhatWasCommitted(t *testing.T) {
-	dir, memory := t.TempDir(), NewMemory()
-	for name, open := range map[string]func() Store{
-		"pebble": func() Store { return mustOpen(t, dir) },
-		"memory": func() Store { return memory },
+	dir, memory := t.TempDir(), store.NewMemory()
+	for name, open := range map[string]func() store.Store{
+		"journal": func() store.Store { return mustOpen(t, dir) },
+		"memory":  func() store.Store { return memory },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open()
@@ -74,7 +110,7 @@ func TestStoresKeepWhatWasCommitted(t *testing.T) {
 				t.Fatalf("fresh store: %+v", got)
 			}
 			odd := "/" + strings.Repeat("ü\u200b", 1000) // long, and nothing a file name could be
-			var b Batch
+			var b store.Batch
 			b.PutNode("/", []byte("root"))
 			b.PutNode(odd, []byte("odd"))
 			b.PutNode("/gone", []byte("x"))
@@ -83,31 +119,27 @@ func TestStoresKeepWhatWasCommitted(t *testing.T) {
 			b.PutSession(-8, []byte("eight"))
 			b.DeleteNode("/never")
 			b.PutNode("/", []byte("root again")) // the last one counts
-			if err := s.Commit(&b); err != nil {
-				t.Fatal(err)
-			}
-			b = Batch{}
+			mustCommit(t, s, &b)
+			b = store.Batch{}
 			b.DeleteNode("/gone")
 			b.DeleteSession(7)
 			b.PutCeiling(6 << 32)
-			if err := s.Commit(&b); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-
-			s = open()
-			defer s.Close()
-			got := mustLoad(t, s)
-			if string(got.meta.Secret) != "secret" || got.meta.Ceiling != 6<<32 {
-				t.Errorf("meta: %+v", got.meta)
-			}
-			if want := map[string]string{"/": "root again", odd: "odd", "/empty": ""}; !maps.Equal(got.nodes, want) {
-				t.Errorf("nodes: %q", got.nodes)
-			}
-			if want := map[int64]string{-8: "eight"}; !maps.Equal(got.sessions, want) {
-				t.Errorf("sessions: %v", got.sessions)
+			mustCommit(t, s, &b)
+			mustCommit(t, s, new(store.Batch))
+			mustClose(t, s)
+			for range 2 {
+				s = open()
+				got := mustLoad(t, s)
+				mustClose(t, s)
+				if string(got.meta.Secret) != "secret" || got.meta.Ceiling != 6<<32 || got.meta.Restarted {
+					t.Errorf("meta: %+v", got.meta)
+				}
+				if want := map[string]string{"/": "root again", odd: "odd", "/empty": ""}; !maps.Equal(got.nodes, want) {
+					t.Errorf("nodes: %q", got.nodes)
+				}
+				if want := map[int64]string{-8: "eight"}; !maps.Equal(got.sessions, want) {
+					t.Errorf("sessions: %v", got.sessions)
+				}
 			}
 		})
 	}
@@ -115,48 +147,29 @@ func TestStoresKeepWhatWasCommitted(t *testing.T) {
 
 func TestOneOwnerAtATime(t *testing.T) {
 	dir := t.TempDir()
-	p := mustOpen(t, dir)
-	// Another spelling of the same directory must not get past the lock.
-	for _, name := range []string{dir, filepath.Join(dir, "..", filepath.Base(dir))} {
-		if _, err := OpenPebble(name, silent); !errors.Is(err, ErrInUse) {
-			t.Errorf("open %s again: %v; want ErrInUse", name, err)
+	link := filepath.Join(t.TempDir(), "link")
+	names := []string{dir, filepath.Join(dir, "..", filepath.Base(dir))}
+	if err := os.Symlink(dir, link); err == nil { // Windows may not let us
+		names = append(names, link)
+	}
+	j := mustOpen(t, dir)
+	for _, name := range names {
+		if _, err := store.OpenJournal(name); !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), "store") {
+			t.Errorf("open %s again: %v; want ErrInUse and the directory", name, err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "STORE_OPENED_BY_A_CHILD="+name)
+		if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), store.ErrInUse.Error()) {
+			t.Errorf("another process opens %s: %s, %v; want ErrInUse", name, out, err)
 		}
 	}
-	p.Close()
-	mustOpen(t, dir).Close()
+	mustClose(t, j)
+	mustClose(t, mustOpen(t, dir))
 
-	m := NewMemory()
+	m := store.NewMemory()
 	mustLoad(t, m)
-	if _, err := load(m, firstMeta); !errors.Is(err, ErrInUse) {
+	if _, err := load(m); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("memory, again: %v; want ErrInUse", err)
-	}
-}
-
-func TestOtherFormatsAreRefused(t *testing.T) {
-	for _, tt := range []struct {
-		name, key, value, says string
-	}{
-		{"newer", string(keyFormat), "\x03", "its format is 3, this program knows 2"},
-		{"nonsense", string(keyFormat), "yes", "right directory"},
-		{"foreign", "somebody's", "data", "another program"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			fs := vfs.NewMem()
-			db, err := pebble.Open("d", &pebble.Options{FS: fs, Logger: &pebbleLog{logger: silent}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			db.Set([]byte(tt.key), []byte(tt.value), pebble.Sync)
-			db.Close()
-			p, err := OpenPebbleOn(fs, "d", silent)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			if _, err := load(p, firstMeta); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("load: %v; want ErrFormat with %q", err, tt.says)
-			}
-		})
 	}
 }
 
@@ -165,21 +178,19 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 		t.Skip("Windows has no such modes")
 	}
 	parent := t.TempDir()
-	dir := filepath.Join(parent, "made", "deep")
-	p := mustOpen(t, dir)
-	mustLoad(t, p)
-	defer p.Close()
-	var b Batch
-	for i := range 200 { // enough for tables and a second log
-		b.PutNode(fmt.Sprint("/", i), bytes.Repeat([]byte{byte(i)}, 50_000))
+	j := mustOpen(t, filepath.Join(parent, "made", "deep"))
+	mustLoad(t, j)
+	for range 2 { // the second commit finds a journal that is worth a snapshot
+		var b store.Batch
+		for i := range 100 {
+			b.PutNode(fmt.Sprint("/", i), bytes.Repeat([]byte{byte(i)}, 50_000))
+		}
+		mustCommit(t, j, &b)
 	}
-	if err := p.Commit(&b); err != nil {
+	if err := j.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
+	var seen []string
 	err := filepath.WalkDir(filepath.Join(parent, "made"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -189,108 +200,296 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 		if d.IsDir() {
 			want = 0o700
 		}
-		seen++
+		seen = append(seen, d.Name())
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has mode %o; want %o", path, got, want)
 		}
 		return err
 	})
-	if err != nil || seen < 6 {
-		t.Errorf("saw %d files, %v", seen, err)
+	want := "made deep store 00000001.snapshot 00000002.journal LOCK committed " + store.Guard
+	if got := strings.Join(seen, " "); got != want || err != nil {
+		t.Errorf("files: %s, %v; want %s", got, err, want)
+	}
+	mustClose(t, j)
+}
+
+func TestOtherFormatsAreRefused(t *testing.T) {
+	sound := filled(t, 3)
+	newer := maps.Clone(sound)
+	newer["00000001.journal"] = store.WithFormat(sound["00000001.journal"], store.Format+1)
+	foreign := crashfs.New(nil)
+	j := store.OpenOn(foreign, 1<<10)
+	mustLoad(t, j)
+	mustCommit(t, j, store.Unknown())
+	mustClose(t, j)
+	for _, tt := range []struct {
+		name  string
+		files map[string][]byte
+		says  string
+	}{
+		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program knows 3; use the version"},
+		{"unknown key", foreign.Killed(foreign.Now()), `key "?" is unknown`},
+		{"Pebble", map[string][]byte{"LOCK": nil, "MANIFEST-000001": {1}, "marker.manifest.000001.MANIFEST-000001": nil},
+			"MANIFEST-000001 is of an older holdfast (format 1 or 2, this one knows 3); move d away to begin with an empty store, or serve it"},
+		{"Pebble without its manifest", map[string][]byte{"000004.sst": {1}, "OPTIONS-000003": {1}}, "format 1 or 2"},
+		{"Pebble with its markers alone", map[string][]byte{"marker.format-version.000001.013": nil}, "format 1 or 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := crashfs.New(tt.files)
+			j := store.OpenOn(fs, 1<<10)
+			if _, err := load(j); !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("load: %v; want ErrFormat with %q", err, tt.says)
+			}
+			if err := j.Commit(put("/x", "x")); !errors.Is(err, store.ErrFormat) {
+				t.Errorf("commit all the same: %v; want the same error", err)
+			}
+			mustClose(t, j)
+			if fs.Now() != 0 {
+				t.Errorf("%d changes were made to a directory that was refused", fs.Now())
+			}
+		})
 	}
 }
 
-// A crash keeps every synced byte and any part of the rest. Whatever it keeps, each
-// commit that had returned is there, and each batch is there as a whole or not at all.
-func TestCrashKeepsEveryCommit(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 20 {
-		fs := vfs.NewCrashableMem()
-		fs.MkdirAll("d", 0o700)
-		p, err := OpenPebbleOn(fs, "d", silent)
-		if err != nil {
+// filled returns the files of a store with n nodes that was closed.
+func filled(t *testing.T, n int) map[string][]byte {
+	t.Helper()
+	fs := crashfs.New(nil)
+	j := store.OpenOn(fs, 1<<10)
+	mustLoad(t, j)
+	for i := range n {
+		mustCommit(t, j, put(fmt.Sprint("/", i), "record"))
+	}
+	mustClose(t, j)
+	return fs.Killed(fs.Now())
+}
+
+// Starts that change little must not leave a file each.
+func TestStartsDoNotPileUpFiles(t *testing.T) {
+	fs := crashfs.New(nil)
+	for i := range 50 {
+		j := store.OpenOn(fs, 1<<10)
+		if c := mustLoad(t, j); len(c.nodes) != i {
+			t.Fatalf("start %d: %d nodes", i, len(c.nodes))
+		}
+		mustCommit(t, j, put(fmt.Sprint("/", i), "x"))
+		if err := j.Settle(); err != nil {
 			t.Fatal(err)
 		}
-		mustLoad(t, p)
-		committed := make(chan int, 1000)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for i := range 40 {
-				var b Batch
-				b.PutNode(fmt.Sprint("/a", i), bytes.Repeat([]byte("x"), 5000))
-				b.PutNode(fmt.Sprint("/b", i), []byte("y"))
-				if err := p.Commit(&b); err != nil {
-					t.Error(err)
-				}
-				committed <- i
-			}
-		}()
-		last := -1
-		for range rng.IntN(38) {
-			last = <-committed
+		mustClose(t, j)
+		mustClose(t, idle(t, fs)) // a start without a commit
+		if names, _ := fs.List(); len(names) > store.MaxSegments+4 {
+			t.Fatalf("start %d: %q", i, names)
 		}
-		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
-		<-done
-		p.Close()
-
-		p, err = OpenPebbleOn(crashed, "d", silent)
-		if err != nil {
-			t.Fatalf("round %d: open after the crash: %v", round, err)
-		}
-		got := mustLoad(t, p)
-		for i := range 40 {
-			_, a := got.nodes[fmt.Sprint("/a", i)]
-			_, b := got.nodes[fmt.Sprint("/b", i)]
-			if i <= last && !a {
-				t.Errorf("round %d: commit %d had returned and is lost", round, i)
-			}
-			if a != b {
-				t.Errorf("round %d: half of batch %d is there", round, i)
-			}
-		}
-		p.Close()
+	}
+	if n := fs.StillOpen(); n != 0 {
+		t.Errorf("%d files are open", n)
 	}
 }
 
-// What Pebble leaves behind after a fatal error cannot be cleaned up, so this runs in
-// a process of its own.
-func TestFailedSyncFailsTheCommit(t *testing.T) {
-	if os.Getenv("ZKSERVER_STORE_CHILD") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFailedSyncFailsTheCommit$", "-test.v", "-test.timeout=60s")
-		cmd.Env = append(os.Environ(), "ZKSERVER_STORE_CHILD=1")
-		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("child is content")) {
-			t.Fatalf("%v\n%s", err, out)
+func idle(t *testing.T, fs store.FS) *store.Journal {
+	j := store.OpenOn(fs, 1<<10)
+	mustLoad(t, j)
+	return j
+}
+
+// Commits go on while a snapshot is written, and their changes are there afterwards.
+func TestCommitsGoOnWhileASnapshotIsWritten(t *testing.T) {
+	fs := crashfs.New(nil)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	first := true
+	fs.Fail = func(c crashfs.Call) (int, error) {
+		if c.Op == "write" && c.Name == "00000001.snapshot.tmp" && first {
+			first = false
+			close(begun)
+			<-proceed
 		}
-		return
+		return 0, nil
 	}
-	broken := errors.New("disk on fire")
-	var toggle errorfs.Toggle
-	toggle.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo {
-			return broken
-		}
-		return nil
-	})
-	mem := vfs.NewMem()
-	mem.MkdirAll("d", 0o700)
-	p, err := OpenPebbleOn(errorfs.Wrap(mem, &toggle), "d", silent)
-	if err != nil {
+	j := store.OpenOn(fs, 1<<10)
+	mustLoad(t, j)
+	want := make(map[string]string)
+	commit := func(path, record string) {
+		want[path] = record
+		mustCommit(t, j, put(path, record))
+	}
+	for i := 0; !j.Compacting(); i++ {
+		commit(fmt.Sprint("/", i), strings.Repeat("a", 100))
+	}
+	<-begun
+	for i := range 200 {
+		commit(fmt.Sprint("/", i), strings.Repeat("b", 50))
+	}
+	var b store.Batch
+	b.DeleteNode("/3")
+	delete(want, "/3")
+	mustCommit(t, j, &b)
+	close(proceed)
+	if err := j.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	mustLoad(t, p)
-	toggle.On()
-	for range 2 { // and it stays failed
-		var b Batch
-		b.PutNode("/x", []byte("x"))
-		if err := p.Commit(&b); err == nil || !strings.Contains(err.Error(), broken.Error()) {
-			t.Fatalf("commit: %v; want %v", err, broken)
+	commit("/last", "x")
+	mustClose(t, j)
+	names, _ := fs.List()
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "00000001.snapshot 00000002.journal") && !strings.HasPrefix(got, "00000002.snapshot") {
+		t.Errorf("files: %s", got)
+	}
+	j = store.OpenOn(fs, 1<<10)
+	if got := mustLoad(t, j); !maps.Equal(got.nodes, want) {
+		t.Errorf("%d nodes; want %d", len(got.nodes), len(want))
+	}
+	mustClose(t, j)
+}
+
+// A store whose snapshot is under way can be closed, and leaves nothing of it behind.
+func TestCloseStopsASnapshot(t *testing.T) {
+	fs := crashfs.New(nil)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	fs.Fail = func(c crashfs.Call) (int, error) {
+		if c.Op == "create" && strings.HasPrefix(c.Name, "00000001.snapshot") {
+			close(begun)
+			<-proceed
 		}
-		toggle.Off()
+		return 0, nil
 	}
-	if err := p.Close(); err == nil {
-		t.Fatal("close after a fatal error says nothing")
+	j := store.OpenOn(fs, 1<<10)
+	mustLoad(t, j)
+	n := 0
+	for ; !j.Compacting(); n++ {
+		mustCommit(t, j, put(fmt.Sprint("/", n), strings.Repeat("a", 100)))
 	}
-	fmt.Println("child is content")
-	os.Exit(0)
+	<-begun
+	closed := make(chan error)
+	go func() { closed <- j.Close() }()
+	<-j.Stopping()
+	close(proceed)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	names, _ := fs.List()
+	if got := strings.Join(names, " "); !strings.HasPrefix(got, "00000001.journal 00000002.journal "+store.WitnessFile) {
+		t.Errorf("files: %s", got)
+	}
+	fs.Fail = nil
+	j = store.OpenOn(fs, 1<<10)
+	if got := mustLoad(t, j); len(got.nodes) != n {
+		t.Errorf("%d nodes; want %d", len(got.nodes), n)
+	}
+	mustClose(t, j)
+}
+
+// syncs counts the syncs of journals.
+func syncs(fs *crashfs.FS) *int {
+	n := new(int)
+	fs.Fail = func(c crashfs.Call) (int, error) {
+		if c.Op == "sync" && strings.HasSuffix(c.Name, ".journal") {
+			*n++
+		}
+		return 0, nil
+	}
+	return n
+}
+
+func TestBatchesThatAreSyncedLaterAreSyncedWithTheNext(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		boot    store.BootID
+		batches []*store.Batch
+		syncs   int
+		synced  uint64
+	}{
+		{"all at once", store.BootID{1}, []*store.Batch{put("/a", ""), put("/b", "")}, 2, 3},
+		{"later", store.BootID{1}, []*store.Batch{later("/a", ""), later("/b", "")}, 0, 1},
+		{"with the next", store.BootID{1}, []*store.Batch{later("/a", ""), later("/b", ""), put("/c", "")}, 1, 4},
+		{"no boot id", store.BootID{}, []*store.Batch{later("/a", ""), later("/b", "")}, 2, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := crashfs.New(nil)
+			fs.BootID = tt.boot
+			j := store.OpenOn(fs, 1<<16)
+			mustLoad(t, j)
+			count := syncs(fs)
+			for _, b := range tt.batches {
+				mustCommit(t, j, b)
+			}
+			if synced, last := j.Synced(); *count != tt.syncs || synced != tt.synced || last != uint64(1+len(tt.batches)) {
+				t.Errorf("%d syncs, batch %d of %d is durable; want %d and %d", *count, synced, last, tt.syncs, tt.synced)
+			}
+			mustClose(t, j)
+			if synced, last := j.Synced(); synced != last {
+				t.Errorf("closed with batch %d of %d durable", synced, last)
+			}
+		})
+	}
+}
+
+// Load says that the machine has restarted until a batch is committed. Starts without a
+// commit do not change that.
+func TestARestartOfTheMachineIsSaid(t *testing.T) {
+	const none = ""
+	for _, tt := range []struct {
+		name  string
+		steps []string // boot id, and the node to commit
+		want  []bool
+	}{
+		{"fresh", []string{"1"}, []bool{false}},
+		{"the same", []string{"1/a", "1/b", "1"}, []bool{false, false, false}},
+		{"another", []string{"1/a", "2/b", "2"}, []bool{false, true, false}},
+		{"until a commit", []string{"1/a", "2", "2", "2/b", "2"}, []bool{false, true, true, true, false}},
+		{"two restarts", []string{"1/a", "2", "3", "1"}, []bool{false, true, true, false}},
+		{"no boot id any more", []string{"1/a", "0", "0/b", "0"}, []bool{false, true, true, false}},
+		{"never a boot id", []string{"0/a", "0", "1/b", "1"}, []bool{false, false, false, false}},
+		{"a snapshot between", []string{"1/a", "1/*", "2", "2", "2/b", "2"}, []bool{false, false, true, true, true, false}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := crashfs.New(nil)
+			for i, step := range tt.steps {
+				fs.BootID = store.BootID{step[0] - '0'}
+				j := store.OpenOn(fs, 1<<10)
+				if got := mustLoad(t, j).meta.Restarted; got != tt.want[i] {
+					t.Errorf("step %d: restarted: %v; want %v", i, got, tt.want[i])
+				}
+				switch node := step[1:]; {
+				case node == "/*":
+					for n := 0; !j.Compacting(); n++ {
+						mustCommit(t, j, later("/s", strings.Repeat("s", 200)))
+					}
+					if err := j.Settle(); err != nil {
+						t.Fatal(err)
+					}
+				case node != none:
+					mustCommit(t, j, later(node, ""))
+				}
+				mustClose(t, j)
+			}
+		})
+	}
+}
+
+// A batch whose length is nonsense costs no memory.
+func TestLengthsAreCheckedBeforeRoomIsMade(t *testing.T) {
+	files := filled(t, 3)
+	journal := files["00000001.journal"]
+	for i := range 4 {
+		journal[store.FileHeader+8+i] = 0xff
+	}
+	delete(files, store.WitnessFile)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	j := store.OpenOn(crashfs.New(files), 1<<10)
+	_, err := load(j)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, store.ErrDamaged) || got > 4<<20 {
+		t.Errorf("load: %v, %d bytes; want ErrDamaged and little", err, got)
+	}
+	mustClose(t, j)
+}
+
+func TestTooLargeABatchIsRefused(t *testing.T) {
+	j := store.OpenOn(crashfs.New(nil), 1<<10)
+	mustLoad(t, j)
+	if err := j.Commit(store.TooLarge()); err == nil || !strings.Contains(err.Error(), "the limit is 1073741824") {
+		t.Errorf("commit: %v; want the limit", err)
+	}
+	mustClose(t, j)
 }

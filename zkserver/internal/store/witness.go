@@ -5,69 +5,83 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"io"
+	"io/fs"
 )
 
-// A witness knows from outside the database how many commits it must have. Pebble's log
-// may end anywhere after a power failure, so if it is cut short later, or a bit of its
-// last record flips, Pebble takes that for such an end and the commits behind it are
-// gone without a word. The witness is what contradicts.
+// A witness is a file that has the number of the last batch, outside the journals. The
+// last journal may end anywhere after a power failure. A journal that is cut short later,
+// or a bit that flips in its last batch, looks the same; the witness tells them apart.
 //
-// It is written behind the sync and before the commit returns, and never synced: it costs
-// a copy to the page cache, and survives the process. After a power failure it may be
-// older than the database, and proves less, but it is never newer. If it is damaged
-// itself, it proves nothing.
+// It is written after each batch, before Commit returns, and never synced. So it costs a
+// copy to the page cache, and survives the process. After a power failure it may be older
+// than the journal, and proves less. A damaged witness proves nothing.
 type witness struct {
-	name    string
-	file    vfs.File
-	commits uint64 // what the file said when it was opened
+	file    File
+	synced  uint64 // number of the last batch that was synced
+	written uint64 // number of the last batch
+	boot    BootID // written holds while the machine has this boot id
 }
 
-// witnessFile is a name that Pebble does not know, and leaves alone.
-const witnessFile = "committed"
+const (
+	witnessFile = "committed"
+	witnessSize = 44
+)
 
-const witnessMagic = "holdfast"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func openWitness(fs vfs.FS, dir string) (*witness, error) {
-	w := &witness{name: fs.PathJoin(dir, witnessFile)}
+func openWitness(dir FS) (*witness, error) {
+	w := new(witness)
 	var err error
-	if w.commits, err = readWitness(fs, w.name); err != nil {
+	switch w.file, err = dir.Open(witnessFile); {
+	case errors.Is(err, fs.ErrNotExist):
+		return w, nil // it is made by record
+	case err != nil:
 		return nil, err
 	}
-	if w.file, err = fs.OpenReadWrite(w.name, vfs.WriteCategoryUnspecified); err != nil {
-		return nil, fmt.Errorf("open %s: %w", w.name, err)
+	b := make([]byte, witnessSize)
+	switch _, err := w.file.ReadAt(b, 0); {
+	case errors.Is(err, io.EOF): // too short
+	case err != nil:
+		return nil, errors.Join(err, w.file.Close())
+	case string(b[:8]) == fileMagic && crc32.Checksum(b[:40], castagnoli) == binary.BigEndian.Uint32(b[40:]):
+		w.synced, w.written = binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
+		copy(w.boot[:], b[24:])
 	}
 	return w, nil
 }
 
-func readWitness(fs vfs.FS, name string) (uint64, error) {
-	f, err := fs.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	} else if err != nil {
-		return 0, err
+// check fails if there must be batches after the last one, which ends at byte off of the
+// file with this name.
+func (w *witness) check(dir FS, last uint64, name string, off int64) error {
+	must, why := w.synced, "was acknowledged"
+	if w.boot == dir.Boot() && w.boot != (BootID{}) && w.written > must {
+		must, why = w.written, "was acknowledged since the machine started"
 	}
-	defer f.Close()
-	var b [20]byte
-	if _, err := f.ReadAt(b[:], 0); err != nil || string(b[:8]) != witnessMagic ||
-		crc32.Checksum(b[:16], castagnoli) != binary.BigEndian.Uint32(b[16:]) {
-		return 0, nil
+	if must <= last {
+		return nil
 	}
-	return binary.BigEndian.Uint64(b[8:]), nil
+	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: its end is lost, or a file is, "+
+		"or it is a copy made while the server ran; restore a backup, or remove %s to go on without what is lost",
+		ErrDamaged, dir.Path(name), off, last, must, why, dir.Path(witnessFile))
 }
 
-func (w *witness) record(commits uint64) error {
-	b := append(make([]byte, 0, 20), witnessMagic...)
-	b = binary.BigEndian.AppendUint64(b, commits)
+func (w *witness) record(dir FS, synced, written uint64, boot BootID) (err error) {
+	if w.file == nil {
+		if w.file, err = dir.Create(witnessFile); err != nil {
+			return err
+		}
+	}
+	b := append(make([]byte, 0, witnessSize), fileMagic...)
+	b = binary.BigEndian.AppendUint64(b, synced)
+	b = binary.BigEndian.AppendUint64(b, written)
+	b = append(b, boot[:]...)
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if _, err := w.file.WriteAt(b, 0); err != nil {
-		return fmt.Errorf("write %s: %w", w.name, err)
-	}
-	return nil
+	_, err = w.file.WriteAt(b, 0)
+	return err
 }
 
-func (w *witness) close() error { return w.file.Close() }
+func (w *witness) close() error {
+	if w.file == nil {
+		return nil
+	}
+	return w.file.Close()
+}

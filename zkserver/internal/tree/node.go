@@ -197,7 +197,7 @@ func (t *Tree) Loaded() error {
 		if n.path == "/" {
 			continue
 		}
-		// In the order of paths, brothers are together.
+		// Brothers are often together, as they were made.
 		if p := parentOf(n.path); parent == nil || p != parentPath {
 			if parent, parentPath = nodes[p], p; parent == nil {
 				return fmt.Errorf("node %s has no parent", n.path)

@@ -1,0 +1,59 @@
+package mutants
+
+// ofTheStore are those of the journal and its snapshots. All tests are of one package.
+func ofTheStore() []mutant {
+	all := []mutant{
+		{
+			number: 206, bug: "checksums are written and never compared", where: "–",
+			edits: []edit{{"format.go", "return binary.BigEndian.Uint32(b[28:]) == sumOf(b)", "return true || binary.BigEndian.Uint32(b[28:]) == sumOf(b)"}},
+			tests: []string{"TestEveryDamageIsDetectedOrHarmless", "TestATornEndIsNoDamage"},
+		},
+		{
+			number: 207, bug: "the journals are removed before the snapshot's name is durable", where: "–",
+			edits: []edit{{"journal.go", "\treturn fs.SyncDir()\n", "\tif name[len(name)-1] == 't' { // snapshot\n\t\treturn nil\n\t}\n\treturn fs.SyncDir()\n"}},
+			tests: []string{"TestPowerFailsBehindEveryChange"},
+		},
+		{
+			number: 208, bug: "a torn end is taken for damage", where: "–",
+			edits: []edit{{"recover.go", "if synced >= number {", "if later > number && synced+later > 0 {"}},
+			tests: []string{"TestATornEndIsNoDamage", "TestCrashImagesHaveAllThatWasAcknowledged"},
+		},
+		{
+			number: 209, bug: "damage in the last journal is taken for a torn end", where: "–",
+			edits: []edit{{"recover.go", "if synced >= number {", "if synced > later {"}},
+			tests: []string{"TestDamageInTheMiddleIsDetectedWithoutTheWitness"},
+		},
+		{
+			number: 210, bug: "the new journal relies on batches that the former process may have left in the page cache", where: "–",
+			edits: []edit{{"recover.go", "\t\terr = f.Sync()\n\t}\n\treturn errors.Join(err, f.Close())", "\t}\n\treturn errors.Join(err, f.Close())"}},
+			tests: []string{"TestBytesThatASyncHasDroppedAreWrittenAgain"},
+		},
+		{
+			number: 211, bug: "what a failed sync has dropped is synced at the next start, and not written again", where: "–",
+			edits: []edit{{"recover.go", "err = rewrite(f, t.from, t.to)", "err = rewrite(f, t.to, t.to)"}},
+			tests: []string{"TestBytesThatASyncHasDroppedAreWrittenAgain"},
+		},
+		{
+			number: 212, bug: "batches that were to be synced later are demanded after the machine has restarted", where: "–",
+			edits: []edit{{"witness.go", "if w.boot == dir.Boot() &&", "if"}},
+			tests: []string{"TestATornEndIsNoDamage"},
+		},
+		{
+			number: 213, bug: "a start without a commit hides that the machine has restarted", where: "–",
+			edits: []edit{{"journal.go", "h.boot, h.before = j.boot, before", "h.boot, h.before = j.boot, j.boot"}},
+			tests: []string{"TestARestartOfTheMachineIsSaid"},
+		},
+		{
+			number: 214, bug: "a journal is begun before the one in front of it is synced", where: "–",
+			edits: []edit{{"journal.go", "\tif err := j.sync(); err != nil {\n\t\treturn err\n\t}\n\tf := j.file", "\tf := j.file"}},
+			tests: []string{"TestFailedCallsLoseNothing"},
+		},
+	}
+	for i := range all {
+		all[i].pkg = "zkserver/internal/store"
+		for j := range all[i].edits {
+			all[i].edits[j].file = all[i].pkg + "/" + all[i].edits[j].file
+		}
+	}
+	return all
+}

@@ -1,0 +1,480 @@
+// Package crashfs has a directory, in memory, for tests of what a store leaves on a disk.
+// It remembers every change in order, and makes from them what the disk may hold if power
+// had failed at any moment, or what the next process finds if this one was killed. Any call
+// can be made to fail.
+package crashfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"sync"
+
+	"holdfast/zkserver/internal/store"
+)
+
+// Dir is the directory in messages.
+const Dir = "d"
+
+// FS is a directory. Its methods are safe for concurrent use.
+type FS struct {
+	// Fail, if not nil, is asked before every call, by several goroutines. If it returns an
+	// error the call fails, after it has written the first keep bytes if it is a write.
+	Fail func(Call) (keep int, err error)
+	// Lies are the faults of this disk.
+	Lies Lies
+	// BootID is what Boot returns.
+	BootID store.BootID
+
+	mu     sync.Mutex
+	base   map[string][]byte // the files at first
+	names  map[string]*inode
+	record []change
+	inodes int
+	closed int
+	opened int
+}
+
+// A Call is a call of the file system or of a file in it.
+type Call struct {
+	Op   string // open, create, rename, remove, list, syncdir, read, write, allocate, truncate, sync, close
+	Name string
+}
+
+// Changes reports whether the call changes the disk.
+func (c Call) Changes() bool {
+	switch c.Op {
+	case "open", "list", "read", "close":
+		return false
+	}
+	return true
+}
+
+// Lies are calls that say that they have done something, and have not.
+type Lies struct {
+	Sync    bool // of journals
+	SyncDir bool
+}
+
+type inode struct {
+	id   int
+	data []byte
+}
+
+type kind int
+
+const (
+	write    kind = iota
+	resize        // allocate and truncate
+	syncData      // of one inode
+	create        // name → inode
+	remove
+	rename
+	syncNames
+)
+
+type change struct {
+	kind     kind
+	inode    int
+	name, to string
+	off      int64
+	data     []byte
+	size     int64
+	from     int  // a sync makes durable what stands before this in the record
+	lost     bool // no sync makes it durable any more, since one has failed
+}
+
+// New returns a directory with these files, which are durable.
+func New(files map[string][]byte) *FS {
+	f := &FS{base: files, names: make(map[string]*inode), BootID: store.BootID{1}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f.names[name] = f.newInode(slices.Clone(files[name]))
+	}
+	return f
+}
+
+func (f *FS) newInode(data []byte) *inode {
+	f.inodes++
+	return &inode{f.inodes, data}
+}
+
+// Now is the number of changes so far.
+func (f *FS) Now() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.record)
+}
+
+// Syncs returns the numbers of the changes that are syncs.
+func (f *FS) Syncs() (at []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, c := range f.record {
+		if c.kind == syncData || c.kind == syncNames {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// StillOpen returns how many files have not been closed.
+func (f *FS) StillOpen() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.opened - f.closed
+}
+
+func (f *FS) fail(op, name string) (keep int, err error) {
+	if f.Fail == nil {
+		return 0, nil
+	}
+	if keep, err = f.Fail(Call{op, name}); err != nil {
+		err = &fs.PathError{Op: op, Path: f.Path(name), Err: err}
+	}
+	return keep, err
+}
+
+// Open implements store.FS.
+func (f *FS) Open(name string) (store.File, error) {
+	if _, err := f.fail("open", name); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[name]
+	if n == nil {
+		return nil, &fs.PathError{Op: "open", Path: f.Path(name), Err: fs.ErrNotExist}
+	}
+	f.opened++
+	return &file{f, n, name}, nil
+}
+
+// Create implements store.FS.
+func (f *FS) Create(name string) (store.File, error) {
+	if _, err := f.fail("create", name); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[name]
+	if n == nil {
+		n = f.newInode(nil)
+		f.names[name] = n
+		f.record = append(f.record, change{kind: create, inode: n.id, name: name})
+	}
+	f.opened++
+	return &file{f, n, name}, nil
+}
+
+// Rename implements store.FS.
+func (f *FS) Rename(from, to string) error {
+	if _, err := f.fail("rename", from); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names[from]
+	if n == nil {
+		return &fs.PathError{Op: "rename", Path: f.Path(from), Err: fs.ErrNotExist}
+	}
+	delete(f.names, from)
+	f.names[to] = n
+	f.record = append(f.record, change{kind: rename, inode: n.id, name: from, to: to})
+	return nil
+}
+
+// Remove implements store.FS.
+func (f *FS) Remove(name string) error {
+	if _, err := f.fail("remove", name); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.names[name] == nil {
+		return &fs.PathError{Op: "remove", Path: f.Path(name), Err: fs.ErrNotExist}
+	}
+	delete(f.names, name)
+	f.record = append(f.record, change{kind: remove, name: name})
+	return nil
+}
+
+// List implements store.FS.
+func (f *FS) List() ([]string, error) {
+	if _, err := f.fail("list", ""); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.names)), nil
+}
+
+// SyncDir implements store.FS.
+func (f *FS) SyncDir() error {
+	if _, err := f.fail("syncdir", ""); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.Lies.SyncDir {
+		f.record = append(f.record, change{kind: syncNames, from: len(f.record)})
+	}
+	return nil
+}
+
+// Path implements store.FS.
+func (f *FS) Path(name string) string { return path.Join(Dir, name) }
+
+// Boot implements store.FS.
+func (f *FS) Boot() store.BootID { return f.BootID }
+
+type file struct {
+	fs   *FS
+	node *inode
+	name string
+}
+
+func (f *file) ReadAt(b []byte, off int64) (int, error) {
+	if _, err := f.fs.fail("read", f.name); err != nil {
+		return 0, err
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if off >= int64(len(f.node.data)) {
+		return 0, io.EOF
+	}
+	n := copy(b, f.node.data[off:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) WriteAt(b []byte, off int64) (int, error) {
+	keep, err := f.fs.fail("write", f.name)
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if err != nil {
+		b = b[:min(keep, len(b))]
+	}
+	if len(b) > 0 {
+		f.node.data = grow(f.node.data, off+int64(len(b)), nil)
+		copy(f.node.data[off:], b)
+		f.fs.record = append(f.fs.record, change{kind: write, inode: f.node.id, off: off, data: slices.Clone(b)})
+	}
+	return len(b), err
+}
+
+func (f *file) Size() (int64, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	return int64(len(f.node.data)), nil
+}
+
+func (f *file) Allocate(size int64) error {
+	if _, err := f.fs.fail("allocate", f.name); err != nil {
+		return err
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.resize(max(size, int64(len(f.node.data))))
+	return nil
+}
+
+func (f *file) Truncate(size int64) error {
+	if _, err := f.fs.fail("truncate", f.name); err != nil {
+		return err
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.resize(size)
+	return nil
+}
+
+func (f *file) resize(size int64) {
+	f.node.data = grow(f.node.data, size, nil)[:size]
+	f.fs.record = append(f.fs.record, change{kind: resize, inode: f.node.id, size: size})
+}
+
+// Sync makes what was written durable. If it fails, the kernel may have dropped that, and
+// no other sync brings that back: it must be written again.
+func (f *file) Sync() error {
+	_, err := f.fs.fail("sync", f.name)
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if err != nil {
+		durable := 0
+		for _, c := range f.fs.record {
+			if c.kind == syncData && c.inode == f.node.id {
+				durable = c.from
+			}
+		}
+		for i := durable; i < len(f.fs.record); i++ {
+			if c := &f.fs.record[i]; c.inode == f.node.id && c.kind == write {
+				c.lost = true
+			}
+		}
+		return err
+	}
+	if !f.fs.Lies.Sync || path.Ext(f.name) != ".journal" {
+		f.fs.record = append(f.fs.record, change{kind: syncData, inode: f.node.id, from: len(f.fs.record)})
+	}
+	return nil
+}
+
+func (f *file) Close() error {
+	_, err := f.fs.fail("close", f.name)
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.fs.closed++
+	return err
+}
+
+// grow gives b a size, with zeros or the nonsense of rng.
+func grow(b []byte, size int64, rng *rand.Rand) []byte {
+	if have := int64(len(b)); size > have {
+		b = append(b, make([]byte, size-have)...)
+		for i := have; rng != nil && i < size; i++ {
+			b[i] = byte(rng.Uint32())
+		}
+	}
+	return b
+}
+
+// Killed returns the files that the next process finds if this one ends after the first
+// cut changes.
+func (f *FS) Killed(cut int) map[string][]byte { return f.image(cut, nil) }
+
+// Image returns files that the disk may hold if power fails after the first cut changes.
+// Synced bytes are there. Of the rest, random sectors or pages are, in no order; so are
+// random changes to the directory. Where a page is lost there is what was there before, or
+// nonsense.
+func (f *FS) Image(cut int, rng *rand.Rand) map[string][]byte { return f.image(cut, rng) }
+
+func (f *FS) image(cut int, rng *rand.Rand) map[string][]byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	record := f.record[:cut]
+	d := newDamage(rng)
+	durable := make(map[int]int) // by inode
+	durableNames := 0
+	for _, c := range record {
+		switch c.kind {
+		case syncData:
+			durable[c.inode] = c.from
+		case syncNames:
+			durableNames = c.from
+		}
+	}
+	// The names. Those of the files at first are durable; their inodes were counted in order.
+	names, files := make(map[string]int), make(map[int][]byte)
+	for i, name := range slices.Sorted(maps.Keys(f.base)) {
+		names[name] = i + 1
+		files[i+1] = slices.Clone(f.base[name])
+	}
+	for i, c := range record {
+		switch c.kind {
+		case create:
+			if d.keepsName(i < durableNames) {
+				names[c.name] = c.inode
+			}
+		case remove:
+			if d.keepsName(i < durableNames) {
+				delete(names, c.name)
+			}
+		case rename:
+			if d.keepsName(i < durableNames) {
+				if names[c.name] == c.inode {
+					delete(names, c.name)
+				}
+				names[c.to] = c.inode
+			}
+		}
+	}
+	alive := make(map[int]bool)
+	for _, id := range names {
+		alive[id] = true
+	}
+	for i, c := range record {
+		if !alive[c.inode] {
+			continue
+		}
+		switch c.kind {
+		case write:
+			files[c.inode] = d.write(files[c.inode], c, i < durable[c.inode] && !c.lost)
+		case resize:
+			if i < durable[c.inode] || d.keepsSize() {
+				files[c.inode] = grow(files[c.inode], c.size, nil)[:c.size]
+			}
+		}
+	}
+	image := make(map[string][]byte)
+	for name, id := range names {
+		image[name] = files[id]
+	}
+	return image
+}
+
+// damage is how a disk treats what was not synced.
+type damage struct {
+	rng                 *rand.Rand // nil: it loses nothing
+	keepData, keepNames float64
+	unit                int64
+	inOrder             bool // a journal keeps names in order
+	ended               bool // a name was lost in order
+	nonsense            *rand.Rand
+	sizeFirst           bool // the new size is there, the data is not
+}
+
+func newDamage(rng *rand.Rand) *damage {
+	if rng == nil {
+		return &damage{}
+	}
+	chances := []float64{0, 0, 0.1, 0.5, 0.9, 1, 1}
+	d := &damage{
+		rng: rng, keepData: chances[rng.IntN(len(chances))], keepNames: chances[rng.IntN(len(chances))],
+		unit: []int64{512, 4096}[rng.IntN(2)], inOrder: rng.IntN(2) == 0, sizeFirst: rng.IntN(2) == 0,
+	}
+	if rng.IntN(8) == 0 {
+		d.nonsense = rng
+	}
+	return d
+}
+
+func (d *damage) keepsName(durable bool) bool {
+	if d.rng == nil || durable {
+		return true
+	}
+	lost := d.rng.Float64() >= d.keepNames
+	d.ended = d.ended || lost && d.inOrder
+	return !lost && !d.ended
+}
+
+func (d *damage) keepsSize() bool { return d.rng == nil || d.rng.Float64() < d.keepData }
+
+func (d *damage) write(b []byte, c change, durable bool) []byte {
+	end := c.off + int64(len(c.data))
+	if durable || d.rng == nil {
+		b = grow(b, end, nil)
+		copy(b[c.off:], c.data)
+		return b
+	}
+	if d.sizeFirst {
+		b = grow(b, end, d.nonsense)
+	}
+	for at := c.off; at < end; {
+		next := min(end, (at/d.unit+1)*d.unit)
+		if d.rng.Float64() < d.keepData {
+			b = grow(b, next, d.nonsense)
+			copy(b[at:next], c.data[at-c.off:])
+		}
+		at = next
+	}
+	return b
+}
+
+// ErrInjected is an error for Fail.
+var ErrInjected = errors.New("input/output error")

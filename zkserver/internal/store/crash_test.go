@@ -1,0 +1,362 @@
+package store_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/store"
+)
+
+var (
+	crashImages = flag.Int("crash-images", 600, "crash images that the crash test opens")
+	seed        = flag.Uint64("seed", 0, "seed of the crash tests; 0 is a random one, which is printed")
+)
+
+func testSeed(t *testing.T) uint64 {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", *seed)
+	return *seed
+}
+
+// counter is a node that every batch sets to its number in the history, so that a state
+// tells how many batches it has.
+const counter = "/counter"
+
+// A history is the batches that were committed one after the other, and how much of that
+// was acknowledged when.
+type history struct {
+	start    map[string]string
+	batches  []map[string]string // "" deletes
+	acks     []ack
+	synced   int  // batches that are durable
+	restarts bool // some batches were to be synced later
+}
+
+// An ack says that a Commit had returned when the disk had seen so many changes.
+type ack struct{ now, written, synced int }
+
+// state returns the nodes after the first n batches.
+func (h *history) state(n int) map[string]string {
+	nodes := maps.Clone(h.start)
+	for _, b := range h.batches[:n] {
+		for path, record := range b {
+			if record == "" {
+				delete(nodes, path)
+			} else {
+				nodes[path] = record
+			}
+		}
+	}
+	return nodes
+}
+
+// acknowledged returns how many batches were written and synced when the disk had seen so
+// many changes.
+func (h *history) acknowledged(now int) (a ack) {
+	for _, b := range h.acks {
+		if b.now <= now {
+			a = b
+		}
+	}
+	return a
+}
+
+// check says what is wrong with nodes that were found, which must be the state behind at
+// least so many batches. It returns how many.
+func (h *history) check(nodes map[string]string, atLeast int) (int, error) {
+	n := 0
+	if c, there := nodes[counter]; there {
+		n, _ = strconv.Atoi(c)
+		first, _ := strconv.Atoi(h.start[counter])
+		n -= first
+	}
+	if n < atLeast || n > len(h.batches) {
+		return n, fmt.Errorf("it has %d of %d batches; %d were acknowledged", n, len(h.batches), atLeast)
+	}
+	if want := h.state(n); !maps.Equal(nodes, want) {
+		return n, fmt.Errorf("it has %d batches, and %d nodes that are not those behind them (%d)", n, len(nodes), len(want))
+	}
+	return n, nil
+}
+
+// A writer commits random batches.
+type writer struct {
+	rng   *rand.Rand
+	later float64 // share of the batches that are synced later
+	value int     // longest record
+	batch int     // most nodes of a batch
+}
+
+// write commits n random batches, or stops at the first that fails.
+func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
+	first, _ := strconv.Atoi(h.start[counter])
+	for range n {
+		b := new(store.Batch)
+		b.SyncLater = w.rng.Float64() < w.later && fs.BootID != store.BootID{}
+		changes := map[string]string{counter: fmt.Sprint(first + len(h.batches) + 1)}
+		for range 1 + w.rng.IntN(w.batch) {
+			path := fmt.Sprint("/", w.rng.IntN(40))
+			if w.rng.IntN(4) == 0 {
+				changes[path] = ""
+			} else {
+				changes[path] = strings.Repeat(fmt.Sprint(w.rng.Uint32()), 1+w.rng.IntN(1+w.value/10))
+			}
+		}
+		for path, record := range changes {
+			if record == "" {
+				b.DeleteNode(path)
+			} else {
+				b.PutNode(path, []byte(record))
+			}
+		}
+		h.batches = append(h.batches, changes)
+		if err := s.Commit(b); err != nil {
+			return err
+		}
+		h.restarts = h.restarts || b.SyncLater
+		if !b.SyncLater {
+			h.synced = len(h.batches)
+		}
+		h.acks = append(h.acks, ack{fs.Now(), len(h.batches), h.synced})
+	}
+	return nil
+}
+
+// keepImage writes an image that a check refused to where somebody can look at it.
+func keepImage(image map[string][]byte) string {
+	dir, err := os.MkdirTemp("", "holdfast-crash-")
+	for name, data := range image {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+	}
+	return fmt.Sprintf("image in %s (%v)", dir, err)
+}
+
+// boots are the boot ids of a machine that restarts.
+var boots = byte(1)
+
+func nextBoot() store.BootID {
+	if boots++; boots == 0 {
+		boots = 1
+	}
+	return store.BootID{boots, 7}
+}
+
+// crashCount is what became of crash images.
+type crashCount struct{ images, killed, again, runs, batches, snapshots int }
+
+// A disk is the files after a crash.
+type disk struct {
+	files map[string][]byte
+	boot  store.BootID
+	nodes map[string]string
+}
+
+// runAndCrash writes to a store, which begins with the files of a former crash, and crashes it
+// n times. It returns one of the disks that survived.
+func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
+	h := &history{start: from.nodes}
+	fs := crashfs.New(from.files)
+	fs.Lies, fs.BootID = lies, from.boot
+	w := writer{
+		rng: rng, value: []int{20, 200, 2000}[rng.IntN(3)], batch: 1 + rng.IntN(5),
+		later: []float64{0, 0, 0.5, 0.9, 1}[rng.IntN(5)],
+	}
+	h.acks = []ack{{}}
+	for range 1 + rng.IntN(3) { // restarts of the process
+		j := store.OpenOn(fs, room)
+		c, err := load(j)
+		if err != nil {
+			return disk{}, fmt.Errorf("start: %w", err)
+		}
+		if _, err := h.check(c.nodes, len(h.batches)); err != nil {
+			return disk{}, fmt.Errorf("start: %w", err)
+		}
+		h.synced = len(h.batches) // Load has made all durable that it has read
+		h.acks = append(h.acks, ack{fs.Now(), h.synced, h.synced})
+		if err := w.write(j, fs, h, 20+rng.IntN(60)); err != nil {
+			return disk{}, err
+		}
+		killed := rng.IntN(2) == 0
+		if killed || rng.IntN(2) == 0 {
+			if err := j.Settle(); err != nil {
+				return disk{}, err
+			}
+		}
+		if killed { // the next one finds what is in the page cache
+			continue
+		}
+		if err := j.Close(); err != nil {
+			return disk{}, err
+		}
+		h.synced = len(h.batches)
+		h.acks = append(h.acks, ack{fs.Now(), h.synced, h.synced})
+	}
+	count.runs++
+	count.batches += len(h.batches)
+	names, err := fs.List()
+	if err != nil {
+		return disk{}, err
+	}
+	if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".snapshot") }) {
+		count.snapshots++
+	}
+	var left disk
+	syncs := fs.Syncs()
+	for i := range n {
+		cut := rng.IntN(fs.Now() + 1)
+		if i%2 == 0 && len(syncs) > 0 {
+			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
+		}
+		d := disk{boot: fs.BootID}
+		at := h.acknowledged(cut)
+		atLeast := at.written
+		if rng.IntN(4) == 0 {
+			d.files = fs.Killed(cut)
+			count.killed++
+		} else {
+			d.files, atLeast = fs.Image(cut, rng), at.synced
+			if h.restarts || rng.IntN(2) == 0 { // where all is synced the boot id must not matter
+				d.boot = nextBoot()
+			}
+		}
+		// It may crash again while the store is read, and again.
+		for depth := 0; ; depth++ {
+			again := crashfs.New(d.files)
+			again.BootID = d.boot
+			j := store.OpenOn(again, room)
+			c, err := load(j)
+			count.images++
+			found := 0
+			if err == nil {
+				found, err = h.check(c.nodes, atLeast)
+			}
+			if err == nil && c.meta.Restarted && d.boot == fs.BootID {
+				err = errors.New("it says that the machine has restarted")
+			}
+			loaded := again.Now()
+			var next map[string]string
+			if err == nil { // and goes on
+				more := &history{start: c.nodes}
+				if err = w.write(j, again, more, 2); err == nil {
+					next = more.state(2)
+				}
+			}
+			if err = errors.Join(err, j.Close()); err != nil {
+				return disk{}, fmt.Errorf("crash behind change %d of %d, %d times again: %w\n%s", cut, fs.Now(), depth, err, keepImage(d.files))
+			}
+			if left.files == nil || rng.IntN(n) == 0 {
+				left = disk{again.Killed(again.Now()), d.boot, next}
+			}
+			if depth == 2 || rng.IntN(3) > 0 {
+				break
+			}
+			count.again++
+			cut := rng.IntN(loaded + 1)
+			if cut == loaded {
+				atLeast = found // Load has said so
+			}
+			d.files, d.boot = again.Image(cut, rng), nextBoot()
+		}
+	}
+	return left, nil
+}
+
+// Power fails, or the process is killed, at any moment: while the store is made, written to,
+// merged into a snapshot or loaded, once or three times in a row. Load finds the state after
+// some batch. After a power failure that is no earlier than the last synced batch that was
+// acknowledged, after a kill no earlier than the last one that was acknowledged.
+func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
+	s := testSeed(t)
+	rng := rand.New(rand.NewPCG(s, 0))
+	var count crashCount
+	left := disk{boot: store.BootID{1}}
+	began := time.Now()
+	for n := 0; count.images < *crashImages; n++ {
+		if n%4 == 0 {
+			left = disk{boot: nextBoot(), nodes: map[string]string{}}
+		}
+		var err error
+		room := []int64{512, 4096, 16384}[rng.IntN(3)]
+		if left, err = runAndCrash(left, rng, crashfs.Lies{}, room, 50, &count); err != nil {
+			t.Fatalf("run %d: %v", n, err)
+		}
+	}
+	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0) {
+		t.Errorf("%+v: something was not tried", count)
+	}
+	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots) with %d batches; %v",
+		count.images, count.killed, count.again, count.runs, count.snapshots, count.batches, time.Since(began).Round(time.Millisecond))
+}
+
+// The check must find what it is there to find.
+func TestCrashCheckFindsDisksThatLose(t *testing.T) {
+	s := testSeed(t)
+	for name, lies := range map[string]crashfs.Lies{
+		"journals are not synced":     {Sync: true},
+		"the directory is not synced": {SyncDir: true},
+		"neither of them":             {Sync: true, SyncDir: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(s, 7))
+			var count crashCount
+			for count.runs < 10 {
+				if _, err := runAndCrash(disk{boot: nextBoot(), nodes: map[string]string{}}, rng, lies, 4096, 100, &count); err != nil {
+					t.Logf("found with image %d: %.200s", count.images, strings.Split(err.Error(), "\n")[0])
+					return
+				}
+			}
+			t.Errorf("%d images, and nothing was found", count.images)
+		})
+	}
+}
+
+// Power fails behind every single change of a store's life with a snapshot in it, and
+// loses all that was not synced, or any part of it.
+func TestPowerFailsBehindEveryChange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testSeed(t), 1))
+	fs := crashfs.New(nil)
+	h := &history{start: map[string]string{}, acks: []ack{{}}}
+	w := writer{rng: rng, value: 200, batch: 3}
+	for range 2 {
+		j := store.OpenOn(fs, 1<<10)
+		mustLoad(t, j)
+		if err := w.write(j, fs, h, 30); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, j)
+	}
+	if names, _ := fs.List(); !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".snapshot") }) {
+		t.Fatalf("files: %q; want a snapshot", names)
+	}
+	for cut := range fs.Now() + 1 {
+		for range 8 {
+			image := fs.Image(cut, rng)
+			j := store.OpenOn(crashfs.New(image), 1<<10)
+			c, err := load(j)
+			if err == nil {
+				_, err = h.check(c.nodes, h.acknowledged(cut).synced)
+			}
+			if err := errors.Join(err, j.Close()); err != nil {
+				t.Fatalf("crash behind change %d of %d: %v\n%s", cut, fs.Now(), err, keepImage(image))
+			}
+		}
+	}
+}

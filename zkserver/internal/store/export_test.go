@@ -1,0 +1,79 @@
+package store
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+)
+
+// Settle waits for a compaction that is under way.
+func (j *Journal) Settle() error {
+	if j.compaction == nil {
+		return nil
+	}
+	err := j.take(<-j.compaction)
+	if err != nil && j.err == nil {
+		j.err = err
+	}
+	return err
+}
+
+// Compacting reports whether a compaction is under way that no Commit has taken note of.
+func (j *Journal) Compacting() bool { return j.compaction != nil }
+
+// Synced returns the numbers of the last batch that is durable and of the last one.
+func (j *Journal) Synced() (synced, last uint64) { return j.synced, j.last }
+
+// Each hands on the changes of b.
+func (b *Batch) Each(f func(key, value []byte) error) error { return b.each(f) }
+
+const (
+	JournalRoom = journalRoom
+	MaxSegments = maxSegments
+	WitnessFile = witnessFile
+	Guard       = guard
+	FileHeader  = fileHeader
+	BatchHeader = batchHeader
+)
+
+// TooLarge returns a batch of a byte more than the limit.
+func TooLarge() *Batch { return &Batch{buf: make([]byte, batchHeader+maxBatch+1)} }
+
+// Stopping is closed when Close has begun.
+func (j *Journal) Stopping() chan struct{} { return j.stop }
+
+// Unknown returns a batch with a key that no version knows.
+func Unknown() *Batch {
+	b := new(Batch)
+	b.put([]byte("?"), nil)
+	return b
+}
+
+// WithFormat returns a file with another format in its header.
+func WithFormat(file []byte, format uint32) []byte {
+	b := slices.Clone(file)
+	binary.BigEndian.PutUint32(b[8:], format)
+	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli))
+	return b
+}
+
+// Mend makes the checksums of a file right, for its header and every batch in a row.
+func Mend(file []byte) []byte {
+	b := slices.Clone(file)
+	if len(b) < fileHeader {
+		return b
+	}
+	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli))
+	for rest := b[fileHeader:]; len(rest) >= batchHeader; {
+		length := uint64(binary.BigEndian.Uint32(rest[8:]))
+		if length > uint64(len(rest)-batchHeader) {
+			break
+		}
+		binary.BigEndian.PutUint32(rest[28:], sumOf(rest[:batchHeader+length]))
+		rest = rest[batchHeader+length:]
+	}
+	return b
+}
+
+// MachineBoot returns the boot id of this machine.
+func MachineBoot() BootID { return bootID() }

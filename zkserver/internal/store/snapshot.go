@@ -1,0 +1,222 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"runtime"
+	"slices"
+)
+
+// A segment is the part of a journal that counts: its batches from first, up to but not
+// with next.
+type segment struct {
+	number, first, next uint64
+	bytes               int64 // up to the end of the last batch
+}
+
+// each calls f for every change in order.
+func (s segment) each(dir FS, f func(key, value []byte) error) error {
+	r, err := openReader(dir, kindJournal, s.number)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for n := s.first; n < s.next; n++ {
+		b, err := r.must(n)
+		if err != nil {
+			return err
+		}
+		if err := eachChange(b, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOfSnapshot calls f for every key and its value. A batch without changes is the end.
+func eachOfSnapshot(dir FS, number uint64, f func(key, value []byte) error) error {
+	r, err := openReader(dir, kindSnapshot, number)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for n := uint64(1); ; n++ {
+		b, err := r.must(n)
+		if err != nil || len(b) == 0 {
+			return err
+		}
+		if err := eachChange(b, f); err != nil {
+			return err
+		}
+	}
+}
+
+// merge calls f once for every key that has a value in the state after segments, in no
+// order. The segments follow the snapshot with this number; 0 is none. In memory merge has
+// the keys of the segments, and nothing else.
+func merge(dir FS, snapshot uint64, segments []segment, f func(key, value []byte) error) error {
+	latest := make(map[string]int) // which change of a key is its last one
+	count := 0
+	for _, s := range segments {
+		err := s.each(dir, func(key, _ []byte) error {
+			latest[string(key)] = count
+			count++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if snapshot > 0 {
+		err := eachOfSnapshot(dir, snapshot, func(key, value []byte) error {
+			if _, changed := latest[string(key)]; changed {
+				return nil
+			}
+			return f(key, value)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	count = 0
+	for _, s := range segments {
+		err := s.each(dir, func(key, value []byte) error {
+			count++
+			if value == nil || latest[string(key)] != count-1 {
+				return nil
+			}
+			return f(key, value)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compacted is the result of a compaction: the snapshot with this number replaces the former
+// one and the first segments.
+type compacted struct {
+	number   uint64
+	size     int64
+	segments int
+	err      error
+}
+
+// errStopped ends a compaction that nobody waits for.
+var errStopped = errors.New("stopped")
+
+// startCompaction starts a goroutine that merges a snapshot and segments into the next
+// snapshot and removes them. Nobody else touches these files any more. The goroutine ends
+// when it has sent its result, and soon after stop is closed.
+func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan struct{}) chan compacted {
+	done := make(chan compacted, 1)
+	segments = slices.Clone(segments)
+	go func() {
+		c := compacted{number: segments[len(segments)-1].number, segments: len(segments)}
+		c.size, c.err = writeSnapshot(dir, snapshot, segments, stop)
+		if c.err == nil {
+			c.err = removeAll(dir, replaced(snapshot, segments))
+		}
+		done <- c
+	}()
+	return done
+}
+
+// replaced are the files that a snapshot of the state after segments replaces.
+func replaced(snapshot uint64, segments []segment) (names []string) {
+	if snapshot > 0 {
+		names = append(names, fileName(kindSnapshot, snapshot))
+	}
+	for _, s := range segments {
+		names = append(names, fileName(kindJournal, s.number))
+	}
+	return names
+}
+
+func removeAll(dir FS, names []string) error {
+	for _, name := range names {
+		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSnapshot writes the snapshot of the state after segments and returns its size.
+func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct{}) (size int64, err error) {
+	last := segments[len(segments)-1]
+	name := fileName(kindSnapshot, last.number)
+	err = makeFile(dir, name, func(f File) error {
+		w := snapshotWriter{file: f, head: newHeader(kindSnapshot, last.number, last.next), stop: stop}
+		if err := w.write(w.head.encode()); err != nil {
+			return err
+		}
+		if err := merge(dir, snapshot, segments, w.put); err != nil {
+			return err
+		}
+		if !w.batch.Empty() {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		w.batch.buf = make([]byte, batchHeader) // the end
+		err := w.flush()
+		size = w.off
+		return err
+	})
+	if errors.Is(err, errStopped) {
+		err = errors.Join(err, removeAll(dir, []string{name + temporary}))
+	}
+	return size, err
+}
+
+// A snapshotWriter writes key after key.
+type snapshotWriter struct {
+	file   File
+	head   header
+	stop   chan struct{}
+	batch  Batch
+	number uint64 // of the last batch
+	off    int64
+	synced int64 // bytes
+}
+
+func (w *snapshotWriter) put(key, value []byte) error {
+	w.batch.put(key, value)
+	if len(w.batch.buf) < 1<<18 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *snapshotWriter) flush() error {
+	select {
+	case <-w.stop:
+		return errStopped
+	default:
+	}
+	w.number++
+	finish(w.batch.buf, w.head.mark, w.number, 0)
+	if err := w.write(w.batch.buf); err != nil {
+		return err
+	}
+	w.batch.buf = w.batch.buf[:0]
+	runtime.Gosched() // so that commits are not kept waiting
+	return nil
+}
+
+// write appends b. It syncs every few megabytes, so that no commit waits for the whole
+// snapshot to reach the disk.
+func (w *snapshotWriter) write(b []byte) error {
+	const atOnce = 4 << 20
+	if _, err := w.file.WriteAt(b, w.off); err != nil {
+		return err
+	}
+	w.off += int64(len(b))
+	if w.off-w.synced < atOnce {
+		return nil
+	}
+	w.synced = w.off
+	return w.file.Sync()
+}
