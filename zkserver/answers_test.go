@@ -19,7 +19,7 @@ func (c *rawClient) children(path string) []string {
 	return m.Children
 }
 
-// A client that reads a list twice finds what it knows in the same place.
+// A client that reads an unchanged list twice gets the same order.
 func TestChildrenHaveOneOrderWhileTheNodeIsUnchanged(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -53,7 +53,7 @@ func TestChildrenHaveOneOrderWhileTheNodeIsUnchanged(t *testing.T) {
 				t.Errorf("read %d of a multi-read: another order:\n%v\n%v", i, r.Children, want)
 			}
 		}
-		// What does not change the node does not change the order.
+		// Other changes leave the order as it is.
 		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/p", Data: []byte("x"), Version: -1})
 		c.create("/p/3/below", 0)
 		assert("after other changes")
@@ -89,7 +89,7 @@ func TestEphemeralsHaveOneOrderWhileThereAreNoOthers(t *testing.T) {
 	})
 }
 
-// Who may connect may not set quotas, unless the operator says so.
+// A client may not set quotas, unless the operator allows it.
 func TestQuotasAreTheSuperusersUnlessConfigured(t *testing.T) {
 	const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 	for _, tt := range []struct {

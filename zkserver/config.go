@@ -63,10 +63,9 @@ type Config struct {
 	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
 	EnforceQuota bool
 
-	// QuotaWritable lets every client write below /zookeeper/quota that the ACLs there let,
-	// which is everybody unless somebody changes them: so it is in Apache's server. Otherwise
-	// the superuser alone may set quotas, and the answer to all others is -102 NoAuth. See
-	// SuperDigest.
+	// QuotaWritable lets every client write below /zookeeper/quota as the ACLs there say: by
+	// default every client may, as in Apache's server. Otherwise only the superuser may set
+	// quotas (see SuperDigest), and the answer to everybody else is -102 NoAuth.
 	QuotaWritable bool
 
 	// NoTTLNodes refuses to make nodes with a time to live: the answer is -6 Unimplemented, as

@@ -78,6 +78,10 @@ func TestWorkIsCounted(t *testing.T) {
 			c.send(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a", Version: -1}}, ops)})
 			c.send(zkproto.OpPing, nil)
 		}, 3},
+		"checks of a long ACL": {func(c *rawClient) {
+			c.send(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/acl", Version: -1}}, ops)})
+			c.send(zkproto.OpPing, nil)
+		}, 7},
 		"writes that many watch": {func(c *rawClient) {
 			for range 50 {
 				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
@@ -90,6 +94,9 @@ func TestWorkIsCounted(t *testing.T) {
 				c.connect(10*time.Second, nil)
 				other.connect(10*time.Second, nil)
 				c.create("/a", 0)
+				c.auth("digest", "me:pw")
+				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: digest("me:pw").ID})
+				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/acl", ACL: acl})
 				for range watchers {
 					w := dial()
 					w.connect(10*time.Second, nil)

@@ -8,17 +8,16 @@ type operation struct {
 	write bool   // it takes a zxid, whether it succeeds or not
 	looks bool   // it changes nothing but watches, which end with the connection
 
-	// answer is how long the data or names are that r asks for, without what little else is in
-	// an answer; at most that, and nil if it is always little. What is long waits as a large
-	// request does, see largeBytes.
+	// answer bounds the length of the data or names that r asks for; nil if they are always
+	// short. A long answer waits as a large request does, see largeBytes.
 	answer func(s *Server, r *request) int
 }
 
-// operations are all that clients can ask for, each with what bounds its time and its memory
-// beyond those of its frame (Limits.FrameBytes). A check of an ACL is bounded by the ACL and by
-// the identities of the client (see checkACL and identify), a step to each node above by
-// Limits.PathBytes, and what a write tells by the watches on the node and above it
-// (Limits.Watches).
+// operations are all that clients can ask for, each with the bound of its time and memory
+// beyond its frame (Limits.FrameBytes). The bound of an ACL check is the length of the ACL, see
+// tree.checkACL, and the number of the client's identities, see roomForIdentity. The bound of a
+// step to each node above is Limits.PathBytes. The bound of the notifications that a write
+// causes is the number of watches on the node and above it (Limits.Watches).
 var operations = map[zkproto.Op]operation{
 	// Writes: one node, its ACL, the nodes above it, and the text of one quota.
 	zkproto.OpCreate:          {name: "CREA", write: true},

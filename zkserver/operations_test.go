@@ -7,8 +7,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// What the protocol knows is in the table, and nothing else: with no row, an operation would
-// be taken for one that is small and changes nothing.
+// The table has every operation of the protocol, and no other. Without a row, an operation
+// would count as small and as no write.
 func TestEveryOperationHasARow(t *testing.T) {
 	for op := zkproto.Op(-100); op < 1000; op++ {
 		_, has := operations[op]

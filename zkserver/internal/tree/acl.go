@@ -39,7 +39,8 @@ type aclKey struct {
 	entry int32
 }
 
-// keyOf is as good as random for who does not know the seed.
+// keyOf hashes an identity with a seed of this process, so that no client can choose two
+// identities of one key.
 func keyOf(id Identity) uint64 { return maphash.Comparable(keySeed, id) }
 
 var keySeed = maphash.MakeSeed()
@@ -225,8 +226,8 @@ func parseNetwork(s string) (netip.Prefix, bool) {
 	return network, err == nil
 }
 
-// mayWrite is permits for a write to n, or to its children: only the superuser may write
-// what quotas are read from.
+// mayWrite is permits for a write to n, or to its list of children. Only the superuser may
+// write below the node of all quotas, unless Bounds say otherwise.
 func (t *Tree) mayWrite(n *node, perms int32, as []Identity) bool {
 	if t.bounds.QuotasBySuper && inQuotas(n.path) && !slices.Contains(as, Identity{Scheme: Super}) {
 		return false

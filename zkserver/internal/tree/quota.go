@@ -216,7 +216,7 @@ func (t *Tree) keep(n *node, text []byte) {
 // of subtree. As in Apache's server (ZooKeeperServer.checkQuota), a write that takes away and
 // leaves too much is refused, too; a delete is not asked about.
 func (t *Tree) overQuota(subtree string, nodes, size int64) bool {
-	if subtree == "" || !t.bounds.Quotas {
+	if subtree == "" {
 		return false
 	}
 	q := t.quotas[subtree]

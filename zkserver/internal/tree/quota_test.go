@@ -198,8 +198,8 @@ func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
 	q.wantStats("/a", "count=1,bytes=1")
 }
 
-// A quota over a large subtree is set in the time of one over a small one. What walked would
-// make a path for every node.
+// A quota over a large subtree is set in the time of one over a small one: a walk would make a
+// path for every node.
 func TestQuotaIsSetWithoutAWalk(t *testing.T) {
 	q := newQuotaTree(t, false)
 	q.create("/a", "12")

@@ -90,7 +90,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	if kind.ephemeral {
 		owner = tx.Session
 	}
-	if t.outOfBounds(parent, nameOf(path), owner) || t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
+	if t.outOfBounds(parent, nameOf(path), owner) || t.bounds.Quotas && t.overQuota(t.quotaFor(path, parent), 1, int64(len(req.Data))) {
 		return refuse(zkproto.CodeQuotaExceeded)
 	}
 	n := &node{
@@ -183,7 +183,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
 	grown := int64(len(data) - len(oldData))
 	switch { // in this order
-	case t.overQuota(t.quotaOver(n), 0, grown):
+	case t.bounds.Quotas && t.overQuota(t.quotaOver(n), 0, grown):
 		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	case version != -1 && version != n.version:
 		return zkproto.Stat{}, zkproto.CodeBadVersion
