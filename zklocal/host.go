@@ -63,6 +63,8 @@ type Host struct {
 // listens when OpenHost returns. The directory is made if there is none, and must be
 // the caller's alone (mode 0700).
 //
+// Set cfg.OneMachine unless other machines are served as well.
+//
 // If there is a host already the error wraps [ErrHosted] and names the directory and
 // the host's process id.
 func OpenHost(cfg zkserver.Config) (*Host, error) {

@@ -276,7 +276,7 @@ func (s *Store) settling() bool {
 // it: a short attempt and its successors would never have waited long enough for a former
 // host that is stopped.
 func (s *Store) hostHere() (bool, error) {
-	host, err := openHost(s.life, zkserver.Config{Dir: s.dir, Logger: s.logger}, 0)
+	host, err := openHost(s.life, zkserver.Config{Dir: s.dir, OneMachine: true, Logger: s.logger}, 0)
 	if errors.Is(err, ErrHosted) {
 		return false, nil
 	}

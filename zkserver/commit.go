@@ -19,6 +19,7 @@ type batch struct {
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
 	large    int       // bytes of large requests, see fair.go
+	lasting  bool      // it must survive the machine, see Config.OneMachine
 	backlog  int       // work of requests that had to wait
 }
 
@@ -51,13 +52,20 @@ func (s *Server) handOver() {
 		return
 	}
 	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
+	if b.changes.SyncLater {
+		// Written and not synced, in less time than a change of goroutines takes.
+		if s.commitNow(b) {
+			s.idle <- struct{}{}
+		}
+		return
+	}
 	s.commits <- b
 }
 
 // seal encodes what changed, and takes what is staged.
 func (s *Server) seal(b *batch) {
 	record := s.owner.record
-	s.owner.tree.TakeChanges(func(path string) {
+	lasting := s.owner.tree.TakeChanges(func(path string) {
 		var exists bool
 		if record, exists = s.owner.tree.AppendNode(record[:0], path); exists {
 			b.changes.PutNode(path, record)
@@ -66,6 +74,7 @@ func (s *Server) seal(b *batch) {
 		}
 	})
 	s.owner.record = record[:0] // as large as the largest node
+	b.changes.SyncLater = !lasting && !b.lasting && s.oneMachine.Load()
 	for _, c := range b.conns {
 		o := &c.owned
 		s.counters.bytesWaiting.Add(int64(len(o.staged)))
@@ -123,21 +132,29 @@ func (s *Server) commit() {
 			return
 		default:
 		}
-		began := time.Now()
-		if err := s.store.Commit(&b.changes); err != nil {
-			err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
-				"see to the disk and start it again", err)
-			s.cfg.Logger.Error(err.Error())
-			s.stopNow(err)
+		if !s.commitNow(b) {
 			return
 		}
-		took := time.Since(began)
-		s.counters.commit.observe(took)
-		if b.large > 0 || b.backlog >= roundWork {
-			s.restUntil = restAfter(began)
-		}
-		s.release(b)
-		s.committingSince.Store(0)
 		s.idle <- struct{}{}
 	}
+}
+
+// commitNow commits a batch and releases it. It returns false if that failed, and stops the server.
+// It is called by the owner or by the committer, with the token of s.idle.
+func (s *Server) commitNow(b *batch) bool {
+	began := time.Now()
+	if err := s.store.Commit(&b.changes); err != nil {
+		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
+			"see to the disk and start it again", err)
+		s.cfg.Logger.Error(err.Error())
+		s.stopNow(err)
+		return false
+	}
+	s.counters.commit.observe(time.Since(began))
+	if b.large > 0 || b.backlog >= roundWork {
+		s.restUntil = restAfter(began)
+	}
+	s.release(b)
+	s.committingSince.Store(0)
+	return true
 }

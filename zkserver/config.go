@@ -33,6 +33,14 @@ type Config struct {
 	// that long, and no session lives. A session without a client lives for its timeout.
 	Linger time.Duration
 
+	// OneMachine says that all clients are processes of this machine. Sessions and ephemeral
+	// nodes are then written before they are answered, and not synced: they survive the end of
+	// this process, and no client survives that of the machine. When the machine has restarted,
+	// Open ends the sessions that were made under OneMachine. All other changes are synced as
+	// ever. So is everything once [Server.Serve] has had a listener other than a Unix socket,
+	// and where the system does not say whether it has restarted (Linux and macOS do).
+	OneMachine bool
+
 	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users
 	// SASL gets the answer of a ZooKeeper without a JAAS file. The server keeps hashes. See
 	// ParseUsers for a file. Who overhears a client can try passwords against what it said,

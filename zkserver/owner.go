@@ -267,6 +267,7 @@ func (s *Server) nextTxn(session int64) tree.Txn {
 	if o.zxid > o.ceiling {
 		o.ceiling = o.zxid + block
 		o.batch.changes.PutCeiling(o.ceiling)
+		o.batch.lasting = true // tokens must never come back
 	}
 	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
 }

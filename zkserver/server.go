@@ -31,7 +31,10 @@ type Server struct {
 	limits Limits
 	words  map[string]bool // allowed
 
-	queue   queue         // readers → owner
+	queue      queue       // readers → owner
+	oneMachine atomic.Bool // see Config.OneMachine
+	reachable  sync.Once   // by other machines: Serve has been called with such a listener
+
 	idle    chan struct{} // holds a token while the committer has nothing to do
 	commits chan *batch   // owner → committer; room for one, sent only with the token
 
@@ -112,6 +115,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		opened:    time.Now(),
 		idleSince: time.Now(),
 	}
+	s.oneMachine.Store(cfg.OneMachine)
 	s.limitByFiles(openFiles())
 	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
@@ -137,6 +141,9 @@ func firstZxid(now time.Time) int64 {
 // returns ErrServerClosed, or why the server had to stop, or why l accepts no more.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
+	if l.Addr().Network() != "unix" {
+		s.reachable.Do(s.syncAll)
+	}
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -174,6 +181,19 @@ func (s *Server) Serve(l net.Listener) error {
 		case <-s.done:
 		}
 	}
+}
+
+// syncAll ends OneMachine: all that clients have been told is durable when it returns, and
+// everything is synced from then on.
+func (s *Server) syncAll() {
+	if !s.oneMachine.Swap(false) {
+		return
+	}
+	_ = s.inTurn(context.Background(), func(done chan<- struct{}) {
+		b := s.owner.batch
+		b.changes.PutCeiling(s.owner.ceiling) // there must be something to commit
+		b.released = append(b.released, func() { close(done) })
+	}) // after an error the server has stopped
 }
 
 func (s *Server) accept(nc net.Conn) {

@@ -20,6 +20,7 @@ type session struct {
 	timeout time.Duration
 	touched time.Time // when the client was heard last
 	conn    *conn     // nil while it has none
+	local   bool      // its client is of this machine, see Config.OneMachine
 }
 
 // load fills the owner's state from the store.
@@ -36,7 +37,8 @@ func (s *Server) load(init store.Meta) error {
 		Session: func(id int64, record []byte) error {
 			r := zkproto.NewReader(record)
 			timeout := time.Duration(r.Int32()) * time.Millisecond
-			o.sessions[id] = &session{id: id, timeout: timeout, touched: now}
+			local := len(record) > 4 && r.Bool()
+			o.sessions[id] = &session{id: id, timeout: timeout, touched: now, local: local}
 			if err := r.Complete(); err != nil {
 				return fmt.Errorf("record of session 0x%x: %w", id, err)
 			}
@@ -50,6 +52,14 @@ func (s *Server) load(init store.Meta) error {
 		return err
 	}
 	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
+	if meta.Restarted {
+		for _, sess := range o.sessions {
+			if sess.local { // its process is gone
+				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
+				s.endSession(sess)
+			}
+		}
+	}
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil {
 			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
@@ -62,6 +72,9 @@ func (s *Server) load(init store.Meta) error {
 
 func (s *Server) saveSession(sess *session) {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
+	if sess.local {
+		record = zkproto.AppendBool(record, true)
+	}
 	s.owner.batch.changes.PutSession(sess.id, record)
 }
 
@@ -83,7 +96,7 @@ func (s *Server) newSession(timeout time.Duration) *session {
 			continue
 		}
 		s.nextTxn(id)
-		sess := &session{id: id, timeout: timeout}
+		sess := &session{id: id, timeout: timeout, local: s.oneMachine.Load()}
 		s.owner.sessions[id] = sess
 		s.saveSession(sess)
 		s.counters.created.Add(1)

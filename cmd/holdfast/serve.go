@@ -112,7 +112,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, slices.Concat(supervise.StopSignals, supervise.ReloadSignals)...)
-	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log}
+	cfg := zkserver.Config{Dir: dir, TickTime: f.tick, Linger: f.linger, Logger: log, OneMachine: len(f.listen)+len(f.tls.listen) == 0}
 	if err := f.limits.apply(&cfg); err != nil {
 		return err
 	}

@@ -49,9 +49,12 @@ func (f *osFile) do(op string, call func(fd int) error) error {
 	return nil
 }
 
+// bootID is asked twice: a sandbox may have another answer each time, which says nothing.
 func bootID() BootID {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
+	const name = "/proc/sys/kernel/random/boot_id"
+	b, err := os.ReadFile(name)
+	again, errAgain := os.ReadFile(name)
+	if err != nil || errAgain != nil || string(b) != string(again) {
 		return BootID{}
 	}
 	return parseBoot(string(b))

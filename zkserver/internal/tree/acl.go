@@ -359,6 +359,6 @@ func (t *Tree) setACL(tx Txn, path string, list []zkproto.ACL, version int32) (z
 		return refuse(zkproto.CodeBadVersion)
 	}
 	n.acl, n.aversion = acl, n.aversion+1
-	t.touched = append(t.touched, path)
+	t.touch(n)
 	return n.stat(), zkproto.CodeOK
 }

@@ -83,6 +83,12 @@ func (t *Tree) onUndo(f func()) {
 	}
 }
 
+// touch notes that the write in progress changes n.
+func (t *Tree) touch(n *node) {
+	t.touched = append(t.touched, n.path)
+	t.lasts = t.lasts || n.owner == 0
+}
+
 // finish ends a write: on success its watches fire and its changes count, on failure
 // it is taken back step by step from the end. Watches wait until here, because those
 // of a failed transaction must stay armed.
@@ -98,7 +104,9 @@ func (t *Tree) finish(code zkproto.Code) {
 		for _, path := range t.touched {
 			t.changed[path] = struct{}{}
 		}
+		t.lasting = t.lasting || t.lasts
 	}
+	t.lasts = false
 	clear(t.undo)
 	clear(t.triggers) // they keep nodes
 	t.grown = 0

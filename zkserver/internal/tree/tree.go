@@ -25,12 +25,14 @@ type Tree struct {
 	lastSet  map[uint64]int
 
 	changed map[string]struct{}
+	lasting bool    // see TakeChanges
 	loading []*node // between LoadNode and Loaded
 
 	// What the write in progress has done so far; see finish.
 	undo     []func()
 	triggers []trigger
 	touched  []string
+	lasts    bool                  // it changes a node that belongs to no session
 	results  []zkproto.MultiResult // of Multi
 	grown    int                   // by auth in ACLs, in bytes
 	nested   bool                  // inside a transaction, which finishes for its operations
@@ -139,12 +141,16 @@ func (t *Tree) WatchWeights(by Watcher) (own, all int) {
 func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
 // TakeChanges calls f for every path whose record may differ since the last call,
-// in no particular order. The record, or its absence, is asked for with AppendNode.
-func (t *Tree) TakeChanges(f func(path string)) {
+// in no particular order. The record, or its absence, is asked for with AppendNode. It returns
+// whether a change lasts longer than any session: a node that belongs to none was made, removed
+// or written. Ephemeral nodes, and what their parents count, do not last.
+func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
 	for path := range t.changed {
 		f(path)
 	}
 	clear(t.changed)
+	lasting, t.lasting = t.lasting, false
+	return lasting
 }
 
 // Changed reports whether TakeChanges has anything to tell.

@@ -109,7 +109,8 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	t.link(n)
 	parent.creations++
 	parent.pzxid = tx.Zxid
-	t.touched = append(t.touched, path, parentPath)
+	t.touch(n)
+	t.touched = append(t.touched, parentPath)
 	t.account(n, 1, int64(len(n.data)))
 	t.trigger(zkproto.EventNodeCreated, path, n, parent)
 	return path, n.stat(), zkproto.CodeOK
@@ -157,7 +158,8 @@ func (t *Tree) remove(tx Txn, n *node) {
 	})
 	t.unlink(n)
 	parent.pzxid = tx.Zxid
-	t.touched = append(t.touched, n.path, parent.path)
+	t.touch(n)
+	t.touched = append(t.touched, parent.path)
 	t.account(n, -1, -int64(len(n.data)))
 	t.trigger(zkproto.EventNodeDeleted, n.path, n, parent)
 }
@@ -196,7 +198,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	t.dataBytes += grown
 	t.grow(n, grown)
 	n.data, n.version, n.mzxid, n.mtime = cloneData(data), n.version+1, tx.Zxid, tx.Time
-	t.touched = append(t.touched, path)
+	t.touch(n)
 	t.account(n, 0, grown)
 	t.trigger(zkproto.EventNodeDataChanged, path, n, nil)
 	return n.stat(), zkproto.CodeOK
