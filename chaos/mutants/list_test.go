@@ -94,8 +94,8 @@ func ofTheList() []mutant {
 		{
 			number: 17, bug: "the server answers before the sync", where: "NATS 2.12 (Jepsen, 2025)",
 			edits: []edit{
-				{"zkserver/commit.go", "\t\tbegan := time.Now()\n", "\t\tbegan := time.Now()\n\t\ts.release(b)\n"},
-				{"zkserver/commit.go", "\t\ts.release(b)\n\t\ts.committingSince.Store(0)", "\t\ts.committingSince.Store(0)"},
+				{"zkserver/commit.go", "\tbegan := time.Now()\n", "\tbegan := time.Now()\n\ts.release(b)\n"},
+				{"zkserver/commit.go", "\ts.release(b)\n\ts.committingSince.Store(0)", "\ts.committingSince.Store(0)"},
 			},
 			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
 		},

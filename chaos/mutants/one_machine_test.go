@@ -1,0 +1,33 @@
+package mutants
+
+// ofOneMachine are those of batches that are not synced.
+func ofOneMachine() []mutant {
+	const pkg = "zkserver"
+	return []mutant{
+		{
+			number: 215, bug: "on one machine nothing is synced", where: "–",
+			edits: []edit{{"zkserver/commit.go", "= !lasting && !b.lasting &&", "= (!lasting || true) && !b.lasting &&"}},
+			pkg:   pkg, tests: []string{"TestOneMachineSyncsWhatOutlivesASession", "TestOneMachineKeepsWhatLasts"},
+		},
+		{
+			number: 216, bug: "on one machine a power failure takes the reservation of zxids, and tokens come back", where: "–",
+			edits: []edit{{"zkserver/owner.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts"},
+		},
+		{
+			number: 217, bug: "other machines are served before what was answered is durable", where: "–",
+			edits: []edit{{"zkserver/server.go", "\t\tb.changes.PutCeiling(s.owner.ceiling) // there must be", "\t\t// there must be"}},
+			pkg:   pkg, tests: []string{"TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome"},
+		},
+		{
+			number: 218, bug: "a restart of the machine ends the sessions of clients of other machines", where: "–",
+			edits: []edit{{"zkserver/session.go", "\t\t\tif sess.local {", "\t\t\tif sess.local || s.cfg.OneMachine {"}},
+			pkg:   pkg, tests: []string{"TestOneMachineLeavesTheSessionsOfOthers"},
+		},
+		{
+			number: 219, bug: "sessions of processes that a restart of the machine has ended live on", where: "–",
+			edits: []edit{{"zkserver/session.go", "\tif meta.Restarted {", "\tif false {"}},
+			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts", "TestOneMachineLeavesTheSessionsOfOthers"},
+		},
+	}
+}
