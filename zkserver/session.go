@@ -35,13 +35,12 @@ func (s *Server) load(init store.Meta) error {
 	meta, err := s.store.Load(init, store.Visitor{
 		Node: o.tree.LoadNode,
 		Session: func(id int64, record []byte) error {
-			r := zkproto.NewReader(record)
-			timeout := time.Duration(r.Int32()) * time.Millisecond
-			local := len(record) > 4 && r.Bool()
-			o.sessions[id] = &session{id: id, timeout: timeout, touched: now, local: local}
-			if err := r.Complete(); err != nil {
-				return fmt.Errorf("record of session 0x%x: %w", id, err)
+			sess, err := decodeSession(id, record)
+			if err != nil {
+				return err
 			}
+			sess.touched = now
+			o.sessions[id] = sess
 			return nil
 		},
 	})
@@ -68,6 +67,16 @@ func (s *Server) load(init store.Meta) error {
 		}
 	}
 	return nil
+}
+
+func decodeSession(id int64, record []byte) (*session, error) {
+	r := zkproto.NewReader(record)
+	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}
+	sess.local = len(record) > 4 && r.Bool()
+	if err := r.Complete(); err != nil {
+		return nil, fmt.Errorf("record of session 0x%x: %w", id, err)
+	}
+	return sess, nil
 }
 
 func (s *Server) saveSession(sess *session) {

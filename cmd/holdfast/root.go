@@ -71,7 +71,7 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
 		root.AddCommand(client)
 	}
-	root.AddCommand(newServe(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	return root
 }
 

@@ -78,21 +78,7 @@ func list(dir FS) (c contents, err error) {
 // load reads the directory, hands the state to visit, and begins a new journal. It changes
 // nothing before it has read everything.
 func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
-	if j.witness, err = openWitness(j.fs); err != nil {
-		j.witness = new(witness)
-		return meta, err
-	}
-	files, err := list(j.fs)
-	if err != nil {
-		return meta, err
-	}
-	tail, err := j.survey(files)
-	if err != nil {
-		return meta, err
-	}
-	err = merge(j.fs, j.snapshot, j.segments, func(key, value []byte) error {
-		return dispatch(key, value, &meta, visit)
-	})
+	meta, files, tail, err := j.read(visit)
 	if err != nil {
 		return meta, err
 	}
@@ -122,6 +108,24 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 		return meta, err
 	}
 	return meta, removeAll(j.fs, files.leftovers)
+}
+
+// read hands the state to visit and changes nothing.
+func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err error) {
+	if j.witness, err = openWitness(j.fs); err != nil {
+		j.witness = new(witness)
+		return meta, files, t, err
+	}
+	if files, err = list(j.fs); err != nil {
+		return meta, files, t, err
+	}
+	if t, err = j.survey(files); err != nil {
+		return meta, files, t, err
+	}
+	err = merge(j.fs, j.snapshot, j.segments, func(key, value []byte) error {
+		return dispatch(key, value, &meta, visit)
+	})
+	return meta, files, t, err
 }
 
 // survey finds out which batches there must be: it sets snapshot, segments and last. It

@@ -1,0 +1,85 @@
+package zkserver
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"holdfast/zkserver/internal/store"
+	"holdfast/zkserver/internal/tree"
+)
+
+// Errors of Check and BackUp, and of Open.
+var (
+	// ErrDamaged is wrapped if a store does not have what was committed to it.
+	ErrDamaged = store.ErrDamaged
+	// ErrFormat is wrapped if a directory has no store, or one of another version.
+	ErrFormat = store.ErrFormat
+)
+
+// A Summary says what is in a store.
+type Summary struct {
+	Znodes   int    // with those that every server has
+	Sessions int    // that were there when the store was closed
+	Commits  uint64 // since the store was made
+	Bytes    int64  // of its files
+}
+
+// Check reads the store in dir from beginning to end, and changes nothing. The error says
+// what is wrong: it wraps ErrDamaged, ErrFormat or ErrInUse if it is one of these. A store
+// that a server has open cannot be checked; see BackUp.
+func Check(dir string) (Summary, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return Summary{}, fmt.Errorf("zkserver: check: %w", err)
+	}
+	c := newChecker()
+	s, err := store.Check(dir, c.visitor())
+	return c.summary("check", dir, s, err)
+}
+
+// BackUp copies the store in dir to the directory dest, which it makes and which must not
+// exist. A server may have the store open: it goes on, and the copy has all that was
+// acknowledged when BackUp was called. BackUp reads the copy from beginning to end before it
+// returns. If it fails it leaves no copy. To restore, serve dest.
+func BackUp(dir, dest string) (Summary, error) {
+	var c *checker
+	s, err := store.BackUp(dir, dest, func() store.Visitor {
+		c = newChecker()
+		return c.visitor()
+	})
+	if c == nil {
+		c = newChecker()
+	}
+	return c.summary("back up", dir, s, err)
+}
+
+// A checker puts what a store has together as a server does.
+type checker struct {
+	tree     *tree.Tree
+	sessions int
+}
+
+func newChecker() *checker { return &checker{tree: tree.New()} }
+
+func (c *checker) visitor() store.Visitor {
+	return store.Visitor{
+		Node: c.tree.LoadNode,
+		Session: func(id int64, record []byte) error {
+			c.sessions++
+			_, err := decodeSession(id, record)
+			return err
+		},
+	}
+}
+
+func (c *checker) summary(op, dir string, s store.Summary, err error) (Summary, error) {
+	if err == nil {
+		if err = c.tree.Loaded(); err != nil {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	if err != nil {
+		return Summary{}, fmt.Errorf("zkserver: %s %s: %w", op, dir, err)
+	}
+	return Summary{Znodes: c.tree.Len(), Sessions: c.sessions, Commits: s.Batches, Bytes: s.Bytes}, nil
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A Summary says what is in a store.
+type Summary struct {
+	Batches uint64 // number of the last batch
+	Bytes   int64  // of its files, as far as they count
+}
+
+// Check reads the store in dir as a start does, hands its state to visit and changes nothing.
+// If another process has the store open, the error is ErrInUse: what it writes meanwhile
+// would look like damage.
+func Check(dir string, visit Visitor) (s Summary, err error) {
+	lock, err := lockToRead(dir)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	return check(readDir{osDir(filepath.Join(dir, "store"))}, visit)
+}
+
+// lockToRead locks the store of a directory, which it does not make.
+func lockToRead(dir string) (io.Closer, error) {
+	name := filepath.Join(dir, "store", "LOCK")
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		if lockedElsewhere(err) {
+			err = fmt.Errorf("%w (%v)", ErrInUse, err)
+		}
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+	}
+	return f, nil
+}
+
+func check(dir FS, visit Visitor) (Summary, error) {
+	j := OpenOn(dir, journalRoom)
+	_, _, _, err := j.read(visit)
+	s := Summary{Batches: j.last, Bytes: j.snapshotSize}
+	for _, segment := range j.segments {
+		s.Bytes += segment.bytes
+	}
+	if err == nil && j.last == 0 {
+		err = fmt.Errorf("%w: %s has no batches", ErrFormat, dir.Path(""))
+	}
+	return s, errors.Join(err, j.witness.close())
+}
+
+// readDir opens files for reading only.
+type readDir struct{ osDir }
+
+func (d readDir) Open(name string) (File, error) {
+	f, err := openFile(d.Path(name), os.O_RDONLY)
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return f, nil
+}
+
+// BackUp copies the store in dir to dest, which it makes and which must not exist. Another
+// process may have the store open, and go on: the copy has all that was acknowledged when BackUp
+// was called, and maybe some of what came later. The copy is read from beginning to end before
+// BackUp returns, and handed to visit.
+//
+// The copy has no witness, since that of the store may be ahead of it.
+func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
+	if err := os.Mkdir(dest, 0o700); err != nil {
+		return s, err
+	}
+	from := readDir{osDir(filepath.Join(dir, "store"))}
+	// A process that has the store open may remove a file that is about to be copied, and a
+	// batch that it is writing may look like damage. Neither happens often.
+	const attempts = 10
+	for range attempts {
+		if err = backUp(from, filepath.Join(dest, "store")); err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
+			break
+		}
+	}
+	if err == nil {
+		s, err = check(readDir{osDir(filepath.Join(dest, "store"))}, visit())
+	}
+	if err == nil {
+		err = errors.Join(syncDir(dest), syncDir(filepath.Dir(dest)))
+	}
+	if err != nil {
+		return s, errors.Join(fmt.Errorf("back up %s: %w", dir, err), os.RemoveAll(dest))
+	}
+	return s, nil
+}
+
+// backUp makes one attempt. The parts that it copies are never written again.
+func backUp(from FS, dest string) error {
+	if err := os.RemoveAll(dest); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dest, 0o700); err != nil {
+		return err
+	}
+	files, err := list(from)
+	if err != nil {
+		return err
+	}
+	j := OpenOn(from, journalRoom)
+	if _, err := j.survey(files); err != nil {
+		return err
+	}
+	if j.snapshot == 0 && len(j.segments) == 0 {
+		return fmt.Errorf("%w: %s has no batches", ErrFormat, from.Path(""))
+	}
+	to := osDir(dest)
+	if j.snapshot > 0 {
+		if err := copyFile(from, to, fileName(kindSnapshot, j.snapshot), j.snapshotSize); err != nil {
+			return err
+		}
+	}
+	for _, s := range j.segments {
+		if err := copyFile(from, to, fileName(kindJournal, s.number), s.bytes); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{guard, "LOCK"} { // as a start makes them
+		f, err := to.Create(name)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return to.SyncDir()
+}
+
+// copyFile copies the first size bytes of a file, and syncs the copy.
+func copyFile(from, to FS, name string, size int64) error {
+	r, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := to.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.NewOffsetWriter(w, 0), io.NewSectionReader(r, 0, size))
+	if err == nil {
+		err = w.Sync()
+	}
+	return errors.Join(err, w.Close())
+}
