@@ -59,7 +59,7 @@ func ofTheWatchdog() []mutant {
 			edits: []edit{{"internal/supervise/descendants_linux.go", "if f.reap() && len(struck) == 0 {", "if f.reap(); true {"},
 				{"internal/supervise/descendants_linux.go", "\tfor range maxFreezes {", "\tfor range 1 {"},
 				{"internal/supervise/descendants_linux.go", "_ = unix.Kill(-p.group, sig)", "_ = p.group"}},
-			pkg: pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
+			pkg: pkg, tests: []string{"TestEndFindsWhatIsForkedWhileItLooks"}, args: atOnce,
 		},
 		{
 			number: 98, bug: "what two dead guards have left runs beside the next holder's command", where: "–",

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -27,7 +28,10 @@ const (
 	orderVariable    = "HOLDFAST_TEST_ORDER"     // the file that is made when that time begins
 )
 
-const mainThreadEnds = "main thread ends"
+const (
+	mainThreadEnds      = "main thread ends"
+	forksWhileLookedFor = "forks while looked for"
+)
 
 func init() {
 	if os.Getenv(shapeVariable) == mainThreadEnds {
@@ -52,6 +56,8 @@ func prepareProcess() {
 	switch os.Getenv(shapeVariable) {
 	case "":
 		return
+	case forksWhileLookedFor:
+		endWhatForksWhileLookedFor()
 	case mainThreadEnds:
 		go func() {
 			fmt.Println("ready")
@@ -352,6 +358,55 @@ func TestCommandIsNotStartedTooLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A process forks when its children have been listed and nothing has been signalled yet. What it
+// has forked ends, too.
+func TestEndFindsWhatIsForkedWhileItLooks(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), shapeVariable+"="+forksWhileLookedFor)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "forked\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// endWhatForksWhileLookedFor is that process's parent. It exits with 0 if nothing is left.
+func endWhatForksWhileLookedFor() {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	cmd := exec.Command("sh", "-c", `sleep 1000 & sleep 1000 & echo ready; while read x; do sleep 1000 & echo forked; done`)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		panic(fmt.Sprint(line, err))
+	}
+	asked := false
+	f := newFamily(func(pid int) bool {
+		if pid != cmd.Process.Pid && !asked { // a child of the shell: those of the shell are listed
+			asked = true
+			fmt.Fprintln(in, "now")
+			line, _ := lines.ReadString('\n')
+			fmt.Print(line)
+		}
+		return false
+	})
+	f.end(func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
+	if left := f.everybody(); len(left) > 0 {
+		signalAll(left, unix.SIGKILL)
+		fmt.Println("left:", left)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // watchOpens returns a function that reports whether the file has been opened, which execve(2)
