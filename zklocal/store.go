@@ -202,12 +202,35 @@ func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	nc, err := dialSocket(ctx, s.dir)
-	if err == nil && id.removed() {
-		nc.Close() // the socket may be the new directory's
-		err = id.errGone()
+	nc := s.dialHere()
+	if nc == nil {
+		if nc, err = dialSocket(ctx, s.dir); err != nil {
+			return nil, id, err
+		}
 	}
-	return nc, id, err
+	if id.removed() {
+		nc.Close() // the host or the socket may be the new directory's
+		return nil, id, id.errGone()
+	}
+	return nc, id, nil
+}
+
+// dialHere connects to the host in this process over memory; nil if there is none.
+func (s *Store) dialHere() net.Conn {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	default:
+		return nil // somebody is looking for a host; the socket does as well
+	}
+	if s.host == nil {
+		return nil
+	}
+	nc, err := s.host.server.Connect()
+	if err != nil {
+		return nil
+	}
+	return nc
 }
 
 // identify returns the identity of the present directory, one for all clients.
