@@ -492,6 +492,9 @@ func watchOpens(t *testing.T, path string) (opened func() bool) {
 // A watchdog that has died while the lock was waited for is replaced. One that is stopped is
 // continued.
 func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
+	// Start makes this process a subreaper. It must not stay one: the thousands of orphans of
+	// other tests would come here, and nobody would reap them.
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		s, err := Start(spareInTest)
 		if err != nil {
