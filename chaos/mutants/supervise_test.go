@@ -92,5 +92,10 @@ func ofTheWatchdog() []mutant {
 			edits: []edit{{"internal/supervise/supervisor_linux.go", "\tif isClosed(s.dead) {", "\tif false {"}},
 			pkg:   pkg, tests: []string{"TestWatchdogThatIsNotThereAtTheStart"}, args: atOnce,
 		},
+		{
+			number: 220, bug: "ctrl-Z is lost while the command asks for the terminal", where: "POSIX: CONT discards pending stop signals",
+			edits: []edit{{"internal/supervise/job_linux.go", "key := asked && j.pending(unix.SIGTSTP)", "key := asked && false"}},
+			pkg:   pkg, tests: []string{"TestStopKeyIsNotLostWhileTheCommandAsksForTheTerminal"},
+		},
 	}
 }

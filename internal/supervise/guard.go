@@ -29,6 +29,7 @@ func (g *guard) run() (lost bool) {
 		killAt        time.Duration // when told: the end of the grace, by clock
 		killed        bool
 		lastInterrupt time.Duration
+		stoppedBy     syscall.Signal
 		loss          = g.lost
 		alarm         = g.alarm
 	)
@@ -73,7 +74,7 @@ func (g *guard) run() (lost bool) {
 			return told || isClosed(g.lost) || g.left() <= 0
 
 		case sig := <-g.job.stopped:
-			if !killed {
+			if stoppedBy = sig; !killed {
 				g.stopped(sig)
 			}
 
@@ -81,7 +82,7 @@ func (g *guard) run() (lost bool) {
 			// A job must not do another instruction without the lock. One that may not go on is
 			// killed at the next turn.
 			if g.left() > KillMargin && !isClosed(g.lost) {
-				g.job.resume()
+				g.job.resume(stoppedBy)
 			}
 
 		case sig := <-g.signals:

@@ -62,8 +62,8 @@ func (j *job) terminate() {
 	j.signal(syscall.SIGCONT)
 }
 
-func (j *job) kill()   { j.signal(syscall.SIGKILL) }
-func (j *job) resume() { j.signal(syscall.SIGCONT) }
+func (j *job) kill()                 { j.signal(syscall.SIGKILL) }
+func (j *job) resume(syscall.Signal) { j.signal(syscall.SIGCONT) }
 
 // sweep kills what the command has left in its process group and returns when that is
 // gone. The command is reaped already; its group's number stays taken while anybody is

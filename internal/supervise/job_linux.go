@@ -1,8 +1,11 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -143,8 +146,36 @@ func (j *job) kill() {
 	j.family.strike()
 }
 
-// resume continues the job after a stop.
-func (j *job) resume() { j.signal(unix.SIGCONT) }
+// resume continues the job after a stop by sig. If the job was stopped because it asked for the
+// terminal, and the user has pressed ctrl-Z since, it stops again: CONT alone would discard that
+// key.
+func (j *job) resume(sig syscall.Signal) {
+	asked := sig == unix.SIGTTIN || sig == unix.SIGTTOU
+	key := asked && j.pending(unix.SIGTSTP)
+	j.signal(unix.SIGCONT)
+	if key {
+		j.signal(unix.SIGTSTP)
+	}
+}
+
+// pending reports whether the command has yet to get a signal.
+func (j *job) pending(sig unix.Signal) bool {
+	status, err := readProc(fmt.Sprintf("/proc/%d/status", j.pid), make([]byte, 4096))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		if err == nil && set&(1<<(sig-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // sweep kills what the command has left behind, and returns when nothing is left of the job.
 // Then the lock may be released.

@@ -32,7 +32,7 @@ func startJob(c Command) (*job, error) {
 func (j *job) signal(os.Signal)           {}
 func (j *job) terminate()                 { j.kill() }
 func (j *job) kill()                      { _ = j.cmd.Process.Kill() }
-func (j *job) resume()                    {}
+func (j *job) resume(syscall.Signal)      {}
 func (j *job) sweep(func(string, ...any)) {}
 func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }
 

@@ -409,6 +409,63 @@ func endWhatForksWhileLookedFor() {
 	os.Exit(0)
 }
 
+// A command asks for the terminal before it has it, and is stopped. ctrl-Z comes then. The
+// continue that follows must not discard the key. After ctrl-Z itself, a second press is discarded,
+// as in a shell.
+func TestStopKeyIsNotLostWhileTheCommandAsksForTheTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		by      unix.Signal
+		stopped bool // again
+	}{{unix.SIGTTIN, true}, {unix.SIGTTOU, true}, {unix.SIGTSTP, false}} {
+		t.Run(tt.by.String(), func(t *testing.T) {
+			cmd := exec.Command("sh", "-c", "echo ready; read line; exit 3")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			j := &job{pid: cmd.Process.Pid}
+			defer func() {
+				_ = unix.Kill(-j.pid, unix.SIGKILL)
+				_ = cmd.Wait()
+			}()
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			event := func() childEvent {
+				e, err := waitID(unix.P_PID, j.pid, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT)
+				if err == nil && e.code == cldStopped {
+					_, err = waitID(unix.P_PID, j.pid, unix.WSTOPPED)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+			j.signal(tt.by)
+			if e := event(); e.code != cldStopped || e.status != int(tt.by) {
+				t.Fatalf("%+v", e)
+			}
+			j.signal(unix.SIGTSTP) // the key
+			j.resume(tt.by)
+			fmt.Fprintln(in, "go on")
+			switch e := event(); {
+			case tt.stopped && (e.code != cldStopped || e.status != int(unix.SIGTSTP)):
+				t.Errorf("%+v; want a stop by ctrl-Z", e)
+			case !tt.stopped && (e.code != cldExited || e.status != 3):
+				t.Errorf("%+v; want the exit", e)
+			}
+		})
+	}
+}
+
 // watchOpens returns a function that reports whether the file has been opened, which execve(2)
 // does. A command that is killed at once may leave no other trace.
 func watchOpens(t *testing.T, path string) (opened func() bool) {
@@ -435,6 +492,9 @@ func watchOpens(t *testing.T, path string) (opened func() bool) {
 // A watchdog that has died while the lock was waited for is replaced. One that is stopped is
 // continued.
 func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
+	// Start makes this process a subreaper. It must not stay one: the thousands of orphans of
+	// other tests would come here, and nobody would reap them.
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		s, err := Start(spareInTest)
 		if err != nil {
