@@ -27,7 +27,8 @@ type Layout struct {
 	//
 	// With {uuid} or {hex}, a node is known by its name when the answer to its creation
 	// was lost. Without, it is known by its data: then an id is added to them, and
-	// WithValue is refused.
+	// WithValue is refused. Without, a name also comes back when the queue's directory has
+	// been removed and made again: see NodeLock for what a delete can meet then.
 	Mutex, Write, Read string
 
 	// Exclusive and Shared are the forms of the names that contend for the lock,

@@ -70,12 +70,19 @@ func newLine(t *testing.T, srv *zktest.Server) *line {
 	return l
 }
 
-// cut breaks the connection until mend.
-func (l *line) cut() {
+// stay keeps the client from connecting again, until mend. A connection that it has goes on.
+func (l *line) stay() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.down == nil {
 		l.down = make(chan struct{})
 	}
+}
+
+// cut breaks the connection until mend.
+func (l *line) cut() {
+	l.stay()
+	l.mu.Lock()
 	l.conn.Close()
 	l.mu.Unlock()
 	synctest.Wait()

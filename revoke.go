@@ -17,7 +17,9 @@ import (
 // text __REVOKE__, which Curator's locks understand if they were made revocable, and which
 // a Hold replaces with its own data again. The node of a NodeLock has a name that its
 // successor's will have too. If the successor comes within the round trip of the write, its
-// node gets the request, and the data of its predecessor.
+// node gets the request, and the data of its predecessor. Its maker then does not know it again
+// if the answer to its creation was lost, and the lock is taken until that session ends, or
+// until Break.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for {

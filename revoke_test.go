@@ -352,15 +352,26 @@ func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				h := lock(t, holdfast.NewNodeLock(client(t, srv), lockPath))
 				next := wait(t.Context(), holdfast.NewNodeLock(client(t, srv), lockPath))
-				admin := client(t, srv)
+				admin := newLine(t, srv)
 				srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
 					srv.Intercept(zkproto.OpDelete, nil)
+					admin.stay()
 					return fault
 				})
-				if err := holdfast.Break(t.Context(), admin, lockPath, h.Token()); err != nil {
+				broken := make(chan error, 1)
+				go func() { broken <- holdfast.Break(t.Context(), admin.Client, lockPath, h.Token()) }()
+				var n *holdfast.Hold
+				if fault == zktest.DropReply {
+					n = next.got(t) // before Break looks again
+				}
+				synctest.Wait()
+				admin.mend()
+				if err := <-broken; err != nil {
 					t.Fatal(err)
 				}
-				n := next.got(t)
+				if n == nil {
+					n = next.got(t)
+				}
 				time.Sleep(time.Minute)
 				if n.Context().Err() != nil {
 					t.Errorf("the successor lost the lock: %v", context.Cause(n.Context()))

@@ -172,7 +172,8 @@ func (l *lock) handedLate(c *claim, b Op) bool {
 
 // excused reports which of the attempts that failed had somebody in their way who claims
 // nothing: one who waited, one who tried at the same time, or one whose node nobody knows
-// to be gone. For the others, somebody must have held the lock.
+// to be gone, as of several permits of which one was taken away. For the others, somebody must
+// have held the lock.
 func (l *lock) excused() []bool {
 	// Who waits: [Call, Return]. Two lists, since a reader minds writers alone.
 	var all, exclusive []window
@@ -191,7 +192,7 @@ func (l *lock) excused() []bool {
 		}
 	}
 	for _, c := range l.claims {
-		if c.Strayed {
+		if c.Strayed || c.permits() > 1 && c.gone == Never {
 			add(c.Op, Never)
 		} else {
 			add(c.Op, c.Return)

@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -96,8 +97,8 @@ type removal struct {
 	from, to time.Duration
 }
 
-// mayHit takes note of a removal that has just returned. If the name is a NodeLock's, it may
-// have met the next node of that name.
+// mayHit takes note of a removal that has just returned. If the name can come back, it may have
+// met the next node of that name.
 func (n *nemesis) mayHit(path string, token int64, from time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -165,11 +166,23 @@ func (n *nemesis) revoke(holder bool) bool {
 	}
 	err := holdfast.Revoke(ctx, n.admin, spec.path, e.Token)
 	n.tell("revoke %s, token %d: %v", e.Path, e.Token, err)
+	if strings.HasSuffix(e.Path, nodeLock) {
+		n.relabelled(ctx, e)
+	}
 	if err != nil {
 		return false
 	}
 	n.mustBeAsked(e.Path, e.Token)
 	return true
+}
+
+// relabelled removes the node of a NodeLock that a request has met which was meant for the node
+// before it: whoever lost the answer to its creation does not know it again (see Revoke).
+func (n *nemesis) relabelled(ctx context.Context, e holdfast.Entry) {
+	stat, ok, err := n.admin.Exists(ctx, e.Path)
+	if err == nil && ok && stat.Czxid != e.Token && stat.Version > 0 {
+		n.delete(ctx, e.Path, stat)
+	}
 }
 
 // limit changes the limit of a semaphore.
@@ -197,28 +210,32 @@ func (n *nemesis) limit() bool {
 	return false
 }
 
-// hitByName are the claims of NodeLocks that were ended by a delete of another's node: the
-// admin's, or that of a release, which was under way when the admin had deleted its node. The
-// server compares versions, not czxids, so that this cannot be is not promised. A release
-// without an end may have come so long after it began.
+// hitByName are the claims that were ended by a delete of another's node of the same name: the
+// admin's delete, or one by whoever had made the node, which was under way when the admin had
+// deleted it. The server compares versions, not czxids, so that this cannot be is not promised.
+// Whoever has made a node deletes it after a claim, or when it gives its place in a queue up;
+// that lasts late at most.
 func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
 	var deletes []removal
 	removed := make(map[int64]removal) // by token
 	for _, r := range removals {
-		if strings.HasSuffix(r.path, nodeLock) {
+		switch {
+		case strings.HasSuffix(r.path, nodeLock):
 			deletes = append(deletes, r)
 			removed[r.token] = r
+		case comesBack(r.path):
+			deletes = append(deletes, removal{r.path, r.token, r.from, r.to + late})
 		}
 	}
 	for _, o := range ops {
-		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && o.Lock == r.path {
+		if r, ok := removed[o.Token]; ok && o.Kind == chaos.Release && o.Node == r.path {
 			deletes = append(deletes, removal{r.path, r.token, r.from, min(o.Return, o.Call+late)})
 		}
 	}
 	var hits []chaos.Op
 	for _, r := range deletes {
 		for _, o := range ops {
-			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Lock != r.path || o.Token <= r.token || o.Call >= r.to {
+			if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Node != r.path || o.Token <= r.token || o.Call >= r.to {
 				continue
 			}
 			hits = append(hits, chaos.Op{Kind: chaos.Break, Lock: o.Lock, Token: o.Token, Call: max(r.from, o.Call), Return: chaos.Never})
@@ -226,6 +243,12 @@ func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.O
 	}
 	return hits
 }
+
+// comesBack says whether a node of a queue has a name that the same queue gives again when its
+// directory has been removed and made: one without an id of the attempt.
+func comesBack(path string) bool { return !attemptID.MatchString(path) }
+
+var attemptID = regexp.MustCompile(`[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // removeParent takes a lock away with all who hold or want it.
 func (n *nemesis) removeParent() bool {

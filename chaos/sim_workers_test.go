@@ -262,7 +262,7 @@ func (k *worker) observe(ctx context.Context, l locker) {
 // follow is told of leaders for a while: their terms never go back, and what a leader says is
 // its own. When nobody leads any more in the end, it is told so.
 func (k *worker) follow(ctx context.Context, l locker) {
-	following, cancel := context.WithTimeout(ctx, time.Duration(k.rng.ExpFloat64()*float64(4*k.timeout)))
+	following, cancel := context.WithTimeout(ctx, min(time.Duration(k.rng.ExpFloat64()*float64(4*k.timeout)), 20*k.timeout))
 	defer cancel()
 	var last holdfast.Leader
 	for leader, err := range l.election.Leaders(following) {

@@ -360,8 +360,8 @@ func TestCommandIsNotStartedTooLate(t *testing.T) {
 	}
 }
 
-// A process forks when its children have been listed and nothing has been signalled yet. What it
-// has forked ends, too.
+// A process forks when its children have been listed and nothing has been signalled yet. The
+// child that it forks ends, too.
 func TestEndFindsWhatIsForkedWhileItLooks(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
