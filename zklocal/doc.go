@@ -4,9 +4,10 @@
 //
 // Whoever holds the file lock on the directory is its host: it opens the store
 // (package zkserver) and serves it on a Unix socket inside the directory. Everybody
-// else connects. When the host exits or is killed, one of the others takes over;
-// sessions are part of the store, so they go on, and with them every ephemeral node
-// and every lock that is held.
+// else connects; clients in the host's own process do so over memory. When the host
+// exits or is killed, one of the others takes over; sessions are part of the store, so
+// they go on, and with them every ephemeral node and every lock that is held. When the
+// machine restarts, they end ([zkserver.Config.OneMachine]).
 //
 //	store, err := zklocal.Open(zklocal.Config{Dir: dir})
 //	...
@@ -26,7 +27,7 @@
 // machines can mount is refused with [ErrShared]: NFS, SMB, 9p, virtiofs, clustered file
 // systems, the shared folders of virtual machines, and FUSE, unless it is known to be of one
 // machine (ntfs-3g, fuse-overlayfs, gocryptfs and a few more). For locks between machines, run
-// holdfast serve on one of them. An overlay hides what lies below it.
+// holdfast serve on one of them. A shared file system below an overlay is not noticed.
 //
 //	host.lock    the lock that makes its holder the host; never deleted
 //	host.pid     the host's process id in decimal, for people and error messages

@@ -63,10 +63,11 @@ type Host struct {
 // listens when OpenHost returns. The directory is made if there is none, and must be
 // the caller's alone (mode 0700).
 //
-// Set cfg.OneMachine unless other machines are served as well.
+// Set cfg.OneMachine, unless clients on other machines are served as well.
 //
 // If there is a host already the error wraps [ErrHosted] and names the directory and
-// the host's process id.
+// the host's process id. If other machines can mount the directory's file system, the
+// error wraps [ErrShared].
 func OpenHost(cfg zkserver.Config) (*Host, error) {
 	dir, err := prepareDir(cfg.Dir)
 	if err != nil {

@@ -7,15 +7,16 @@ import (
 	"path/filepath"
 )
 
-// ErrShared is wrapped by the errors of [Open] and [OpenHost] for a directory on a file system
-// that other machines can mount.
+// ErrShared is wrapped by the errors of [Open] and [OpenHost] if other machines can mount the
+// file system of the directory.
 var ErrShared = errors.New("its file system is shared between machines")
 
-// fileSystem is a variable for tests.
+// fileSystem is sharedFileSystem; tests replace it.
 var fileSystem = sharedFileSystem
 
-// checkLocal refuses a directory on a shared file system, also before the directory is made.
-// Two machines could host it at once, or one could wait for ever for the other's socket.
+// checkLocal refuses a directory on a shared file system, also if it does not exist yet: then the
+// nearest directory above it counts. Two machines could host such a directory at once, or one
+// could wait for ever for the other's socket.
 func checkLocal(dir string) error {
 	at := dir
 	for {

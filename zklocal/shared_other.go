@@ -2,5 +2,6 @@
 
 package zklocal
 
-// sharedFileSystem is not known here.
+// sharedFileSystem returns "": this system does not tell whether other machines can mount a
+// directory.
 func sharedFileSystem(string) string { return "" }

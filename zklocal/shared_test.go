@@ -17,7 +17,7 @@ func TestADirectoryOnASharedFileSystemIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := filepath.Join(base, "nfs") // mounted there, as it seems
+	there := filepath.Join(base, "nfs") // the stub below takes it for a mount
 	if err := os.Mkdir(there, 0o700); err != nil {
 		t.Fatal(err)
 	}

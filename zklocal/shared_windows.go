@@ -7,7 +7,7 @@ import (
 )
 
 // sharedFileSystem returns the name of the file system of a directory if other machines can
-// mount it, and "" otherwise, or if nobody knows.
+// mount it. It returns "" if they cannot, or if that is unknown.
 func sharedFileSystem(dir string) string {
 	volume := filepath.VolumeName(dir) + `\`
 	name, err := windows.UTF16PtrFromString(volume)

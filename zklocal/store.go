@@ -68,6 +68,7 @@ type Store struct {
 
 // Open checks the directory cfg.Dir, and makes it if there is none. It does not yet
 // connect or host: that happens when a client with the store's [Store.Config] dials.
+// If other machines can mount the directory's file system, the error wraps [ErrShared].
 func Open(cfg Config) (*Store, error) {
 	dir, err := prepareDir(cfg.Dir)
 	if err != nil {
@@ -215,13 +216,13 @@ func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 	return nc, id, nil
 }
 
-// dialHere connects to the host in this process over memory; nil if there is none.
+// dialHere connects over memory to the host in this process. It returns nil if there is none.
 func (s *Store) dialHere() net.Conn {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	default:
-		return nil // somebody is looking for a host; the socket does as well
+		return nil // another goroutine is looking for a host; the socket will do
 	}
 	if s.host == nil {
 		return nil

@@ -89,7 +89,7 @@ func TestEphemeralsHaveOneOrderWhileThereAreNoOthers(t *testing.T) {
 	})
 }
 
-// A client may not set quotas, unless the operator allows it.
+// Only the superuser may set quotas, unless the operator allows it to all clients.
 func TestQuotasAreTheSuperusersUnlessConfigured(t *testing.T) {
 	const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 	for _, tt := range []struct {

@@ -21,18 +21,18 @@ var (
 	boundsTimed = flag.Bool("bounds-timed", false, "TestNoOperationIsUnbounded: print how long the longest of each kind took")
 )
 
-// worstCase makes requests with the largest arguments that are permitted, on a tree that makes
-// them as costly as they can be.
+// worstCase makes requests with the largest permitted arguments, on a tree that makes them as
+// costly as possible.
 type worstCase struct {
 	*Server
 	t     *testing.T
 	rand  *rand.Rand
 	conn  *conn
-	acls  int // nodes with an ACL of their own, as long as may be
+	acls  int // nodes with an ACL of their own, of the largest size
 	wide  int // children of one node
 	deep  string
 	acl   []zkproto.ACL
-	left  int // by the transaction of creates
+	left  int // 1 while the nodes of the large transaction exist
 	quota bool
 }
 
@@ -70,7 +70,7 @@ func (w *worstCase) create(path string, acl []zkproto.ACL) {
 	w.do(zkproto.OpCreate, &zkproto.CreateRequest{Path: path, ACL: acl})
 }
 
-// longACL has as many entries as may be, of which none is the client's but the last.
+// longACL returns an ACL with as many entries as permitted. Only the last two are about the client.
 func longACL(n int) []zkproto.ACL {
 	acl := entries(64, "digest", func(i int) string { return fmt.Sprintf("%0100d:%d", i, n) })
 	acl[63] = zkproto.ACL{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}
@@ -79,7 +79,7 @@ func longACL(n int) []zkproto.ACL {
 	return acl
 }
 
-// identityOf is one of those of the client, as long as may be for 64 of them.
+// identityOf returns identity i of the client. An ACL of all 64 has about the permitted size.
 func identityOf(i int) string { return fmt.Sprintf("%0100d:me", 1000+i) }
 
 func (w *worstCase) setUp() {
@@ -126,7 +126,7 @@ func (w *worstCase) setUp() {
 	w.acl = longACL(-1)
 }
 
-// operation makes one at random.
+// operation returns a random request, and its name.
 func (w *worstCase) operation() (name string, op zkproto.Op, m message) {
 	read := func(path string) *zkproto.ReadRequest { return &zkproto.ReadRequest{Path: path} }
 	someACL := func() string { return fmt.Sprintf("/acl/%d", w.rand.IntN(w.acls)) }
@@ -217,9 +217,9 @@ func (w *worstCase) operation() (name string, op zkproto.Op, m message) {
 	return "data", zkproto.OpGetData, read(w.deep)
 }
 
-// No operation keeps the owner from all others for long, whatever a client permits itself. The
-// work that the owner counts is asserted, without the bytes of request and answer. Time depends
-// on the machine: -bounds-timed prints it, -bounds 1000000 is a long run.
+// No operation keeps the owner busy for long, whatever a client sends. The test asserts the work
+// that the owner counts, without the bytes of request and answer. Time depends on the machine;
+// the flag -bounds-timed prints it. For a long run, use -bounds 1000000.
 func TestNoOperationIsUnbounded(t *testing.T) {
 	const mostWork = 16 << 10 // of an operation, also of each in a transaction: some 80 µs
 	s, err := Open(Config{QuotaWritable: true})

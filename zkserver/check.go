@@ -10,23 +10,25 @@ import (
 
 // Errors of Check and BackUp, and of Open.
 var (
-	// ErrDamaged is wrapped if a store does not have what was committed to it.
+	// ErrDamaged is wrapped if a store has lost a part of what was committed to it.
 	ErrDamaged = store.ErrDamaged
-	// ErrFormat is wrapped if a directory has no store, or one of another version.
+	// ErrFormat is wrapped if a store has another format, or nothing was ever committed to it.
 	ErrFormat = store.ErrFormat
 )
 
 // A Summary says what is in a store.
 type Summary struct {
 	Znodes   int    // with those that every server has
-	Sessions int    // that were there when the store was closed
+	Sessions int    // that had not ended at the last commit
 	Commits  uint64 // since the store was made
 	Bytes    int64  // of its files
 }
 
 // Check reads the store in dir from beginning to end, and changes nothing. The error says
-// what is wrong: it wraps ErrDamaged, ErrFormat or ErrInUse if it is one of these. A store
-// that a server has open cannot be checked; see BackUp.
+// what is wrong: it wraps ErrDamaged, ErrFormat, ErrInUse, or fs.ErrNotExist if there is no
+// store. A store that a server has open cannot be checked; see BackUp. While Check runs, no
+// server and no other Check can open the store. Check is safe for concurrent use, and cannot
+// be cancelled.
 func Check(dir string) (Summary, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -37,10 +39,13 @@ func Check(dir string) (Summary, error) {
 	return c.summary("check", dir, s, err)
 }
 
-// BackUp copies the store in dir to the directory dest, which it makes and which must not
-// exist. A server may have the store open: it goes on, and the copy has all that was
-// acknowledged when BackUp was called. BackUp reads the copy from beginning to end before it
-// returns. If it fails it leaves no copy. To restore, serve dest.
+// BackUp copies the store in dir to the directory dest, which it makes. A server may have the
+// store open and goes on. The copy has all that was acknowledged when BackUp was called, and
+// maybe some later changes. BackUp reads the copy from beginning to end before it returns. To
+// restore, serve dest.
+//
+// The error wraps ErrDamaged, ErrFormat, fs.ErrNotExist if there is no store, or fs.ErrExist if
+// dest exists. BackUp is safe for concurrent use, and cannot be cancelled.
 func BackUp(dir, dest string) (Summary, error) {
 	var c *checker
 	s, err := store.BackUp(dir, dest, func() store.Visitor {
@@ -53,7 +58,7 @@ func BackUp(dir, dest string) (Summary, error) {
 	return c.summary("back up", dir, s, err)
 }
 
-// A checker puts what a store has together as a server does.
+// A checker builds the tree of a store, as a server does when it starts.
 type checker struct {
 	tree     *tree.Tree
 	sessions int

@@ -14,7 +14,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// dialUnix connects to a server in real time.
+// dialUnix connects to a server, outside a synctest bubble.
 func dialUnix(t *testing.T, s *Server) *rawClient {
 	t.Helper()
 	client, server := net.Pipe()

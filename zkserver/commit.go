@@ -19,7 +19,7 @@ type batch struct {
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
 	large    int       // bytes of large requests, see fair.go
-	lasting  bool      // it must survive the machine, see Config.OneMachine
+	lasting  bool      // it must survive a power failure, see Config.OneMachine
 	backlog  int       // work of requests that had to wait
 }
 
@@ -53,7 +53,7 @@ func (s *Server) handOver() {
 	}
 	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
 	if b.changes.SyncLater {
-		// Written and not synced, in less time than a change of goroutines takes.
+		// It is written and not synced, which is faster than a change of goroutines.
 		if s.commitNow(b) {
 			s.idle <- struct{}{}
 		}
@@ -139,8 +139,8 @@ func (s *Server) commit() {
 	}
 }
 
-// commitNow commits a batch and releases it. It returns false if that failed, and stops the server.
-// It is called by the owner or by the committer, with the token of s.idle.
+// commitNow commits a batch and releases it. If that fails, it stops the server and returns false.
+// The caller is the owner or the committer, and has the token of s.idle.
 func (s *Server) commitNow(b *batch) bool {
 	began := time.Now()
 	if err := s.store.Commit(&b.changes); err != nil {

@@ -33,12 +33,14 @@ type Config struct {
 	// that long, and no session lives. A session without a client lives for its timeout.
 	Linger time.Duration
 
-	// OneMachine says that all clients are processes of this machine. Sessions and ephemeral
-	// nodes are then written before they are answered, and not synced: they survive the end of
-	// this process, and no client survives that of the machine. When the machine has restarted,
-	// Open ends the sessions that were made under OneMachine. All other changes are synced as
-	// ever. So is everything once [Server.Serve] has had a listener other than a Unix socket,
-	// and where the system does not say whether it has restarted (Linux and macOS do).
+	// OneMachine says that all clients are processes of this machine. Changes of sessions and
+	// ephemeral nodes are then written before they are answered, and not synced. They survive
+	// the end of this process. A power failure may undo them, but it ends all clients, too: when
+	// the machine has restarted, Open ends the sessions that were made under OneMachine. All
+	// other changes are synced before they are answered.
+	//
+	// Everything is synced once [Server.Serve] has had a listener other than a Unix socket, and
+	// on systems that do not tell whether they have restarted (Linux and macOS do).
 	OneMachine bool
 
 	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users
@@ -71,19 +73,20 @@ type Config struct {
 	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
 	EnforceQuota bool
 
-	// QuotaWritable lets every client write below /zookeeper/quota as the ACLs there say: by
-	// default every client may, as in Apache's server. Otherwise only the superuser may set
-	// quotas (see SuperDigest), and the answer to everybody else is -102 NoAuth.
+	// QuotaWritable lets clients write below /zookeeper/quota, as Apache's server does. The ACLs
+	// there still count; they permit everybody unless a client changes them. Without
+	// QuotaWritable only the superuser may set quotas (see SuperDigest), and others get -102
+	// NoAuth.
 	QuotaWritable bool
 
-	// NoTTLNodes refuses to make nodes with a time to live: the answer is -6 Unimplemented, as
-	// Apache's server has it unless zookeeper.extendedTypesEnabled is set. Those that are there
-	// keep their time to live.
+	// NoTTLNodes refuses new nodes with a time to live. The answer is -6 Unimplemented, as that
+	// of Apache's server without zookeeper.extendedTypesEnabled. Nodes that exist keep their time
+	// to live.
 	NoTTLNodes bool
 
-	// ContainerCheckInterval is how often the server looks for nodes that nobody needs any
-	// more: containers that are empty again, and nodes whose time to live is over. 0 is a
-	// minute, as Apache's znode.container.checkIntervalMs.
+	// ContainerCheckInterval is how often the server looks for nodes to remove: containers that
+	// are empty again, and nodes whose time to live is over. 0 is a minute, as in Apache's
+	// znode.container.checkIntervalMs; the least is 1 ms.
 	ContainerCheckInterval time.Duration
 
 	// Logger hears of what an operator may want to know; nil is silent.

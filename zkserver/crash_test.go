@@ -89,10 +89,10 @@ func keepImage(image map[string][]byte) string {
 	return fmt.Sprintf("image in %s (%v)", dir, err)
 }
 
-// Power fails, or the process is killed, at any moment, while the store is made, written to, merged into a snapshot and
-// loaded, once or three times in a row. Whatever the disk has kept of what was not synced:
-// what is found is the state after some write, and no earlier one than the last of which
-// any client has seen anything.
+// Power fails, or the process is killed, at any moment: while the store is made, written to,
+// merged into a snapshot or loaded, once or three times in a row. The disk keeps any part of
+// the bytes that were not synced. The next start finds the state after some write, and no
+// earlier one than the last that any client has seen.
 //
 // Every run goes on from an image of the one before it, or from an empty directory, or
 // from one that the first version with this format has written.

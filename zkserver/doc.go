@@ -36,18 +36,19 @@
 //   - what a client can pile up has limits that Apache's server has not (see [Limits]):
 //     -8 answers what is too long by itself, -125 what there is no room for;
 //   - an ACL has at most 64 entries and 8 KiB, as it is sent and again with the client's
-//     identities in place of auth, and auth adds at most 1 MiB to the ACLs of one
-//     transaction: -114 answers a longer one, where Apache's server accepts it. A longer ACL
-//     that an older store has is kept and enforced;
+//     identities in place of auth. Auth adds at most 1 MiB to the ACLs of one transaction.
+//     -114 answers a longer ACL, where Apache's server accepts it. A longer ACL in an older
+//     store is kept and enforced;
 //   - a connection has at most 64 identities, of at most 1 KiB each and 64 KiB together:
 //     -115 answers the login that exceeds a bound, and the connection is closed. The subject of
 //     a certificate that exceeds it is no identity;
 //   - only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set:
-//     -102 answers all others. Apache's server lets everybody who has the ACLs, which are
-//     open. A text there that is longer than 1 KiB is ignored, as one that is no quota: no
-//     write below is counted or refused by it;
+//     -102 answers all others. Apache's server lets everybody write whom the ACLs permit, and
+//     these are open. A text there that is longer than 1 KiB is ignored, like a text that is
+//     no quota: it counts and refuses no write;
 //   - the order of getChildren and getEphemerals is not that of Apache's server. As there, it
-//     stays the same until a child, or a node of the session, comes or goes;
+//     stays the same until a child, or a node of the session, comes or goes, or the server
+//     starts again;
 //   - nodes with a time to live are on, where Apache's server has them off by default, see
 //     [Config.NoTTLNodes];
 //   - of the four-letter words, ruok, isro and envi are allowed by default besides srvr, and
@@ -74,7 +75,8 @@
 // Whatever a client was told, in an answer or in a notification, is on disk: also
 // what was only read. A crash loses nothing that anybody saw. A zxid is never given
 // out twice, so neither is a fencing token. Sessions survive a restart and have their
-// full timeout from then on.
+// full timeout from then on. With [Config.OneMachine], sessions and ephemeral nodes survive
+// a crash of the process, and end with the machine.
 //
 // # Goroutines
 //
@@ -82,7 +84,8 @@
 // starts it. It applies requests as they come and collects changes and answers in a
 // batch; no connection has more than a share of one (fair.go), unless it is alone (alone.go),
 // and none is served while it does not read. The committer (commit.go) makes one batch
-// durable at a time and then lets its answers go, while the owner fills the next. Per
+// durable at a time and then lets its answers go, while the owner fills the next. A batch
+// that need not be synced ([Config.OneMachine]) is written by the owner itself. Per
 // connection a reader decodes requests (reader.go) and a writer sends answers (conn.go). The
 // teller (tell.go) wakes writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
 // The owner ends on Shutdown, Close, linger or a store that failed; it ends the

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Open files are what connections could take from the store, which fails for good if it
-// cannot open its next one.
+// Connections and the store share the open files of the process. If the store cannot open its
+// next file, it fails for good. So some files are kept from connections.
 
-// reservedFiles is how many files are kept for the store, listeners, the HTTP console and the
-// rest of the process, of the most that the process may have open.
+// reservedFiles returns how many files are kept for the store, listeners, HTTP and the rest of a
+// process that may have most files open.
 func reservedFiles(most int64) int64 { return min(64, most/2) }
 
-// connectionsFor returns for how many connections there are files, if there is room for most
-// files and open of them are in use. It is at least 1. A negative number is unknown.
+// connectionsFor returns how many connections there are files for, at least 1, in a process that
+// may have most files open and has open of them in use. A negative open is unknown.
 func connectionsFor(open, most int64) int64 {
 	return max(most-reservedFiles(most)-max(open, 0), 1)
 }

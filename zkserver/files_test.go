@@ -13,7 +13,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// limitedFiles is the command of a process that may have so many files open.
+// limitedFiles returns a command that runs this program with at most so many open files.
 func limitedFiles(files int) *exec.Cmd {
 	return exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), os.Args[0])
 }

@@ -18,11 +18,11 @@ func openFiles() (open, most int64) {
 	}
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		most = int64(limit.Cur) // no limit is negative
+		most = int64(limit.Cur) // negative if there is no limit
 	}
 	return open, most
 }
 
-// shortages are the errors of an accept that lacks something which the system has given to
-// others.
+// shortages are the errors of an accept for want of files, buffers or memory. A later one may
+// succeed.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}

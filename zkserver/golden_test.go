@@ -140,7 +140,7 @@ func (g *golden) compare(found *survivor) error {
 	return nil
 }
 
-// goldenFiles are those of the formats that this version reads.
+// goldenFiles returns the names of the golden directories that this version reads.
 func goldenFiles(t *testing.T) (names []string) {
 	t.Helper()
 	for format := 3; format <= store.Format; format++ {

@@ -132,7 +132,7 @@ func (c *complaints) err() error {
 	return nil
 }
 
-// small is the room of journals that are merged into a snapshot every few kilobytes.
+// small is the room of a journal that makes the store merge a snapshot every few kilobytes.
 const small = 8 << 10
 
 // survive opens the store in fs as a server would, and lets go of it again.

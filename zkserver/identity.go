@@ -74,8 +74,8 @@ func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 	return true
 }
 
-// The identities of a connection are bounded: they are what a check of an ACL costs, and what
-// an ACL of the scheme auth becomes. A connection that exceeds a bound is refused.
+// The identities of a connection are bounded: a check of an ACL may look at all of them, and the
+// scheme auth in an ACL becomes all of them. A login that exceeds a bound is refused.
 const (
 	maxIdentities         = 64
 	maxIdentityBytes      = 1 << 10  // of each
@@ -84,6 +84,7 @@ const (
 
 func identityBytes(id tree.Identity) int { return len(id.Scheme) + len(id.ID) }
 
+// roomForIdentity reports whether a connection with the identities ids may have id, too.
 func roomForIdentity(ids []tree.Identity, id tree.Identity) bool {
 	size := identityBytes(id)
 	if size > maxIdentityBytes || len(ids) >= maxIdentities {

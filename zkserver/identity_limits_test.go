@@ -70,7 +70,7 @@ func TestACLsAreBounded(t *testing.T) {
 	}
 }
 
-// Each create of a transaction may be short, and yet have a long ACL.
+// A create in a transaction may be short, and yet make a long ACL: auth becomes all identities.
 func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

@@ -12,7 +12,7 @@ type Limit string
 // The limits, and what becomes of a client that meets one.
 const (
 	LimitConnections  Limit = "connections"             // in total: the new one is closed at once
-	LimitFiles        Limit = "open_files"              // of this process or system: new connections wait; counted are attempts to accept one
+	LimitFiles        Limit = "open_files"              // of this process or system: new connections wait; each failed accept counts
 	LimitPerAddress   Limit = "connections_per_address" // the new one is closed at once
 	LimitConnectRate  Limit = "connect_rate"            // new ones per second and address: closed at once
 	LimitHandshake    Limit = "handshake_time"          // the connection is closed
@@ -27,7 +27,7 @@ const (
 	LimitChildren     Limit = "children_bytes"          // -125 QuotaExceeded to the create
 	LimitEphemerals   Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
 	LimitACL          Limit = "acl"                     // an ACL of more than 64 entries or 8 KiB: -114 InvalidACL to the create or setACL
-	LimitIdentities   Limit = "identities"              // more than 64 logins, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
+	LimitIdentities   Limit = "identities"              // more than 64 identities, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
 	LimitQuota        Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
 	LimitSoftQuota    Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
 	LimitLargeAnswers Limit = "large_answers"           // sent all the same, but most clients will not take them

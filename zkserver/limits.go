@@ -13,9 +13,10 @@ import (
 // Limits keep clients from harming each other. In each field 0 is the default and a
 // negative number is no limit. Stats counts under the Limit that is named.
 type Limits struct {
-	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have that
-	// many files open, it is as many as there are free files when Open has opened the store,
-	// less a reserve of 64 for the store and the rest of the process. Open logs that.
+	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
+	// files open, Open lowers the limit and logs that: to the files that are free when the store
+	// is open, less a reserve for the store and the rest of the process. The reserve is 64, or
+	// half of the files where that is less.
 	Connections int
 
 	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one of IPv4 or a

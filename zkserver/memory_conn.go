@@ -9,8 +9,9 @@ import (
 )
 
 // Connect returns the client's end of a new connection over memory, for a client in the server's
-// process. The server treats it like one on a Unix socket, limits included. The error wraps
-// net.ErrClosed if the server has stopped or is stopping.
+// process. The server treats it like a connection on a Unix socket. If it refuses the connection
+// for a limit, the first Read returns io.EOF. The error wraps net.ErrClosed if the server has
+// stopped or is stopping. The caller closes the connection.
 func (s *Server) Connect() (net.Conn, error) {
 	s.mu.Lock()
 	stopping := s.stopping
@@ -68,7 +69,7 @@ type stream struct {
 	writeBy  deadline
 }
 
-// A deadline of a stream. The timer wakes whoever waits.
+// A deadline of a stream. When it passes, the timer wakes the reads and writes that wait.
 type deadline struct {
 	at    time.Time // zero: none
 	timer *time.Timer
@@ -134,7 +135,7 @@ func (s *stream) write(b []byte) (written int, err error) {
 	}
 }
 
-// end changes what the stream is for good.
+// end applies change, which ends the stream for its writer or its reader.
 func (s *stream) end(change func(*stream)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -109,7 +109,7 @@ func TestMemoryConnDeadlines(t *testing.T) {
 	})
 }
 
-// A client of the server's process has the same server as others, and is cut off with them.
+// A client in the server's process sees the same nodes as others, and is cut off with them.
 func TestConnectServesAClientOfThisProcess(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		nc, err := s.Connect()

@@ -146,7 +146,7 @@ func TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome(t *testing.T) {
 	})
 }
 
-// An answered is what a client knew when the disk had seen so many changes.
+// An answered is what a client knows when the disk has seen so many changes.
 type answered struct {
 	now   int
 	zxid  int64
@@ -164,8 +164,8 @@ func removedNext(history []answered, cut int, path string) bool {
 	return false
 }
 
-// The process is killed, or power fails, at any moment. A kill loses nothing. Power loses
-// no node that outlives its session, all sessions, and no zxid comes back.
+// The process is killed, or power fails, at any moment. A kill loses nothing. A power failure
+// ends all sessions, and loses no node that outlives its session. No zxid comes back.
 func TestOneMachineKeepsWhatLasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 0))
 	for round := range 20 {
@@ -232,7 +232,7 @@ func TestOneMachineKeepsWhatLasts(t *testing.T) {
 					}
 					for path := range last.nodes {
 						ephemeral := path[1] == 'e'
-						// What was under way behind the last answer may have removed it.
+						// A request after the last answer may have removed it.
 						if _, code := c.exists(path, false); code != zkproto.CodeOK && !ephemeral && !removedNext(history, cut, path) {
 							t.Errorf("round %d, change %d, power fails: %v: %s: %v", round, cut, power, path, code)
 						} else if ephemeral && power && code != zkproto.CodeNoNode {
@@ -250,8 +250,8 @@ func TestOneMachineKeepsWhatLasts(t *testing.T) {
 	}
 }
 
-// A client of another machine has its session back when this one has restarted, whichever
-// server comes first.
+// When this machine has restarted, a client on another machine resumes its session, whether the
+// next server has OneMachine or not.
 func TestOneMachineLeavesTheSessionsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := crashfs.New(nil)

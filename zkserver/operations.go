@@ -13,11 +13,11 @@ type operation struct {
 	answer func(s *Server, r *request) int
 }
 
-// operations are all that clients can ask for, each with the bound of its time and memory
-// beyond its frame (Limits.FrameBytes). The bound of an ACL check is the length of the ACL, see
-// tree.checkACL, and the number of the client's identities, see roomForIdentity. The bound of a
-// step to each node above is Limits.PathBytes. The bound of the notifications that a write
-// causes is the number of watches on the node and above it (Limits.Watches).
+// operations has every operation that clients can ask for. The comments name the bound of its
+// time and memory beyond its frame (Limits.FrameBytes). The bound of an ACL check is the length
+// of the ACL, see tree.checkACL, and the number of the client's identities, see roomForIdentity.
+// The bound of a walk to the root is Limits.PathBytes. The bound of the notifications that a
+// write causes is the number of watches on the node and above it (Limits.Watches).
 var operations = map[zkproto.Op]operation{
 	// Writes: one node, its ACL, the nodes above it, and the text of one quota.
 	zkproto.OpCreate:          {name: "CREA", write: true},
@@ -27,7 +27,7 @@ var operations = map[zkproto.Op]operation{
 	zkproto.OpDelete:          {name: "DELE", write: true},
 	zkproto.OpSetData:         {name: "SETD", write: true},
 	zkproto.OpSetACL:          {name: "SETA", write: true},
-	zkproto.OpMulti:           {name: "MULT", write: true}, // that for each, Limits.MultiOps, and 1 MiB of ACLs by auth
+	zkproto.OpMulti:           {name: "MULT", write: true}, // the same for each of Limits.MultiOps, and 1 MiB of ACLs by auth
 	zkproto.OpReconfig:        {name: "RECO", write: true}, // nothing
 
 	// Reads: one node and its ACL, and the answer.
@@ -62,7 +62,7 @@ func isWrite(op zkproto.Op) bool { return operations[op].write }
 // looks reports whether op changes nothing but watches, which end with the connection.
 func looks(op zkproto.Op) bool { return operations[op].looks }
 
-// answerSize is the answer of the operation, for r.
+// answerSize bounds the length of the data or names that r asks for; 0 if they are always short.
 func (s *Server) answerSize(r *request) int {
 	if answer := operations[r.op].answer; answer != nil {
 		return answer(s, r)

@@ -14,7 +14,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 		_, has := operations[op]
 		named := !strings.HasPrefix(op.String(), "op ")
 		if op == zkproto.OpError || op == zkproto.OpCheck {
-			named = false // inside of transactions alone
+			named = false // in transactions only
 		}
 		if has != named {
 			t.Errorf("%v (%d): in the table %v; in the protocol %v", op, op, has, named)

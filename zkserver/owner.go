@@ -55,7 +55,7 @@ type owner struct {
 	stopping bool
 }
 
-// forgetInterval is how often addresses are looked for of which nothing need be remembered.
+// forgetInterval is how often the owner drops addresses that are no different from a new one.
 const forgetInterval = time.Minute
 
 // run is the owner's goroutine, and the last one to end.
@@ -136,7 +136,7 @@ func (s *Server) handle(r *request) {
 	switch r.kind {
 	case kindOperation:
 		s.receive(r)
-		s.owner.tree.TakeSteps() // of what the clock did
+		s.owner.tree.TakeSteps() // steps of the clock are no client's work
 		if r.undecoded {
 			s.decodeMulti(r)
 		}
@@ -241,9 +241,8 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // lingeredOut decides, together with accept, that nobody comes any more. It waits for the end
-// of all sessions: the next server would give each its full timeout again, so that the lock of
-// a killed holder would be free later. Stored clocks would be the alternative, and could be
-// trusted only after a stop that was planned.
+// of all sessions: the next server would give each its full timeout again, and the lock of a
+// killed holder would be free later.
 func (s *Server) lingeredOut() bool {
 	if len(s.owner.sessions) > 0 {
 		return false

@@ -18,7 +18,7 @@ import (
 // ErrServerClosed is what Serve returns after Shutdown, Close or the end of a linger.
 var ErrServerClosed = errors.New("zkserver: server closed")
 
-// ErrInUse is wrapped by Open's error when another server has the store open.
+// ErrInUse is wrapped by the errors of Open and Check when another process has the store open.
 var ErrInUse = store.ErrInUse
 
 // A Server is one node that answers ZooKeeper clients. Its methods are safe for
@@ -67,8 +67,9 @@ type Server struct {
 }
 
 // Open opens the store, and makes it if there is none; all its sessions come back to
-// life with their full timeout. If another process has the directory open, the error
-// says so.
+// life with their full timeout. (Config.OneMachine has an exception, after a restart of the
+// machine.) The error wraps ErrInUse if another process has the directory open, and ErrDamaged
+// or ErrFormat if the store cannot be served.
 func Open(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -138,7 +139,9 @@ func firstZxid(now time.Time) int64 {
 }
 
 // Serve answers clients that connect to l until the server stops; it closes l. It
-// returns ErrServerClosed, or why the server had to stop, or why l accepts no more.
+// returns ErrServerClosed, or why the server had to stop, or why l accepts no more. A lack
+// of open files or memory only makes new connections wait. If l is not a Unix socket, Serve
+// ends Config.OneMachine: first it syncs everything that was answered.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if l.Addr().Network() != "unix" {

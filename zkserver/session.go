@@ -69,6 +69,7 @@ func (s *Server) load(init store.Meta) error {
 	return nil
 }
 
+// decodeSession reads the record that saveSession has written.
 func decodeSession(id int64, record []byte) (*session, error) {
 	r := zkproto.NewReader(record)
 	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}

@@ -6,13 +6,14 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// SetUsers replaces the users, the superuser's digest and the required authentication of
-// Config by those of cfg; its other fields do not matter. It closes the connections of users
-// that are gone or have another password: their clients connect again, and have to
-// authenticate anew. Their sessions live on until they time out.
+// SetUsers replaces Users, SuperDigest and RequireAuth of the server's Config by those of cfg.
+// It ignores the other fields. It closes the connections of users that are gone or have another
+// password. Their clients may connect again, and have to authenticate anew. Their sessions live
+// on until they time out.
 //
-// It returns an error and changes nothing if cfg is not valid. If ctx ends first, the error
-// is its cause, and the change may happen later. SetUsers may be called at any time.
+// If cfg is not valid, SetUsers returns an error and changes nothing. If ctx ends first, the
+// error is its cause, and the change may happen later. If the server has stopped, the error is
+// ErrServerClosed, or why it stopped.
 func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	users, err := newUsers(cfg)
 	if err != nil {
@@ -33,7 +34,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	})
 }
 
-// knows reports whether the identities that old gave still stand.
+// knows reports whether identities that clients proved to old are still valid.
 func (u *users) knows(ids []tree.Identity, old *users) bool {
 	for _, id := range ids {
 		switch {

@@ -19,7 +19,7 @@ type Stats struct {
 	SessionsCreated int64 // without those that were resumed
 	SessionsExpired int64 // for silence, or by ExpireSession
 
-	LoginsRefused int64 // wrong passwords, and requests that needed a login that was not there
+	LoginsRefused int64 // wrong passwords, and requests without the login that they need
 
 	Znodes     int   // now, with those that every server has
 	Ephemerals int   // now

@@ -32,8 +32,8 @@ var words = map[string]func(s *Server, w *wordAnswer, r *request){
 	"wchp": func(s *Server, w *wordAnswer, _ *request) { s.wordWchp(w) },
 	"srst": func(s *Server, w *wordAnswer, _ *request) { s.wordSrst(w) },
 	"crst": func(s *Server, w *wordAnswer, _ *request) { s.wordCrst(w) },
-	// This server has no mask for a trace and no history of digests. The words are known, so
-	// that a client that sends one is told.
+	// This server has no mask for a trace and no history of digests. It knows the words, so that
+	// a client that sends one gets an answer.
 	"gtmk": wordAbsent,
 	"stmk": wordAbsent,
 	"hash": wordAbsent,

@@ -15,7 +15,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A run is a server under load on a disk that crashes, and what its clients saw when.
+// A run is a server under load on a disk that may crash, and what its clients saw when.
 type run struct {
 	h    *history
 	fs   *crashfs.FS

@@ -1,6 +1,6 @@
 package mutants
 
-// ofTheBounds are bugs of what bounds each operation of the server, and of its answers.
+// ofTheBounds are bugs in the bounds of the server's operations, and in its answers.
 func ofTheBounds() []mutant {
 	const tree = "zkserver/internal/tree"
 	return []mutant{

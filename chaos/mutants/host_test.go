@@ -1,7 +1,7 @@
 package mutants
 
-// ofTheHost are bugs of a server that shares its machine, or serves other jobs than the one
-// that started it.
+// ofTheHost are bugs of a server that shares its machine with other programs, or that serves jobs
+// which did not start it.
 func ofTheHost() []mutant {
 	return []mutant{
 		{

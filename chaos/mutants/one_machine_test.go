@@ -1,6 +1,6 @@
 package mutants
 
-// ofOneMachine are those of batches that are not synced.
+// ofOneMachine are bugs of batches that are not synced, see zkserver.Config.OneMachine.
 func ofOneMachine() []mutant {
 	const pkg = "zkserver"
 	return []mutant{

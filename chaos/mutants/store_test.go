@@ -1,6 +1,6 @@
 package mutants
 
-// ofTheStore are those of the journal and its snapshots. All tests are of one package.
+// ofTheStore are bugs of the journal and its snapshots. All tests are in one package.
 func ofTheStore() []mutant {
 	all := []mutant{
 		{

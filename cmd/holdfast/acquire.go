@@ -195,8 +195,8 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	return &tenure{c, h}, nil
 }
 
-// granted refuses a session that lasts longer than was asked for: so would the lock of a holder
-// that is killed.
+// granted refuses a session that lasts longer than the user asked for, since the lock of a killed
+// holder would last as long.
 func (g *globals) granted(timeout time.Duration) error {
 	if !g.timeoutGiven || timeout <= g.timeout {
 		return nil

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// adminConnections is how many connections --admin has open at a time. It is half of the open
-// files that zkserver reserves.
+// adminConnections is the most connections that --admin has open at a time. It is half of the
+// open files that zkserver reserves.
 const adminConnections = 32
 
-// A boundedListener has a bounded number of connections open. More wait in the kernel.
+// A boundedListener has a bounded number of connections open. Further ones wait in the kernel.
 type boundedListener struct {
 	net.Listener
 	tokens chan struct{} // one for each open connection
@@ -21,7 +21,7 @@ func newBoundedListener(l net.Listener, most int) *boundedListener {
 	return &boundedListener{Listener: l, tokens: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits until fewer than the most are open, and for a connection.
+// Accept waits until fewer connections than the bound are open, and then for the next one.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	select {
 	case l.tokens <- struct{}{}:
@@ -36,12 +36,13 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return &boundedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.tokens })}, nil
 }
 
-// Close ends Accept, also one that waits for an open connection to end.
+// Close ends Accept, also while Accept waits for an open connection to end.
 func (l *boundedListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
+// A boundedConn makes room for another connection when it is closed.
 type boundedConn struct {
 	net.Conn
 	release func()

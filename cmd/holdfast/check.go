@@ -16,7 +16,8 @@ func newCheck() *cobra.Command {
 		Use:   "check DIR",
 		Short: "Check the store of a directory",
 		Long: `check reads the store of a directory that no server has open, from beginning to end, and changes
-nothing. Exit codes: 0 the store is whole, 1 it is damaged, 69 a server has it open, 78 there is no store.`,
+nothing. Exit codes: 0 the store is whole, 1 it is damaged, 69 a server has it open, 78 there is no
+store, or it has another format.`,
 		Example: `  holdfast check /var/lib/holdfast/data`,
 		Args:    operands("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,12 +32,12 @@ func newBackup() *cobra.Command {
 		Use:   "backup DIR COPY",
 		Short: "Copy the store of a directory, which may be served meanwhile",
 		Long: `backup copies the store of DIR to the new directory COPY, and checks the copy. A server may have the
-store open; the copy has all that was acknowledged when backup began. To restore, serve COPY:
+store open: the copy has all that was acknowledged when backup began. To restore, serve COPY:
 holdfast serve --data-dir COPY. Exit codes: 0 the copy is whole, 1 the store is damaged, 78 there is no
-store or COPY exists.
+store, it has another format, or COPY exists.
 
-A copy that is served goes back to its fencing tokens: resources that check tokens have seen larger
-ones since. To start again without old data, serve an empty directory instead.`,
+A server of the copy gives out the fencing tokens of its time again. Resources that check tokens have
+seen larger ones since, and refuse them. To start again without old data, serve an empty directory.`,
 		Example: `  holdfast backup /var/lib/holdfast/data /backup/holdfast-2026-11-22`,
 		Args:    operands("DIR", "COPY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,6 +47,7 @@ ones since. To start again without old data, serve an empty directory instead.`,
 	}
 }
 
+// summarize prints what is in a store, or turns err into a fault with an exit code and a hint.
 func summarize(w io.Writer, what string, s zkserver.Summary, err error) error {
 	switch {
 	case errors.Is(err, zkserver.ErrDamaged):

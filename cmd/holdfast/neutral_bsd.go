@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raisePriority gives up the niceness, and returns it if that is not permitted.
+// raisePriority sets niceness 0. If that is not permitted, it returns the niceness that is left.
 func raisePriority() (kept []string) {
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err == nil && nice != 0 && unix.Setpriority(unix.PRIO_PROCESS, 0, 0) != nil {

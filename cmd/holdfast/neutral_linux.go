@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raisePriority gives up niceness, scheduling policy, I/O priority, the choice of processors,
-// and the preference of the OOM killer. It returns what it may not give up.
+// raisePriority resets niceness, scheduling policy, I/O priority, processor affinity and OOM
+// score. It returns the settings that it may not reset.
 func raisePriority() (kept []string) {
 	raiseLimit(unix.RLIMIT_NICE, false)
 	const oomScore = "/proc/self/oom_score_adj"
@@ -19,8 +19,8 @@ func raisePriority() (kept []string) {
 			kept = append(kept, "oom_score_adj "+string(score))
 		}
 	}
-	// The kernel keeps the rest for each thread. A new one has that of the thread that made
-	// it, so we look again until there is none that we have not seen.
+	// Each thread has the other settings for itself. A new thread inherits those of its
+	// creator, so we look again until we have seen all threads.
 	done := make(map[int]bool)
 	for fresh := true; fresh; {
 		fresh = false
@@ -37,6 +37,7 @@ func raisePriority() (kept []string) {
 	return kept
 }
 
+// threads returns the ids of this process's threads; 0 stands for the calling thread.
 func threads() (tids []int) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -50,7 +51,7 @@ func threads() (tids []int) {
 	return tids
 }
 
-// raiseThread returns the policy and niceness that it may not give up.
+// raiseThread resets one thread. It returns the policy or niceness that it may not reset.
 func raiseThread(tid int) (kept string) {
 	var all unix.CPUSet
 	for cpu := range 8 * len(all) * 8 {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// startedBy starts a host through a job with the shell's words in front of it, and returns
-// the host's directory and process id. The host ends with the test.
+// startedBy starts a host through a job, with the shell words before in front of the job's
+// command. It returns the host's directory and process id. The host ends with the test.
 func startedBy(t *testing.T, before string) (dir string, pid int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
@@ -30,7 +30,7 @@ func startedBy(t *testing.T, before string) (dir string, pid int) {
 	return dir, pid
 }
 
-// threadsOf shows one value for each thread of a process.
+// threadsOf returns one value for each thread of a process, as command shows it.
 func threadsOf(t *testing.T, pid int, command ...string) (values []string) {
 	t.Helper()
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -55,7 +55,7 @@ func threadsOf(t *testing.T, pid int, command ...string) (values []string) {
 }
 
 func TestAHostHasNothingOfTheJobThatStartedIt(t *testing.T) {
-	// Root without the privilege, as in a container, is as anybody else.
+	// Root without the privilege, as in a container, may do no more than other users.
 	mayRaise := exec.Command("nice", "-n", "5", "sh", "-c", "renice -n 0 -p $$").Run() == nil
 	nice, policy := "0", "SCHED_OTHER"
 	if !mayRaise {
@@ -86,7 +86,7 @@ func TestAHostHasNothingOfTheJobThatStartedIt(t *testing.T) {
 	}
 }
 
-// affinity shows on which processors this process may run.
+// affinity returns the processors that this process may run on.
 func affinity(t *testing.T) string {
 	t.Helper()
 	return threadsOf(t, os.Getpid(), "sh", "-c", `taskset -p "$0"`)[0]

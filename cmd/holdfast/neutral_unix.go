@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A detached host serves other jobs than the one that happened to start it. So it gives up
-// what it has inherited: priority, limits, umask, and whatever else makes it slower than
-// others or ends it earlier. Its working directory and environment are startHost's concern.
+// A detached host also serves jobs that did not start it. So it resets the settings that it has
+// inherited from the job that did: priority, limits and umask can slow it down or end it early.
+// startHost sets its working directory and environment.
 
-// neutralLimits are the limits that can end a host or its service. Core files are left
-// alone: Go writes none.
+// neutralLimits are the limits that can end a host or stop its service. The limit of core files
+// stays: Go writes none.
 var neutralLimits = []struct {
 	name      string
 	resource  int
@@ -28,8 +28,8 @@ var neutralLimits = []struct {
 	{"processes", unix.RLIMIT_NPROC, false},
 }
 
-// becomeNeutral gives up what the process has inherited from the job that started it. It
-// returns what it may not give up.
+// becomeNeutral resets limits, priority and umask, which the process has inherited from the job
+// that started it. It returns the settings that it may not reset.
 func becomeNeutral() (kept []string) {
 	unix.Umask(0o077)
 	for _, limit := range neutralLimits {
@@ -40,8 +40,8 @@ func becomeNeutral() (kept []string) {
 	return append(kept, raisePriority()...)
 }
 
-// raiseLimit raises the soft limit to the hard one, and that as far as permitted if unlimited
-// is asked for. It returns the limit that is left, nil if there is none.
+// raiseLimit raises the soft limit to the hard one. If unlimited is set, it removes both, as far
+// as permitted. It returns the limit that is left, or nil if there is none.
 func raiseLimit(resource int, unlimited bool) (left *unix.Rlimit) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(resource, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {

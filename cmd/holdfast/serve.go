@@ -97,7 +97,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	log := f.log.logger(os.Stderr)
 	if len(kept) > 0 {
-		log.Warn("the host keeps what the job that started it has, for want of permission", "kept", strings.Join(kept, ", "))
+		log.Warn("serve: no permission to reset these settings of the job that started the host", "kept", strings.Join(kept, ", "))
 	}
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {

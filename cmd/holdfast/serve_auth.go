@@ -24,8 +24,8 @@ func (a *serveAuthFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&a.required, "auth-required", nil, "refuse every request of who has not authenticated by one of these: digest, sasl, x509")
 }
 
-// reload reads the files again and gives a running server what they say. If they are not
-// valid, the server goes on with what it has.
+// reload reads the files again and gives their users to a running server. If a file is not valid,
+// the server keeps its present users.
 func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, log *slog.Logger) {
 	var cfg zkserver.Config
 	err := a.apply(&cfg, from, clientCA)

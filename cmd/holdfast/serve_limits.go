@@ -37,7 +37,7 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
 	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "longest time from connecting, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
-	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often empty containers and nodes whose time to live is over are looked for")
+	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to look for empty containers and for nodes whose time to live is over")
 	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a time to live; Apache ZooKeeper's default is to refuse them")
 	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
 	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")

@@ -138,7 +138,7 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 	return c, nil
 }
 
-// unfit says what to do if a directory cannot be opened because of where it is.
+// unfit adds a hint to the error of a directory on a shared file system.
 func unfit(err error) error {
 	if !errors.Is(err, zklocal.ErrShared) {
 		return err

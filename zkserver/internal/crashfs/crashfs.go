@@ -1,7 +1,7 @@
-// Package crashfs has a directory, in memory, for tests of what a store leaves on a disk.
-// It remembers every change in order, and makes from them what the disk may hold if power
-// had failed at any moment, or what the next process finds if this one was killed. Any call
-// can be made to fail.
+// Package crashfs has a directory in memory, for tests of a store's files. It records every
+// change in order. From the record it makes the files that a disk may have if power fails at
+// any moment, and the files that the next process finds if this one is killed. Any call can
+// be made to fail.
 package crashfs
 
 import (
@@ -17,13 +17,14 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// Dir is the directory in messages.
+// Dir is the name of the directory in paths and errors.
 const Dir = "d"
 
-// FS is a directory. Its methods are safe for concurrent use.
+// FS is a directory. It implements store.FS. Its methods are safe for concurrent use; its fields
+// must not be set while a call is under way.
 type FS struct {
-	// Fail, if not nil, is asked before every call, by several goroutines. If it returns an
-	// error the call fails, after it has written the first keep bytes if it is a write.
+	// Fail, if not nil, is called before every call, by several goroutines. If it returns an
+	// error, the call fails. A write that fails has written the first keep bytes.
 	Fail func(Call) (keep int, err error)
 	// Lies are the faults of this disk.
 	Lies Lies
@@ -42,7 +43,7 @@ type FS struct {
 // A Call is a call of the file system or of a file in it.
 type Call struct {
 	Op   string // open, create, rename, remove, list, syncdir, read, write, allocate, truncate, sync, close
-	Name string
+	Name string // of the file; "" for the directory
 }
 
 // Changes reports whether the call changes the disk.
@@ -54,10 +55,10 @@ func (c Call) Changes() bool {
 	return true
 }
 
-// Lies are calls that say that they have done something, and have not.
+// Lies are the calls that report success and do nothing.
 type Lies struct {
 	Sync    bool // of journals
-	SyncDir bool
+	SyncDir bool // of the directory
 }
 
 type inode struct {
@@ -84,11 +85,11 @@ type change struct {
 	off      int64
 	data     []byte
 	size     int64
-	from     int  // a sync makes durable what stands before this in the record
+	from     int  // a sync makes the changes before this index of the record durable
 	lost     bool // no sync makes it durable any more, since one has failed
 }
 
-// New returns a directory with these files, which are durable.
+// New returns a directory with these files, by name. They are durable.
 func New(files map[string][]byte) *FS {
 	f := &FS{base: files, names: make(map[string]*inode), BootID: store.BootID{1}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -299,8 +300,8 @@ func (f *file) resize(size int64) {
 	f.fs.record = append(f.fs.record, change{kind: resize, inode: f.node.id, size: size})
 }
 
-// Sync makes what was written durable. If it fails, the kernel may have dropped that, and
-// no other sync brings that back: it must be written again.
+// Sync makes all written bytes durable. If it fails, the kernel may have dropped these bytes. No
+// later sync makes them durable: they must be written again.
 func (f *file) Sync() error {
 	_, err := f.fs.fail("sync", f.name)
 	f.fs.mu.Lock()
@@ -333,7 +334,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// grow gives b a size, with zeros or the nonsense of rng.
+// grow extends b to size, with zeros, or with nonsense from rng.
 func grow(b []byte, size int64, rng *rand.Rand) []byte {
 	if have := int64(len(b)); size > have {
 		b = append(b, make([]byte, size-have)...)
@@ -348,9 +349,9 @@ func grow(b []byte, size int64, rng *rand.Rand) []byte {
 // cut changes.
 func (f *FS) Killed(cut int) map[string][]byte { return f.image(cut, nil) }
 
-// Image returns files that the disk may hold if power fails after the first cut changes.
-// Synced bytes are there. Of the rest, random sectors or pages are, in no order; so are
-// random changes to the directory. Where a page is lost there is what was there before, or
+// Image returns files that the disk may have if power fails after the first cut changes. All
+// synced bytes are there. Random sectors or pages of the other bytes are there, in no order, and
+// so are random changes of names. In place of a lost page there are the bytes from before, or
 // nonsense.
 func (f *FS) Image(cut int, rng *rand.Rand) map[string][]byte { return f.image(cut, rng) }
 
@@ -418,7 +419,7 @@ func (f *FS) image(cut int, rng *rand.Rand) map[string][]byte {
 	return image
 }
 
-// damage is how a disk treats what was not synced.
+// damage says what a disk keeps of the changes that were not synced.
 type damage struct {
 	rng                 *rand.Rand // nil: it loses nothing
 	keepData, keepNames float64
@@ -476,5 +477,5 @@ func (d *damage) write(b []byte, c change, durable bool) []byte {
 	return b
 }
 
-// ErrInjected is an error for Fail.
+// ErrInjected is an error for Fail to return.
 var ErrInjected = errors.New("input/output error")

@@ -18,10 +18,10 @@ var (
 	keyCeiling = []byte{keyMeta, 'z'}
 )
 
-// A Batch collects changes. The last one to a key counts.
+// A Batch collects changes. If several of them change one key, the last one counts.
 type Batch struct {
 	// SyncLater lets Commit return when the batch is written and not yet synced. The batch
-	// then survives the process. It survives the machine as soon as a later batch without
+	// then survives the process. It survives a power failure as soon as a later batch without
 	// SyncLater is committed. Where the system has no boot id, every batch is synced; see
 	// [Meta.Restarted].
 	SyncLater bool

@@ -2,5 +2,5 @@
 
 package store
 
-// bootID returns none, so everything is synced.
+// bootID returns zeros: there is no boot id here, so everything is synced.
 func bootID() BootID { return BootID{} }

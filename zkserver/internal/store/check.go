@@ -12,11 +12,11 @@ import (
 // A Summary says what is in a store.
 type Summary struct {
 	Batches uint64 // number of the last batch
-	Bytes   int64  // of its files, as far as they count
+	Bytes   int64  // of the snapshot and the journals, up to the last batch
 }
 
 // Check reads the store in dir as a start does, hands its state to visit and changes nothing.
-// If another process has the store open, the error is ErrInUse: what it writes meanwhile
+// If another process has the store open, the error wraps ErrInUse: a batch that it is writing
 // would look like damage.
 func Check(dir string, visit Visitor) (s Summary, err error) {
 	lock, err := lockToRead(dir)
@@ -27,7 +27,7 @@ func Check(dir string, visit Visitor) (s Summary, err error) {
 	return check(readDir{osDir(filepath.Join(dir, "store"))}, visit)
 }
 
-// lockToRead locks the store of a directory, which it does not make.
+// lockToRead locks the store in dir. It makes no file.
 func lockToRead(dir string) (io.Closer, error) {
 	name := filepath.Join(dir, "store", "LOCK")
 	f, err := os.Open(name)
@@ -43,6 +43,7 @@ func lockToRead(dir string) (io.Closer, error) {
 	return f, nil
 }
 
+// check reads the store in dir. A store without a batch is an error.
 func check(dir FS, visit Visitor) (Summary, error) {
 	j := OpenOn(dir, journalRoom)
 	_, _, _, err := j.read(visit)
@@ -68,11 +69,11 @@ func (d readDir) Open(name string) (File, error) {
 }
 
 // BackUp copies the store in dir to dest, which it makes and which must not exist. Another
-// process may have the store open, and go on: the copy has all that was acknowledged when BackUp
-// was called, and maybe some of what came later. The copy is read from beginning to end before
-// BackUp returns, and handed to visit.
+// process may have the store open, and go on. The copy has all that was acknowledged when BackUp
+// was called, and maybe some later batches. Before BackUp returns, it reads the copy from
+// beginning to end and hands its state to visit. If it fails, it removes the copy.
 //
-// The copy has no witness, since that of the store may be ahead of it.
+// The copy has no witness, since the witness of the store may be ahead of the copy.
 func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return s, err

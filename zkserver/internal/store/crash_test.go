@@ -35,8 +35,7 @@ func testSeed(t *testing.T) uint64 {
 // tells how many batches it has.
 const counter = "/counter"
 
-// A history is the batches that were committed one after the other, and how much of that
-// was acknowledged when.
+// A history is the batches that were committed, in order, and when Commit acknowledged how many.
 type history struct {
 	start    map[string]string
 	batches  []map[string]string // "" deletes
@@ -74,8 +73,8 @@ func (h *history) acknowledged(now int) (a ack) {
 	return a
 }
 
-// check says what is wrong with nodes that were found, which must be the state behind at
-// least so many batches. It returns how many.
+// check compares nodes that were found with the history. They must be the state after at least
+// so many batches. It returns how many batches they have.
 func (h *history) check(nodes map[string]string, atLeast int) (int, error) {
 	n := 0
 	if c, there := nodes[counter]; there {
@@ -135,7 +134,7 @@ func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
 	return nil
 }
 
-// keepImage writes an image that a check refused to where somebody can look at it.
+// keepImage writes an image that a check refused into a directory, for somebody to look at.
 func keepImage(image map[string][]byte) string {
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
 	for name, data := range image {
@@ -303,7 +302,7 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 		count.images, count.killed, count.again, count.runs, count.snapshots, count.batches, time.Since(began).Round(time.Millisecond))
 }
 
-// The check must find what it is there to find.
+// The crash test finds disks that lose bytes or names which they have synced.
 func TestCrashCheckFindsDisksThatLose(t *testing.T) {
 	s := testSeed(t)
 	for name, lies := range map[string]crashfs.Lies{
@@ -325,8 +324,8 @@ func TestCrashCheckFindsDisksThatLose(t *testing.T) {
 	}
 }
 
-// Power fails behind every single change of a store's life with a snapshot in it, and
-// loses all that was not synced, or any part of it.
+// Power fails after every single change in the life of a store with a snapshot. The disk loses
+// all changes that were not synced, or any part of them.
 func TestPowerFailsBehindEveryChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 1))
 	fs := crashfs.New(nil)

@@ -88,7 +88,7 @@ func (s specimen) damages(each func(what string, files map[string][]byte)) {
 	}
 }
 
-// A bit flips, a file loses its end, is missing, or is another file. Load finds everything that
+// A bit flips, or a file loses its end, is missing, or is another file. Load finds everything that
 // was acknowledged, or returns an error that names the file. The same holds after the machine
 // has restarted.
 func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
@@ -151,8 +151,8 @@ func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	}
 }
 
-// The message of a journal that has lost its end, or is damaged before it, says how to go on
-// without what is lost, and that works.
+// If a journal has lost its end, or is damaged before it, the message says how to go on without
+// the lost batches. That works.
 func TestALostEndCanBeAccepted(t *testing.T) {
 	const journal = "00000003.journal"
 	for _, tt := range []struct {
@@ -185,7 +185,7 @@ func TestALostEndCanBeAccepted(t *testing.T) {
 	}
 }
 
-// closing is a store that is closed when the test ends.
+// closing returns a store that is closed when the test ends.
 func closing(t *testing.T, fs *crashfs.FS) *store.Journal {
 	j := store.OpenOn(fs, 300)
 	t.Cleanup(func() { j.Close() })

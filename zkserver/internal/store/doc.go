@@ -24,9 +24,9 @@
 // before it are durable by then. After that its predecessor is never written again.
 //
 // Every start begins a new journal. So does a commit that finds the journals longer
-// than the snapshot. The header of a journal has the number of its first batch. This
-// number also says where the predecessor ends: any bytes after that end were never
-// acknowledged.
+// than the snapshot, or too many of them (compact). The header of a journal has the
+// number of its first batch. This number also says where the predecessor ends: any
+// bytes after that end were never acknowledged.
 //
 // A goroutine merges the snapshot and the complete journals into the next snapshot
 // while commits go on in the new journal. It reads files only, so the server has no

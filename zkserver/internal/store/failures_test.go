@@ -12,7 +12,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A fault makes one call fail, and maybe all that change the disk behind it.
+// A fault makes one call fail, and if full is set, every later change of the disk.
 type fault struct {
 	at    int // number of the call; 0: none
 	short bool
@@ -52,8 +52,8 @@ func (f *fault) String() string {
 	return fmt.Sprintf("call %d (%s %s; short: %v, full: %v)", f.at, f.failed.Op, f.failed.Name, f.short, f.full)
 }
 
-// life has a store opened, written to and closed, twice. It returns what was acknowledged
-// and the first error, which everything afterwards must return, too.
+// life opens a store, writes to it and closes it, twice. It returns the history and the first
+// error. After an error, every Commit must fail.
 func life(t *testing.T, fs *crashfs.FS) (*history, error) {
 	t.Helper()
 	w := writer{rng: rand.New(rand.NewPCG(1, 2)), value: 200, batch: 3, later: 0.3}

@@ -120,12 +120,12 @@ func openReader(dir FS, kind uint32, number uint64) (_ *reader, err error) {
 	}
 	b := make([]byte, fileHeader)
 	if _, err := f.ReadAt(b, 0); errors.Is(err, io.EOF) {
-		clear(b) // which is no header
+		clear(b) // zeros are no header
 	} else if err != nil {
 		return nil, err
 	}
 	if r.head, err = decodeHeader(b); err == nil && (r.head.kind != kind || r.head.number != number) {
-		err = fmt.Errorf("%w: it has been another file; restore a backup", ErrDamaged)
+		err = fmt.Errorf("%w: it is a copy of another file; restore a backup", ErrDamaged)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.path, err)
@@ -137,15 +137,15 @@ func openReader(dir FS, kind uint32, number uint64) (_ *reader, err error) {
 
 func (r *reader) close() { r.file.Close() } // it has only been read
 
-// lengthOf returns how many bytes of changes a batch that begins with b, at off, has. It
-// returns false if it cannot be a batch of this file.
+// lengthOf returns how many bytes of changes the batch has that begins with b, at off. It
+// returns false if no batch of this file can begin with b.
 func (r *reader) lengthOf(b []byte, off int64) (int64, bool) {
 	length := int64(binary.BigEndian.Uint32(b[8:]))
 	return length, binary.BigEndian.Uint64(b) == r.head.mark && length <= min(maxBatch, r.size-off-batchHeader)
 }
 
-// next returns the changes of the next batch, valid until next is called again, or false
-// if no batch with this number is there. Then next must not be called any more.
+// next returns the changes of the next batch, valid until next is called again. If the batch
+// with this number is not there, it returns false, and must not be called any more.
 func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 	head, err := r.in.Peek(batchHeader)
 	if errors.Is(err, io.EOF) {

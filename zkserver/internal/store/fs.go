@@ -3,18 +3,20 @@ package store
 import "io"
 
 // FS is one directory, as far as a [Journal] needs it. Errors name the operation and the
-// path, as those of package os do. A missing file is fs.ErrNotExist.
+// path, as those of package os do. A missing file is fs.ErrNotExist. Several goroutines may
+// use an FS at the same time, each with files of its own.
 //
 // There are two: a directory of the machine ([OpenJournal]), and that of package crashfs,
 // which fails and loses power on demand.
 type FS interface {
 	// Open opens a file that exists for reading and writing.
 	Open(name string) (File, error)
-	// Create does so too, and makes the file, empty and for its owner only, if it does not
-	// exist.
+	// Create opens a file like Open. If there is none, Create makes it, empty and for its
+	// owner only.
 	Create(name string) (File, error)
-	// Rename gives a file another name, and takes it from the file that has it.
+	// Rename gives a file another name. A file that had this name is removed.
 	Rename(from, to string) error
+	// Remove removes a file.
 	Remove(name string) error
 	// List returns the names of all files.
 	List() ([]string, error)
@@ -31,14 +33,16 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// Size returns the length of the file in bytes.
 	Size() (int64, error)
-	// Allocate makes the file at least so long, with zeros that have room on the disk. It
-	// may do nothing.
+	// Allocate extends the file to size bytes, with zeros that have room on the disk. It may
+	// do nothing, and never makes the file shorter.
 	Allocate(size int64) error
+	// Truncate sets the length of the file in bytes.
 	Truncate(size int64) error
-	// Sync makes the bytes of the file durable, and its size.
+	// Sync makes the bytes of the file and its size durable.
 	Sync() error
 }
 
-// BootID identifies the time from one start of the machine's kernel to the next.
+// BootID identifies the time from one start of the machine's kernel to the next. Zeros are none.
 type BootID [16]byte

@@ -15,10 +15,11 @@ const (
 	maxSegments = 8
 )
 
-// A Journal is a store in a directory. The package comment has its design.
+// A Journal is a store in a directory. The package comment has its design. It is not safe for
+// concurrent use.
 type Journal struct {
 	fs   FS
-	lock io.Closer // nil if fs is nobody else's
+	lock io.Closer // nil if nobody else can open fs
 	room int64
 	boot BootID
 	err  error // why nothing can be committed any more
@@ -42,7 +43,7 @@ type Journal struct {
 }
 
 // OpenOn opens the store in fs, which nobody else has open. Journals reserve room bytes at
-// a time. OpenJournal opens a store in a directory of the machine.
+// a time. Load reads the store. OpenJournal opens a store in a directory of the machine.
 func OpenOn(fs FS, room int64) *Journal {
 	return &Journal{fs: fs, room: room, boot: fs.Boot(), witness: new(witness), stop: make(chan struct{}),
 		err: errors.New("the store has not been loaded")}
@@ -60,8 +61,8 @@ func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	return meta, nil
 }
 
-// Commit implements Store: it writes the batch after the others and syncs the journal, so
-// that earlier batches with SyncLater are durable, too.
+// Commit implements Store. It writes the batch after the others and, unless SyncLater is set,
+// syncs the journal. The sync makes earlier batches with SyncLater durable, too.
 func (j *Journal) Commit(b *Batch) error {
 	if j.err == nil {
 		j.err = j.commit(b)
@@ -101,6 +102,7 @@ func (j *Journal) commit(b *Batch) error {
 	return j.witness.record(j.fs, j.synced, j.last, j.boot)
 }
 
+// sync makes all batches durable.
 func (j *Journal) sync() error {
 	if err := j.file.Sync(); err != nil {
 		return err
@@ -137,6 +139,7 @@ func (j *Journal) compact() error {
 	return nil
 }
 
+// take takes over the result of a merge.
 func (j *Journal) take(c compacted) error {
 	j.compaction = nil
 	if c.err != nil {
@@ -182,7 +185,7 @@ func (j *Journal) begin(number uint64, before BootID) error {
 	return err
 }
 
-// makeFile makes a file that write fills. The file gets its name when it is complete and
+// makeFile makes a file and lets write fill it. The file gets its name when it is complete and
 // synced, and the name is durable when makeFile returns.
 func makeFile(fs FS, name string, write func(File) error) error {
 	f, err := fs.Create(name + temporary)

@@ -10,7 +10,8 @@ import (
 )
 
 // OpenJournal opens the store in dir, and makes it if it is not there. The files and
-// directories are for their owner only, regardless of the umask.
+// directories are for their owner only, regardless of the umask. If the store is open already,
+// the error wraps ErrInUse. Load reads the store.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (d osDir) Open(name string) (File, error) {
 	return f, nil
 }
 
-// Create sets the mode because the umask is the whole process's, not ours to set.
+// Create sets the mode, because the umask belongs to the whole process.
 func (d osDir) Create(name string) (File, error) {
 	f, err := openFile(d.Path(name), os.O_RDWR|os.O_CREATE)
 	if err != nil {

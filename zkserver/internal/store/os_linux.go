@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync leaves out what fsync does beyond the bytes and the size, the times for one.
+// Sync makes the bytes and the size durable. The file's times, for example, are not synced.
 func (f *osFile) Sync() error { return f.do("sync", func(fd int) error { return unix.Fdatasync(fd) }) }
 
-// Allocate gives the file its size before it is written, so that a sync writes the bytes
-// and does not wait for the file system's journal as well, which takes half as long again.
-// Where there is not so much room, or the file system cannot do so, the file grows with
-// its writes.
+// Allocate gives the file its size before it is written. So a sync writes the bytes, and does
+// not wait for the file system's journal as well, which takes half as long again. If there is
+// not so much room, or the file system cannot reserve it, the file grows with its writes.
 func (f *osFile) Allocate(size int64) error {
 	before, err := f.Size()
 	if err != nil {
@@ -30,6 +29,7 @@ func (f *osFile) Allocate(size int64) error {
 	return err
 }
 
+// do makes a system call, and repeats it after an interrupt. Its error names op and the path.
 func (f *osFile) do(op string, call func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -49,7 +49,8 @@ func (f *osFile) do(op string, call func(fd int) error) error {
 	return nil
 }
 
-// bootID is asked twice: a sandbox may have another answer each time, which says nothing.
+// bootID returns the kernel's boot id, or zeros if there is none. It reads the id twice, because
+// some sandboxes make up a new one for each read.
 func bootID() BootID {
 	const name = "/proc/sys/kernel/random/boot_id"
 	b, err := os.ReadFile(name)

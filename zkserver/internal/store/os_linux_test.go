@@ -10,7 +10,7 @@ import (
 )
 
 // A journal has its size before it is full. After a crash the rest is zeros, which are no
-// damage. Close takes the rest back.
+// damage. Close gives the rest back.
 func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	const commits = 20
 	dir, crashed := t.TempDir(), t.TempDir()
@@ -38,7 +38,7 @@ func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	}
 }
 
-// A batch that is longer than a journal's room makes more.
+// A batch that is longer than a journal's room makes the journal reserve more.
 func TestJournalMakesRoomForALargeBatch(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)

@@ -45,6 +45,7 @@ type contents struct {
 	guarded   bool
 }
 
+// list sorts the files of dir. It refuses a directory of an older format.
 func list(dir FS) (c contents, err error) {
 	names, err := dir.List()
 	if err != nil {
@@ -128,8 +129,9 @@ func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err er
 	return meta, files, t, err
 }
 
-// survey finds out which batches there must be: it sets snapshot, segments and last. It
-// reads the headers of all files, and the batches of the last journal.
+// survey finds out which batches there must be, and sets snapshot, segments and last. It reads
+// the headers of all files, and the batches of the last journal. It returns the end of the last
+// journal.
 func (j *Journal) survey(files contents) (t tail, err error) {
 	next := uint64(1)
 	if files.snapshot > 0 {
@@ -301,6 +303,7 @@ func (t tail) settle(dir FS) error {
 	return errors.Join(err, f.Close())
 }
 
+// rewrite writes the bytes from from to to once more.
 func rewrite(f File, from, to int64) error {
 	b := make([]byte, min(1<<18, to-from))
 	for from < to {

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// A segment is the part of a journal that counts: its batches from first, up to but not
-// with next.
+// A segment is the part of a journal that counts: its batches from first to next-1.
 type segment struct {
 	number, first, next uint64
 	bytes               int64 // up to the end of the last batch
@@ -103,7 +102,7 @@ type compacted struct {
 	err      error
 }
 
-// errStopped ends a compaction that nobody waits for.
+// errStopped is the error of a compaction that Close has stopped.
 var errStopped = errors.New("stopped")
 
 // startCompaction starts a goroutine that merges a snapshot and segments into the next
@@ -134,6 +133,7 @@ func replaced(snapshot uint64, segments []segment) (names []string) {
 	return names
 }
 
+// removeAll removes files. A file that is missing is no error.
 func removeAll(dir FS, names []string) error {
 	for _, name := range names {
 		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct
 	return size, err
 }
 
-// A snapshotWriter writes key after key.
+// A snapshotWriter writes the keys of a snapshot, in batches.
 type snapshotWriter struct {
 	file   File
 	head   header

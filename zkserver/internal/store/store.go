@@ -4,7 +4,7 @@ import "errors"
 
 // Format is the version of the files of a [Journal]. A store of another version is refused.
 //
-// Formats 1 and 2 were Pebble databases. To read one takes Pebble, so they are refused, too.
+// Formats 1 and 2 were Pebble databases. They are refused, too: only Pebble can read them.
 const Format = 3
 
 // Errors that Open, Load and Commit wrap.
@@ -21,8 +21,8 @@ type Store interface {
 	// Load reads everything back. A fresh store is given init first. Load is called once,
 	// before the first Commit.
 	Load(init Meta, visit Visitor) (Meta, error)
-	// Commit makes b durable, all of it or none. After an error every other Commit
-	// fails, too.
+	// Commit makes b durable, all of it or none; see Batch.SyncLater for the exception. After
+	// an error every later Commit fails, too.
 	Commit(b *Batch) error
 	// Close lets go of the store. It is called once, after the last Commit.
 	Close() error
@@ -33,9 +33,9 @@ type Meta struct {
 	Secret  []byte // key of the session passwords
 	Ceiling int64  // no zxid above it has been given out
 
-	// Restarted is set by Load: the machine has restarted since the last batch of the
-	// store was written. Later batches with SyncLater may be lost. Each Load says so until
-	// a batch is committed.
+	// Restarted is set by Load: the machine has restarted since the last batch of the store
+	// was written. Batches with SyncLater may be lost if no later batch was synced.
+	// Each Load sets Restarted until a batch is committed.
 	Restarted bool
 }
 

@@ -11,7 +11,7 @@ import (
 
 // A witness is a file that has the number of the last batch, outside the journals. The
 // last journal may end anywhere after a power failure. A journal that is cut short later,
-// or a bit that flips in its last batch, looks the same; the witness tells them apart.
+// or whose last batch has a flipped bit, looks the same; the witness tells them apart.
 //
 // It is written after each batch, before Commit returns, and never synced. So it costs a
 // copy to the page cache, and survives the process. After a power failure it may be older
@@ -28,6 +28,7 @@ const (
 	witnessSize = 44
 )
 
+// openWitness reads the witness. A missing or damaged one has zeros, which prove nothing.
 func openWitness(dir FS) (*witness, error) {
 	w := new(witness)
 	var err error
@@ -64,6 +65,7 @@ func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 		ErrDamaged, dir.Path(name), off, last, must, why, dir.Path(witnessFile))
 }
 
+// record writes the numbers, and makes the file if there is none. It does not sync.
 func (w *witness) record(dir FS, synced, written uint64, boot BootID) (err error) {
 	if w.file == nil {
 		if w.file, err = dir.Create(witnessFile); err != nil {

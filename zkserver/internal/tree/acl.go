@@ -10,15 +10,15 @@ import (
 	"holdfast/zkproto"
 )
 
-// A client's ACL is bounded, counted as it arrives and again after auth has been replaced
-// by the client's identities. An ACL from an older store may exceed these bounds: it is
-// kept and enforced.
+// The ACL of a client has bounds. They hold for the ACL as it arrives, and again after auth has
+// been replaced by the client's identities. An ACL from an older store may exceed the bounds:
+// it is kept and enforced.
 const (
 	maxACLEntries = 64
 	maxACLBytes   = 8 << 10 // as on the wire
 
-	// maxGrowth bounds what auth adds to the ACLs of one transaction, which may have
-	// thousands of them.
+	// maxGrowth bounds the bytes that auth adds to the ACLs of one transaction, which may
+	// have thousands of ACLs.
 	maxGrowth = 1 << 20
 )
 
@@ -31,8 +31,8 @@ type acl struct {
 	index    *aclIndex // of a list that is longer than a client may make one; nil otherwise
 }
 
-// An aclKey stands for the identity of an entry: a check looks at these few bytes instead of
-// the names, which may be 8 KiB in as many places of memory as there are entries.
+// An aclKey stands for the identity of an entry. A check looks at these few bytes instead of the
+// names, which may have 8 KiB and lie in a different place of memory for each entry.
 type aclKey struct {
 	key   uint64
 	perms int32
@@ -40,7 +40,7 @@ type aclKey struct {
 }
 
 // keyOf hashes an identity with a seed of this process, so that no client can choose two
-// identities of one key.
+// identities with the same key.
 func keyOf(id Identity) uint64 { return maphash.Comparable(keySeed, id) }
 
 var keySeed = maphash.MakeSeed()
@@ -50,7 +50,7 @@ type network struct {
 	perms  int32
 }
 
-// An aclIndex answers for a list of any length in the time of a short one.
+// An aclIndex makes a check of a long list as fast as that of a short one.
 type aclIndex struct {
 	perms    map[Identity]int32
 	networks map[netip.Prefix]int32
@@ -62,7 +62,7 @@ var openACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world",
 
 var readOnlyACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "world", ID: "anyone"}})
 
-// newACL is compileACL, or openACL if that is what it would make.
+// newACL returns openACL if it has the same entries, and otherwise compileACL(entries).
 func newACL(entries []zkproto.ACL) *acl {
 	if slices.Equal(entries, openACL.entries) {
 		return openACL
@@ -70,6 +70,7 @@ func newACL(entries []zkproto.ACL) *acl {
 	return compileACL(entries)
 }
 
+// compileACL prepares a list for checks.
 func compileACL(entries []zkproto.ACL) *acl {
 	a := &acl{entries: entries}
 	for i, e := range entries {
@@ -97,8 +98,8 @@ func compileACL(entries []zkproto.ACL) *acl {
 	return a
 }
 
-// shared is a, or the same list of the parent or of its last child: in a directory of locks
-// they are mostly alike.
+// shared returns an equal list of the parent or of its last child if there is one, and otherwise
+// a. In a directory of locks, most lists are equal.
 func shared(a *acl, parent *node) *acl {
 	if siblings := parent.below(); len(siblings) > 0 {
 		if last := siblings[len(siblings)-1].acl; slices.Equal(a.entries, last.entries) {
@@ -133,7 +134,7 @@ func (i Identity) authenticates() bool {
 	return i.Scheme == "digest" || i.Scheme == "sasl" || i.Scheme == "x509"
 }
 
-// checkACL makes of a client's list what is kept in a node: without duplicates, and with the
+// checkACL turns a client's list into the list of a node: without duplicates, and with the
 // client's identities in place of "auth". It refuses a list beyond the bounds, and an entry
 // that this server could not enforce: a node that its creator believes protected must not be
 // open to everyone.
@@ -268,6 +269,7 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 	return false
 }
 
+// permitsAddress is permits for a client with this address.
 func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 	for _, n := range a.networks {
 		if n.perms&perms != 0 && n.prefix.Contains(addr) {
@@ -285,8 +287,8 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 // fewIdentities are compared one by one: a client with one login is not worth a map.
 const fewIdentities = 4
 
-// find returns the index of the identity with that key. The keys of a client are kept until
-// another client is asked for: a transaction has thousands of checks by one client.
+// find returns the index of the identity with that key. It keeps the keys of a client until it is
+// called for another one, since a transaction has thousands of checks for one client.
 func (t *Tree) find(as []Identity, key uint64) (int, bool) {
 	if len(as) == 0 {
 		return 0, false

@@ -7,7 +7,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// loadACL puts a node with this list into a tree, as a store from before there were bounds.
+// loadACL loads a node with this list into a tree, as from a store that was written before there
+// were bounds.
 func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	t.Helper()
 	from := New()
@@ -70,7 +71,7 @@ func TestNetworksAreParsedOnce(t *testing.T) {
 	}
 }
 
-// A client with many logins is looked up in a set, which must be its own.
+// The logins of a client with many of them are in a set, which must be that client's own.
 func TestManyIdentitiesAreThoseOfTheClient(t *testing.T) {
 	tr := New()
 	ids := func(name string) (as []Identity) {

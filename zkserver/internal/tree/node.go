@@ -36,14 +36,14 @@ type node struct {
 	bytes       int64      // of data, here and below
 }
 
-// A childList has the children of one node, in an order that changes only when they do: a
-// client that reads the list twice gets the same answer.
+// A childList has the children of one node. Their order changes only when a child comes or goes,
+// so a client that reads an unchanged list twice gets the same answer.
 type childList struct {
 	list
 	nameBytes int32 // as they are on the wire
 }
 
-// A list is a set of nodes in an order, each of which knows its index.
+// A list is an ordered set of nodes. Each node knows its index.
 type list struct{ nodes []*node }
 
 func (l *list) add(n *node, index *int32) {
@@ -65,7 +65,7 @@ func (l *list) remove(n *node, index func(*node) *int32) {
 	}
 }
 
-// restore takes back the last change if that was remove.
+// restore takes back remove of n, which must be the last change of the list.
 func (l *list) restore(n *node, index func(*node) *int32) {
 	at := *index(n)
 	if int(at) == len(l.nodes) {
@@ -88,7 +88,7 @@ func (n *node) count() int {
 	return len(n.children.nodes)
 }
 
-// below iterates over the children.
+// below returns the children. The caller must not change the slice.
 func (n *node) below() []*node {
 	if n.children == nil {
 		return nil
@@ -104,7 +104,7 @@ func (n *node) nameBytes() int {
 	return int(n.children.nameBytes)
 }
 
-// grow adds to the bytes of n and of everything above it.
+// grow adds to the bytes of n and of all nodes above it.
 func (t *Tree) grow(n *node, bytes int64) {
 	for ; n != nil; n = n.parent {
 		n.bytes += bytes
@@ -197,7 +197,7 @@ func (t *Tree) Loaded() error {
 		if n.path == "/" {
 			continue
 		}
-		// Brothers are often together, as they were made.
+		// The children of a node often follow each other, in the order they were made.
 		if p := parentOf(n.path); parent == nil || p != parentPath {
 			if parent, parentPath = nodes[p], p; parent == nil {
 				return fmt.Errorf("node %s has no parent", n.path)

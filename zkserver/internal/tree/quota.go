@@ -10,17 +10,18 @@ import (
 
 // Quotas are kept in nodes, as Apache's server does (DataTree, Quotas, StatsTrack): of the
 // subtree at P, /zookeeper/quota/P/zookeeper_limits has what an administrator allows, and
-// zookeeper_stats beside it what there is, which the server keeps up to date. Clients that
-// may, write both like any other node; that the server changes the second shows neither in
-// its version nor to a watch. No write counts nodes: each node knows what is below it.
+// zookeeper_stats beside it what there is, which the server keeps up to date. Clients with the
+// permission write both like any other node. Neither its version nor a watch shows that the
+// server has changed zookeeper_stats. No write counts nodes: each node has the sums of its
+// subtree.
 const (
 	quotaRoot  = "/zookeeper/quota"
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// maxQuotaText is the length of such a text from which on it is ignored, as one that nobody can
-// read: each write below would pay for it.
+// maxQuotaText is the greatest length of such a text. A longer one is ignored, like one that cannot
+// be parsed, since every write below would have to parse it.
 const maxQuotaText = 1 << 10
 
 // A usage is the text of such a node: numbers by name, like count=3,bytes=-1=;byteHardLimit=100.
@@ -79,7 +80,7 @@ func (u *usage) String() string {
 	return text
 }
 
-// A quota remembers what its two nodes say, so that a write below need not read their text.
+// A quota keeps the parsed texts of its two nodes, so that a write below need not parse them.
 type quota struct{ limits, stats parsedUsage }
 
 type parsedUsage struct {
@@ -89,7 +90,7 @@ type parsedUsage struct {
 	ok    bool
 }
 
-// of is the usage that the node has, if it can be read.
+// of returns the usage in the data of n. It returns false if there is no node, or no valid text.
 func (p *parsedUsage) of(n *node) (*usage, bool) {
 	if n == nil {
 		return nil, false
@@ -102,7 +103,7 @@ func (p *parsedUsage) of(n *node) (*usage, bool) {
 	return &p.usage, p.ok
 }
 
-// inQuotas reports whether path is that of all quotas, or below.
+// inQuotas reports whether path is quotaRoot, or below it.
 func inQuotas(path string) bool {
 	return strings.HasPrefix(path, quotaRoot) && (len(path) == len(quotaRoot) || path[len(quotaRoot)] == '/')
 }
@@ -134,7 +135,7 @@ func (t *Tree) quotaOver(n *node) string {
 	return ""
 }
 
-// quotaFor is quotaOver for a node at path, which has yet to be made below parent.
+// quotaFor is quotaOver for a node that is about to be made at path, below parent.
 func (t *Tree) quotaFor(path string, parent *node) string {
 	if _, ok := t.quotas[path]; ok {
 		return path
@@ -154,8 +155,8 @@ func (t *Tree) setQuota(subtree string, q *quota) {
 	}
 }
 
-// account notes that n has come (nodes 1), gone (-1) or changed (0), with so many bytes more
-// of data. It is called when that has been done.
+// account notes that n has come (nodes 1), gone (-1) or changed (0), and that its data has grown
+// by size bytes. It is called after the change.
 func (t *Tree) account(n *node, nodes, size int64) {
 	if subtree, name, ok := quotaAt(n.path); ok && nodes != 0 {
 		switch {
@@ -213,8 +214,8 @@ func (t *Tree) keep(n *node, text []byte) {
 }
 
 // overQuota says whether so many nodes and bytes more would exceed a hard limit of the quota
-// of subtree. As in Apache's server (ZooKeeperServer.checkQuota), a write that takes away and
-// leaves too much is refused, too; a delete is not asked about.
+// of subtree. As in Apache's server (ZooKeeperServer.checkQuota), a write that shrinks a node and
+// leaves too much is refused, too. Deletes are not checked.
 func (t *Tree) overQuota(subtree string, nodes, size int64) bool {
 	if subtree == "" {
 		return false

@@ -174,7 +174,7 @@ func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 }
 
 // A write that leaves less than before is refused if there is still too much, as by Apache's
-// server: only one that leaves what is allowed goes through, and a delete.
+// server. A write that leaves no more than allowed goes through, and so does a delete.
 func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "12345678")
@@ -218,7 +218,7 @@ func TestQuotaIsSetWithoutAWalk(t *testing.T) {
 	assertConsistent(t, q.Tree)
 }
 
-// A text that is too long counts as one that cannot be read, also one that a store has.
+// A text that is too long is ignored, like one that cannot be parsed.
 func TestQuotaTextHasABound(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "1")

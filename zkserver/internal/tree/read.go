@@ -37,8 +37,8 @@ func (t *Tree) Get(path string, as ...Identity) ([]byte, zkproto.Stat, zkproto.C
 	return n.data, n.stat(), zkproto.CodeOK
 }
 
-// Children answers with the names below a node, in an order that stays the same until one
-// of them comes or goes, or the server starts again.
+// Children answers with the names of a node's children. Their order stays the same until a child
+// comes or goes, or the server starts again.
 func (t *Tree) Children(path string, as ...Identity) ([]string, zkproto.Stat, zkproto.Code) {
 	n, code := t.readable(path, as)
 	if n == nil {
@@ -67,7 +67,7 @@ func (t *Tree) NamesSize(path string) int {
 	return 0
 }
 
-// ACLSize is how long the ACL of a node is on the wire, 0 if there is none.
+// ACLSize is the length of a node's ACL on the wire, or 0 if there is no such node.
 func (t *Tree) ACLSize(path string) int {
 	if n := t.lookup(path); n != nil {
 		return wireSize(n.acl.entries)

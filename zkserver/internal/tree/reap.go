@@ -10,8 +10,8 @@ func (t *Tree) Reap(tx Txn, path string) {
 	t.finish(zkproto.CodeOK)
 }
 
-// A call of Reapable ends when it has looked at so many nodes, or found so many: everybody
-// waits for it, and there may be millions.
+// A call of Reapable ends when it has looked at reapLooks nodes, or found reapMost: all clients wait
+// for it, and there may be millions of nodes.
 const (
 	reapLooks = 10_000
 	reapMost  = 1000
@@ -19,7 +19,7 @@ const (
 
 // Reapable lists what nobody needs any more: containers that had children and have none
 // now, and nodes without children that were not changed for their time to live. now is
-// in milliseconds since 1970. If Reaping says so then, the next call has more.
+// in milliseconds since 1970. If Reaping reports true afterwards, the next call goes on.
 func (t *Tree) Reapable(now int64) []string {
 	var paths []string
 	nodes := t.reapable.nodes
@@ -37,9 +37,10 @@ func (t *Tree) Reapable(now int64) []string {
 	return paths
 }
 
-// Reaping reports whether there are nodes that Reapable has not looked at.
+// Reaping reports whether Reapable has still to look at nodes of the present round.
 func (t *Tree) Reaping() bool { return t.unreaped > 0 }
 
+// reapable reports whether n may be removed one day without a client's request.
 func (n *node) reapable() bool { return n.container || n.ttl > 0 }
 
 func (n *node) idle(now int64) bool {

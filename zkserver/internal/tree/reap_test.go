@@ -40,8 +40,8 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// However many nodes there are to look at and to remove, each call has a share, and all of them
-// together miss none, also if others come and go meanwhile.
+// Each call of Reapable has a bounded share, however many nodes there are. All calls together miss
+// no node, also if others come and go meanwhile.
 func TestReapingIsDoneInShares(t *testing.T) {
 	tr := New()
 	create := func(format string, i int, ttl int64) {

@@ -20,7 +20,7 @@ type Tree struct {
 	events     []Event
 	told       map[Watcher]struct{} // of fire
 
-	lastAs   []Identity // whose keys the others are, see find
+	lastAs   []Identity // the identities that the next two are for, see find
 	lastKeys []uint64
 	lastSet  map[uint64]int
 
@@ -32,7 +32,7 @@ type Tree struct {
 	undo     []func()
 	triggers []trigger
 	touched  []string
-	lasts    bool                  // it changes a node that belongs to no session
+	lasts    bool                  // it changes a node that is not ephemeral
 	results  []zkproto.MultiResult // of Multi
 	grown    int                   // by auth in ACLs, in bytes
 	nested   bool                  // inside a transaction, which finishes for its operations
@@ -60,7 +60,7 @@ const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
-	BoundACL                     // maxACLEntries and others
+	BoundACL                     // maxACLEntries, maxACLBytes and maxGrowth
 )
 
 // exceeded tells Exceeded, if there is one.
@@ -115,8 +115,8 @@ func New() *Tree {
 	return t
 }
 
-// TakeSteps counts what operations did since the last call beyond a constant for each: entries
-// of ACLs that were compared, and nodes above the one at hand that were looked at.
+// TakeSteps returns the work of operations since the last call, beyond a constant for each: the
+// entries of ACLs that were compared, and the visits to nodes above the changed ones.
 func (t *Tree) TakeSteps() int {
 	steps := t.steps
 	t.steps = 0
@@ -141,9 +141,9 @@ func (t *Tree) WatchWeights(by Watcher) (own, all int) {
 func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
 // TakeChanges calls f for every path whose record may differ since the last call,
-// in no particular order. The record, or its absence, is asked for with AppendNode. It returns
-// whether a change lasts longer than any session: a node that belongs to none was made, removed
-// or written. Ephemeral nodes, and what their parents count, do not last.
+// in no particular order. The record, or its absence, is asked for with AppendNode. TakeChanges
+// returns whether one of the changes outlives all sessions: a node that is not ephemeral was made,
+// removed or written. Changes of ephemeral nodes, and of the counters of their parents, do not.
 func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
 	for path := range t.changed {
 		f(path)
@@ -231,7 +231,7 @@ func (t *Tree) unlink(n *node) {
 	}
 }
 
-// relink takes back unlink, if nothing has happened since: also the order is as it was.
+// relink takes back unlink, which must be the last change. The children have their old order again.
 func (t *Tree) relink(n *node) {
 	t.nodes[n.path] = n
 	n.parent.children.restore(n, place)

@@ -12,8 +12,9 @@ type Event struct {
 	Path    string
 }
 
-// Identify says who a watcher is. The slice must not be changed any more. It is asked when something happens: who may not read a
-// node is not told of it (CVE-2024-23944).
+// Identify sets the identities of a watcher. The caller must not change the slice afterwards. They
+// are checked when something happens: a watcher that may not read a node gets no event of it
+// (CVE-2024-23944).
 func (t *Tree) Identify(by Watcher, as []Identity) {
 	if len(as) > 0 {
 		t.identities[by] = as
@@ -170,7 +171,7 @@ func (t *Tree) fire(tr trigger) {
 		t.tell(watchChildren, tr.path)
 	}
 	if len(w.armed[watchRecursive]) > 0 {
-		// A node that has been removed still knows what was above it.
+		// A node that has been removed still knows the nodes that were above it.
 		for above := tr.node; above != nil; above = above.parent {
 			t.steps++
 			if above.watched {
