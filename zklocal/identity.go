@@ -57,6 +57,18 @@ func (id *identity) removedAt() time.Time {
 	return id.gone
 }
 
+// isOf reports whether lock is the directory's host.lock.
+func (id *identity) isOf(lock *os.File) bool {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.f == nil {
+		return false
+	}
+	ours, err := id.f.Stat()
+	theirs, err2 := lock.Stat()
+	return err == nil && err2 == nil && os.SameFile(ours, theirs)
+}
+
 // close lets go of the file. A directory that is removed later is not noticed.
 func (id *identity) close() {
 	id.mu.Lock()

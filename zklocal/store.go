@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/zk"
@@ -59,7 +60,7 @@ type Store struct {
 	// take long, and who waits for that must be able to give up, which a Mutex does
 	// not allow.
 	turn   chan struct{}
-	host   *Host // this process as the host, or nil; may have stopped
+	host   atomic.Pointer[Host] // this process as the host, or nil; may have stopped; set with the token, read by all
 	closed bool
 
 	mu       sync.Mutex // guards identity
@@ -133,15 +134,16 @@ func (s *Store) Close() error {
 		s.identity.close()
 	}
 	s.mu.Unlock()
-	if s.host == nil {
+	host := s.host.Load()
+	if host == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 	defer cancel()
-	if err := s.host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := host.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("zklocal: close %s: %w", s.dir, err)
 	}
-	return s.host.Err()
+	return host.Err()
 }
 
 // dial is the Dial hook of a Config, whose clients were connected to last before. If that
@@ -203,7 +205,7 @@ func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	nc := s.dialHere()
+	nc := s.dialHere(id)
 	if nc == nil {
 		if nc, err = dialSocket(ctx, s.dir); err != nil {
 			return nil, id, err
@@ -216,18 +218,14 @@ func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 	return nc, id, nil
 }
 
-// dialHere connects over memory to the host in this process. It returns nil if there is none.
-func (s *Store) dialHere() net.Conn {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	default:
-		return nil // another goroutine is looking for a host; the socket will do
-	}
-	if s.host == nil {
+// dialHere connects over memory to the host in this process. It returns nil if there is none, or
+// not of this directory: a host may not have noticed yet that its directory was removed.
+func (s *Store) dialHere(id *identity) net.Conn {
+	host := s.host.Load()
+	if host == nil || !id.isOf(host.lock.f) {
 		return nil
 	}
-	nc, err := s.host.server.Connect()
+	nc, err := host.server.Connect()
 	if err != nil {
 		return nil
 	}
@@ -264,13 +262,13 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 	if s.closed || ctx.Err() != nil {
 		return false, nil
 	}
-	if s.host != nil {
+	if host := s.host.Load(); host != nil {
 		select {
-		case <-s.host.Done():
-			if err := s.host.Err(); err != nil {
+		case <-host.Done():
+			if err := host.Err(); err != nil {
 				s.logger.Error("zklocal: the host in this process stopped", "dir", s.dir, "err", err)
 			}
-			s.host = nil
+			s.host.Store(nil)
 		default:
 			return false, nil // it is us, and its queue of connections is full
 		}
@@ -308,7 +306,7 @@ func (s *Store) hostHere() (bool, error) {
 		return false, err
 	}
 	s.logger.Info("zklocal: this process hosts the directory", "dir", s.dir)
-	s.host = host
+	s.host.Store(host)
 	return true, nil
 }
 

@@ -18,13 +18,12 @@ import (
 
 // hosts reports whether the store's own process hosts the directory.
 func (s *Store) hosts() bool {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	if s.host == nil {
+	host := s.host.Load()
+	if host == nil {
 		return false
 	}
 	select {
-	case <-s.host.Done():
+	case <-host.Done():
 		return false
 	default:
 		return true
@@ -319,5 +318,42 @@ func TestServersNamesTheSocketForMessages(t *testing.T) {
 	servers := store.Config().Servers
 	if len(servers) != 1 || !strings.HasPrefix(servers[0], "unix:///") || !strings.HasSuffix(servers[0], "/state/socket") {
 		t.Errorf("got %q; want one unix:///…/state/socket", servers)
+	}
+}
+
+// Clients in the host's process talk to it over memory, however many dial at once, and only while
+// the directory is the host's.
+func TestClientsOfTheHostsProcessTalkOverMemory(t *testing.T) {
+	s := newStore(t, Config{Dir: newDir(t)})
+	dial := s.Config().Dial
+	first, err := dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			nc, err := dial(t.Context(), "", "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if by := nc.RemoteAddr().Network(); by != "memory" {
+				t.Errorf("by %s", by)
+			}
+			nc.Close()
+		})
+	}
+	wg.Wait()
+
+	lock, err := openLockFile(filepath.Join(t.TempDir(), hostLockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &identity{dir: "another", f: lock}
+	defer other.close()
+	if nc := s.dialHere(other); nc != nil {
+		t.Error("it is connected to the host of another directory")
 	}
 }

@@ -1,7 +1,9 @@
 package zkserver
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"holdfast/zkserver/internal/store"
@@ -55,7 +57,11 @@ func BackUp(dir, dest string) (Summary, error) {
 	if c == nil {
 		c = newChecker()
 	}
-	return c.summary("back up", dir, s, err)
+	sum, unsound := c.summary("back up", dir, s, err)
+	if err == nil && unsound != nil {
+		unsound = errors.Join(unsound, os.RemoveAll(dest))
+	}
+	return sum, unsound
 }
 
 // A checker builds the tree of a store, as a server does when it starts.

@@ -42,8 +42,11 @@ func (b *batch) empty() bool {
 // owner with the token of s.idle in its hand: everything before has been released.
 func (s *Server) handOver() {
 	b := s.owner.batch
-	s.owner.batch = new(batch)
+	s.owner.batch, s.owner.ended = new(batch), 0
 	s.owner.shares++
+	if s.owner.stopping { // the clock may have ended sessions since
+		b.changes.PutCeiling(s.owner.zxid)
+	}
 	s.seal(b)
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
@@ -74,7 +77,7 @@ func (s *Server) seal(b *batch) {
 		}
 	})
 	s.owner.record = record[:0] // as large as the largest node
-	b.changes.SyncLater = !lasting && !b.lasting && s.oneMachine.Load()
+	b.changes.SyncLater = !lasting && !b.lasting && s.owner.others == 0 && s.oneMachine.Load()
 	for _, c := range b.conns {
 		o := &c.owned
 		s.counters.bytesWaiting.Add(int64(len(o.staged)))

@@ -30,7 +30,7 @@ func (s *Server) limitByFiles(open, most int64) {
 		return
 	}
 	s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
-		"connections", room, "configured", s.limits.Connections, "open files", most, "reserved", reservedFiles(most))
+		"connections", room, "configured", s.limits.Connections, "open_files", most, "reserved", reservedFiles(most))
 	s.limits.Connections = int(room)
 }
 

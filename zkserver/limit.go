@@ -11,32 +11,33 @@ type Limit string
 
 // The limits, and what becomes of a client that meets one.
 const (
-	LimitConnections  Limit = "connections"             // in total: the new one is closed at once
-	LimitFiles        Limit = "open_files"              // of this process or system: new connections wait; each failed accept counts
-	LimitPerAddress   Limit = "connections_per_address" // the new one is closed at once
-	LimitConnectRate  Limit = "connect_rate"            // new ones per second and address: closed at once
-	LimitHandshake    Limit = "handshake_time"          // the connection is closed
-	LimitFrame        Limit = "frame_bytes"             // the connection is closed
-	LimitOutstanding  Limit = "outstanding"             // no request is read until one is answered
-	LimitUnread       Limit = "unread_bytes"            // answers that a client does not take: the connection is closed
-	LimitStalled      Limit = "unread_time"             // the same, by the clock
-	LimitWatches      Limit = "watches"                 // in total: -125 QuotaExceeded, no watch is left
-	LimitConnWatches  Limit = "watches_per_connection"  // -125 QuotaExceeded, no watch is left
-	LimitMulti        Limit = "multi_ops"               // -8 BadArguments
-	LimitPath         Limit = "path_bytes"              // -8 BadArguments
-	LimitChildren     Limit = "children_bytes"          // -125 QuotaExceeded to the create
-	LimitEphemerals   Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
-	LimitACL          Limit = "acl"                     // an ACL of more than 64 entries or 8 KiB: -114 InvalidACL to the create or setACL
-	LimitIdentities   Limit = "identities"              // more than 64 identities, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
-	LimitQuota        Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
-	LimitSoftQuota    Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
-	LimitLargeAnswers Limit = "large_answers"           // sent all the same, but most clients will not take them
+	LimitConnections   Limit = "connections"             // in total: the new one is closed at once
+	LimitFiles         Limit = "open_files"              // of this process or system: new connections wait; each failed accept counts
+	LimitPerAddress    Limit = "connections_per_address" // the new one is closed at once
+	LimitConnectRate   Limit = "connect_rate"            // new ones per second and address: closed at once
+	LimitHandshake     Limit = "handshake_time"          // the connection is closed
+	LimitFrame         Limit = "frame_bytes"             // the connection is closed
+	LimitOutstanding   Limit = "outstanding"             // no request is read until one is answered
+	LimitUnread        Limit = "unread_bytes"            // answers that a client does not take: the connection is closed
+	LimitStalled       Limit = "unread_time"             // the same, by the clock
+	LimitWatches       Limit = "watches"                 // in total: -125 QuotaExceeded, no watch is left
+	LimitConnWatches   Limit = "watches_per_connection"  // -125 QuotaExceeded, no watch is left
+	LimitNotifications Limit = "notifications"           // a write has more than a million to send: connections beyond it are closed
+	LimitMulti         Limit = "multi_ops"               // -8 BadArguments
+	LimitPath          Limit = "path_bytes"              // -8 BadArguments
+	LimitChildren      Limit = "children_bytes"          // -125 QuotaExceeded to the create
+	LimitEphemerals    Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
+	LimitACL           Limit = "acl"                     // an ACL of more than 64 entries or 8 KiB: -114 InvalidACL to the create or setACL
+	LimitIdentities    Limit = "identities"              // more than 64 identities, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
+	LimitQuota         Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
+	LimitSoftQuota     Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
+	LimitLargeAnswers  Limit = "large_answers"           // sent all the same, but most clients will not take them
 )
 
 var allLimits = [...]Limit{
 	LimitFiles,
 	LimitConnections, LimitPerAddress, LimitConnectRate, LimitHandshake, LimitFrame, LimitOutstanding, LimitUnread, LimitStalled,
-	LimitWatches, LimitConnWatches, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
+	LimitWatches, LimitConnWatches, LimitNotifications, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
 // refusals count how often a limit was met.

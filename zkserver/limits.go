@@ -72,7 +72,7 @@ type Limits struct {
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 100,000.
+	// in one transaction; 0 is 100,000. Their paths may have 32 MiB.
 	EphemeralsPerSession int
 }
 

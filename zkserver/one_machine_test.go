@@ -271,3 +271,33 @@ func TestOneMachineLeavesTheSessionsOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// The session of a client on another machine ends while all clients are of this one. A power
+// failure does not bring it back, since its lock may have been given to somebody else.
+func TestOneMachineKeepsTheEndOfASessionOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := crashfs.New(nil)
+		disk.BootID = store.BootID{1}
+		var others *zkproto.ConnectResponse
+		onCrashFS(t, disk, Config{}, func(_ *Server, c *rawClient) {
+			others = c.connect(10*time.Second, nil)
+			c.create("/lock", zkproto.FlagEphemeral)
+		})
+		cut := 0
+		onCrashFS(t, disk, Config{OneMachine: true}, func(_ *Server, c *rawClient) {
+			c.connect(40*time.Second, nil)
+			time.Sleep(20 * time.Second)
+			c.create("/lock", zkproto.FlagEphemeral)
+			cut = disk.Now()
+		})
+		for seed := range uint64(20) {
+			after := crashfs.New(disk.Image(cut, rand.New(rand.NewPCG(seed, 0))))
+			after.BootID = store.BootID{2}
+			onCrashFS(t, after, Config{}, func(_ *Server, c *rawClient) {
+				if again := c.connect(10*time.Second, others); again.SessionID != 0 {
+					t.Errorf("seed %d: the session is back", seed)
+				}
+			})
+		}
+	})
+}

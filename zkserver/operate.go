@@ -108,6 +108,13 @@ func (s *Server) notify() {
 		c.owned.sent++
 		s.weigh(c)
 	}
+	for _, by := range s.owner.tree.TakeOverrun() {
+		if c := s.owner.watchers[by]; c != nil {
+			s.refused(LimitNotifications, "remote", c.nc.RemoteAddr())
+			s.detach(c)
+			c.close()
+		}
+	}
 }
 
 // reply stages a header without a record.

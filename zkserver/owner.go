@@ -11,12 +11,14 @@ import (
 type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
+	others   int                    // sessions that are not local
 	watchers map[tree.Watcher]*conn // connections with a session
 
 	zxid    int64 // the last one given out
 	ceiling int64 // zxids up to here are reserved in the store, see nextZxid
 
 	batch  *batch
+	ended  int // bytes of the paths of sessions that have ended in this batch
 	spare  []*request
 	ops    []zkproto.MultiOp // room, see decodeMulti
 	record []byte            // room, see seal
@@ -187,13 +189,14 @@ func (s *Server) check(interval time.Duration) {
 	o := &s.owner
 	s.applyQueued() // who has spoken in time must not expire for our slowness
 	late := o.now.Sub(o.lastCheck) - interval
-	if since := s.committingSince.Load(); since != 0 && o.now.Sub(s.opened)-time.Duration(since) > interval {
+	held := max(interval, s.cfg.TickTime/2) // less is no reason to doubt the clocks of sessions
+	if since := s.committingSince.Load(); since != 0 && o.now.Sub(s.opened)-time.Duration(since) > held {
 		// The disk stands still: clients get no answers, give up their connections and
 		// cannot make new ones. None of that is their fault.
 		late = o.now.Sub(o.lastCheck)
 	}
 	o.lastCheck = o.now
-	if late > interval/4 {
+	if late > held/4 {
 		s.forgive(late)
 	}
 	s.expire()

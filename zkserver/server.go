@@ -125,6 +125,9 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 	if err := s.load(store.Meta{Secret: secret, Ceiling: firstZxid(time.Now())}); err != nil {
 		return nil, err
 	}
+	if j, ok := st.(*store.Journal); ok && !j.SyncsLater() {
+		s.oneMachine.Store(false) // else the owner would wait for the disk, see handOver
+	}
 	s.publish()
 	go s.run()
 	return s, nil

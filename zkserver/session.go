@@ -41,6 +41,9 @@ func (s *Server) load(init store.Meta) error {
 			}
 			sess.touched = now
 			o.sessions[id] = sess
+			if !sess.local {
+				o.others++
+			}
 			return nil
 		},
 	})
@@ -53,7 +56,11 @@ func (s *Server) load(init store.Meta) error {
 	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
 	if meta.Restarted {
 		for _, sess := range o.sessions {
-			if sess.local { // its process is gone
+			switch {
+			case !sess.local:
+			case o.ended > maxEnded:
+				sess.touched = now.Add(-sess.timeout) // it ends at the next check
+			default: // its process is gone
 				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
 				s.endSession(sess)
 			}
@@ -107,6 +114,9 @@ func (s *Server) newSession(timeout time.Duration) *session {
 		}
 		s.nextTxn(id)
 		sess := &session{id: id, timeout: timeout, local: s.oneMachine.Load()}
+		if !sess.local {
+			s.owner.others++
+		}
 		s.owner.sessions[id] = sess
 		s.saveSession(sess)
 		s.counters.created.Add(1)
@@ -200,11 +210,19 @@ func (s *Server) finishAnswered(c *conn) {
 	s.finish(c)
 }
 
+// maxEnded is how many bytes of paths the sessions that have ended in a batch may have had before
+// others end in the next one. The store has a limit for a batch, 1 GiB, and stops where one is
+// larger.
+const maxEnded = 64 << 20
+
 // expire ends the sessions that were silent for too long.
 func (s *Server) expire() {
 	for _, sess := range s.owner.sessions {
 		if s.owner.now.Sub(sess.touched) < sess.timeout {
 			continue
+		}
+		if s.owner.ended > maxEnded {
+			return // the others at the next check
 		}
 		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
 		s.counters.expired.Add(1)
@@ -215,8 +233,13 @@ func (s *Server) expire() {
 // endSession removes a session and its nodes in one transaction.
 func (s *Server) endSession(sess *session) {
 	delete(s.owner.sessions, sess.id)
+	s.owner.ended += s.owner.tree.EphemeralsSize(sess.id)
 	s.owner.tree.CloseSession(s.nextTxn(sess.id))
 	s.owner.batch.changes.DeleteSession(sess.id)
+	if !sess.local { // a power failure does not end its client, which must not have it back
+		s.owner.others--
+		s.owner.batch.lasting = true
+	}
 	s.notify()
 	if sess.conn != nil {
 		s.finish(sess.conn)

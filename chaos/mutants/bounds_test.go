@@ -16,7 +16,7 @@ func ofTheBounds() []mutant {
 		},
 		{
 			number: 200, bug: "the logins of one client answer for another that has as many", where: "–",
-			edits: []edit{{tree + "/acl.go", " || &t.lastAs[0] != &as[0] {", " {"}},
+			edits: []edit{{tree + "/acl.go", " || &k.as[0] != &as[0] {", " {"}},
 			pkg:   tree, tests: []string{"TestManyIdentitiesAreThoseOfTheClient"},
 		},
 		{

@@ -21,13 +21,23 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 218, bug: "a restart of the machine ends the sessions of clients of other machines", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\t\tif sess.local {", "\t\t\tif sess.local || s.cfg.OneMachine {"}},
+			edits: []edit{{"zkserver/session.go", "\t\t\tcase !sess.local:", "\t\t\tcase !sess.local && !s.cfg.OneMachine:"}},
 			pkg:   pkg, tests: []string{"TestOneMachineLeavesTheSessionsOfOthers"},
 		},
 		{
 			number: 219, bug: "sessions of processes that a restart of the machine has ended live on", where: "–",
 			edits: []edit{{"zkserver/session.go", "\tif meta.Restarted {", "\tif false {"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts", "TestOneMachineLeavesTheSessionsOfOthers"},
+		},
+		{
+			number: 221, bug: "a power failure brings the session of another machine back, which had ended", where: "ours, before it was released",
+			edits: []edit{{"zkserver/session.go", "\t\ts.owner.batch.lasting = true", "\t\ts.owner.batch.lasting = false"}},
+			pkg:   pkg, tests: []string{"TestOneMachineKeepsTheEndOfASessionOfOthers"},
+		},
+		{
+			number: 222, bug: "a client is connected to the host of a directory that was removed", where: "ours, before it was released",
+			edits: []edit{{"zklocal/store.go", "if host == nil || !id.isOf(host.lock.f) {", "if host == nil {"}},
+			pkg:   "zklocal", tests: []string{"TestClientsOfTheHostsProcessTalkOverMemory"},
 		},
 	}
 }

@@ -48,6 +48,16 @@ func ofTheStore() []mutant {
 			edits: []edit{{"journal.go", "\tif err := j.sync(); err != nil {\n\t\treturn err\n\t}\n\tf := j.file", "\tf := j.file"}},
 			tests: []string{"TestFailedCallsLoseNothing"},
 		},
+		{
+			number: 223, bug: "a backup does not see that the store has lost its end", where: "ours, before it was released",
+			edits: []edit{{"check.go", "\tif j.witness, err = openWitness(from); err != nil {", "\tif err != nil {"}},
+			tests: []string{"TestBackUpRefusesAStoreThatHasLostItsEnd"},
+		},
+		{
+			number: 224, bug: "a backup takes batches that are being written for damage", where: "ours, before it was released",
+			edits: []edit{{"recover.go", "if err == nil && now != s.next {", "if now++; err == nil {"}},
+			tests: []string{"TestBackUpOfAJournalThatGrows"},
+		},
 	}
 	for i := range all {
 		all[i].pkg = "zkserver/internal/store"

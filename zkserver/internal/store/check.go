@@ -73,7 +73,8 @@ func (d readDir) Open(name string) (File, error) {
 // was called, and maybe some later batches. Before BackUp returns, it reads the copy from
 // beginning to end and hands its state to visit. If it fails, it removes the copy.
 //
-// The copy has no witness, since the witness of the store may be ahead of the copy.
+// The copy has no witness, since the witness of the store may be ahead of the copy. But the
+// witness of the store tells that nothing is missing.
 func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return s, err
@@ -110,11 +111,16 @@ func backUp(from FS, dest string) error {
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return err
 	}
+	j := OpenOn(from, journalRoom)
+	var err error
+	if j.witness, err = openWitness(from); err != nil { // before the list: what it names is there now
+		return err
+	}
+	defer j.witness.close()
 	files, err := list(from)
 	if err != nil {
 		return err
 	}
-	j := OpenOn(from, journalRoom)
 	if _, err := j.survey(files); err != nil {
 		return err
 	}
@@ -129,6 +135,11 @@ func backUp(from FS, dest string) error {
 	}
 	for _, s := range j.segments {
 		if err := copyFile(from, to, fileName(kindJournal, s.number), s.bytes); err != nil {
+			return err
+		}
+	}
+	if len(j.segments) == 0 { // the journal behind the snapshot has no batch yet
+		if err := copyFile(from, to, fileName(kindJournal, j.snapshot+1), fileHeader); err != nil {
 			return err
 		}
 	}

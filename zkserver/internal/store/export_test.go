@@ -77,3 +77,9 @@ func Mend(file []byte) []byte {
 
 // MachineBoot returns the boot id of this machine.
 func MachineBoot() BootID { return bootID() }
+
+// CopyTo makes one attempt of BackUp.
+func CopyTo(from FS, dest string) error { return backUp(from, dest) }
+
+// CheckDir reads the store in dir as Check does.
+func CheckDir(dir string, visit Visitor) (Summary, error) { return check(readDir{osDir(dir)}, visit) }

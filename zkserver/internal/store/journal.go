@@ -94,13 +94,16 @@ func (j *Journal) commit(b *Batch) error {
 	}
 	j.off = end
 	j.last++
-	if !b.SyncLater || j.boot == (BootID{}) {
+	if !b.SyncLater || !j.SyncsLater() {
 		if err := j.sync(); err != nil {
 			return err
 		}
 	}
 	return j.witness.record(j.fs, j.synced, j.last, j.boot)
 }
+
+// SyncsLater reports whether Commit heeds SyncLater. It does not where there is no boot id.
+func (j *Journal) SyncsLater() bool { return j.boot != BootID{} }
 
 // sync makes all batches durable.
 func (j *Journal) sync() error {

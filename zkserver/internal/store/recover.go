@@ -123,7 +123,7 @@ func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err er
 	if t, err = j.survey(files); err != nil {
 		return meta, files, t, err
 	}
-	err = merge(j.fs, j.snapshot, j.segments, func(key, value []byte) error {
+	err = merge(j.fs, j.snapshot, j.segments, nil, func(key, value []byte) error {
 		return dispatch(key, value, &meta, visit)
 	})
 	return meta, files, t, err
@@ -224,7 +224,13 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 		t.from = starts[0]
 	}
 	later, err := provesSynced(r, s.next)
-	if err == nil && later > 0 {
+	if err != nil || later == 0 {
+		return t, err
+	}
+	// A server that has the store open may have written the missing batch in the meantime. It was
+	// complete before the later one was begun. See BackUp.
+	now, _, err := r.batchAt(r.off)
+	if err == nil && now != s.next {
 		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written, since batch %d after it is whole; restore a backup, "+
 			"or cut the file off there (truncate -s %d) and remove %s to go on without the rest",
 			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))

@@ -52,12 +52,17 @@ func eachOfSnapshot(dir FS, number uint64, f func(key, value []byte) error) erro
 
 // merge calls f once for every key that has a value in the state after segments, in no
 // order. The segments follow the snapshot with this number; 0 is none. In memory merge has
-// the keys of the segments, and nothing else.
-func merge(dir FS, snapshot uint64, segments []segment, f func(key, value []byte) error) error {
+// the keys of the segments, and nothing else. When stop is closed, it returns errStopped.
+func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f func(key, value []byte) error) error {
 	latest := make(map[string]int) // which change of a key is its last one
 	count := 0
 	for _, s := range segments {
 		err := s.each(dir, func(key, _ []byte) error {
+			select {
+			case <-stop:
+				return errStopped
+			default:
+			}
 			latest[string(key)] = count
 			count++
 			return nil
@@ -152,7 +157,7 @@ func writeSnapshot(dir FS, snapshot uint64, segments []segment, stop chan struct
 		if err := w.write(w.head.encode()); err != nil {
 			return err
 		}
-		if err := merge(dir, snapshot, segments, w.put); err != nil {
+		if err := merge(dir, snapshot, segments, stop, w.put); err != nil {
 			return err
 		}
 		if !w.batch.Empty() {

@@ -284,31 +284,43 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 	return false
 }
 
-// fewIdentities are compared one by one: a client with one login is not worth a map.
-const fewIdentities = 4
+// A keyring are the identities of a client with their keys, which take long to work out.
+type keyring struct {
+	as   []Identity
+	keys []uint64
+	at   map[uint64]int // index by key; nil for a few, which are compared one by one
+}
 
-// find returns the index of the identity with that key. It keeps the keys of a client until it is
-// called for another one, since a transaction has thousands of checks for one client.
+func newKeyring(as []Identity) *keyring {
+	const few = 4
+	k := &keyring{as: as, keys: make([]uint64, len(as))}
+	if len(as) > few {
+		k.at = make(map[uint64]int, len(as))
+	}
+	for i, id := range as {
+		k.keys[i] = keyOf(id)
+		if k.at != nil {
+			k.at[k.keys[i]] = i
+		}
+	}
+	return k
+}
+
+// find returns the index of the identity with that key. It keeps the keyring of a client until it
+// is called for another one, since a transaction has thousands of checks for one client.
 func (t *Tree) find(as []Identity, key uint64) (int, bool) {
 	if len(as) == 0 {
 		return 0, false
 	}
 	// A slice of identities is replaced and never changed, see Identify.
-	if len(t.lastAs) != len(as) || &t.lastAs[0] != &as[0] {
-		t.lastAs, t.lastKeys = as, t.lastKeys[:0]
-		clear(t.lastSet)
-		for i, id := range as {
-			t.lastKeys = append(t.lastKeys, keyOf(id))
-			if len(as) > fewIdentities {
-				t.lastSet[t.lastKeys[i]] = i
-			}
-		}
+	if k := t.last; len(k.as) != len(as) || &k.as[0] != &as[0] {
+		t.last = newKeyring(as)
 	}
-	if len(as) <= fewIdentities {
-		i := slices.Index(t.lastKeys, key)
+	if t.last.at == nil {
+		i := slices.Index(t.last.keys, key)
 		return i, i >= 0
 	}
-	i, ok := t.lastSet[key]
+	i, ok := t.last.at[key]
 	return i, ok
 }
 

@@ -109,6 +109,6 @@ func (t *Tree) finish(code zkproto.Code) {
 	t.lasts = false
 	clear(t.undo)
 	clear(t.triggers) // they refer to nodes
-	t.grown = 0
+	t.grown, t.considered = 0, 0
 	t.undo, t.triggers, t.touched = t.undo[:0], t.triggers[:0], t.touched[:0]
 }

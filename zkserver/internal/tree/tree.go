@@ -16,13 +16,13 @@ type Tree struct {
 	dataBytes      int64 // of paths and data
 
 	watches    watchTable
-	identities map[Watcher][]Identity
+	identities map[Watcher]*keyring
 	events     []Event
 	told       map[Watcher]struct{} // of fire
+	considered int                  // watchers, by the write in progress
+	overrun    []Watcher            // see TakeOverrun
 
-	lastAs   []Identity // the identities that the next two are for, see find
-	lastKeys []uint64
-	lastSet  map[uint64]int
+	last *keyring // of the client that was asked for last, see find
 
 	changed map[string]struct{}
 	lasting bool    // see TakeChanges
@@ -83,9 +83,16 @@ func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	case owner != 0 && b.Ephemerals > 0 && t.ephemerals[owner].count() >= b.Ephemerals:
 		b.exceeded(BoundEphemerals)
 		return true
+	case owner != 0 && t.EphemeralsSize(owner)+len(parent.path)+1+len(name) > maxOwnedBytes:
+		b.exceeded(BoundEphemerals)
+		return true
 	}
 	return false
 }
+
+// maxOwnedBytes bounds the paths of a session's nodes: they all go in one transaction, and are one
+// answer to getEphemerals.
+const maxOwnedBytes = 32 << 20
 
 // A Txn is the identity of one write.
 type Txn struct {
@@ -102,9 +109,9 @@ func New() *Tree {
 		ephemerals: make(map[int64]*owned),
 		quotas:     make(map[string]*quota),
 		watches:    newWatchTable(),
-		identities: make(map[Watcher][]Identity),
+		identities: make(map[Watcher]*keyring),
 		told:       make(map[Watcher]struct{}),
-		lastSet:    make(map[uint64]int),
+		last:       newKeyring(nil),
 		changed:    make(map[string]struct{}),
 	}
 	t.nodes["/"] = &node{path: "/", acl: openACL, data: []byte{}}

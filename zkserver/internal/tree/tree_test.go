@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -432,5 +433,34 @@ func TestLoadRefusesWhatCannotBe(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v; want an error with %q", tt.name, err, tt.says)
 		}
+	}
+}
+
+// All ephemeral nodes of a session go in one transaction, and are one answer.
+func TestPathsOfASessionsNodesAreBounded(t *testing.T) {
+	tr := New()
+	exceeded := 0
+	tr.Bound(Bounds{Exceeded: func(by Bound) {
+		if by == BoundEphemerals {
+			exceeded++
+		}
+	}})
+	long := "/" + strings.Repeat("x", 4<<10)
+	zxid := int64(0)
+	create := func(i int, session int64) zkproto.Code {
+		zxid++
+		_, _, code := tr.Create(Txn{Zxid: zxid, Session: session}, &zkproto.MultiOp{
+			Op: zkproto.OpCreate, Path: fmt.Sprint(long, i), ACL: openACL.entries, Flags: zkproto.FlagEphemeral})
+		return code
+	}
+	n := 0
+	for create(n, 7) == zkproto.CodeOK {
+		n++
+	}
+	if size := tr.EphemeralsSize(7); exceeded != 1 || size > maxOwnedBytes || size < maxOwnedBytes-len(long)-20 {
+		t.Errorf("%d nodes whose paths have %d bytes; exceeded %d times", n, size, exceeded)
+	}
+	if code := create(n+1, 8); code != zkproto.CodeOK {
+		t.Errorf("another session: %v", code)
 	}
 }

@@ -17,7 +17,7 @@ type Event struct {
 // (CVE-2024-23944).
 func (t *Tree) Identify(by Watcher, as []Identity) {
 	if len(as) > 0 {
-		t.identities[by] = as
+		t.identities[by] = newKeyring(as)
 	}
 }
 
@@ -136,8 +136,22 @@ func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 // writes happened. The slice is valid until the next write.
 func (t *Tree) TakeEvents() []Event {
 	events := t.events
-	t.events = t.events[:0]
+	if t.events = t.events[:0]; cap(events) > 1<<16 {
+		t.events = nil
+	}
 	return events
+}
+
+// maxConsidered is how often a write asks whether a watcher may be told: a thousand watchers of a
+// thousand nodes that go together. Beyond that, watchers lose their watches, see TakeOverrun.
+const maxConsidered = 1 << 20
+
+// TakeOverrun returns the watchers that have lost their watches since the last call, because writes
+// had too many to tell. Their connections must end, so that they know.
+func (t *Tree) TakeOverrun() []Watcher {
+	overrun := t.overrun
+	t.overrun = nil
+	return overrun
 }
 
 // A trigger is an event before it is known who waits for it.
@@ -202,13 +216,22 @@ func (t *Tree) tell(kind watchKind, path string) {
 
 func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 	for by := range t.told {
+		if t.considered++; t.considered > maxConsidered {
+			t.DropWatcher(by)
+			t.overrun = append(t.overrun, by)
+			continue
+		}
 		t.emitIf(a, by, kind, path)
 	}
 	clear(t.told)
 }
 
 func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {
-	if t.permits(a, zkproto.PermRead, t.identities[by]) {
+	var as []Identity
+	if k := t.identities[by]; k != nil {
+		t.last, as = k, k.as
+	}
+	if t.permits(a, zkproto.PermRead, as) {
 		t.emit(by, kind, path)
 	}
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -268,5 +269,27 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	assertEvents(t, tr, Event{1, created, "/later"}, Event{1, children, "/a"}, Event{1, changed, "/c"})
 	if tr.watches.entries() != 0 {
 		t.Errorf("empty entries stay in the watch table: %+v", tr.watches)
+	}
+}
+
+// A write considers so many watchers and no more. Those beyond lose their watches, and are named.
+func TestNotificationsOfAWriteAreBounded(t *testing.T) {
+	tr := New()
+	const watchers, nodes = 1200, 1000
+	for i := range nodes {
+		mustCreate(t, tr, fmt.Sprint("/e", i), zkproto.FlagEphemeral)
+	}
+	for by := range Watcher(watchers) {
+		tr.AddWatch(by+1, "/", zkproto.ModePersistentRecursive)
+	}
+	tr.TakeEvents()
+	tr.CloseSession(Txn{Zxid: 1 << 30, Session: 7})
+	events, overrun := len(tr.TakeEvents()), tr.TakeOverrun()
+	if events > maxConsidered || events < maxConsidered/2 || len(overrun) != watchers {
+		t.Errorf("%d events, %d watchers lost their watches", events, len(overrun))
+	}
+	mustCreate(t, tr, "/again", 0)
+	if events := tr.TakeEvents(); len(events) != 0 {
+		t.Errorf("%d events to watchers that have lost their watches", len(events))
 	}
 }
