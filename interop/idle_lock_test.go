@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -84,8 +85,13 @@ func TestLockOnAnIdleSessionTakesFewRoundTrips(t *testing.T) {
 		c := dialURL(t, "zk://"+addr, func(cfg *zk.Config) {
 			cfg.SessionTimeout, cfg.TickTime, cfg.Dial = timeout, z.Tick(), r.dial
 		})
+		path := "/idle-" + string(rune('a'+i))
+		_, _, err := c.Create(ctx, path, nil, zk.Persistent) // no server removes it while the session idles
+		if !errors.Is(err, zk.ErrNodeExists) {
+			must(t, err)
+		}
 		all.Go(func() {
-			m := holdfast.NewMutex(c, "/idle/"+addr+"/"+string(rune('a'+i)))
+			m := holdfast.NewMutex(c, path)
 			lock := func() (int, time.Duration) {
 				r.take()
 				began := time.Now()
@@ -100,7 +106,7 @@ func TestLockOnAnIdleSessionTakesFewRoundTrips(t *testing.T) {
 				}
 				return n, d
 			}
-			lock() // which makes the directory
+			lock() // finds out about the ensemble
 			f, _ := lock()
 			pause(ctx, 3*timeout) // nothing tells that a session is idle
 			n, d := lock()

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -125,27 +124,20 @@ type supervised struct {
 	control *os.File
 	result  *bufio.Reader
 	stdout  *bufio.Reader
-	stderr  lockedBuffer
+	stderr  said
 
 	watchdog int // its process id; 0 where there is none
 }
 
-// lockedBuffer is written by exec and read by the test.
-type lockedBuffer struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
+// said is what processes have written to a file: all of it, as soon as they have written it.
+type said struct{ file *os.File }
 
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+func (s said) String() string {
+	text, err := os.ReadFile(s.file.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func startSupervised(t *testing.T, killAfter time.Duration, argv ...string) *supervised {
@@ -168,13 +160,17 @@ func startSupervisedIn(t *testing.T, env []string, killAfter time.Duration, argv
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &supervised{t: t, control: controlW, result: bufio.NewReader(resultR)}
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervised{t: t, control: controlW, result: bufio.NewReader(resultR), stderr: said{stderr}}
 	s.cmd = exec.Command(exe, append([]string{killAfter.String()}, argv...)...)
 	// A process with the race detector sleeps for a second before it exits.
 	s.cmd.Env = append(os.Environ(), superviseVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
-	s.cmd.Stderr = &s.stderr
+	s.cmd.Stderr = stderr
 	s.cmd.WaitDelay = time.Second // what the supervisor should have killed may have it open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -190,6 +186,7 @@ func startSupervisedIn(t *testing.T, env []string, killAfter time.Duration, argv
 	}
 	controlR.Close()
 	resultW.Close()
+	stderr.Close()
 	line, err := s.result.ReadString('\n')
 	if s.watchdog, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Fatalf("no supervisor: %v; stderr:\n%s", err, s.stderr.String())
