@@ -264,6 +264,7 @@ func (h *Host) look() (again time.Duration) {
 	h.mu.Lock()
 	h.socket = next
 	h.mu.Unlock()
+	h.missing = time.Time{}
 	h.serve()
 	return removalCheck
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +211,18 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	create(t, client, "/a", zk.Persistent)
 }
 
+// inPlaceOf removes a file and makes another, however often the first one is made again meanwhile.
+func inPlaceOf(name string, create func() error) error {
+	for {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := create(); !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+}
+
 // The host lives, so it makes its socket again. Its clients notice nothing.
 func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 	for _, test := range []struct {
@@ -217,33 +231,32 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 	}{
 		{"removed", os.Remove},
 		{"another file has its name", func(socket string) error {
-			if err := os.Remove(socket); err != nil {
+			return inPlaceOf(socket, func() error {
+				f, err := os.OpenFile(socket, os.O_CREATE|os.O_EXCL, 0o600)
+				if err == nil {
+					err = f.Close()
+				}
 				return err
-			}
-			return os.WriteFile(socket, []byte("x"), 0o600)
+			})
 		}},
 		{"moved", func(socket string) error { return os.Rename(socket, socket+".old") }},
 		{"a directory has its name", func(socket string) error {
-			if err := os.Remove(socket); err != nil {
-				return err
-			}
-			return os.Mkdir(socket, 0o700)
+			return inPlaceOf(socket, func() error { return os.Mkdir(socket, 0o700) })
 		}},
 		{"a dead socket has its name", func(socket string) error {
-			if err := os.Remove(socket); err != nil {
+			return inPlaceOf(socket, func() error {
+				l, err := net.Listen("unix", socket)
+				if err == nil {
+					l.(*net.UnixListener).SetUnlinkOnClose(false)
+					err = l.Close()
+				}
 				return err
-			}
-			l, err := net.Listen("unix", socket)
-			if err == nil {
-				l.(*net.UnixListener).SetUnlinkOnClose(false)
-				err = l.Close()
-			}
-			return err
+			})
 		}},
 	} {
 		if !t.Run(test.name, func(t *testing.T) {
 			dir := newDir(t)
-			h := newHost(t, zkserver.Config{Dir: dir})
+			h := newHost(t, zkserver.Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 			client := newClient(t, newStore(t, Config{Dir: dir}))
 			create(t, client, "/a", zk.Ephemeral)
 			lost, err := client.Session(t.Context())
@@ -258,7 +271,9 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				late := newStore(t, Config{Dir: dir, StartHost: start})
-				mustExist(t, newClient(t, late), "/a")
+				newcomer := newClient(t, late)
+				mustExist(t, newcomer, "/a")
+				newcomer.Close() // or it needs another host when this one ends
 				if late.hosts() {
 					t.Error("there is another host")
 				}
@@ -267,6 +282,7 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 			if err := lost.Context().Err(); err != nil {
 				t.Error("the client that was connected lost its session")
 			}
+			client.Close()
 			if err := h.Close(); err != nil {
 				t.Error(err)
 			}

@@ -12,6 +12,14 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
+// counting counts nodes.
+func counting(nodes *int) store.Visitor {
+	return store.Visitor{
+		Node:    func(string, []byte) error { *nodes++; return nil },
+		Session: func(int64, []byte) error { return nil },
+	}
+}
+
 // A server writes two batches while a backup looks for the end of the journal. The second one says
 // that the first is durable, and the backup has not seen the first. That is no damage.
 func TestBackUpOfAJournalThatGrows(t *testing.T) {
@@ -38,7 +46,7 @@ func TestBackUpOfAJournalThatGrows(t *testing.T) {
 		if err := store.CopyTo(fs, dest); err != nil {
 			t.Fatalf("two commits before read %d: %v", at, err)
 		}
-		if _, err := store.CheckDir(dest, store.Visitor{}); err != nil {
+		if _, err := store.CheckDir(dest, counting(new(int))); err != nil {
 			t.Fatalf("two commits before read %d: the copy: %v", at, err)
 		}
 		if !written {
@@ -66,7 +74,7 @@ func TestBackUpRefusesAStoreThatHasLostItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	dest := filepath.Join(t.TempDir(), "copy")
-	if _, err := store.BackUp(dir, dest, func() store.Visitor { return store.Visitor{} }); !errors.Is(err, store.ErrDamaged) {
+	if _, err := store.BackUp(dir, dest, func() store.Visitor { return counting(new(int)) }); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("%v; want ErrDamaged", err)
 	}
 	if _, err := os.Stat(dest); !errors.Is(err, os.ErrNotExist) {
@@ -103,7 +111,7 @@ func TestBackUpOfASnapshotWithAnEmptyJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	_, err := store.CheckDir(dest, store.Visitor{Node: func(string, []byte) error { found++; return nil }})
+	_, err := store.CheckDir(dest, counting(&found))
 	if err != nil || found < n-1 {
 		t.Errorf("%v; %d nodes of %d", err, found, n)
 	}
