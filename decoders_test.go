@@ -41,6 +41,7 @@ var fuzzed = map[string]string{
 	"zkserver/internal/tree.Tree.LoadNode": "FuzzLoadNode",
 	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",
 	"zkserver/internal/tree.parseUsage":    "FuzzParseUsage",
+	"zkserver.decodeSession":               "FuzzSession",
 	"zkserver.ParseUsers":                  "FuzzParseUsers",
 	"zkserver/internal/store.dispatch":     "FuzzDispatch",
 	"zkserver/internal/store.decodeHeader": "FuzzJournal",

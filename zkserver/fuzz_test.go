@@ -105,6 +105,20 @@ func FuzzRequest(f *testing.F) {
 
 // FuzzParseUsers: users that were read and are written down again are the same, and no
 // error shows a password.
+func FuzzSession(f *testing.F) {
+	f.Add((&session{timeout: 30 * time.Second}).encode())
+	f.Add((&session{timeout: time.Millisecond, local: true}).encode())
+	f.Fuzz(func(t *testing.T, record []byte) {
+		sess, err := decodeSession(7, record)
+		if err != nil {
+			return
+		}
+		if again, err := decodeSession(7, sess.encode()); err != nil || *again != *sess {
+			t.Errorf("%+v; again %+v, %v", sess, again, err)
+		}
+	})
+}
+
 func FuzzParseUsers(f *testing.F) {
 	for _, s := range []string{"bob:secret", "# who\r\n\r\nbob: a:b \nann:x\n", "bob", ":x", "bob:", "bob:x\nbob:y", "\xff:x", "a:\x00"} {
 		f.Add(s)

@@ -76,7 +76,7 @@ func (s *Server) load(init store.Meta) error {
 	return nil
 }
 
-// decodeSession reads the record that saveSession has written.
+// decodeSession reads a record of encode.
 func decodeSession(id int64, record []byte) (*session, error) {
 	r := zkproto.NewReader(record)
 	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}
@@ -87,12 +87,17 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	return sess, nil
 }
 
-func (s *Server) saveSession(sess *session) {
+// encode is the record of a session in the store.
+func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
 	if sess.local {
 		record = zkproto.AppendBool(record, true)
 	}
-	s.owner.batch.changes.PutSession(sess.id, record)
+	return record
+}
+
+func (s *Server) saveSession(sess *session) {
+	s.owner.batch.changes.PutSession(sess.id, sess.encode())
 }
 
 // password proves to us, also after a restart, that a client was given a session.
@@ -232,8 +237,8 @@ func (s *Server) expire() {
 
 // endSession removes a session and its nodes in one transaction.
 func (s *Server) endSession(sess *session) {
-	delete(s.owner.sessions, sess.id)
 	s.owner.ended += s.owner.tree.EphemeralsSize(sess.id)
+	delete(s.owner.sessions, sess.id)
 	s.owner.tree.CloseSession(s.nextTxn(sess.id))
 	s.owner.batch.changes.DeleteSession(sess.id)
 	if !sess.local { // a power failure does not end its client, which must not have it back
