@@ -34,12 +34,15 @@ func specimens(t *testing.T) map[string]specimen {
 	}
 	mustCommit(t, j, put("/1", "behind it"))
 	mustClose(t, j)
-	j = store.OpenOn(fs, 300)
+	j = store.OpenOn(fs, 600) // enough for what follows: no snapshot is under way at the end
 	mustLoad(t, j)
 	for i := range 3 {
 		mustCommit(t, j, put(fmt.Sprint("/last", i), "in the last journal"))
 	}
 	mustCommit(t, j, new(store.Batch))
+	if j.Compacting() {
+		t.Fatal("a snapshot is under way")
+	}
 	killed := fs.Killed(fs.Now())
 	mustClose(t, j)
 	for name, files := range map[string]map[string][]byte{"closed": fs.Killed(fs.Now()), "killed": killed} {
