@@ -172,8 +172,8 @@ func (l *lock) handedLate(c *claim, b Op) bool {
 
 // excused reports which of the attempts that failed had somebody in their way who claims
 // nothing: one who waited, one who tried at the same time, or one whose node nobody knows
-// to be gone, as of several permits of which one was taken away. For the others, somebody must
-// have held the lock.
+// to be gone. (If one of several permits was taken away, the nodes of the others may stay.) For
+// the other attempts, somebody must have held the lock.
 func (l *lock) excused() []bool {
 	// Who waits: [Call, Return]. Two lists, since a reader minds writers alone.
 	var all, exclusive []window

@@ -357,6 +357,18 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 		{"refused without", semaphore, `
 			acquire 1 0-1 t10
 			try 2 2-3 failed x3`, nil},
+		{"refused by the rest of permits of which one was taken away", semaphore, `
+			acquire 1 0-1 t10 x2
+			break 2 t10
+			acquire 2 3-4 t11 x2
+			release 2 5-6
+			try 3 7-8 failed x2`, nil},
+		{"refused after the only permit was taken away", semaphore, `
+			acquire 1 0-1 t10
+			break 2 t10
+			acquire 2 3-4 t11 x3
+			release 2 5-6
+			try 3 7-8 failed x2`, []string{lin}},
 		{"a later permit with a smaller token", semaphore, `
 			acquire 1 0-1 t10
 			acquire 2 2-3 t9`, []string{"token order", lin}},

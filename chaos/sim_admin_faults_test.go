@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"holdfast"
@@ -176,8 +177,8 @@ func (n *nemesis) revoke(holder bool) bool {
 	return true
 }
 
-// relabelled removes the node of a NodeLock that a request has met which was meant for the node
-// before it: whoever lost the answer to its creation does not know it again (see Revoke).
+// relabelled removes the node of a NodeLock if it has got a request that was meant for the node
+// before it. A maker that has lost the answer to its creation would not know it again (see Revoke).
 func (n *nemesis) relabelled(ctx context.Context, e holdfast.Entry) {
 	stat, ok, err := n.admin.Exists(ctx, e.Path)
 	if err == nil && ok && stat.Czxid != e.Token && stat.Version > 0 {
@@ -210,11 +211,11 @@ func (n *nemesis) limit() bool {
 	return false
 }
 
-// hitByName are the claims that were ended by a delete of another's node of the same name: the
-// admin's delete, or one by whoever had made the node, which was under way when the admin had
-// deleted it. The server compares versions, not czxids, so that this cannot be is not promised.
-// Whoever has made a node deletes it after a claim, or when it gives its place in a queue up;
-// that lasts late at most.
+// hitByName are the claims that a delete ended which was meant for an earlier node of the same
+// name. The server compares versions, not czxids, so nothing can prevent that. The delete is the
+// admin's, or that of the earlier node's maker, which was under way when the admin removed the
+// node. A maker deletes its node after a claim, or when it gives up its place in a queue, and
+// needs no longer than late for that.
 func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
 	var deletes []removal
 	removed := make(map[int64]removal) // by token
@@ -244,11 +245,37 @@ func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.O
 	return hits
 }
 
-// comesBack says whether a node of a queue has a name that the same queue gives again when its
-// directory has been removed and made: one without an id of the attempt.
+// comesBack reports whether a queue gives the name of this node again after its directory was
+// removed and made anew: the name has no id of the attempt.
 func comesBack(path string) bool { return !attemptID.MatchString(path) }
 
 var attemptID = regexp.MustCompile(`[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// A delete is an excuse for the end of a later claim only where names come back, and not for ever.
+func TestOnlyNamesThatComeBackAreHit(t *testing.T) {
+	const late = 10 * time.Second
+	for _, tt := range []struct {
+		node string
+		call time.Duration // of the later claim
+		hit  bool
+	}{
+		{"/locks/a/one_lock_0000000002", 3 * time.Second, true},
+		{"/locks/a/one_lock_0000000002", 13 * time.Second, false},
+		{"/locks/a/lock-72057594037927936-0000000002", 3 * time.Second, true},
+		{"/locks/a/x-72057594037927936-0000000002", 3 * time.Second, true},
+		{"/locks/a/host-W-0000000002", 3 * time.Second, true},
+		{"/locks/a/_c_3b916eb1-857a-4e55-8a47-f7b07cf2f8a0-lock-0000000002", 3 * time.Second, false},
+		{"/locks/a/468c57b9dc8e429b90c2b165b13221d3__lock__0000000002", 3 * time.Second, false},
+	} {
+		removals := []removal{{tt.node, 10, time.Second, 2 * time.Second}}
+		claim := chaos.Op{Kind: chaos.Acquire, Lock: "/locks/a", Node: tt.node, Token: 11, Call: tt.call, Return: tt.call + time.Second}
+		before := claim
+		before.Token = 9
+		if hits := hitByName([]chaos.Op{claim, before}, removals, late); (len(hits) == 1) != tt.hit || tt.hit && hits[0].Token != 11 {
+			t.Errorf("%s, a claim from %v: %v; want a hit: %v", tt.node, tt.call, hits, tt.hit)
+		}
+	}
+}
 
 // removeParent takes a lock away with all who hold or want it.
 func (n *nemesis) removeParent() bool {

@@ -52,8 +52,8 @@ func (c *chaosRun) killAll(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d connections broken", had), errors.Join(append(errs, c.whole(ctx))...)
 }
 
-// roll restarts one server after the other. The one that leads comes back when another leads: else
-// it might be elected again, and nobody would have noticed.
+// roll restarts one server after the other. The leader comes back when another server leads.
+// Otherwise it could be elected again, and the restart would have no visible effect.
 func (c *chaosRun) roll(ctx context.Context) (string, error) {
 	leader, err := c.z.AwaitLeader(ctx)
 	if err != nil {

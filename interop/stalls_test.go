@@ -65,74 +65,71 @@ func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 	for _, s := range stallSettings {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			s.lockBehindALink(t)
+			z := s.start(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			leader, err := z.AwaitLeader(ctx)
+			must(t, err)
+			follower, other := (leader+1)%3, (leader+2)%3
+			const path = "/held-up"
+			holder, next := s.client(t, z.Addrs()[follower]), s.client(t, z.Addrs()[other])
+			_, _, err = next.Create(ctx, path, nil, zk.Persistent) // no server removes it
+			must(t, err)
+			pause(ctx, s.timeout) // the session idles
+			// While the link is held up, the leader hears nothing of the session and must not expire it.
+			// So it hears of it now: a follower tells the leader twice in a tick which sessions it has heard.
+			_, _, err = holder.Exists(ctx, path)
+			must(t, err)
+			pause(ctx, s.tick)
+
+			z.Hold(leader, follower, true)
+			defer z.Hold(leader, follower, false)
+			defer z.Hold(follower, leader, false)
+			pause(ctx, s.held)
+			var mu sync.Mutex
+			var held *holdfast.Hold
+			locked := make(chan error, 1)
+			began := time.Now()
+			go func() {
+				h, err := holdfast.NewMutex(holder, path).Lock(ctx)
+				mu.Lock()
+				held = h
+				mu.Unlock()
+				locked <- err
+			}()
+			awaitQueue(ctx, t, next, path, 1)
+			granted := make(chan time.Time, 1)
+			go func() {
+				h, err := holdfast.NewMutex(next, path).Lock(ctx)
+				at := time.Now()
+				if err != nil {
+					t.Error(err)
+					close(granted)
+					return
+				}
+				mu.Lock()
+				if held != nil && held.Context().Err() == nil {
+					t.Errorf("%v after its Lock began, the first holds the lock beside the next, and believes so for another %v", at.Sub(began), held.Deadline().Sub(at))
+				}
+				mu.Unlock()
+				granted <- at
+				must(t, h.Unlock())
+			}()
+			pause(ctx, time.Until(began.Add(150*time.Millisecond)))
+			z.Hold(leader, follower, false)
+			z.Hold(follower, leader, true)
+			at, ok := <-granted
+			if !ok {
+				return
+			}
+			z.Hold(follower, leader, false)
+			if err := <-locked; err != nil {
+				t.Fatal(err)
+			}
+			measured(t, "the next held the lock %v after the first began to lock", at.Sub(began).Round(time.Millisecond))
+			held.Unlock() // it may be over
 		})
 	}
-}
-
-func (s stallSetting) lockBehindALink(t *testing.T) {
-	z := s.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	leader, err := z.AwaitLeader(ctx)
-	must(t, err)
-	follower, other := (leader+1)%3, (leader+2)%3
-	const path = "/held-up"
-	holder, next := s.client(t, z.Addrs()[follower]), s.client(t, z.Addrs()[other])
-	_, _, err = next.Create(ctx, path, nil, zk.Persistent) // no server removes it
-	must(t, err)
-	pause(ctx, s.timeout) // the session idles
-	// The leader hears of it now, twice a tick, and no more: it must live while the link is held up.
-	_, _, err = holder.Exists(ctx, path)
-	must(t, err)
-	pause(ctx, s.tick)
-
-	z.Hold(leader, follower, true)
-	defer z.Hold(leader, follower, false)
-	defer z.Hold(follower, leader, false)
-	pause(ctx, s.held)
-	var mu sync.Mutex
-	var held *holdfast.Hold
-	locked := make(chan error, 1)
-	began := time.Now()
-	go func() {
-		h, err := holdfast.NewMutex(holder, path).Lock(ctx)
-		mu.Lock()
-		held = h
-		mu.Unlock()
-		locked <- err
-	}()
-	awaitQueue(ctx, t, next, path, 1)
-	granted := make(chan time.Time, 1)
-	go func() {
-		h, err := holdfast.NewMutex(next, path).Lock(ctx)
-		at := time.Now()
-		if err != nil {
-			t.Error(err)
-			close(granted)
-			return
-		}
-		mu.Lock()
-		if held != nil && held.Context().Err() == nil {
-			t.Errorf("%v after its Lock began, the first holds the lock beside the next, and believes so for another %v", at.Sub(began), held.Deadline().Sub(at))
-		}
-		mu.Unlock()
-		granted <- at
-		must(t, h.Unlock())
-	}()
-	pause(ctx, time.Until(began.Add(150*time.Millisecond)))
-	z.Hold(leader, follower, false)
-	z.Hold(follower, leader, true)
-	at, ok := <-granted
-	if !ok {
-		return
-	}
-	z.Hold(follower, leader, false)
-	if err := <-locked; err != nil {
-		t.Fatal(err)
-	}
-	measured(t, "the next held the lock %v after the first began to lock", at.Sub(began).Round(time.Millisecond))
-	held.Unlock() // it may be over
 }
 
 // A claimRegister knows who believes to hold a lock.
