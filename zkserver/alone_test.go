@@ -1,13 +1,13 @@
 package zkserver
 
 import (
-	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -20,7 +20,7 @@ func TestAloneIsFast(t *testing.T) {
 		size     = 2 * largeRequest
 		inFlight = 64
 		requests = 20 * inFlight
-		perBatch = largeBatch/size - 1 // a frame is more than its data
+		perBatch = sched.Full / (size + 1024) // the work of a request is more than its data
 	)
 	for name, beside := range map[string]bool{"alone": false, "somebody beside it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -29,9 +29,6 @@ func TestAloneIsFast(t *testing.T) {
 				c, other := dial(), dial()
 				c.create("/a", 0)
 				other.create("/b", 0)
-				time.Sleep(2 * aloneAfter)
-				c.exists("/a", false)
-				time.Sleep(2 * aloneAfter)
 				write := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, size), Version: -1})
 				var clients sync.WaitGroup
 				tokens := make(chan struct{}, inFlight)
@@ -67,59 +64,4 @@ func TestAloneIsFast(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Backlogs get on together, however many there are: who has had something goes behind who
-// has not.
-func TestBacklogsGetOnTogether(t *testing.T) {
-	const clients, requests = 12, 10
-	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
-		var greedy []*conn
-		var raw []*rawClient
-		first := dial()
-		first.connect(10*time.Second, nil)
-		first.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, roundWork), ACL: openACL})
-		for range clients {
-			c := dial()
-			c.connect(10*time.Second, nil)
-			raw = append(raw, c)
-		}
-		synctest.Wait()
-		apart, looks := 0, 0
-		var look func()
-		look = func() {
-			least, most := requests, 0
-			for _, c := range greedy {
-				least, most = min(least, len(c.owned.waits)), max(most, len(c.owned.waits))
-			}
-			apart = max(apart, most-least)
-			if looks++; most > 0 {
-				s.queue.push(&request{kind: kindCall, call: look})
-			}
-		}
-		held(s, func() {
-			for _, c := range raw {
-				for range requests {
-					c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
-				}
-			}
-		}, func() {
-			for w, c := range s.owner.watchers {
-				if len(c.owned.waits) > 0 {
-					greedy = append(greedy, s.owner.watchers[w])
-				}
-			}
-			look()
-		})
-		for _, c := range raw {
-			go io.Copy(io.Discard, c.nc)
-		}
-		synctest.Wait()
-		if len(greedy) != clients || looks < clients*(requests-1)/(backlogWork/roundWork) {
-			t.Fatalf("%d clients had something waiting; looked at them %d times", len(greedy), looks)
-		}
-		if apart > 5 {
-			t.Errorf("one had %d requests more waiting than another", apart)
-		}
-	})
 }

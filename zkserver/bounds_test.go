@@ -61,9 +61,10 @@ func (w *worstCase) do(op zkproto.Op, m message) (work int, took time.Duration) 
 			w.t.Errorf("%v is refused: %v", op, code)
 		}
 	}
+	work = o.work - len(w.conn.owned.staged)
 	o.batch.bytes -= len(w.conn.owned.staged)
 	w.conn.owned.staged, w.conn.owned.weighed = w.conn.owned.staged[:0], 0
-	return o.work, took
+	return work, took
 }
 
 func (w *worstCase) create(path string, acl []zkproto.ACL) {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -18,9 +19,8 @@ type batch struct {
 	answers  []answers // filled when the batch is handed over
 	arrivals []arrival // of the requests that are answered
 	bytes    int       // staged
-	large    int       // bytes of large requests, see fair.go
 	lasting  bool      // it must survive a power failure, see Config.OneMachine
-	backlog  int       // work of requests that had to wait
+	backlog  int       // work of requests that have waited for their turn
 }
 
 // answers are bytes for one connection.
@@ -38,12 +38,16 @@ func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
 }
 
-// handOver gives the batch to the committer and begins a new one. It is called by the
-// owner with the token of s.idle in its hand: everything before has been released.
-func (s *Server) handOver() {
+// handOver commits and releases the batch, or gives it to the committer, and begins a new one.
+// The owner has the token of s.idle, so every earlier batch has been released. handOver reports
+// whether the owner still has it.
+func (s *Server) handOver() (free bool) {
 	b := s.owner.batch
+	if s.nothingAtHand() {
+		b.backlog = 0
+		return true
+	}
 	s.owner.batch, s.owner.ended = new(batch), 0
-	s.owner.shares++
 	if s.owner.stopping { // the clock may have ended sessions since
 		b.changes.PutCeiling(s.owner.zxid)
 	}
@@ -51,18 +55,15 @@ func (s *Server) handOver() {
 	if b.changes.Empty() {
 		// Reads only, and all that they saw is on disk: no need to change goroutines.
 		s.release(b)
-		s.idle <- struct{}{}
-		return
+		return true
 	}
 	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
 	if b.changes.SyncLater {
 		// It is written and not synced, which is faster than a change of goroutines.
-		if s.commitNow(b) {
-			s.idle <- struct{}{}
-		}
-		return
+		return s.commitNow(b)
 	}
 	s.commits <- b
+	return false
 }
 
 // seal encodes what changed, and takes what is staged.
@@ -154,7 +155,7 @@ func (s *Server) commitNow(b *batch) bool {
 		return false
 	}
 	s.counters.commit.observe(time.Since(began))
-	if b.large > 0 || b.backlog >= roundWork {
+	if b.backlog >= sched.Share {
 		s.restUntil = restAfter(began)
 	}
 	s.release(b)

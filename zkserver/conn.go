@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/tree"
 )
 
@@ -26,11 +27,12 @@ type conn struct {
 	slots     chan struct{} // one token per request that waits for its answer
 	penalties atomic.Int64  // requests over a limit that the reader is to rest for
 
-	room   chan struct{} // tells the reader that large has become less
-	large  atomic.Int64  // bytes of large requests that wait for the owner
-	unread atomic.Int64  // bytes that wait for the client, or for the disk first
-	gone   atomic.Bool   // nothing is written any more
-	wake   chan struct{} // something to write, or the end
+	room    chan struct{} // tells the reader that waiting has become less
+	waiting atomic.Int64  // bytes of requests that the owner has not applied
+	unread  atomic.Int64  // bytes that wait for the client, or for the disk first
+	paused  atomic.Bool   // the owner waits until less is unread, see stalled
+	gone    atomic.Bool   // nothing is written any more
+	wake    chan struct{} // something to write, or the end
 
 	beingTold atomic.Bool // the teller will wake the writer
 	told      atomic.Bool // it has, and waits until the writer has written
@@ -64,13 +66,12 @@ type connState struct {
 	lastOp         zkproto.Op
 	lastXid        int32
 
-	staged  []byte     // answers and notifications of the batch that is being filled
-	weighed int        // of staged, see weigh
-	shares  int64      // of the owner when spent was counted, see fair.go
-	spent   int        // work in that batch, and debts of earlier ones
-	waits   []*request // for another round; not empty while it is among owner.waiting or late
-	answers int        // in staged
-	finish  bool       // the connection ends behind staged
+	flow sched.Flow[*request]
+
+	staged  []byte // answers and notifications of the batch that is being filled
+	weighed int    // of staged, see weigh
+	answers int    // in staged
+	finish  bool   // the connection ends behind staged
 	inBatch bool
 }
 
@@ -202,7 +203,7 @@ func (c *conn) write() {
 	c.out = nil // send adds nothing any more
 	c.mu.Unlock()
 	c.gone.Store(true)
-	c.server.queue.again()
+	c.resume()
 	// The owner hears of the end from the reader alone, which may be waiting for a slot
 	// or for bytes; both end with close.
 }

@@ -224,7 +224,13 @@ func TestNobodyWorksForWhoHasGone(t *testing.T) {
 			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/last", ACL: openACL})
 		}, nil)
 		synctest.Wait() // it is served no more, since it does not read
-		s.queue.push(&request{kind: kindCall, call: func() { gone = s.owner.waiting[0] }})
+		s.queue.push(&request{kind: kindCall, call: func() {
+			for _, c := range s.owner.watchers {
+				if c.owned.flow.Waiting() > 0 {
+					gone = c
+				}
+			}
+		}})
 		synctest.Wait()
 		before := gone.unread.Load()
 		c.nc.Close()

@@ -9,7 +9,7 @@ type operation struct {
 	looks bool   // it changes nothing but watches, which end with the connection
 
 	// answer bounds the length of the data or names that r asks for; nil if they are always
-	// short. A long answer waits as a large request does, see largeBytes.
+	// short. A request for a long answer is large, see large.
 	answer func(s *Server, r *request) int
 }
 
@@ -61,6 +61,21 @@ func isWrite(op zkproto.Op) bool { return operations[op].write }
 
 // looks reports whether op changes nothing but watches, which end with the connection.
 func looks(op zkproto.Op) bool { return operations[op].looks }
+
+// A request is large if it or its answer takes more than the buffers that are kept for others.
+const (
+	largeRequest = 4096
+	largeAnswer  = maxStage
+)
+
+// large returns the least work that r causes, and whether r is large.
+func (s *Server) large(r *request) (work int, large bool) {
+	answer := 0
+	if r.kind == kindOperation && !r.conn.gone.Load() {
+		answer = s.answerSize(r)
+	}
+	return requestWork + len(r.frame) + answer, len(r.frame) > largeRequest || answer > largeAnswer
+}
 
 // answerSize bounds the length of the data or names that r asks for; 0 if they are always short.
 func (s *Server) answerSize(r *request) int {

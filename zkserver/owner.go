@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/tree"
 )
 
@@ -23,26 +24,11 @@ type owner struct {
 	ops    []zkproto.MultiOp // room, see decodeMulti
 	record []byte            // room, see seal
 
-	last      *conn     // who has asked for something last
-	lastSince time.Time // nobody else has since then
-
-	round           int64   // see fair.go
-	shares          int64   // how many each connection has had
-	waiting         []*conn // whose requests wait for a later round
-	late            []*conn // goes behind waiting when the round ends
-	served          []*conn // room, see applyWaiting
-	waitingForTurn  bool    // some of them, and not for their client or the disk
-	waitingForBatch bool    // some wait until the batch at hand is handed over
-	largeWaits      bool    // some wait for applyLarge
-	largeMay        bool    // it is at work
-	ping            bool    // the request at hand is one
-	small           bool    // somebody has sent who had nothing waiting, since the last rest
-	resting         bool    // what waits does so until restOver
-	restOver        *time.Timer
-	work            int           // of the request at hand
-	busy            time.Duration // in rounds one after the other that left work
-	pausing         bool          // what waits does so until turn
-	turn            *time.Timer
+	turns    *sched.Scheduler[*request]
+	work     int           // of the request at hand, see turns.go
+	busy     time.Duration // in turns one after the other
+	resting  bool          // waiting requests wait until restOver
+	restOver *time.Timer
 
 	now       time.Time // when the requests at hand were taken
 	lastCheck time.Time
@@ -90,33 +76,19 @@ func (s *Server) own() {
 	interval := s.checkInterval()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	defer o.turn.Stop()
 	defer o.restOver.Stop()
 	for {
 		idle := s.idle
-		if s.nothingAtHand() && !o.mayApplyLarge() {
-			idle = nil // nothing to hand over
+		if s.nothingAtHand() && (o.resting || !o.turns.Ready()) {
+			idle = nil // there is nothing to do with the token
 		}
 		select {
-		case <-o.turn.C:
-			o.pausing = false
-			s.applyQueued()
 		case <-s.queue.wake:
 			s.applyQueued()
 		case <-o.restOver.C:
 			o.resting = false
-			s.queue.again()
 		case <-idle:
-			s.rest()
-			s.applyLarge()
-			if s.nothingAtHand() {
-				s.idle <- struct{}{}
-			} else {
-				s.handOver()
-			}
-			if len(o.waiting) > 0 {
-				s.queue.again()
-			}
+			s.turn()
 			if o.stopping {
 				return // the batch just handed over was the last
 			}

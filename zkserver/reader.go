@@ -122,3 +122,54 @@ func (c *conn) push(r *request) bool {
 		}
 	}
 }
+
+// waitingBytes is how many bytes of requests of one connection may wait for the owner.
+const waitingBytes = 1 << 20
+
+// waitForRoom is called by the reader before it hands over a request.
+func (c *conn) waitForRoom(size int) bool {
+	for c.waiting.Load() > 0 && c.waiting.Load()+int64(size) > waitingBytes {
+		select {
+		case <-c.room:
+		case <-c.stop:
+			return false
+		case <-c.quit:
+			return false
+		}
+	}
+	c.waiting.Add(int64(size))
+	return true
+}
+
+// leaveRoom is called by the owner when it has applied a request.
+func (c *conn) leaveRoom(size int) {
+	c.waiting.Add(-int64(size))
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}
+
+// A request that exceeds a limit makes the reader of its connection rest. A refusal costs as
+// much as an answer, and a client that ignores the first refusal may go on for ever.
+const (
+	penalty    = 200 * time.Microsecond
+	maxPenalty = 100 * time.Millisecond
+)
+
+// servePenalty is called by the reader. It waits for the time that the owner has put on c.
+func (c *conn) servePenalty() bool {
+	n := c.penalties.Swap(0)
+	if n == 0 {
+		return true
+	}
+	rest := time.NewTimer(min(time.Duration(n)*penalty, maxPenalty))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+		return true
+	case <-c.stop:
+	case <-c.quit:
+	}
+	return false
+}

@@ -17,6 +17,7 @@ const (
 	kindConnect                       // the first frame of a connection
 	kindWord                          // a four-letter word instead of it
 	kindDisconnect                    // the reader's last
+	kindResume                        // its client has read, see resume
 	kindCall                          // from inside the process
 	kindStop                          // Shutdown: nothing comes behind it
 )
@@ -34,8 +35,6 @@ type request struct {
 	bad bool // the header is sound, the rest is not
 
 	undecoded bool // a large transaction, see decodeMulti
-	weighed   bool // wants is known
-	wants     int  // bytes of what it asks for, see largeBytes
 
 	connect         zkproto.ConnectRequest
 	certificate     []tree.Identity // of who connects

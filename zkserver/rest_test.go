@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -42,7 +43,7 @@ func TestLargeWritesRest(t *testing.T) {
 					l := dial()
 					clients.Go(func() {
 						for time.Since(began) < 80*takes {
-							l.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, largeBatch), Version: -1})
+							l.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, sched.Full), Version: -1})
 							larges.Add(1)
 						}
 					})

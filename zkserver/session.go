@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
@@ -29,7 +30,7 @@ func (s *Server) load(init store.Meta) error {
 	o := &s.owner
 	*o = owner{
 		tree: tree.New(), sessions: make(map[int64]*session), watchers: make(map[tree.Watcher]*conn),
-		batch: new(batch), turn: time.NewTimer(0), restOver: time.NewTimer(0), now: now, lastCheck: now, lastReap: now, lastForgot: now,
+		batch: new(batch), turns: sched.New((*request).stalled), restOver: time.NewTimer(0), now: now, lastCheck: now, lastReap: now, lastForgot: now,
 	}
 	o.tree.Bound(s.bounds())
 	meta, err := s.store.Load(init, store.Visitor{

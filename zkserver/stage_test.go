@@ -67,7 +67,7 @@ func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 			c := &conn{server: s, owned: connState{inBatch: true}}
 			held(s, func() {}, func() {
 				r := &request{op: ask.op, conn: c, read: zkproto.ReadRequest{Path: ask.path}}
-				if s.largeBytes(r, false) < 400_000 {
+				if _, large := s.large(r); !large {
 					t.Errorf("%v: it is not large", ask.op)
 				}
 				s.read(c, r)

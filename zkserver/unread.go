@@ -1,10 +1,49 @@
 package zkserver
 
+// pauseBytes is how much may wait for a client before its requests wait, too. Only notifications
+// can add to it then.
+const pauseBytes = 256 << 10
+
+// stalled reports whether the client of r has too much to read to get more. If so, the writer
+// calls resume as soon as it has less.
+func (r *request) stalled() bool {
+	c := r.conn
+	stalled := func() bool {
+		return len(c.owned.staged)+int(c.unread.Load()) > pauseBytes && !c.gone.Load()
+	}
+	if !stalled() {
+		return false
+	}
+	c.paused.Store(true)
+	if stalled() {
+		return true
+	}
+	return !c.paused.Swap(false) // else resume has been called
+}
+
+// taken is called by the writer when the network has taken n bytes.
+func (c *conn) taken(n int) {
+	if c.unread.Add(-int64(n)) <= pauseBytes {
+		c.resume()
+	}
+}
+
+// resume has the owner look at the requests of c again, if they wait for its client.
+func (c *conn) resume() {
+	if c.paused.Swap(false) {
+		r := requestPool.Get().(*request)
+		r.kind, r.conn, r.frame = kindResume, c, r.frame[:0]
+		c.server.queue.push(r)
+	}
+}
+
 // weigh is called by the owner when it has staged something for c. What is staged waits
 // for the disk first and for the client then, and is memory all that time.
 func (s *Server) weigh(c *conn) {
 	o := &c.owned
-	s.owner.batch.bytes += len(o.staged) - o.weighed
+	grown := len(o.staged) - o.weighed
+	s.owner.work += grown
+	s.owner.batch.bytes += grown
 	o.weighed = len(o.staged)
 	// With what it has not read of earlier batches: of those, a piece may be small.
 	if bytes := o.weighed + int(c.unread.Load()); s.tooMuch(bytes, s.owner.batch.bytes) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -32,7 +33,7 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
 		for i, c := range clients[:2] { // together they fill the commit
 			for range 2 {
-				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: fmt.Sprint("/", i), Data: make([]byte, roundWork), Version: -1})
+				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: fmt.Sprint("/", i), Data: make([]byte, sched.Full), Version: -1})
 				synctest.Wait()
 			}
 		}
@@ -62,38 +63,31 @@ func held(s *Server, send, f func()) {
 	close(sent)
 }
 
+// The work of a request is what its connection pays for.
 func TestWorkIsCounted(t *testing.T) {
 	const ops, watchers = 10_000, 100
+	checks := func(path string) *zkproto.MultiRequest {
+		return &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: path, Version: -1}}, ops)}
+	}
 	for name, tt := range map[string]struct {
-		send   func(c *rawClient)
-		rounds int64 // that it takes at least
+		op    zkproto.Op
+		m     message
+		least int
 	}{
-		"small requests": {func(c *rawClient) {
-			for range 200 {
-				c.send(zkproto.OpPing, nil)
-			}
-		}, 0},
-		// What one request exceeds the share by comes off the next shares.
-		"a large transaction": {func(c *rawClient) {
-			c.send(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a", Version: -1}}, ops)})
-			c.send(zkproto.OpPing, nil)
-		}, 3},
-		"checks of a long ACL": {func(c *rawClient) {
-			c.send(zkproto.OpMulti, &zkproto.MultiRequest{Ops: slices.Repeat([]zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/acl", Version: -1}}, ops)})
-			c.send(zkproto.OpPing, nil)
-		}, 7},
-		"writes that many watch": {func(c *rawClient) {
-			for range 50 {
-				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
-			}
-		}, 8},
+		"a ping":                  {zkproto.OpPing, nil, requestWork},
+		"a write":                 {zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/b", Data: make([]byte, 1000), Version: -1}, requestWork + 1000},
+		"an answer":               {zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}, 100_000},
+		"a large transaction":     {zkproto.OpMulti, checks("/b"), ops * multiWork},
+		"checks of a long ACL":    {zkproto.OpMulti, checks("/acl"), ops * 64},
+		"a write that many watch": {zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1}, watchers * notifyWork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
-				c, other := dial(), dial()
+				c := dial()
 				c.connect(10*time.Second, nil)
-				other.connect(10*time.Second, nil)
 				c.create("/a", 0)
+				c.create("/b", 0)
+				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 100_000), ACL: openACL})
 				c.auth("digest", "me:pw")
 				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: digest("me:pw").ID})
 				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/acl", ACL: acl})
@@ -104,146 +98,53 @@ func TestWorkIsCounted(t *testing.T) {
 					go io.Copy(io.Discard, w.nc)
 				}
 				synctest.Wait()
-				var first int64
-				held(s, func() {
-					tt.send(c)
-					other.send(zkproto.OpPing, nil)
-				}, func() { first = s.owner.round })
-				go io.Copy(io.Discard, c.nc)
+				c.call(tt.op, tt.m)
 				synctest.Wait()
-				if took := s.owner.round - first; took < tt.rounds || tt.rounds == 0 && took > 3 {
-					t.Errorf("done after %d more rounds; want %d or a few more", took, tt.rounds)
-				}
-				other.read()
-			})
-		})
-	}
-}
-
-// waitingRequests is called in place of the owner.
-func waitingRequests(s *Server) (n int) {
-	for _, c := range append(slices.Clone(s.owner.waiting), s.owner.late...) {
-		n += len(c.owned.waits)
-	}
-	return n
-}
-
-// However many have a backlog, some shares of it all are what somebody new waits for.
-func TestBacklogsShareABatch(t *testing.T) {
-	const (
-		clients, requests = 8, 20
-		size              = largeAnswer - 256
-		share, atOnce     = 2, 8 // requests
-	)
-	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
-		other := dial()
-		other.connect(10*time.Second, nil)
-		other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, size), ACL: openACL})
-		var greedy []*rawClient
-		for range clients {
-			c := dial()
-			c.connect(10*time.Second, nil)
-			greedy = append(greedy, c)
-		}
-		var first int64
-		var before, after int
-		held(s, func() {
-			for _, c := range greedy {
-				for range requests {
-					c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"})
-				}
-			}
-		}, func() {
-			first = s.owner.round
-			held(s, func() { other.send(zkproto.OpPing, nil) }, func() { after = waitingRequests(s) })
-			before = waitingRequests(s)
-		})
-		for _, c := range greedy {
-			go io.Copy(io.Discard, c.nc)
-		}
-		other.read()
-		synctest.Wait()
-		if want := clients * (requests - share); before < want-atOnce || after < before-atOnce {
-			t.Errorf("%d requests of the others waited, and %d when the new one was served; want %d or up to %d less", before, after, want, atOnce)
-		}
-		if took := s.owner.round - first; took < clients*(requests-share)/atOnce {
-			t.Errorf("the others' requests took %d rounds; want one for %d each", took, atOnce)
-		}
-	})
-}
-
-// Who is new has a share, and many who are new have many: large answers wait until the
-// committer is idle, as large requests do, and few go into one batch.
-func TestLargeAnswersWaitLikeLargeRequests(t *testing.T) {
-	const clients = 8
-	for name, ask := range map[string]func(c *rawClient){
-		"data":     func(c *rawClient) { c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}) },
-		"children": func(c *rawClient) { c.send(zkproto.OpGetChildren2, &zkproto.ReadRequest{Path: "/many"}) },
-		"ephemerals": func(c *rawClient) {
-			c.send(zkproto.OpGetEphemerals, &zkproto.GetEphemeralsRequest{Prefix: "/"})
-		},
-		"multi-read": func(c *rawClient) {
-			c.send(zkproto.OpMultiRead, &zkproto.MultiReadRequest{Ops: slices.Repeat([]zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/some"}, {Op: zkproto.OpGetChildren, Path: "/many"}}, 3)})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
-				other := dial()
-				other.connect(10*time.Second, nil)
-				other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, largeBatch), ACL: openACL})
-				other.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/some", Data: make([]byte, largeAnswer/2), ACL: openACL})
-				other.create("/many", 0)
-				for i := range 100 {
-					other.create(fmt.Sprintf("/many/%03d%s", i, strings.Repeat("x", largeBatch/100)), 0)
-				}
-				var greedy []*rawClient
-				for range clients {
-					c := dial()
-					c.connect(10*time.Second, nil)
-					greedy = append(greedy, c)
-					for range 100 {
-						if name == "ephemerals" {
-							c.create("/"+strings.Repeat("x", largeBatch/100), zkproto.FlagEphemeralSequential)
-						}
-					}
-				}
-				var first, small int64
-				held(s, func() {
-					for _, c := range greedy {
-						ask(c)
-					}
-					other.send(zkproto.OpExists, &zkproto.ReadRequest{Path: "/big"})
-				}, func() {
-					first = s.owner.shares
-					small = int64(len(s.owner.batch.conns))
-				})
-				other.read()
-				for _, c := range greedy {
-					c.read()
-				}
-				synctest.Wait()
-				if took := s.owner.shares - first; took < clients || small != 1 {
-					t.Errorf("%d batches, with %d answers in the first before its large ones; want %d or more, and 1", took, small, clients)
+				if work := s.owner.work; work < tt.least || work > 2*tt.least+1000 {
+					t.Errorf("work %d; want %d or a little more", work, tt.least)
 				}
 			})
 		})
 	}
 }
 
-// A multi-read of hundreds of nodes may wait for long, and is looked at in each round.
-func TestWhatWaitsIsWeighedOnce(t *testing.T) {
+// A request is large if its answer is, or many new connections could fill a batch with answers.
+func TestLargeAnswersAreLargeRequests(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
 		c.connect(10*time.Second, nil)
-		r := &request{op: zkproto.OpMultiRead, conn: &conn{}, multiRead: zkproto.MultiReadRequest{Ops: []zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/big"}}}}
-		for _, size := range []int{2 * largeAnswer, 4 * largeAnswer} {
-			c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", ACL: openACL})
-			c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/big", Data: make([]byte, size), Version: -1})
-			var bytes int
-			held(s, func() {}, func() { bytes = s.largeBytes(r, false) })
-			synctest.Wait()
-			if bytes != 2*largeAnswer {
-				t.Errorf("%d bytes with a node of %d", bytes, size)
+		c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/small", Data: make([]byte, 100), ACL: openACL})
+		c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/some", Data: make([]byte, largeAnswer/2), ACL: openACL})
+		c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 2*largeAnswer), ACL: openACL})
+		c.create("/many", 0)
+		for i := range 100 {
+			c.create(fmt.Sprintf("/many/%03d%s", i, strings.Repeat("x", 2*largeAnswer/100)), zkproto.FlagEphemeral)
+		}
+		var conn *conn
+		held(s, func() {}, func() {
+			for _, c := range s.owner.watchers {
+				conn = c
+			}
+		})
+		synctest.Wait()
+		for name, tt := range map[string]struct {
+			request
+			large bool
+		}{
+			"small data":   {request{op: zkproto.OpGetData, read: zkproto.ReadRequest{Path: "/small"}}, false},
+			"data":         {request{op: zkproto.OpGetData, read: zkproto.ReadRequest{Path: "/big"}}, true},
+			"children":     {request{op: zkproto.OpGetChildren2, read: zkproto.ReadRequest{Path: "/many"}}, true},
+			"few children": {request{op: zkproto.OpGetChildren2, read: zkproto.ReadRequest{Path: "/big"}}, false},
+			"ephemerals":   {request{op: zkproto.OpGetEphemerals, read: zkproto.ReadRequest{Path: "/"}}, true},
+			"multi-read": {request{op: zkproto.OpMultiRead, multiRead: zkproto.MultiReadRequest{
+				Ops: slices.Repeat([]zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/some"}}, 3)}}, true},
+			"a short multi-read": {request{op: zkproto.OpMultiRead, multiRead: zkproto.MultiReadRequest{
+				Ops: []zkproto.MultiReadOp{{Op: zkproto.OpGetData, Path: "/some"}}}}, false},
+			"a long frame": {request{op: zkproto.OpSetData, frame: make([]byte, largeRequest+1)}, true},
+		} {
+			tt.conn = conn
+			if _, large := s.large(&tt.request); large != tt.large {
+				t.Errorf("%s: large is %v", name, large)
 			}
 		}
 	})
@@ -345,8 +246,8 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	}
 }
 
-// However often the owner looks while a commit is under way: a share is all that a client
-// gets into the next one, and large requests do not go into it before it begins.
+// However often the owner looks while a commit is under way, a client gets no more than its share
+// of the next one, and large requests do not go into it before it begins.
 func TestAShareIsOfABatch(t *testing.T) {
 	const requests = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -372,16 +273,16 @@ func TestAShareIsOfABatch(t *testing.T) {
 			other.send(zkproto.OpSetData, write)
 			synctest.Wait()
 		}
-		var staged, bytes, mine int
+		var staged, backlog, mine int
 		s.queue.push(&request{kind: kindCall, call: func() {
 			for _, c := range s.owner.batch.conns {
 				staged = max(staged, len(c.owned.staged))
 			}
-			bytes, mine = s.owner.batch.large, len(s.owner.batch.conns)
+			backlog, mine = s.owner.batch.backlog, len(s.owner.batch.conns)
 		}})
 		synctest.Wait()
-		if staged <= largeAnswer || staged > 2*roundWork || bytes > 0 || mine != 2 {
-			t.Errorf("the next commit has %d bytes of answers for one client, %d of large requests, and %d clients", staged, bytes, mine)
+		if staged <= largeAnswer/2 || staged > 2*sched.Share || backlog > 0 || mine != 2 {
+			t.Errorf("the next commit has %d bytes of answers for one client, %d of waiting requests, and %d clients", staged, backlog, mine)
 		}
 		for range 100 {
 			disk.ready <- struct{}{}

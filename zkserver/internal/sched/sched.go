@@ -1,0 +1,233 @@
+// Package sched decides in which order a server applies the requests of its connections, and
+// how many of them go into one batch.
+//
+// Everyone with a reply in a batch waits for all of it. So one connection must not fill the
+// batches of the others: it may have hundreds of requests under way, and each may be a megabyte,
+// or be answered by one, or notify thousands of watchers.
+//
+// A small request is applied on arrival, whatever else waits, if its connection has caused no work
+// in this batch. If no other connection waits, its connection may use a whole share. Every other
+// request waits.
+// Deficit round-robin (Shreedhar and Varghese, 1995) chooses among the connections with waiting
+// requests until the batch is full. A connection that does not read its answers gets no more of
+// them until it does.
+//
+// The package counts work and batches and knows no clock, so the same requests make the same
+// batches on every machine. Its types are not safe for concurrent use, and it starts no goroutines.
+package sched
+
+import "math"
+
+// Work is counted in bytes of requests and answers, and in what costs as much as a byte.
+const (
+	// Share is the work that a connection may cause before it is the turn of another one. The
+	// request that exceeds it is the last. Later shares pay for the excess.
+	Share = 128 << 10
+
+	// Full is the work of a batch that takes no more. Waiting requests have at least half of it.
+	Full = 256 << 10
+
+	// maxDebt bounds for how long a connection pays for one request.
+	maxDebt = 2 << 20
+)
+
+// A Flow is a connection as a Scheduler sees it. The zero Flow is a connection that has sent
+// nothing.
+type Flow[R any] struct {
+	waits []waiting[R]
+	next  *Flow[R] // in the ring
+	aside bool     // its client does not read
+	spent int      // work beyond what its shares have paid; it may go on while that is less than Share
+	paid  int64    // the number of the batch up to which shares have paid
+}
+
+type waiting[R any] struct {
+	request R
+	size    int   // the least work that the request causes
+	since   int64 // the number of the batch in which it arrived
+}
+
+// Waiting returns how many requests of f wait.
+func (f *Flow[R]) Waiting() int { return len(f.waits) }
+
+// pay takes n shares off what f has spent.
+func (f *Flow[R]) pay(n int64) {
+	f.spent = max(f.spent-int(min(n, maxDebt/Share+1))*Share, 0)
+}
+
+// A Scheduler has the waiting requests of all connections.
+type Scheduler[R any] struct {
+	stalled func(R) bool
+
+	first, last *Flow[R]              // the ring: flows with requests that may be applied
+	aside       map[*Flow[R]]struct{} // flows with requests whose clients do not read
+
+	batch    int64 // the number of the batch that is being filled
+	work     int   // in the batch
+	admitted int   // of it, work of requests that did not wait
+	taken    bool  // the batch has requests that waited
+	waiting  bool  // the request at hand has waited
+
+	newest, second arrival[R] // the latest request that did not wait, and the latest one of another flow
+
+	waited, turns int64
+}
+
+// An arrival is a request that did not wait.
+type arrival[R any] struct {
+	flow  *Flow[R]
+	batch int64
+}
+
+// New returns a Scheduler without requests. It asks stalled whether the client of a request
+// has too many answers to read. The caller calls Resume when that is over.
+func New[R any](stalled func(R) bool) *Scheduler[R] {
+	return &Scheduler[R]{stalled: stalled, aside: make(map[*Flow[R]]struct{})}
+}
+
+// Admit reports whether r, a request of f, is applied now. Otherwise r waits until Next returns
+// it. The size is the least work that r causes. A large request always waits.
+func (s *Scheduler[R]) Admit(f *Flow[R], r R, size int, large bool) bool {
+	if len(f.waits) == 0 {
+		f.pay(s.batch - f.paid)
+		f.paid = s.batch
+		sparse := f.spent == 0
+		if !large && (sparse || f.spent < Share && s.work < Full && s.first == nil) && !s.stalled(r) {
+			s.waiting = false
+			return true
+		}
+		s.push(f)
+	}
+	f.waits = append(f.waits, waiting[R]{r, size, s.batch})
+	return false
+}
+
+// Heard notes that f has sent a request that did not have to wait. Requests that nobody waits
+// for, such as pings, need not be noted.
+func (s *Scheduler[R]) Heard(f *Flow[R]) {
+	if s.newest.flow != f {
+		s.second = s.newest
+	}
+	s.newest = arrival[R]{f, s.batch}
+}
+
+// Silence returns for how many batches no connection was heard but those with waiting requests,
+// or but the only one of them. It is 0 in the batch in which one is heard.
+func (s *Scheduler[R]) Silence() int64 {
+	heard := s.newest
+	if s.first != nil && s.first == s.last && s.first == heard.flow {
+		heard = s.second
+	}
+	if heard.flow == nil {
+		return math.MaxInt64
+	}
+	return s.batch - heard.batch
+}
+
+// Ready reports whether there are waiting requests whose clients read.
+func (s *Scheduler[R]) Ready() bool { return s.first != nil }
+
+// Next removes and returns the next waiting request. It returns false if there is none, or none
+// that goes into this batch. The first one goes into every batch.
+func (s *Scheduler[R]) Next() (r R, ok bool) {
+	for f := s.first; f != nil; f = s.first {
+		w := f.waits[0]
+		switch {
+		case s.stalled(w.request):
+			s.pop()
+			f.aside = true
+			s.aside[f] = struct{}{}
+			continue
+		case s.taken && s.work+w.size > max(Full, s.admitted+Full/2):
+			return r, false
+		case f.spent >= Share:
+			f.pay(1)
+			s.pop()
+			s.push(f)
+			continue
+		}
+		s.take(f)
+		if len(f.waits) == 0 {
+			s.pop()
+		}
+		s.taken, s.waiting = true, true
+		return w.request, true
+	}
+	return r, false
+}
+
+// Charge counts the work that a request of f has caused, the latest that was admitted or taken.
+func (s *Scheduler[R]) Charge(f *Flow[R], work int) {
+	f.spent = min(f.spent+work, maxDebt)
+	s.work += work
+	if !s.waiting {
+		s.admitted += work
+	}
+}
+
+// HandedOver begins a new batch.
+func (s *Scheduler[R]) HandedOver() {
+	s.batch++
+	s.work, s.admitted, s.taken = 0, 0, false
+}
+
+// Taken reports whether the batch has requests that waited.
+func (s *Scheduler[R]) Taken() bool { return s.taken }
+
+// Resume is called when the client of f has read its answers, or is gone.
+func (s *Scheduler[R]) Resume(f *Flow[R]) {
+	if f.aside {
+		f.aside = false
+		delete(s.aside, f)
+		s.push(f)
+	}
+}
+
+// Drain calls apply with each waiting request, those of one connection in their order.
+func (s *Scheduler[R]) Drain(apply func(R)) {
+	for f := range s.aside {
+		s.Resume(f)
+	}
+	for f := s.first; f != nil; f = s.first {
+		for len(f.waits) > 0 {
+			r := f.waits[0].request
+			s.take(f)
+			apply(r)
+		}
+		s.pop()
+	}
+}
+
+// Waited returns how many requests have waited and were applied, and for how many batches they
+// waited together.
+func (s *Scheduler[R]) Waited() (requests, batches int64) { return s.waited, s.turns }
+
+// take removes the first request of f.
+func (s *Scheduler[R]) take(f *Flow[R]) {
+	s.waited++
+	s.turns += s.batch - f.waits[0].since
+	f.waits[0] = waiting[R]{}
+	if f.waits = f.waits[1:]; len(f.waits) == 0 {
+		f.waits = nil
+		f.paid = s.batch
+	}
+}
+
+// push puts f at the end of the ring.
+func (s *Scheduler[R]) push(f *Flow[R]) {
+	if s.last == nil {
+		s.first = f
+	} else {
+		s.last.next = f
+	}
+	s.last = f
+}
+
+// pop removes the first flow from the ring.
+func (s *Scheduler[R]) pop() {
+	f := s.first
+	if s.first = f.next; s.first == nil {
+		s.last = nil
+	}
+	f.next = nil
+}

@@ -1,0 +1,327 @@
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A request is one of a simulated client.
+type request struct {
+	client *client
+	number int // of the client's
+	size   int // what the scheduler is told
+	work   int // what it turns out to be
+	large  bool
+}
+
+// A client keeps some requests under way: as soon as one is applied, it sends another one.
+type client struct {
+	flow            Flow[*request]
+	kind            request
+	underWay        int
+	sent, applied   int
+	work            int // applied
+	longest         int // batches that a request has waited for
+	arrived         map[int]int
+	stalled, silent bool
+}
+
+// A server applies requests as the real one does.
+type server struct {
+	t         *testing.T
+	turns     *Scheduler[*request]
+	clients   []*client
+	batch     int
+	work      int // in the batch
+	most      int // work of a batch
+	contended int // batches with waiting requests and a client that was heard lately
+	alone     int // batches with waiting requests and without
+}
+
+func newServer(t *testing.T, clients ...*client) *server {
+	for _, c := range clients {
+		c.arrived = make(map[int]int)
+	}
+	return &server{t: t, turns: New(func(r *request) bool { return r.client.stalled }), clients: clients}
+}
+
+func (s *server) apply(r *request) {
+	c := r.client
+	if r.number != c.applied {
+		s.t.Fatalf("request %d of a client was applied in place of %d", r.number, c.applied)
+	}
+	c.applied++
+	c.work += r.work
+	c.longest = max(c.longest, s.batch-c.arrived[r.number])
+	delete(c.arrived, r.number)
+	s.turns.Charge(&c.flow, r.work)
+	s.work += r.work
+}
+
+// round lets all clients send what they may, and fills and hands over one batch.
+func (s *server) round() {
+	for _, c := range s.clients {
+		for c.sent-c.applied < c.underWay && !c.silent {
+			r := c.kind
+			r.client, r.number = c, c.sent
+			c.arrived[r.number] = s.batch
+			c.sent++
+			if !s.turns.Admit(&c.flow, &r, r.size, r.large) {
+				continue
+			}
+			s.turns.Heard(&c.flow)
+			s.apply(&r)
+			if c.sent-c.applied < c.underWay && c.applied%c.underWay == 0 {
+				break // a client hears of it when the batch is handed over
+			}
+		}
+	}
+	switch {
+	case !s.turns.Ready():
+	case s.turns.Silence() < recent:
+		s.contended++
+	default:
+		s.alone++
+	}
+	for r, ok := s.turns.Next(); ok; r, ok = s.turns.Next() {
+		s.apply(r)
+	}
+	s.most = max(s.most, s.work)
+	s.turns.HandedOver()
+	s.batch++
+	s.work = 0
+}
+
+const (
+	recent = 16 // batches
+	small  = 600
+	big    = 500 << 10
+)
+
+// floods are those of docs/floods.md, as their requests look to a scheduler.
+var floods = map[string]struct {
+	clients, underWay int
+	request           request
+}{
+	"small requests":                    {20, 256, request{size: small, work: small}},
+	"small requests of many":            {2000, 8, request{size: small, work: small}},
+	"large writes":                      {4, 256, request{size: 1 << 20, work: 1 << 20, large: true}},
+	"large answers":                     {20, 256, request{size: big, work: big, large: true}},
+	"large answers, new connections":    {500, 1, request{size: big, work: big, large: true}},
+	"large transactions":                {4, 256, request{size: 200 << 10, work: 900 << 10, large: true}},
+	"small writes that thousands watch": {4, 256, request{size: small, work: 10_000 << 10}},
+	"notifications of 200":              {4, 256, request{size: small, work: 200 << 10}},
+	"watches":                           {2, 256, request{size: small, work: 2 * small}},
+	"writes just below the limit":       {16, 256, request{size: 4 << 10, work: 5 << 10}},
+}
+
+// Whatever the others do, a client that asks for little is served at once, a batch has a bounded
+// size, and the others get on together.
+func TestFloods(t *testing.T) {
+	const batches = 1000
+	for name, flood := range floods {
+		t.Run(name, func(t *testing.T) {
+			honest := &client{kind: request{size: small, work: small}, underWay: 1}
+			reader := &client{kind: request{size: 100 << 10, work: 100 << 10, large: true}, underWay: 1}
+			var attackers []*client
+			for range flood.clients {
+				attackers = append(attackers, &client{kind: flood.request, underWay: flood.underWay})
+			}
+			s := newServer(t, append(slices.Clone(attackers), honest, reader)...)
+			for range batches {
+				s.round()
+			}
+			if honest.longest > 0 || honest.applied < batches {
+				t.Errorf("the honest client: %d requests in %d batches; one waited for %d", honest.applied, batches, honest.longest)
+			}
+			// Its request needs one share. Before it come a turn of each of the others.
+			fair := flood.clients*max(flood.request.work, Share)/min(Full, max(flood.request.work, Share)) + 2
+			if reader.longest > fair || reader.applied == 0 {
+				t.Errorf("the reader: %d requests; one waited for %d batches, want at most %d", reader.applied, reader.longest, fair)
+			}
+			// One request may exceed what is left, since its work is known afterwards.
+			// Small requests are applied at once, and some of them cost more than they look.
+			most := Full + Full/2 + max(flood.request.work, 100<<10) + small
+			if !flood.request.large {
+				most += flood.clients * flood.request.work
+			}
+			if s.most > most {
+				t.Errorf("a batch of %d; want at most %d", s.most, most)
+			}
+			least, best := attackers[0].work, attackers[0].work
+			for _, c := range attackers {
+				least, best = min(least, c.work), max(best, c.work)
+			}
+			if apart := best - least; apart > 2*max(flood.request.work, Share) {
+				t.Errorf("one of the others got %d more than another one", apart)
+			}
+			if s.alone > 1 {
+				t.Errorf("the others were alone in %d batches", s.alone)
+			}
+		})
+	}
+}
+
+// A client that is alone fills its batches, and does so while the one before is committed.
+func TestAlone(t *testing.T) {
+	const batches = 1000
+	for _, kind := range []request{
+		{size: small, work: small},
+		{size: 3 << 10, work: 4 << 10},
+		{size: 8 << 10, work: 9 << 10, large: true},
+		{size: 100 << 10, work: 101 << 10, large: true},
+		{size: 1 << 20, work: 1 << 20, large: true},
+		{size: small, work: 3 << 20}, // it pays its debts at once, since nobody waits
+	} {
+		t.Run(fmt.Sprint(kind.size, "/", kind.work), func(t *testing.T) {
+			c := &client{kind: kind, underWay: 256}
+			s := newServer(t, c)
+			for range batches {
+				s.round()
+			}
+			if want := batches * min(Full/kind.work*3/4, 200); c.applied < max(want, batches) {
+				t.Errorf("%d requests in %d batches; want %d", c.applied, batches, want)
+			}
+			if s.contended > recent {
+				t.Errorf("contended in %d batches", s.contended)
+			}
+			// A second client is noticed as soon as it has been heard.
+			other := &client{kind: request{size: small, work: small}, underWay: 1, arrived: make(map[int]int)}
+			s.clients = append(s.clients, other)
+			s.round()
+			before := s.alone
+			for range recent {
+				s.round()
+			}
+			if s.alone != before {
+				t.Errorf("alone in %d of %d batches with somebody beside it", s.alone-before, recent)
+			}
+			other.silent = true
+			for range recent {
+				s.round()
+			}
+			before = s.contended
+			s.round()
+			if s.contended != before {
+				t.Error("contended although the other has been silent")
+			}
+		})
+	}
+}
+
+// Later shares pay for a request that costs more than one.
+func TestDebts(t *testing.T) {
+	for name, tt := range map[string]struct{ work, turns int }{
+		"half a share":  {Share / 2, 1},
+		"one share":     {Share, 1},
+		"three shares":  {3 * Share, 3},
+		"beyond all":    {100 * maxDebt, maxDebt / Share},
+		"a little more": {Share + 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Both always have a request under way, so each share of the other is a turn.
+			c := &client{kind: request{size: small, work: tt.work, large: true}, underWay: 4}
+			other := &client{kind: request{size: Share, work: Share, large: true}, underWay: 4}
+			s := newServer(t, c, other)
+			for range 2000 {
+				s.round()
+			}
+			if ratio := float64(other.applied) / float64(c.applied); ratio > float64(tt.turns)*1.1 || ratio < float64(tt.turns)*0.4 {
+				t.Errorf("%.2f requests of the other for each; want about %d", ratio, tt.turns)
+			}
+		})
+	}
+}
+
+// The requests of a client that does not read wait until it does, and only those.
+func TestStalled(t *testing.T) {
+	lazy := &client{kind: request{size: small, work: small}, underWay: 10, stalled: true}
+	other := &client{kind: request{size: big, work: big, large: true}, underWay: 10}
+	s := newServer(t, lazy, other)
+	for range 100 {
+		s.round()
+	}
+	if lazy.applied > 0 || lazy.flow.Waiting() != 10 || other.applied < 100 {
+		t.Errorf("%d and %d requests were applied, %d wait", lazy.applied, other.applied, lazy.flow.Waiting())
+	}
+	other.silent = true
+	for range 10 {
+		s.round()
+	}
+	if s.turns.Ready() {
+		t.Error("ready although nobody reads")
+	}
+	lazy.stalled = false
+	s.turns.Resume(&lazy.flow)
+	s.turns.Resume(&lazy.flow)
+	s.round()
+	if lazy.applied < 10 {
+		t.Errorf("%d requests were applied after it had read", lazy.applied)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	lazy := &client{kind: request{size: small, work: small}, underWay: 3, stalled: true}
+	greedy := &client{kind: request{size: big, work: big, large: true}, underWay: 200}
+	s := newServer(t, lazy, greedy)
+	s.round()
+	s.turns.Drain(s.apply)
+	if lazy.applied != 3 || greedy.applied != 200 || s.turns.Ready() {
+		t.Errorf("%d and %d requests were applied", lazy.applied, greedy.applied)
+	}
+	s.turns.Drain(func(*request) { t.Error("a request twice") })
+}
+
+// Whatever comes in whatever order, no request is lost, comes twice, or overtakes another one of
+// its client; and there is always somebody whose turn it is.
+func TestAnyTraffic(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		var clients []*client
+		for range 1 + r.IntN(8) {
+			clients = append(clients, &client{underWay: 1 + r.IntN(300)})
+		}
+		s := newServer(t, clients...)
+		for range 300 {
+			for _, c := range clients {
+				work := 1 << r.IntN(23)
+				c.kind = request{size: min(work, 1+r.IntN(1<<20)), work: work, large: r.IntN(2) == 0}
+				if c.silent = r.IntN(3) == 0; r.IntN(10) == 0 {
+					if c.stalled = !c.stalled; !c.stalled {
+						s.turns.Resume(&c.flow)
+					}
+				}
+			}
+			before, ready := 0, s.turns.Ready()
+			for _, c := range clients {
+				before += c.applied
+				ready = ready && !c.stalled
+			}
+			s.round()
+			after := 0
+			for _, c := range clients {
+				after += c.applied
+			}
+			if ready && after == before {
+				t.Fatalf("seed %d: nothing was applied", seed)
+			}
+		}
+		for _, c := range clients {
+			c.silent, c.stalled = true, false
+			s.turns.Resume(&c.flow)
+		}
+		for s.turns.Ready() {
+			s.round()
+		}
+		for i, c := range clients {
+			if c.applied != c.sent || c.flow.Waiting() > 0 {
+				t.Fatalf("seed %d: %d of %d requests of client %d were applied", seed, c.applied, c.sent, i)
+			}
+		}
+		if waited, turns := s.turns.Waited(); turns < 0 || waited < 0 {
+			t.Errorf("%d requests waited for %d batches", waited, turns)
+		}
+	}
+}

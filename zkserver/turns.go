@@ -1,0 +1,141 @@
+package zkserver
+
+import (
+	"time"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/sched"
+)
+
+// The work of a request, as package sched counts it: the bytes of request and answers count
+// once, and everything else as many as it costs.
+const (
+	requestWork = 512
+	notifyWork  = 1024 // each watcher that is notified
+	multiWork   = 32   // each operation of a transaction
+	stepWork    = 1    // each step of the tree, see tree.TakeSteps
+)
+
+// aloneAfter is the number of batches without a request of somebody else after which the clients
+// with waiting requests have the server to themselves. Then waiting requests go into the next
+// batch while one is committed. Otherwise they go into a batch that is committed at once, or a
+// small request would wait for two commits with them.
+const aloneAfter = 16
+
+// applyQueued applies the requests that the readers have queued. Some of them have to wait.
+func (s *Server) applyQueued() {
+	o := &s.owner
+	items := s.queue.take(o.spare)
+	o.now = time.Now()
+	for i, r := range items {
+		items[i] = nil
+		s.arrive(r)
+	}
+	o.spare = items
+	if o.turns.Silence() >= aloneAfter && !o.resting {
+		s.applyWaiting()
+	}
+	s.publish()
+}
+
+// arrive applies r, or has it wait for its turn.
+func (s *Server) arrive(r *request) {
+	o, c := &s.owner, r.conn
+	switch {
+	case r.kind == kindStop:
+		o.turns.Drain(s.apply) // the readers have taken them
+		s.handle(r)
+		return
+	case c == nil:
+		s.handle(r)
+		return
+	case r.kind == kindResume:
+		o.turns.Resume(&c.owned.flow)
+		r.recycle()
+		return
+	}
+	work, large := s.large(r)
+	ping := r.op == zkproto.OpPing
+	if o.turns.Admit(&c.owned.flow, r, work, large) {
+		s.apply(r)
+		if !ping {
+			o.turns.Heard(&c.owned.flow)
+		}
+	} else if sess := c.owned.session; sess != nil && c.owned.admitted && r.kind == kindOperation {
+		sess.touched = o.now // its client is not silent
+	}
+}
+
+// applyWaiting applies waiting requests until the batch is full.
+func (s *Server) applyWaiting() {
+	o := &s.owner
+	for r, ok := o.turns.Next(); ok; r, ok = o.turns.Next() {
+		s.apply(r)
+		o.batch.backlog += o.work
+	}
+}
+
+// apply applies a request of a connection and charges the work to that connection.
+func (s *Server) apply(r *request) {
+	o, c, size := &s.owner, r.conn, len(r.frame)
+	o.work = requestWork + size
+	s.handle(r) // and it gives r back
+	o.turns.Charge(&c.owned.flow, o.work)
+	c.leaveRoom(size)
+}
+
+// turn applies what waits and hands the batch over. The caller has the token of s.idle.
+func (s *Server) turn() {
+	o, began := &s.owner, time.Now()
+	if o.turns.Ready() && !s.rest() {
+		o.now = began
+		s.applyWaiting()
+		s.publish()
+	}
+	backlog := o.batch.backlog
+	o.turns.HandedOver()
+	if !s.handOver() {
+		o.busy = 0 // the committer is at work, and the owner waits for it
+		return
+	}
+	if backlog >= sched.Share {
+		s.restUntil = restAfter(began)
+	}
+	if !o.turns.Ready() {
+		o.busy = 0
+	} else if o.busy += time.Since(began); o.busy >= longTurns {
+		s.restFor(o.busy)
+		o.busy = 0
+	}
+	s.idle <- struct{}{}
+}
+
+const (
+	// maxRest bounds how long waiting requests leave the server and its disk to others.
+	maxRest = 100 * time.Millisecond
+
+	// longTurns is the time in turns without a pause after which the owner sleeps for as long.
+	// While no goroutine sleeps, Go looks at the network only every 10 ms.
+	longTurns = time.Millisecond
+)
+
+// restAfter returns until when waiting requests rest after a batch with at least a share of
+// them. Small requests of others have server and disk for twice as long as that batch took.
+func restAfter(began time.Time) time.Time {
+	now := time.Now()
+	return now.Add(min(2*now.Sub(began), maxRest))
+}
+
+// rest reports whether waiting requests have to leave this batch to others.
+func (s *Server) rest() bool {
+	o := &s.owner
+	if left := time.Until(s.restUntil); left > 0 && !o.resting && !o.stopping && o.turns.Silence() <= 1 {
+		s.restFor(left)
+	}
+	return o.resting
+}
+
+func (s *Server) restFor(d time.Duration) {
+	s.owner.resting = true
+	s.owner.restOver.Reset(d)
+}
