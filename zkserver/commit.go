@@ -38,32 +38,38 @@ func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
 }
 
-// handOver commits and releases the batch, or gives it to the committer, and begins a new one.
-// The owner has the token of s.idle, so every earlier batch has been released. handOver reports
-// whether the owner still has it.
+// handOver commits and releases the batch, or gives it to the committer. The owner has the token
+// of s.idle, so every earlier batch has been released. handOver reports whether the owner still
+// has it.
 func (s *Server) handOver() (free bool) {
+	b := s.takeBatch()
+	switch {
+	case b == nil:
+		return true
+	case b.changes.Empty() || b.changes.SyncLater:
+		// A read, or a write that is not synced, is faster than a change of goroutines.
+		return s.commitNow(b, nil)
+	}
+	s.commits <- b
+	return false
+}
+
+// takeBatch seals the batch and begins a new one. It returns nil if there is nothing in it.
+func (s *Server) takeBatch() *batch {
 	b := s.owner.batch
 	if s.nothingAtHand() {
 		b.backlog = 0
-		return true
+		return nil
 	}
 	s.owner.batch, s.owner.ended = new(batch), 0
 	if s.owner.stopping { // the clock may have ended sessions since
 		b.changes.PutCeiling(s.owner.zxid)
 	}
 	s.seal(b)
-	if b.changes.Empty() {
-		// Reads only, and all that they saw is on disk: no need to change goroutines.
-		s.release(b)
-		return true
+	if !b.changes.Empty() {
+		s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
 	}
-	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
-	if b.changes.SyncLater {
-		// It is written and not synced, which is faster than a change of goroutines.
-		return s.commitNow(b)
-	}
-	s.commits <- b
-	return false
+	return b
 }
 
 // seal encodes what changed, and takes what is staged.
@@ -88,7 +94,9 @@ func (s *Server) seal(b *batch) {
 	}
 }
 
-func (s *Server) release(b *batch) {
+// release sends everything in b. The caller is the goroutine of own's reader; own is nil if it is
+// not a reader's.
+func (s *Server) release(b *batch, own *conn) {
 	s.observe(b.arrivals)
 	deliver := func(a answers) {
 		if !a.conn.send(a.bytes, a.count, a.finish) {
@@ -96,7 +104,7 @@ func (s *Server) release(b *batch) {
 		}
 	}
 	for _, a := range b.answers {
-		if a.answer() {
+		if a.answer() && (a.conn != own || !own.sendNow(a)) {
 			deliver(a)
 			a.conn.signal()
 		}
@@ -136,16 +144,20 @@ func (s *Server) commit() {
 			return
 		default:
 		}
-		if !s.commitNow(b) {
+		if !s.commitNow(b, nil) {
 			return
 		}
 		s.idle <- struct{}{}
 	}
 }
 
-// commitNow commits a batch and releases it. If that fails, it stops the server and returns false.
-// The caller is the owner or the committer, and has the token of s.idle.
-func (s *Server) commitNow(b *batch) bool {
+// commitNow commits a batch and releases it, see release. If that fails, it stops the server and
+// returns false. The caller has the token of s.idle.
+func (s *Server) commitNow(b *batch, own *conn) bool {
+	if b.changes.Empty() {
+		s.release(b, own) // everything that the reads saw is on disk
+		return true
+	}
 	began := time.Now()
 	if err := s.store.Commit(&b.changes); err != nil {
 		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
@@ -158,7 +170,7 @@ func (s *Server) commitNow(b *batch) bool {
 	if b.backlog >= sched.Share {
 		s.restUntil = restAfter(began)
 	}
-	s.release(b)
+	s.release(b, own)
 	s.committingSince.Store(0)
 	return true
 }

@@ -24,6 +24,7 @@ type conn struct {
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
+	socket    *nowWriter    // nil if nc is not a plain socket; guarded by mu
 	slots     chan struct{} // one token per request that waits for its answer
 	penalties atomic.Int64  // requests over a limit that the reader is to rest for
 
@@ -78,12 +79,13 @@ type connState struct {
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
-		slots: make(chan struct{}, s.limits.Outstanding),
-		room:  make(chan struct{}, 1),
-		wake:  make(chan struct{}, 1),
-		stop:  make(chan struct{}),
-		quit:  make(chan struct{}),
-		owned: connState{identities: identitiesOf(nc)},
+		slots:  make(chan struct{}, s.limits.Outstanding),
+		room:   make(chan struct{}, 1),
+		wake:   make(chan struct{}, 1),
+		stop:   make(chan struct{}),
+		quit:   make(chan struct{}),
+		owned:  connState{identities: identitiesOf(nc)},
+		socket: newNowWriter(nc),
 	}
 }
 
@@ -150,6 +152,41 @@ func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 	return kept
 }
 
+// sendNow is send for the goroutine of the reader. It writes the answers itself and returns true
+// if nothing else is on its way to the client. What the network does not take at once is left to
+// the writer.
+func (c *conn) sendNow(a answers) bool {
+	if c.socket == nil || a.finish || len(a.bytes) > copiedBytes {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.finishing || len(c.out) > 0 || c.unread.Load() != int64(len(a.bytes)) {
+		return false
+	}
+	n := c.socket.now(a.bytes)
+	if n == 0 {
+		return false
+	}
+	c.wrote(n)
+	if n < len(a.bytes) {
+		c.out = append(c.out, a.bytes[n:]...)
+		c.answers += a.count
+		c.signal()
+	} else {
+		c.release(a.count)
+	}
+	recycleStage(a.bytes)
+	return true
+}
+
+// wrote counts n bytes that the network has taken.
+func (c *conn) wrote(n int) {
+	c.server.counters.bytesSent.Add(int64(n))
+	c.server.counters.bytesWaiting.Add(-int64(n))
+	c.taken(n)
+}
+
 // signal wakes the writer.
 func (c *conn) signal() {
 	select {
@@ -171,7 +208,6 @@ func (c *conn) write() {
 		c.mu.Unlock()
 		if len(buf) > 0 {
 			err := c.writeAll(buf)
-			c.server.counters.bytesWaiting.Add(-int64(len(buf)))
 			if cap(buf) > copiedBytes {
 				recycleStage(buf) // not for every client that has once read something large
 				buf = nil
@@ -212,12 +248,14 @@ func (c *conn) write() {
 // against who reads slowly. The network takes few more bytes than the client has read, see
 // limitUnsent: in pieces of 256 KiB, who reads 8 KiB a second would be dropped.
 func (c *conn) writeAll(buf []byte) error {
+	left := len(buf)
 	for piece := range slices.Chunk(buf, 64<<10) {
 		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
 		n, err := c.nc.Write(piece)
-		c.server.counters.bytesSent.Add(int64(n))
-		c.taken(n)
+		c.wrote(n)
+		left -= n
 		if err != nil {
+			c.server.counters.bytesWaiting.Add(-int64(left))
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				c.server.refused(LimitStalled, "remote", c.nc.RemoteAddr())
 			}

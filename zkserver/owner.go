@@ -8,7 +8,8 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// owner is the state that belongs to the owner's goroutine.
+// owner is the state of the server. It belongs to the owner's goroutine, and to a reader that
+// finds the server idle, see serveInline.
 type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
@@ -77,26 +78,34 @@ func (s *Server) own() {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	defer o.restOver.Stop()
-	for {
+	s.owning.Lock()
+	defer s.owning.Unlock()
+	for over := false; !over; {
 		idle := s.idle
 		if s.nothingAtHand() && (o.resting || !o.turns.Ready()) {
 			idle = nil // there is nothing to do with the token
 		}
+		s.owning.Unlock()
+		var due func()
 		select {
 		case <-s.queue.wake:
-			s.applyQueued()
+			due = s.applyQueued
 		case <-o.restOver.C:
-			o.resting = false
+			due = func() { o.resting = false }
 		case <-idle:
-			s.turn()
-			if o.stopping {
-				return // the batch just handed over was the last
+			due = func() {
+				s.turn()
+				over = o.stopping // the batch just handed over was the last
 			}
 		case <-ticker.C:
-			s.check(interval)
+			due = func() { s.check(interval) }
 		case <-s.quit:
+		}
+		s.owning.Lock()
+		if due == nil {
 			return
 		}
+		due()
 	}
 }
 

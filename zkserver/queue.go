@@ -42,6 +42,12 @@ func (q *queue) add(r *request) {
 	q.again()
 }
 
+func (q *queue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) == 0
+}
+
 // again makes the owner look once more.
 func (q *queue) again() {
 	select {

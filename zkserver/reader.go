@@ -49,7 +49,7 @@ func (c *conn) readAll() error {
 		if err := r.decode(); err != nil {
 			return err
 		}
-		if !c.push(r) {
+		if !c.push(r, in.Buffered() == 0) {
 			return net.ErrClosed
 		}
 	}
@@ -65,7 +65,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		in.Discard(4)
 		r := &request{kind: kindWord, conn: c, word: word}
 		c.prepareWord(r)
-		c.push(r)
+		c.push(r, false)
 	} else {
 		r := &request{kind: kindConnect, conn: c}
 		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
@@ -81,13 +81,14 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
 		r.certificate = certificateOf(c.nc) // known since the first byte has come
-		c.push(r)
+		c.push(r, false)
 	}
 	return nil
 }
 
-// push hands r to the owner as soon as the connection has a slot for it.
-func (c *conn) push(r *request) bool {
+// push hands r to the owner as soon as the connection has a slot for it. If last is set, the
+// client has sent nothing behind r, so r may be served at once, see serveInline.
+func (c *conn) push(r *request, last bool) bool {
 	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
 		return false
 	}
@@ -107,6 +108,9 @@ func (c *conn) push(r *request) bool {
 	}
 	if r.kind != kindWord {
 		c.server.counters.outstanding.Add(1)
+	}
+	if last && c.server.serveInline(r) {
+		return true
 	}
 	for {
 		room := c.server.queue.offer(r)

@@ -35,10 +35,10 @@ type Server struct {
 	oneMachine atomic.Bool // see Config.OneMachine
 	reachable  sync.Once   // by other machines: Serve has been called with such a listener
 
-	idle    chan struct{} // holds a token while the committer has nothing to do
+	idle    chan struct{} // holds a token while no commit is under way
 	commits chan *batch   // owner → committer; room for one, sent only with the token
 
-	restUntil time.Time // see rest in fair.go; belongs to who has the token of idle
+	restUntil time.Time // see restAfter; guarded by the token of idle
 
 	teller *teller
 
@@ -51,7 +51,8 @@ type Server struct {
 	quit chan struct{} // closed by Close and by a fatal error: stop where you are
 	done chan struct{} // closed when all has stopped
 
-	owner owner // touched by the owner's goroutine only
+	owning sync.Mutex // guards owner
+	owner  owner
 
 	counters counters
 
