@@ -30,24 +30,33 @@ import (
 // openOurs makes sessions of our client for our Mutex.
 func openOurs(url string, opts ...holdfast.Option) func(ctx context.Context) (session, error) {
 	return func(ctx context.Context) (session, error) {
-		c, err := dialBench(ctx, url)
+		cfg, err := zk.ParseURL(url)
 		if err != nil {
 			return session{}, err
 		}
-		return session{
-			lock: func(name string, _ int) (grab, error) {
-				m := holdfast.NewMutex(c, "/bench/"+name, opts...)
-				return func(ctx context.Context) (func() error, error) {
-					hold, err := m.Lock(ctx)
-					if err != nil {
-						return nil, err
-					}
-					return hold.Unlock, nil
-				}, nil
-			},
-			close: func() { c.Close() },
-		}, nil
+		cfg.SessionTimeout = benchTimeout
+		return openOursWith(ctx, cfg, opts...)
 	}
+}
+
+func openOursWith(ctx context.Context, cfg zk.Config, opts ...holdfast.Option) (session, error) {
+	c, err := zk.Dial(ctx, cfg)
+	if err != nil {
+		return session{}, err
+	}
+	return session{
+		lock: func(name string, _ int) (grab, error) {
+			m := holdfast.NewMutex(c, "/bench/"+name, opts...)
+			return func(ctx context.Context) (func() error, error) {
+				hold, err := m.Lock(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return hold.Unlock, nil
+			}, nil
+		},
+		close: func() { c.Close() },
+	}, nil
 }
 
 func dialBench(ctx context.Context, url string) (*zk.Client, error) {

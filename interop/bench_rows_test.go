@@ -26,6 +26,10 @@ const (
 	twoWrites      = "create + delete, bare"
 	deleteToEvent  = "delete → event, bare"
 	twoSyncs       = "2 × append + fdatasync"
+	oursOnFile     = "holdfast on file://, a second process"
+	oursHosting    = "holdfast on file://, the host's own process"
+	beforeOnOurs   = "holdfast serve before"
+	beforeOnFile   = "file:// before, a second process"
 	oursOnApacheIn = "holdfast on Apache ZooKeeper" // beside oursOnOurs
 )
 
@@ -64,13 +68,13 @@ var rows = []row{
 	},
 	{
 		number: 6, name: "durable-uncontended", work: "lock + unlock, nobody else; every service on this disk", units: []string{"cycles/s"}, warm: true,
-		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 2}, {than: redsyncMutex, atLeast: 1}, {than: etcdMutex, atLeast: 2.5}, {than: twoSyncs, atMost: 1.3}}),
-		sides: loads(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex, twoSyncs),
+		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 1.3}, {than: redsyncMutex, atLeast: 1}, {than: etcdMutex, atLeast: 2.5}, {than: twoSyncs, atMost: 1.6}, {than: beforeOnOurs, atLeast: 0.95}}),
+		sides: loadsBeside(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, []string{oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex, twoSyncs}, beforeOnOurs),
 	},
 	{
 		number: 7, name: "durable-locks64", work: "64 locks through one session; every service on this disk", units: []string{"cycles/s"}, warm: true,
-		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 4}, {than: redsyncMutex, atLeast: 2}, {than: etcdMutex}}),
-		sides: loads(load{sessions: 1, locks: 64, workers: 64, period: 500 * time.Millisecond}, oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex),
+		goals: fixed([]goal{{than: oursOnApacheIn, atLeast: 4}, {than: redsyncMutex, atLeast: 2}, {than: etcdMutex}, {than: beforeOnOurs, atLeast: 0.95}}),
+		sides: loadsBeside(load{sessions: 1, locks: 64, workers: 64, period: 500 * time.Millisecond}, []string{oursOnOurs, oursOnApacheIn, redsyncMutex, etcdMutex}, beforeOnOurs),
 	},
 	{
 		number: 8, name: "durable-sessions16", work: "16 sessions, one lock; every service on this disk", units: []string{"cycles/s", "handoffs/s", "µs"}, warm: true,
@@ -86,6 +90,16 @@ var rows = []row{
 	{
 		number: 10, name: "growth", work: "one lock passed on, with so many locks held, or waiters in line", units: []string{"cycles/s"},
 		goals: growthGoals, sides: growthSides,
+	},
+	{
+		number: 11, name: "file", work: "lock + unlock, nobody else; file:// from a second process", units: []string{"cycles/s"}, warm: true,
+		goals: fixed([]goal{{than: twoSyncs, atLeast: 1.8}, {than: redsyncMutex, atLeast: 2.5}, {than: etcdMutex, atLeast: 5}, {than: beforeOnFile, atLeast: 0.95}}),
+		sides: loadsBeside(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, []string{oursOnFile, twoSyncs, redsyncMutex, etcdMutex}, beforeOnFile),
+	},
+	{
+		number: 12, name: "file-own", work: "lock + unlock, nobody else; file:// in the host's own process", units: []string{"cycles/s"}, warm: true,
+		goals: fixed([]goal{{than: twoSyncs, atLeast: 5}}),
+		sides: loads(load{sessions: 1, locks: 1, workers: 1, period: 500 * time.Millisecond}, oursHosting, twoSyncs),
 	},
 }
 
@@ -108,6 +122,16 @@ func loads(l load, names ...string) func(tb testing.TB) []side {
 			}})
 		}
 		return sides
+	}
+}
+
+// loadsBeside is loads with contestants of an earlier commit, if there is one.
+func loadsBeside(l load, names []string, earlier ...string) func(tb testing.TB) []side {
+	return func(tb testing.TB) []side {
+		if *before != "" {
+			names = append(names, earlier...)
+		}
+		return loads(l, names...)(tb)
 	}
 }
 
@@ -136,6 +160,14 @@ func contestant(tb testing.TB, name string) func(ctx context.Context, l load, pr
 		return library(tb, openTwoWrites(benchApache.get(tb).URL()), false)
 	case twoSyncs:
 		return library(tb, openDisk(tb), false)
+	case oursOnFile:
+		return library(tb, openLocal(tb, holdfastBin(tb)), true)
+	case oursHosting:
+		return library(tb, openLocal(tb, ""), true)
+	case beforeOnOurs:
+		return library(tb, openOurs(benchBefore.get(tb).URL()), true)
+	case beforeOnFile:
+		return library(tb, openLocal(tb, *before), true)
 	case deleteToEvent:
 		return bareHandoff(tb, benchApache.get(tb).URL())
 	}

@@ -61,7 +61,7 @@ type row struct {
 	work   string   // what it is
 	units  []string // what is measured; the first is what counts
 	goals  func() []goal
-	warm   bool // one round before the first, for the JVMs
+	warm   bool // rounds before the first that counts, see warmUp
 	// sides starts what the row needs and is called once.
 	sides func(tb testing.TB) []side
 }
@@ -90,8 +90,11 @@ func (m *measurement) prepare(tb testing.TB) {
 		m.values[s.name] = make(map[string][]float64)
 	}
 	if m.row.warm {
-		m.round(tb, true)
-		m.rounds = 0
+		for began := time.Now(); m.rounds == 0 || time.Since(began) < *warmUp*time.Duration(len(m.sides)); {
+			m.began = time.Now() // the time for the row has not begun
+			m.round(tb, true)
+		}
+		m.rounds, m.began = 0, time.Now()
 		for _, v := range m.values {
 			clear(v)
 		}
