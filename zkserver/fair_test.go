@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -95,7 +96,7 @@ func TestWorkIsCounted(t *testing.T) {
 				other.connect(10*time.Second, nil)
 				c.create("/a", 0)
 				c.auth("digest", "me:pw")
-				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: digest("me:pw").ID})
+				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: login.Digest("me:pw").ID})
 				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/acl", ACL: acl})
 				for range watchers {
 					w := dial()
@@ -332,7 +333,7 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = start(cfg, users{}, disk); err != nil {
+	if s, err = start(cfg, login.Users{}, disk); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
