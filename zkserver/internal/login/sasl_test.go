@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"crypto/md5"
 	"fmt"
 	"slices"
@@ -15,11 +16,16 @@ func secret(user, password string) [md5.Size]byte {
 	return zkproto.DigestMD5Secret(user, realm, password)
 }
 
-// response returns the token of a client with this secret, and the answer that it expects.
-func response(user, nonce string, secret [md5.Size]byte) (token, answer string) {
-	d := zkproto.DigestMD5{Nonce: nonce, Cnonce: "c", URI: uri, Secret: secret}
-	return fmt.Sprintf("charset=utf-8,username=%s,realm=%s,nonce=%s,nc=00000001,cnonce=c,digest-uri=%s,response=%s,qop=auth",
-		zkproto.QuoteDirective(user), zkproto.QuoteDirective(realm), zkproto.QuoteDirective(nonce), zkproto.QuoteDirective(uri), d.Response()), "rspauth=" + d.Proof()
+// response returns the token of a client with this secret, and the answer that it expects. authzid
+// is the user for whom the client wants to act, or empty.
+func response(user, authzid, nonce string, secret [md5.Size]byte) (token, answer string) {
+	d := zkproto.DigestMD5{Nonce: nonce, Cnonce: "c", URI: uri, AuthzID: authzid, Secret: secret}
+	q := zkproto.QuoteDirective
+	token = fmt.Sprintf("charset=utf-8,username=%s,realm=%s,nonce=%s,nc=00000001,cnonce=c,digest-uri=%s,response=%s,qop=auth", q(user), q(realm), q(nonce), q(uri), d.Response())
+	if authzid != "" {
+		token += ",authzid=" + q(authzid)
+	}
+	return token, "rspauth=" + d.Proof()
 }
 
 // challenge takes the first step, and returns the nonce.
@@ -39,34 +45,33 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 		name, user string
 		secret     [md5.Size]byte
 		nonce      string // empty: that of the challenge
+		authzid    string
 		extra      string
 		want       []tree.Identity // nil: refused
 	}{
-		{"right", "bob", secret("bob", planted), "", "", []tree.Identity{{Scheme: "sasl", ID: "bob"}}},
-		{"wrong password", "bob", secret("bob", "x"), "", "", nil},
-		{"another user", "eve", secret("bob", planted), "", "", nil},
-		{"no such user", "nobody", secret("nobody", ""), "", "", nil},
-		{"no such user, no hash", "nobody", [md5.Size]byte{}, "", "", nil},
-		{"another nonce", "bob", secret("bob", planted), "nonce", "", nil},
-		{"for another", "bob", secret("bob", planted), "", ",authzid=eve", nil},
-		{"two users", "bob", secret("bob", planted), "", ",username=eve", nil},
-		{"long", "bob", secret("bob", planted), "", `,x="` + strings.Repeat("x", maxToken) + `"`, nil},
+		{"right", "bob", secret("bob", planted), "", "", "", []tree.Identity{{Scheme: "sasl", ID: "bob"}}},
+		{"wrong password", "bob", secret("bob", "x"), "", "", "", nil},
+		{"another user", "eve", secret("bob", planted), "", "", "", nil},
+		{"no such user", "nobody", secret("nobody", ""), "", "", "", nil},
+		{"no such user, no hash", "nobody", [md5.Size]byte{}, "", "", "", nil},
+		{"another nonce", "bob", secret("bob", planted), "nonce", "", "", nil},
+		{"for another", "bob", secret("bob", planted), "", "eve", "", nil},
+		{"for itself", "bob", secret("bob", planted), "", "bob", "", []tree.Identity{{Scheme: "sasl", ID: "bob"}}},
+		{"two users", "bob", secret("bob", planted), "", "", ",username=eve", nil},
+		{"long", "bob", secret("bob", planted), "", "", `,x="` + strings.Repeat("x", maxToken) + `"`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var x Exchange
 			nonce := challenge(t, &x, u)
-			if tt.nonce != "" {
-				nonce = tt.nonce
-			}
-			token, want := response(tt.user, nonce, tt.secret)
+			token, want := response(tt.user, tt.authzid, cmp.Or(tt.nonce, nonce), tt.secret)
 			answer, ids, ok := x.Step(u, []byte(token+tt.extra))
 			if ok != (tt.want != nil) || !slices.Equal(ids, tt.want) || ok && string(answer) != want || !ok && answer != nil {
 				t.Fatalf("%q, %v, %v; want %v", answer, ids, ok, tt.want)
 			}
 			if tt.extra != "" && len(token+tt.extra) > maxToken {
-				return // it is not looked at
+				return // it is no proof
 			}
-			right, _ := response("bob", nonce, secret("bob", planted))
+			right, _ := response("bob", "", nonce, secret("bob", planted))
 			for _, token := range []string{"", right} {
 				if answer, ids, ok := x.Step(u, []byte(token)); ok || ids != nil || answer != nil {
 					t.Errorf("behind the end, %q: %q, %v", token, answer, ids)
@@ -98,9 +103,9 @@ func TestStepWithoutUsersAnswersNothing(t *testing.T) {
 // Whatever a client says: no panic, and nobody comes in without a password.
 func FuzzSASLResponse(f *testing.F) {
 	u := newUsers(f, testUsers, "")
-	wrong, _ := response("bob", "nonce", secret("bob", "wrong"))
+	wrong, _ := response("bob", "", "nonce", secret("bob", "wrong"))
 	f.Add(wrong)
-	nobody, _ := response("nobody", "nonce", [md5.Size]byte{})
+	nobody, _ := response("nobody", "", "nonce", [md5.Size]byte{})
 	f.Add(nobody)
 	f.Add(`username="bob",nonce="nonce",realm="zk-sasl-md5",cnonce="\",response=x",nc=00000001`)
 	f.Fuzz(func(t *testing.T, response string) {
