@@ -38,9 +38,14 @@ var arrows = map[string]part{
 		reason: "the messages are the bottom, where client and server meet: they need nothing but the standard library",
 	},
 	"zkserver": {
-		mayImport: []string{"zkproto"},
+		mayImport: []string{"zkproto", "zkserver/internal/login"},
 		external:  []string{"*"},
 		reason:    "the server knows the messages and its own internal packages: it must not need a client, nor know what the nodes are used for",
+	},
+	"zkserver/internal/login": {
+		// zkserver for the identities, which internal/tree has.
+		mayImport: []string{"zkproto", "zkserver"},
+		reason:    "a login is decided by names, hashes and bounds: it knows no connection, no request and no store",
 	},
 	"zklocal": {
 		mayImport: []string{"zkserver", "zk"},
@@ -88,6 +93,7 @@ type part struct {
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"zkserver/internal/login", "holdfast/zkserver/internal/store", "a login is decided by names, hashes and bounds, which nobody stores"},
 	{"zk", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
 	{"zkproto", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
 	{"*", "holdfast/cmd", "nothing is above the command: code that others need belongs in a package"},
@@ -225,6 +231,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zkserver", "github.com/spf13/cobra", "flags"},
 		{"zkserver/internal/tree", "holdfast/zk", "never import each other"},
 		{"zkserver/internal/tree", "holdfast/zkproto", ""},
+		{"zkserver", "holdfast/zkserver/internal/login", ""},
+		{"zkserver/internal/login", "holdfast/zkserver/internal/tree", ""},
+		{"zkserver/internal/login", "holdfast/zkserver/internal/store", "nobody stores"},
+		{"zkserver/internal/login", "holdfast/zk", "no connection"},
+		{"zkserver/internal/login", "golang.org/x/sys/unix", "no connection"},
 		{"zkproto", "holdfast/zk", "the bottom"},
 		{"zkproto", "golang.org/x/sys/unix", "the bottom"},
 		{"zklocal", "holdfast/zkserver", ""},

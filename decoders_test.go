@@ -42,7 +42,8 @@ var fuzzed = map[string]string{
 	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",
 	"zkserver/internal/tree.parseUsage":    "FuzzParseUsage",
 	"zkserver.decodeSession":               "FuzzSession",
-	"zkserver.ParseUsers":                  "FuzzParseUsers",
+	"zkserver.ParseUsers":                  "zkserver/internal/login:FuzzParseUsers",
+	"zkserver/internal/login.ParseUsers":   "FuzzParseUsers",
 	"zkserver/internal/store.dispatch":     "FuzzDispatch",
 	"zkserver/internal/store.decodeHeader": "FuzzJournal",
 	"zkserver/internal/store.parseName":    "FuzzParseName",
@@ -90,7 +91,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target, and that a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store"} {
+	for _, dir := range []string{".", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -17,7 +18,7 @@ func TestAliveAndFlushTellASlowDiskFromAServerThatHangs(t *testing.T) {
 			disk.ready <- struct{}{}
 		}
 		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, users{}, disk)
+		s, err := start(cfg, login.Users{}, disk)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
 	"math/big"
 	"net"
 	"slices"
@@ -145,33 +144,4 @@ func TestCuttingATLSConnectionWaitsForNobody(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
-}
-
-func TestNamesAreWrittenAsJavaDoes(t *testing.T) {
-	oid := func(numbers ...int) asn1.ObjectIdentifier { return numbers }
-	one := func(id asn1.ObjectIdentifier, value any) []pkix.AttributeTypeAndValue {
-		return []pkix.AttributeTypeAndValue{{Type: id, Value: value}}
-	}
-	for _, tt := range []struct {
-		name pkix.RDNSequence
-		want string
-	}{
-		{nil, ""},
-		{pkix.RDNSequence{one(oid(2, 5, 4, 6), "AT"), one(oid(2, 5, 4, 3), "a b")}, "CN=a b,C=AT"},
-		{pkix.RDNSequence{one(oid(0, 9, 2342, 19200300, 100, 1, 25), "example"), one(oid(0, 9, 2342, 19200300, 100, 1, 1), "u")}, "UID=u,DC=example"},
-		{pkix.RDNSequence{one(oid(2, 5, 4, 3), ` #x,y+z"\<>; `)}, `CN=\ #x\,y\+z\"\\\<\>\;\ `},
-		{pkix.RDNSequence{one(oid(2, 5, 4, 3), "#x")}, `CN=\#x`},
-		{pkix.RDNSequence{one(oid(2, 5, 4, 5), "12")}, "2.5.4.5=#13023132"},
-	} {
-		der, err := asn1.Marshal(tt.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := distinguishedName(der); got != tt.want {
-			t.Errorf("got %s; want %s", got, tt.want)
-		}
-	}
-	if got := distinguishedName([]byte{0x30, 5}); got != "" {
-		t.Errorf("of nonsense: %s", got)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/tree"
 )
@@ -59,7 +60,7 @@ type connState struct {
 	session *session // nil before the handshake and when the end has begun
 
 	identities []tree.Identity
-	sasl       saslState
+	sasl       login.Exchange
 	admitted   bool      // it has authenticated as is required
 	attached   time.Time // when it got its session
 
@@ -84,7 +85,7 @@ func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
 		quit:   make(chan struct{}),
-		owned:  connState{identities: identitiesOf(nc)},
+		owned:  connState{identities: login.OfAddress(nc.RemoteAddr())},
 		socket: newNowWriter(nc),
 	}
 }

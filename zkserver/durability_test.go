@@ -12,6 +12,7 @@ import (
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -22,7 +23,7 @@ func startOn(t *testing.T, st store.Store, cfg Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := start(cfg, users{}, st)
+	s, err := start(cfg, login.Users{}, st)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -55,7 +56,7 @@ func loadBroken(fs *crashfs.FS, disk *brokenDisk) (acked []string, stopped error
 	fs.Fail = disk.fail
 	st := store.OpenOn(fs, small)
 	cfg, _ := Config{Logger: logged.logger()}.withDefaults()
-	s, err := start(cfg, users{}, st)
+	s, err := start(cfg, login.Users{}, st)
 	if err != nil {
 		st.Close()
 		return nil, err

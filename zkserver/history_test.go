@@ -12,6 +12,7 @@ import (
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
@@ -200,7 +201,7 @@ func consistent(found *survivor) error {
 	return nil
 }
 
-var everybody = []tree.Identity{digest("u:p")}
+var everybody = []tree.Identity{login.Digest("u:p")}
 
 // An entry is a write that the server did, as its client knows it.
 type entry struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 )
 
 func entries(n int, scheme string, id func(i int) string) []zkproto.ACL {
@@ -103,7 +104,7 @@ func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 
 func TestIdentitiesAreBounded(t *testing.T) {
 	// What digest makes of name:x has 36 bytes more than the name.
-	longest := strings.Repeat("n", maxIdentityBytes-len("digest")-len(":")-28)
+	longest := strings.Repeat("n", login.MaxIdentityBytes-len("digest")-len(":")-28)
 	for _, tt := range []struct {
 		name, login string
 		want        zkproto.Code
@@ -137,7 +138,7 @@ func TestIdentitiesOfAConnectionAreBoundedTogether(t *testing.T) {
 		c := from(t, s, "10.0.0.1")
 		c.connect(10*time.Second, nil)
 		for i := range 63 {
-			name := fmt.Sprintf("%0*d", maxIdentityBytes-len("digest")-len(":")-28, i)
+			name := fmt.Sprintf("%0*d", login.MaxIdentityBytes-len("digest")-len(":")-28, i)
 			if a := c.auth("digest", name+":x"); a.Err != zkproto.CodeOK {
 				t.Fatalf("login %d: %v", i, a.Err)
 			}

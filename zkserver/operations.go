@@ -15,7 +15,7 @@ type operation struct {
 
 // operations has every operation that clients can ask for. The comments name the bound of its
 // time and memory beyond its frame (Limits.FrameBytes). The bound of an ACL check is the length
-// of the ACL, see tree.checkACL, and the number of the client's identities, see roomForIdentity.
+// of the ACL, see tree.checkACL, and the number of the client's identities, see login.Add.
 // The bound of a walk to the root is Limits.PathBytes. The bound of the notifications that a
 // write causes is the number of watches on the node and above it (Limits.Watches).
 var operations = map[zkproto.Op]operation{
@@ -39,7 +39,7 @@ var operations = map[zkproto.Op]operation{
 	zkproto.OpGetEphemerals:        {name: "GETE", looks: true, answer: ephemeralsAnswer}, // Limits.EphemeralsPerSession
 	zkproto.OpGetAllChildrenNumber: {name: "GETACN", looks: true},                         // a number that is at hand
 	zkproto.OpMultiRead:            {name: "MLTR", looks: true, answer: multiReadAnswer},  // Limits.MultiOps, and maxAnswer
-	zkproto.OpWhoAmI:               {name: "HOMI", looks: true},                           // maxConnIdentitiesSize
+	zkproto.OpWhoAmI:               {name: "HOMI", looks: true},                           // the identities, see login.Add
 
 	// Watches.
 	zkproto.OpAddWatch:      {name: "ADDW"}, // Limits.WatchesPerConnection, as for all of them

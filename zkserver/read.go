@@ -1,6 +1,9 @@
 package zkserver
 
-import "holdfast/zkproto"
+import (
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
+)
 
 // read answers what can leave a watch.
 func (s *Server) read(c *conn, r *request) {
@@ -63,7 +66,7 @@ func (s *Server) ask(c *conn, r *request) {
 		results, code := s.multiRead(c, r.multiRead.Ops)
 		s.replyWith(c, r.xid, code, &zkproto.MultiReadResponse{Results: results})
 	case zkproto.OpWhoAmI:
-		s.replyWith(c, r.xid, zkproto.CodeOK, whoAmI(as))
+		s.replyWith(c, r.xid, zkproto.CodeOK, login.WhoAmI(as))
 	}
 }
 

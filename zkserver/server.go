@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
@@ -27,7 +28,7 @@ type Server struct {
 	cfg    Config
 	store  store.Store
 	secret []byte
-	users  users
+	users  login.Users
 	limits Limits
 	words  map[string]bool // allowed
 
@@ -102,7 +103,7 @@ func openError(cfg Config, err error) error {
 }
 
 // start reads st and starts the owner.
-func start(cfg Config, u users, st store.Store) (*Server, error) {
+func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s := &Server{
 		cfg: cfg, users: u, limits: cfg.Limits, store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 )
 
 func TestSetUsersClosesTheConnectionsOfChangedUsersOnly(t *testing.T) {
@@ -15,7 +16,7 @@ func TestSetUsersClosesTheConnectionsOfChangedUsersOnly(t *testing.T) {
 		change(users)
 		return users
 	}
-	super := digest("super:test").ID
+	super := login.Digest("super:test").ID
 	for name, tt := range map[string]struct {
 		cfg    Config
 		closed map[string]bool // by the name of the client below
@@ -24,7 +25,7 @@ func TestSetUsersClosesTheConnectionsOfChangedUsersOnly(t *testing.T) {
 		"a user goes":          {Config{Users: without(func(u map[string]string) { delete(u, "bob") }), SuperDigest: super}, map[string]bool{"bob": true, "bob by digest": true}},
 		"another password":     {Config{Users: without(func(u map[string]string) { u["bob"] = "new" }), SuperDigest: super}, map[string]bool{"bob": true, "bob by digest": true}},
 		"the superuser goes":   {Config{Users: testUsers}, map[string]bool{"super": true}},
-		"another superuser":    {Config{Users: testUsers, SuperDigest: digest("super:new").ID}, map[string]bool{"super": true}},
+		"another superuser":    {Config{Users: testUsers, SuperDigest: login.Digest("super:new").ID}, map[string]bool{"super": true}},
 		"everything goes":      {Config{}, map[string]bool{"bob": true, "bob by digest": true, "eve": true, "super": true}},
 		"a user comes besides": {Config{Users: without(func(u map[string]string) { u["new"] = "new" }), SuperDigest: super}, nil},
 	} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 )
 
@@ -30,7 +31,7 @@ func TestStalledDiskCostsNoSession(t *testing.T) {
 			disk.ready <- struct{}{}
 		}
 		cfg, _ := Config{}.withDefaults()
-		s, err := start(cfg, users{}, disk)
+		s, err := start(cfg, login.Users{}, disk)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
 )
@@ -89,7 +90,7 @@ func TestWorkIsCounted(t *testing.T) {
 				c.create("/b", 0)
 				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, 100_000), ACL: openACL})
 				c.auth("digest", "me:pw")
-				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: digest("me:pw").ID})
+				acl := append(entries(63, "digest", func(i int) string { return fmt.Sprintf("%d:x", i) }), zkproto.ACL{Perms: zkproto.PermRead, Scheme: "digest", ID: login.Digest("me:pw").ID})
 				c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/acl", ACL: acl})
 				for range watchers {
 					w := dial()
@@ -233,7 +234,7 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = start(cfg, users{}, disk); err != nil {
+	if s, err = start(cfg, login.Users{}, disk); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })

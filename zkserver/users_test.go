@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -48,25 +47,6 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 				t.Errorf("got error %v; want one that says %s and no password", err, tt.says)
 			}
 		})
-	}
-}
-
-func TestUsersAreReadFromLines(t *testing.T) {
-	text := "# who may come\nbob: a:b \r\n\nzoë:pass-ë"
-	want := map[string]string{"bob": " a:b ", "zoë": "pass-ë"}
-	if got, err := ParseUsers(text); err != nil || !maps.Equal(got, want) {
-		t.Errorf("got %q, %v; want %q", got, err, want)
-	}
-	for text, says := range map[string]string{
-		planted:                             "line 1: no colon",
-		"bob:" + planted + "\n\neve:":       `line 3: user "eve": the password is empty`,
-		"# eve\n:" + planted:                "line 2: a user without a name",
-		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is there twice`,
-		"bob:" + planted + "\na@b@c:" + "x": `line 2: user "a@b@c": ACLs cannot name it`,
-	} {
-		if _, err := ParseUsers(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), planted) {
-			t.Errorf("%q: %v; want %s", text, err, says)
-		}
 	}
 }
 

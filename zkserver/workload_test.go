@@ -11,6 +11,7 @@ import (
 
 	"holdfast/zkproto"
 	"holdfast/zkserver/internal/crashfs"
+	"holdfast/zkserver/internal/login"
 	"holdfast/zkserver/internal/store"
 	"holdfast/zkserver/internal/tree"
 )
@@ -72,7 +73,7 @@ func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lie
 	if err != nil {
 		return nil, err
 	}
-	if r.s, err = start(cfg, users{}, wrap(st)); err != nil {
+	if r.s, err = start(cfg, login.Users{}, wrap(st)); err != nil {
 		st.Close()
 		return nil, err
 	}

@@ -1,25 +1,19 @@
-package zkserver
+package login
 
 import (
-	"crypto/tls"
+	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"strings"
 
 	"holdfast/zkserver/internal/tree"
 )
 
-// certificateOf is the identity that a client's certificate gives it, once the TLS
-// handshake is over. A certificate that the listener did not verify gives none.
-func certificateOf(nc net.Conn) []tree.Identity {
-	t, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
-	if !ok {
-		return nil
-	}
-	chains := t.ConnectionState().VerifiedChains
+// OfCertificate returns the identity that a client has by its certificate. It takes the verified
+// chains of the TLS connection: a certificate that was not verified gives no identity.
+func OfCertificate(chains [][]*x509.Certificate) []tree.Identity {
 	if len(chains) == 0 {
 		return nil
 	}
@@ -30,9 +24,9 @@ func certificateOf(nc net.Conn) []tree.Identity {
 	return []tree.Identity{{Scheme: "x509", ID: name}}
 }
 
-// attributeNames are those that Java writes as words (X500Principal.getName). ACLs hold
-// names as text, so ours must be letter by letter what Apache's server makes of the same
-// certificate; pkix.Name.String knows other words.
+// attributeNames are the attributes that Java writes as words (X500Principal.getName). ACLs hold
+// names as text. So our text must equal that of Apache's server letter by letter.
+// pkix.Name.String knows other words.
 var attributeNames = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.9": "STREET",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",

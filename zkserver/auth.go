@@ -1,0 +1,150 @@
+package zkserver
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/login"
+	"holdfast/zkserver/internal/tree"
+)
+
+// ParseUsers reads [Config.Users] from lines of user:password. It skips empty lines and lines that
+// begin with #. All text behind the first colon is the password, blanks too. The error names the
+// line, and shows no password.
+func ParseUsers(text string) (map[string]string, error) { return login.ParseUsers(text) }
+
+// newUsers checks the fields of cfg for authentication. Its errors show no password.
+func newUsers(cfg Config) (login.Users, error) {
+	users, err := login.NewUsers(cfg.Users, cfg.SuperDigest, cfg.RequireAuth)
+	if err != nil {
+		return users, fmt.Errorf("zkserver: %w", err)
+	}
+	return users, nil
+}
+
+// SetUsers replaces Users, SuperDigest and RequireAuth of the server's Config by those of cfg.
+// It ignores the other fields. It closes the connections of users that are gone or have another
+// password. Their clients may connect again, and have to authenticate anew. Their sessions live
+// on until they time out.
+//
+// If cfg is not valid, SetUsers returns an error and changes nothing. If ctx ends first, the
+// error is its cause, and the change may happen later. If the server has stopped, the error is
+// ErrServerClosed, or why it stopped.
+func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
+	users, err := newUsers(cfg)
+	if err != nil {
+		return err
+	}
+	return s.inTurn(ctx, func(done chan<- struct{}) {
+		old := s.users
+		s.users = users
+		for _, c := range s.owner.watchers {
+			if !users.Knows(c.owned.identities, &old) {
+				s.cfg.Logger.Info("zkserver: connection closed: its user is gone or has another password", "remote", c.nc.RemoteAddr())
+				s.finish(c)
+				continue
+			}
+			c.owned.admitted = users.Admits(c.owned.identities)
+		}
+		close(done)
+	})
+}
+
+// certificateOf returns the identity of a client by its certificate. The TLS handshake must be
+// over.
+func certificateOf(nc net.Conn) []tree.Identity {
+	if t, ok := nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		return login.OfCertificate(t.ConnectionState().VerifiedChains)
+	}
+	return nil
+}
+
+// authenticate answers a login by the scheme digest. The address (ip) is known from the start.
+func (s *Server) authenticate(c *conn, r *request) {
+	ok := false
+	switch {
+	case r.bad:
+	case r.auth.Scheme == "ip":
+		ok = true
+	case r.auth.Scheme == "digest" && r.auth.Auth != nil:
+		var ids []tree.Identity
+		ids, ok = s.users.ByDigest(r.auth.Auth)
+		ok = ok && s.identify(c, ids...)
+	}
+	if !ok {
+		s.refuse(c, r, zkproto.CodeAuthFailed)
+		return
+	}
+	s.reply(c, r.xid, 0, zkproto.CodeOK)
+}
+
+// sasl answers one step of SASL DIGEST-MD5.
+func (s *Server) sasl(c *conn, r *request) {
+	if !r.bad {
+		answer, ids, ok := c.owned.sasl.Step(&s.users, r.sasl.Token)
+		if ok && s.identify(c, ids...) {
+			s.replySASL(c, r.xid, zkproto.CodeOK, answer)
+			return
+		}
+	}
+	code := zkproto.CodeAuthFailed
+	if s.users.Requires("sasl") {
+		code = zkproto.CodeSessionClosedRequireSASL // as Apache's server has it
+	}
+	s.refuse(c, r, code)
+}
+
+// identify adds to the identities of c, and reports whether there was room.
+func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
+	o := &c.owned
+	for _, id := range ids {
+		sum, ok := login.Add(o.identities, id)
+		if !ok {
+			s.refused(LimitIdentities, "remote", c.nc.RemoteAddr(), "identities", len(o.identities), "bytes", login.Size(id))
+			return false
+		}
+		o.identities = sum
+	}
+	o.admitted = s.users.Admits(o.identities)
+	s.owner.tree.Identify(c.id, o.identities)
+	return true
+}
+
+// mayNot reports whether c has yet to authenticate before it may ask for r. Pings are answered for
+// one session timeout, so that a person has the time to type a password.
+func (s *Server) mayNot(c *conn, r *request) bool {
+	o := &c.owned
+	switch {
+	case o.admitted, r.op == zkproto.OpCloseSession:
+		return false
+	case r.op == zkproto.OpPing:
+		return s.owner.now.Sub(o.attached) > o.session.timeout
+	}
+	return true
+}
+
+// refuse answers r with code and ends the connection. The session stays: its nodes may belong to a
+// client that was authenticated before.
+func (s *Server) refuse(c *conn, r *request, code zkproto.Code) {
+	// The log has no user and no scheme: a client may have sent a password in their place.
+	s.counters.loginsRefused.Add(1)
+	s.cfg.Logger.Warn("zkserver: client refused", "remote", c.nc.RemoteAddr(), "op", r.op, "err", code)
+	if r.op == zkproto.OpSASL {
+		s.replySASL(c, r.xid, code, nil)
+	} else {
+		s.reply(c, r.xid, 0, code)
+	}
+	s.finish(c)
+}
+
+// replySASL answers one step. Like the answer to every login, it has no zxid.
+func (s *Server) replySASL(c *conn, xid int32, code zkproto.Code, token []byte) {
+	b := s.stage(c)
+	start := len(b)
+	b = (&zkproto.ReplyHeader{Xid: xid, Err: code}).Append(zkproto.BeginFrame(b))
+	c.owned.staged = zkproto.EndFrame((&zkproto.SASLToken{Token: token}).Append(b), start)
+	s.answered(c)
+}
