@@ -7,6 +7,7 @@ import (
 
 	"holdfast/zkserver/internal/sched"
 	"holdfast/zkserver/internal/store"
+	"holdfast/zkserver/internal/tree"
 )
 
 // A batch is what one commit makes durable, and what may be said once it is. Its
@@ -36,6 +37,21 @@ func (a *answers) answer() bool { return a.count > 0 || a.finish }
 
 func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
+}
+
+// nextTxn begins a write. Writes that fail have a zxid too, which clients see; it
+// must not come back after a crash although nothing was written for it. So zxids are
+// reserved in blocks: the store knows a ceiling, and a restart goes on above it.
+func (s *Server) nextTxn(session int64) tree.Txn {
+	const block = 1 << 16
+	o := &s.owner
+	o.zxid++
+	if o.zxid > o.ceiling {
+		o.ceiling = o.zxid + block
+		o.batch.changes.PutCeiling(o.ceiling)
+		o.batch.lasting = true // tokens must never come back
+	}
+	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
 }
 
 // handOver commits and releases the batch, or gives it to the committer. The owner has the token

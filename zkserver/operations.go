@@ -62,6 +62,15 @@ func isWrite(op zkproto.Op) bool { return operations[op].write }
 // looks reports whether op changes nothing but watches, which end with the connection.
 func looks(op zkproto.Op) bool { return operations[op].looks }
 
+// The work of a request, as package sched counts it: the bytes of request and answers count
+// once, and everything else as many as it costs.
+const (
+	requestWork = 512
+	notifyWork  = 1024 // each watcher that is notified
+	multiWork   = 32   // each operation of a transaction
+	stepWork    = 1    // each step of the tree, see tree.TakeSteps
+)
+
 // A request is large if it or its answer takes more than the buffers that are kept for others.
 const (
 	largeRequest = 4096

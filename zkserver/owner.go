@@ -239,18 +239,3 @@ func (s *Server) lingeredOut() bool {
 	s.stopping = true
 	return true
 }
-
-// nextTxn begins a write. Writes that fail have a zxid too, which clients see; it
-// must not come back after a crash although nothing was written for it. So zxids are
-// reserved in blocks: the store knows a ceiling, and a restart goes on above it.
-func (s *Server) nextTxn(session int64) tree.Txn {
-	const block = 1 << 16
-	o := &s.owner
-	o.zxid++
-	if o.zxid > o.ceiling {
-		o.ceiling = o.zxid + block
-		o.batch.changes.PutCeiling(o.ceiling)
-		o.batch.lasting = true // tokens must never come back
-	}
-	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
-}

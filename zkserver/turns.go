@@ -7,15 +7,6 @@ import (
 	"holdfast/zkserver/internal/sched"
 )
 
-// The work of a request, as package sched counts it: the bytes of request and answers count
-// once, and everything else as many as it costs.
-const (
-	requestWork = 512
-	notifyWork  = 1024 // each watcher that is notified
-	multiWork   = 32   // each operation of a transaction
-	stepWork    = 1    // each step of the tree, see tree.TakeSteps
-)
-
 // aloneAfter is the number of batches without a request of somebody else after which the clients
 // with waiting requests have the server to themselves. Then waiting requests go into the next
 // batch while one is committed. Otherwise they go into a batch that is committed at once, or a
