@@ -94,8 +94,8 @@ func ofTheList() []mutant {
 		{
 			number: 17, bug: "the server answers before the sync", where: "NATS 2.12 (Jepsen, 2025)",
 			edits: []edit{
-				{"zkserver/commit.go", "\tbegan := time.Now()\n", "\tbegan := time.Now()\n\ts.release(b)\n"},
-				{"zkserver/commit.go", "\ts.release(b)\n\ts.committingSince.Store(0)", "\ts.committingSince.Store(0)"},
+				{"zkserver/commit.go", "\tbegan := time.Now()\n", "\tbegan := time.Now()\n\ts.release(b, own)\n"},
+				{"zkserver/commit.go", "\ts.release(b, own)\n\ts.committingSince.Store(0)", "\ts.committingSince.Store(0)"},
 			},
 			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
 		},
@@ -112,7 +112,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 20, bug: "watches fire before the commit", where: "–",
-			edits: []edit{{"zkserver/operate.go", "\t\tc.owned.staged = zkproto.EndFrame(b, start)\n\t\ts.owner.notifications++",
+			edits: []edit{{"zkserver/answer.go", "\t\tc.owned.staged = zkproto.EndFrame(b, start)\n\t\ts.owner.notifications++",
 				"\t\tb = zkproto.EndFrame(b, start)\n\t\tc.owned.staged = b[:start]\n\t\tc.send(b[start:], 0, false)\n\t\tc.signal()\n\t\ts.owner.notifications++"}},
 			pkg: "zkserver", tests: []string{"TestNothingIsSaidBeforeItIsOnDisk"},
 		},

@@ -217,7 +217,7 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 56, bug: "zxids of writes that failed come back after a crash", where: "–",
-			edits: []edit{{"zkserver/owner.go", "\t\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
+			edits: []edit{{"zkserver/commit.go", "\t\to.batch.changes.PutCeiling(o.ceiling)\n", ""}},
 			pkg:   "zkserver", tests: []string{"TestCrashLosesNothingAcknowledged"},
 		},
 		{

@@ -11,7 +11,7 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 216, bug: "on one machine a power failure takes the reservation of zxids, and tokens come back", where: "–",
-			edits: []edit{{"zkserver/owner.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			edits: []edit{{"zkserver/commit.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsWhatLasts"},
 		},
 		{

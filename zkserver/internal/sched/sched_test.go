@@ -136,8 +136,9 @@ func TestFloods(t *testing.T) {
 			if honest.longest > 0 || honest.applied < batches {
 				t.Errorf("the honest client: %d requests in %d batches; one waited for %d", honest.applied, batches, honest.longest)
 			}
-			// Its request needs one share. Before it come a turn of each of the others.
-			fair := flood.clients*max(flood.request.work, Share)/min(Full, max(flood.request.work, Share)) + 2
+			// Before its request comes one turn of each of the others, and half of a batch is for turns.
+			turn := max(min(Share, flood.underWay*flood.request.work), flood.request.work)
+			fair := flood.clients*turn/max(Full/2, flood.request.work) + flood.clients*turn/Full + 3
 			if reader.longest > fair || reader.applied == 0 {
 				t.Errorf("the reader: %d requests; one waited for %d batches, want at most %d", reader.applied, reader.longest, fair)
 			}
@@ -189,7 +190,7 @@ func TestAlone(t *testing.T) {
 			}
 			// A second client is noticed as soon as it has been heard.
 			other := &client{kind: request{size: small, work: small}, underWay: 1, arrived: make(map[int]int)}
-			s.clients = append(s.clients, other)
+			s.clients = slices.Insert(s.clients, 0, other) // it is not the latest that is heard
 			s.round()
 			before := s.alone
 			for range recent {
