@@ -24,7 +24,7 @@ const (
 	// request that exceeds it is the last. Later shares pay for the excess.
 	Share = 128 << 10
 
-	// Full is the work of a batch that takes no more. Waiting requests have at least half of it.
+	// Full is the work of a batch that takes no more waiting requests, but for the first.
 	Full = 256 << 10
 
 	// maxDebt bounds for how long a connection pays for one request.
@@ -62,11 +62,9 @@ type Scheduler[R any] struct {
 	first, last *Flow[R]              // the ring: flows with requests that may be applied
 	aside       map[*Flow[R]]struct{} // flows with requests whose clients do not read
 
-	batch    int64 // the number of the batch that is being filled
-	work     int   // in the batch
-	admitted int   // of it, work of requests that did not wait
-	taken    bool  // the batch has requests that waited
-	waiting  bool  // the request at hand has waited
+	batch int64 // the number of the batch that is being filled
+	work  int   // in the batch
+	taken bool  // the batch has requests that waited
 
 	newest, second arrival[R] // the latest request that did not wait, and the latest one of another flow
 
@@ -93,7 +91,6 @@ func (s *Scheduler[R]) Admit(f *Flow[R], r R, size int, large bool) bool {
 		f.paid = s.batch
 		sparse := f.spent == 0
 		if !large && (sparse || f.spent < Share && s.work < Full && s.first == nil) && !s.stalled(r) {
-			s.waiting = false
 			return true
 		}
 		s.push(f)
@@ -138,7 +135,7 @@ func (s *Scheduler[R]) Next() (r R, ok bool) {
 			f.aside = true
 			s.aside[f] = struct{}{}
 			continue
-		case s.taken && s.work+w.size > max(Full, s.admitted+Full/2):
+		case s.taken && s.work+w.size > Full:
 			return r, false
 		case f.spent >= Share:
 			f.pay(1)
@@ -150,25 +147,22 @@ func (s *Scheduler[R]) Next() (r R, ok bool) {
 		if len(f.waits) == 0 {
 			s.pop()
 		}
-		s.taken, s.waiting = true, true
+		s.taken = true
 		return w.request, true
 	}
 	return r, false
 }
 
-// Charge counts the work that a request of f has caused, the latest that was admitted or taken.
+// Charge counts the work that a request of f has caused.
 func (s *Scheduler[R]) Charge(f *Flow[R], work int) {
 	f.spent = min(f.spent+work, maxDebt)
 	s.work += work
-	if !s.waiting {
-		s.admitted += work
-	}
 }
 
 // HandedOver begins a new batch.
 func (s *Scheduler[R]) HandedOver() {
 	s.batch++
-	s.work, s.admitted, s.taken = 0, 0, false
+	s.work, s.taken = 0, false
 }
 
 // Taken reports whether the batch has requests that waited.

@@ -144,7 +144,7 @@ func TestFloods(t *testing.T) {
 			}
 			// One request may exceed what is left, since its work is known afterwards.
 			// Small requests are applied at once, and some of them cost more than they look.
-			most := Full + Full/2 + max(flood.request.work, 100<<10) + small
+			most := Full + max(flood.request.work, 100<<10) + small
 			if !flood.request.large {
 				most += flood.clients * flood.request.work
 			}
