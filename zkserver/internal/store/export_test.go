@@ -82,4 +82,12 @@ func MachineBoot() BootID { return bootID() }
 func CopyTo(from FS, dest string) error { return backUp(from, dest) }
 
 // CheckDir reads the store in dir as Check does.
-func CheckDir(dir string, visit Visitor) (Summary, error) { return check(readDir{osDir(dir)}, visit) }
+func CheckDir(dir string, visit Visitor) (Summary, error) {
+	return readStore(dir, func(d readDir) (Summary, error) { return check(d, visit) })
+}
+
+// OpenDir opens a directory of the machine.
+func OpenDir(path string) (FS, func(), error) {
+	d, err := openDir(path)
+	return d, func() { d.root.Close() }, err
+}

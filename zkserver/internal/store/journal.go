@@ -19,7 +19,7 @@ const (
 // concurrent use.
 type Journal struct {
 	fs   FS
-	lock io.Closer // nil if nobody else can open fs
+	held []io.Closer // the lock and the directory; none if nobody else can open fs
 	room int64
 	boot BootID
 	err  error // why nothing can be committed any more
@@ -232,8 +232,8 @@ func (j *Journal) Close() error {
 		err = errors.Join(err, j.file.Close())
 	}
 	err = errors.Join(err, j.witness.close())
-	if j.lock != nil {
-		err = errors.Join(err, j.lock.Close())
+	for _, c := range j.held {
+		err = errors.Join(err, c.Close())
 	}
 	j.err = errors.Join(j.err, errClosed)
 	return err
