@@ -55,7 +55,7 @@ func (s *Server) handOver() {
 		return
 	}
 	s.committingSince.Store(1 + int64(time.Since(s.opened))) // never 0
-	if b.changes.SyncLater {
+	if b.changes.SyncLater && !s.store.Waits() {
 		// It is written and not synced, which is faster than a change of goroutines.
 		if s.commitNow(b) {
 			s.idle <- struct{}{}

@@ -12,6 +12,7 @@ func (j *Journal) Settle() error {
 		return nil
 	}
 	err := j.take(<-j.compaction)
+	j.due = j.worthASnapshot()
 	if err != nil && j.err == nil {
 		j.err = err
 	}
