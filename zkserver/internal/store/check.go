@@ -99,15 +99,15 @@ func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 func backUpAtWork(from FS, dest string) (err error) {
 	const attempts = 10
 	for range attempts {
-		if err = backUp(from, dest); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
+		if err = backUpTo(from, dest); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
 			break
 		}
 	}
 	return err
 }
 
-// backUp makes one attempt. The parts that it copies are never written again.
-func backUp(from FS, dest string) (err error) {
+// backUpTo makes one attempt. It removes dest first, and makes it.
+func backUpTo(from FS, dest string) error {
 	if err := os.RemoveAll(dest); err != nil {
 		return err
 	}
@@ -118,7 +118,11 @@ func backUp(from FS, dest string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.root.Close()) }()
+	return errors.Join(backUp(from, to), to.root.Close())
+}
+
+// backUp copies the store in from. The parts that it copies are never written again.
+func backUp(from, to FS) (err error) {
 	j := OpenOn(from, journalRoom)
 	if j.witness, err = openWitness(from); err != nil { // before the list: what it names is there now
 		return err
@@ -128,7 +132,8 @@ func backUp(from FS, dest string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := j.survey(files); err != nil {
+	t, err := j.survey(files)
+	if err != nil {
 		return err
 	}
 	if j.snapshot == 0 && len(j.segments) == 0 {
@@ -144,8 +149,9 @@ func backUp(from FS, dest string) (err error) {
 			return err
 		}
 	}
-	if len(j.segments) == 0 { // the journal behind the snapshot has no batch yet
-		if err := copyFile(from, to, fileName(kindJournal, j.snapshot+1), fileHeader); err != nil {
+	if n := len(j.segments); n == 0 || t.name != fileName(kindJournal, j.segments[n-1].number) {
+		// The last journal has no batch yet. Its header says where the one before it ends.
+		if err := copyFile(from, to, t.name, fileHeader); err != nil {
 			return err
 		}
 	}

@@ -36,10 +36,12 @@ type contents struct {
 
 var firstMeta = store.Meta{Secret: []byte("secret"), Ceiling: 5 << 32}
 
-func load(s store.Store) (contents, error) {
-	c := contents{nodes: make(map[string]string), sessions: make(map[int64]string)}
-	var err error
-	c.meta, err = s.Load(firstMeta, store.Visitor{
+func newContents() *contents {
+	return &contents{nodes: make(map[string]string), sessions: make(map[int64]string)}
+}
+
+func (c *contents) visitor() store.Visitor {
+	return store.Visitor{
 		Node: func(path string, r []byte) error {
 			if _, twice := c.nodes[path]; twice {
 				return fmt.Errorf("%s is there twice", path)
@@ -48,8 +50,14 @@ func load(s store.Store) (contents, error) {
 			return nil
 		},
 		Session: func(id int64, r []byte) error { c.sessions[id] = string(r); return nil },
-	})
-	return c, err
+	}
+}
+
+func load(s store.Store) (contents, error) {
+	c := newContents()
+	var err error
+	c.meta, err = s.Load(firstMeta, c.visitor())
+	return *c, err
 }
 
 func mustLoad(t *testing.T, s store.Store) contents {
