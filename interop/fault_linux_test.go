@@ -7,20 +7,67 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"holdfast/interop/peers"
 )
 
-// The disk fails a sync of holdfast serve, or is full: it stops, says what failed and
-// where, and has what it acknowledged when it is started on a sound disk.
-func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
+func needStrace(t *testing.T) string {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		err = &peers.MissingError{What: "strace", Package: "strace"}
 	}
 	need(t, err)
+	return strace
+}
+
+// holdfast serve syncs the name of each directory that it makes before it serves anybody. A start
+// that finds the directory syncs the name of the store's again, in case a former process was killed
+// before it did.
+func TestHoldfastServeSyncsTheNamesOfItsDirectories(t *testing.T) {
+	strace := needStrace(t)
+	parent, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(parent, "a", "b")
+	made := func(name string) string { return fmt.Sprintf("mkdirat(%q", filepath.Join(parent, name)) }
+	synced := func(name string) string { return fmt.Sprintf("fsync(<%s>)", filepath.Join(parent, name)) }
+	for i, want := range [][]string{
+		{made("a"), synced(""), made("a/b"), synced("a"), made("a/b/store"), synced("a/b")},
+		{synced("a/b")},
+	} {
+		trace := filepath.Join(parent, fmt.Sprint("trace", i))
+		traced := filepath.Join(parent, "traced")
+		script := fmt.Sprintf("#!/bin/sh\nexec %s -D -f -qq -y -z -e trace=mkdirat,fsync -o %s %s \"$@\"\n", strace, trace, holdfastBin(t))
+		if err := os.WriteFile(traced, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h, err := peers.StartHoldfast(t.Context(), traced, parent, "--data-dir", dir)
+		closing(t, h, err)
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := regexp.MustCompile(`\((AT_FDCWD<[^>]*>, |\d+)`).ReplaceAllString(string(b), "(")
+		for _, call := range want {
+			var found bool
+			if _, left, found = strings.Cut(left, call); !found {
+				t.Fatalf("start %d:\n%swant %q in this order", i+1, b, want)
+			}
+		}
+	}
+}
+
+// The disk fails a sync of holdfast serve, or is full: it stops, says what failed and
+// where, and has what it acknowledged when it is started on a sound disk.
+func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
+	strace := needStrace(t)
 	for _, fault := range []struct{ name, inject, says string }{
 		{"a sync fails", "fdatasync:error=EIO:when=20", "input/output error"},
 		{"a write fails", "pwrite64:error=ENOSPC:when=60+", "no space left on device"},

@@ -79,9 +79,14 @@ func halfRemoved(dir string) bool {
 	return err == nil && len(entries) > 0
 }
 
+// makeDir makes a directory, and its parents if need be. Each new name is durable when makeDir
+// returns, since the store makes its own names durable below them only.
 func makeDir(dir string) (fs.FileInfo, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return nil, err
+	parent := filepath.Dir(dir)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+		if _, err := makeDir(parent); err != nil {
+			return nil, err
+		}
 	}
 	switch err := os.Mkdir(dir, 0o700); {
 	case err == nil:
@@ -90,6 +95,9 @@ func makeDir(dir string) (fs.FileInfo, error) {
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrExist): // else: another process was quicker, which is fine
+		return nil, err
+	}
+	if err := syncDir(parent); err != nil {
 		return nil, err
 	}
 	return os.Stat(dir)

@@ -3,6 +3,7 @@
 package zklocal
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,3 +29,12 @@ func checkPrivate(dir string, info fs.FileInfo) error {
 
 // closeToOthers gives a socket the mode 0600, whatever the umask made of it.
 func closeToOthers(socket string) error { return os.Chmod(socket, 0o600) }
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -62,7 +62,7 @@ func (s *Server) handOver() (free bool) {
 	switch {
 	case b == nil:
 		return true
-	case b.changes.Empty() || b.changes.SyncLater:
+	case b.changes.Empty(), b.changes.SyncLater && !s.store.Waits():
 		// A read, or a write that is not synced, is faster than a change of goroutines.
 		return s.commitNow(b, nil)
 	}

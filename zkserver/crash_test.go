@@ -53,7 +53,8 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 		// Power may fail again while the server reads what the first failure has left.
 		for depth := 0; ; depth++ {
 			fs := crashfs.New(image)
-			fs.BootID[1] = byte(rng.IntN(2)) // all is synced, so it must not matter
+			// All is synced, so the boot id does not matter: the same one, another, or none.
+			fs.BootID = []store.BootID{{1}, {1, 1}, {}}[rng.IntN(3)]
 			found, err := survive(fs)
 			count.images++
 			if err == nil {

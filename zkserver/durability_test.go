@@ -137,6 +137,52 @@ func TestShutdownWaitsForWhatItHasTaken(t *testing.T) {
 	})
 }
 
+// A session ends after the server was told to stop, and before its last batch. The zxid of that end is
+// not given out again by the next server.
+func TestZxidsGoOnAfterAPlannedStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
+		s := startOn(t, disk, Config{})
+		for range 10 {
+			disk.verdicts <- nil
+		}
+		writer, silent := pipe(t, s), pipe(t, s)
+		session := writer.connect(40*time.Second, nil)
+		writer.create("/dir", zkproto.FlagPersistent)
+		silent.connect(4*time.Second, nil)
+		silent.create("/dir/e", zkproto.FlagEphemeral)
+		time.Sleep(3500 * time.Millisecond)
+		for len(disk.verdicts) > 0 {
+			<-disk.verdicts
+		}
+		writer.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/held", ACL: openACL})
+		synctest.Wait()
+		down := make(chan error, 1)
+		go func() { down <- s.Shutdown(t.Context()) }()
+		time.Sleep(600 * time.Millisecond) // the silent session ends
+		for range 10 {
+			disk.verdicts <- nil
+		}
+		if err := <-down; err != nil {
+			t.Fatalf("Shutdown: %v", err)
+		}
+
+		s = startOn(t, disk.Memory, Config{})
+		defer s.Close()
+		writer = pipe(t, s)
+		if again := writer.connect(40*time.Second, session); again.SessionID != session.SessionID {
+			t.Fatal("the session of the writer is gone")
+		}
+		if _, code := writer.exists("/dir/e", false); code != zkproto.CodeNoNode {
+			t.Fatalf("/dir/e: %v; want its session ended before the stop", code)
+		}
+		last, _ := writer.exists("/dir", false)
+		if next := writer.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/none", Version: -1}).Zxid; next <= last.Pzxid {
+			t.Errorf("zxid 0x%x after the stop; 0x%x was given out before it", next, last.Pzxid)
+		}
+	})
+}
+
 func TestOneCommitServesAllWhoCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}

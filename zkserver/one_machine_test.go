@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -143,6 +144,47 @@ func TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome(t *testing.T) {
 			s.Close()
 			<-served
 		})
+	})
+}
+
+// On one machine, a journal is full, and the disk is slow to begin the next one. The owner does not
+// wait for it.
+func TestOneMachineAnswersWhileAJournalBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(nil)
+		s := startOn(t, store.OpenOn(fs, small), Config{OneMachine: true})
+		defer s.Close()
+		c := pipe(t, s)
+		c.connect(10*time.Second, nil)
+		c.create("/first", zkproto.FlagPersistent) // reserves zxids
+		slow, proceed := make(chan struct{}), make(chan struct{})
+		fs.Fail = func(call crashfs.Call) (int, error) {
+			if call.Op == "sync" && call.Name == "00000001.journal" {
+				close(slow)
+				<-proceed
+			}
+			return 0, nil
+		}
+		begun := false
+		for i := 0; !begun; i++ {
+			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: fmt.Sprint("/e", i), Data: make([]byte, 500), ACL: openACL, Flags: zkproto.FlagEphemeral})
+			synctest.Wait()
+			select {
+			case <-slow:
+				begun = true
+			default:
+				c.read()
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Alive(ctx); err != nil {
+			t.Errorf("while a journal begins: %v", err)
+		}
+		close(proceed)
+		if a := c.read(); a.Err != zkproto.CodeOK {
+			t.Errorf("the create that has waited: %v", a.Err)
+		}
 	})
 }
 

@@ -66,7 +66,7 @@ func (r *run) seen(cut int) int64 {
 func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lies, wrap func(store.Store) store.Store) (*run, error) {
 	r := &run{fs: crashfs.New(files), seed: seed, passwords: make(map[int64][]byte)}
 	r.h = &history{seed: seed, start: from, times: make(map[int64]int64)}
-	r.fs.Lies = l
+	r.fs.Lies, r.fs.NoRoom = l, seed%4 == 1
 	var logged complaints
 	st := store.OpenOn(r.fs, small)
 	cfg, err := Config{Logger: logged.logger()}.withDefaults()

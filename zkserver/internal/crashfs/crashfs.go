@@ -24,12 +24,15 @@ const Dir = "d"
 // must not be set while a call is under way.
 type FS struct {
 	// Fail, if not nil, is called before every call, by several goroutines. If it returns an
-	// error, the call fails. A write that fails has written the first keep bytes.
+	// error, the call fails. A write that fails has written the first keep bytes, an allocate has
+	// allocated as many.
 	Fail func(Call) (keep int, err error)
 	// Lies are the faults of this disk.
 	Lies Lies
 	// BootID is what Boot returns.
 	BootID store.BootID
+	// NoRoom is a file system that cannot reserve room: Allocate does nothing.
+	NoRoom bool
 
 	mu     sync.Mutex
 	base   map[string][]byte // the files at first
@@ -276,13 +279,17 @@ func (f *file) Size() (int64, error) {
 }
 
 func (f *file) Allocate(size int64) error {
-	if _, err := f.fs.fail("allocate", f.name); err != nil {
-		return err
-	}
+	keep, err := f.fs.fail("allocate", f.name)
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	f.resize(max(size, int64(len(f.node.data))))
-	return nil
+	have := int64(len(f.node.data))
+	if err != nil {
+		size = min(size, have+int64(keep))
+	}
+	if size > have && !f.fs.NoRoom {
+		f.resize(size)
+	}
+	return err
 }
 
 func (f *file) Truncate(size int64) error {
@@ -306,6 +313,9 @@ func (f *file) Sync() error {
 	_, err := f.fs.fail("sync", f.name)
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if errors.Is(err, ErrKilled) {
+		return err
+	}
 	if err != nil {
 		durable := 0
 		for _, c := range f.fs.record {
@@ -477,5 +487,11 @@ func (d *damage) write(b []byte, c change, durable bool) []byte {
 	return b
 }
 
-// ErrInjected is an error for Fail to return.
-var ErrInjected = errors.New("input/output error")
+// Errors for Fail to return.
+var (
+	ErrInjected = errors.New("input/output error")
+
+	// ErrKilled means that the process has been killed before this call. Fail returns it for all
+	// later calls, until the next process begins.
+	ErrKilled = errors.New("killed")
+)

@@ -19,28 +19,27 @@ type Summary struct {
 // If another process has the store open, the error wraps ErrInUse: a batch that it is writing
 // would look like damage.
 func Check(dir string, visit Visitor) (s Summary, err error) {
-	lock, err := lockToRead(dir)
-	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	return check(readDir{osDir(filepath.Join(dir, "store"))}, visit)
+	return readStore(filepath.Join(dir, "store"), func(d readDir) (Summary, error) {
+		lock, err := d.openFile("LOCK", os.O_RDONLY)
+		if err != nil {
+			return Summary{}, err
+		}
+		if err := d.tryLock(lock); err != nil {
+			return Summary{}, err
+		}
+		s, err := check(d, visit)
+		return s, errors.Join(err, lock.Close())
+	})
 }
 
-// lockToRead locks the store in dir. It makes no file.
-func lockToRead(dir string) (io.Closer, error) {
-	name := filepath.Join(dir, "store", "LOCK")
-	f, err := os.Open(name)
+// readStore calls f with the open directory of a store.
+func readStore(path string, f func(readDir) (Summary, error)) (Summary, error) {
+	d, err := openDir(path)
 	if err != nil {
-		return nil, err
+		return Summary{}, err
 	}
-	if err := tryLock(f); err != nil {
-		if lockedElsewhere(err) {
-			err = fmt.Errorf("%w (%v)", ErrInUse, err)
-		}
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
-	}
-	return f, nil
+	s, err := f(readDir{d})
+	return s, errors.Join(err, d.root.Close())
 }
 
 // check reads the store in dir. A store without a batch is an error.
@@ -61,7 +60,7 @@ func check(dir FS, visit Visitor) (Summary, error) {
 type readDir struct{ osDir }
 
 func (d readDir) Open(name string) (File, error) {
-	f, err := openFile(d.Path(name), os.O_RDONLY)
+	f, err := d.openFile(name, os.O_RDONLY)
 	if err != nil {
 		return nil, err // not a typed nil
 	}
@@ -79,23 +78,14 @@ func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return s, err
 	}
-	from := readDir{osDir(filepath.Join(dir, "store"))}
-	// A process that has the store open may remove a file that is about to be copied, and a
-	// batch that it is writing may look like damage. Neither happens often.
-	const attempts = 10
-	for range attempts {
-		if err = backUp(from, filepath.Join(dest, "store")); err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
-			break
-		}
+	_, err = readStore(filepath.Join(dir, "store"), func(from readDir) (Summary, error) {
+		return Summary{}, backUpAtWork(from, filepath.Join(dest, "store"))
+	})
+	if err == nil {
+		s, err = readStore(filepath.Join(dest, "store"), func(d readDir) (Summary, error) { return check(d, visit()) })
 	}
 	if err == nil {
-		s, err = check(readDir{osDir(filepath.Join(dest, "store"))}, visit())
-	}
-	if err == nil {
-		err = errors.Join(syncDir(dest), syncDir(filepath.Dir(dest)))
+		err = errors.Join(syncPath(dest), syncPath(filepath.Dir(dest)))
 	}
 	if err != nil {
 		return s, errors.Join(fmt.Errorf("back up %s: %w", dir, err), os.RemoveAll(dest))
@@ -103,16 +93,37 @@ func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 	return s, nil
 }
 
-// backUp makes one attempt. The parts that it copies are never written again.
-func backUp(from FS, dest string) error {
+// backUpAtWork copies a store that another process may have open. That process may remove a file
+// that is about to be copied, and a batch that it is writing may look like damage. Neither happens
+// often, so backUpAtWork makes some attempts.
+func backUpAtWork(from FS, dest string) (err error) {
+	const attempts = 10
+	for range attempts {
+		if err = backUpTo(from, dest); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
+			break
+		}
+	}
+	return err
+}
+
+// backUpTo makes one attempt. It removes dest first, and makes it.
+func backUpTo(from FS, dest string) error {
 	if err := os.RemoveAll(dest); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return err
 	}
+	to, err := openDir(dest)
+	if err != nil {
+		return err
+	}
+	return errors.Join(backUp(from, to), to.root.Close())
+}
+
+// backUp copies the store in from. The parts that it copies are never written again.
+func backUp(from, to FS) (err error) {
 	j := OpenOn(from, journalRoom)
-	var err error
 	if j.witness, err = openWitness(from); err != nil { // before the list: what it names is there now
 		return err
 	}
@@ -121,13 +132,13 @@ func backUp(from FS, dest string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := j.survey(files); err != nil {
+	t, err := j.survey(files)
+	if err != nil {
 		return err
 	}
 	if j.snapshot == 0 && len(j.segments) == 0 {
 		return fmt.Errorf("%w: %s has no batches", ErrFormat, from.Path(""))
 	}
-	to := osDir(dest)
 	if j.snapshot > 0 {
 		if err := copyFile(from, to, fileName(kindSnapshot, j.snapshot), j.snapshotSize); err != nil {
 			return err
@@ -138,8 +149,9 @@ func backUp(from FS, dest string) error {
 			return err
 		}
 	}
-	if len(j.segments) == 0 { // the journal behind the snapshot has no batch yet
-		if err := copyFile(from, to, fileName(kindJournal, j.snapshot+1), fileHeader); err != nil {
+	if n := len(j.segments); n == 0 || t.name != fileName(kindJournal, j.segments[n-1].number) {
+		// The last journal has no batch yet. Its header says where the one before it ends.
+		if err := copyFile(from, to, t.name, fileHeader); err != nil {
 			return err
 		}
 	}

@@ -104,7 +104,7 @@ func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
 	first, _ := strconv.Atoi(h.start[counter])
 	for range n {
 		b := new(store.Batch)
-		b.SyncLater = w.rng.Float64() < w.later && fs.BootID != store.BootID{}
+		b.SyncLater = w.rng.Float64() < w.later
 		changes := map[string]string{counter: fmt.Sprint(first + len(h.batches) + 1)}
 		for range 1 + w.rng.IntN(w.batch) {
 			path := fmt.Sprint("/", w.rng.IntN(40))
@@ -125,8 +125,9 @@ func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
 		if err := s.Commit(b); err != nil {
 			return err
 		}
-		h.restarts = h.restarts || b.SyncLater
-		if !b.SyncLater {
+		later := b.SyncLater && fs.BootID != store.BootID{}
+		h.restarts = h.restarts || later
+		if !later {
 			h.synced = len(h.batches)
 		}
 		h.acks = append(h.acks, ack{fs.Now(), len(h.batches), h.synced})
@@ -156,7 +157,10 @@ func nextBoot() store.BootID {
 }
 
 // crashCount is what became of crash images.
-type crashCount struct{ images, killed, again, runs, batches, snapshots int }
+type crashCount struct {
+	images, killed, again, runs, batches, snapshots int
+	copies, refused                                 int // backups and checks; those of a store that Load refuses
+}
 
 // A disk is the files after a crash.
 type disk struct {
@@ -170,7 +174,7 @@ type disk struct {
 func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
 	h := &history{start: from.nodes}
 	fs := crashfs.New(from.files)
-	fs.Lies, fs.BootID = lies, from.boot
+	fs.Lies, fs.BootID, fs.NoRoom = lies, from.boot, rng.IntN(4) == 0
 	w := writer{
 		rng: rng, value: []int{20, 200, 2000}[rng.IntN(3)], batch: 1 + rng.IntN(5),
 		later: []float64{0, 0, 0.5, 0.9, 1}[rng.IntN(5)],
@@ -232,6 +236,14 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 			if h.restarts || rng.IntN(2) == 0 { // where all is synced the boot id must not matter
 				d.boot = nextBoot()
 			}
+			if rng.IntN(8) == 0 {
+				d.boot = store.BootID{} // this kernel has none
+			}
+		}
+		if rng.IntN(4) == 0 {
+			if err := checkCopies(d, rng, room, count); err != nil {
+				return disk{}, fmt.Errorf("crash behind change %d of %d: %w\n%s", cut, fs.Now(), err, keepImage(d.files))
+			}
 		}
 		// It may crash again while the store is read, and again.
 		for depth := 0; ; depth++ {
@@ -275,6 +287,66 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 	return left, nil
 }
 
+// checkCopies reads a store as Load, Check and BackUp do, as it is and when a file has lost its end or
+// a bit has flipped. If Load accepts the store, Check and BackUp accept it, and have the same nodes. If
+// Load refuses it, so do they.
+func checkCopies(d disk, rng *rand.Rand, room int64, count *crashCount) error {
+	damaged := maps.Clone(d.files)
+	for name, b := range d.files {
+		if rng.IntN(2) == 0 || len(b) == 0 {
+			continue
+		}
+		if at := rng.IntN(len(b)); rng.IntN(2) == 0 {
+			damaged[name] = b[:at]
+		} else {
+			damaged[name] = slices.Clone(b)
+			damaged[name][at] ^= 1 << rng.IntN(8)
+		}
+		break
+	}
+	for what, files := range map[string]map[string][]byte{"as it is": d.files, "damaged": damaged} {
+		on := func(files map[string][]byte) *crashfs.FS {
+			fs := crashfs.New(files)
+			fs.BootID = d.boot
+			return fs
+		}
+		j := store.OpenOn(on(files), room)
+		want, wantErr := load(j)
+		if err := j.Close(); err != nil {
+			return err
+		}
+		checked, copied, from, to := newContents(), newContents(), on(files), on(nil)
+		_, checkErr := store.CheckFS(from, checked.visitor())
+		copyErr := store.Copy(from, to)
+		if copyErr == nil {
+			_, copyErr = store.CheckFS(to, copied.visitor())
+		}
+		count.copies++
+		switch {
+		case from.Now() != 0:
+			return fmt.Errorf("%s: check or backup has changed it", what)
+		case wantErr != nil:
+			count.refused++
+			if checkErr == nil || copyErr == nil {
+				return fmt.Errorf("%s: load: %v; check: %v; backup: %v", what, wantErr, checkErr, copyErr)
+			}
+			continue
+		case len(want.nodes) == 0 && errors.Is(checkErr, store.ErrFormat) && errors.Is(copyErr, store.ErrFormat):
+			continue // nothing was ever committed
+		case checkErr != nil || copyErr != nil:
+			return fmt.Errorf("%s: load accepts it; check: %v; backup: %v", what, checkErr, copyErr)
+		case !maps.Equal(checked.nodes, want.nodes) || !maps.Equal(copied.nodes, want.nodes):
+			return fmt.Errorf("%s: %d nodes; check has %d, a backup %d", what, len(want.nodes), len(checked.nodes), len(copied.nodes))
+		}
+		j = store.OpenOn(to, room)
+		again, err := load(j)
+		if err = errors.Join(err, j.Close()); err != nil || !maps.Equal(again.nodes, want.nodes) || again.meta.Restarted != want.meta.Restarted {
+			return fmt.Errorf("%s: the backup is loaded: %v, %d nodes of %d, restarted: %v", what, err, len(again.nodes), len(want.nodes), again.meta.Restarted)
+		}
+	}
+	return nil
+}
+
 // Power fails, or the process is killed, at any moment: while the store is made, written to,
 // merged into a snapshot or loaded, once or three times in a row. Load finds the state after
 // some batch. After a power failure that is no earlier than the last synced batch that was
@@ -288,6 +360,9 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 	for n := 0; count.images < *crashImages; n++ {
 		if n%4 == 0 {
 			left = disk{boot: nextBoot(), nodes: map[string]string{}}
+			if n%16 == 0 {
+				left.boot = store.BootID{} // everything is synced
+			}
 		}
 		var err error
 		room := []int64{512, 4096, 16384}[rng.IntN(3)]
@@ -295,11 +370,12 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 			t.Fatalf("run %d: %v", n, err)
 		}
 	}
-	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0) {
+	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0 || count.refused == 0) {
 		t.Errorf("%+v: something was not tried", count)
 	}
-	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots) with %d batches; %v",
-		count.images, count.killed, count.again, count.runs, count.snapshots, count.batches, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots) with %d batches; "+
+		"%d were checked and backed up, %d of them refused; %v", count.images, count.killed, count.again, count.runs,
+		count.snapshots, count.batches, count.copies, count.refused, time.Since(began).Round(time.Millisecond))
 }
 
 // The crash test finds disks that lose bytes or names which they have synced.

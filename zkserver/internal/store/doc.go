@@ -14,6 +14,9 @@
 // on; it is not an operation. So the last change of a key is all that matters, and
 // reading the state is a merge of files (snapshot.go).
 //
+// The directory is opened once (osDir), and all files are opened in it. So the store stays in this
+// directory if another one gets its path.
+//
 // A journal is a header and batches, one after the other (format.go). Each batch has a
 // number, its length and a checksum. The numbers go on from journal to journal. Each
 // batch begins with the mark of its file, a random number, so that the bytes of another

@@ -12,6 +12,7 @@ func (j *Journal) Settle() error {
 		return nil
 	}
 	err := j.take(<-j.compaction)
+	j.due = j.worthASnapshot()
 	if err != nil && j.err == nil {
 		j.err = err
 	}
@@ -78,8 +79,14 @@ func Mend(file []byte) []byte {
 // MachineBoot returns the boot id of this machine.
 func MachineBoot() BootID { return bootID() }
 
-// CopyTo makes one attempt of BackUp.
-func CopyTo(from FS, dest string) error { return backUp(from, dest) }
+// Copy makes one attempt of BackUp.
+func Copy(from, to FS) error { return backUp(from, to) }
 
-// CheckDir reads the store in dir as Check does.
-func CheckDir(dir string, visit Visitor) (Summary, error) { return check(readDir{osDir(dir)}, visit) }
+// CheckFS reads the store in fs as Check does.
+func CheckFS(fs FS, visit Visitor) (Summary, error) { return check(fs, visit) }
+
+// OpenDir opens a directory of the machine.
+func OpenDir(path string) (FS, func(), error) {
+	d, err := openDir(path)
+	return d, func() { d.root.Close() }, err
+}

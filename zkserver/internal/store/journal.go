@@ -19,7 +19,7 @@ const (
 // concurrent use.
 type Journal struct {
 	fs   FS
-	lock io.Closer // nil if nobody else can open fs
+	held []io.Closer // the lock and the directory; none if nobody else can open fs
 	room int64
 	boot BootID
 	err  error // why nothing can be committed any more
@@ -38,6 +38,7 @@ type Journal struct {
 	snapshotSize int64     // bytes
 	segments     []segment // the complete journals after the snapshot
 
+	due        bool           // the next Commit begins another journal
 	compaction chan compacted // gets the result of the goroutine; nil if there is none
 	stop       chan struct{}  // closed by Close
 }
@@ -58,6 +59,7 @@ func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	if j.last == 0 {
 		return init, j.Commit(fresh(init))
 	}
+	j.due = j.worthASnapshot()
 	return meta, nil
 }
 
@@ -99,8 +101,12 @@ func (j *Journal) commit(b *Batch) error {
 			return err
 		}
 	}
+	j.due = j.worthASnapshot()
 	return j.witness.record(j.fs, j.synced, j.last, j.boot)
 }
+
+// Waits implements Store.
+func (j *Journal) Waits() bool { return j.due || !j.SyncsLater() }
 
 // SyncsLater reports whether Commit heeds SyncLater. It does not where there is no boot id.
 func (j *Journal) SyncsLater() bool { return j.boot != BootID{} }
@@ -116,8 +122,8 @@ func (j *Journal) sync() error {
 
 func (j *Journal) name() string { return fileName(kindJournal, j.head.number) }
 
-// compact starts the merge of the complete journals into a new snapshot if that is due,
-// and takes over the result of the last merge.
+// compact takes over the result of the last merge. If a merge is due, it starts one of the complete
+// journals into a new snapshot.
 func (j *Journal) compact() error {
 	select {
 	case c := <-j.compaction:
@@ -126,11 +132,7 @@ func (j *Journal) compact() error {
 		}
 	default:
 	}
-	length := j.off
-	for _, s := range j.segments {
-		length += s.bytes
-	}
-	if j.compaction != nil || length <= max(j.room, j.snapshotSize) && len(j.segments) < maxSegments {
+	if !j.due {
 		return nil
 	}
 	if j.last >= j.head.first { // else it has no batch yet
@@ -140,6 +142,16 @@ func (j *Journal) compact() error {
 	}
 	j.compaction = startCompaction(j.fs, j.snapshot, j.segments, j.stop)
 	return nil
+}
+
+// worthASnapshot reports whether the journals are longer than the snapshot, or too many. It returns
+// false while a merge is under way.
+func (j *Journal) worthASnapshot() bool {
+	length := j.off
+	for _, s := range j.segments {
+		length += s.bytes
+	}
+	return j.compaction == nil && (length > max(j.room, j.snapshotSize) || len(j.segments) >= maxSegments)
 }
 
 // take takes over the result of a merge.
@@ -232,8 +244,8 @@ func (j *Journal) Close() error {
 		err = errors.Join(err, j.file.Close())
 	}
 	err = errors.Join(err, j.witness.close())
-	if j.lock != nil {
-		err = errors.Join(err, j.lock.Close())
+	for _, c := range j.held {
+		err = errors.Join(err, c.Close())
 	}
 	j.err = errors.Join(j.err, errClosed)
 	return err

@@ -55,6 +55,9 @@ func (m *Memory) apply(b *Batch) {
 	})
 }
 
+// Waits implements Store: there is no disk.
+func (m *Memory) Waits() bool { return false }
+
 // Close implements Store; what was committed stays.
 func (m *Memory) Close() error {
 	m.mu.Lock()

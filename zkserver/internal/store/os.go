@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,28 +27,27 @@ func OpenJournal(dir string) (*Journal, error) {
 	}
 	// A directory of our own below: dir may be one that the user made, with other
 	// things in it, and is left as it is.
+	parent := dir
 	dir = filepath.Join(dir, "store")
-	if err := makeDir(dir); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if err := syncPath(parent); err != nil { // also if the process that made dir was killed then
 		return nil, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// The lock belongs to the open file, so it excludes this process, too. The file is
-	// never removed: somebody might lock the one that is gone.
-	lock, err := osDir(dir).Create("LOCK")
+	d, err := openDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	f := lock.(*osFile)
-	if err := tryLock(f.File); err != nil {
-		if lockedElsewhere(err) {
-			err = fmt.Errorf("%w (%v)", ErrInUse, err)
-		}
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	lock, err := d.lock()
+	if err != nil {
+		return nil, errors.Join(err, d.root.Close())
 	}
-	j := OpenOn(osDir(dir), journalRoom)
-	j.lock = f
+	j := OpenOn(d, journalRoom)
+	j.held = []io.Closer{lock, d.root}
 	return j, nil
 }
 
@@ -63,23 +64,72 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
+	return syncPath(parent)
 }
 
-// osDir is a directory of the machine.
-type osDir string
+// syncPath makes the names in a directory durable.
+func syncPath(dir string) error {
+	d, err := openDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.SyncDir(), d.root.Close())
+}
+
+// osDir is an open directory of the machine. If the directory is removed or renamed, and another
+// one gets its name, osDir stays with the first one.
+type osDir struct {
+	root *os.Root
+	path string
+}
+
+// openDir opens a directory. The caller closes its root.
+func openDir(path string) (osDir, error) {
+	root, err := os.OpenRoot(path)
+	return osDir{root, path}, err
+}
+
+// lock locks the directory for one store. The lock belongs to the open file, so it excludes this
+// process, too. The file is never removed: another process might lock the removed one.
+func (d osDir) lock() (*osFile, error) {
+	f, err := d.create("LOCK")
+	if err != nil {
+		return nil, err
+	}
+	return f, d.tryLock(f)
+}
+
+// tryLock locks f, or closes it.
+func (d osDir) tryLock(f *osFile) error {
+	err := tryLock(f.File)
+	if err == nil {
+		return nil
+	}
+	if lockedElsewhere(err) {
+		err = fmt.Errorf("%w (%v)", ErrInUse, err)
+	}
+	return errors.Join(fmt.Errorf("lock %s: %w", d.path, err), f.Close())
+}
 
 func (d osDir) Open(name string) (File, error) {
-	f, err := openFile(d.Path(name), os.O_RDWR)
+	f, err := d.openFile(name, os.O_RDWR)
 	if err != nil {
 		return nil, err // not a typed nil
 	}
 	return f, nil
 }
 
-// Create sets the mode, because the umask belongs to the whole process.
 func (d osDir) Create(name string) (File, error) {
-	f, err := openFile(d.Path(name), os.O_RDWR|os.O_CREATE)
+	f, err := d.create(name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// create sets the mode, because the umask belongs to the whole process.
+func (d osDir) create(name string) (*osFile, error) {
+	f, err := d.openFile(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -89,29 +139,46 @@ func (d osDir) Create(name string) (File, error) {
 	return f, nil
 }
 
-func (d osDir) Rename(from, to string) error { return os.Rename(d.Path(from), d.Path(to)) }
-func (d osDir) Remove(name string) error     { return os.Remove(d.Path(name)) }
-func (d osDir) SyncDir() error               { return syncDir(string(d)) }
-func (d osDir) Path(name string) string      { return filepath.Join(string(d), name) }
-func (d osDir) Boot() BootID                 { return bootID() }
-
-func (d osDir) List() (names []string, err error) {
-	entries, err := os.ReadDir(string(d))
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, err
-}
-
-type osFile struct{ *os.File }
-
-func openFile(path string, flags int) (*osFile, error) {
-	f, err := os.OpenFile(path, flags, 0o600)
+func (d osDir) openFile(name string, flags int) (*osFile, error) {
+	f, err := d.root.OpenFile(name, flags, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, d.failed("open", name, err)
 	}
 	return &osFile{f}, nil
 }
+
+func (d osDir) Rename(from, to string) error {
+	return d.failed("rename", from, d.root.Rename(from, to))
+}
+
+func (d osDir) Remove(name string) error { return d.failed("remove", name, d.root.Remove(name)) }
+func (d osDir) SyncDir() error           { return d.failed("sync", "", syncDir(d.root)) }
+func (d osDir) Path(name string) string  { return filepath.Join(d.path, name) }
+func (d osDir) Boot() BootID             { return bootID() }
+
+func (d osDir) List() ([]string, error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, d.failed("open", "", err)
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
+}
+
+// failed returns err with the whole path. The errors of an os.Root have the name only.
+func (d osDir) failed(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
+		err = link.Err
+	}
+	return &fs.PathError{Op: op, Path: d.Path(name), Err: err}
+}
+
+type osFile struct{ *os.File }
 
 func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()

@@ -13,8 +13,9 @@ func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|uni
 
 func lockedElsewhere(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// syncDir makes the names in a directory durable.
+func syncDir(root *os.Root) error {
+	d, err := root.Open(".")
 	if err != nil {
 		return err
 	}

@@ -15,4 +15,4 @@ func tryLock(f *os.File) error {
 func lockedElsewhere(err error) bool { return errors.Is(err, windows.ERROR_LOCK_VIOLATION) }
 
 // syncDir has nothing to do: NTFS journals names, and a directory cannot be flushed.
-func syncDir(string) error { return nil }
+func syncDir(*os.Root) error { return nil }

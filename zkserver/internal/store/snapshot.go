@@ -13,8 +13,18 @@ type segment struct {
 	bytes               int64 // up to the end of the last batch
 }
 
-// each calls f for every change in order.
-func (s segment) each(dir FS, f func(key, value []byte) error) error {
+// stopped returns errStopped when stop is closed.
+func stopped(stop chan struct{}) error {
+	select {
+	case <-stop:
+		return errStopped
+	default:
+		return nil
+	}
+}
+
+// each calls f for every change in order. When stop is closed, it returns errStopped.
+func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) error) error {
 	r, err := openReader(dir, kindJournal, s.number)
 	if err != nil {
 		return err
@@ -25,6 +35,9 @@ func (s segment) each(dir FS, f func(key, value []byte) error) error {
 		if err != nil {
 			return err
 		}
+		if err := stopped(stop); err != nil {
+			return err
+		}
 		if err := eachChange(b, f); err != nil {
 			return err
 		}
@@ -32,8 +45,9 @@ func (s segment) each(dir FS, f func(key, value []byte) error) error {
 	return nil
 }
 
-// eachOfSnapshot calls f for every key and its value. A batch without changes is the end.
-func eachOfSnapshot(dir FS, number uint64, f func(key, value []byte) error) error {
+// eachOfSnapshot calls f for every key and its value. A batch without changes is the end. When stop is
+// closed, it returns errStopped.
+func eachOfSnapshot(dir FS, number uint64, stop chan struct{}, f func(key, value []byte) error) error {
 	r, err := openReader(dir, kindSnapshot, number)
 	if err != nil {
 		return err
@@ -42,6 +56,9 @@ func eachOfSnapshot(dir FS, number uint64, f func(key, value []byte) error) erro
 	for n := uint64(1); ; n++ {
 		b, err := r.must(n)
 		if err != nil || len(b) == 0 {
+			return err
+		}
+		if err := stopped(stop); err != nil {
 			return err
 		}
 		if err := eachChange(b, f); err != nil {
@@ -57,12 +74,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	latest := make(map[string]int) // which change of a key is its last one
 	count := 0
 	for _, s := range segments {
-		err := s.each(dir, func(key, _ []byte) error {
-			select {
-			case <-stop:
-				return errStopped
-			default:
-			}
+		err := s.each(dir, stop, func(key, _ []byte) error {
 			latest[string(key)] = count
 			count++
 			return nil
@@ -72,7 +84,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 		}
 	}
 	if snapshot > 0 {
-		err := eachOfSnapshot(dir, snapshot, func(key, value []byte) error {
+		err := eachOfSnapshot(dir, snapshot, stop, func(key, value []byte) error {
 			if _, changed := latest[string(key)]; changed {
 				return nil
 			}
@@ -84,7 +96,7 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	}
 	count = 0
 	for _, s := range segments {
-		err := s.each(dir, func(key, value []byte) error {
+		err := s.each(dir, stop, func(key, value []byte) error {
 			count++
 			if value == nil || latest[string(key)] != count-1 {
 				return nil
@@ -196,10 +208,8 @@ func (w *snapshotWriter) put(key, value []byte) error {
 }
 
 func (w *snapshotWriter) flush() error {
-	select {
-	case <-w.stop:
-		return errStopped
-	default:
+	if err := stopped(w.stop); err != nil {
+		return err
 	}
 	w.number++
 	finish(w.batch.buf, w.head.mark, w.number, 0)

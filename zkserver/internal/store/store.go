@@ -24,6 +24,8 @@ type Store interface {
 	// Commit makes b durable, all of it or none; see Batch.SyncLater for the exception. After
 	// an error every later Commit fails, too.
 	Commit(b *Batch) error
+	// Waits reports whether the next Commit waits for the disk, whatever its batch says.
+	Waits() bool
 	// Close lets go of the store. It is called once, after the last Commit.
 	Close() error
 }

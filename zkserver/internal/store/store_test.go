@@ -36,10 +36,12 @@ type contents struct {
 
 var firstMeta = store.Meta{Secret: []byte("secret"), Ceiling: 5 << 32}
 
-func load(s store.Store) (contents, error) {
-	c := contents{nodes: make(map[string]string), sessions: make(map[int64]string)}
-	var err error
-	c.meta, err = s.Load(firstMeta, store.Visitor{
+func newContents() *contents {
+	return &contents{nodes: make(map[string]string), sessions: make(map[int64]string)}
+}
+
+func (c *contents) visitor() store.Visitor {
+	return store.Visitor{
 		Node: func(path string, r []byte) error {
 			if _, twice := c.nodes[path]; twice {
 				return fmt.Errorf("%s is there twice", path)
@@ -48,8 +50,14 @@ func load(s store.Store) (contents, error) {
 			return nil
 		},
 		Session: func(id int64, r []byte) error { c.sessions[id] = string(r); return nil },
-	})
-	return c, err
+	}
+}
+
+func load(s store.Store) (contents, error) {
+	c := newContents()
+	var err error
+	c.meta, err = s.Load(firstMeta, c.visitor())
+	return *c, err
 }
 
 func mustLoad(t *testing.T, s store.Store) contents {
@@ -376,6 +384,60 @@ func TestCloseStopsASnapshot(t *testing.T) {
 		t.Errorf("%d nodes; want %d", len(got.nodes), n)
 	}
 	mustClose(t, j)
+}
+
+// Close waits for a few reads of a snapshot that is under way, and not until all files are read.
+func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		file string // Close begins when the snapshot opens it for the nth time
+		nth  int
+	}{
+		{"which changes there are", "00000002.journal", 1},
+		{"the former snapshot", "00000001.snapshot", 1},
+		{"the changes", "00000002.journal", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := crashfs.New(nil)
+			j := store.OpenOn(fs, 1<<21)
+			mustLoad(t, j)
+			fill := func() { // the same keys each time, so a snapshot has nothing of the former one
+				for i := 0; !j.Compacting(); i++ {
+					mustCommit(t, j, put(fmt.Sprint("/", i%5), strings.Repeat("a", 200_000)))
+				}
+			}
+			fill()
+			if err := j.Settle(); err != nil {
+				t.Fatal(err)
+			}
+			begun, proceed := make(chan struct{}), make(chan struct{})
+			opened, reads := 0, 0
+			fs.Fail = func(c crashfs.Call) (int, error) {
+				switch {
+				case c.Op == "open" && c.Name == tt.file:
+					if opened++; opened == tt.nth {
+						close(begun)
+						<-proceed
+					}
+				case c.Op == "read" && opened >= tt.nth:
+					reads++
+				}
+				return 0, nil
+			}
+			fill()
+			<-begun
+			closed := make(chan error)
+			go func() { closed <- j.Close() }()
+			<-j.Stopping()
+			close(proceed)
+			if err := <-closed; err != nil {
+				t.Fatal(err)
+			}
+			if reads > 3 { // the header, and a batch
+				t.Errorf("%d reads after Close", reads)
+			}
+		})
+	}
 }
 
 // syncs counts the syncs of journals.
