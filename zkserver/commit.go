@@ -153,7 +153,7 @@ func (s *Server) commitNow(b *batch) bool {
 		s.stopNow(err)
 		return false
 	}
-	s.counters.commit.observe(time.Since(began))
+	s.committed(time.Since(began), len(b.arrivals))
 	if b.large > 0 || b.backlog >= roundWork {
 		s.restUntil = restAfter(began)
 	}

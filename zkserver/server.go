@@ -129,6 +129,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		s.oneMachine.Store(false) // else the owner would wait for the disk, see handOver
 	}
 	s.publish()
+	s.measureStore()
 	go s.run()
 	return s, nil
 }
