@@ -34,8 +34,9 @@ func (s *Server) limitByFiles(open, most int64) {
 	s.limits.Connections = int(room)
 }
 
-// passing reports whether a later accept may succeed after err.
-func passing(err error) bool {
+// Passing reports whether a later Accept of a listener may succeed after err: the process or the
+// machine is short of files or memory, or a connection has ended before it was accepted.
+func Passing(err error) bool {
 	if slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) }) {
 		return true
 	}

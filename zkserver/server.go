@@ -177,7 +177,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if stopping {
 			return s.stopError()
 		}
-		if !passing(err) {
+		if !Passing(err) {
 			return fmt.Errorf("zkserver: accept on %s: %w", l.Addr(), err)
 		}
 		// Out of file descriptors, most likely. The clients that are connected must go on.
