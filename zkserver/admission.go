@@ -28,8 +28,8 @@ func addressOf(nc net.Conn) netip.Addr {
 }
 
 // admit counts a new connection, or says which limit keeps it out. s.mu is held.
-func (s *Server) admit(addr netip.Addr) Limit {
-	if len(s.conns) >= s.limits.Connections {
+func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
+	if len(s.conns) >= s.limits.Connections || isFile(nc) && s.filed >= s.fileRoom {
 		return LimitConnections
 	}
 	if !addr.IsValid() {

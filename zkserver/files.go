@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"errors"
+	"math"
 	"net"
 	"slices"
 )
@@ -13,25 +14,32 @@ import (
 // process that may have most files open.
 func reservedFiles(most int64) int64 { return min(64, most/2) }
 
-// connectionsFor returns how many connections there are files for, at least 1, in a process that
-// may have most files open and has open of them in use. A negative open is unknown.
+// connectionsFor returns how many connections there are files for in a process that may have most
+// files open and has open of them in use. A negative open is unknown. A program that has nearly all
+// its files open is left some connections: its store has its files already, and may be lucky.
 func connectionsFor(open, most int64) int64 {
-	return max(most-reservedFiles(most)-max(open, 0), 1)
+	return max(most-reservedFiles(most)-max(open, 0), min(16, most/4), 1)
 }
 
-// limitByFiles lowers the limit of connections to what the limit of open files permits. It is
-// called with the store open.
+// limitByFiles limits connections to what the limit of open files permits. It is called with the
+// store open, before there are connections.
 func (s *Server) limitByFiles(open, most int64) {
+	s.fileRoom = math.MaxInt64
 	if most < 0 {
 		return
 	}
-	room := connectionsFor(open, most)
-	if room >= int64(s.limits.Connections) {
+	s.fileRoom = connectionsFor(open, most)
+	if s.fileRoom >= int64(s.limits.Connections) {
 		return
 	}
 	s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
-		"connections", room, "configured", s.limits.Connections, "open_files", most, "reserved", reservedFiles(most))
-	s.limits.Connections = int(room)
+		"connections", s.fileRoom, "configured", s.limits.Connections, "open_files", most, "reserved", reservedFiles(most))
+}
+
+// isFile reports whether a connection takes an open file of this process.
+func isFile(nc net.Conn) bool {
+	_, memory := nc.(*memoryConn)
+	return !memory
 }
 
 // Passing reports whether a later Accept of a listener may succeed after err: the process or the

@@ -14,9 +14,9 @@ import (
 // negative number is no limit. Stats counts under the Limit that is named.
 type Limits struct {
 	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
-	// files open, Open lowers the limit and logs that: to the files that are free when the store
-	// is open, less a reserve for the store and the rest of the process. The reserve is 64, or
-	// half of the files where that is less.
+	// files open, there are fewer connections with a file, and Open logs that: as many as files are
+	// free when the store is open, less a reserve for the store and the rest of the process. The
+	// reserve is 64, or half of the files where that is less. Connections of Connect have no file.
 	Connections int
 
 	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one of IPv4 or a

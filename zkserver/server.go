@@ -53,7 +53,8 @@ type Server struct {
 
 	owner owner // touched by the owner's goroutine only
 
-	counters counters
+	counters  counters
+	footprint footprint
 
 	mu        sync.Mutex
 	stopping  bool                       // no more listeners and connections
@@ -61,6 +62,8 @@ type Server struct {
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
+	filed     int64 // conns that are open files
+	fileRoom  int64 // most of them, see limitByFiles
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -211,7 +214,7 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	if limit := s.admit(addr); limit != "" {
+	if limit := s.admit(nc, addr); limit != "" {
 		cut(nc)
 		s.refused(limit, "remote", nc.RemoteAddr())
 		return
@@ -221,6 +224,9 @@ func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
 	c.address = addr
 	s.conns[c] = struct{}{}
+	if isFile(nc) {
+		s.filed++
+	}
 	s.counters.connections.Store(int64(len(s.conns)))
 	s.readers.Add(1)
 	s.writers.Add(1)
@@ -233,6 +239,9 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if isFile(c.nc) {
+		s.filed--
+	}
 	s.leave(c.address)
 	s.counters.connections.Store(int64(len(s.conns)))
 	if len(s.conns) == 0 {
