@@ -77,7 +77,7 @@ type connState struct {
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
-		slots: make(chan struct{}, s.limits.Outstanding),
+		slots: make(chan struct{}, s.limits().Outstanding),
 		room:  make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
@@ -212,7 +212,7 @@ func (c *conn) write() {
 // limitUnsent: in pieces of 256 KiB, who reads 8 KiB a second would be dropped.
 func (c *conn) writeAll(buf []byte) error {
 	for piece := range slices.Chunk(buf, 64<<10) {
-		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
+		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits().UnreadTime))
 		n, err := c.nc.Write(piece)
 		c.server.counters.bytesSent.Add(int64(n))
 		c.taken(n)

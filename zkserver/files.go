@@ -24,16 +24,20 @@ func connectionsFor(open, most int64) int64 {
 // limitByFiles limits connections to what the limit of open files permits. It is called with the
 // store open, before there are connections.
 func (s *Server) limitByFiles(open, most int64) {
-	s.fileRoom = math.MaxInt64
-	if most < 0 {
-		return
+	s.fileRoom, s.mostFiles = math.MaxInt64, most
+	if most >= 0 {
+		s.fileRoom = connectionsFor(open, most)
 	}
-	s.fileRoom = connectionsFor(open, most)
-	if s.fileRoom >= int64(s.limits.Connections) {
-		return
+	s.tellFileRoom()
+}
+
+// tellFileRoom warns if the configuration allows more connections than there are files for. s.mu is
+// held, or nobody else has the server yet.
+func (s *Server) tellFileRoom() {
+	if configured := s.limits().Connections; s.fileRoom < int64(configured) {
+		s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
+			"connections", s.fileRoom, "configured", configured, "open_files", s.mostFiles, "reserved", reservedFiles(s.mostFiles))
 	}
-	s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
-		"connections", s.fileRoom, "configured", s.limits.Connections, "open_files", most, "reserved", reservedFiles(most))
 }
 
 // isFile reports whether a connection takes an open file of this process.

@@ -115,9 +115,13 @@ const queueBytes = 32 << 20
 // maxAnswer is the most that one multi-read is put together.
 const maxAnswer = 16 << 20
 
+// limits returns the limits that are in force. Any goroutine may call it, and nobody changes what
+// it returns.
+func (s *Server) limits() *Limits { return s.limited.Load() }
+
 // checkLimits says which limit a request is over, if any, and what is the answer to that.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
-	l := &s.limits
+	l := s.limits()
 	if len(r.write.Path) > l.PathBytes || len(r.read.Path) > l.PathBytes || len(r.addWatch.Path) > l.PathBytes {
 		return LimitPath, zkproto.CodeBadArguments
 	}
@@ -163,7 +167,7 @@ func (s *Server) checkSetWatches(c *conn, r *request) (Limit, zkproto.Code) {
 	weight := 0
 	for _, paths := range [...][]string{r.setWatches.Data, r.setWatches.Exist, r.setWatches.Child, r.setWatches.Persistent, r.setWatches.PersistentRecursive} {
 		for _, path := range paths {
-			if len(path) > s.limits.PathBytes {
+			if len(path) > s.limits().PathBytes {
 				return LimitPath, zkproto.CodeBadArguments
 			}
 			weight += tree.WatchWeight(path)
@@ -175,9 +179,9 @@ func (s *Server) checkSetWatches(c *conn, r *request) (Limit, zkproto.Code) {
 func (s *Server) roomForWatches(c *conn, weight int) (Limit, zkproto.Code) {
 	own, all := s.owner.tree.WatchWeights(c.id)
 	switch {
-	case own+weight > s.limits.WatchesPerConnection:
+	case own+weight > s.limits().WatchesPerConnection:
 		return LimitConnWatches, zkproto.CodeQuotaExceeded
-	case all+weight > s.limits.Watches:
+	case all+weight > s.limits().Watches:
 		return LimitWatches, zkproto.CodeQuotaExceeded
 	}
 	return "", zkproto.CodeOK
@@ -207,7 +211,7 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
+		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,

@@ -28,8 +28,9 @@ type Server struct {
 	store  store.Store
 	secret []byte
 	users  users
-	limits Limits
 	words  map[string]bool // allowed
+
+	limited atomic.Pointer[Limits] // see limits
 
 	queue      queue       // readers → owner
 	oneMachine atomic.Bool // see Config.OneMachine
@@ -64,6 +65,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	filed     int64 // conns that are open files
 	fileRoom  int64 // most of them, see limitByFiles
+	mostFiles int64 // that the process may have open
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -106,7 +108,7 @@ func openError(cfg Config, err error) error {
 // start reads st and starts the owner.
 func start(cfg Config, u users, st store.Store) (*Server, error) {
 	s := &Server{
-		cfg: cfg, users: u, limits: cfg.Limits, store: st,
+		cfg: cfg, users: u, store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),
@@ -120,6 +122,7 @@ func start(cfg Config, u users, st store.Store) (*Server, error) {
 		idleSince: time.Now(),
 	}
 	s.oneMachine.Store(cfg.OneMachine)
+	s.limited.Store(&cfg.Limits)
 	s.limitByFiles(openFiles())
 	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
