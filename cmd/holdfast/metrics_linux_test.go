@@ -193,7 +193,9 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 }
 
 func TestMetricsOfTheProcess(t *testing.T) {
-	families := parse(t, newMetrics(func() zkserver.Stats { return zkserver.Stats{Refused: map[zkserver.Limit]int64{zkserver.LimitFrame: 0}, Commit: noTimes(), Latency: noTimes()} }, nil).page())
+	families := parse(t, newMetrics(func() zkserver.Stats {
+		return zkserver.Stats{Refused: map[zkserver.Limit]int64{zkserver.LimitFrame: 0}, Commit: noTimes(), Latency: noTimes()}
+	}, nil).page())
 	value := func(name string) float64 {
 		f := families[name]
 		if f == nil || len(f.samples) != 1 {
