@@ -166,10 +166,14 @@ func TestStatsTellTheSizeOfTheStore(t *testing.T) {
 	if grown := s.Stats().JournalBytes - before.JournalBytes; grown < int64(len(data)) || grown > int64(len(data))+4096 {
 		t.Errorf("a write of %d bytes: the journals have grown by %d", len(data), grown)
 	}
-	for s.Stats().SnapshotBytes == 0 { // ends when a snapshot has been made
-		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: data, Version: -1})
-	}
 	st := s.Stats()
+	for st.SnapshotBytes == 0 { // ends when a snapshot has been made
+		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: data, Version: -1})
+		was := st
+		if st = s.Stats(); st.SnapshotBytes == 0 && st.JournalBytes <= was.JournalBytes {
+			t.Fatalf("a write, and no snapshot: journals of %d bytes, then %d", was.JournalBytes, st.JournalBytes)
+		}
+	}
 	if st.SnapshotBytes < int64(len(data)) || st.SnapshotBytes > int64(len(data))+4096 {
 		t.Errorf("the snapshot has %d bytes; want some more than %d", st.SnapshotBytes, len(data))
 	}
