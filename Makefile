@@ -8,14 +8,14 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # are found with; with it, there are a few more in the line before.
 SEEDS := 5000
 
-.PHONY: test check race-detector bench chaos
+.PHONY: test check release race-detector bench chaos
 
 # All there is: the product's tests, then those against the other clients and servers.
 # The latter run without -race: they measure how soon a lock passes on, with JVMs as
 # peers, and the detector's slowness would be all that they see. What they exercise
 # runs under -race in the first line. No package is named there: with a pattern, go would
 # hide the figures that passing tests print, and what was left out for want of a peer.
-test: check race-detector
+test: check release race-detector
 	go test $(RACE) -shuffle=on ./...
 	go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$$' -v ./chaos -seeds=$(SEEDS)
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$$' -v .
@@ -31,6 +31,15 @@ check:
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 	cd interop && go vet ./...
+
+# The command as it is released, for the system that GOOS and GOARCH name: without cgo, so
+# that it runs with any libc and starts sooner, and without symbols. At most 15 MB.
+release:
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/holdfast
+	@for f in bin/holdfast*; do \
+		size=$$(wc -c <"$$f"); echo "$$f: $$size bytes"; \
+		if [ "$$size" -gt 15000000 ]; then echo "more than 15 MB"; exit 1; fi; \
+	done
 
 race-detector:
 ifeq ($(RACE),)

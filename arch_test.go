@@ -6,8 +6,10 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,4 +297,22 @@ func sourceFiles(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// Go initialises every linked package in every command, so a package that only serve needs would
+// slow down each run.
+func TestTheCommandLinksLittle(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/holdfast").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	want := []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/sync", "golang.org/x/sys", module}
+	if runtime.GOOS == "windows" {
+		want = append([]string{"github.com/inconshreveable/mousetrap"}, want...)
+	}
+	if got := slices.Compact(modules); !slices.Equal(got, want) {
+		t.Errorf("holdfast is built of\n%q; want\n%q", got, want)
+	}
 }

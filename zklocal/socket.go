@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // maxSocketPath is the longest address that a Unix socket may have everywhere we
@@ -57,15 +58,30 @@ func listenSocket(dir string) (*socket, error) {
 	return s, nil
 }
 
-// reachable reports whether the directory still leads to the socket.
+// reachable reports whether the directory still leads to the socket. If it cannot look, for want of
+// open files or memory, it says yes: the socket could not be made again either.
 func (s *socket) reachable() bool {
 	if s.path != filepath.Join(s.dir, socketName) {
-		if path, err := readNote(s.dir); err != nil || path != s.path {
+		path, err := readNote(s.dir)
+		if err != nil {
+			return unseen(err)
+		}
+		if path != s.path {
 			return false
 		}
 	}
 	file, err := os.Lstat(s.path)
-	return err == nil && os.SameFile(s.file, file)
+	if err != nil {
+		return unseen(err)
+	}
+	return os.SameFile(s.file, file)
+}
+
+// unseen reports whether err leaves open if a file is there: the system has failed, and not
+// because of a name that leads nowhere.
+func unseen(err error) bool {
+	_, ofSystem := errors.AsType[syscall.Errno](err)
+	return ofSystem && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 func listenUnix(addr string) (*net.UnixListener, error) {

@@ -28,14 +28,14 @@ func addressOf(nc net.Conn) netip.Addr {
 }
 
 // admit counts a new connection, or says which limit keeps it out. s.mu is held.
-func (s *Server) admit(addr netip.Addr) Limit {
-	if len(s.conns) >= s.limits.Connections {
+func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
+	if len(s.conns) >= s.limits().Connections || isFile(nc) && s.filed >= s.fileRoom {
 		return LimitConnections
 	}
 	if !addr.IsValid() {
 		return ""
 	}
-	now, rate := time.Now(), float64(s.limits.ConnectionsPerSecond)
+	now, rate := time.Now(), float64(s.limits().ConnectionsPerSecond)
 	a := s.addresses[addr]
 	if a == nil {
 		a = &address{tokens: 2 * rate, at: now}
@@ -43,7 +43,7 @@ func (s *Server) admit(addr netip.Addr) Limit {
 	}
 	a.refill(now, rate)
 	switch {
-	case a.conns >= s.limits.ConnectionsPerAddress:
+	case a.conns >= s.limits().ConnectionsPerAddress:
 		return LimitPerAddress
 	case a.tokens < 1:
 		return LimitConnectRate
@@ -69,7 +69,7 @@ func (s *Server) leave(addr netip.Addr) {
 func (s *Server) forgetAddresses() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, rate := time.Now(), float64(s.limits.ConnectionsPerSecond)
+	now, rate := time.Now(), float64(s.limits().ConnectionsPerSecond)
 	for addr, a := range s.addresses {
 		if a.refill(now, rate); a.conns == 0 && a.tokens == 2*rate {
 			delete(s.addresses, addr)

@@ -182,7 +182,7 @@ func (s *Server) commitNow(b *batch, own *conn) bool {
 		s.stopNow(err)
 		return false
 	}
-	s.counters.commit.observe(time.Since(began))
+	s.committed(time.Since(began), len(b.arrivals))
 	if b.backlog >= sched.Share {
 		s.restUntil = restAfter(began)
 	}

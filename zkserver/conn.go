@@ -25,9 +25,9 @@ type conn struct {
 
 	address netip.Addr // what it counts for among Limits; guarded by Server.mu
 
-	socket    *nowWriter    // nil if nc is not a plain socket; guarded by mu
-	slots     chan struct{} // one token per request that waits for its answer
-	penalties atomic.Int64  // requests over a limit that the reader is to rest for
+	now       func([]byte) int // writes without waiting, see writerNow; may be nil; guarded by mu
+	slots     chan struct{}    // one token per request that waits for its answer
+	penalties atomic.Int64     // requests over a limit that the reader is to rest for
 
 	room    chan struct{} // tells the reader that waiting has become less
 	waiting atomic.Int64  // bytes of requests that the owner has not applied
@@ -80,13 +80,13 @@ type connState struct {
 func newConn(s *Server, id tree.Watcher, nc net.Conn) *conn {
 	return &conn{
 		server: s, id: id, nc: nc,
-		slots:  make(chan struct{}, s.limits.Outstanding),
-		room:   make(chan struct{}, 1),
-		wake:   make(chan struct{}, 1),
-		stop:   make(chan struct{}),
-		quit:   make(chan struct{}),
-		owned:  connState{identities: login.OfAddress(nc.RemoteAddr())},
-		socket: newNowWriter(nc),
+		slots: make(chan struct{}, s.limits().Outstanding),
+		room:  make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+		stop:  make(chan struct{}),
+		quit:  make(chan struct{}),
+		owned: connState{identities: login.OfAddress(nc.RemoteAddr())},
+		now:   writerNow(nc),
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 // if nothing else is on its way to the client. What the network does not take at once is left to
 // the writer.
 func (c *conn) sendNow(a answers) bool {
-	if c.socket == nil || a.finish || len(a.bytes) > copiedBytes {
+	if c.now == nil || a.finish || len(a.bytes) > copiedBytes {
 		return false
 	}
 	c.mu.Lock()
@@ -165,7 +165,7 @@ func (c *conn) sendNow(a answers) bool {
 	if c.closed || c.finishing || len(c.out) > 0 || c.unread.Load() != int64(len(a.bytes)) {
 		return false
 	}
-	n := c.socket.now(a.bytes)
+	n := c.now(a.bytes)
 	if n == 0 {
 		return false
 	}
@@ -251,7 +251,7 @@ func (c *conn) write() {
 func (c *conn) writeAll(buf []byte) error {
 	left := len(buf)
 	for piece := range slices.Chunk(buf, 64<<10) {
-		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits.UnreadTime))
+		c.nc.SetWriteDeadline(time.Now().Add(c.server.limits().UnreadTime))
 		n, err := c.nc.Write(piece)
 		c.wrote(n)
 		left -= n

@@ -3,6 +3,8 @@ package zkserver
 import (
 	"sync/atomic"
 	"time"
+
+	"holdfast/zkserver/internal/store"
 )
 
 // counters is what Stats shows. What belongs to the owner is published by it, so that
@@ -19,8 +21,11 @@ type counters struct {
 	bytesSent       atomic.Int64
 	bytesWaiting    atomic.Int64
 	commit, latency histogram // by the committer; by who releases a batch
-	sinceReset      latencies // as latency, for the four-letter words
-	refused         [len(allLimits)]refusals
+
+	committed, journal, snapshot atomic.Int64 // by the committer
+
+	sinceReset latencies // as latency, for the four-letter words
+	refused    [len(allLimits)]refusals
 }
 
 func (n *counters) of(l Limit) *refusals {
@@ -44,6 +49,23 @@ func (s *Server) publish() {
 	n.received.Store(o.received)
 	n.notifications.Store(o.notifications)
 	n.bytesReceived.Store(o.bytesReceived)
+}
+
+// committed takes note of a commit and of the requests that waited for it. Its caller has the token
+// of s.idle.
+func (s *Server) committed(took time.Duration, requests int) {
+	s.counters.commit.observe(took)
+	s.counters.committed.Add(int64(requests))
+	s.measureStore()
+}
+
+// measureStore takes note of the store's size. Nobody may commit meanwhile.
+func (s *Server) measureStore() {
+	if j, ok := s.store.(*store.Journal); ok {
+		journals, snapshot := j.Sizes()
+		s.counters.journal.Store(journals)
+		s.counters.snapshot.Store(snapshot)
+	}
 }
 
 // latencies summarize durations. They are written by one goroutine at a time and read

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"errors"
+	"math"
 	"net"
 	"slices"
 )
@@ -13,29 +14,41 @@ import (
 // process that may have most files open.
 func reservedFiles(most int64) int64 { return min(64, most/2) }
 
-// connectionsFor returns how many connections there are files for, at least 1, in a process that
-// may have most files open and has open of them in use. A negative open is unknown.
+// connectionsFor returns how many connections there are files for in a process that may have most
+// files open and has open of them in use. A negative open is unknown. A program that has nearly all
+// its files open is left some connections: its store has its files already, and may be lucky.
 func connectionsFor(open, most int64) int64 {
-	return max(most-reservedFiles(most)-max(open, 0), 1)
+	return max(most-reservedFiles(most)-max(open, 0), min(16, most/4), 1)
 }
 
-// limitByFiles lowers the limit of connections to what the limit of open files permits. It is
-// called with the store open.
+// limitByFiles limits connections to what the limit of open files permits. It is called with the
+// store open, before there are connections.
 func (s *Server) limitByFiles(open, most int64) {
-	if most < 0 {
-		return
+	s.fileRoom, s.mostFiles = math.MaxInt64, most
+	if most >= 0 {
+		s.fileRoom = connectionsFor(open, most)
 	}
-	room := connectionsFor(open, most)
-	if room >= int64(s.limits.Connections) {
-		return
-	}
-	s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
-		"connections", room, "configured", s.limits.Connections, "open_files", most, "reserved", reservedFiles(most))
-	s.limits.Connections = int(room)
+	s.tellFileRoom()
 }
 
-// passing reports whether a later accept may succeed after err.
-func passing(err error) bool {
+// tellFileRoom warns if the configuration allows more connections than there are files for. s.mu is
+// held, or nobody else has the server yet.
+func (s *Server) tellFileRoom() {
+	if configured := s.limits().Connections; s.fileRoom < int64(configured) {
+		s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
+			"connections", s.fileRoom, "configured", configured, "open_files", s.mostFiles, "reserved", reservedFiles(s.mostFiles))
+	}
+}
+
+// isFile reports whether a connection takes an open file of this process.
+func isFile(nc net.Conn) bool {
+	_, memory := nc.(*memoryConn)
+	return !memory
+}
+
+// Passing reports whether a later Accept of a listener may succeed after err: the process or the
+// machine is short of files or memory, or a connection has ended before it was accepted.
+func Passing(err error) bool {
 	if slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) }) {
 		return true
 	}

@@ -93,9 +93,9 @@ func TestConnectionsAreForTheFilesThereAre(t *testing.T) {
 		{900, 1024, 60}, // by the program that the server is part of
 		{10, 200, 200 - 64 - 10},
 		{-1, 200, 200 - 64}, // nobody knows
-		{1000, 1024, 1},
+		{1000, 1024, 16},
 		{10, 100, 100 - 50 - 10},
-		{10, 16, 1},
+		{10, 16, 4},
 		{5, 0, 1},
 	} {
 		if got := connectionsFor(test.open, test.most); got != test.want {

@@ -142,6 +142,7 @@ func survive(fs *crashfs.FS) (*survivor, error) {
 	st := store.OpenOn(fs, small)
 	spy := &spiedStore{Store: st}
 	s := &Server{cfg: Config{Logger: logged.logger()}, store: spy}
+	s.limited.Store(new(Limits)) // the tree has no bounds
 	if err := s.load(store.Meta{Secret: []byte("fresh"), Ceiling: 1}); err != nil {
 		st.Close()
 		return nil, err

@@ -6,12 +6,11 @@ import "time"
 // reader if the server has nothing else to do. Then no other goroutine has to be woken. Otherwise
 // serveInline does nothing and returns false, and r goes to the owner by the queue.
 //
-// The reader reads nothing meanwhile. A connection that is no plain socket may have no buffer, and
-// its client may send the next request before it reads an answer, so such a connection is never
-// served inline.
+// The reader reads nothing meanwhile. A client may send the next request before it reads an answer,
+// so a connection that may have no buffers is never served inline.
 func (s *Server) serveInline(r *request) bool {
 	c := r.conn
-	if c.socket == nil || !s.owning.TryLock() {
+	if c.now == nil || !s.owning.TryLock() {
 		return false
 	}
 	o := &s.owner

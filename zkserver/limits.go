@@ -14,9 +14,9 @@ import (
 // negative number is no limit. Stats counts under the Limit that is named.
 type Limits struct {
 	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
-	// files open, Open lowers the limit and logs that: to the files that are free when the store
-	// is open, less a reserve for the store and the rest of the process. The reserve is 64, or
-	// half of the files where that is less.
+	// files open, there are fewer connections with a file, and Open logs that: as many as files are
+	// free when the store is open, less a reserve for the store and the rest of the process. The
+	// reserve is 64, or half of the files where that is less. Connections of Connect have no file.
 	Connections int
 
 	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one of IPv4 or a
@@ -115,9 +115,13 @@ const queueBytes = 32 << 20
 // maxAnswer is the most that one multi-read is put together.
 const maxAnswer = 16 << 20
 
+// limits returns the limits that are in force. Any goroutine may call it, and nobody changes what
+// it returns.
+func (s *Server) limits() *Limits { return s.limited.Load() }
+
 // checkLimits says which limit a request is over, if any, and what is the answer to that.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
-	l := &s.limits
+	l := s.limits()
 	if len(r.write.Path) > l.PathBytes || len(r.read.Path) > l.PathBytes || len(r.addWatch.Path) > l.PathBytes {
 		return LimitPath, zkproto.CodeBadArguments
 	}
@@ -163,7 +167,7 @@ func (s *Server) checkSetWatches(c *conn, r *request) (Limit, zkproto.Code) {
 	weight := 0
 	for _, paths := range [...][]string{r.setWatches.Data, r.setWatches.Exist, r.setWatches.Child, r.setWatches.Persistent, r.setWatches.PersistentRecursive} {
 		for _, path := range paths {
-			if len(path) > s.limits.PathBytes {
+			if len(path) > s.limits().PathBytes {
 				return LimitPath, zkproto.CodeBadArguments
 			}
 			weight += tree.WatchWeight(path)
@@ -175,9 +179,9 @@ func (s *Server) checkSetWatches(c *conn, r *request) (Limit, zkproto.Code) {
 func (s *Server) roomForWatches(c *conn, weight int) (Limit, zkproto.Code) {
 	own, all := s.owner.tree.WatchWeights(c.id)
 	switch {
-	case own+weight > s.limits.WatchesPerConnection:
+	case own+weight > s.limits().WatchesPerConnection:
 		return LimitConnWatches, zkproto.CodeQuotaExceeded
-	case all+weight > s.limits.Watches:
+	case all+weight > s.limits().Watches:
 		return LimitWatches, zkproto.CodeQuotaExceeded
 	}
 	return "", zkproto.CodeOK
@@ -207,7 +211,7 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
+		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,

@@ -59,8 +59,12 @@ const streamRoom = 64 << 10
 
 // A stream is one direction of a connection over memory.
 type stream struct {
+	writing sync.Mutex // held by a write, so that no other one gets between its parts
+
 	mu       sync.Mutex // guards the fields below
-	changed  sync.Cond  // any of them, or a deadline has passed
+	readable sync.Cond  // there may be something to read, or the end of it
+	writable sync.Cond  // there may be room, or the end of it
+	waiting  int        // writes that wait for room
 	buf      []byte     // buf[off:] is written and not read
 	off      int
 	complete bool // nothing more is written
@@ -69,18 +73,50 @@ type stream struct {
 	writeBy  deadline
 }
 
-// A deadline of a stream. When it passes, the timer wakes the reads and writes that wait.
+func newStream() *stream {
+	s := new(stream)
+	s.readable.L, s.writable.L = &s.mu, &s.mu
+	s.readBy.wakes, s.writeBy.wakes = &s.readable, &s.writable
+	return s
+}
+
+// A deadline of a stream. The lock of the stream guards it.
 type deadline struct {
 	at    time.Time // zero: none
-	timer *time.Timer
+	wakes *sync.Cond
+	timer *time.Timer // wakes those that wait; nil until there is a deadline
 }
 
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-func newStream() *stream {
-	s := new(stream)
-	s.changed.L = &s.mu
-	return s
+// start starts the timer, or starts it again for another deadline.
+func (d *deadline) start() {
+	if d.timer != nil {
+		d.timer.Reset(time.Until(d.at))
+		return
+	}
+	d.timer = time.AfterFunc(time.Until(d.at), func() {
+		d.wakes.L.Lock()
+		defer d.wakes.L.Unlock()
+		d.wakes.Broadcast()
+	})
+}
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+func (s *stream) setDeadline(d *deadline, t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.at = t; t.IsZero() || s.complete || s.unread {
+		d.stop() // after the end nobody waits
+	} else {
+		d.start()
+	}
+	return nil
 }
 
 func (s *stream) read(b []byte) (int, error) {
@@ -99,16 +135,21 @@ func (s *stream) read(b []byte) (int, error) {
 			if s.off += n; s.off == len(s.buf) {
 				s.buf, s.off = s.buf[:0], 0
 			}
-			s.changed.Broadcast()
+			// A writer that is woken for little room moves what is unread, and soon waits again.
+			if s.waiting > 0 && len(s.buf)-s.off <= streamRoom/2 {
+				s.writable.Broadcast()
+			}
 			return n, nil
 		case s.complete:
 			return 0, io.EOF
 		}
-		s.changed.Wait()
+		s.readable.Wait()
 	}
 }
 
 func (s *stream) write(b []byte) (written int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -122,17 +163,38 @@ func (s *stream) write(b []byte) (written int, err error) {
 		case written == len(b):
 			return written, nil
 		}
-		if n := min(len(b)-written, streamRoom-(len(s.buf)-s.off)); n > 0 {
-			if len(s.buf)+n > cap(s.buf) && s.off > 0 {
-				s.buf, s.off = s.buf[:copy(s.buf, s.buf[s.off:])], 0
-			}
-			s.buf = append(s.buf, b[written:written+n]...)
+		if n := s.put(b[written:]); n > 0 {
 			written += n
-			s.changed.Broadcast()
 			continue
 		}
-		s.changed.Wait()
+		s.waiting++
+		s.writable.Wait()
+		s.waiting--
 	}
+}
+
+// writeNow writes as much as there is room for. It returns 0 if the stream has ended.
+func (s *stream) writeNow(b []byte) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.complete || s.unread {
+		return 0
+	}
+	return s.put(b)
+}
+
+// put adds as much of b as there is room for. s.mu is held.
+func (s *stream) put(b []byte) int {
+	n := min(len(b), streamRoom-(len(s.buf)-s.off))
+	if n <= 0 {
+		return 0
+	}
+	if len(s.buf)+n > cap(s.buf) && s.off > 0 {
+		s.buf, s.off = s.buf[:copy(s.buf, s.buf[s.off:])], 0
+	}
+	s.buf = append(s.buf, b[:n]...)
+	s.readable.Broadcast()
+	return n
 }
 
 // end applies change, which ends the stream for its writer or its reader.
@@ -147,27 +209,6 @@ func (s *stream) end(change func(*stream)) {
 	if s.complete {
 		s.writeBy.stop()
 	}
-	s.changed.Broadcast()
-}
-
-func (d *deadline) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
-}
-
-func (s *stream) setDeadline(d *deadline, t time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d.stop()
-	if d.at = t; !t.IsZero() && !s.complete && !s.unread {
-		d.timer = time.AfterFunc(time.Until(t), func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.changed.Broadcast()
-		})
-	}
-	s.changed.Broadcast()
-	return nil
+	s.readable.Broadcast()
+	s.writable.Broadcast()
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +108,103 @@ func TestMemoryConnDeadlines(t *testing.T) {
 			t.Errorf("write: %v", err)
 		}
 		after(time.Second)
+	})
+}
+
+func TestMemoryConnWritesAreWhole(t *testing.T) {
+	a, b := memoryPipe()
+	defer b.Close()
+	const size = 3 * streamRoom
+	var writers sync.WaitGroup
+	for _, letter := range []byte("abcd") {
+		writers.Go(func() {
+			if n, err := a.Write(bytes.Repeat([]byte{letter}, size)); n != size || err != nil {
+				t.Error(n, err)
+			}
+		})
+	}
+	go func() {
+		writers.Wait()
+		a.Close()
+	}()
+	got, err := io.ReadAll(b)
+	if err != nil || len(got) != 4*size {
+		t.Fatal(len(got), err)
+	}
+	for piece := range slices.Chunk(got, size) {
+		if !bytes.Equal(piece, bytes.Repeat(piece[:1], size)) {
+			t.Fatal("the bytes of two writes are mixed")
+		}
+	}
+}
+
+// The server sets a deadline before each answer.
+func TestMemoryConnDeadlinesCostNoTimerEach(t *testing.T) {
+	a, b := memoryPipe()
+	defer a.Close()
+	defer b.Close()
+	if n := testing.AllocsPerRun(100, func() { a.SetWriteDeadline(time.Now().Add(time.Minute)) }); n >= 1 {
+		t.Errorf("%v allocations for a deadline", n)
+	}
+}
+
+// A read of a little makes no room that is worth waking a writer for.
+func TestMemoryConnWakesAWriterForSubstantialRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := memoryPipe()
+		defer b.Close()
+		defer a.Close()
+		go a.Write(make([]byte, 2*streamRoom))
+		for _, step := range []struct{ read, left int }{
+			{0, streamRoom},
+			{1000, streamRoom - 1000},
+			{streamRoom/2 - 1001, streamRoom/2 + 1},
+			{1, streamRoom}, // half of it is free
+			{streamRoom, streamRoom / 2},
+			{streamRoom / 2, 0},
+		} {
+			if _, err := io.ReadFull(b, make([]byte, step.read)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			s := b.(*memoryConn).in
+			s.mu.Lock()
+			left := len(s.buf) - s.off
+			s.mu.Unlock()
+			if left != step.left {
+				t.Errorf("after a read of %d bytes there are %d; want %d", step.read, left, step.left)
+			}
+		}
+	})
+}
+
+// A connection over memory takes no open file. It counts as a connection all the same.
+func TestConnectionsOverMemoryTakeNoFiles(t *testing.T) {
+	inBubble(t, Config{Limits: Limits{Connections: 4}}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		s.mu.Lock()
+		s.fileRoom = 2
+		s.mu.Unlock()
+		memory := func() *rawClient {
+			nc, err := s.Connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newRaw(t, nc)
+		}
+		first := dial()
+		first.connect(time.Minute, nil)
+		dial().connect(time.Minute, nil)
+		dial().closed()
+		memory().connect(time.Minute, nil)
+		memory().connect(time.Minute, nil)
+		memory().closed()
+		if n := s.Stats().Refused[LimitConnections]; n != 2 {
+			t.Errorf("%d connections are refused; want 2", n)
+		}
+		first.nc.Close()
+		synctest.Wait()
+		dial().connect(time.Minute, nil)
+		dial().closed()
 	})
 }
 

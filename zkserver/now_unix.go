@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// A nowWriter writes to a socket without waiting. It is not safe for concurrent use, nor beside
-// the connection's Write.
+// A nowWriter writes to a socket without waiting.
 type nowWriter struct {
 	raw     syscall.RawConn
 	bytes   []byte
@@ -16,8 +15,13 @@ type nowWriter struct {
 	write   func(fd uintptr)
 }
 
-// newNowWriter returns nil if nc is not a plain socket.
-func newNowWriter(nc net.Conn) *nowWriter {
+// writerNow returns a function that writes to nc as much as nc takes without waiting, and returns
+// how much that was. It returns nil if nc is neither a plain socket nor a connection over memory.
+// The function is not safe for concurrent use, nor beside the Write of nc.
+func writerNow(nc net.Conn) func([]byte) int {
+	if m, ok := nc.(*memoryConn); ok {
+		return m.out.writeNow
+	}
 	socket, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
@@ -28,7 +32,7 @@ func newNowWriter(nc net.Conn) *nowWriter {
 	}
 	w := &nowWriter{raw: raw}
 	w.write = func(fd uintptr) { w.written, _ = syscall.Write(int(fd), w.bytes) } // not blocking: package net has it so
-	return w
+	return w.now
 }
 
 // now returns how many bytes of b the socket has taken. An error is for the next Write to find.

@@ -32,7 +32,7 @@ func (c *conn) read() {
 
 func (c *conn) readAll() error {
 	in := bufio.NewReaderSize(c.nc, 4096)
-	c.setReadDeadline(time.Now().Add(c.server.limits.HandshakeTime))
+	c.setReadDeadline(time.Now().Add(c.server.limits().HandshakeTime))
 	if err := c.handshake(in); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) && !c.readingStopped() {
 			c.server.refused(LimitHandshake, "remote", c.nc.RemoteAddr())
@@ -43,7 +43,7 @@ func (c *conn) readAll() error {
 		r := newRequest(in)
 		r.kind, r.conn = kindOperation, c
 		var err error
-		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits.FrameBytes); err != nil {
+		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits().FrameBytes); err != nil {
 			return err
 		}
 		if err := r.decode(); err != nil {

@@ -29,8 +29,9 @@ type Server struct {
 	store  store.Store
 	secret []byte
 	users  login.Users
-	limits Limits
 	words  map[string]bool // allowed
+
+	limited atomic.Pointer[Limits] // see limits
 
 	queue      queue       // readers → owner
 	oneMachine atomic.Bool // see Config.OneMachine
@@ -55,7 +56,8 @@ type Server struct {
 	owning sync.Mutex // guards owner
 	owner  owner
 
-	counters counters
+	counters  counters
+	footprint footprint
 
 	mu        sync.Mutex
 	stopping  bool                       // no more listeners and connections
@@ -63,6 +65,9 @@ type Server struct {
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
+	filed     int64 // conns that are open files
+	fileRoom  int64 // most of them, see limitByFiles
+	mostFiles int64 // that the process may have open
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
@@ -105,7 +110,7 @@ func openError(cfg Config, err error) error {
 // start reads st and starts the owner.
 func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s := &Server{
-		cfg: cfg, users: u, limits: cfg.Limits, store: st,
+		cfg: cfg, users: u, store: st,
 		queue:     queue{wake: make(chan struct{}, 1)},
 		idle:      make(chan struct{}, 1),
 		commits:   make(chan *batch, 1),
@@ -119,6 +124,7 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 		idleSince: time.Now(),
 	}
 	s.oneMachine.Store(cfg.OneMachine)
+	s.limited.Store(&cfg.Limits)
 	s.limitByFiles(openFiles())
 	s.words, _ = allowedWords(cfg.FourLetterWords) // validated
 	s.idle <- struct{}{}
@@ -131,6 +137,7 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 		s.oneMachine.Store(false) // else the owner would wait for the disk, see handOver
 	}
 	s.publish()
+	s.measureStore()
 	go s.run()
 	return s, nil
 }
@@ -178,7 +185,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if stopping {
 			return s.stopError()
 		}
-		if !passing(err) {
+		if !Passing(err) {
 			return fmt.Errorf("zkserver: accept on %s: %w", l.Addr(), err)
 		}
 		// Out of file descriptors, most likely. The clients that are connected must go on.
@@ -212,7 +219,7 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	if limit := s.admit(addr); limit != "" {
+	if limit := s.admit(nc, addr); limit != "" {
 		cut(nc)
 		s.refused(limit, "remote", nc.RemoteAddr())
 		return
@@ -222,6 +229,9 @@ func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, tree.Watcher(s.lastConn), nc)
 	c.address = addr
 	s.conns[c] = struct{}{}
+	if isFile(nc) {
+		s.filed++
+	}
 	s.counters.connections.Store(int64(len(s.conns)))
 	s.readers.Add(1)
 	s.writers.Add(1)
@@ -234,6 +244,9 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	if isFile(c.nc) {
+		s.filed--
+	}
 	s.leave(c.address)
 	s.counters.connections.Store(int64(len(s.conns)))
 	if len(s.conns) == 0 {

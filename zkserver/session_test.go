@@ -354,7 +354,7 @@ func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
 		c := newRaw(t, client)
 		c.connect(10*time.Second, nil)
 		c.call(zkproto.OpCloseSession, nil)
-		for range 2 * s.limits.Outstanding {
+		for range 2 * s.limits().Outstanding {
 			c.send(zkproto.OpPing, nil)
 		}
 		time.Sleep(3 * time.Second)

@@ -26,14 +26,19 @@ type Stats struct {
 	Watches    int   // now
 	DataBytes  int64 // of all paths and data now, without what memory costs besides
 
-	RequestsReceived int64 // with pings and connects
-	RequestsAnswered int64 // requests whose answers have gone to their connections
-	Notifications    int64 // sent to watchers
-	Outstanding      int   // received and not answered, now
+	RequestsReceived  int64 // with pings and connects
+	RequestsAnswered  int64 // requests whose answers have gone to their connections
+	RequestsCommitted int64 // of these, requests whose answers waited for a commit
+	Notifications     int64 // sent to watchers
+	Outstanding       int   // received and not answered, now
 
 	BytesReceived int64 // in whole requests
 	BytesSent     int64 // taken by the network
 	BytesWaiting  int64 // now: answers that clients have not taken, or that wait for the disk
+
+	// JournalBytes and SnapshotBytes are what a start reads; 0 for a store in memory. They are
+	// those after the last commit. Files may have more room reserved.
+	JournalBytes, SnapshotBytes int64
 
 	// Commit is how long the store took to make batches of writes durable; its Count is
 	// the number of commits.
@@ -64,14 +69,18 @@ func (s *Server) Stats() Stats {
 		Watches:    int(n.watches.Load()),
 		DataBytes:  n.dataBytes.Load(),
 
-		RequestsReceived: n.received.Load(),
-		RequestsAnswered: n.answered.Load(),
-		Notifications:    n.notifications.Load(),
-		Outstanding:      int(n.outstanding.Load()),
+		RequestsReceived:  n.received.Load(),
+		RequestsAnswered:  n.answered.Load(),
+		RequestsCommitted: n.committed.Load(),
+		Notifications:     n.notifications.Load(),
+		Outstanding:       int(n.outstanding.Load()),
 
 		BytesReceived: n.bytesReceived.Load(),
 		BytesSent:     n.bytesSent.Load(),
 		BytesWaiting:  n.bytesWaiting.Load(),
+
+		JournalBytes:  n.journal.Load(),
+		SnapshotBytes: n.snapshot.Load(),
 
 		Commit:  n.commit.read(),
 		Latency: n.latency.read(),

@@ -36,7 +36,7 @@ func TestStatsCount(t *testing.T) {
 			Uptime: time.Second, LastZxid: base.LastZxid + 5, Connections: 3, ConnectionsAccepted: 3, Refused: st.Refused,
 			Sessions: 2, SessionsCreated: 2, Znodes: 7, Ephemerals: 2, Watches: 2,
 			DataBytes:        base.DataBytes + int64(len("/a"+"x"+"/a/e"+"x"+"/a/gone"+"x")),
-			RequestsReceived: 8, RequestsAnswered: 8,
+			RequestsReceived: 8, RequestsAnswered: 8, RequestsCommitted: 5,
 			BytesReceived: st.BytesReceived, BytesSent: st.BytesSent, Commit: st.Commit, Latency: st.Latency,
 		}
 		assertStats(t, st, want)
@@ -146,4 +146,52 @@ func (l *logRecorder) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines)
+}
+
+// A start reads the journals and the snapshot, so operators want to know how long they are.
+func TestStatsTellTheSizeOfTheStore(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir)
+	before := s.Stats()
+	if before.JournalBytes <= 0 || before.SnapshotBytes != 0 {
+		t.Errorf("a fresh store: %d and %d bytes", before.JournalBytes, before.SnapshotBytes)
+	}
+	c := pipe(t, s)
+	c.connect(10*time.Second, nil)
+	c.create("/a", 0)
+	data := make([]byte, 500<<10)
+	if a := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: data, Version: -1}); a.Err != zkproto.CodeOK {
+		t.Fatal(a.Err)
+	}
+	if grown := s.Stats().JournalBytes - before.JournalBytes; grown < int64(len(data)) || grown > int64(len(data))+4096 {
+		t.Errorf("a write of %d bytes: the journals have grown by %d", len(data), grown)
+	}
+	st := s.Stats()
+	for st.SnapshotBytes == 0 { // ends when a snapshot has been made
+		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: data, Version: -1})
+		was := st
+		if st = s.Stats(); st.SnapshotBytes == 0 && st.JournalBytes <= was.JournalBytes {
+			t.Fatalf("a write, and no snapshot: journals of %d bytes, then %d", was.JournalBytes, st.JournalBytes)
+		}
+	}
+	if st.SnapshotBytes < int64(len(data)) || st.SnapshotBytes > int64(len(data))+4096 {
+		t.Errorf("the snapshot has %d bytes; want some more than %d", st.SnapshotBytes, len(data))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openDir(t, dir).Stats()
+	if again.SnapshotBytes < int64(len(data)) || again.JournalBytes <= 0 {
+		t.Errorf("after a restart: %d and %d bytes", again.JournalBytes, again.SnapshotBytes)
+	}
+}
+
+func openDir(t *testing.T, dir string) *Server {
+	t.Helper()
+	s, err := Open(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }

@@ -60,7 +60,7 @@ func (s *Server) weigh(c *conn) {
 // that read have next to nothing. extra is what is not in the count of all yet.
 func (s *Server) tooMuch(bytes, extra int) bool {
 	n := &s.counters
-	return bytes > s.limits.UnreadBytes ||
-		n.bytesWaiting.Load()+int64(extra) > int64(s.limits.UnreadBytesTotal) &&
-			int64(bytes) > int64(s.limits.UnreadBytesTotal)/max(n.connections.Load(), 1)
+	return bytes > s.limits().UnreadBytes ||
+		n.bytesWaiting.Load()+int64(extra) > int64(s.limits().UnreadBytesTotal) &&
+			int64(bytes) > int64(s.limits().UnreadBytesTotal)/max(n.connections.Load(), 1)
 }

@@ -87,9 +87,9 @@ func (c *conn) prepareWord(r *request) {
 	}
 	switch r.word {
 	case "conf", "dirs":
-		r.disk = dirSize(s.cfg.Dir)
+		r.disk = s.footprint.ofDisk(func() int64 { return dirSize(s.cfg.Dir) })
 	case "mntr":
-		r.files, r.maxFiles = openFiles()
+		r.files, r.maxFiles = s.footprint.ofFiles(openFiles)
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *Server) wordConf(w *wordAnswer, r *request) {
 	w.printf("clientPort=%d\nsecureClientPort=-1\n", port)
 	w.printf("dataDir=%[1]s\ndataDirSize=%[2]d\ndataLogDir=%[1]s\ndataLogSize=%[2]d\n", s.cfg.Dir, r.disk)
 	w.printf("tickTime=%d\nmaxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
-		s.cfg.TickTime.Milliseconds(), s.limits.ConnectionsPerAddress, s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds())
+		s.cfg.TickTime.Milliseconds(), s.limits().ConnectionsPerAddress, s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds())
 }
 
 // dirSize is the length of all files below dir; 0 for a server in memory.

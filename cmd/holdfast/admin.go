@@ -9,9 +9,6 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"holdfast/zkserver"
 )
 
@@ -24,9 +21,9 @@ const (
 )
 
 // newAdmin is the HTTP server of --admin. Its owner serves and closes it.
-func newAdmin(server *zkserver.Server, metrics *prometheus.Registry, insecure bool, log *slog.Logger) *http.Server {
+func newAdmin(server *zkserver.Server, page *metrics, insecure bool, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", page)
 	mux.HandleFunc("GET /healthz", answers(alivePatience, server.Alive))
 	mux.HandleFunc("GET /readyz", answers(readyPatience, server.Flush))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -3,6 +3,9 @@ package main
 import (
 	"net"
 	"sync"
+	"time"
+
+	"holdfast/zkserver"
 )
 
 // adminConnections is the most connections that --admin has open at a time. It is half of the
@@ -21,19 +24,31 @@ func newBoundedListener(l net.Listener, most int) *boundedListener {
 	return &boundedListener{Listener: l, tokens: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits until fewer connections than the bound are open, and then for the next one.
+// Accept waits until fewer connections than the bound are open, and then for the next one. If the
+// process or the machine is short of files or memory, it tries again, at least once a second.
+// net/http would end at most of these errors.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	select {
 	case l.tokens <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		<-l.tokens
-		return nil, err
+	for delay := 5 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		nc, err := l.Listener.Accept()
+		if err == nil {
+			return &boundedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.tokens })}, nil
+		}
+		if !zkserver.Passing(err) {
+			<-l.tokens
+			return nil, err
+		}
+		select {
+		case <-time.After(delay):
+		case <-l.closed:
+			<-l.tokens
+			return nil, net.ErrClosed
+		}
 	}
-	return &boundedConn{Conn: nc, release: sync.OnceFunc(func() { <-l.tokens })}, nil
 }
 
 // Close ends Accept, also while Accept waits for an open connection to end.

@@ -107,7 +107,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	want, _ := gathered(t, newMetrics(server.Stats, func() time.Time { return time.Time{} }))
+	var want []string
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (holdfast_\S+)`).FindAllSubmatch(newMetrics(server.Stats, func() time.Time { return time.Time{} }).page(), -1) {
+		want = append(want, string(m[1]))
+	}
 	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
 	}

@@ -1,116 +1,94 @@
 package main
 
 import (
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"holdfast/zkserver"
 )
 
-// newMetrics is all that /metrics shows. The names are documented in docs/serve.md. expires
-// is when the certificate ends; nil without TLS.
-func newMetrics(stats func() zkserver.Stats, expires func() time.Time) *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(statsCollector{stats}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	build := buildInfo()
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "holdfast_server_build_info",
-		Help:        "Always 1; the labels say which build this is.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
-	}, func() float64 { return 1 }))
-	if expires != nil {
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "holdfast_server_tls_certificate_expiry_timestamp_seconds",
-			Help: "When the certificate of --tls-cert ends, in seconds since 1970.",
-		}, func() float64 { return float64(expires().Unix()) }))
-	}
-	return r
+// metrics is the page /metrics. The names are documented in docs/serve.md. It is written without
+// Prometheus's library, whose initialisation every command would pay for: see ARCHITECTURE.md.
+type metrics struct {
+	stats   func() zkserver.Stats
+	expires func() time.Time // when the certificate ends; nil without TLS
+	started time.Time
+
+	writing sync.Mutex // a page opens files of the reserve, so there is one at a time
 }
 
-// statsCollector shows one Stats per scrape, so that there is nothing to keep up to date.
-type statsCollector struct {
-	stats func() zkserver.Stats
+func newMetrics(stats func() zkserver.Stats, expires func() time.Time) *metrics {
+	return &metrics{stats: stats, expires: expires, started: time.Now()}
+}
+
+// ServeHTTP implements http.Handler.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", expositionType)
+	_, _ = w.Write(m.page())
+}
+
+func (m *metrics) page() []byte {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	var e exposition
+	m.server(&e)
+	goMetrics(&e)
+	e.single("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.", float64(m.started.UnixMilli())/1000)
+	processMetrics(&e)
+	return e.text
 }
 
 // A number is a metric that is one field of Stats.
 type number struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	of   func(zkserver.Stats) float64
-}
-
-func counter(name, help string, of func(zkserver.Stats) int64) number {
-	return number{newDesc(name, help), prometheus.CounterValue, func(s zkserver.Stats) float64 { return float64(of(s)) }}
-}
-
-func gauge(name, help string, of func(zkserver.Stats) float64) number {
-	return number{newDesc(name, help), prometheus.GaugeValue, of}
-}
-
-func newDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("holdfast_server_"+name, help, labels, nil)
+	name, kind, help string
+	of               func(*zkserver.Stats) float64
 }
 
 // The last zxid is not among them: a float has too few digits for it.
-var numbers = []number{
-	gauge("uptime_seconds", "Time since the store was opened.", func(s zkserver.Stats) float64 { return s.Uptime.Seconds() }),
-	gauge("connections", "Open connections, with those that have no session yet.", func(s zkserver.Stats) float64 { return float64(s.Connections) }),
-	counter("connections_accepted_total", "Connections, without those that were refused at once.", func(s zkserver.Stats) int64 { return s.ConnectionsAccepted }),
-	gauge("sessions", "Sessions, also those without a connection.", func(s zkserver.Stats) float64 { return float64(s.Sessions) }),
-	counter("sessions_created_total", "Sessions that were created, without those that were resumed.", func(s zkserver.Stats) int64 { return s.SessionsCreated }),
-	counter("sessions_expired_total", "Sessions that ended by silence.", func(s zkserver.Stats) int64 { return s.SessionsExpired }),
-	counter("logins_refused_total", "Wrong passwords, and requests without the login that they need.", func(s zkserver.Stats) int64 { return s.LoginsRefused }),
-	gauge("znodes", "Nodes, with those that every server has.", func(s zkserver.Stats) float64 { return float64(s.Znodes) }),
-	gauge("ephemeral_znodes", "Nodes that end with a session: each lock held or waited for has one.", func(s zkserver.Stats) float64 { return float64(s.Ephemerals) }),
-	gauge("watches", "Watches that clients have set.", func(s zkserver.Stats) float64 { return float64(s.Watches) }),
-	gauge("data_bytes", "Size of all paths and data.", func(s zkserver.Stats) float64 { return float64(s.DataBytes) }),
-	counter("requests_received_total", "Requests, with pings and connects.", func(s zkserver.Stats) int64 { return s.RequestsReceived }),
-	counter("requests_answered_total", "Requests that were answered.", func(s zkserver.Stats) int64 { return s.RequestsAnswered }),
-	gauge("outstanding_requests", "Requests that wait for their answer.", func(s zkserver.Stats) float64 { return float64(s.Outstanding) }),
-	counter("notifications_total", "Events sent to watches.", func(s zkserver.Stats) int64 { return s.Notifications }),
-	counter("received_bytes_total", "Bytes of requests.", func(s zkserver.Stats) int64 { return s.BytesReceived }),
-	counter("sent_bytes_total", "Bytes of answers and events that the network has taken.", func(s zkserver.Stats) int64 { return s.BytesSent }),
-	gauge("unsent_bytes", "Bytes of answers that wait for the disk, or for clients to take them.", func(s zkserver.Stats) float64 { return float64(s.BytesWaiting) }),
+var numbers = [...]number{
+	{"uptime_seconds", "gauge", "Time since the store was opened.", func(s *zkserver.Stats) float64 { return s.Uptime.Seconds() }},
+	{"connections", "gauge", "Open connections, with those that have no session yet.", func(s *zkserver.Stats) float64 { return float64(s.Connections) }},
+	{"connections_accepted_total", "counter", "Connections, without those that were refused at once.", func(s *zkserver.Stats) float64 { return float64(s.ConnectionsAccepted) }},
+	{"sessions", "gauge", "Sessions, also those without a connection.", func(s *zkserver.Stats) float64 { return float64(s.Sessions) }},
+	{"sessions_created_total", "counter", "Sessions that were created, without those that were resumed.", func(s *zkserver.Stats) float64 { return float64(s.SessionsCreated) }},
+	{"sessions_expired_total", "counter", "Sessions that ended by silence.", func(s *zkserver.Stats) float64 { return float64(s.SessionsExpired) }},
+	{"logins_refused_total", "counter", "Wrong passwords, and requests without the login that they need.", func(s *zkserver.Stats) float64 { return float64(s.LoginsRefused) }},
+	{"znodes", "gauge", "Nodes, with those that every server has.", func(s *zkserver.Stats) float64 { return float64(s.Znodes) }},
+	{"ephemeral_znodes", "gauge", "Nodes that end with a session: each lock held or waited for has one.", func(s *zkserver.Stats) float64 { return float64(s.Ephemerals) }},
+	{"watches", "gauge", "Watches that clients have set.", func(s *zkserver.Stats) float64 { return float64(s.Watches) }},
+	{"data_bytes", "gauge", "Size of all paths and data.", func(s *zkserver.Stats) float64 { return float64(s.DataBytes) }},
+	{"journal_bytes", "gauge", "Length of the store's journals, which a start reads.", func(s *zkserver.Stats) float64 { return float64(s.JournalBytes) }},
+	{"snapshot_bytes", "gauge", "Length of the store's snapshot, which a start reads.", func(s *zkserver.Stats) float64 { return float64(s.SnapshotBytes) }},
+	{"requests_received_total", "counter", "Requests, with pings and connects.", func(s *zkserver.Stats) float64 { return float64(s.RequestsReceived) }},
+	{"requests_answered_total", "counter", "Requests that were answered.", func(s *zkserver.Stats) float64 { return float64(s.RequestsAnswered) }},
+	{"requests_committed_total", "counter", "Requests whose answers waited for a commit.", func(s *zkserver.Stats) float64 { return float64(s.RequestsCommitted) }},
+	{"outstanding_requests", "gauge", "Requests that wait for their answer.", func(s *zkserver.Stats) float64 { return float64(s.Outstanding) }},
+	{"notifications_total", "counter", "Events sent to watches.", func(s *zkserver.Stats) float64 { return float64(s.Notifications) }},
+	{"received_bytes_total", "counter", "Bytes of requests.", func(s *zkserver.Stats) float64 { return float64(s.BytesReceived) }},
+	{"sent_bytes_total", "counter", "Bytes of answers and events that the network has taken.", func(s *zkserver.Stats) float64 { return float64(s.BytesSent) }},
+	{"unsent_bytes", "gauge", "Bytes of answers that wait for the disk, or for clients to take them.", func(s *zkserver.Stats) float64 { return float64(s.BytesWaiting) }},
 }
 
-var (
-	limitsMet      = newDesc("limits_met_total", "How often a client met a limit, by its name.", "limit")
-	commitSeconds  = newDesc("commit_seconds", "Time to make a batch of writes durable.")
-	requestSeconds = newDesc("request_seconds", "Time of a request in the server, the wait for the disk included.")
-)
-
-// Describe implements prometheus.Collector.
-func (c statsCollector) Describe(out chan<- *prometheus.Desc) {
+// server adds what the server counts, from one Stats.
+func (m *metrics) server(e *exposition) {
+	const prefix = "holdfast_server_"
+	s := m.stats()
 	for _, n := range numbers {
-		out <- n.desc
+		e.single(prefix+n.name, n.kind, n.help, n.of(&s))
 	}
-	for _, d := range []*prometheus.Desc{limitsMet, commitSeconds, requestSeconds} {
-		out <- d
+	e.histogram(prefix+"commit_seconds", "Time to make a batch of writes durable.", s.Commit)
+	e.histogram(prefix+"request_seconds", "Time of a request in the server, the wait for the disk included.", s.Latency)
+	e.family(prefix+"limits_met_total", "counter", "How often a client met a limit, by its name.")
+	for _, limit := range slices.Sorted(maps.Keys(s.Refused)) {
+		e.sample(prefix+"limits_met_total", float64(s.Refused[limit]), "limit", string(limit))
 	}
-}
-
-// Collect implements prometheus.Collector.
-func (c statsCollector) Collect(out chan<- prometheus.Metric) {
-	s := c.stats()
-	for _, n := range numbers {
-		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.of(s))
+	build := buildInfo()
+	e.family(prefix+"build_info", "gauge", "Always 1; the labels say which build this is.")
+	e.sample(prefix+"build_info", 1, "commit", build.Commit, "go", build.Go, "version", build.Version)
+	if m.expires != nil {
+		e.single(prefix+"tls_certificate_expiry_timestamp_seconds", "gauge", "When the certificate of --tls-cert ends, in seconds since 1970.", float64(m.expires().Unix()))
 	}
-	for limit, count := range s.Refused {
-		out <- prometheus.MustNewConstMetric(limitsMet, prometheus.CounterValue, float64(count), string(limit))
-	}
-	out <- constHistogram(commitSeconds, s.Commit)
-	out <- constHistogram(requestSeconds, s.Latency)
-}
-
-// constHistogram is h with its buckets added up, as Prometheus has them.
-func constHistogram(desc *prometheus.Desc, h zkserver.Histogram) prometheus.Metric {
-	below := make(map[float64]uint64)
-	var sum uint64
-	for i, bound := range zkserver.HistogramBounds() {
-		sum += uint64(h.Buckets[i])
-		below[bound.Seconds()] = sum
-	}
-	return prometheus.MustNewConstHistogram(desc, uint64(h.Count), h.Sum.Seconds(), below)
 }

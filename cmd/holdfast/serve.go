@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holdfast/internal/supervise"
 	"holdfast/zklocal"
@@ -39,7 +40,8 @@ type serveFlags struct {
 	config   string // file
 	detached bool
 
-	from origins // of what is in the file
+	flags *pflag.FlagSet // all of these, as they are in force
+	from  origins        // of what is in the file
 }
 
 func newServe() *cobra.Command {
@@ -50,11 +52,12 @@ func newServe() *cobra.Command {
 		Long: `serve keeps locks in a directory and serves them by the ZooKeeper protocol, on the directory's
 own socket (for --server file://DIR), and on what --listen, --listen-tls and --unix name. It prints
 one line for each, then ready, on stdout. INT and TERM stop it; sessions stay in the directory. HUP
-makes it read its certificates and users again. It reads changed certificates by itself, too.`,
+makes it read its certificates, users and limits again. It reads changed certificates by itself, too.`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			f.flags = cmd.Flags()
 			if f.config != "" {
 				if f.from, err = readConfig(cmd.Flags(), f.config); err != nil {
 					return err
@@ -68,21 +71,25 @@ makes it read its certificates and users again. It reads changed certificates by
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
-	cmd.Flags().StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
-	cmd.Flags().StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
-	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
-	cmd.Flags().DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long and no session is left (default: never)")
-	cmd.Flags().DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
-	cmd.Flags().StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
-	f.tls.register(cmd.Flags())
-	f.auth.register(cmd.Flags())
-	f.limits.register(cmd.Flags())
-	f.log.register(cmd.Flags())
-	cmd.Flags().StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
-	cmd.Flags().BoolVar(&f.detached, detachedFlag[2:], false, "")
-	_ = cmd.Flags().MarkHidden(detachedFlag[2:])
+	f.register(cmd.Flags())
 	return cmd
+}
+
+func (f *serveFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
+	flags.StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
+	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
+	flags.DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long and no session is left (default: never)")
+	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
+	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
+	f.tls.register(flags)
+	f.auth.register(flags)
+	f.limits.register(flags)
+	f.log.register(flags)
+	flags.StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
+	flags.BoolVar(&f.detached, detachedFlag[2:], false, "")
+	_ = flags.MarkHidden(detachedFlag[2:])
 }
 
 func (f *serveFlags) serve(stdout io.Writer) (err error) {
@@ -177,7 +184,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			if slices.Contains(supervise.ReloadSignals, sig) {
 				systemd.reloading()
 				keys.reload()
-				f.auth.reload(ctx, host.Server(), f.from, f.tls.clientCA, log)
+				f.reload(ctx, host.Server(), log)
 				systemd.ready()
 				continue
 			}

@@ -21,6 +21,16 @@ type serveLimitsFlags struct {
 }
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
+	l.registerLimits(f)
+	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to look for empty containers and for nodes whose time to live is over")
+	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a time to live; Apache ZooKeeper's default is to refuse them")
+	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
+	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")
+	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask besides srvr, or "*" for all (default ruok,srvr,isro,envi)`)
+}
+
+// registerLimits registers the flags that HUP reads again.
+func (l *serveLimitsFlags) registerLimits(f *pflag.FlagSet) {
 	for _, limit := range []struct {
 		field *int
 		name  string
@@ -37,11 +47,6 @@ func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
 	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "longest time from connecting, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
-	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to look for empty containers and for nodes whose time to live is over")
-	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a time to live; Apache ZooKeeper's default is to refuse them")
-	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
-	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")
-	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask besides srvr, or "*" for all (default ruok,srvr,isro,envi)`)
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {

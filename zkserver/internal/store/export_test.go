@@ -54,7 +54,7 @@ func Unknown() *Batch {
 func WithFormat(file []byte, format uint32) []byte {
 	b := slices.Clone(file)
 	binary.BigEndian.PutUint32(b[8:], format)
-	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli))
+	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli()))
 	return b
 }
 
@@ -64,7 +64,7 @@ func Mend(file []byte) []byte {
 	if len(b) < fileHeader {
 		return b
 	}
-	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli))
+	binary.BigEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli()))
 	for rest := b[fileHeader:]; len(rest) >= batchHeader; {
 		length := uint64(binary.BigEndian.Uint32(rest[8:]))
 		if length > uint64(len(rest)-batchHeader) {

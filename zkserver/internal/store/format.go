@@ -21,7 +21,9 @@ const (
 	maxBatch = 1 << 30
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli returns the table of the checksums. It is no variable, so that a process without a
+// store does not compute it.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // The kinds of files.
 const (
@@ -52,14 +54,14 @@ func (h *header) encode() []byte {
 	}
 	b = append(append(b, h.boot[:]...), h.before[:]...)
 	b = b[:fileHeader-4]
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
 }
 
 func decodeHeader(b []byte) (h header, err error) {
 	sum := binary.BigEndian.Uint32(b[fileHeader-4:])
 	format := binary.BigEndian.Uint32(b[8:])
 	switch {
-	case crc32.Checksum(b[:fileHeader-4], castagnoli) != sum || string(b[:8]) != fileMagic:
+	case crc32.Checksum(b[:fileHeader-4], castagnoli()) != sum || string(b[:8]) != fileMagic:
 		return h, fmt.Errorf("%w: its header is not what was written; restore a backup", ErrDamaged)
 	case format != Format:
 		return h, fmt.Errorf("%w: its format is %d, this program knows %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
@@ -83,7 +85,7 @@ func finish(b []byte, mark, number, synced uint64) {
 }
 
 func sumOf(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:28], castagnoli), castagnoli, b[batchHeader:])
+	return crc32.Update(crc32.Checksum(b[:28], castagnoli()), castagnoli(), b[batchHeader:])
 }
 
 // whole reports whether b is a batch as it was written.

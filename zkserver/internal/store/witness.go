@@ -43,7 +43,7 @@ func openWitness(dir FS) (*witness, error) {
 	case errors.Is(err, io.EOF): // too short
 	case err != nil:
 		return nil, errors.Join(err, w.file.Close())
-	case string(b[:8]) == fileMagic && crc32.Checksum(b[:40], castagnoli) == binary.BigEndian.Uint32(b[40:]):
+	case string(b[:8]) == fileMagic && crc32.Checksum(b[:40], castagnoli()) == binary.BigEndian.Uint32(b[40:]):
 		w.synced, w.written = binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
 		copy(w.boot[:], b[24:])
 	}
@@ -76,7 +76,7 @@ func (w *witness) record(dir FS, synced, written uint64, boot BootID) (err error
 	b = binary.BigEndian.AppendUint64(b, synced)
 	b = binary.BigEndian.AppendUint64(b, written)
 	b = append(b, boot[:]...)
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
 	_, err = w.file.WriteAt(b, 0)
 	return err
 }

@@ -70,7 +70,7 @@ func (b *Bounds) exceeded(by Bound) {
 	}
 }
 
-// Bound sets the bounds of a tree that has just been made.
+// Bound sets the bounds of later writes.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
 
 // outOfBounds says whether there is no room for a node called name below parent.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"holdfast/zkserver"
+)
+
+// reload reads the configuration file and the files of users again, and gives their limits and
+// users to a running server. What is not valid stays as it was. Everything else needs a restart:
+// reload logs the names of such settings if they have changed.
+func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
+	fresh, flags, err := f.readAgain()
+	if err != nil {
+		log.Error("serve: configuration not reloaded; the earlier one stays in force", "err", err)
+		return
+	}
+	if changed := f.changedForGood(flags); len(changed) > 0 {
+		log.Warn("serve: changed settings need a restart", "settings", strings.Join(changed, ", "))
+	}
+	fresh.auth.reload(ctx, server, fresh.from, f.tls.clientCA, log)
+	if err := server.SetLimits(ctx, fresh.limits.limits); err != nil {
+		log.Error("serve: limits not reloaded", "err", err)
+		return
+	}
+	log.Info("serve: limits reloaded")
+}
+
+// readAgain returns the flags of f's command line, with what the configuration file says now.
+func (f *serveFlags) readAgain() (*serveFlags, *pflag.FlagSet, error) {
+	fresh, flags := new(serveFlags), pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fresh.register(flags)
+	var err error
+	f.flags.Visit(func(given *pflag.Flag) {
+		if _, inFile := f.from[given.Name]; inFile || flags.Lookup(given.Name) == nil || err != nil {
+			return
+		}
+		values := []string{given.Value.String()}
+		if many, ok := given.Value.(pflag.SliceValue); ok {
+			values = many.GetSlice()
+		}
+		for _, v := range values {
+			if err == nil {
+				err = flags.Set(given.Name, v)
+			}
+		}
+	})
+	if err == nil && f.config != "" {
+		fresh.from, err = readConfig(flags, f.config)
+	}
+	return fresh, flags, err
+}
+
+// changedForGood returns the names of flags that a restart would change, in order of the alphabet,
+// without those that reload changes.
+func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
+	reloaded := pflag.NewFlagSet("reloaded", pflag.ContinueOnError)
+	var scratch serveFlags
+	scratch.auth.register(reloaded)
+	scratch.limits.registerLimits(reloaded)
+	now.VisitAll(func(flag *pflag.Flag) {
+		before := f.flags.Lookup(flag.Name)
+		if reloaded.Lookup(flag.Name) == nil && before.Value.String() != flag.Value.String() {
+			names = append(names, flag.Name)
+		}
+	})
+	return names
+}
