@@ -112,29 +112,31 @@ func TestMemoryConnDeadlines(t *testing.T) {
 }
 
 func TestMemoryConnWritesAreWhole(t *testing.T) {
-	a, b := memoryPipe()
-	defer b.Close()
-	const size = 3 * streamRoom
-	var writers sync.WaitGroup
-	for _, letter := range []byte("abcd") {
-		writers.Go(func() {
-			if n, err := a.Write(bytes.Repeat([]byte{letter}, size)); n != size || err != nil {
-				t.Error(n, err)
-			}
-		})
-	}
-	go func() {
-		writers.Wait()
-		a.Close()
-	}()
-	got, err := io.ReadAll(b)
-	if err != nil || len(got) != 4*size {
-		t.Fatal(len(got), err)
-	}
-	for piece := range slices.Chunk(got, size) {
-		if !bytes.Equal(piece, bytes.Repeat(piece[:1], size)) {
-			t.Fatal("the bytes of two writes are mixed")
+	for range 100 { // writers meet in some of them
+		a, b := memoryPipe()
+		const size = 3 * streamRoom
+		var writers sync.WaitGroup
+		for _, letter := range []byte("abcd") {
+			writers.Go(func() {
+				if n, err := a.Write(bytes.Repeat([]byte{letter}, size)); n != size || err != nil {
+					t.Error(n, err)
+				}
+			})
 		}
+		go func() {
+			writers.Wait()
+			a.Close()
+		}()
+		got, err := io.ReadAll(b)
+		if err != nil || len(got) != 4*size {
+			t.Fatal(len(got), err)
+		}
+		for piece := range slices.Chunk(got, size) {
+			if !bytes.Equal(piece, bytes.Repeat(piece[:1], size)) {
+				t.Fatal("the bytes of two writes are mixed")
+			}
+		}
+		b.Close()
 	}
 }
 

@@ -39,5 +39,41 @@ func ofOneMachine() []mutant {
 			edits: []edit{{"zklocal/store.go", "if host == nil || !id.isOf(host.lock.f) {", "if host == nil {"}},
 			pkg:   "zklocal", tests: []string{"TestClientsOfTheHostsProcessTalkOverMemory"},
 		},
+		{
+			number: 246, bug: "the owner waits for the disk while a journal begins", where: "ours, before it was released",
+
+			edits: []edit{{"zkserver/commit.go", "b.changes.SyncLater && !s.store.Waits():", "b.changes.SyncLater:"}},
+			pkg:   pkg, tests: []string{"TestOneMachineAnswersWhileAJournalBegins"},
+		},
+		{
+			number: 247, bug: "a journal does not say that its next commit waits", where: "–",
+
+			edits: []edit{{"zkserver/internal/store/journal.go", "return j.due || !j.SyncsLater()", "return !j.SyncsLater()"}},
+			pkg:   pkg, tests: []string{"TestOneMachineAnswersWhileAJournalBegins"},
+		},
+		{
+			number: 248, bug: "sessions of others live, and batches are not synced", where: "–",
+
+			edits: []edit{{"zkserver/commit.go", " && s.owner.others == 0 ", " && s.owner.others >= 0 "}},
+			pkg:   pkg, tests: []string{"TestOneMachineCrashImages"},
+		},
+		{
+			number: 249, bug: "zxids come back after a planned stop", where: "ours, before it was released",
+
+			edits: []edit{{"zkserver/commit.go", "\tif s.owner.stopping { // the clock", "\tif false { // the clock"}},
+			pkg:   pkg, tests: []string{"TestZxidsGoOnAfterAPlannedStop"},
+		},
+		{
+			number: 250, bug: "all sessions that expire together end in one batch", where: "–",
+
+			edits: []edit{{"zkserver/session.go", "\t\tif s.owner.ended > maxEnded {", "\t\tif false {"}},
+			pkg:   pkg, tests: []string{"TestSessionsThatExpireTogetherEndInPortions"},
+		},
+		{
+			number: 251, bug: "all sessions that a restart ends end in one batch", where: "–",
+
+			edits: []edit{{"zkserver/session.go", "\t\t\tcase o.ended > maxEnded:", "\t\t\tcase false:"}},
+			pkg:   pkg, tests: []string{"TestSessionsThatARestartEndsEndInPortions"},
+		},
 	}
 }

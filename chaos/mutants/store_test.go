@@ -58,6 +58,32 @@ func ofTheStore() []mutant {
 			edits: []edit{{"recover.go", "if err == nil && now != s.next {", "if now++; err == nil {"}},
 			tests: []string{"TestBackUpOfAJournalThatGrows"},
 		},
+		{
+			number: 242, bug: "a backup does not see that the journal before an empty one has lost its end", where: "ours, before it was released",
+
+			edits: []edit{{"check.go", "if n := len(j.segments); n == 0 || t.name !=", "if n := len(j.segments); n == 0 || false && t.name !="}},
+			tests: []string{"TestBackUpRefusesAStoreThatHasLostItsEnd", "TestCrashImagesHaveAllThatWasAcknowledged"},
+		},
+		{
+			number: 243, bug: "a store writes into another directory that has got its path", where: "ours, before it was released",
+
+			edits: []edit{{"os.go", "\tf, err := d.root.OpenFile(name, flags, 0o600)", "\tf, err := os.OpenFile(d.Path(name), flags, 0o600)"}},
+			tests: []string{"TestAStoreStaysInTheDirectoryThatItHasOpened"},
+		},
+		{
+			number: 244, bug: "a store removes files from another directory that has got its path", where: "ours, before it was released",
+
+			edits: []edit{{"os.go", `d.failed("remove", name, d.root.Remove(name))`, "os.Remove(d.Path(name))"}},
+			tests: []string{"TestAStoreStaysInTheDirectoryThatItHasOpened"},
+		},
+		{
+			number: 245, bug: "Close waits until a snapshot has read the former one", where: "ours, before it was released",
+
+			edits: []edit{{"snapshot.go", "\t\tif err != nil || len(b) == 0 {\n\t\t\treturn err\n\t\t}\n\t\tif err := stopped(stop); err != nil {",
+				"\t\tif err != nil || len(b) == 0 {\n\t\t\treturn err\n\t\t}\n\t\tif err := stopped(stop); false {"},
+			},
+			tests: []string{"TestCloseStopsTheReadingForASnapshot"},
+		},
 	}
 	for i := range all {
 		all[i].pkg = "zkserver/internal/store"
