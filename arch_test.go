@@ -40,7 +40,7 @@ var arrows = map[string]part{
 		reason: "the messages are the bottom, where client and server meet: they need nothing but the standard library",
 	},
 	"zkserver": {
-		mayImport: []string{"zkproto", "zkserver/internal/login"},
+		mayImport: []string{"zkproto", "zkserver/internal/login", "zkserver/internal/sched"},
 		external:  []string{"*"},
 		reason:    "the server knows the messages and its own internal packages: it must not need a client, nor know what the nodes are used for",
 	},
@@ -48,6 +48,9 @@ var arrows = map[string]part{
 		// zkserver for the identities, which internal/tree has.
 		mayImport: []string{"zkproto", "zkserver"},
 		reason:    "a login is decided by names, hashes and bounds: it knows no connection, no request and no store",
+	},
+	"zkserver/internal/sched": {
+		reason: "whose turn it is follows from sizes and order: it knows no clock, no connection and no request",
 	},
 	"zklocal": {
 		mayImport: []string{"zkserver", "zk"},
@@ -95,6 +98,7 @@ type part struct {
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
+	{"zkserver/internal/sched", "time", "a turn is counted in work and batches, so that the same requests make the same batches on every machine"},
 	{"zkserver/internal/login", "holdfast/zkserver/internal/store", "a login is decided by names, hashes and bounds, which nobody stores"},
 	{"zk", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
 	{"zkproto", "reflect", "messages are encoded by hand: reflection would cost every request time and memory"},
@@ -235,6 +239,9 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zkserver/internal/tree", "holdfast/zkproto", ""},
 		{"zkserver", "holdfast/zkserver/internal/login", ""},
 		{"zkserver/internal/login", "holdfast/zkserver/internal/tree", ""},
+		{"zkserver", "holdfast/zkserver/internal/sched", ""},
+		{"zkserver/internal/sched", "time", "every machine"},
+		{"zkserver/internal/sched", "holdfast/zkserver/internal/tree", "no request"},
 		{"zkserver/internal/login", "holdfast/zkserver/internal/store", "nobody stores"},
 		{"zkserver/internal/login", "holdfast/zk", "no connection"},
 		{"zkserver/internal/login", "golang.org/x/sys/unix", "no connection"},

@@ -12,7 +12,7 @@ import (
 type counters struct {
 	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // by the owner
 	received, notifications, bytesReceived                 atomic.Int64 // by the owner
-	created, expired, loginsRefused                        atomic.Int64 // by the owner
+	created, expired, loginsRefused, waited, turns         atomic.Int64 // by the owner
 
 	connections atomic.Int64
 
@@ -49,6 +49,9 @@ func (s *Server) publish() {
 	n.received.Store(o.received)
 	n.notifications.Store(o.notifications)
 	n.bytesReceived.Store(o.bytesReceived)
+	waited, turns := o.turns.Waited()
+	n.waited.Store(waited)
+	n.turns.Store(turns)
 }
 
 // committed takes note of a commit and of the requests that waited for it. Its caller has the token

@@ -80,14 +80,15 @@
 //
 // # Goroutines
 //
-// The owner (owner.go) alone touches the tree, the sessions and the watches; Open
-// starts it. It applies requests as they come and collects changes and answers in a
-// batch; no connection has more than a share of one (fair.go), unless it is alone (alone.go),
-// and none is served while it does not read. The committer (commit.go) makes one batch
-// durable at a time and then lets its answers go, while the owner fills the next. A batch
-// that need not be synced ([Config.OneMachine]) is written by the owner itself. Per
-// connection a reader decodes requests (reader.go) and a writer sends answers (conn.go). The
-// teller (tell.go) wakes writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
+// The owner (owner.go) touches the tree, the sessions and the watches; Open starts it. It
+// applies requests and collects changes and answers in a batch. Package internal/sched decides
+// which requests wait for a later batch (turns.go). The committer (commit.go) makes one batch
+// durable at a time and then sends its answers, while the owner fills the next one. The owner
+// itself writes a batch that need not be synced ([Config.OneMachine]).
+// Each connection has a reader, which decodes requests (reader.go), and a writer, which sends
+// answers (conn.go). If the server has nothing else to do, the reader takes the place of owner,
+// committer and writer for one request (inline.go). The teller (tell.go) wakes writers that have
+// notifications only, some at a time. Serve runs on the caller's goroutine.
 // The owner ends on Shutdown, Close, linger or a store that failed; it ends the
 // committer and the teller, then waits for the connections, closes the store and closes Done.
 // The store has a goroutine while it makes a snapshot; closing the store ends it.

@@ -29,6 +29,8 @@ type Stats struct {
 	RequestsReceived  int64 // with pings and connects
 	RequestsAnswered  int64 // requests whose answers have gone to their connections
 	RequestsCommitted int64 // of these, requests whose answers waited for a commit
+	RequestsWaited    int64 // requests that waited for a later turn: their connection asks for much
+	TurnsWaited       int64 // the batches that they waited for, together
 	Notifications     int64 // sent to watchers
 	Outstanding       int   // received and not answered, now
 
@@ -71,7 +73,7 @@ func (s *Server) Stats() Stats {
 
 		RequestsReceived:  n.received.Load(),
 		RequestsAnswered:  n.answered.Load(),
-		RequestsCommitted: n.committed.Load(),
+		RequestsCommitted: n.committed.Load(), RequestsWaited: n.waited.Load(), TurnsWaited: n.turns.Load(),
 		Notifications:     n.notifications.Load(),
 		Outstanding:       int(n.outstanding.Load()),
 

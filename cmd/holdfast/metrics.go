@@ -65,6 +65,8 @@ var numbers = [...]number{
 	{"requests_received_total", "counter", "Requests, with pings and connects.", func(s *zkserver.Stats) float64 { return float64(s.RequestsReceived) }},
 	{"requests_answered_total", "counter", "Requests that were answered.", func(s *zkserver.Stats) float64 { return float64(s.RequestsAnswered) }},
 	{"requests_committed_total", "counter", "Requests whose answers waited for a commit.", func(s *zkserver.Stats) float64 { return float64(s.RequestsCommitted) }},
+	{"requests_waited_total", "counter", "Requests that waited for a later turn, since their connection asks for much.", func(s *zkserver.Stats) float64 { return float64(s.RequestsWaited) }},
+	{"turns_waited_total", "counter", "Batches that these requests waited for.", func(s *zkserver.Stats) float64 { return float64(s.TurnsWaited) }},
 	{"outstanding_requests", "gauge", "Requests that wait for their answer.", func(s *zkserver.Stats) float64 { return float64(s.Outstanding) }},
 	{"notifications_total", "counter", "Events sent to watches.", func(s *zkserver.Stats) float64 { return float64(s.Notifications) }},
 	{"received_bytes_total", "counter", "Bytes of requests.", func(s *zkserver.Stats) float64 { return float64(s.BytesReceived) }},
