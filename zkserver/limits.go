@@ -58,7 +58,9 @@ type Limits struct {
 
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
 	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
-	// Their bytes are limited by FrameBytes.
+	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
+	// deletes, writes of data or checks are allowed, and 5,000 creates. Nodes hundreds of
+	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
 	// PathBytes is the longest path that a node can have or a watch can be on (LimitPath),
@@ -72,7 +74,8 @@ type Limits struct {
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 100,000. Their paths may have 32 MiB.
+	// in one transaction; 0 is 10,000. Their paths may have 1 MiB, which is the longest answer
+	// to getEphemerals that clients take.
 	EphemeralsPerSession int
 }
 
@@ -85,7 +88,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
 		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
-		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 100_000},
+		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 10_000},
 	} {
 		switch {
 		case *f.field == 0:
@@ -112,8 +115,12 @@ func (l Limits) withDefaults() Limits {
 // It is no Limit of a client: the owner empties the queue each time it looks.
 const queueBytes = 32 << 20
 
-// maxAnswer is the most that one multi-read is put together.
-const maxAnswer = 16 << 20
+// maxAnswer is the greatest length of the answer to a multi-read. Clients take 1 MiB by default.
+const maxAnswer = 2 << 20
+
+// multiOpWork is how much work a transaction may take for each of Limits.MultiOps, in steps of the
+// tree.
+const multiOpWork = 105
 
 // checkLimits says which limit a request is over, if any, and what is the answer to that.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
@@ -207,11 +214,12 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
+		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Work: multiOpWork * min(s.limits.MultiOps, 1<<20),
+		Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
-				tree.BoundACL: LimitACL,
+				tree.BoundACL: LimitACL, tree.BoundWork: LimitMulti,
 			}[by])
 		},
 		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },

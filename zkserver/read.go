@@ -68,13 +68,18 @@ func (s *Server) ask(c *conn, r *request) {
 }
 
 // multiRead reads each for itself. Watches are not armed, although the records ask for
-// them: Apache's server does not arm them either. What would not fit into a client's
-// buffer is not even put together: a request names the same large node many times over.
+// them: Apache's server does not arm them either. An answer that is too long for a client's
+// buffer is refused before it is made: a request may name the same large node many times.
 func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiReadResult, zkproto.Code) {
 	t, as := s.owner.tree, c.owned.identities
 	results := make([]zkproto.MultiReadResult, len(ops))
 	size := 0
 	for i, o := range ops {
+		if o.Op == zkproto.OpGetData {
+			size += t.DataSize(o.Path)
+		} else {
+			size += t.NamesSize(o.Path)
+		}
 		if size > maxAnswer {
 			return nil, zkproto.CodeMarshallingError
 		}
@@ -88,7 +93,6 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiR
 		if r.Err != zkproto.CodeOK {
 			r.Op = zkproto.OpError
 		}
-		size += len(r.Data) + wireSize(r.Children)
 	}
 	return results, zkproto.CodeOK
 }

@@ -220,15 +220,36 @@ func (s *Server) finishAnswered(c *conn) {
 // larger.
 const maxEnded = 64 << 20
 
+// expirePortion is how many bytes of paths the sessions may have that end before clients are
+// served again.
+const (
+	expirePortion = 1 << 20
+	expireCost    = 64 // of a session, whether or not it has nodes
+)
+
 // expire ends the sessions that were silent for too long.
 func (s *Server) expire() {
+	s.owner.tree.Sweep()
+	s.expireAt(s.owner.now)
+}
+
+// expireAt ends sessions that were silent for too long at the time of a check, which has allowed
+// for delays of this process. It ends a portion of them, and calls itself behind the requests that
+// wait by then.
+func (s *Server) expireAt(at time.Time) {
+	ended := 0
 	for _, sess := range s.owner.sessions {
-		if s.owner.now.Sub(sess.touched) < sess.timeout {
+		if at.Sub(sess.touched) < sess.timeout {
 			continue
 		}
 		if s.owner.ended > maxEnded {
 			return // the others at the next check
 		}
+		if ended >= expirePortion {
+			s.queue.push(&request{kind: kindCall, call: func() { s.expireAt(at) }})
+			return
+		}
+		ended += s.owner.tree.EphemeralsSize(sess.id) + expireCost
 		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
 		s.counters.expired.Add(1)
 		s.endSession(sess)

@@ -149,6 +149,7 @@ func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) 
 	if len(list) > maxACLEntries || wireSize(list) > maxACLBytes {
 		return tooLong()
 	}
+	t.steps += len(list) * (8 + len(list)/8) // each is parsed, and compared with the others
 	var checked []zkproto.ACL
 	for i, a := range list {
 		if slices.Contains(list[:i], a) {
@@ -258,6 +259,9 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 		}
 	}
 	t.steps += len(a.keys)
+	if len(as) > fewIdentities {
+		t.steps += 2 * len(a.keys) // a look-up each
+	}
 	for _, k := range a.keys {
 		if k.perms&perms == 0 {
 			continue
@@ -288,13 +292,14 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 type keyring struct {
 	as   []Identity
 	keys []uint64
-	at   map[uint64]int // index by key; nil for a few, which are compared one by one
+	at   map[uint64]int // index by key; nil for fewIdentities, which are compared one by one
 }
 
+const fewIdentities = 4
+
 func newKeyring(as []Identity) *keyring {
-	const few = 4
 	k := &keyring{as: as, keys: make([]uint64, len(as))}
-	if len(as) > few {
+	if len(as) > fewIdentities {
 		k.at = make(map[uint64]int, len(as))
 	}
 	for i, id := range as {

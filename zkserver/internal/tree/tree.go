@@ -19,7 +19,7 @@ type Tree struct {
 	identities map[Watcher]*keyring
 	events     []Event
 	told       map[Watcher]struct{} // of fire
-	considered int                  // watchers, by the write in progress
+	firing     int                  // steps when the write in progress began to tell, see maxTelling
 	overrun    []Watcher            // see TakeOverrun
 
 	last *keyring // of the client that was asked for last, see find
@@ -42,6 +42,7 @@ type Tree struct {
 type Bounds struct {
 	ChildrenBytes int  // the names of a node's children, as they are on the wire
 	Ephemerals    int  // the nodes of one session
+	Work          int  // of one transaction, see workOf
 	Quotas        bool // whether the hard limits of quotas are kept
 	QuotasBySuper bool // whether the superuser alone may set quotas
 	NoTTL         bool // whether nodes with a time to live are refused
@@ -61,6 +62,7 @@ const (
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
 	BoundACL                     // maxACLEntries, maxACLBytes and maxGrowth
+	BoundWork                    // Bounds.Work
 )
 
 // exceeded tells Exceeded, if there is one.
@@ -91,8 +93,8 @@ func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 }
 
 // maxOwnedBytes bounds the paths of a session's nodes: they all go in one transaction, and are one
-// answer to getEphemerals.
-const maxOwnedBytes = 32 << 20
+// answer to getEphemerals. It bounds the number of their levels, too.
+const maxOwnedBytes = 1 << 20
 
 // A Txn is the identity of one write.
 type Txn struct {
@@ -184,7 +186,7 @@ func (t *Tree) link(n *node) {
 	t.nodes[n.path] = n
 	n.bytes = int64(len(n.data))
 	_, n.quota = t.quotas[n.path]
-	_, n.watched = t.watches.armed[watchRecursive][n.path]
+	n.recursive = t.watches.armed[watchRecursive][n.path]
 	t.index(n, t.nodes[parentOf(n.path)])
 }
 
