@@ -59,7 +59,7 @@ type Limits struct {
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
 	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
 	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
-	// deletes, writes of data or checks are allowed, and 5,000 creates. Nodes hundreds of
+	// checks are allowed, 4,000 deletes or writes of data, or 2,500 creates. Nodes hundreds of
 	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
@@ -74,8 +74,8 @@ type Limits struct {
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 10,000. Their paths may have 1 MiB, which is the longest answer
-	// to getEphemerals that clients take.
+	// in one transaction; 0 is 5,000. Their paths may have 1 MiB, which is the longest answer
+	// to getEphemerals that clients take, and 65,536 levels: 13 for each node.
 	EphemeralsPerSession int
 }
 
@@ -88,7 +88,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
 		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
-		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 10_000},
+		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 5000},
 	} {
 		switch {
 		case *f.field == 0:
@@ -118,9 +118,8 @@ const queueBytes = 32 << 20
 // maxAnswer is the greatest length of the answer to a multi-read. Clients take 1 MiB by default.
 const maxAnswer = 2 << 20
 
-// multiOpWork is how much work a transaction may take for each of Limits.MultiOps, in steps of the
-// tree.
-const multiOpWork = 105
+// multiWork is how much work a transaction or a multi-read may take, in steps of the tree.
+func (s *Server) multiWork() int { return 105 * min(s.limits.MultiOps, 1<<20) }
 
 // checkLimits says which limit a request is over, if any, and what is the answer to that.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
@@ -214,7 +213,7 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Work: multiOpWork * min(s.limits.MultiOps, 1<<20),
+		ChildrenBytes: s.limits.ChildrenBytes, Ephemerals: s.limits.EphemeralsPerSession, Work: s.multiWork(),
 		Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{

@@ -60,7 +60,12 @@ func (s *Server) operate(c *conn, r *request) {
 	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 		s.owner.tree.SetWatches(c.id, &r.setWatches)
 		s.notify()
-		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		if r.more {
+			s.stage(c)
+			s.answered(c)
+		} else {
+			s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		}
 	case zkproto.OpAddWatch:
 		code := s.owner.tree.AddWatch(c.id, r.addWatch.Path, r.addWatch.Mode)
 		s.replyWith(c, r.xid, code, &zkproto.ErrorResponse{})

@@ -73,14 +73,14 @@ func (s *Server) ask(c *conn, r *request) {
 func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiReadResult, zkproto.Code) {
 	t, as := s.owner.tree, c.owned.identities
 	results := make([]zkproto.MultiReadResult, len(ops))
-	size := 0
+	size, steps, most := 0, t.Steps(), s.multiWork()
 	for i, o := range ops {
 		if o.Op == zkproto.OpGetData {
 			size += t.DataSize(o.Path)
 		} else {
 			size += t.NamesSize(o.Path)
 		}
-		if size > maxAnswer {
+		if size > maxAnswer || t.Steps()-steps > most {
 			return nil, zkproto.CodeMarshallingError
 		}
 		r := &results[i]

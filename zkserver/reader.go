@@ -49,8 +49,10 @@ func (c *conn) readAll() error {
 		if err := r.decode(); err != nil {
 			return err
 		}
-		if !c.push(r) {
-			return net.ErrClosed
+		for _, r := range r.portions() {
+			if !c.push(r) {
+				return net.ErrClosed
+			}
 		}
 	}
 }

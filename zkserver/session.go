@@ -220,11 +220,11 @@ func (s *Server) finishAnswered(c *conn) {
 // larger.
 const maxEnded = 64 << 20
 
-// expirePortion is how many bytes of paths the sessions may have that end before clients are
-// served again.
+// expirePortion is how many nodes may go with the sessions that end before clients are served
+// again. A session counts as expireCost nodes besides its own.
 const (
-	expirePortion = 1 << 20
-	expireCost    = 64 // of a session, whether or not it has nodes
+	expirePortion = 5000
+	expireCost    = 10
 )
 
 // expire ends the sessions that were silent for too long.
@@ -249,10 +249,11 @@ func (s *Server) expireAt(at time.Time) {
 			s.queue.push(&request{kind: kindCall, call: func() { s.expireAt(at) }})
 			return
 		}
-		ended += s.owner.tree.EphemeralsSize(sess.id) + expireCost
 		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
 		s.counters.expired.Add(1)
+		nodes := s.owner.tree.Len()
 		s.endSession(sess)
+		ended += expireCost + nodes - s.owner.tree.Len()
 	}
 }
 

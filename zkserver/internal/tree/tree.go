@@ -19,6 +19,7 @@ type Tree struct {
 	identities map[Watcher]*keyring
 	events     []Event
 	told       map[Watcher]struct{} // of fire
+	foreseen   int                  // steps of the transaction in progress when it fires, see foresee
 	firing     int                  // steps when the write in progress began to tell, see maxTelling
 	overrun    []Watcher            // see TakeOverrun
 
@@ -61,7 +62,7 @@ const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
-	BoundACL                     // maxACLEntries, maxACLBytes and maxGrowth
+	BoundACL                     // MaxACLEntries, maxACLBytes and maxGrowth
 	BoundWork                    // Bounds.Work
 )
 
@@ -88,13 +89,20 @@ func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	case owner != 0 && t.EphemeralsSize(owner)+len(parent.path)+1+len(name) > maxOwnedBytes:
 		b.exceeded(BoundEphemerals)
 		return true
+	case owner != 0 && t.ephemerals[owner] != nil && t.ephemerals[owner].levels > maxOwnedLevels:
+		b.exceeded(BoundEphemerals)
+		return true
 	}
 	return false
 }
 
 // maxOwnedBytes bounds the paths of a session's nodes: they all go in one transaction, and are one
-// answer to getEphemerals. It bounds the number of their levels, too.
-const maxOwnedBytes = 1 << 20
+// answer to getEphemerals. maxOwnedLevels bounds the levels of these paths, since the end of each
+// node visits all nodes above it.
+const (
+	maxOwnedBytes  = 1 << 20
+	maxOwnedLevels = 64 << 10
+)
 
 // A Txn is the identity of one write.
 type Txn struct {
@@ -131,6 +139,9 @@ func (t *Tree) TakeSteps() int {
 	t.steps = 0
 	return steps
 }
+
+// Steps is what TakeSteps would return.
+func (t *Tree) Steps() int { return t.steps }
 
 // Len is the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
@@ -172,6 +183,7 @@ func wireBytes(name string) int32 { return int32(4 + len(name)) }
 type owned struct {
 	list
 	pathBytes int // of their paths, as they are on the wire
+	levels    int // of their paths
 }
 
 func (o *owned) count() int {
@@ -214,12 +226,15 @@ func (t *Tree) index(n, parent *node) {
 func (t *Tree) count(n *node, by int32) {
 	t.dataBytes += int64(by) * int64(len(n.path)+len(n.data))
 	n.parent.children.nameBytes += by * wireBytes(nameOf(n.path))
+	levels := 0
 	for above := n.parent; above != nil; above = above.parent {
-		t.steps++
+		levels++
 		above.descendants += by * (1 + n.descendants)
 		above.bytes += int64(by) * n.bytes
 	}
+	t.steps += levels
 	if n.owner != 0 {
+		t.ephemerals[n.owner].levels += int(by) * levels
 		t.ephemeralCount += int(by)
 		t.ephemerals[n.owner].pathBytes += int(by * wireBytes(n.path))
 	}

@@ -149,10 +149,10 @@ func (t *Tree) TakeEvents() []Event {
 	return events
 }
 
-// maxTelling bounds the steps that a write takes to tell its watchers: some 250,000 events that
-// everybody may read, in some 50 ms. Beyond that, watchers lose their watches, see TakeOverrun.
+// maxTelling bounds the steps that a write takes to tell its watchers: some 130,000 events that
+// everybody may read. Beyond that, watchers lose their watches, see TakeOverrun.
 const (
-	maxTelling = 8 << 20
+	maxTelling = 4 << 20
 	tellSteps  = 8  // for each watch that matches
 	emitSteps  = 24 // for each watcher that is told, besides the check of the ACL
 )
@@ -184,6 +184,28 @@ func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 		tr.hasParent, tr.parentACL = true, parent.acl
 	}
 	t.triggers = append(t.triggers, tr)
+	t.foresee(n)
+}
+
+// fewLevels is on how many levels above a node recursive watches cost no more than the events do.
+const fewLevels = 16
+
+// foresee adds to t.foreseen the steps that fire will take for recursive watches on many levels
+// above n. A transaction is refused for them, since it is too late when it fires.
+func (t *Tree) foresee(n *node) {
+	if !t.nested || len(t.watches.armed[watchRecursive]) <= fewLevels {
+		return
+	}
+	levels := 0
+	for above := n; above != nil; above = above.parent {
+		t.steps++
+		if above.recursive == nil {
+			continue
+		}
+		if levels++; levels > fewLevels {
+			t.foreseen += tellSteps * above.recursive.count()
+		}
+	}
 }
 
 // fire tells the watchers of an event, each connection once however many of its watches match.
@@ -249,7 +271,11 @@ func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 		t.steps += emitSteps
 		t.emitIf(a, by, kind, path)
 	}
-	clear(t.told)
+	if len(t.told) > 100 {
+		t.told = make(map[Watcher]struct{}) // clear takes as long as for the most that it had
+	} else {
+		clear(t.told)
+	}
 }
 
 func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {

@@ -56,6 +56,9 @@ func (w *watchers) remove(by Watcher) {
 	delete(w.more, by)
 }
 
+// count is the number of watchers in w.
+func (w *watchers) count() int { return max(1, len(w.more)) }
+
 // none reports whether w is empty. A nil w is.
 func (w *watchers) none() bool { return w == nil || w.one == 0 && len(w.more) == 0 }
 
@@ -194,4 +197,3 @@ func (w *watchTable) sweepAll(by Watcher) {
 func (w *watchTable) isDropped(by Watcher) bool {
 	return len(w.dropped) > 0 && w.dropped[by] != nil
 }
-

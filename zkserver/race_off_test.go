@@ -1,0 +1,6 @@
+//go:build !race
+
+package zkserver
+
+// raceDetector says that the test runs several times slower than the program does.
+const raceDetector = false

@@ -1,0 +1,5 @@
+//go:build race
+
+package zkserver
+
+const raceDetector = true
