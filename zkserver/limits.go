@@ -38,7 +38,9 @@ type Limits struct {
 	FrameBytes int
 
 	// Outstanding is how many requests a connection may have without an answer
-	// (LimitOutstanding); 0 is 256. More are left in the network until there is room.
+	// (LimitOutstanding); 0 is 256. More are left in the network until there is room. With the
+	// defaults of Outstanding and FrameBytes, the requests of one connection that wait take at
+	// most 5 MiB of memory, decoded or not.
 	Outstanding int
 
 	// UnreadBytes is how much may wait for one client to take it (LimitUnread); 0 is 64 MiB.
@@ -59,7 +61,7 @@ type Limits struct {
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
 	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
 	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
-	// checks are allowed, 4,000 deletes or writes of data, or 2,500 creates. Nodes hundreds of
+	// checks are allowed, 3,000 deletes or writes of data, or 2,000 creates. Nodes hundreds of
 	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
@@ -74,8 +76,8 @@ type Limits struct {
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 5,000. Their paths may have 1 MiB, which is the longest answer
-	// to getEphemerals that clients take, and 65,536 levels: 13 for each node.
+	// in one transaction; 0 is 4,000. Their paths may have 1 MiB, which is the longest answer
+	// to getEphemerals that clients take, and 65,536 levels: 16 for each node.
 	EphemeralsPerSession int
 }
 
@@ -88,7 +90,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
 		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
-		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 5000},
+		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 4000},
 	} {
 		switch {
 		case *f.field == 0:

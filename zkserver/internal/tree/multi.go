@@ -58,9 +58,9 @@ func workOf(op zkproto.Op) int {
 	case zkproto.OpCheck:
 		return 64
 	case zkproto.OpDelete, zkproto.OpSetData:
-		return 250
+		return 340
 	}
-	return 400
+	return 500
 }
 
 func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkproto.Code) {
