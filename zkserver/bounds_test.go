@@ -332,9 +332,8 @@ func (w *worstCase) extremes() []*extreme {
 				prepare: func() {
 					victim = w.connect(nil)
 					nodes(victim)
-					victim.owned.session.touched = w.owner.now.Add(-2 * time.Hour)
 				},
-				run: func() { w.expireAt(w.owner.now) }},
+				run: func() { w.endSession(victim.owned.session) }},
 			{name: "getEphemerals: " + name, large: true, prepare: func() { nodes(w.client()) }, request: fixed(zkproto.OpGetEphemerals, read("/", false))},
 		}
 	}
@@ -435,6 +434,7 @@ func (w *worstCase) extremes() []*extreme {
 			run: func() { w.detach(victim) }},
 
 		// The session.
+		{name: fmt.Sprintf("look at %d sessions", manyTold+strangers), large: true, prepare: w.watchHidden, run: func() { w.expire() }},
 		{name: "ping", request: fixed(zkproto.OpPing, nil)},
 		{name: "sync", request: fixed(zkproto.OpSync, &zkproto.SyncRequest{Path: strings.Repeat("x", 4096)})},
 		{name: "auth, a megabyte", large: true, refused: zkproto.CodeAuthFailed, prepare: func() { w.client() },
