@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast/zkproto"
@@ -223,8 +224,13 @@ func (t *Tree) check(tx Txn, path string, version int32) zkproto.Code {
 
 // CloseSession removes the ephemeral nodes of a session, all in one transaction.
 func (t *Tree) CloseSession(tx Txn) {
-	for _, path := range t.Ephemerals(tx.Session) {
-		t.remove(tx, t.nodes[path])
+	var nodes []*node
+	if owned := t.ephemerals[tx.Session]; owned != nil {
+		nodes = slices.Clone(owned.nodes)
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.path, b.path) })
+	for _, n := range nodes {
+		t.remove(tx, n)
 	}
 	t.finish(zkproto.CodeOK)
 }
