@@ -444,9 +444,9 @@ func (w *worstCase) extremes() []*extreme {
 
 		// Transactions.
 		{name: "multi, 10,000 checks", large: true, prepare: made(true), request: multi(10_000, op(zkproto.OpCheck, "/made/%d"))},
-		{name: "multi, 3,000 sets", large: true, prepare: made(true), request: multi(3000, op(zkproto.OpSetData, "/made/%d"))},
-		{name: "multi, 3,000 deletes", large: true, prepare: made(true), request: multi(3000, op(zkproto.OpDelete, "/made/%d"))},
-		{name: "multi, 2,000 creates", large: true, prepare: made(false), request: multi(2000, op(zkproto.OpCreate, "/made/%d"))},
+		{name: "multi, 2,200 sets", large: true, prepare: made(true), request: multi(2200, op(zkproto.OpSetData, "/made/%d"))},
+		{name: "multi, 2,300 deletes", large: true, prepare: made(true), request: multi(2300, op(zkproto.OpDelete, "/made/%d"))},
+		{name: "multi, 1,550 creates", large: true, prepare: made(false), request: multi(1550, op(zkproto.OpCreate, "/made/%d"))},
 		{name: "multi, 10,000 creates", large: true, refused: zkproto.CodeBadArguments, prepare: made(false), request: multi(10_000, op(zkproto.OpCreate, "/made/%d"))},
 		{name: "multi, 50,000 checks", large: true, refused: zkproto.CodeBadArguments, request: multi(50_000, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpCheck, Path: "/"} })},
 		{name: "multi, creates with different ACLs", large: true, prepare: made(false), request: multi(120, func(i int) zkproto.MultiOp {
@@ -455,7 +455,7 @@ func (w *worstCase) extremes() []*extreme {
 		{name: "multi, checks of long ACLs", large: true, refused: zkproto.CodeBadArguments, request: multi(10_000, func(int) zkproto.MultiOp {
 			return zkproto.MultiOp{Op: zkproto.OpCheck, Path: someACL()}
 		})},
-		{name: "multi, 2,500 checks of long ACLs", large: true, request: multi(2500, func(int) zkproto.MultiOp {
+		{name: "multi, 2,000 checks of long ACLs", large: true, request: multi(2000, func(int) zkproto.MultiOp {
 			return zkproto.MultiOp{Op: zkproto.OpCheck, Path: someACL()}
 		})},
 		{name: "multi, 2,000 levels deep", large: true, request: multi(15, func(i int) zkproto.MultiOp {
@@ -464,8 +464,8 @@ func (w *worstCase) extremes() []*extreme {
 		{name: "multi, 2,000 levels deep, too much", large: true, refused: zkproto.CodeBadArguments, request: multi(240, func(i int) zkproto.MultiOp {
 			return zkproto.MultiOp{Op: zkproto.OpSetData, Path: deepest, Data: make([]byte, i)}
 		})},
-		{name: fmt.Sprintf("multi, 1,500 sets, %d watchers with 64 identities", strangers), large: true, overrun: true, prepare: w.watchHidden,
-			request: multi(1500, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/hidden"} })},
+		{name: fmt.Sprintf("multi, 1,000 sets, %d watchers with 64 identities", strangers), large: true, overrun: true, prepare: w.watchHidden,
+			request: multi(1000, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/hidden"} })},
 		{name: fmt.Sprintf("multi, 1000 sets, %d watchers", manyTold), large: true, overrun: true,
 			prepare: func() { w.watch(&w.told, "/told", manyTold, func(int) []tree.Identity { return nil }) },
 			request: multi(1000, func(int) zkproto.MultiOp { return zkproto.MultiOp{Op: zkproto.OpSetData, Path: "/told"} })},

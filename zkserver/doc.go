@@ -52,7 +52,7 @@
 //   - The work of a transaction has a limit, see [Limits.MultiOps]. -8 answers a transaction that
 //     exceeds it, and nothing of it is done. -5 answers a multi-read that exceeds it, or whose
 //     answer is longer than 2 MiB.
-//   - A session has at most 4,000 ephemeral nodes. Their paths have at most 1 MiB and 65,536
+//   - A session has at most 3,000 ephemeral nodes. Their paths have at most 1 MiB and 65,536
 //     levels. -125 answers a create beyond that, see [Limits.EphemeralsPerSession].
 //   - A write sends at most some 130,000 notifications. The connections of the other watchers are
 //     closed. These clients hear of the change when they reconnect.

@@ -61,7 +61,7 @@ type Limits struct {
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
 	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
 	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
-	// checks are allowed, 3,000 deletes or writes of data, or 2,000 creates. Nodes hundreds of
+	// checks are allowed, 2,000 deletes or writes of data, or 1,500 creates. Nodes hundreds of
 	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
@@ -76,8 +76,8 @@ type Limits struct {
 	ChildrenBytes int
 
 	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 4,000. Their paths may have 1 MiB, which is the longest answer
-	// to getEphemerals that clients take, and 65,536 levels: 16 for each node.
+	// in one transaction; 0 is 3,000. Their paths may have 1 MiB, which is the longest answer
+	// to getEphemerals that clients take, and 65,536 levels: 21 for each node.
 	EphemeralsPerSession int
 }
 
@@ -90,7 +90,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.FrameBytes, zkproto.MaxFrame}, {&l.Outstanding, 256},
 		{&l.UnreadBytes, 64 << 20}, {&l.UnreadBytesTotal, 512 << 20},
 		{&l.Watches, 1_000_000}, {&l.WatchesPerConnection, 100_000},
-		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 4000},
+		{&l.MultiOps, 10_000}, {&l.PathBytes, 4096}, {&l.ChildrenBytes, 32 << 20}, {&l.EphemeralsPerSession, 3000},
 	} {
 		switch {
 		case *f.field == 0:
@@ -121,7 +121,7 @@ const queueBytes = 32 << 20
 const maxAnswer = 2 << 20
 
 // multiWork is how much work a transaction or a multi-read may take, in steps of the tree.
-func (s *Server) multiWork() int { return 105 * min(s.limits.MultiOps, 1<<20) }
+func (s *Server) multiWork() int { return 80 * min(s.limits.MultiOps, 1<<20) }
 
 // checkLimits says which limit a request is over, if any, and what is the answer to that.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {

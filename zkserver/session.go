@@ -223,7 +223,7 @@ const maxEnded = 64 << 20
 // expirePortion is how many nodes may go with the sessions that end before clients are served
 // again. A session counts as expireCost nodes besides its own.
 const (
-	expirePortion = 4000
+	expirePortion = 3000
 	expireCost    = 10
 )
 
