@@ -16,7 +16,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-var operationsFlag = flag.Int("operations", 20_000, "operations of TestNoOperationIsUnbounded")
+var operationsFlag = flag.Int("operations", fewOperations, "operations of TestNoOperationIsUnbounded")
 
 // longestOperation is the bound of the time that one operation takes the owner, the encoding of its
 // changes for the store included.
