@@ -133,7 +133,7 @@ const watchPortion = 1000
 
 // portions cuts a long setWatches into requests of at most watchPortion paths, so that others have
 // their turn in between. It returns r alone if r is something else, is short, or is not sound.
-// Apache's server, too, lets writes happen between one path and the next.
+// Writes in between are not missed: each path is compared with the client's zxid in its own turn.
 func (r *request) portions() []*request {
 	if !r.undecoded || r.op == zkproto.OpMulti {
 		return []*request{r}
