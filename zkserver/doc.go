@@ -98,6 +98,19 @@
 // full timeout from then on. With [Config.OneMachine], sessions and ephemeral nodes survive
 // a crash of the process, and end with the machine.
 //
+// # What one operation costs
+//
+// All clients share one goroutine, the owner. With the default limits, one operation takes the owner
+// at most 5 ms, whatever a client sends. The end of a session is one operation: all its nodes go in
+// one transaction. The watches of a client that reconnects, and sessions that expire together, are
+// done in portions. Longer than 5 ms are:
+//
+//   - a write that many watch: 2 µs more for each notification, 0.5 s at most;
+//   - getChildren of a node whose children's names have more than 1 MiB: 3 ms for each MiB, see
+//     [Limits.ChildrenBytes];
+//   - a look at more than 50,000 sessions, twice in a tick, and the four-letter words that list
+//     all sessions or watches.
+//
 // # Goroutines
 //
 // The owner (owner.go) alone touches the tree, the sessions and the watches; Open

@@ -23,7 +23,7 @@ type operation struct {
 // measures that. There are three exceptions:
 //
 //   - A write also takes 2 µs for each notification. It sends at most 130,000, and then drops the
-//     watchers that are left (LimitNotifications): in total 0.4 s at most.
+//     watchers that are left (LimitNotifications): in total 0.5 s at most.
 //   - getChildren takes 3 ms for each MiB of names. Limits.ChildrenBytes is 32 MiB by default. With
 //     1 MiB, which is what clients can read, there is no exception.
 //   - A look at the clock takes 0.1 µs for each session. The four-letter words that list all
