@@ -19,6 +19,7 @@ test: check release race-detector
 	go test $(RACE) -shuffle=on ./...
 	go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$$' -v ./chaos -seeds=$(SEEDS)
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$$' -v .
+	go test -count=1 -run='^TestNoOperationIsUnbounded$$' -v ./zkserver
 	go test -count=1 -run='^TestZxidReplay$$' -v ./chaos -replay-ops=100000
 	go test -count=1 -run='^TestEveryBugIsCaught$$' -timeout=20m -v ./chaos/mutants -mutants
 	cd interop && go test -shuffle=on -timeout=60m -minutes=10

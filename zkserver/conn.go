@@ -216,7 +216,9 @@ func (c *conn) write() {
 			if err != nil {
 				break
 			}
-			c.release(answers)
+		}
+		c.release(answers) // some have no bytes
+		if len(buf) > 0 {
 			continue
 		}
 		c.server.teller.wrote(c)

@@ -9,51 +9,73 @@
 //	s.Shutdown(ctx)
 //
 // It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
-// [Config.FourLetterWords] allows. What it answers is compared with Apache ZooKeeper's answers
-// to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
+// [Config.FourLetterWords] allows. A test compares its answers with
+// Apache ZooKeeper's answers to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
 // disabled.
 //
 // # Where it differs from Apache ZooKeeper 3.8.0
 //
-// On purpose, where that one leaks or loses something, or lets itself be stopped; the
-// tests know each of these (interop/diff_known_test.go):
+// The differences are on purpose: there, Apache's server leaks or loses something, or a client can
+// stop it. A test runs each of the first two groups on both servers (interop/diff_known_test.go).
 //
-//   - exists needs READ, as the other reads do, and who may not read a node hears no event
-//     of it, also not of what has happened while he was away (CVE-2024-23944);
-//   - a one-shot watch, a persistent and a recursive one on the same node are three
-//     watches (ZOOKEEPER-4466), and the latter two can be removed alone, as since 3.9;
-//   - checkWatches tells of one's own watches, not of everybody's;
-//   - a watch on the empty path, which is another name of the root, fires;
-//   - only who knows a session's password takes its connection away;
-//   - a check outside a transaction is refused, as since 3.8.5, and not left unanswered;
-//   - deleteContainer and createSession, which servers say to each other, are refused;
-//   - createContainer takes the flag of containers alone, and createTTL those of nodes
-//     with a time to live: with others, Apache's server makes something else, or ends;
-//   - ACLs may have the scheme x509 without any configuration;
-//   - a path that is null is empty; a null list of watches is an empty one; a negative
-//     number of ACLs is an error;
-//   - sequence numbers wrap, as documented, and do not stick at the largest;
-//   - what a client can pile up has limits that Apache's server has not (see [Limits]):
-//     -8 answers what is too long by itself, -125 what there is no room for;
-//   - an ACL has at most 64 entries and 8 KiB, as it is sent and again with the client's
-//     identities in place of auth. Auth adds at most 1 MiB to the ACLs of one transaction.
-//     -114 answers a longer ACL, where Apache's server accepts it. A longer ACL in an older
-//     store is kept and enforced;
-//   - a connection has at most 64 identities, of at most 1 KiB each and 64 KiB together:
-//     -115 answers the login that exceeds a bound, and the connection is closed. The subject of
-//     a certificate that exceeds it is no identity;
-//   - only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set:
-//     -102 answers all others. Apache's server lets everybody write whom the ACLs permit, and
-//     these are open. A text there that is longer than 1 KiB is ignored, like a text that is
-//     no quota: it counts and refuses no write;
-//   - the order of getChildren and getEphemerals is not that of Apache's server. As there, it
-//     stays the same until a child, or a node of the session, comes or goes, or the server
-//     starts again;
-//   - nodes with a time to live are on, where Apache's server has them off by default, see
-//     [Config.NoTTLNodes];
-//   - of the four-letter words, ruok, isro and envi are allowed by default besides srvr, and
-//     envi tells the version alone; gtmk, stmk and hash, where they are allowed, answer that
-//     there is nothing of the kind.
+// Watches and sessions:
+//
+//   - exists needs READ, as the other reads do. A client that may not read a node gets no event of
+//     it, also not of changes before it reconnected (CVE-2024-23944).
+//   - A one-shot, a persistent and a recursive watch on one node are three watches
+//     (ZOOKEEPER-4466). The latter two can be removed alone, as since 3.9.
+//   - checkWatches looks at the watches of its own connection, not at those of all.
+//   - A watch on the empty path, which is another name of the root, fires.
+//   - Only a client with the session's password closes the session's older connection.
+//
+// Requests:
+//
+//   - A check outside a transaction is refused, as since 3.8.5. Apache's server does not answer it.
+//   - deleteContainer and createSession are requests between servers. Clients that send them are
+//     refused.
+//   - createContainer takes the flag of containers only, and createTTL the flags of nodes with a
+//     time to live only. With other flags, Apache's server makes another kind of node, or stops.
+//   - An ACL may have the scheme x509 without any configuration.
+//   - A path that is null is empty. A null list of watches is empty. A negative number of ACLs is
+//     an error.
+//   - Sequence numbers wrap, as documented. Apache's stay at the largest number.
+//
+// Limits. Apache's server has none of these, see [Limits] for those with a setting. In general, -8
+// answers a request that is too long by itself, and -125 a request for which there is no room:
+//
+//   - An ACL has at most 64 entries and 8 KiB, as it is sent, and again with the client's
+//     identities in place of auth. Auth adds at most 1 MiB to the ACLs of one transaction. -114
+//     answers a longer ACL. A longer ACL in an older store is kept and enforced.
+//   - A connection has at most 64 identities, of at most 1 KiB each and 64 KiB together. -115
+//     answers the login that exceeds a bound, and the connection is closed. The subject of a
+//     certificate that exceeds it is no identity.
+//   - The work of a transaction has a limit, see [Limits.MultiOps]. -8 answers a transaction that
+//     exceeds it, and nothing of it is done. -5 answers a multi-read that exceeds it, or whose
+//     answer is longer than 2 MiB.
+//   - A session has at most 100,000 ephemeral nodes, whose paths have at most 32 MiB. -125 answers a
+//     create beyond that, see [Limits.EphemeralsPerSession]. If a session has more than 3,000, they
+//     go in several transactions, and other clients may see some of them without the others.
+//   - The paths that getEphemerals answers have at most 2 MiB. -5 answers a request for more.
+//   - A write sends at most some 130,000 notifications. The connections of the other watchers are
+//     closed. These clients hear of the change when they reconnect.
+//
+// Quotas:
+//
+//   - Only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set. -102
+//     answers all others. In Apache's server, the ACLs decide, and they are open.
+//   - A quota text that is longer than 1 KiB is ignored, like a text that is no quota: it counts
+//     nothing and refuses no write.
+//
+// Defaults and answers:
+//
+//   - The order of getChildren and getEphemerals is not that of Apache's server. As there, it stays
+//     the same until a child, or a node of the session, is created or removed, or the server
+//     restarts.
+//   - Nodes with a time to live are on, see [Config.NoTTLNodes]. Apache's server has them off by
+//     default.
+//   - Of the four-letter words, ruok, isro and envi are allowed by default besides srvr. envi tells
+//     the version alone. Where gtmk, stmk and hash are allowed, they answer that there is nothing
+//     of the kind.
 //
 // # Who may do what
 //
@@ -64,11 +86,11 @@
 // Serve a listener of crypto/tls; if that verifies client certificates, a client is the
 // subject of its own, spelled as Java does ("CN=alice,O=Example").
 //
-// Here, too, it is stricter than Apache's server on purpose: ACLs can name SASL users
-// where there are none, and nobody is let in by them; a SASL client cannot ask to be taken
-// for somebody else; where digest is required, a password must be that of a user and not
-// just any; a count of responses other than 1 is refused. It is milder in one thing: who
-// has yet to authenticate may ping, for one session timeout, and close his session.
+// Here, too, it is stricter than Apache's server on purpose. ACLs can name SASL users where there are
+// none, and such an entry admits nobody. A SASL client cannot ask to be taken for another user. Where
+// digest is required, a password must be that of a user. A count of responses other than 1 is
+// refused. It is milder in one thing: a client that has yet to authenticate may ping, for one session
+// timeout, and close its session.
 //
 // # What is promised
 //
@@ -77,6 +99,19 @@
 // out twice, so neither is a fencing token. Sessions survive a restart and have their
 // full timeout from then on. With [Config.OneMachine], sessions and ephemeral nodes survive
 // a crash of the process, and end with the machine.
+//
+// # What one operation costs
+//
+// All clients share one goroutine, the owner. With the default limits, one operation takes the owner
+// at most 5 ms, whatever a client sends. The end of a session is one operation: all its nodes go in
+// one transaction. The watches of a client that reconnects, and sessions that expire together, are
+// done in portions. Longer than 5 ms are:
+//
+//   - a write that many watch: 2 µs more for each notification, 0.5 s at most;
+//   - getChildren of a node whose children's names have more than 1 MiB: 3 ms for each MiB, see
+//     [Limits.ChildrenBytes];
+//   - a look at more than 50,000 sessions, twice in a tick, and the four-letter words that list
+//     all sessions or watches.
 //
 // # Goroutines
 //

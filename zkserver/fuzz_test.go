@@ -81,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 			// A large one is decoded by the owner, into room that was used before.
 			s := new(Server)
 			s.owner.ops = make([]zkproto.MultiOp, 0, 8)
-			late := &request{frame: append([]byte(nil), b...)}
+			late := &request{op: r.op, frame: append([]byte(nil), b...)}
 			s.decodeMulti(late)
 			if late.bad != r.bad || !late.bad && !reflect.DeepEqual(late.multi.Ops, r.multi.Ops) && len(r.multi.Ops) > 0 {
 				t.Errorf("decoded late: %v, %+v; at once: %v, %+v", late.bad, late.multi, r.bad, r.multi)

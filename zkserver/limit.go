@@ -22,8 +22,8 @@ const (
 	LimitStalled       Limit = "unread_time"             // the same, by the clock
 	LimitWatches       Limit = "watches"                 // in total: -125 QuotaExceeded, no watch is left
 	LimitConnWatches   Limit = "watches_per_connection"  // -125 QuotaExceeded, no watch is left
-	LimitNotifications Limit = "notifications"           // a write has more than a million to send: connections beyond it are closed
-	LimitMulti         Limit = "multi_ops"               // -8 BadArguments
+	LimitNotifications Limit = "notifications"           // a write has more than some 130,000 to send: the connections of the other watchers are closed
+	LimitMulti         Limit = "multi_ops"               // of operations, or of their work: -8 BadArguments
 	LimitPath          Limit = "path_bytes"              // -8 BadArguments
 	LimitChildren      Limit = "children_bytes"          // -125 QuotaExceeded to the create
 	LimitEphemerals    Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create

@@ -38,7 +38,9 @@ type Limits struct {
 	FrameBytes int
 
 	// Outstanding is how many requests a connection may have without an answer
-	// (LimitOutstanding); 0 is 256. More are left in the network until there is room.
+	// (LimitOutstanding); 0 is 256. More are left in the network until there is room. With the
+	// defaults of Outstanding and FrameBytes, the requests of one connection that wait take at
+	// most 5 MiB of memory, decoded or not.
 	Outstanding int
 
 	// UnreadBytes is how much may wait for one client to take it (LimitUnread); 0 is 64 MiB.
@@ -58,7 +60,9 @@ type Limits struct {
 
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
 	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
-	// Their bytes are limited by FrameBytes.
+	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
+	// checks are allowed, 2,000 deletes or writes of data, or 1,500 creates. Nodes hundreds of
+	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
 	// PathBytes is the longest path that a node can have or a watch can be on (LimitPath),
@@ -71,8 +75,9 @@ type Limits struct {
 	// same (LimitLargeAnswers): others can read it, and remove what is too much.
 	ChildrenBytes int
 
-	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals), all
-	// in one transaction; 0 is 100,000. Their paths may have 32 MiB.
+	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals); 0 is
+	// 100,000. Their paths may have 32 MiB. If a session has more than 3,000, they go in several
+	// transactions.
 	EphemeralsPerSession int
 }
 
@@ -112,8 +117,12 @@ func (l Limits) withDefaults() Limits {
 // It is no Limit of a client: the owner empties the queue each time it looks.
 const queueBytes = 32 << 20
 
-// maxAnswer is the most that one multi-read is put together.
-const maxAnswer = 16 << 20
+// maxAnswer is the greatest length of the answer to a multi-read or to getEphemerals. Clients take
+// 1 MiB by default.
+const maxAnswer = 2 << 20
+
+// multiWork is how much work a transaction or a multi-read may take, in steps of the tree.
+func (s *Server) multiWork() int { return 80 * min(s.limits().MultiOps, 1<<20) }
 
 // limits returns the limits that are in force. Any goroutine may call it, and nobody changes what
 // it returns.
@@ -211,11 +220,12 @@ func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%
 // bounds are the limits that the tree keeps, since a transaction may meet them half way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
-		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
+		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Work: s.multiWork(),
+		Quotas: s.cfg.EnforceQuota, QuotasBySuper: !s.cfg.QuotaWritable, NoTTL: s.cfg.NoTTLNodes,
 		Exceeded: func(by tree.Bound) {
 			s.refused(map[tree.Bound]Limit{
 				tree.BoundChildren: LimitChildren, tree.BoundEphemerals: LimitEphemerals, tree.BoundQuota: LimitQuota,
-				tree.BoundACL: LimitACL,
+				tree.BoundACL: LimitACL, tree.BoundWork: LimitMulti,
 			}[by])
 		},
 		OverQuota: func(subtree string) { s.refused(LimitSoftQuota, "path", subtree) },

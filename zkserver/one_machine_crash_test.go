@@ -278,7 +278,7 @@ func (m *machine) write(s *Server) bool {
 				}
 			}
 			m.pending = was.ended(sess.id)
-			s.endSession(sess)
+			s.endSession(sess, func() {})
 		case k < 8 && len(paths) > 0:
 			path := paths[m.rng.IntN(len(paths))]
 			if code := o.tree.Delete(s.nextTxn(0), path, -1); code != zkproto.CodeOK {

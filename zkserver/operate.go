@@ -60,7 +60,12 @@ func (s *Server) operate(c *conn, r *request) {
 	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 		s.owner.tree.SetWatches(c.id, &r.setWatches)
 		s.notify()
-		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		if r.more {
+			s.stage(c)
+			s.answered(c)
+		} else {
+			s.reply(c, r.xid, s.owner.zxid, zkproto.CodeOK)
+		}
 	case zkproto.OpAddWatch:
 		code := s.owner.tree.AddWatch(c.id, r.addWatch.Path, r.addWatch.Mode)
 		s.replyWith(c, r.xid, code, &zkproto.ErrorResponse{})
@@ -80,10 +85,12 @@ func (s *Server) operate(c *conn, r *request) {
 
 // closeSession ends the session of c, whose own watches fire before the answer.
 func (s *Server) closeSession(c *conn, xid int32) {
-	sess := c.owned.session
-	sess.conn = nil // endSession would end the connection before the answer
+	sess, at := c.owned.session, s.owner.arrived
+	sess.conn, c.owned.session = nil, nil // endSession would end the connection before the answer
 	s.cfg.Logger.Debug("zkserver: session closed", "session", hexID(sess.id))
-	s.endSession(sess)
-	s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
-	s.finish(c)
+	s.endSession(sess, func() {
+		s.owner.arrived = at
+		s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
+		s.finish(c)
+	})
 }

@@ -13,7 +13,8 @@ import (
 type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
-	others   int                    // sessions that are not local
+	endings  int                    // sessions that are ending
+	others   int                    // sessions that are not local, those that are ending included
 	watchers map[tree.Watcher]*conn // connections with a session
 
 	zxid    int64 // the last one given out
@@ -228,7 +229,7 @@ func earlier(a, b time.Time) time.Time {
 // of all sessions: the next server would give each its full timeout again, and the lock of a
 // killed holder would be free later.
 func (s *Server) lingeredOut() bool {
-	if len(s.owner.sessions) > 0 {
+	if len(s.owner.sessions)+s.owner.endings > 0 {
 		return false
 	}
 	s.mu.Lock()

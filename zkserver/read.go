@@ -56,6 +56,10 @@ func (s *Server) ask(c *conn, r *request) {
 		}
 		s.replyWith(c, r.xid, code, &zkproto.GetACLResponse{ACL: acl, Stat: stat})
 	case zkproto.OpGetEphemerals:
+		if t.EphemeralsSize(c.owned.session.id) > maxAnswer {
+			s.reply(c, r.xid, s.owner.zxid, zkproto.CodeMarshallingError)
+			return
+		}
 		paths := t.EphemeralsBelow(c.owned.session.id, path)
 		s.stageLarge(c, wireSize(paths))
 		s.replyWith(c, r.xid, zkproto.CodeOK, &zkproto.GetEphemeralsResponse{Paths: paths})
@@ -71,14 +75,19 @@ func (s *Server) ask(c *conn, r *request) {
 }
 
 // multiRead reads each for itself. Watches are not armed, although the records ask for
-// them: Apache's server does not arm them either. What would not fit into a client's
-// buffer is not even put together: a request names the same large node many times over.
+// them: Apache's server does not arm them either. An answer that is too long for a client's
+// buffer is refused before it is made: a request may name the same large node many times.
 func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiReadResult, zkproto.Code) {
 	t, as := s.owner.tree, c.owned.identities
 	results := make([]zkproto.MultiReadResult, len(ops))
-	size := 0
+	size, steps, most := 0, t.Steps(), s.multiWork()
 	for i, o := range ops {
-		if size > maxAnswer {
+		if o.Op == zkproto.OpGetData {
+			size += t.DataSize(o.Path)
+		} else {
+			size += t.NamesSize(o.Path)
+		}
+		if size > maxAnswer || t.Steps()-steps > most {
 			return nil, zkproto.CodeMarshallingError
 		}
 		r := &results[i]
@@ -91,7 +100,6 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiR
 		if r.Err != zkproto.CodeOK {
 			r.Op = zkproto.OpError
 		}
-		size += len(r.Data) + wireSize(r.Children)
 	}
 	return results, zkproto.CodeOK
 }

@@ -49,8 +49,11 @@ func (c *conn) readAll() error {
 		if err := r.decode(); err != nil {
 			return err
 		}
-		if !c.push(r, in.Buffered() == 0) {
-			return net.ErrClosed
+		portions := r.portions()
+		for _, r := range portions {
+			if !c.push(r, len(portions) == 1 && in.Buffered() == 0) {
+				return net.ErrClosed
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package zkserver
 import (
 	"bufio"
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,8 @@ type request struct {
 	op  zkproto.Op
 	bad bool // the header is sound, the rest is not
 
-	undecoded bool // a large transaction, see decodeMulti
+	undecoded bool // see decodedEarly
+	more      bool // a portion of setWatches, of which the last is answered, see portions
 
 	connect         zkproto.ConnectRequest
 	certificate     []tree.Identity // of who connects
@@ -88,26 +90,103 @@ func (r *request) recycle() {
 	requestPool.Put(r)
 }
 
-// decodeMulti is the rest of decode for a large transaction. A few bytes of it become a
-// hundred; so the owner does that, for one after the other into the same room. Readers
-// would take all processors at once and the collector after them.
+// decodedEarly is the greatest length of a transaction or a setWatches that its reader decodes. A
+// few bytes of these become a hundred, and a connection may have hundreds of requests that wait.
+// The owner decodes longer ones when their turn comes, transactions into the same room: readers
+// would take all processors at once, and the collector after them.
+const decodedEarly = 512
+
+// decodeMulti is the rest of decode for a request that is undecoded.
 func (s *Server) decodeMulti(r *request) {
 	in := zkproto.NewReader(r.frame)
 	new(zkproto.RequestHeader).Decode(in)
-	r.multi.Ops = s.owner.ops
-	r.multi.Decode(in)
+	if r.op == zkproto.OpMulti {
+		r.multi.Ops = s.owner.ops
+		r.multi.Decode(in)
+	} else {
+		r.decodeWatches(in)
+	}
 	r.bad = in.Err() != nil
 }
 
-// doneMulti takes the room back. Nothing in it may keep what it points to alive.
+// doneMulti takes the room of a transaction back. Nothing in it may keep what it points to alive.
 func (s *Server) doneMulti(r *request) {
 	clear(r.multi.Ops)
-	if cap(r.multi.Ops) <= keptOps {
+	if n := cap(r.multi.Ops); 0 < n && n <= keptOps {
 		s.owner.ops = r.multi.Ops
 	}
 }
 
 const keptOps = 16 << 10 // of the room for operations
+
+func (r *request) decodeWatches(in *zkproto.Reader) {
+	if r.op == zkproto.OpSetWatches {
+		r.setWatches.SetWatchesRequest.Decode(in)
+	} else {
+		r.setWatches.Decode(in)
+	}
+}
+
+// watchPortion is the most watches that a connection takes over in one turn.
+const watchPortion = 1000
+
+// portions cuts a long setWatches into requests of at most watchPortion paths, so that others have
+// their turn in between. It returns r alone if r is something else, is short, or is not sound.
+// Writes in between are not missed: each path is compared with the client's zxid in its own turn.
+func (r *request) portions() []*request {
+	if !r.undecoded || r.op == zkproto.OpMulti {
+		return []*request{r}
+	}
+	lists := 5
+	if r.op == zkproto.OpSetWatches {
+		lists = 3
+	}
+	in := zkproto.NewReader(r.frame)
+	var h zkproto.RequestHeader
+	h.Decode(in)
+	since := in.Int64()
+	read := func() int { return len(r.frame) - in.Remaining() }
+	var rs []*request
+	var counts [5]int32
+	var paths [5][]byte // as they are in the frame
+	room := watchPortion
+	cut := func() {
+		frame := zkproto.AppendInt64(h.Append(nil), since)
+		for i := range lists {
+			frame = append(zkproto.AppendInt32(frame, counts[i]), paths[i]...)
+			counts[i], paths[i] = 0, nil
+		}
+		rs = append(rs, &request{kind: r.kind, conn: r.conn, frame: frame, xid: r.xid, op: r.op, undecoded: true, more: true})
+		room = watchPortion
+	}
+	for i := range lists {
+		n := in.Count(4)
+		for begin := read(); n > 0; n-- {
+			if room == 0 {
+				cut()
+				begin = read()
+			}
+			in.Bytes()
+			counts[i], paths[i] = counts[i]+1, r.frame[begin:read()]
+			room--
+		}
+	}
+	if in.Err() != nil || len(rs) == 0 {
+		return []*request{r}
+	}
+	cut()
+	rs[len(rs)-1].more = false
+	return rs
+}
+
+// keptACL returns acl, or as much of it as is refused for its length. The rest would be kept in
+// memory while the request waits.
+func keptACL(acl []zkproto.ACL) []zkproto.ACL {
+	if len(acl) > tree.MaxACLEntries {
+		return slices.Clone(acl[:tree.MaxACLEntries+1])
+	}
+	return acl
+}
 
 // decode reads header and record from r.frame. It fails if not even the header is
 // there; then nobody knows what to answer. Bytes behind the record are ignored, as
@@ -124,11 +203,11 @@ func (r *request) decode() error {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer:
 		var m zkproto.CreateRequest
 		m.Decode(in)
-		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags}
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: keptACL(m.ACL), Flags: m.Flags}
 	case zkproto.OpCreateTTL:
 		var m zkproto.CreateTTLRequest
 		m.Decode(in)
-		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: m.ACL, Flags: m.Flags, TTL: m.TTL}
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, Data: m.Data, ACL: keptACL(m.ACL), Flags: m.Flags, TTL: m.TTL}
 	case zkproto.OpDelete:
 		var m zkproto.DeleteRequest
 		m.Decode(in)
@@ -140,7 +219,7 @@ func (r *request) decode() error {
 	case zkproto.OpSetACL:
 		var m zkproto.SetACLRequest
 		m.Decode(in)
-		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, ACL: m.ACL, Version: m.Version}
+		r.write = zkproto.MultiOp{Op: h.Op, Path: m.Path, ACL: keptACL(m.ACL), Version: m.Version}
 	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber:
 		r.read.Path = in.String()
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
@@ -148,7 +227,7 @@ func (r *request) decode() error {
 	case zkproto.OpSync:
 		r.sync.Decode(in)
 	case zkproto.OpMulti:
-		if len(r.frame) > largeRequest {
+		if len(r.frame) > decodedEarly {
 			r.undecoded = true
 			return nil
 		}
@@ -161,10 +240,12 @@ func (r *request) decode() error {
 		r.auth.Decode(in)
 	case zkproto.OpSASL:
 		r.sasl.Decode(in)
-	case zkproto.OpSetWatches:
-		r.setWatches.SetWatchesRequest.Decode(in)
-	case zkproto.OpSetWatches2:
-		r.setWatches.Decode(in)
+	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
+		if len(r.frame) > decodedEarly {
+			r.undecoded = true
+			return nil
+		}
+		r.decodeWatches(in)
 	case zkproto.OpAddWatch:
 		r.addWatch.Decode(in)
 	case zkproto.OpRemoveWatches, zkproto.OpCheckWatches:

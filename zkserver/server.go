@@ -336,12 +336,18 @@ func (s *Server) stopError() error {
 func (s *Server) ExpireSession(id int64) bool {
 	expired, released := false, make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() {
-		if sess := s.owner.sessions[id]; sess != nil {
-			expired = true
-			s.counters.expired.Add(1)
-			s.endSession(sess)
+		ended := func() {
+			b := s.owner.batch
+			b.released = append(b.released, func() { close(released) })
 		}
-		s.owner.batch.released = append(s.owner.batch.released, func() { close(released) })
+		sess := s.owner.sessions[id]
+		if sess == nil {
+			ended()
+			return
+		}
+		expired = true
+		s.counters.expired.Add(1)
+		s.endSession(sess, ended)
 	}})
 	select {
 	case <-released:

@@ -22,6 +22,7 @@ type session struct {
 	touched time.Time // when the client was heard last
 	conn    *conn     // nil while it has none
 	local   bool      // its client is of this machine, see Config.OneMachine
+	ending  bool      // some of its nodes are gone, see endSession
 }
 
 // load fills the owner's state from the store.
@@ -33,6 +34,7 @@ func (s *Server) load(init store.Meta) error {
 		batch: new(batch), turns: sched.New((*request).stalled), restOver: time.NewTimer(0), now: now, lastCheck: now, lastReap: now, lastForgot: now,
 	}
 	o.tree.Bound(s.bounds())
+	ending := make(map[int64]*session)
 	meta, err := s.store.Load(init, store.Visitor{
 		Node: o.tree.LoadNode,
 		Session: func(id int64, record []byte) error {
@@ -40,11 +42,15 @@ func (s *Server) load(init store.Meta) error {
 			if err != nil {
 				return err
 			}
-			sess.touched = now
-			o.sessions[id] = sess
 			if !sess.local {
 				o.others++
 			}
+			if sess.ending {
+				ending[id] = sess
+				return nil
+			}
+			sess.touched = now
+			o.sessions[id] = sess
 			return nil
 		},
 	})
@@ -63,12 +69,16 @@ func (s *Server) load(init store.Meta) error {
 				sess.touched = now.Add(-sess.timeout) // it ends at the next check
 			default: // its process is gone
 				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
-				s.endSession(sess)
+				s.endSession(sess, func() {})
 			}
 		}
 	}
+	for id, sess := range ending {
+		s.cfg.Logger.Info("zkserver: session ended, as it had begun to before the start", "session", hexID(id))
+		s.endSession(sess, func() {})
+	}
 	for _, id := range o.tree.Owners() {
-		if o.sessions[id] == nil {
+		if o.sessions[id] == nil && ending[id] == nil {
 			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
 			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
@@ -82,6 +92,7 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	r := zkproto.NewReader(record)
 	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}
 	sess.local = len(record) > 4 && r.Bool()
+	sess.ending = len(record) > 5 && r.Bool()
 	if err := r.Complete(); err != nil {
 		return nil, fmt.Errorf("record of session 0x%x: %w", id, err)
 	}
@@ -91,7 +102,10 @@ func decodeSession(id int64, record []byte) (*session, error) {
 // encode is the record of a session in the store.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
-	if sess.local {
+	if sess.local || sess.ending {
+		record = zkproto.AppendBool(record, sess.local)
+	}
+	if sess.ending {
 		record = zkproto.AppendBool(record, true)
 	}
 	return record
@@ -221,33 +235,80 @@ func (s *Server) finishAnswered(c *conn) {
 // larger.
 const maxEnded = 64 << 20
 
+// expirePortion is how many nodes may go with the sessions that end before clients are served
+// again. A session counts as expireCost nodes besides its own.
+const (
+	expirePortion = 3000
+	expireCost    = 10
+)
+
 // expire ends the sessions that were silent for too long.
 func (s *Server) expire() {
+	s.owner.tree.Sweep()
+	s.expireAt(s.owner.now)
+}
+
+// expireAt ends sessions that were silent for too long at the time of a check, which has allowed
+// for delays of this process. It ends a portion of them, and calls itself behind the requests that
+// wait by then.
+func (s *Server) expireAt(at time.Time) {
+	ended := 0
 	for _, sess := range s.owner.sessions {
-		if s.owner.now.Sub(sess.touched) < sess.timeout {
+		if at.Sub(sess.touched) < sess.timeout {
 			continue
 		}
 		if s.owner.ended > maxEnded {
 			return // the others at the next check
 		}
+		if ended >= expirePortion {
+			s.queue.push(&request{kind: kindCall, call: func() { s.expireAt(at) }})
+			return
+		}
 		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
 		s.counters.expired.Add(1)
-		s.endSession(sess)
+		nodes := s.owner.tree.Len()
+		s.endSession(sess, func() {})
+		ended += expireCost + nodes - s.owner.tree.Len()
 	}
 }
 
-// endSession removes a session and its nodes in one transaction.
-func (s *Server) endSession(sess *session) {
-	s.owner.ended += s.owner.tree.EphemeralsSize(sess.id)
+// endSession removes a session and its nodes, and calls ended. A session with thousands of nodes ends
+// in portions, and other clients are served in between. The store knows of a session that is ending,
+// so that the next start goes on with it.
+func (s *Server) endSession(sess *session, ended func()) {
 	delete(s.owner.sessions, sess.id)
-	s.owner.tree.CloseSession(s.nextTxn(sess.id))
-	s.owner.batch.changes.DeleteSession(sess.id)
-	if !sess.local { // a power failure does not end its client, which must not have it back
-		s.owner.others--
-		s.owner.batch.lasting = true
+	s.owner.endings++
+	if sess.conn != nil {
+		sess.conn.owned.session = nil // what it has sent besides is for nothing
 	}
+	s.endPortion(sess, ended)
+}
+
+func (s *Server) endPortion(sess *session, ended func()) {
+	o := &s.owner
+	size := o.tree.EphemeralsSize(sess.id)
+	more := o.tree.EndSession(s.nextTxn(sess.id))
+	o.ended += size - o.tree.EphemeralsSize(sess.id)
+	if !sess.local { // a power failure does not end its client, which must not have it back
+		o.batch.lasting = true
+	}
+	if more {
+		if !sess.ending {
+			sess.ending = true
+			s.saveSession(sess)
+		}
+		s.notify()
+		s.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})
+		return
+	}
+	o.endings--
+	if !sess.local {
+		o.others--
+	}
+	o.batch.changes.DeleteSession(sess.id)
 	s.notify()
 	if sess.conn != nil {
 		s.finish(sess.conn)
 	}
+	ended()
 }

@@ -74,8 +74,8 @@ func (s *Server) Stats() Stats {
 		RequestsReceived:  n.received.Load(),
 		RequestsAnswered:  n.answered.Load(),
 		RequestsCommitted: n.committed.Load(), RequestsWaited: n.waited.Load(), TurnsWaited: n.turns.Load(),
-		Notifications:     n.notifications.Load(),
-		Outstanding:       int(n.outstanding.Load()),
+		Notifications: n.notifications.Load(),
+		Outstanding:   int(n.outstanding.Load()),
 
 		BytesReceived: n.bytesReceived.Load(),
 		BytesSent:     n.bytesSent.Load(),

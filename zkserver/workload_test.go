@@ -147,7 +147,7 @@ func (r *run) janitor(rng *rand.Rand, stop chan struct{}) {
 			if rng.IntN(20) == 0 {
 				for _, sess := range o.sessions {
 					if sess.conn == nil { // one that a client has left behind
-						r.s.endSession(sess)
+						r.s.endSession(sess, func() {})
 						r.note(entry{zxid: o.zxid, op: zkproto.OpCloseSession, session: sess.id})
 						break
 					}

@@ -6,7 +6,7 @@ func ofTheBounds() []mutant {
 	return []mutant{
 		{
 			number: 198, bug: "what auth stands for counts as one entry of an ACL", where: "Apache ZooKeeper; ours, until 3a97b7e",
-			edits: []edit{{tree + "/acl.go", "size > maxACLBytes || len(checked) > maxACLEntries || t.grown > maxGrowth {", "len(list) > maxACLEntries {"}},
+			edits: []edit{{tree + "/acl.go", "size > maxACLBytes || len(checked) > MaxACLEntries || t.grown > maxGrowth {", "len(list) > MaxACLEntries {"}},
 			pkg:   "zkserver", tests: []string{"TestTransactionsDoNotGrowByTheirACLs"},
 		},
 		{

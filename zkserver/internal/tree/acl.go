@@ -14,7 +14,8 @@ import (
 // been replaced by the client's identities. An ACL from an older store may exceed the bounds:
 // it is kept and enforced.
 const (
-	maxACLEntries = 64
+	// MaxACLEntries is the greatest number of entries.
+	MaxACLEntries = 64
 	maxACLBytes   = 8 << 10 // as on the wire
 
 	// maxGrowth bounds the bytes that auth adds to the ACLs of one transaction, which may
@@ -85,7 +86,7 @@ func compileACL(entries []zkproto.ACL) *acl {
 			a.keys = append(a.keys, aclKey{keyOf(Identity{e.Scheme, e.ID}), e.Perms, int32(i)})
 		}
 	}
-	if len(entries) > maxACLEntries {
+	if len(entries) > MaxACLEntries {
 		a.index = &aclIndex{make(map[Identity]int32, len(entries)), make(map[netip.Prefix]int32, len(a.networks))}
 		for _, e := range entries {
 			a.index.perms[Identity{e.Scheme, e.ID}] |= e.Perms
@@ -146,13 +147,25 @@ func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) 
 		t.bounds.exceeded(BoundACL)
 		return nil, zkproto.CodeInvalidACL
 	}
-	if len(list) > maxACLEntries || wireSize(list) > maxACLBytes {
+	if len(list) > MaxACLEntries || wireSize(list) > maxACLBytes {
 		return tooLong()
+	}
+	const few, checkSteps = 4, 50
+	var seen map[zkproto.ACL]struct{} // faster for many
+	if len(list) > few {
+		t.steps += checkSteps * len(list)
+		seen = make(map[zkproto.ACL]struct{}, len(list))
 	}
 	var checked []zkproto.ACL
 	for i, a := range list {
-		if slices.Contains(list[:i], a) {
+		if seen == nil && slices.Contains(list[:i], a) {
 			continue
+		}
+		if seen != nil {
+			before := len(seen)
+			if seen[a] = struct{}{}; len(seen) == before {
+				continue
+			}
 		}
 		switch {
 		case a.Scheme == "auth":
@@ -165,7 +178,7 @@ func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) 
 			if len(checked) == before {
 				return nil, zkproto.CodeInvalidACL
 			}
-			if len(checked) > maxACLEntries {
+			if len(checked) > MaxACLEntries {
 				return tooLong()
 			}
 		case validACL(a):
@@ -178,7 +191,7 @@ func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) 
 		return nil, zkproto.CodeInvalidACL
 	}
 	size := wireSize(checked)
-	if t.grown += max(0, size-wireSize(list)); size > maxACLBytes || len(checked) > maxACLEntries || t.grown > maxGrowth {
+	if t.grown += max(0, size-wireSize(list)); size > maxACLBytes || len(checked) > MaxACLEntries || t.grown > maxGrowth {
 		return tooLong()
 	}
 	return newACL(checked), zkproto.CodeOK
@@ -258,6 +271,9 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 		}
 	}
 	t.steps += len(a.keys)
+	if len(as) > fewIdentities {
+		t.steps += 3 * len(a.keys) // a look-up each
+	}
 	for _, k := range a.keys {
 		if k.perms&perms == 0 {
 			continue
@@ -288,13 +304,14 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 type keyring struct {
 	as   []Identity
 	keys []uint64
-	at   map[uint64]int // index by key; nil for a few, which are compared one by one
+	at   map[uint64]int // index by key; nil for fewIdentities, which are compared one by one
 }
 
+const fewIdentities = 4
+
 func newKeyring(as []Identity) *keyring {
-	const few = 4
 	k := &keyring{as: as, keys: make([]uint64, len(as))}
-	if len(as) > few {
+	if len(as) > fewIdentities {
 		k.at = make(map[uint64]int, len(as))
 	}
 	for i, id := range as {

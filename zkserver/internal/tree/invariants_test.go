@@ -64,8 +64,8 @@ func assertConsistent(t *testing.T, tr *Tree) {
 		if q := tr.quotas[path]; n.quota != (q != nil) {
 			t.Errorf("%s has a quota %v; its mark says %v", path, q != nil, n.quota)
 		}
-		if _, armed := tr.watches.armed[watchRecursive][path]; armed && !n.watched {
-			t.Errorf("%s has a recursive watch, and is not marked", path)
+		if armed := tr.watches.armed[watchRecursive][path]; armed != n.recursive && !(armed.none() && n.recursive.none()) {
+			t.Errorf("%s knows other recursive watches than those of its path", path)
 		}
 		nameBytes := int32(0)
 		for _, child := range n.below() {
@@ -137,7 +137,7 @@ func sum(n *node) (nodes, size int64) {
 
 // entries is how much the table holds, the empty entries included.
 func (w *watchTable) entries() int {
-	n := len(w.byWatcher)
+	n := len(w.byWatcher) + len(w.dropped)
 	for _, armed := range w.armed {
 		n += len(armed)
 	}

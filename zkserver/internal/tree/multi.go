@@ -11,7 +11,8 @@ import (
 // with CodeRuntimeInconsistency.
 //
 // The code is for the whole answer and CodeOK in both cases. It is
-// CodeMarshallingError, without results, if there is an operation that cannot be.
+// CodeMarshallingError, without results, if there is an operation that cannot be, and
+// CodeBadArguments, without results, if all of it takes more than Bounds.Work.
 // The results are valid until the next call.
 func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkproto.Code) {
 	t.nested = true
@@ -19,7 +20,14 @@ func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkpr
 	t.results = slices.Grow(t.results[:0], len(ops))[:len(ops)]
 	results := t.results
 	failed, code := -1, zkproto.CodeOK
+	work, steps := 0, t.steps
 	for i := range ops {
+		if work += workOf(ops[i].Op); t.bounds.Work > 0 && work+t.steps-steps+t.foreseen > t.bounds.Work {
+			t.nested = false
+			t.finish(zkproto.CodeBadArguments)
+			t.bounds.exceeded(BoundWork)
+			return nil, zkproto.CodeBadArguments
+		}
 		if results[i], code = t.one(tx, &ops[i]); code != zkproto.CodeOK {
 			failed = i
 			break
@@ -41,6 +49,18 @@ func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkpr
 	}
 	results[failed].Err = code
 	return results, zkproto.CodeOK
+}
+
+// workOf is how many steps an operation of a transaction takes besides those in Tree.steps. A
+// step is some four nanoseconds. It counts the look-ups in tables that do not fit into caches.
+func workOf(op zkproto.Op) int {
+	switch op {
+	case zkproto.OpCheck:
+		return 64
+	case zkproto.OpDelete, zkproto.OpSetData:
+		return 340
+	}
+	return 500
 }
 
 func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkproto.Code) {
@@ -98,6 +118,7 @@ func (t *Tree) finish(code zkproto.Code) {
 			t.undo[i]()
 		}
 	} else {
+		t.firing = t.steps
 		for _, tr := range t.triggers {
 			t.fire(tr)
 		}
@@ -109,6 +130,6 @@ func (t *Tree) finish(code zkproto.Code) {
 	t.lasts = false
 	clear(t.undo)
 	clear(t.triggers) // they refer to nodes
-	t.grown, t.considered = 0, 0
+	t.grown, t.foreseen = 0, 0
 	t.undo, t.triggers, t.touched = t.undo[:0], t.triggers[:0], t.touched[:0]
 }

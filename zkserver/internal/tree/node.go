@@ -24,8 +24,9 @@ type node struct {
 	aversion  int32
 	container bool
 	quota     bool  // Tree.quotas has the path
-	watched   bool  // there may be a recursive watch on the path
 	ttl       int64 // milliseconds; 0 if the node stays
+
+	recursive *watchers // of the path; nil or empty if there are none
 
 	parent      *node      // nil for the root
 	children    *childList // nil if there has never been one

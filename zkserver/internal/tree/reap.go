@@ -10,11 +10,12 @@ func (t *Tree) Reap(tx Txn, path string) {
 	t.finish(zkproto.CodeOK)
 }
 
-// A call of Reapable ends when it has looked at reapLooks nodes, or found reapMost: all clients wait
-// for it, and there may be millions of nodes.
+// A call of Reapable ends when it has looked at reapLooks nodes, or found reapMost or as many as have
+// paths of reapBytes: all clients wait for it, and there may be millions of nodes.
 const (
 	reapLooks = 10_000
 	reapMost  = 1000
+	reapBytes = 256 << 10
 )
 
 // Reapable lists what nobody needs any more: containers that had children and have none
@@ -28,10 +29,12 @@ func (t *Tree) Reapable(now int64) []string {
 	}
 	// From the end, since a node that goes leaves its place to the last one.
 	t.unreaped = min(t.unreaped, len(nodes))
-	for looks := 0; t.unreaped > 0 && looks < reapLooks && len(paths) < reapMost; looks++ {
+	size := 0
+	for looks := 0; t.unreaped > 0 && looks < reapLooks && len(paths) < reapMost && size < reapBytes; looks++ {
 		t.unreaped--
 		if n := nodes[t.unreaped]; n.idle(now) {
 			paths = append(paths, n.path)
+			size += len(n.path)
 		}
 	}
 	return paths

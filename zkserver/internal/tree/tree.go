@@ -19,7 +19,8 @@ type Tree struct {
 	identities map[Watcher]*keyring
 	events     []Event
 	told       map[Watcher]struct{} // of fire
-	considered int                  // watchers, by the write in progress
+	foreseen   int                  // steps of the transaction in progress when it fires, see foresee
+	firing     int                  // steps when the write in progress began to tell, see maxTelling
 	overrun    []Watcher            // see TakeOverrun
 
 	last *keyring // of the client that was asked for last, see find
@@ -42,6 +43,7 @@ type Tree struct {
 type Bounds struct {
 	ChildrenBytes int  // the names of a node's children, as they are on the wire
 	Ephemerals    int  // the nodes of one session
+	Work          int  // of one transaction, see workOf
 	Quotas        bool // whether the hard limits of quotas are kept
 	QuotasBySuper bool // whether the superuser alone may set quotas
 	NoTTL         bool // whether nodes with a time to live are refused
@@ -60,7 +62,8 @@ const (
 	BoundChildren   Bound = iota // Bounds.Children
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
-	BoundACL                     // maxACLEntries, maxACLBytes and maxGrowth
+	BoundACL                     // MaxACLEntries, maxACLBytes and maxGrowth
+	BoundWork                    // Bounds.Work
 )
 
 // exceeded tells Exceeded, if there is one.
@@ -90,8 +93,7 @@ func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	return false
 }
 
-// maxOwnedBytes bounds the paths of a session's nodes: they all go in one transaction, and are one
-// answer to getEphemerals.
+// maxOwnedBytes bounds the paths of a session's nodes.
 const maxOwnedBytes = 32 << 20
 
 // A Txn is the identity of one write.
@@ -129,6 +131,9 @@ func (t *Tree) TakeSteps() int {
 	t.steps = 0
 	return steps
 }
+
+// Steps is what TakeSteps would return.
+func (t *Tree) Steps() int { return t.steps }
 
 // Len is the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
@@ -184,7 +189,7 @@ func (t *Tree) link(n *node) {
 	t.nodes[n.path] = n
 	n.bytes = int64(len(n.data))
 	_, n.quota = t.quotas[n.path]
-	_, n.watched = t.watches.armed[watchRecursive][n.path]
+	n.recursive = t.watches.armed[watchRecursive][n.path]
 	t.index(n, t.nodes[parentOf(n.path)])
 }
 
@@ -212,11 +217,13 @@ func (t *Tree) index(n, parent *node) {
 func (t *Tree) count(n *node, by int32) {
 	t.dataBytes += int64(by) * int64(len(n.path)+len(n.data))
 	n.parent.children.nameBytes += by * wireBytes(nameOf(n.path))
+	levels := 0
 	for above := n.parent; above != nil; above = above.parent {
-		t.steps++
+		levels++
 		above.descendants += by * (1 + n.descendants)
 		above.bytes += int64(by) * n.bytes
 	}
+	t.steps += levels
 	if n.owner != 0 {
 		t.ephemeralCount += int(by)
 		t.ephemerals[n.owner].pathBytes += int(by * wireBytes(n.path))

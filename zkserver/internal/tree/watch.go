@@ -40,7 +40,7 @@ func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 	case zkproto.ModePersistentRecursive:
 		t.watches.add(by, watchKey{watchRecursive, rooted(path)})
 		if n := t.lookup(path); n != nil {
-			n.watched = true
+			n.recursive = t.watches.armed[watchRecursive][n.path]
 		}
 	default:
 		return zkproto.CodeMarshallingError
@@ -50,11 +50,18 @@ func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 
 // DropWatcher disarms all watches of a connection.
 func (t *Tree) DropWatcher(by Watcher) {
-	delete(t.identities, by)
-	for k := range t.watches.byWatcher[by] {
-		t.watches.remove(by, k)
-	}
+	t.drop(by)
+	t.Sweep()
 }
+
+func (t *Tree) drop(by Watcher) {
+	delete(t.identities, by)
+	t.watches.drop(by)
+}
+
+// Sweep frees memory of watches that DropWatcher has disarmed, for a millisecond at most. Idle
+// owners call it now and then.
+func (t *Tree) Sweep() { t.watches.sweep(1000) }
 
 // RemoveWatches disarms watches of one kind, without an event.
 func (t *Tree) RemoveWatches(by Watcher, path string, kind int32) zkproto.Code {
@@ -142,9 +149,13 @@ func (t *Tree) TakeEvents() []Event {
 	return events
 }
 
-// maxConsidered is how often a write asks whether a watcher may be told: a thousand watchers of a
-// thousand nodes that go together. Beyond that, watchers lose their watches, see TakeOverrun.
-const maxConsidered = 1 << 20
+// maxTelling bounds the steps that a write takes to tell its watchers: some 130,000 events that
+// everybody may read. Beyond that, watchers lose their watches, see TakeOverrun.
+const (
+	maxTelling = 4 << 20
+	tellSteps  = 8  // for each watch that matches
+	emitSteps  = 24 // for each watcher that is told, besides the check of the ACL
+)
 
 // TakeOverrun returns the watchers that have lost their watches since the last call, because writes
 // had too many to tell. Their connections must end, so that they know.
@@ -173,24 +184,48 @@ func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 		tr.hasParent, tr.parentACL = true, parent.acl
 	}
 	t.triggers = append(t.triggers, tr)
+	t.foresee(n)
 }
 
-// fire tells of an event whoever watches, each connection once however many of its
-// watches match. One-shot watches are disarmed, also those of who is not told.
+// fewLevels is on how many levels above a node recursive watches cost no more than the events do.
+const fewLevels = 16
+
+// foresee adds to t.foreseen the steps that fire will take for recursive watches on many levels
+// above n. A transaction is refused for them, since it is too late when it fires.
+func (t *Tree) foresee(n *node) {
+	if !t.nested || len(t.watches.armed[watchRecursive]) <= fewLevels {
+		return
+	}
+	levels := 0
+	for above := n; above != nil; above = above.parent {
+		t.steps++
+		if above.recursive == nil {
+			continue
+		}
+		if levels++; levels > fewLevels {
+			t.foreseen += tellSteps * above.recursive.count()
+		}
+	}
+}
+
+// fire tells the watchers of an event, each connection once however many of its watches match.
+// One-shot watches are disarmed, also if the ACL hides the event.
 func (t *Tree) fire(tr trigger) {
-	w := &t.watches
 	t.tell(watchData, tr.path)
 	t.tell(watchPersistent, tr.path)
 	if tr.kind == zkproto.EventNodeDeleted {
 		t.tell(watchChildren, tr.path)
 	}
-	if len(w.armed[watchRecursive]) > 0 {
+	if len(t.watches.armed[watchRecursive]) > 0 {
 		// A node that has been removed still knows the nodes that were above it.
 		for above := tr.node; above != nil; above = above.parent {
 			t.steps++
-			if above.watched {
-				t.tell(watchRecursive, above.path)
-				_, above.watched = w.armed[watchRecursive][above.path]
+			switch {
+			case above.recursive == nil:
+			case above.recursive.none():
+				above.recursive = nil
+			default:
+				t.add(above.recursive)
 			}
 		}
 	}
@@ -203,27 +238,44 @@ func (t *Tree) fire(tr trigger) {
 	}
 }
 
-// tell adds those who have a watch of a kind on path to those who are told.
+// tell adds the watchers that have a watch of a kind on path to t.told.
 func (t *Tree) tell(kind watchKind, path string) {
-	k := watchKey{kind, path}
-	for by := range t.watches.armed[kind][path].all() {
-		t.told[by] = struct{}{}
-		if kind.oneShot() {
-			t.watches.remove(by, k)
+	armed := t.watches.armed[kind][path]
+	if armed == nil {
+		return
+	}
+	t.add(armed)
+	if kind.oneShot() {
+		for by := range armed.all() {
+			t.watches.remove(by, watchKey{kind, path})
+		}
+	}
+}
+
+func (t *Tree) add(armed *watchers) {
+	for by := range armed.all() {
+		t.steps += tellSteps
+		if !t.watches.isDropped(by) {
+			t.told[by] = struct{}{}
 		}
 	}
 }
 
 func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 	for by := range t.told {
-		if t.considered++; t.considered > maxConsidered {
-			t.DropWatcher(by)
+		if t.steps-t.firing > maxTelling {
+			t.drop(by)
 			t.overrun = append(t.overrun, by)
 			continue
 		}
+		t.steps += emitSteps
 		t.emitIf(a, by, kind, path)
 	}
-	clear(t.told)
+	if len(t.told) > 100 {
+		t.told = make(map[Watcher]struct{}) // clear takes as long as for the most that it had
+	} else {
+		clear(t.told)
+	}
 }
 
 func (t *Tree) emitIf(a *acl, by Watcher, kind zkproto.EventType, path string) {

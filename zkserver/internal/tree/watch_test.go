@@ -272,7 +272,7 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	}
 }
 
-// A write considers so many watchers and no more. Those beyond lose their watches, and are named.
+// A write takes so many steps to tell watchers and no more. Those beyond lose their watches, and are named.
 func TestNotificationsOfAWriteAreBounded(t *testing.T) {
 	tr := New()
 	const watchers, nodes = 1200, 1000
@@ -285,7 +285,7 @@ func TestNotificationsOfAWriteAreBounded(t *testing.T) {
 	tr.TakeEvents()
 	tr.CloseSession(Txn{Zxid: 1 << 30, Session: 7})
 	events, overrun := len(tr.TakeEvents()), tr.TakeOverrun()
-	if events > maxConsidered || events < maxConsidered/2 || len(overrun) != watchers {
+	if most := maxTelling / (tellSteps + emitSteps); events > most || events < most/2 || len(overrun) != watchers {
 		t.Errorf("%d events, %d watchers lost their watches", events, len(overrun))
 	}
 	mustCreate(t, tr, "/again", 0)

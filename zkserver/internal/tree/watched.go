@@ -3,6 +3,7 @@ package tree
 import (
 	"iter"
 	"maps"
+	"math"
 )
 
 // What the four-letter words tell of watches. A path with watches of several kinds by the
@@ -32,6 +33,7 @@ func (t *Tree) WatchedBy(by Watcher) iter.Seq[string] {
 func (t *Tree) WatchedPaths() iter.Seq2[string, iter.Seq[Watcher]] {
 	w := &t.watches
 	return func(yield func(string, iter.Seq[Watcher]) bool) {
+		w.sweep(math.MaxInt)
 		for kind := range watchKindCount {
 			for path, by := range w.armed[kind] {
 				k := watchKey{kind, path}
@@ -61,7 +63,7 @@ func (w *watchTable) first(k watchKey, is func(watchKey) bool) bool {
 }
 
 // union is by and those who watch the path of k by another kind.
-func (w *watchTable) union(k watchKey, by watchers) iter.Seq[Watcher] {
+func (w *watchTable) union(k watchKey, by *watchers) iter.Seq[Watcher] {
 	union := make(map[Watcher]struct{})
 	for kind := k.kind + 1; kind < watchKindCount; kind++ {
 		for other := range w.armed[kind][k.path].all() {

@@ -1,6 +1,10 @@
 package tree
 
-import "iter"
+import (
+	"iter"
+	"maps"
+	"slices"
+)
 
 type watchKind uint8
 
@@ -17,11 +21,15 @@ func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren 
 // A watchTable holds the watches: who has one of which kind on which path. The index by
 // watcher is what a disconnect needs.
 type watchTable struct {
-	armed     [watchKindCount]map[string]watchers
+	armed     [watchKindCount]map[string]*watchers
 	byWatcher map[Watcher]map[watchKey]struct{}
 	count     int
 	weight    int // of all
 	weights   map[Watcher]int
+
+	// A connection may have 100,000 watches, and everybody would wait while they are removed at
+	// once. The watches of a dropped watcher stay in armed until sweep removes them.
+	dropped map[Watcher][]watchKey
 }
 
 // watchers are those of one kind on one path: one of them, or more. Most paths have one, and
@@ -31,7 +39,7 @@ type watchers struct {
 	more map[Watcher]struct{} // if there have been several, all of them
 }
 
-func (w watchers) with(by Watcher) watchers {
+func (w *watchers) add(by Watcher) {
 	switch {
 	case w.more != nil:
 		w.more[by] = struct{}{}
@@ -40,18 +48,26 @@ func (w watchers) with(by Watcher) watchers {
 	default:
 		w.more = map[Watcher]struct{}{w.one: {}, by: {}}
 	}
-	return w
 }
 
-// without says whether any are left.
-func (w watchers) without(by Watcher) bool {
+// remove removes by, which is one of w.
+func (w *watchers) remove(by Watcher) {
+	w.one = 0 // of no meaning if there have been several
 	delete(w.more, by)
-	return len(w.more) > 0
 }
 
-// all may be changed while it goes on.
-func (w watchers) all() iter.Seq[Watcher] {
+// count is the number of watchers in w.
+func (w *watchers) count() int { return max(1, len(w.more)) }
+
+// none reports whether w is empty. A nil w is.
+func (w *watchers) none() bool { return w == nil || w.one == 0 && len(w.more) == 0 }
+
+// all returns the watchers in w, which may be nil. They may be removed while it goes on.
+func (w *watchers) all() iter.Seq[Watcher] {
 	return func(yield func(Watcher) bool) {
+		if w == nil {
+			return
+		}
 		if w.more == nil {
 			if w.one != 0 {
 				yield(w.one)
@@ -75,9 +91,12 @@ type watchKey struct {
 }
 
 func newWatchTable() watchTable {
-	w := watchTable{byWatcher: make(map[Watcher]map[watchKey]struct{}), weights: make(map[Watcher]int)}
+	w := watchTable{
+		byWatcher: make(map[Watcher]map[watchKey]struct{}), weights: make(map[Watcher]int),
+		dropped: make(map[Watcher][]watchKey),
+	}
 	for kind := range w.armed {
-		w.armed[kind] = make(map[string]watchers)
+		w.armed[kind] = make(map[string]*watchers)
 	}
 	return w
 }
@@ -86,11 +105,18 @@ func (w *watchTable) add(by Watcher, k watchKey) {
 	if w.has(by, k) {
 		return
 	}
+	w.sweep(sweepPerAdd)
+	if w.dropped[by] != nil {
+		w.sweepAll(by)
+	}
 	w.count++
 	w.weight += WatchWeight(k.path)
 	w.weights[by] += WatchWeight(k.path)
 	armed := w.armed[k.kind]
-	armed[k.path] = armed[k.path].with(by)
+	if armed[k.path] == nil {
+		armed[k.path] = new(watchers)
+	}
+	armed[k.path].add(by)
 	if w.byWatcher[by] == nil {
 		w.byWatcher[by] = make(map[watchKey]struct{})
 	}
@@ -114,8 +140,60 @@ func (w *watchTable) remove(by Watcher, k watchKey) bool {
 		delete(w.byWatcher, by)
 		delete(w.weights, by)
 	}
-	if armed := w.armed[k.kind]; !armed[k.path].without(by) {
+	w.disarm(by, k)
+	return true
+}
+
+func (w *watchTable) disarm(by Watcher, k watchKey) {
+	armed := w.armed[k.kind]
+	if armed[k.path].remove(by); armed[k.path].none() {
 		delete(armed, k.path)
 	}
-	return true
+}
+
+// drop removes all watches of by. Their memory is free when sweep has been called often enough.
+func (w *watchTable) drop(by Watcher) {
+	keys := w.byWatcher[by]
+	if keys == nil {
+		return
+	}
+	w.count -= len(keys)
+	w.weight -= w.weights[by]
+	delete(w.byWatcher, by)
+	delete(w.weights, by)
+	w.dropped[by] = slices.AppendSeq(make([]watchKey, 0, len(keys)), maps.Keys(keys))
+}
+
+// sweepPerAdd is how many watches of dropped watchers go for each new watch, so that they do not
+// pile up.
+const sweepPerAdd = 4
+
+// sweep removes up to n watches of dropped watchers.
+func (w *watchTable) sweep(n int) {
+	for by, keys := range w.dropped {
+		for ; len(keys) > 0 && n > 0; n-- {
+			last := len(keys) - 1
+			w.disarm(by, keys[last])
+			keys[last] = watchKey{}
+			keys = keys[:last]
+		}
+		if len(keys) > 0 {
+			w.dropped[by] = keys
+			return
+		}
+		delete(w.dropped, by)
+	}
+}
+
+// sweepAll removes the watches that are left of one dropped watcher.
+func (w *watchTable) sweepAll(by Watcher) {
+	for _, k := range w.dropped[by] {
+		w.disarm(by, k)
+	}
+	delete(w.dropped, by)
+}
+
+// isDropped reports whether the watches that by has in armed are of a dropped watcher.
+func (w *watchTable) isDropped(by Watcher) bool {
+	return len(w.dropped) > 0 && w.dropped[by] != nil
 }

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdfast/zkproto"
@@ -221,12 +222,42 @@ func (t *Tree) check(tx Txn, path string, version int32) zkproto.Code {
 	return zkproto.CodeOK
 }
 
-// CloseSession removes the ephemeral nodes of a session, all in one transaction.
+// CloseSession removes the ephemeral nodes of a session.
 func (t *Tree) CloseSession(tx Txn) {
-	for _, path := range t.Ephemerals(tx.Session) {
-		t.remove(tx, t.nodes[path])
+	for t.EndSession(tx) {
+	}
+}
+
+// A transaction of EndSession ends so many nodes, or fewer if their paths are long or deep. The end
+// of a node visits all nodes above it.
+const (
+	endNodes  = 3000
+	endBytes  = 1 << 20
+	endLevels = 64 << 10
+)
+
+// EndSession removes ephemeral nodes of a session in one transaction, and reports whether there are
+// more of them.
+func (t *Tree) EndSession(tx Txn) (more bool) {
+	var nodes []*node
+	if owned := t.ephemerals[tx.Session]; owned != nil {
+		bytes, levels := 0, 0
+		for _, n := range owned.nodes {
+			if len(nodes) == endNodes || bytes > endBytes || levels > endLevels {
+				more = true
+				break
+			}
+			nodes = append(nodes, n)
+			bytes += len(n.path)
+			levels += strings.Count(n.path, "/")
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.path, b.path) })
+	for _, n := range nodes {
+		t.remove(tx, n)
 	}
 	t.finish(zkproto.CodeOK)
+	return more
 }
 
 // wellFormed is the little that creates and deletes ask of a path at first.

@@ -1,0 +1,9 @@
+//go:build race
+
+package zkserver
+
+// fewOperations are measured unless -operations says otherwise.
+const fewOperations = 500
+
+// raceDetector says that the test runs several times slower than the program does.
+const raceDetector = true

@@ -1,0 +1,200 @@
+package zkserver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
+)
+
+// onOwner runs f in the owner's goroutine, and does not wait for the disk.
+func onOwner(s *Server, f func()) {
+	done := make(chan struct{})
+	s.queue.push(&request{kind: kindCall, call: func() { f(); close(done) }})
+	<-done
+}
+
+// addSessions makes n sessions of this timeout, whose nodes have paths of so many bytes each.
+func addSessions(t *testing.T, s *Server, n int, timeout time.Duration, bytes int) {
+	t.Helper()
+	onOwner(s, func() {
+		for range n {
+			sess := s.newSession(timeout)
+			sess.touched = s.owner.now
+			parent := fmt.Sprint("/", sess.id) // one parent has less room
+			for _, op := range []zkproto.MultiOp{
+				{Op: zkproto.OpCreate, Path: parent, ACL: openACL},
+				{Op: zkproto.OpCreate, Path: parent + "/" + strings.Repeat("x", bytes), ACL: openACL, Flags: zkproto.FlagEphemeral},
+			} {
+				if _, _, code := s.owner.tree.Create(s.nextTxn(sess.id), &op); code != zkproto.CodeOK {
+					t.Error(code)
+				}
+			}
+		}
+	})
+}
+
+func sessionsOf(s *Server) (n int) {
+	onOwner(s, func() { n = len(s.owner.sessions) })
+	return n
+}
+
+// The sessions of these tests. Three of them are more than a batch ends.
+const (
+	hugeSessions = 4
+	hugeBytes    = maxEnded/3 + 1<<10
+)
+
+// Sessions expire at the same time, and their nodes have more bytes of paths than one batch ends. Each
+// batch ends some of them.
+func TestSessionsThatExpireTogetherEndInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 10)}
+		s := startOn(t, disk, Config{})
+		defer s.Close()
+		disk.verdicts <- nil
+		addSessions(t, s, hugeSessions, 4*time.Second, hugeBytes)
+		synctest.Wait()
+		for _, want := range []int{hugeSessions, 1, 0} {
+			if n := sessionsOf(s); n != want {
+				t.Fatalf("%d sessions; want %d", n, want)
+			}
+			time.Sleep(4500 * time.Millisecond) // they end, and their batch is not on the disk
+			disk.verdicts <- nil
+			synctest.Wait()
+		}
+	})
+}
+
+// A restartedStore says that the machine has restarted.
+type restartedStore struct{ *store.Memory }
+
+func (s restartedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) {
+	meta, err := s.Memory.Load(init, v)
+	meta.Restarted = true
+	return meta, err
+}
+
+// A restart of the machine ends more sessions than one batch ends. The others end soon after.
+func TestSessionsThatARestartEndsEndInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory()
+		s := startOn(t, memory, Config{OneMachine: true})
+		addSessions(t, s, hugeSessions, 40*time.Second, hugeBytes)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s = startOn(t, restartedStore{memory}, Config{OneMachine: true})
+		defer s.Close()
+		for _, want := range []int{1, 0} {
+			if n := sessionsOf(s); n != want {
+				t.Fatalf("%d sessions; want %d", n, want)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
+// manyNodes makes so many ephemeral nodes for the session of c.
+func manyNodes(t *testing.T, c *rawClient, n int) {
+	t.Helper()
+	for first := 0; first < n; first += 500 {
+		m := new(zkproto.MultiRequest)
+		for i := first; i < min(first+500, n); i++ {
+			m.Ops = append(m.Ops, zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/n-%d", i), ACL: openACL, Flags: zkproto.FlagEphemeral})
+		}
+		if a := c.call(zkproto.OpMulti, m); a.Err != zkproto.CodeOK {
+			t.Fatal(a.Err)
+		}
+	}
+}
+
+// A session with many nodes ends in portions. Others are served in between, its own requests are
+// not, and its client is answered when all is over.
+func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
+	const nodes = 10_000
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		c, other := dial(), dial()
+		c.connect(10*time.Second, nil)
+		other.connect(10*time.Second, nil)
+		manyNodes(t, c, nodes)
+		synctest.Wait()
+		var seen []int
+		var look func()
+		look = func() {
+			if seen = append(seen, s.owner.tree.EphemeralCount()); len(seen) < 4 {
+				s.queue.push(&request{kind: kindCall, call: look})
+			}
+		}
+		held(s, func() {
+			c.send(zkproto.OpCloseSession, raw(""))
+			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/late", ACL: openACL})
+			other.send(zkproto.OpGetAllChildrenNumber, &zkproto.GetAllChildrenNumberRequest{Path: "/"})
+		}, look)
+		if a := c.read(); a.Err != zkproto.CodeOK {
+			t.Error(a.Err)
+		}
+		if n := s.owner.tree.EphemeralCount(); n != 0 {
+			t.Errorf("answered while there are %d nodes", n)
+		}
+		if n := other.read().body.Int32(); n < nodes/2 || n >= nodes {
+			t.Errorf("the other client, who asked next, saw %d nodes", n)
+		}
+		synctest.Wait()
+		if len(seen) < 3 || seen[0] >= nodes || seen[1] >= seen[0] || seen[2] >= seen[1] {
+			t.Errorf("nodes after each portion: %v", seen)
+		}
+		if _, code := other.exists("/late", false); code != zkproto.CodeNoNode {
+			t.Errorf("a request of the session that was ending: %v", code)
+		}
+		if st := s.Stats(); st.Sessions != 1 || st.Outstanding != 0 || s.owner.endings != 0 {
+			t.Errorf("afterwards: %+v, %d sessions are ending", st, s.owner.endings)
+		}
+	})
+}
+
+// A server that stops while a session is ending ends it after the next start.
+func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
+	const nodes = 7000
+	cfg := Config{Dir: t.TempDir()}
+	s, l := serve(t, cfg)
+	c := dialRaw(t, l)
+	session := c.connect(time.Minute, nil)
+	manyNodes(t, c, nodes)
+	onOwner(s, func() {
+		sess := s.owner.sessions[session.SessionID]
+		sess.ending = true // as after the first portion
+		s.saveSession(sess)
+		s.owner.tree.EndSession(s.nextTxn(sess.id))
+	})
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s, l = serve(t, cfg)
+	defer s.Close()
+	for range 10 { // behind each portion
+		if err := s.Alive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.Ephemerals != 0 || st.Sessions != 0 {
+		t.Errorf("%d nodes and %d sessions are left", st.Ephemerals, st.Sessions)
+	}
+	if r := dialRaw(t, l).connect(time.Minute, session); r.SessionID != 0 {
+		t.Errorf("the session was resumed: %+v", r)
+	}
+	s.Close()
+	s, _ = serve(t, cfg)
+	defer s.Close()
+	if n := len(s.owner.sessions) + s.owner.endings; n != 0 {
+		t.Errorf("the store has %d sessions", n)
+	}
+}
