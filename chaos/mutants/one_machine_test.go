@@ -31,7 +31,7 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 221, bug: "a power failure brings the session of another machine back, which had ended", where: "ours, before it was released",
-			edits: []edit{{"zkserver/session.go", "\t\ts.owner.batch.lasting = true", "\t\ts.owner.batch.lasting = false"}},
+			edits: []edit{{"zkserver/session.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsTheEndOfASessionOfOthers"},
 		},
 		{
