@@ -2,15 +2,22 @@ package zkserver
 
 import "time"
 
-// serveInline applies, commits and answers r, an operation, on the goroutine of the connection's
-// reader if the server has nothing else to do. Then no other goroutine has to be woken. Otherwise
-// serveInline does nothing and returns false, and r goes to the owner by the queue.
-//
-// The reader reads nothing meanwhile. A client may send the next request before it reads an answer,
-// so a connection that may have no buffers is never served inline.
-func (s *Server) serveInline(r *request) bool {
-	c := r.conn
-	if c.now == nil || !s.owning.TryLock() {
+// inlineRequests is how many requests of one client are served inline at most. A client with more
+// of them under way gets more done if it sends some while others are committed.
+const inlineRequests = 4
+
+// mayServeInline reports whether small requests that come next may be served inline: the connection
+// has no other requests, and has buffers. Without buffers, a client that sends its next request
+// before it reads an answer would wait for ever.
+func (c *conn) mayServeInline() bool {
+	return c.now != nil && len(c.slots) == 0 && cap(c.slots) >= inlineRequests && c.penalties.Load() == 0
+}
+
+// serveInline applies, commits and answers requests of c on the goroutine of its reader if the
+// server has nothing else to do. Then no other goroutine has to be woken. Otherwise serveInline
+// does nothing and returns false.
+func (s *Server) serveInline(c *conn, group []*request) bool {
+	if !s.owning.TryLock() {
 		return false
 	}
 	o := &s.owner
@@ -20,14 +27,16 @@ func (s *Server) serveInline(r *request) bool {
 	}
 	select {
 	case <-s.idle:
-	default: // a commit is under way: what comes now goes into one batch
+	default: // a commit is under way, and one sync will serve all that comes meanwhile
 		s.owning.Unlock()
 		return false
 	}
 	o.now = time.Now()
-	s.arrive(r)
+	for _, r := range group {
+		s.arrive(r)
+	}
 	s.publish()
-	ready := o.turns.Ready() // r has to wait
+	waits := o.turns.Ready()
 	o.turns.HandedOver()
 	b := s.takeBatch()
 	s.owning.Unlock()
@@ -35,7 +44,7 @@ func (s *Server) serveInline(r *request) bool {
 		return true // and the server stops
 	}
 	s.idle <- struct{}{}
-	if ready {
+	if waits {
 		s.queue.again()
 	}
 	return true

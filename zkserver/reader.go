@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -40,22 +41,51 @@ func (c *conn) readAll() error {
 		return err
 	}
 	for {
-		r := newRequest(in)
-		r.kind, r.conn = kindOperation, c
-		var err error
-		if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits().FrameBytes); err != nil {
+		r, err := c.next(in)
+		if err != nil {
 			return err
 		}
-		if err := r.decode(); err != nil {
-			return err
+		if r.undecoded || !c.mayServeInline() {
+			for _, r := range r.portions() {
+				if !c.push(r) {
+					return net.ErrClosed
+				}
+			}
+			continue
 		}
-		portions := r.portions()
-		for _, r := range portions {
-			if !c.push(r, len(portions) == 1 && in.Buffered() == 0) {
-				return net.ErrClosed
+		group := append(make([]*request, 0, inlineRequests), r)
+		for len(group) < inlineRequests && frameBuffered(in) && err == nil {
+			if r, err = c.next(in); err == nil {
+				group = append(group, r)
 			}
 		}
+		if !c.pushGroup(group, in.Buffered() == 0) {
+			return net.ErrClosed
+		}
+		if err != nil {
+			return err
+		}
 	}
+}
+
+// next reads and decodes a request.
+func (c *conn) next(in *bufio.Reader) (*request, error) {
+	r := newRequest(in)
+	r.kind, r.conn = kindOperation, c
+	var err error
+	if r.frame, err = zkproto.ReadFrame(in, r.frame, c.server.limits().FrameBytes); err != nil {
+		return nil, err
+	}
+	return r, r.decode()
+}
+
+// frameBuffered reports whether next need not wait for the network.
+func frameBuffered(in *bufio.Reader) bool {
+	if in.Buffered() < 4 {
+		return false
+	}
+	head, err := in.Peek(4)
+	return err == nil && uint64(in.Buffered()-4) >= uint64(binary.BigEndian.Uint32(head))
 }
 
 // handshake reads what a connection begins with.
@@ -68,7 +98,7 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		in.Discard(4)
 		r := &request{kind: kindWord, conn: c, word: word}
 		c.prepareWord(r)
-		c.push(r, false)
+		c.push(r)
 	} else {
 		r := &request{kind: kindConnect, conn: c}
 		frame, err := zkproto.ReadFrame(in, nil, maxHandshakeFrame)
@@ -84,14 +114,35 @@ func (c *conn) handshake(in *bufio.Reader) error {
 		// Before the push: the answer may be a refusal, which sets a deadline of its own.
 		c.setReadDeadline(time.Time{})
 		r.certificate = certificateOf(c.nc) // known since the first byte has come
-		c.push(r, false)
+		c.push(r)
 	}
 	return nil
 }
 
-// push hands r to the owner as soon as the connection has a slot for it. If last is set, the
-// client has sent nothing behind r, so r may be served at once, see serveInline.
-func (c *conn) push(r *request, last bool) bool {
+// push hands r to the owner as soon as the connection has a slot for it.
+func (c *conn) push(r *request) bool { return c.admit(r) && c.offer(r) }
+
+// pushGroup serves small requests at once if it can, see serveInline, or hands them to the owner.
+// The connection has no other requests. If last is set, the client has sent nothing behind them.
+func (c *conn) pushGroup(group []*request, last bool) bool {
+	for _, r := range group {
+		if !c.admit(r) {
+			return false
+		}
+	}
+	if last && c.server.serveInline(c, group) {
+		return true
+	}
+	for _, r := range group {
+		if !c.offer(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// admit waits until the connection has a slot for r.
+func (c *conn) admit(r *request) bool {
 	if !c.waitForRoom(len(r.frame)) || !c.servePenalty() {
 		return false
 	}
@@ -112,9 +163,11 @@ func (c *conn) push(r *request, last bool) bool {
 	if r.kind != kindWord {
 		c.server.counters.outstanding.Add(1)
 	}
-	if last && c.server.serveInline(r) {
-		return true
-	}
+	return true
+}
+
+// offer hands r to the owner as soon as there is room in the queue.
+func (c *conn) offer(r *request) bool {
 	for {
 		room := c.server.queue.offer(r)
 		if room == nil {
