@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,8 +36,10 @@ func Start(spare func(pid int) bool) (*Supervisor, error) {
 		return nil, errors.New("/proc is not that of this PID namespace, so the command's processes could not be found: mount it (unshare --mount-proc)")
 	}
 	s := &Supervisor{spare: spare, others: make(map[int]bool)}
-	for _, pid := range children(os.Getpid()) {
-		s.others[pid] = true
+	if !childless() {
+		for _, pid := range children(os.Getpid()) {
+			s.others[pid] = true
+		}
 	}
 	// If the watchdog dies, its children become ours.
 	if err := becomeSubreaper(); err != nil {
@@ -114,7 +117,7 @@ func (s *Supervisor) forkWatchdog() (err error) {
 	}
 	// Not the name of the file, which may have been replaced by another version.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{watchdogName}, at...), &syscall.ProcAttr{
-		Env: os.Environ(), Files: files,
+		Env: watchdogEnv(os.Environ()), Files: files,
 		// A group of its own, so that what is meant for the terminal's job does not reach it.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
@@ -126,6 +129,14 @@ func (s *Supervisor) forkWatchdog() (err error) {
 		s.link.file.Close()
 	}
 	return err
+}
+
+// watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits: one
+// processor makes its start cheaper, and takes fewer threads. The command's environment comes with
+// the order.
+func watchdogEnv(ours []string) []string {
+	env := slices.DeleteFunc(ours, func(variable string) bool { return strings.HasPrefix(variable, "GOMAXPROCS=") })
+	return append(env, "GOMAXPROCS=1")
 }
 
 // inheritedFiles are the descriptors that came from whoever started this process: those that
