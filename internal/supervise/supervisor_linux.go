@@ -64,8 +64,8 @@ const (
 	watchdogComm = "hf-watchdog"
 )
 
-// startWatchdog starts the watchdog process and the goroutines that read its messages and
-// reap it.
+// startWatchdog starts the watchdog process and the goroutine that reads its messages and then
+// reaps it.
 func (s *Supervisor) startWatchdog() error {
 	if err := s.forkWatchdog(); err != nil {
 		return fmt.Errorf("start the watchdog process: %w", err)
@@ -74,20 +74,9 @@ func (s *Supervisor) startWatchdog() error {
 	s.messages, s.dead = messages, dead
 	link, watchdog := s.link, s.watchdog
 	go func() {
-		defer close(messages)
-		for {
-			m, err := link.receive()
-			switch {
-			case errors.Is(err, unix.ECONNRESET): // it has died with our message unread; its own come now
-			case err != nil:
-				return
-			default:
-				messages <- m
-			}
-		}
-	}()
-	go func() {
 		defer close(dead)
+		link.forward(messages)
+		// Only now, when it is about to end: the wait keeps a thread.
 		_, _ = watchdog.Wait()
 	}()
 	return nil
