@@ -177,7 +177,9 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err
 	}
-	return (&run{Supervisor: s, Terms: t}).watch(c)
+	out, err := (&run{Supervisor: s, Terms: t}).watch(c)
+	s.link.file.Close() // the watchdog ends while the caller releases the lock
+	return out, err
 }
 
 // deadline is t's, by clock. If this process is held up in between, it comes out earlier than it
