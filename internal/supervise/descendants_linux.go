@@ -300,12 +300,6 @@ const unseenPatience = time.Second
 // another user, and that we may not kill, keeps it waiting. say is told of it, once. An empty
 // list proves nothing; reap decides.
 func (f *family) end(say func(format string, args ...any)) {
-	// Mostly the command has left nothing behind. Then nothing is looked up in /proc/self/task: the
-	// kernel would have to forget those names while this process is reaped, and that takes it longer
-	// than all the rest of the end.
-	if !f.spared && f.reap() {
-		return
-	}
 	warned := make(map[int]bool)
 	unseen := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

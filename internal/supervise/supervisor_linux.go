@@ -20,7 +20,7 @@ type Supervisor struct {
 	spare    func(pid int) bool
 	others   map[int]bool // children that this process had before; in bash, exec holdfast run … > >(logger)
 	backstop *alarm       // by then the job must be gone
-	watchdog *os.Process
+	watchdog *child
 	link     *link
 	shared   *shared
 	messages chan message  // closed when the watchdog has closed its end
@@ -77,7 +77,7 @@ func (s *Supervisor) startWatchdog() error {
 		defer close(dead)
 		link.forward(messages)
 		// Only now, when it is about to end: the wait keeps a thread.
-		_, _ = watchdog.Wait()
+		watchdog.wait()
 	}()
 	return nil
 }
@@ -110,14 +110,13 @@ func (s *Supervisor) forkWatchdog() (err error) {
 		// A group of its own, so that what is meant for the terminal's job does not reach it.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
-	if err == nil {
-		s.watchdog, err = os.FindProcess(pid)
-	}
 	if err != nil {
 		s.shared.close()
 		s.link.file.Close()
+		return err
 	}
-	return err
+	s.watchdog = &child{Pid: pid}
+	return nil
 }
 
 // watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits: one
@@ -153,7 +152,7 @@ func (s *Supervisor) endWatchdog() {
 	select {
 	case <-s.dead:
 	case <-time.After(closePatience):
-		_ = s.watchdog.Kill() // init reaps it
+		_ = s.watchdog.Signal(unix.SIGKILL) // init reaps it
 	}
 	s.shared.close()
 }
@@ -323,7 +322,7 @@ func (r *run) gone(code int, lost bool) Outcome {
 // our children, or descend from them. The error is ErrGuards if the command was never started.
 func (r *run) alone(why string, lost bool) (Outcome, error) {
 	r.killCgroup()
-	_ = r.watchdog.Kill()
+	_ = r.watchdog.Signal(unix.SIGKILL)
 	// Its last words: what it has started, or how the command has ended.
 	for m := range r.messages {
 		switch m.verb {
