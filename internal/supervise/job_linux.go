@@ -182,8 +182,8 @@ func (j *job) pending(sig unix.Signal) bool {
 // Then the lock may be released.
 func (j *job) sweep(say func(format string, args ...any)) {
 	j.signal(unix.SIGKILL) // before the command is reaped, see wait
-	// Mostly nothing is left. Then nothing is looked up in /proc/self/task: the kernel would have to
-	// forget those names when this process is reaped, and that would take it a millisecond.
+	// Mostly nothing is left. Then sweep looks nothing up in /proc/self/task: the kernel keeps each
+	// name that was looked up there, and forgets them slowly when this process is reaped.
 	if j.family.reap() && j.cgroup.removeEmpty() {
 		return
 	}
@@ -192,9 +192,8 @@ func (j *job) sweep(say func(format string, args ...any)) {
 	j.cgroup.remove(removePatience)
 }
 
-// A child is a process that this one has started. It is lighter than an os.Process, whose first use
-// in a process starts another to try out what the kernel can do. Its methods are safe for
-// concurrent use.
+// A child is a process that this one has started. Its methods are safe for concurrent use. It is
+// not an os.Process, because package os forks once more to find out what the kernel can do.
 type child struct {
 	Pid int
 
@@ -212,7 +211,7 @@ func (c *child) Signal(sig syscall.Signal) error {
 	return unix.Kill(c.Pid, sig)
 }
 
-// wait waits for the end of the child and reaps it. Another goroutine may do so as well.
+// wait waits for the end of the child and reaps it. Another goroutine may reap it first.
 func (c *child) wait() {
 	_, _ = waitID(unix.P_PID, c.Pid, unix.WEXITED|unix.WNOWAIT)
 	c.mu.Lock()

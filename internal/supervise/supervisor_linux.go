@@ -76,7 +76,7 @@ func (s *Supervisor) startWatchdog() error {
 	go func() {
 		defer close(dead)
 		link.forward(messages)
-		// Only now, when it is about to end: the wait keeps a thread.
+		// Only when it is about to end, since the wait occupies a thread.
 		watchdog.wait()
 	}()
 	return nil
@@ -119,9 +119,9 @@ func (s *Supervisor) forkWatchdog() (err error) {
 	return nil
 }
 
-// watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits: one
-// processor makes its start cheaper, and takes fewer threads. The command's environment comes with
-// the order.
+// watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits. With
+// one processor it starts faster and has fewer threads. The command's environment comes with the
+// order.
 func watchdogEnv(ours []string) []string {
 	env := slices.DeleteFunc(ours, func(variable string) bool { return strings.HasPrefix(variable, "GOMAXPROCS=") })
 	return append(env, "GOMAXPROCS=1")

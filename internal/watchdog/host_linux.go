@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// hostLock is the name that zklocal.HostLock gives. To import zklocal would be to import most of
-// what the watchdog does without.
+// hostLock is the name that zklocal.HostLock gives. This package does not import zklocal, because
+// that imports the client and the server.
 const hostLock = "host.lock"
 
 // IsHost reports whether a process is the detached host of a file:// store: it serves others

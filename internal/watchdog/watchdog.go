@@ -1,7 +1,9 @@
 // Package watchdog makes a process that was started as a watchdog do its work, and nothing else.
-// Its work begins while the program is being initialised: the packages that are initialised after
-// this one (TLS, HTTP, the command line) would cost each run of a command time and memory. So this
-// package imports little.
+//
+// The work begins in this package's init. Go initialises packages in the order of their import
+// paths, each after its imports. So a watchdog never initialises the packages that come later: TLS,
+// HTTP, the locks and the command line. They would cost each run of a command time and memory.
+// Therefore this package imports little.
 package watchdog
 
 import (
@@ -12,7 +14,7 @@ import (
 
 func init() {
 	if supervise.IsWatchdog() {
-		// A goroutine of its own: that of init keeps to its thread.
+		// A goroutine of its own, because the goroutine of init is bound to its thread.
 		go func() { os.Exit(supervise.Main(IsHost)) }()
 		select {}
 	}
