@@ -18,7 +18,8 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/supervise     ui → holdfast, zk     holdfast → zk
+//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise     ui → holdfast, zk     holdfast → zk
+//	internal/watchdog → internal/supervise
 //	fence → holdfast
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -79,8 +80,12 @@ var arrows = map[string]part{
 		external: []string{"golang.org/x/sys"},
 		reason:   "supervising a job takes a deadline and a channel: it knows neither locks nor servers",
 	},
+	"internal/watchdog": {
+		mayImport: []string{"internal/supervise"},
+		reason:    "a watchdog process begins its work when this package is initialised: whatever it imports, each run of a command initialises twice",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

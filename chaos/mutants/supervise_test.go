@@ -68,8 +68,8 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 99, bug: "whatever calls itself a host outlives the job", where: "holdfast before 0.1",
-			edits: []edit{{"cmd/holdfast/host_linux.go", "\tif len(locked) == 0 {", "\tif len(locked) < 0 {"},
-				{"cmd/holdfast/host_linux.go", "\treturn slices.Contains(locked, lock.Ino)", "\treturn true"}},
+			edits: []edit{{"internal/watchdog/host_linux.go", "\tif len(locked) == 0 {", "\tif len(locked) < 0 {"},
+				{"internal/watchdog/host_linux.go", "\treturn slices.Contains(locked, lock.Ino)", "\treturn true"}},
 			pkg: "cmd/holdfast", tests: []string{"TestHostIsKnownByItsLock"},
 		},
 		{

@@ -41,10 +41,13 @@ func parseHeld(element string) heldLock {
 		h.shared = true
 		return h
 	}
+	if !strings.HasPrefix(kind, "permits=") {
+		return heldLock{key: element} // a key may have blanks
+	}
 	if n, err := fmt.Sscanf(kind, "permits=%d/%d", &h.permits, &h.limit); n == 2 && err == nil && h.limit > 0 {
 		return h
 	}
-	return heldLock{key: element} // a key may have blanks
+	return heldLock{key: element}
 }
 
 // inherited are the locks that our ancestors hold.

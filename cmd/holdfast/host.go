@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"holdfast/internal/watchdog"
 )
 
 // The detached host of a file:// store: a process of its own, so that stopping or killing
@@ -17,12 +19,9 @@ import (
 // becomeNeutral for what it does not inherit.
 
 const (
-	// detachedFlag marks a serve that startHost has started.
-	detachedFlag = "--detached"
-	dataDirFlag  = "--data-dir"
-	hostLinger   = "10s"
-	hostLogName  = "host.log"
-	maxHostLog   = 1 << 20
+	hostLinger  = "10s"
+	hostLogName = "host.log"
+	maxHostLog  = 1 << 20
 
 	// The reports of a detached serve on stdout.
 	hostReady  = "ready"
@@ -52,7 +51,7 @@ func startHost(dir string) error {
 	}
 	defer said.Close()
 	defer say.Close()
-	cmd := exec.Command(exe, "serve", detachedFlag, dataDirFlag, dir, "--linger", hostLinger)
+	cmd := exec.Command(exe, "serve", watchdog.DetachedFlag, watchdog.DataDirFlag, dir, "--linger", hostLinger)
 	cmd.Args[0] = "holdfast"
 	cmd.Dir = string(filepath.Separator) // or it would keep a file system from being unmounted
 	cmd.Env = hostEnv()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/watchdog"
 	"holdfast/zklocal"
 )
 
@@ -17,7 +18,7 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	host := exec.Command("holdfast", "serve", detachedFlag, dataDirFlag, dir)
+	host := exec.Command("holdfast", "serve", watchdog.DetachedFlag, watchdog.DataDirFlag, dir)
 	start := func(c *exec.Cmd) {
 		t.Helper()
 		if err := c.Start(); err != nil {
@@ -29,14 +30,14 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 		})
 	}
 	start(host)
-	for end := time.Now().Add(patience); !isHost(host.Process.Pid); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !watchdog.IsHost(host.Process.Pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the host is not recognised")
 		}
 	}
 	// The same arguments, and a directory that has a host: only the lock is missing.
-	for _, args := range [][]string{{dataDirFlag, dir}, {dataDirFlag, filepath.Join(dir, "none")}, {dataDirFlag}, {dataDirFlag, "relative"}, {}} {
-		impostor := exec.Command("sh", append([]string{"-c", "echo; read x", "serve", detachedFlag}, args...)...)
+	for _, args := range [][]string{{watchdog.DataDirFlag, dir}, {watchdog.DataDirFlag, filepath.Join(dir, "none")}, {watchdog.DataDirFlag}, {watchdog.DataDirFlag, "relative"}, {}} {
+		impostor := exec.Command("sh", append([]string{"-c", "echo; read x", "serve", watchdog.DetachedFlag}, args...)...)
 		in, err := impostor.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -50,28 +51,30 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if isHost(impostor.Process.Pid) {
+		if watchdog.IsHost(impostor.Process.Pid) {
 			t.Errorf("%q passes for a host", impostor.Args)
 		}
 	}
 	// Nor is a process that has the lock and was not detached: the command may run a server for itself.
 	own := t.TempDir()
-	server := exec.Command("flock", zklocal.HostLock(own), "sh", "-c", "read x", "serve", dataDirFlag, own)
+	server := exec.Command("flock", zklocal.HostLock(own), "sh", "-c", "echo; read x", "serve", watchdog.DataDirFlag, own)
 	in, err := server.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	start(server)
-	for end := time.Now().Add(patience); len(lockedBy(server.Process.Pid)) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("flock has no lock")
-		}
+	locked, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if isHost(server.Process.Pid) {
+	start(server)
+	if _, err := locked.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if watchdog.IsHost(server.Process.Pid) {
 		t.Error("a process that was not detached passes for a host")
 	}
-	if isHost(os.Getpid()) {
+	if watchdog.IsHost(os.Getpid()) {
 		t.Error("this process passes for a host")
 	}
 	if _, err := os.Stat(zklocal.HostLock(dir)); err != nil {

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"holdfast/internal/supervise"
 )
 
 // TestMain makes this test binary also the command under test, and the helpers that run
@@ -14,9 +12,6 @@ import (
 func TestMain(m *testing.M) {
 	// A process with the race detector sleeps for a second before it exits, and here are many.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	if supervise.IsWatchdog() {
-		os.Exit(Main())
-	}
 	testscript.Main(m, map[string]func(){
 		"holdfast": func() { os.Exit(Main()) },
 	})

@@ -15,6 +15,7 @@ import (
 
 	"holdfast"
 	"holdfast/internal/supervise"
+	"holdfast/internal/watchdog"
 	"holdfast/zk"
 )
 
@@ -154,7 +155,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		return err
 	}
 	// The watchdog starts up while we connect.
-	sup, err := supervise.Start(isHost)
+	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
 		return &fault{exitFailed, err, ""}
 	}

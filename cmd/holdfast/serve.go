@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/internal/supervise"
+	"holdfast/internal/watchdog"
 	"holdfast/zklocal"
 	"holdfast/zkserver"
 )
@@ -88,8 +89,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.limits.register(flags)
 	f.log.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
-	flags.BoolVar(&f.detached, detachedFlag[2:], false, "")
-	_ = flags.MarkHidden(detachedFlag[2:])
+	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
+	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
 }
 
 func (f *serveFlags) serve(stdout io.Writer) (err error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,11 +52,10 @@ func newCgroup() (*cgroup, error) {
 // jobName is what the cgroup of a watchdog's job is called. The name says whose it is: a process of
 // a namespace for process ids, its id, and when it was started, since ids come again.
 func jobName(watchdog int) (string, error) {
-	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	space, err := pidSpace()
 	if err != nil {
 		return "", err
 	}
-	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
 	p, ok := readProcess(watchdog)
 	if !ok {
 		return "", fs.ErrNotExist
@@ -63,13 +63,22 @@ func jobName(watchdog int) (string, error) {
 	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
 }
 
+// pidSpace is the number of our namespace for process ids.
+var pidSpace = sync.OnceValues(func() (string, error) {
+	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	return strings.Trim(strings.TrimPrefix(space, "pid:"), "[]"), err
+})
+
 // watchdogOf returns the watchdog that a job's cgroup is named after, and when that was started. It
 // is 0 for other names, and for those of other namespaces, whose processes we cannot see.
 func watchdogOf(name string) (pid int, start uint64) {
 	rest, ok := strings.CutPrefix(name, jobPrefix)
+	if !ok {
+		return 0, 0
+	}
 	field := strings.Split(rest, "-")
-	mine, err := os.Readlink("/proc/self/ns/pid")
-	if !ok || len(field) != 3 || err != nil || mine != "pid:["+field[0]+"]" {
+	mine, err := pidSpace()
+	if len(field) != 3 || err != nil || field[0] != mine {
 		return 0, 0
 	}
 	pid, _ = strconv.Atoi(field[1])
@@ -152,6 +161,10 @@ const (
 	removePatience = 5 * time.Second
 	orphanPatience = time.Second
 )
+
+// removeEmpty removes the cgroup if no process is in it or below it, and no cgroup below it. It
+// reports whether the cgroup is gone.
+func (c *cgroup) removeEmpty() bool { return c == nil || unix.Rmdir(c.path) == nil }
 
 // remove removes the cgroup and what the job has made below it. Processes that have just been
 // killed keep it for a moment.

@@ -97,6 +97,12 @@ func numbers(dir string) []int {
 	return all
 }
 
+// childless reports whether this process certainly has no children, ended ones included.
+func childless() bool {
+	_, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL)
+	return err == unix.ECHILD
+}
+
 // children lists the children of a process. A child that ends at this moment can hide another
 // (proc(5)), so an empty list alone proves nothing: see family.everybody.
 func children(pid int) []int {
@@ -121,19 +127,21 @@ func children(pid int) []int {
 // Its process must be a subreaper: nobody leaves the family then.
 type family struct {
 	spare  func(pid int) bool
-	quick  bool             // the kernel lists children (CONFIG_PROC_CHILDREN)
 	spared bool             // a child of this process was spared
 	reaped func(childEvent) // is told of every child that reap has reaped; may be nil
 }
 
-func newFamily(spare func(pid int) bool) *family {
+func newFamily(spare func(pid int) bool) *family { return &family{spare: spare} }
+
+// listsChildren reports whether the kernel lists children (CONFIG_PROC_CHILDREN).
+var listsChildren = sync.OnceValue(func() bool {
 	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	return &family{spare: spare, quick: err == nil}
-}
+	return err == nil
+})
 
 // list lists those of the family that live. It may miss some, see children.
 func (f *family) list() []process {
-	if !f.quick {
+	if !listsChildren() {
 		return f.everybody()
 	}
 	var found []process

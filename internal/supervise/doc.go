@@ -60,8 +60,8 @@
 //
 // # Goroutines
 //
-// In the supervisor, Start begins one that reads the watchdog's messages, and one that reaps
-// it; they end when the watchdog has ended. In the watchdog, one reads the supervisor's messages and
+// In the supervisor, Start begins one that reads the watchdog's messages and then reaps it. It
+// ends when the watchdog has ended. In the watchdog, one reads the supervisor's messages and
 // ends with the process; one starts the command and waits for processes, on a thread of
 // its own, and ends when the command has exited. Each alarm has one, which ends when
 // the alarm is closed. Elsewhere than on Linux, Run begins the one that waits.

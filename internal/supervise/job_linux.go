@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -180,10 +181,43 @@ func (j *job) pending(sig unix.Signal) bool {
 // sweep kills what the command has left behind, and returns when nothing is left of the job.
 // Then the lock may be released.
 func (j *job) sweep(say func(format string, args ...any)) {
+	j.signal(unix.SIGKILL) // before the command is reaped, see wait
+	// Mostly nothing is left. Then sweep looks nothing up in /proc/self/task: the kernel keeps each
+	// name that was looked up there, and forgets them slowly when this process is reaped.
+	if j.family.reap() && j.cgroup.removeEmpty() {
+		return
+	}
 	_ = j.cgroup.kill()
-	j.signal(unix.SIGKILL)
 	j.family.end(say)
 	j.cgroup.remove(removePatience)
+}
+
+// A child is a process that this one has started. Its methods are safe for concurrent use. It is
+// not an os.Process, because package os forks once more to find out what the kernel can do.
+type child struct {
+	Pid int
+
+	mu    sync.Mutex // guards ended
+	ended bool       // it is reaped, and the number may be that of another process
+}
+
+// Signal sends a signal, unless the child has been reaped.
+func (c *child) Signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return os.ErrProcessDone
+	}
+	return unix.Kill(c.Pid, sig)
+}
+
+// wait waits for the end of the child and reaps it. Another goroutine may reap it first.
+func (c *child) wait() {
+	_, _ = waitID(unix.P_PID, c.Pid, unix.WEXITED|unix.WNOWAIT)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = waitID(unix.P_PID, c.Pid, unix.WEXITED|unix.WNOHANG)
+	c.ended = true
 }
 
 // The outcomes of a child that waitid(2) reports; the numbers are those of <signal.h>.

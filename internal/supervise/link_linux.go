@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,6 +65,21 @@ func (l *link) send(v verb, value int64, text string) error {
 	}
 	_, err := l.file.Write(b)
 	return err
+}
+
+// forward passes all messages on to c, and closes it when the link ends.
+func (l *link) forward(c chan<- message) {
+	defer close(c)
+	for {
+		m, err := l.receive()
+		switch {
+		case errors.Is(err, unix.ECONNRESET): // the other process has died with our message unread; its own come now
+		case err != nil:
+			return
+		default:
+			c <- m
+		}
+	}
 }
 
 // receive waits for the next message. io.EOF: the other end is closed, or its process is dead.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ type Supervisor struct {
 	spare    func(pid int) bool
 	others   map[int]bool // children that this process had before; in bash, exec holdfast run … > >(logger)
 	backstop *alarm       // by then the job must be gone
-	watchdog *os.Process
+	watchdog *child
 	link     *link
 	shared   *shared
 	messages chan message  // closed when the watchdog has closed its end
@@ -35,8 +36,10 @@ func Start(spare func(pid int) bool) (*Supervisor, error) {
 		return nil, errors.New("/proc is not that of this PID namespace, so the command's processes could not be found: mount it (unshare --mount-proc)")
 	}
 	s := &Supervisor{spare: spare, others: make(map[int]bool)}
-	for _, pid := range children(os.Getpid()) {
-		s.others[pid] = true
+	if !childless() {
+		for _, pid := range children(os.Getpid()) {
+			s.others[pid] = true
+		}
 	}
 	// If the watchdog dies, its children become ours.
 	if err := becomeSubreaper(); err != nil {
@@ -61,8 +64,8 @@ const (
 	watchdogComm = "hf-watchdog"
 )
 
-// startWatchdog starts the watchdog process and the goroutines that read its messages and
-// reap it.
+// startWatchdog starts the watchdog process and the goroutine that reads its messages and then
+// reaps it.
 func (s *Supervisor) startWatchdog() error {
 	if err := s.forkWatchdog(); err != nil {
 		return fmt.Errorf("start the watchdog process: %w", err)
@@ -71,21 +74,10 @@ func (s *Supervisor) startWatchdog() error {
 	s.messages, s.dead = messages, dead
 	link, watchdog := s.link, s.watchdog
 	go func() {
-		defer close(messages)
-		for {
-			m, err := link.receive()
-			switch {
-			case errors.Is(err, unix.ECONNRESET): // it has died with our message unread; its own come now
-			case err != nil:
-				return
-			default:
-				messages <- m
-			}
-		}
-	}()
-	go func() {
 		defer close(dead)
-		_, _ = watchdog.Wait()
+		link.forward(messages)
+		// Only when it is about to end, since the wait occupies a thread.
+		watchdog.wait()
 	}()
 	return nil
 }
@@ -114,18 +106,25 @@ func (s *Supervisor) forkWatchdog() (err error) {
 	}
 	// Not the name of the file, which may have been replaced by another version.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{watchdogName}, at...), &syscall.ProcAttr{
-		Env: os.Environ(), Files: files,
+		Env: watchdogEnv(os.Environ()), Files: files,
 		// A group of its own, so that what is meant for the terminal's job does not reach it.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
-	if err == nil {
-		s.watchdog, err = os.FindProcess(pid)
-	}
 	if err != nil {
 		s.shared.close()
 		s.link.file.Close()
+		return err
 	}
-	return err
+	s.watchdog = &child{Pid: pid}
+	return nil
+}
+
+// watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits. With
+// one processor it starts faster and has fewer threads. The command's environment comes with the
+// order.
+func watchdogEnv(ours []string) []string {
+	env := slices.DeleteFunc(ours, func(variable string) bool { return strings.HasPrefix(variable, "GOMAXPROCS=") })
+	return append(env, "GOMAXPROCS=1")
 }
 
 // inheritedFiles are the descriptors that came from whoever started this process: those that
@@ -153,7 +152,7 @@ func (s *Supervisor) endWatchdog() {
 	select {
 	case <-s.dead:
 	case <-time.After(closePatience):
-		_ = s.watchdog.Kill() // init reaps it
+		_ = s.watchdog.Signal(unix.SIGKILL) // init reaps it
 	}
 	s.shared.close()
 }
@@ -177,7 +176,9 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	if err := s.order(c, t); err != nil {
 		return Outcome{}, err
 	}
-	return (&run{Supervisor: s, Terms: t}).watch(c)
+	out, err := (&run{Supervisor: s, Terms: t}).watch(c)
+	s.link.file.Close() // the watchdog ends while the caller releases the lock
+	return out, err
 }
 
 // deadline is t's, by clock. If this process is held up in between, it comes out earlier than it
@@ -321,7 +322,7 @@ func (r *run) gone(code int, lost bool) Outcome {
 // our children, or descend from them. The error is ErrGuards if the command was never started.
 func (r *run) alone(why string, lost bool) (Outcome, error) {
 	r.killCgroup()
-	_ = r.watchdog.Kill()
+	_ = r.watchdog.Signal(unix.SIGKILL)
 	// Its last words: what it has started, or how the command has ended.
 	for m := range r.messages {
 		switch m.verb {

@@ -11,7 +11,7 @@ import (
 )
 
 // IsWatchdog reports whether this process was started to be a watchdog. Then it calls Main, and
-// nothing else.
+// nothing else. It may do so while its packages are being initialised.
 func IsWatchdog() bool { return len(os.Args) == 3 && os.Args[0] == watchdogName }
 
 // Main is the watchdog process. It returns the exit code. spare is as for Start.

@@ -1,4 +1,4 @@
-package main
+package watchdog
 
 import (
 	"bufio"
@@ -9,15 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"holdfast/zklocal"
 )
 
-// isHost reports whether a process is the detached host of a file:// store: it serves others
+// hostLock is the name that zklocal.HostLock gives. This package does not import zklocal, because
+// that imports the client and the server.
+const hostLock = "host.lock"
+
+// IsHost reports whether a process is the detached host of a file:// store: it serves others
 // too, so it is left alone when the job is killed whose command has started it. The kernel
 // says which file it has locked. Its arguments say where its directory would be; they are read
 // last, because a process that hangs in the kernel can hold up the reader of its arguments.
-func isHost(pid int) bool {
+func IsHost(pid int) bool {
 	locked := lockedBy(pid)
 	if len(locked) == 0 {
 		return false
@@ -27,12 +29,12 @@ func isHost(pid int) bool {
 		return false
 	}
 	args := strings.Split(string(line), "\x00")
-	i := slices.Index(args, dataDirFlag)
-	if i < 0 || i+1 >= len(args) || !filepath.IsAbs(args[i+1]) || !slices.Contains(args, detachedFlag) {
+	i := slices.Index(args, DataDirFlag)
+	if i < 0 || i+1 >= len(args) || !filepath.IsAbs(args[i+1]) || !slices.Contains(args, DetachedFlag) {
 		return false
 	}
 	var lock syscall.Stat_t
-	if err := syscall.Stat(zklocal.HostLock(args[i+1]), &lock); err != nil {
+	if err := syscall.Stat(filepath.Join(args[i+1], hostLock), &lock); err != nil {
 		return false
 	}
 	return slices.Contains(locked, lock.Ino)
