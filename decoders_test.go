@@ -37,6 +37,7 @@ var fuzzed = map[string]string{
 
 	"zkserver.request.decode":              "FuzzRequest",
 	"zkserver.Server.decodeMulti":          "FuzzRequest",
+	"zkserver.request.decodeWatches":       "FuzzRequest",
 	"zkserver.conn.readAll":                "FuzzHandshake",
 	"zkserver/internal/tree.Tree.LoadNode": "FuzzLoadNode",
 	"zkserver/internal/tree.parseNetwork":  "FuzzParseNetwork",

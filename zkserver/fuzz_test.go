@@ -60,6 +60,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add(frame(zkproto.OpSetACL, &zkproto.SetACLRequest{Path: "/", ACL: openACL, Version: -1}))
 	f.Add(frame(zkproto.OpMulti, &zkproto.MultiRequest{Ops: []zkproto.MultiOp{{Op: zkproto.OpCheck, Path: "/a"}}}))
 	f.Add(frame(zkproto.OpSetWatches2, &zkproto.SetWatches2Request{Persistent: []string{"x"}}))
+	many := make([]string, 2*watchPortion)
+	f.Add(frame(zkproto.OpSetWatches2, &zkproto.SetWatches2Request{Persistent: many, SetWatchesRequest: zkproto.SetWatchesRequest{Child: many[:1]}}))
+	f.Add(frame(zkproto.OpSetWatches, &zkproto.SetWatchesRequest{Data: many, Exist: many}))
 	f.Add(frame(zkproto.OpRemoveWatches, &zkproto.RemoveWatchesRequest{Path: "/a", Kind: 3}))
 	f.Add(frame(zkproto.OpReconfig, &zkproto.ReconfigRequest{Joining: "server.1=a:1:2;3"}))
 	f.Add([]byte{0, 0, 0})
@@ -88,6 +91,28 @@ func FuzzRequest(f *testing.F) {
 			}
 			s.doneMulti(late)
 		}
+		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
+			// A large one is taken apart by the reader, and each portion is decoded by the owner.
+			var whole zkproto.SetWatches2Request
+			in := zkproto.NewReader(b[8:])
+			if r.op == zkproto.OpSetWatches {
+				whole.SetWatchesRequest.Decode(in)
+			} else {
+				whole.Decode(in)
+			}
+			paths, got, bad := len(whole.Data)+len(whole.Exist)+len(whole.Child)+len(whole.Persistent)+len(whole.PersistentRecursive), 0, false
+			for _, p := range (&request{op: r.op, undecoded: r.undecoded, bad: r.bad, setWatches: r.setWatches, frame: append([]byte(nil), b...)}).portions() {
+				if p.undecoded {
+					new(Server).decodeMulti(p)
+				}
+				m := &p.setWatches
+				got += len(m.Data) + len(m.Exist) + len(m.Child) + len(m.Persistent) + len(m.PersistentRecursive)
+				bad = bad || p.bad
+			}
+			if bad != (in.Err() != nil) || !bad && got != paths {
+				t.Errorf("in portions: bad %v, %d paths; whole: %v, %d", bad, got, in.Err(), paths)
+			}
+		}
 		path := r.write.Path
 		clear(r.frame) // the next request comes into the same buffer
 		if r.write.Path != path {
@@ -104,6 +129,7 @@ func FuzzRequest(f *testing.F) {
 func FuzzSession(f *testing.F) {
 	f.Add((&session{timeout: 30 * time.Second}).encode())
 	f.Add((&session{timeout: time.Millisecond, local: true}).encode())
+	f.Add((&session{timeout: time.Millisecond, ending: true}).encode())
 	f.Fuzz(func(t *testing.T, record []byte) {
 		sess, err := decodeSession(7, record)
 		if err != nil {
