@@ -97,5 +97,20 @@ func ofTheWatchdog() []mutant {
 			edits: []edit{{"internal/supervise/job_linux.go", "key := asked && j.pending(unix.SIGTSTP)", "key := asked && false"}},
 			pkg:   pkg, tests: []string{"TestStopKeyIsNotLostWhileTheCommandAsksForTheTerminal"},
 		},
+		{
+			number: 289, bug: "the end of a job is believed without a look at what is left", where: "–",
+			edits: []edit{{"internal/supervise/job_linux.go", "if j.family.reap() && j.cgroup.removeEmpty() {", "if j.family.reap(); true {"}},
+			pkg:   pkg, tests: []string{"TestJobDiesWithItsSupervisor"}, args: atOnce,
+		},
+		{
+			number: 290, bug: "a watchdog that was reaped still gets signals", where: "–",
+			edits: []edit{{"internal/supervise/job_linux.go", "\tc.ended = true\n", ""}},
+			pkg:   pkg, tests: []string{"TestChildGetsNoSignalAfterItIsReaped"}, args: atOnce,
+		},
+		{
+			number: 291, bug: "the user's GOMAXPROCS goes before the watchdog's", where: "–",
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "return strings.HasPrefix(variable, \"GOMAXPROCS=\")", "return false && strings.HasPrefix(variable, \"\")"}},
+			pkg:   pkg, tests: []string{"TestWatchdogEnv"}, args: atOnce,
+		},
 	}
 }
