@@ -27,7 +27,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return addr
 }
 
-// admit counts a new connection, or says which limit keeps it out. s.mu is held.
+// admit counts a new connection, or returns the limit that refuses it. s.mu is held.
 func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
 	if len(s.conns) >= s.limits().Connections || isFile(nc) && s.filed >= s.fileRoom {
 		return LimitConnections
@@ -65,7 +65,7 @@ func (s *Server) leave(addr netip.Addr) {
 	}
 }
 
-// forgetAddresses drops what says nothing more than that it is new.
+// forgetAddresses drops entries that are no different from a new address.
 func (s *Server) forgetAddresses() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

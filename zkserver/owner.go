@@ -18,7 +18,7 @@ type owner struct {
 	watchers map[tree.Watcher]*conn // connections with a session
 
 	zxid    int64 // the last one given out
-	ceiling int64 // zxids up to here are reserved in the store, see nextZxid
+	ceiling int64 // zxids up to here are reserved in the store, see nextTxn
 
 	batch  *batch
 	ended  int // bytes of the paths of sessions that have ended in this batch

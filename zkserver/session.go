@@ -79,7 +79,8 @@ func (s *Server) load(init store.Meta) error {
 	}
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil && ending[id] == nil {
-			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
+			// This cannot happen, since a session goes in one batch with its last nodes. If it does,
+			// no lock must depend on these nodes.
 			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
 		}
@@ -99,7 +100,7 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	return sess, nil
 }
 
-// encode is the record of a session in the store.
+// encode returns the record of a session in the store.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
 	if sess.local || sess.ending {
@@ -231,8 +232,8 @@ func (s *Server) finishAnswered(c *conn) {
 }
 
 // maxEnded is how many bytes of paths the sessions that have ended in a batch may have had before
-// others end in the next one. The store has a limit for a batch, 1 GiB, and stops where one is
-// larger.
+// others end in the next one. The store refuses a batch of more than 1 GiB, and the server stops
+// then.
 const maxEnded = 64 << 20
 
 // expirePortion is how many nodes may go with the sessions that end before clients are served
@@ -248,9 +249,9 @@ func (s *Server) expire() {
 	s.expireAt(s.owner.now)
 }
 
-// expireAt ends sessions that were silent for too long at the time of a check, which has allowed
-// for delays of this process. It ends a portion of them, and calls itself behind the requests that
-// wait by then.
+// expireAt ends sessions that were silent for too long at the time of a check. The check has allowed
+// for delays of this process. If more than a portion of them is to end, expireAt queues itself
+// behind the requests that wait by then.
 func (s *Server) expireAt(at time.Time) {
 	ended := 0
 	for _, sess := range s.owner.sessions {
@@ -272,9 +273,9 @@ func (s *Server) expireAt(at time.Time) {
 	}
 }
 
-// endSession removes a session and its nodes, and calls ended. A session with thousands of nodes ends
-// in portions, and other clients are served in between. The store knows of a session that is ending,
-// so that the next start goes on with it.
+// endSession removes a session and its nodes, and calls ended when all of them are gone. A session
+// with thousands of nodes ends in portions, and other clients are served in between. The store knows
+// of a session that is ending, so that the next start goes on with it.
 func (s *Server) endSession(sess *session, ended func()) {
 	delete(s.owner.sessions, sess.id)
 	s.owner.endings++
@@ -289,7 +290,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 	size := o.tree.EphemeralsSize(sess.id)
 	more := o.tree.EndSession(s.nextTxn(sess.id))
 	o.ended += size - o.tree.EphemeralsSize(sess.id)
-	if !sess.local { // a power failure does not end its client, which must not have it back
+	if !sess.local { // a power failure does not end its client, and the session must not come back
 		o.batch.lasting = true
 	}
 	if more {
