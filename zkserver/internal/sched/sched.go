@@ -5,9 +5,10 @@
 // batches of the others. It may have hundreds of requests under way. Each of them may be a megabyte,
 // be answered by a megabyte, or notify thousands of watchers.
 //
-// A small request is applied on arrival, whatever else waits, if its connection owes no work: it has
-// caused none in this batch, and earlier shares have paid for the rest. If no connection waits for a
-// turn, the connection of the request may use a whole share. Every other request waits.
+// A small request is applied on arrival, whatever else waits, if its connection owes no work. Each
+// batch pays a share of what the connection has caused. If no connection waits for a turn, the
+// connection of the request may use a whole share. Every other request waits.
+//
 // Deficit round-robin (Shreedhar and Varghese, 1995) chooses among the connections with waiting
 // requests until the batch is full. A connection that does not read its answers gets no more of
 // them until it does.

@@ -18,7 +18,7 @@ const (
 	reapBytes = 256 << 10
 )
 
-// Reapable lists nodes that may be removed: containers that had children and have none
+// Reapable lists nodes that may be removed. These are containers that had children and have none
 // now, and nodes without children that were not changed for their time to live. It looks at a portion
 // of the nodes. now is in milliseconds since 1970. If Reaping reports true afterwards, the next call goes on.
 func (t *Tree) Reapable(now int64) []string {
