@@ -27,7 +27,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return addr
 }
 
-// admit counts a new connection, or says which limit keeps it out. s.mu is held.
+// admit counts a new connection, or returns the limit that refuses it. s.mu is held.
 func (s *Server) admit(nc net.Conn, addr netip.Addr) Limit {
 	if len(s.conns) >= s.limits().Connections || isFile(nc) && s.filed >= s.fileRoom {
 		return LimitConnections
@@ -65,7 +65,7 @@ func (s *Server) leave(addr netip.Addr) {
 	}
 }
 
-// forgetAddresses drops what says nothing more than that it is new.
+// forgetAddresses drops entries that are no different from a new address.
 func (s *Server) forgetAddresses() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,5 +74,20 @@ func (s *Server) forgetAddresses() {
 		if a.refill(now, rate); a.conns == 0 && a.tokens == 2*rate {
 			delete(s.addresses, addr)
 		}
+	}
+}
+
+// forget is called when a connection is closed for good.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if isFile(c.nc) {
+		s.filed--
+	}
+	s.leave(c.address)
+	s.counters.connections.Store(int64(len(s.conns)))
+	if len(s.conns) == 0 {
+		s.idleSince = time.Now()
 	}
 }

@@ -32,7 +32,7 @@ func newUsers(cfg Config) (login.Users, error) {
 //
 // If cfg is not valid, SetUsers returns an error and changes nothing. If ctx ends first, the
 // error is its cause, and the change may happen later. If the server has stopped, the error is
-// ErrServerClosed, or why it stopped.
+// ErrServerClosed, or why it stopped. SetUsers is safe for concurrent use.
 func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	users, err := newUsers(cfg)
 	if err != nil {
@@ -62,7 +62,8 @@ func certificateOf(nc net.Conn) []tree.Identity {
 	return nil
 }
 
-// authenticate answers a login by the scheme digest. The address (ip) is known from the start.
+// authenticate answers a login by the scheme digest. A login by the scheme ip always succeeds, because
+// the address is known from the start.
 func (s *Server) authenticate(c *conn, r *request) {
 	ok := false
 	switch {

@@ -10,9 +10,9 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A batch is what one commit makes durable, and what may be said once it is. Its
-// answers may reflect any change up to its own, so they wait for its commit; batches
-// are committed and released one after the other, so they never overtake.
+// A batch has the changes that one commit makes durable, and the answers that wait for it. The
+// answers may reflect any change up to their own batch, so they wait for its commit. Batches are
+// committed and released one after the other, so answers never overtake each other.
 type batch struct {
 	changes  store.Batch
 	conns    []*conn   // with something staged
@@ -63,7 +63,7 @@ func (s *Server) handOver() (free bool) {
 	case b == nil:
 		return true
 	case b.changes.Empty(), b.changes.SyncLater && !s.store.Waits():
-		// A read, or a write that is not synced, is faster than a change of goroutines.
+		// A read, or a write that is not synced, takes less time than a change of goroutines.
 		return s.commitNow(b, nil)
 	}
 	s.commits <- b
@@ -110,8 +110,8 @@ func (s *Server) seal(b *batch) {
 	}
 }
 
-// release sends everything in b. The caller is the goroutine of own's reader; own is nil if it is
-// not a reader's.
+// release sends everything in b. If the caller is the reader of a connection, own is that connection.
+// Otherwise own is nil.
 func (s *Server) release(b *batch, own *conn) {
 	s.observe(b.arrivals)
 	deliver := func(a answers) {

@@ -62,6 +62,7 @@ type connState struct {
 	identities []tree.Identity
 	sasl       login.Exchange
 	admitted   bool      // it has authenticated as is required
+	closing    bool      // its session is ending, and it will be answered and closed
 	attached   time.Time // when it got its session
 
 	received, sent int64 // packets, for the four-letter words

@@ -9,8 +9,8 @@
 //	s.Shutdown(ctx)
 //
 // It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
-// [Config.FourLetterWords] allows. A test compares its answers with
-// Apache ZooKeeper's answers to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
+// [Config.FourLetterWords] allows. A test compares its answers with Apache ZooKeeper's answers
+// to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
 // disabled.
 //
 // # Where it differs from Apache ZooKeeper 3.8.0
@@ -63,7 +63,7 @@
 //
 //   - Only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set. -102
 //     answers all others. In Apache's server, the ACLs decide, and they are open.
-//   - A quota text that is longer than 1 KiB is ignored, like a text that is no quota: it counts
+//   - A quota text that is longer than 1 KiB is ignored, like a text that is no quota. It counts
 //     nothing and refuses no write.
 //
 // Defaults and answers:
@@ -103,9 +103,9 @@
 // # What one operation costs
 //
 // All clients share one goroutine, the owner. With the default limits, one operation takes the owner
-// at most 5 ms, whatever a client sends. The end of a session is one operation: all its nodes go in
-// one transaction. The watches of a client that reconnects, and sessions that expire together, are
-// done in portions. Longer than 5 ms are:
+// at most 5 ms, whatever a client sends. The end of a session with many nodes, the watches of a
+// client that reconnects, and sessions that expire together are done in portions. Other clients are
+// served in between. Longer than 5 ms are:
 //
 //   - a write that many watch: 2 µs more for each notification, 0.5 s at most;
 //   - getChildren of a node whose children's names have more than 1 MiB: 3 ms for each MiB, see
@@ -122,9 +122,9 @@
 // itself writes a batch that need not be synced ([Config.OneMachine]).
 // Each connection has a reader, which decodes requests (reader.go), and a writer, which sends
 // answers (conn.go). If the server has nothing else to do, the reader takes the place of owner,
-// committer and writer for one request (inline.go). The teller (tell.go) wakes writers that have
+// committer and writer for a few requests that came together (inline.go). The teller (tell.go) wakes writers that have
 // notifications only, some at a time. Serve runs on the caller's goroutine.
-// The owner ends on Shutdown, Close, linger or a store that failed; it ends the
-// committer and the teller, then waits for the connections, closes the store and closes Done.
+// The owner ends on Shutdown, Close, linger or a store that failed. It ends the
+// committer and the teller. Then it waits for the connections, closes the store and closes Done.
 // The store has a goroutine while it makes a snapshot; closing the store ends it.
 package zkserver

@@ -15,8 +15,8 @@ import (
 func reservedFiles(most int64) int64 { return min(64, most/2) }
 
 // connectionsFor returns how many connections there are files for in a process that may have most
-// files open and has open of them in use. A negative open is unknown. A program that has nearly all
-// its files open is left some connections: its store has its files already, and may be lucky.
+// files open and has open of them in use. A negative open is unknown. If nearly all
+// files are in use, some connections are allowed all the same: the store has its files already.
 func connectionsFor(open, most int64) int64 {
 	return max(most-reservedFiles(most)-max(open, 0), min(16, most/4), 1)
 }
@@ -46,8 +46,9 @@ func isFile(nc net.Conn) bool {
 	return !memory
 }
 
-// Passing reports whether a later Accept of a listener may succeed after err: the process or the
-// machine is short of files or memory, or a connection has ended before it was accepted.
+// Passing reports whether a later Accept of a listener may succeed after err. Such an error means that
+// the process or the machine is short of files or memory, or that a connection has ended before it
+// was accepted.
 func Passing(err error) bool {
 	if slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) }) {
 		return true

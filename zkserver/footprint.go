@@ -8,12 +8,13 @@ import (
 // footprintInterval is how long a footprint is remembered.
 const footprintInterval = time.Second
 
-// A footprint is what the server uses of files and of the disk, as four-letter words tell it.
-// Finding it out takes open files, which the reserve has few of. So one caller at a time finds
-// it out, and others take what that one has found. The zero value is ready for use.
+// A footprint has the numbers of open files and of bytes on disk, for the four-letter words.
+// Measuring them takes open files, and the reserve has few. So one caller at a time measures, and
+// the others take its result. The zero value is ready for use. A footprint is safe for concurrent
+// use.
 type footprint struct {
-	mu               sync.Mutex // held by the one that finds it out
-	filesAt, diskAt  time.Time  // when the fields below were found out
+	mu               sync.Mutex // held while one caller measures
+	filesAt, diskAt  time.Time  // when the fields below were measured
 	open, most, disk int64
 }
 
@@ -28,7 +29,7 @@ func (f *footprint) ofFiles(find func() (open, most int64)) (open, most int64) {
 	return f.open, f.most
 }
 
-// ofDisk returns the bytes of the store's files, which find adds up.
+// ofDisk returns the bytes of the store's files. The find function adds them up.
 func (f *footprint) ofDisk(find func() int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,12 +2,12 @@ package zkserver
 
 import "time"
 
-// inlineRequests is how many requests of one client are served inline at most. A client with more
-// of them under way gets more done if it sends some while others are committed.
+// inlineRequests is the most requests of one client that are served inline together. A client with
+// more requests under way gets more done if it sends some while others are committed.
 const inlineRequests = 4
 
-// mayServeInline reports whether small requests that come next may be served inline: the connection
-// has no other requests, and has buffers. Without buffers, a client that sends its next request
+// mayServeInline reports whether the next small requests may be served inline: the connection has
+// no other requests, and has buffers. Without buffers, a client that sends its next request
 // before it reads an answer would wait for ever.
 func (c *conn) mayServeInline() bool {
 	return c.now != nil && len(c.slots) == 0 && cap(c.slots) >= inlineRequests && c.penalties.Load() == 0

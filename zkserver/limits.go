@@ -14,9 +14,10 @@ import (
 // negative number is no limit. Stats counts under the Limit that is named.
 type Limits struct {
 	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
-	// files open, there are fewer connections with a file, and Open logs that: as many as files are
-	// free when the store is open, less a reserve for the store and the rest of the process. The
-	// reserve is 64, or half of the files where that is less. Connections of Connect have no file.
+	// files open, the limit is lower, and Open logs that. It is the number of files that are free
+	// when the store is open, less a reserve for the store and the rest of the process. The reserve
+	// is 64, or half of the files where that is less. But 16 connections are always allowed, or a
+	// quarter of the files where that is less. Connections of Connect have no file and need none.
 	Connections int
 
 	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one of IPv4 or a
@@ -59,7 +60,7 @@ type Limits struct {
 	Watches, WatchesPerConnection int
 
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
-	// 10,000: the answer to more of them would not fit into the megabyte that clients take.
+	// 10,000. The answer to more of them would not fit into the megabyte that clients take.
 	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
 	// checks are allowed, 2,000 deletes or writes of data, or 1,500 creates. Nodes hundreds of
 	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
@@ -124,11 +125,11 @@ const maxAnswer = 2 << 20
 // multiWork is how much work a transaction or a multi-read may take, in steps of the tree.
 func (s *Server) multiWork() int { return 80 * min(s.limits().MultiOps, 1<<20) }
 
-// limits returns the limits that are in force. Any goroutine may call it, and nobody changes what
-// it returns.
+// limits returns the limits that are in force. Any goroutine may call it, and its result never
+// changes.
 func (s *Server) limits() *Limits { return s.limited.Load() }
 
-// checkLimits says which limit a request is over, if any, and what is the answer to that.
+// checkLimits returns the limit that a request exceeds, if any, and the answer to it.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
 	l := s.limits()
 	if len(r.write.Path) > l.PathBytes || len(r.read.Path) > l.PathBytes || len(r.addWatch.Path) > l.PathBytes {

@@ -11,7 +11,7 @@ import (
 // Connect returns the client's end of a new connection over memory, for a client in the server's
 // process. The server treats it like a connection on a Unix socket. If it refuses the connection
 // for a limit, the first Read returns io.EOF. The error wraps net.ErrClosed if the server has
-// stopped or is stopping. The caller closes the connection.
+// stopped or is stopping. The caller closes the connection. Connect is safe for concurrent use.
 func (s *Server) Connect() (net.Conn, error) {
 	s.mu.Lock()
 	stopping := s.stopping
@@ -135,7 +135,7 @@ func (s *stream) read(b []byte) (int, error) {
 			if s.off += n; s.off == len(s.buf) {
 				s.buf, s.off = s.buf[:0], 0
 			}
-			// A writer that is woken for little room moves what is unread, and soon waits again.
+			// A writer that is woken for little room copies the unread bytes, and soon waits again.
 			if s.waiting > 0 && len(s.buf)-s.off <= streamRoom/2 {
 				s.writable.Broadcast()
 			}

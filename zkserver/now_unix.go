@@ -22,8 +22,13 @@ func writerNow(nc net.Conn) func([]byte) int {
 	if m, ok := nc.(*memoryConn); ok {
 		return m.out.writeNow
 	}
-	socket, ok := nc.(syscall.Conn)
-	if !ok {
+	var socket syscall.Conn // and no other type that has it: its Write may do more than write
+	switch nc := nc.(type) {
+	case *net.TCPConn:
+		socket = nc
+	case *net.UnixConn:
+		socket = nc
+	default:
 		return nil
 	}
 	raw, err := socket.SyscallConn()
@@ -31,14 +36,14 @@ func writerNow(nc net.Conn) func([]byte) int {
 		return nil
 	}
 	w := &nowWriter{raw: raw}
-	w.write = func(fd uintptr) { w.written, _ = syscall.Write(int(fd), w.bytes) } // not blocking: package net has it so
+	w.write = func(fd uintptr) { w.written, _ = syscall.Write(int(fd), w.bytes) } // does not block: package net opens sockets so
 	return w.now
 }
 
-// now returns how many bytes of b the socket has taken. An error is for the next Write to find.
+// now returns how many bytes of b the socket has taken. The next Write returns an error, if there is one.
 func (w *nowWriter) now(b []byte) int {
 	w.bytes, w.written = b, 0
-	err := w.raw.Control(w.write) // and not Write, which heeds the deadline of the latest Write
+	err := w.raw.Control(w.write) // raw.Write would heed the deadline of the latest Write
 	w.bytes = nil
 	if err != nil || w.written < 0 {
 		return 0

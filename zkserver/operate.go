@@ -86,10 +86,11 @@ func (s *Server) operate(c *conn, r *request) {
 // closeSession ends the session of c, whose own watches fire before the answer.
 func (s *Server) closeSession(c *conn, xid int32) {
 	sess, at := c.owned.session, s.owner.arrived
+	c.owned.closing = true
 	sess.conn, c.owned.session = nil, nil // endSession would end the connection before the answer
 	s.cfg.Logger.Debug("zkserver: session closed", "session", hexID(sess.id))
 	s.endSession(sess, func() {
-		s.owner.arrived = at
+		s.owner.arrived, c.owned.closing = at, false
 		s.reply(c, xid, s.owner.zxid, zkproto.CodeOK)
 		s.finish(c)
 	})

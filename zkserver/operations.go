@@ -2,9 +2,9 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// An operation is what the server knows of an opcode before it looks at a request.
+// An operation has the properties of an opcode that do not depend on the request.
 type operation struct {
-	name  string // as lop of cons has it
+	name  string // in the field lop of the word cons
 	write bool   // it takes a zxid, whether it succeeds or not
 	looks bool   // it changes nothing but watches, which end with the connection
 
@@ -75,8 +75,8 @@ func isWrite(op zkproto.Op) bool { return operations[op].write }
 // looks reports whether op changes nothing but watches, which end with the connection.
 func looks(op zkproto.Op) bool { return operations[op].looks }
 
-// The work of a request, as package sched counts it: the bytes of request and answers count
-// once, and everything else as many as it costs.
+// The work of a request, as package sched counts it. A byte of the request or of its answers counts
+// as 1. Everything else counts as the bytes that cost as much.
 const (
 	requestWork = 512
 	notifyWork  = 1024 // each watcher that is notified

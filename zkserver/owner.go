@@ -14,11 +14,12 @@ type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
 	endings  int                    // sessions that are ending
+	portions []func()               // what is left to do of long operations, see later
 	others   int                    // sessions that are not local, those that are ending included
 	watchers map[tree.Watcher]*conn // connections with a session
 
 	zxid    int64 // the last one given out
-	ceiling int64 // zxids up to here are reserved in the store, see nextZxid
+	ceiling int64 // zxids up to here are reserved in the store, see nextTxn
 
 	batch  *batch
 	ended  int // bytes of the paths of sessions that have ended in this batch
@@ -138,10 +139,13 @@ func (s *Server) handle(r *request) {
 		s.owner.arrived = 0
 		s.answerWord(c, r)
 	case kindDisconnect:
-		s.finish(c)
+		if !c.owned.closing { // else it ends behind the answer to closeSession
+			s.finish(c)
+		}
 	case kindCall:
 		r.call()
 	case kindStop:
+		s.stopPortions()
 		// The exact ceiling, so that a planned restart leaves no gap in the zxids.
 		s.owner.batch.changes.PutCeiling(s.owner.zxid)
 		s.owner.stopping = true

@@ -45,7 +45,7 @@ func (c *conn) readAll() error {
 		if err != nil {
 			return err
 		}
-		if r.undecoded || !c.mayServeInline() {
+		if r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline() {
 			for _, r := range r.portions() {
 				if !c.push(r) {
 					return net.ErrClosed
@@ -186,7 +186,8 @@ func (c *conn) offer(r *request) bool {
 // waitingBytes is how many bytes of requests of one connection may wait for the owner.
 const waitingBytes = 1 << 20
 
-// waitForRoom is called by the reader before it hands over a request.
+// waitForRoom waits until size more bytes of requests of c may wait for the owner. It returns false
+// if the connection ends first. The reader calls it before it hands over a request.
 func (c *conn) waitForRoom(size int) bool {
 	for c.waiting.Load() > 0 && c.waiting.Load()+int64(size) > waitingBytes {
 		select {
@@ -201,7 +202,7 @@ func (c *conn) waitForRoom(size int) bool {
 	return true
 }
 
-// leaveRoom is called by the owner when it has applied a request.
+// leaveRoom gives back the room of a request. The owner calls it when it has applied the request.
 func (c *conn) leaveRoom(size int) {
 	c.waiting.Add(-int64(size))
 	select {
@@ -217,7 +218,8 @@ const (
 	maxPenalty = 100 * time.Millisecond
 )
 
-// servePenalty is called by the reader. It waits for the time that the owner has put on c.
+// servePenalty waits for the time that the owner has put on c. It returns false if the connection
+// ends first. The reader calls it.
 func (c *conn) servePenalty() bool {
 	n := c.penalties.Swap(0)
 	if n == 0 {

@@ -239,46 +239,6 @@ func (s *Server) accept(nc net.Conn) {
 	go c.write()
 }
 
-// forget is called when a connection is closed for good.
-func (s *Server) forget(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
-	if isFile(c.nc) {
-		s.filed--
-	}
-	s.leave(c.address)
-	s.counters.connections.Store(int64(len(s.conns)))
-	if len(s.conns) == 0 {
-		s.idleSince = time.Now()
-	}
-}
-
-// stopListening takes the first step of every stop.
-func (s *Server) stopListening() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = true
-	for l := range s.listeners {
-		(*l).Close()
-	}
-}
-
-// stopNow ends everything without finishing it; err is nil if somebody asked for it.
-func (s *Server) stopNow(err error) {
-	s.stopListening()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.quitting {
-		return
-	}
-	s.quitting, s.err = true, err
-	close(s.quit)
-	for c := range s.conns {
-		c.close()
-	}
-}
-
 // Shutdown takes no new connections and no new requests, answers those that it has
 // taken, and closes the store; sessions stay in the store. If ctx ends first, the rest
 // is cut off as by Close and the cause of ctx is returned.
@@ -321,13 +281,6 @@ func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
-}
-
-func (s *Server) stopError() error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	return ErrServerClosed
 }
 
 // ExpireSession ends a session as if its timeout had passed, and reports whether

@@ -61,6 +61,7 @@ func (s *Server) load(init store.Meta) error {
 		return err
 	}
 	s.secret, o.zxid, o.ceiling = meta.Secret, meta.Ceiling, meta.Ceiling
+	begun := make(map[int64]bool)
 	if meta.Restarted {
 		for _, sess := range o.sessions {
 			switch {
@@ -70,6 +71,7 @@ func (s *Server) load(init store.Meta) error {
 			default: // its process is gone
 				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
 				s.endSession(sess, func() {})
+				begun[sess.id] = true
 			}
 		}
 	}
@@ -78,8 +80,9 @@ func (s *Server) load(init store.Meta) error {
 		s.endSession(sess, func() {})
 	}
 	for _, id := range o.tree.Owners() {
-		if o.sessions[id] == nil && ending[id] == nil {
-			// Cannot be, since they go in one batch; if it is, a lock must not hang on it.
+		if o.sessions[id] == nil && ending[id] == nil && !begun[id] {
+			// This cannot happen, since a session goes in one batch with its last nodes. If it does,
+			// no lock must depend on these nodes.
 			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
 		}
@@ -99,7 +102,7 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	return sess, nil
 }
 
-// encode is the record of a session in the store.
+// encode returns the record of a session in the store.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
 	if sess.local || sess.ending {
@@ -231,8 +234,8 @@ func (s *Server) finishAnswered(c *conn) {
 }
 
 // maxEnded is how many bytes of paths the sessions that have ended in a batch may have had before
-// others end in the next one. The store has a limit for a batch, 1 GiB, and stops where one is
-// larger.
+// others end in the next one. The store refuses a batch of more than 1 GiB, and the server stops
+// then.
 const maxEnded = 64 << 20
 
 // expirePortion is how many nodes may go with the sessions that end before clients are served
@@ -248,9 +251,9 @@ func (s *Server) expire() {
 	s.expireAt(s.owner.now)
 }
 
-// expireAt ends sessions that were silent for too long at the time of a check, which has allowed
-// for delays of this process. It ends a portion of them, and calls itself behind the requests that
-// wait by then.
+// expireAt ends sessions that were silent for too long at the time of a check. The check has allowed
+// for delays of this process. If more than a portion of them is to end, expireAt queues itself
+// behind the requests that wait by then.
 func (s *Server) expireAt(at time.Time) {
 	ended := 0
 	for _, sess := range s.owner.sessions {
@@ -261,7 +264,7 @@ func (s *Server) expireAt(at time.Time) {
 			return // the others at the next check
 		}
 		if ended >= expirePortion {
-			s.queue.push(&request{kind: kindCall, call: func() { s.expireAt(at) }})
+			s.later(func() { s.expireAt(at) })
 			return
 		}
 		s.cfg.Logger.Info("zkserver: session expired", "session", hexID(sess.id), "timeout", sess.timeout)
@@ -272,9 +275,9 @@ func (s *Server) expireAt(at time.Time) {
 	}
 }
 
-// endSession removes a session and its nodes, and calls ended. A session with thousands of nodes ends
-// in portions, and other clients are served in between. The store knows of a session that is ending,
-// so that the next start goes on with it.
+// endSession removes a session and its nodes, and calls ended when all of them are gone. A session
+// with thousands of nodes ends in portions, and other clients are served in between. The store knows
+// of a session that is ending, so that the next start goes on with it.
 func (s *Server) endSession(sess *session, ended func()) {
 	delete(s.owner.sessions, sess.id)
 	s.owner.endings++
@@ -289,7 +292,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 	size := o.tree.EphemeralsSize(sess.id)
 	more := o.tree.EndSession(s.nextTxn(sess.id))
 	o.ended += size - o.tree.EphemeralsSize(sess.id)
-	if !sess.local { // a power failure does not end its client, which must not have it back
+	if !sess.local { // a power failure does not end its client, and the session must not come back
 		o.batch.lasting = true
 	}
 	if more {
@@ -298,7 +301,7 @@ func (s *Server) endPortion(sess *session, ended func()) {
 			s.saveSession(sess)
 		}
 		s.notify()
-		s.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})
+		s.later(func() { s.endPortion(sess, ended) })
 		return
 	}
 	o.endings--
@@ -311,4 +314,49 @@ func (s *Server) endPortion(sess *session, ended func()) {
 		s.finish(sess.conn)
 	}
 	ended()
+}
+
+// later calls f behind the requests that wait by then. Portions of long operations take turns, one
+// at a time. If the sessions of a batch have had many nodes, the next portion goes into another one.
+func (s *Server) later(f func()) {
+	o := &s.owner
+	if o.portions = append(o.portions, f); len(o.portions) == 1 {
+		s.nextPortion()
+	}
+}
+
+func (s *Server) nextPortion() {
+	o := &s.owner
+	push := func() {
+		s.queue.push(&request{kind: kindCall, call: func() {
+			if len(o.portions) == 0 {
+				return // see stopPortions
+			}
+			o.portions[0]()
+			o.portions[0] = nil
+			if o.portions = o.portions[1:]; len(o.portions) > 0 {
+				s.nextPortion()
+			}
+		}})
+	}
+	if o.ended > maxEnded {
+		o.batch.released = append(o.batch.released, push)
+	} else {
+		push()
+	}
+}
+
+// stopPortions does what is left of long operations, as far as the last batch has room. The next
+// start ends the sessions that are still ending. Their clients get no answer.
+func (s *Server) stopPortions() {
+	o := &s.owner
+	for len(o.portions) > 0 && o.ended <= maxEnded {
+		o.portions[0]()
+		o.portions = o.portions[1:]
+	}
+	for _, c := range o.watchers {
+		if c.owned.closing {
+			s.finish(c)
+		}
+	}
 }

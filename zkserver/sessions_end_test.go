@@ -2,6 +2,8 @@ package zkserver
 
 import (
 	"fmt"
+	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,5 +199,197 @@ func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	defer s.Close()
 	if n := len(s.owner.sessions) + s.owner.endings; n != 0 {
 		t.Errorf("the store has %d sessions", n)
+	}
+}
+
+// The portions of sessions that end together take turns, and others come in between.
+func TestEndingSessionsTakeTurns(t *testing.T) {
+	const sessions, nodes = 5, 7000
+	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
+		for i := range sessions {
+			onOwner(s, func() {
+				sess := s.newSession(time.Minute)
+				sess.touched = s.owner.now
+				for j := range nodes {
+					s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("/%d-%d", i, j), ACL: openACL, Flags: zkproto.FlagEphemeral})
+				}
+			})
+		}
+		before, most := 0, 0
+		done := make(chan struct{})
+		var look func()
+		look = func() {
+			left := s.owner.tree.EphemeralCount()
+			most, before = max(most, before-left), left
+			if left == 0 {
+				close(done)
+				return
+			}
+			s.queue.push(&request{kind: kindCall, call: look})
+		}
+		onOwner(s, func() {
+			for _, sess := range s.owner.sessions {
+				s.endSession(sess, func() {})
+			}
+			before = s.owner.tree.EphemeralCount()
+			look()
+		})
+		<-done
+		if most > 3000 {
+			t.Errorf("%d nodes went in one turn", most)
+		}
+	})
+}
+
+// While a commit is under way, sessions that end fill no more than a part of the next batch.
+func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
+		s := startOn(t, disk, Config{Limits: Limits{ChildrenBytes: 64 << 20}})
+		defer s.Close()
+		for range 20 {
+			disk.verdicts <- nil
+		}
+		for i := range 4 {
+			onOwner(s, func() {
+				sess := s.newSession(4 * time.Second)
+				sess.touched = s.owner.now
+				parent := fmt.Sprint("/", i)
+				s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: parent, ACL: openACL})
+				for j := range 7500 {
+					s.owner.tree.Create(s.nextTxn(sess.id), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprintf("%s/%04000d", parent, j), ACL: openACL, Flags: zkproto.FlagEphemeral})
+				}
+			})
+		}
+		synctest.Wait()
+		for len(disk.verdicts) > 0 {
+			<-disk.verdicts
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		onOwner(s, func() {
+			if s.owner.ended > maxEnded+2<<20 || s.owner.endings == 0 {
+				t.Errorf("%d MiB have ended in a batch, %d sessions are ending", s.owner.ended>>20, s.owner.endings)
+			}
+		})
+		close(disk.verdicts) // all commits succeed
+		synctest.Wait()
+		onOwner(s, func() {
+			if n := s.owner.tree.EphemeralCount() + s.owner.endings; n > 0 {
+				t.Errorf("%d nodes and sessions are left", n)
+			}
+		})
+	})
+}
+
+// A client that has closed its half waits for the answer to closeSession.
+func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
+	s, l := serve(t, Config{})
+	defer s.Close()
+	c := dialRaw(t, l)
+	c.connect(10*time.Second, nil)
+	manyNodes(t, c, 7000)
+	stands, goOn := make(chan struct{}), make(chan struct{})
+	s.queue.push(&request{kind: kindCall, call: func() { close(stands); <-goOn }})
+	<-stands
+	c.send(zkproto.OpCloseSession, raw(""))
+	c.nc.(interface{ CloseWrite() error }).CloseWrite()
+	for queued := 0; queued < 2; runtime.Gosched() { // the request, and the end of the connection
+		s.queue.mu.Lock()
+		queued = len(s.queue.items)
+		s.queue.mu.Unlock()
+	}
+	close(goOn)
+	if a := c.read(); a.Err != zkproto.CodeOK {
+		t.Error(a.Err)
+	}
+}
+
+// A stop in the middle ends the session, or leaves that to the next start, and waits for nobody.
+func TestAStopWhileASessionEnds(t *testing.T) {
+	cfg := Config{Dir: t.TempDir()}
+	s, l := serve(t, cfg)
+	c := dialRaw(t, l)
+	c.connect(time.Minute, nil)
+	manyNodes(t, c, 10_000)
+	stands, goOn := make(chan struct{}), make(chan struct{})
+	s.queue.push(&request{kind: kindCall, call: func() { close(stands); <-goOn }})
+	<-stands
+	c.send(zkproto.OpCloseSession, raw(""))
+	for queued := 0; queued < 1; runtime.Gosched() {
+		s.queue.mu.Lock()
+		queued = len(s.queue.items)
+		s.queue.mu.Unlock()
+	}
+	stopped := make(chan error)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	for queued := 0; queued < 2; runtime.Gosched() { // the end of the connection
+		s.queue.mu.Lock()
+		queued = len(s.queue.items)
+		s.queue.mu.Unlock()
+	}
+	close(goOn)
+	if a := c.read(); a.Err != zkproto.CodeOK {
+		t.Error(a.Err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	s, _ = serve(t, cfg)
+	defer s.Close()
+	if n := s.owner.tree.EphemeralCount() + len(s.owner.sessions) + s.owner.endings; n != 0 {
+		t.Errorf("%d nodes and sessions have come back", n)
+	}
+}
+
+// A restart of the machine is no reason to take a session that is ending for damage.
+func TestASessionThatARestartEndsInPortionsIsNoDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory()
+		s := startOn(t, memory, Config{OneMachine: true})
+		nc, err := s.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newRaw(t, nc)
+		c.connect(10*time.Second, nil)
+		manyNodes(t, c, 10_000)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var logged complaints
+		s = startOn(t, restartedStore{memory}, Config{OneMachine: true, Logger: logged.logger()})
+		synctest.Wait()
+		if n := s.owner.tree.EphemeralCount() + s.owner.endings; n != 0 {
+			t.Errorf("%d nodes and sessions are left", n)
+		}
+		s.Close()
+		if err := logged.err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The words that list connections leave out those whose session is ending.
+func TestWordsWhileASessionEnds(t *testing.T) {
+	for _, word := range []string{"cons", "dump", "wchc", "wchp", "stat"} {
+		inBubble(t, Config{FourLetterWords: []string{"*"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
+			c, asks := dial(), dial()
+			c.connect(10*time.Second, nil)
+			manyNodes(t, c, 10_000)
+			c.exists("/watched", true)
+			held(s, func() {
+				c.send(zkproto.OpCloseSession, raw(""))
+				asks.nc.Write([]byte(word))
+			}, func() {
+				if s.owner.endings == 0 {
+					t.Error("no session is ending")
+				}
+			})
+			if _, err := io.ReadAll(asks.nc); err != nil {
+				t.Errorf("%s: %v", word, err)
+			}
+			c.read()
+		})
 	}
 }

@@ -7,7 +7,7 @@ import "context"
 // more connections, watches or nodes than are now allowed, they stay, and new ones are refused.
 //
 // If ctx ends first, the error is its cause, and the change may happen later. If the server has
-// stopped, the error is ErrServerClosed, or why it stopped.
+// stopped, the error is ErrServerClosed, or why it stopped. SetLimits is safe for concurrent use.
 func (s *Server) SetLimits(ctx context.Context, l Limits) error {
 	l = l.withDefaults()
 	return s.inTurn(ctx, func(done chan<- struct{}) {

@@ -7,10 +7,9 @@ import (
 	"holdfast/zkserver/internal/sched"
 )
 
-// aloneAfter is the number of batches without a request of somebody else after which the clients
-// with waiting requests have the server to themselves. Then waiting requests go into the next
-// batch while one is committed. Otherwise they go into a batch that is committed at once, or a
-// small request would wait for two commits with them.
+// aloneAfter is a number of batches. If no other client was heard for so many, waiting requests go
+// into the next batch while one is committed. Otherwise they go into a batch that is committed at
+// once, so that a small request never waits for two commits with them.
 const aloneAfter = 16
 
 // applyQueued applies the requests that the readers have queued. Some of them have to wait.
@@ -34,7 +33,7 @@ func (s *Server) arrive(r *request) {
 	o, c := &s.owner, r.conn
 	switch {
 	case r.kind == kindStop:
-		o.turns.Drain(s.apply) // the readers have taken them
+		o.turns.Drain(s.apply) // they were read before the stop
 		s.handle(r)
 		return
 	case c == nil:
@@ -70,7 +69,7 @@ func (s *Server) applyWaiting() {
 func (s *Server) apply(r *request) {
 	o, c, size := &s.owner, r.conn, len(r.frame)
 	o.work = requestWork + size
-	s.handle(r) // and it gives r back
+	s.handle(r) // it recycles r
 	o.turns.Charge(&c.owned.flow, o.work)
 	c.leaveRoom(size)
 }
@@ -106,7 +105,7 @@ const (
 	maxRest = 100 * time.Millisecond
 
 	// longTurns is the time in turns without a pause after which the owner sleeps for as long.
-	// While no goroutine sleeps, Go looks at the network only every 10 ms.
+	// While no processor is idle, Go polls the network only every 10 ms.
 	longTurns = time.Millisecond
 )
 
@@ -126,6 +125,7 @@ func (s *Server) rest() bool {
 	return o.resting
 }
 
+// restFor makes waiting requests rest for d.
 func (s *Server) restFor(d time.Duration) {
 	s.owner.resting = true
 	s.owner.restOver.Reset(d)

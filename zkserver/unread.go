@@ -37,15 +37,16 @@ func (c *conn) resume() {
 	}
 }
 
-// weigh is called by the owner when it has staged something for c. What is staged waits
-// for the disk first and for the client then, and is memory all that time.
+// weigh counts what was staged for c since the last call, and drops the client if it has too much
+// to read. Staged answers wait for the disk and then for the client, and take memory until then.
+// The owner calls it.
 func (s *Server) weigh(c *conn) {
 	o := &c.owned
 	grown := len(o.staged) - o.weighed
 	s.owner.work += grown
 	s.owner.batch.bytes += grown
 	o.weighed = len(o.staged)
-	// With what it has not read of earlier batches: of those, a piece may be small.
+	// Answers of earlier batches count, too: each batch may be small.
 	if bytes := o.weighed + int(c.unread.Load()); s.tooMuch(bytes, s.owner.batch.bytes) {
 		s.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", bytes)
 		s.detach(c) // what it has sent besides is for nothing
@@ -55,9 +56,9 @@ func (s *Server) weigh(c *conn) {
 	}
 }
 
-// tooMuch says whether a client has more to read, in bytes, than it is allowed. Once all
-// of them together have, only those are dropped that have more than their share: clients
-// that read have next to nothing. extra is what is not in the count of all yet.
+// tooMuch reports whether a client has more bytes to read than it is allowed. If all clients together
+// have too many, a client with more than its share has too much: clients that read have next to
+// nothing. The count of all does not have the extra bytes yet.
 func (s *Server) tooMuch(bytes, extra int) bool {
 	n := &s.counters
 	return bytes > s.limits().UnreadBytes ||

@@ -108,7 +108,7 @@ func (s *Server) wordWchp(w *wordAnswer) {
 			if w.full() {
 				return
 			}
-			if c := s.owner.watchers[watcher]; c != nil {
+			if c := s.owner.watchers[watcher]; c != nil && c.owned.session != nil {
 				w.printf("\t0x%x\n", c.owned.session.id)
 			}
 		}

@@ -15,7 +15,9 @@ import (
 func (s *Server) connected() []*conn {
 	var conns []*conn
 	for _, c := range s.owner.watchers {
-		conns = append(conns, c)
+		if c.owned.session != nil { // else it is ending
+			conns = append(conns, c)
+		}
 	}
 	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 	return conns

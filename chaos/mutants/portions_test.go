@@ -91,11 +91,36 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 287, bug: "closeSession is answered before all nodes are gone", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\ts.notify()\n\t\ts.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})", "\t\ts.notify()\n\t\tended()\n\t\tended = func() {}\n\t\ts.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})"}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
+			edits: []edit{{"zkserver/session.go", "\t\ts.notify()\n\t\ts.later(", "\t\ts.notify()\n\t\tended()\n\t\tended = func() {}\n\t\ts.later("}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
 		},
 		{
 			number: 288, bug: "a session that is ending is served", where: "–",
 			edits: []edit{{"zkserver/operate.go", "sess.conn, c.owned.session = nil, nil // endSession", "sess.conn = nil // endSession"}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
+		},
+		{
+			number: 292, bug: "a large request and a small one wait for each other", where: "ours, before it was released",
+			edits: []edit{{"zkserver/reader.go", "r.undecoded || len(r.frame) > largeRequest || !c.mayServeInline()", "r.undecoded || !c.mayServeInline()"}},
+			pkg:   pkg, tests: []string{"TestALargeRequestAndASmallOneTogether"},
+		},
+		{
+			number: 293, bug: "the end of a connection overtakes the answer to closeSession", where: "ours, before it was released",
+			edits: []edit{{"zkserver/owner.go", "if !c.owned.closing {", "if true {"}},
+			pkg:   pkg, tests: []string{"TestAnEndingSessionAnswersAClientThatHasClosedItsHalf"},
+		},
+		{
+			number: 294, bug: "sessions that end during one commit fill the next batch without a bound", where: "ours, before it was released",
+			edits: []edit{{"zkserver/session.go", "\tif o.ended > maxEnded {\n\t\to.batch.released", "\tif false {\n\t\to.batch.released"}},
+			pkg:   pkg, tests: []string{"TestEndingSessionsLeaveABatchItsSize"},
+		},
+		{
+			number: 295, bug: "portions of all sessions that end come in one turn", where: "ours, before it was released",
+			edits: []edit{{"zkserver/session.go", "\t\ts.later(func() { s.endPortion(sess, ended) })", "\t\ts.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})"}},
+			pkg:   pkg, tests: []string{"TestEndingSessionsTakeTurns"},
+		},
+		{
+			number: 296, bug: "a session that a restart ends in portions counts as damage", where: "ours, before it was released",
+			edits: []edit{{"zkserver/session.go", "ending[id] == nil && !begun[id] {", "ending[id] == nil {"}},
+			pkg:   pkg, tests: []string{"TestASessionThatARestartEndsInPortionsIsNoDamage"},
 		},
 	}
 }

@@ -25,7 +25,7 @@ func ofServe() []mutant {
 		},
 		{
 			number: 256, bug: "files of closed connections stay counted", where: "–",
-			edits: []edit{{"zkserver/server.go", "\tif isFile(c.nc) {\n\t\ts.filed--\n\t}", ""}},
+			edits: []edit{{"zkserver/admission.go", "\tif isFile(c.nc) {\n\t\ts.filed--\n\t}", ""}},
 			pkg:   "zkserver", tests: []string{"TestConnectionsOverMemoryTakeNoFiles"},
 		},
 		{

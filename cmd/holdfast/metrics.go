@@ -10,8 +10,9 @@ import (
 	"holdfast/zkserver"
 )
 
-// metrics is the page /metrics. The names are documented in docs/serve.md. It is written without
-// Prometheus's library, whose initialisation every command would pay for: see ARCHITECTURE.md.
+// metrics serves the page /metrics. docs/serve.md documents the names. The page is written without
+// Prometheus's library, because every command would pay for its initialisation: see ARCHITECTURE.md.
+// It is safe for concurrent use.
 type metrics struct {
 	stats   func() zkserver.Stats
 	expires func() time.Time // when the certificate ends; nil without TLS

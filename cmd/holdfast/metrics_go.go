@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// goMetrics adds those of the Go runtime, by the names of Prometheus's library for Go.
+// goMetrics adds the metrics of the Go runtime, with the names of Prometheus's library for Go.
 func goMetrics(e *exposition) {
 	gc := debug.GCStats{PauseQuantiles: make([]time.Duration, 5)}
 	debug.ReadGCStats(&gc)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryMetrics adds what only Linux tells, of memory and of the network.
+// memoryMetrics adds the metrics of memory and network that only Linux reports.
 func memoryMetrics(e *exposition) {
 	var virtual, resident int64 // pages
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {

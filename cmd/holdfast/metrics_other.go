@@ -2,4 +2,5 @@
 
 package main
 
-func processMetrics(*exposition) {} // only the start time is known
+// processMetrics adds nothing: only the start time is known.
+func processMetrics(*exposition) {}

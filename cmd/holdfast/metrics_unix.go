@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processMetrics adds those of the process that the system tells.
+// processMetrics adds the metrics of the process that the system reports.
 func processMetrics(e *exposition) {
 	var used unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) == nil {

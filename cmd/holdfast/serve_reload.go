@@ -11,8 +11,9 @@ import (
 )
 
 // reload reads the configuration file and the files of users again, and gives their limits and
-// users to a running server. What is not valid stays as it was. Everything else needs a restart:
-// reload logs the names of such settings if they have changed.
+// users to a running server. If the file is not valid, nothing changes. If the users are not
+// valid, the earlier users stay. All other settings need a restart: reload logs the names of such
+// settings if they have changed.
 func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
 	if err != nil {

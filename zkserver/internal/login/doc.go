@@ -4,7 +4,7 @@
 //
 // [Users] are the users of the configuration (users.go). A client proves an [tree.Identity] by the
 // scheme digest ([Users.ByDigest]), by SASL DIGEST-MD5 ([Exchange]) or by a certificate
-// ([OfCertificate]); it has an address without proof ([OfAddress]). [Add] keeps the identities of
+// ([OfCertificate]). An address needs no proof ([OfAddress]). [Add] keeps the identities of
 // one connection within their bounds.
 //
 // Nothing here locks: [Users] do not change once they are made, and an [Exchange] belongs to one

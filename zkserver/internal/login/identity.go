@@ -12,7 +12,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// The identities of a connection are bounded: a check of an ACL may look at all of them, and the
+// The identities of a connection are bounded. A check of an ACL may look at all of them, and the
 // scheme auth in an ACL becomes all of them.
 const (
 	MaxIdentities    = 64

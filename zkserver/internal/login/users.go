@@ -33,9 +33,9 @@ type user struct {
 	digest string         // the id that the scheme digest makes of name and password
 }
 
-// NewUsers checks its arguments and returns the users. It takes the passwords by the users' names,
-// the digest of the superuser (user:base64(sha1(user:password)), empty for none), and the schemes
-// of which a client must have one. Its errors show no password.
+// NewUsers checks its arguments and returns the users. It takes the passwords by the users' names.
+// The superDigest is user:base64(sha1(user:password)), empty for no superuser. A client must have one
+// of the required schemes. The errors show no password.
 func NewUsers(passwords map[string]string, superDigest string, require []string) (Users, error) {
 	u := Users{byName: make(map[string]user, len(passwords)), super: superDigest, require: slices.Clone(require)}
 	for name, password := range passwords {

@@ -2,12 +2,13 @@
 // how many of them go into one batch.
 //
 // Everyone with a reply in a batch waits for all of it. So one connection must not fill the
-// batches of the others: it may have hundreds of requests under way, and each may be a megabyte,
-// or be answered by one, or notify thousands of watchers.
+// batches of the others. It may have hundreds of requests under way. Each of them may be a megabyte,
+// be answered by a megabyte, or notify thousands of watchers.
 //
-// A small request is applied on arrival, whatever else waits, if its connection has caused no work
-// in this batch. If no other connection waits, its connection may use a whole share. Every other
-// request waits.
+// A small request is applied on arrival, whatever else waits, if its connection owes no work. Each
+// batch pays a share of what the connection has caused. If no connection waits for a turn, the
+// connection of the request may use a whole share. Every other request waits.
+//
 // Deficit round-robin (Shreedhar and Varghese, 1995) chooses among the connections with waiting
 // requests until the batch is full. A connection that does not read its answers gets no more of
 // them until it does.
@@ -108,8 +109,9 @@ func (s *Scheduler[R]) Heard(f *Flow[R]) {
 	s.newest = arrival[R]{f, s.batch}
 }
 
-// Silence returns for how many batches no connection was heard but those with waiting requests,
-// or but the only one of them. It is 0 in the batch in which one is heard.
+// Silence returns the number of batches since a connection was heard. If only one connection has
+// waiting requests, Silence does not count that one as heard. It is 0 in the batch in which a
+// connection is heard, and the largest number if none was.
 func (s *Scheduler[R]) Silence() int64 {
 	heard := s.newest
 	if s.first != nil && s.first == s.last && s.first == heard.flow {

@@ -72,8 +72,8 @@ func (d readDir) Open(name string) (File, error) {
 // was called, and maybe some later batches. Before BackUp returns, it reads the copy from
 // beginning to end and hands its state to visit. If it fails, it removes the copy.
 //
-// The copy has no witness, since the witness of the store may be ahead of the copy. But the
-// witness of the store tells that nothing is missing.
+// The copy has no witness, since the witness of the store may be ahead of the copy. BackUp compares
+// the witness of the store with the store's files, so it notices a batch that is missing there.
 func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 	if err := os.Mkdir(dest, 0o700); err != nil {
 		return s, err
@@ -124,7 +124,7 @@ func backUpTo(from FS, dest string) error {
 // backUp copies the store in from. The parts that it copies are never written again.
 func backUp(from, to FS) (err error) {
 	j := OpenOn(from, journalRoom)
-	if j.witness, err = openWitness(from); err != nil { // before the list: what it names is there now
+	if j.witness, err = openWitness(from); err != nil { // before the list: every batch that it knows is in the files
 		return err
 	}
 	defer j.witness.close()

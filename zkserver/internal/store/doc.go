@@ -58,5 +58,5 @@
 // retried, because the kernel may have dropped the pages that it could not write. Commit
 // returns the error from then on, also if the failure was in the other goroutine, and
 // the server stops. The next start reads the files. It writes the batches again that no
-// witness says to be synced, because they may be in the page cache only.
+// later batch says to be synced, because they may be in the page cache only.
 package store

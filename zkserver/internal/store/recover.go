@@ -192,9 +192,9 @@ type tail struct {
 	boot     BootID // of the machine when the last batch was written
 }
 
-// findTail reads the last journal up to its end, which it sets in s. Bytes that follow are
-// left out, unless a later batch among them says that the missing one had been synced: then
-// the missing one is damaged.
+// findTail reads the last journal up to its end, which it sets in s. It leaves out the bytes that
+// follow. If a later batch among them says that the missing one had been synced, the missing one is
+// damaged, and the error wraps ErrDamaged.
 func findTail(dir FS, s *segment) (t tail, err error) {
 	r, err := openReader(dir, kindJournal, s.number)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // with CodeRuntimeInconsistency.
 //
 // The code is for the whole answer and CodeOK in both cases. It is
-// CodeMarshallingError, without results, if there is an operation that cannot be, and
+// CodeMarshallingError, without results, if an operation cannot be in a transaction, and
 // CodeBadArguments, without results, if all of it takes more than Bounds.Work.
 // The results are valid until the next call.
 func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkproto.Code) {
@@ -51,8 +51,8 @@ func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkpr
 	return results, zkproto.CodeOK
 }
 
-// workOf is how many steps an operation of a transaction takes besides those in Tree.steps. A
-// step is some four nanoseconds. It counts the look-ups in tables that do not fit into caches.
+// workOf returns how many steps an operation of a transaction takes besides those in Tree.steps. They
+// count the look-ups in tables that do not fit into caches.
 func workOf(op zkproto.Op) int {
 	switch op {
 	case zkproto.OpCheck:

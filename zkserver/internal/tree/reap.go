@@ -10,17 +10,17 @@ func (t *Tree) Reap(tx Txn, path string) {
 	t.finish(zkproto.CodeOK)
 }
 
-// A call of Reapable ends when it has looked at reapLooks nodes, or found reapMost or as many as have
-// paths of reapBytes: all clients wait for it, and there may be millions of nodes.
+// A call of Reapable looks at reapLooks nodes at most. It finds reapMost nodes at most, or as many as
+// have paths of reapBytes. All clients wait for it, and there may be millions of nodes.
 const (
 	reapLooks = 10_000
 	reapMost  = 1000
 	reapBytes = 256 << 10
 )
 
-// Reapable lists what nobody needs any more: containers that had children and have none
-// now, and nodes without children that were not changed for their time to live. now is
-// in milliseconds since 1970. If Reaping reports true afterwards, the next call goes on.
+// Reapable lists nodes that may be removed. These are containers that had children and have none
+// now, and nodes without children that were not changed for their time to live. It looks at a portion
+// of the nodes. now is in milliseconds since 1970. If Reaping reports true afterwards, the next call goes on.
 func (t *Tree) Reapable(now int64) []string {
 	var paths []string
 	nodes := t.reapable.nodes

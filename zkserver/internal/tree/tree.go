@@ -59,7 +59,7 @@ type Bounds struct {
 type Bound uint8
 
 const (
-	BoundChildren   Bound = iota // Bounds.Children
+	BoundChildren   Bound = iota // Bounds.ChildrenBytes
 	BoundEphemerals              // Bounds.Ephemerals
 	BoundQuota                   // Bounds.Quotas
 	BoundACL                     // MaxACLEntries, maxACLBytes and maxGrowth
@@ -76,7 +76,7 @@ func (b *Bounds) exceeded(by Bound) {
 // Bound sets the bounds of later writes.
 func (t *Tree) Bound(b Bounds) { t.bounds = b }
 
-// outOfBounds says whether there is no room for a node called name below parent.
+// outOfBounds reports whether there is no room for a node called name below parent.
 func (t *Tree) outOfBounds(parent *node, name string, owner int64) bool {
 	b := &t.bounds
 	switch {
@@ -124,8 +124,9 @@ func New() *Tree {
 	return t
 }
 
-// TakeSteps returns the work of operations since the last call, beyond a constant for each: the
-// entries of ACLs that were compared, and the visits to nodes above the changed ones.
+// TakeSteps returns the work of operations since the last call, beyond a constant for each. It counts
+// the entries of ACLs that were compared, the visits to nodes above the changed ones, and the
+// watchers that were told.
 func (t *Tree) TakeSteps() int {
 	steps := t.steps
 	t.steps = 0

@@ -59,8 +59,8 @@ func (t *Tree) drop(by Watcher) {
 	t.watches.drop(by)
 }
 
-// Sweep frees memory of watches that DropWatcher has disarmed, for a millisecond at most. Idle
-// owners call it now and then.
+// Sweep frees the memory of some watches that DropWatcher has disarmed. The owner calls it at each
+// check of the sessions.
 func (t *Tree) Sweep() { t.watches.sweep(1000) }
 
 // RemoveWatches disarms watches of one kind, without an event.
@@ -165,7 +165,7 @@ func (t *Tree) TakeOverrun() []Watcher {
 	return overrun
 }
 
-// A trigger is an event before it is known who waits for it.
+// A trigger is an event whose watchers are not known yet.
 type trigger struct {
 	kind      zkproto.EventType
 	path      string
@@ -175,9 +175,9 @@ type trigger struct {
 	parentACL *acl
 }
 
-// trigger notes what happened to n. Whether a watcher may know of it is decided by the
-// ACL of now: after a deletion nobody could look it up. parent is nil if its list of
-// children did not change.
+// trigger notes a change of n. The present ACL decides whether a watcher may know of the
+// change: after a deletion nobody could look it up. parent is nil if its list of children did
+// not change.
 func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 	tr := trigger{kind: kind, path: path, node: n, acl: n.acl}
 	if parent != nil {
@@ -187,11 +187,12 @@ func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 	t.foresee(n)
 }
 
-// fewLevels is on how many levels above a node recursive watches cost no more than the events do.
+// fewLevels is the number of levels above a node on which recursive watches cost no more than their
+// events.
 const fewLevels = 16
 
 // foresee adds to t.foreseen the steps that fire will take for recursive watches on many levels
-// above n. A transaction is refused for them, since it is too late when it fires.
+// above n. A transaction with too many of them is refused before it fires.
 func (t *Tree) foresee(n *node) {
 	if !t.nested || len(t.watches.armed[watchRecursive]) <= fewLevels {
 		return

@@ -18,8 +18,8 @@ const (
 
 func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren }
 
-// A watchTable holds the watches: who has one of which kind on which path. The index by
-// watcher is what a disconnect needs.
+// A watchTable holds the watches by kind and path, and by watcher. A disconnect needs the index
+// by watcher.
 type watchTable struct {
 	armed     [watchKindCount]map[string]*watchers
 	byWatcher map[Watcher]map[watchKey]struct{}
@@ -32,8 +32,8 @@ type watchTable struct {
 	dropped map[Watcher][]watchKey
 }
 
-// watchers are those of one kind on one path: one of them, or more. Most paths have one, and
-// a map for each of those would be most of what the collector has to look at.
+// watchers are the watchers of one kind on one path. Most paths have one watcher. A map for each of
+// these would be most of the memory that the garbage collector looks at.
 type watchers struct {
 	one  Watcher
 	more map[Watcher]struct{} // if there have been several, all of them

@@ -228,8 +228,8 @@ func (t *Tree) CloseSession(tx Txn) {
 	}
 }
 
-// A transaction of EndSession ends so many nodes, or fewer if their paths are long or deep. The end
-// of a node visits all nodes above it.
+// A transaction of EndSession removes at most endNodes nodes, and fewer if their paths are long or
+// deep. The removal of a node visits all nodes above it.
 const (
 	endNodes  = 3000
 	endBytes  = 1 << 20

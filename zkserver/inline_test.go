@@ -1,0 +1,90 @@
+package zkserver
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/zkproto"
+	"holdfast/zkserver/internal/store"
+)
+
+// A large request and a small one come together: the small one does not wait for room that only
+// the large one can give.
+func TestALargeRequestAndASmallOneTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startOn(t, store.NewMemory(), Config{})
+		defer s.Close()
+		nc, err := s.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newRaw(t, nc)
+		c.connect(10*time.Second, nil)
+		synctest.Wait()
+		large := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/none", Data: make([]byte, zkproto.MaxFrame-8-4-5-4-4), Version: -1})
+		if n := len(large) - 4; n != zkproto.MaxFrame {
+			t.Fatalf("%d bytes", n)
+		}
+		ping := zkproto.EndFrame((&zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}).Append(zkproto.BeginFrame(nil)), 0)
+		go nc.Write(append(large, ping...))
+		for range 2 {
+			c.readFrame()
+		}
+	})
+}
+
+// Requests that come together and alone are served inline, in their order, and together with those
+// that are not: a large one in front, more than a few, and after others have come.
+func TestInlineKeepsTheOrder(t *testing.T) {
+	s := startOn(t, store.NewMemory(), Config{})
+	defer s.Close()
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newRaw(t, nc)
+	c.connect(10*time.Second, nil)
+	c.create("/a", 0)
+	version := int32(0)
+	for n := range 200 {
+		together := 1 + n%7
+		var frames []byte
+		for i := range together {
+			size := 10
+			if (n+i)%11 == 0 {
+				size = 2 * largeRequest
+			}
+			frames = append(frames, frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, size), Version: version + int32(i)})...)
+		}
+		go nc.Write(frames)
+		for range together {
+			// Each names the version that the one before it has made.
+			if a := c.read(); a.Err != zkproto.CodeOK {
+				t.Fatalf("group %d: %v", n, a.Err)
+			}
+		}
+		version += int32(together)
+	}
+}
+
+// A type that wraps a socket may encrypt or count what it writes.
+func TestOnlyPlainSocketsAreWrittenInline(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if writerNow(struct{ *net.TCPConn }{nc.(*net.TCPConn)}) != nil {
+		t.Error("the Write of a wrapper is left out")
+	}
+	if a, b := net.Pipe(); writerNow(a) != nil || writerNow(b) != nil {
+		t.Error("a pipe has no buffer")
+	}
+}

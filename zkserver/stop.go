@@ -1,0 +1,33 @@
+package zkserver
+
+// stopListening takes the first step of every stop.
+func (s *Server) stopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for l := range s.listeners {
+		(*l).Close()
+	}
+}
+
+// stopNow ends everything without finishing it; err is nil if somebody asked for it.
+func (s *Server) stopNow(err error) {
+	s.stopListening()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quitting {
+		return
+	}
+	s.quitting, s.err = true, err
+	close(s.quit)
+	for c := range s.conns {
+		c.close()
+	}
+}
+
+func (s *Server) stopError() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return ErrServerClosed
+}
