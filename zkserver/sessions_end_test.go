@@ -288,7 +288,7 @@ func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
 	defer s.Close()
 	c := dialRaw(t, l)
 	c.connect(10*time.Second, nil)
-	manyNodes(t, c, 7000)
+	manyNodes(t, c, 40_000) // its portions do not all fall into one batch
 	stands, goOn := make(chan struct{}), make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { close(stands); <-goOn }})
 	<-stands
