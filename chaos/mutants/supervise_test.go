@@ -100,7 +100,7 @@ func ofTheWatchdog() []mutant {
 		{
 			number: 289, bug: "the end of a job is believed without a look at what is left", where: "–",
 			edits: []edit{{"internal/supervise/job_linux.go", "if j.family.reap() && j.cgroup.removeEmpty() {", "if j.family.reap(); true {"}},
-			pkg:   pkg, tests: []string{"TestJobDiesWithItsSupervisor"}, args: atOnce,
+			pkg:   pkg, tests: []string{"TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd"},
 		},
 		{
 			number: 290, bug: "a watchdog that was reaped still gets signals", where: "–",
