@@ -20,7 +20,7 @@ type operation struct {
 // client's identities, see login.Add. The bound of a walk to the root is Limits.PathBytes.
 //
 // One operation takes the owner at most 5 ms of processor time. TestNoOperationIsUnbounded
-// measures that. There are three exceptions:
+// measures that in a run of -operations 1000000. There are three exceptions:
 //
 //   - A write also takes 2 µs for each notification. It sends at most 130,000, and then drops the
 //     watchers that are left (LimitNotifications): in total 0.5 s at most.
