@@ -155,8 +155,8 @@ func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 }
 
 // sendNow is send for the goroutine of the reader. It writes the answers itself and returns true
-// if nothing else is on its way to the client. What the network does not take at once is left to
-// the writer.
+// if nothing else is on its way to the client. The writer sends the bytes that the
+// network does not take at once.
 func (c *conn) sendNow(a answers) bool {
 	if c.now == nil || a.finish || len(a.bytes) > copiedBytes {
 		return false

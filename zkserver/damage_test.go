@@ -11,33 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/zkserver/internal/crashfs"
 	"holdfast/zkserver/internal/store"
 )
 
 var damageShare = flag.Float64("damages", 0.02, "share of all possible damages that the damage test tries; 1 is every bit")
-
-// damages tries what can be wrong with one file of a directory, one after the other.
-func damages(g *golden, each func(what string, files map[string][]byte)) {
-	for _, name := range slices.Sorted(maps.Keys(g.files)) {
-		data := g.files[name]
-		with := func(d []byte) map[string][]byte {
-			files := maps.Clone(g.files)
-			files[name] = d
-			return files
-		}
-		for i := range data {
-			for bit := range 8 {
-				d := slices.Clone(data)
-				d[i] ^= 1 << bit
-				each(fmt.Sprintf("%s: bit %d of byte %d of %d flipped", name, bit, i, len(data)), with(d))
-			}
-			each(fmt.Sprintf("%s: cut off behind %d bytes of %d", name, i, len(data)), with(data[:i]))
-		}
-		files := maps.Clone(g.files)
-		delete(files, name)
-		each(name+": missing", files)
-	}
-}
 
 var digits = regexp.MustCompile(`[0-9a-f]{6,}|[0-9]+`)
 
@@ -49,7 +27,7 @@ func TestDamageIsDetectedOrHarmless(t *testing.T) {
 	began := time.Now()
 	tried, detected := 0, 0
 	says := make(map[string]int)
-	damages(g, func(what string, files map[string][]byte) {
+	crashfs.Damages(g.files, func(what string, files map[string][]byte) {
 		if rng.Float64() >= *damageShare {
 			return
 		}

@@ -103,7 +103,7 @@ func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 }
 
 func TestIdentitiesAreBounded(t *testing.T) {
-	// What digest makes of name:x has 36 bytes more than the name.
+	// The digest identity of name:x has 36 bytes more than the name.
 	longest := strings.Repeat("n", login.MaxIdentityBytes-len("digest")-len(":")-28)
 	for _, tt := range []struct {
 		name, login string

@@ -16,11 +16,7 @@ func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startOn(t, store.NewMemory(), Config{})
 		defer s.Close()
-		nc, err := s.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := newRaw(t, nc)
+		c := overMemory(t, s)
 		c.connect(10*time.Second, nil)
 		synctest.Wait()
 		large := frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/none", Data: make([]byte, zkproto.MaxFrame-8-4-5-4-4), Version: -1})
@@ -28,7 +24,7 @@ func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 			t.Fatalf("%d bytes", n)
 		}
 		ping := zkproto.EndFrame((&zkproto.RequestHeader{Xid: zkproto.XidPing, Op: zkproto.OpPing}).Append(zkproto.BeginFrame(nil)), 0)
-		go nc.Write(append(large, ping...))
+		go c.nc.Write(append(large, ping...))
 		for range 2 {
 			c.readFrame()
 		}
@@ -40,11 +36,7 @@ func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 func TestInlineKeepsTheOrder(t *testing.T) {
 	s := startOn(t, store.NewMemory(), Config{})
 	defer s.Close()
-	nc, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newRaw(t, nc)
+	c := overMemory(t, s)
 	c.connect(10*time.Second, nil)
 	c.create("/a", 0)
 	version := int32(0)
@@ -58,7 +50,7 @@ func TestInlineKeepsTheOrder(t *testing.T) {
 			}
 			frames = append(frames, frameOf(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: make([]byte, size), Version: version + int32(i)})...)
 		}
-		go nc.Write(frames)
+		go c.nc.Write(frames)
 		for range together {
 			// Each names the version that the one before it has made.
 			if a := c.read(); a.Err != zkproto.CodeOK {
@@ -87,4 +79,37 @@ func TestOnlyPlainSocketsAreWrittenInline(t *testing.T) {
 	if a, b := net.Pipe(); writerNow(a) != nil || writerNow(b) != nil {
 		t.Error("a pipe has no buffer")
 	}
+}
+
+// Requests that were read and that the owner never got are no longer outstanding when their
+// connection has ended.
+func TestRequestsThatNobodyAnswersAreNotOutstanding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startOn(t, store.NewMemory(), Config{})
+		defer s.Close()
+		c := overMemory(t, s)
+		c.connect(10*time.Second, nil)
+		synctest.Wait()
+		goOn := make(chan struct{})
+		s.queue.push(&request{kind: kindCall, call: func() { <-goOn }})
+		synctest.Wait()
+		s.queue.mu.Lock()
+		s.queue.bytes = queueBytes // there is no room
+		s.queue.mu.Unlock()
+		var frames []byte
+		for range 3 {
+			frames = append(frames, frameOf(zkproto.OpExists, &zkproto.ReadRequest{Path: "/a"})...)
+		}
+		c.nc.Write(frames)
+		synctest.Wait()
+		if n := s.Stats().Outstanding; n != 3 {
+			t.Fatalf("%d requests are outstanding", n)
+		}
+		s.stopNow(nil)
+		close(goOn)
+		<-s.Done()
+		if n := s.Stats().Outstanding; n != 0 {
+			t.Errorf("%d requests are outstanding after the end", n)
+		}
+	})
 }

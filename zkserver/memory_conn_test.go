@@ -232,3 +232,13 @@ func TestConnectServesAClientOfThisProcess(t *testing.T) {
 		}
 	})
 }
+
+// overMemory returns a client on a connection over memory, which may be served inline.
+func overMemory(t *testing.T, s *Server) *rawClient {
+	t.Helper()
+	nc, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRaw(t, nc)
+}

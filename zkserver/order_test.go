@@ -18,8 +18,8 @@ import (
 // connection's reader, the owner and the turns, what requests do, the commit and the answer, and last
 // what all of them use.
 const readingOrder = `
-	doc check config memory_conn server reader inline owner turns
-	operate write read auth words set_limits alive session limits answer commit
+	doc check memory_conn server config reader inline owner turns
+	operate write read auth words set_limits alive session ending limits answer commit
 	conn tell unread files admission now queue request operations stage
 	words_stat words_dump words_print footprint stats limit counters histogram unsent stop
 `

@@ -133,8 +133,9 @@ func (c *conn) pushGroup(group []*request, last bool) bool {
 	if last && c.server.serveInline(c, group) {
 		return true
 	}
-	for _, r := range group {
+	for i, r := range group {
 		if !c.offer(r) {
+			c.server.counters.outstanding.Add(-int64(len(group) - i - 1)) // offer has counted r
 			return false
 		}
 	}
@@ -166,7 +167,8 @@ func (c *conn) admit(r *request) bool {
 	return true
 }
 
-// offer hands r to the owner as soon as there is room in the queue.
+// offer hands r to the owner as soon as there is room in the queue. It reports false if the
+// connection ends first; then nobody answers r.
 func (c *conn) offer(r *request) bool {
 	for {
 		room := c.server.queue.offer(r)
@@ -175,11 +177,14 @@ func (c *conn) offer(r *request) bool {
 		}
 		select {
 		case <-room:
+			continue
 		case <-c.stop:
-			return false
 		case <-c.quit:
-			return false
 		}
+		if r.kind != kindWord {
+			c.server.counters.outstanding.Add(-1)
+		}
+		return false
 	}
 }
 

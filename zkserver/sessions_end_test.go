@@ -347,11 +347,7 @@ func TestASessionThatARestartEndsInPortionsIsNoDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
 		s := startOn(t, memory, Config{OneMachine: true})
-		nc, err := s.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := newRaw(t, nc)
+		c := overMemory(t, s)
 		c.connect(10*time.Second, nil)
 		manyNodes(t, c, 10_000)
 		if err := s.Shutdown(t.Context()); err != nil {

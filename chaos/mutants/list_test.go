@@ -106,7 +106,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 19, bug: "a session and its nodes end in two transactions", where: "ZOOKEEPER-3144",
-			edits: []edit{{"zkserver/session.go", "\tmore := o.tree.EndSession(",
+			edits: []edit{{"zkserver/ending.go", "\tmore := o.tree.EndSession(",
 				"\tfor _, path := range o.tree.Ephemerals(sess.id) {\n\t\to.tree.Delete(s.nextTxn(sess.id), path, -1)\n\t}\n\tmore := o.tree.EndSession("}},
 			pkg: "zkserver", tests: []string{"TestExpiryIsOneTransaction"},
 		},

@@ -222,7 +222,7 @@ func ofTheServer() []mutant {
 		},
 		{
 			number: 57, bug: "a session expires before its timeout", where: "–",
-			edits: []edit{{"zkserver/session.go", "at.Sub(sess.touched) < sess.timeout {", "at.Sub(sess.touched) < sess.timeout*4/5 {"}},
+			edits: []edit{{"zkserver/ending.go", "at.Sub(sess.touched) < sess.timeout {", "at.Sub(sess.touched) < sess.timeout*4/5 {"}},
 			pkg:   "zkserver", tests: []string{"TestSessionExpiresWithinATickOfItsTimeout"},
 		},
 		{

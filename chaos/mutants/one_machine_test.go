@@ -31,7 +31,7 @@ func ofOneMachine() []mutant {
 		},
 		{
 			number: 221, bug: "a power failure brings the session of another machine back, which had ended", where: "ours, before it was released",
-			edits: []edit{{"zkserver/session.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
+			edits: []edit{{"zkserver/ending.go", "\t\to.batch.lasting = true", "\t\to.batch.lasting = false"}},
 			pkg:   pkg, tests: []string{"TestOneMachineKeepsTheEndOfASessionOfOthers"},
 		},
 		{
@@ -66,7 +66,7 @@ func ofOneMachine() []mutant {
 		{
 			number: 250, bug: "all sessions that expire together end in one batch", where: "–",
 
-			edits: []edit{{"zkserver/session.go", "\t\tif s.owner.ended > maxEnded {", "\t\tif false {"}},
+			edits: []edit{{"zkserver/ending.go", "\t\tif s.owner.ended > maxEnded {", "\t\tif false {"}},
 			pkg:   pkg, tests: []string{"TestSessionsThatExpireTogetherEndInPortions"},
 		},
 		{

@@ -59,11 +59,11 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 279, bug: "a delay between portions expires live sessions", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\tif at.Sub(sess.touched)", "\t\tif s.owner.now.Sub(sess.touched)"}}, pkg: pkg, tests: []string{"TestSessionHeardBetweenPortionsLives"},
+			edits: []edit{{"zkserver/ending.go", "\t\tif at.Sub(sess.touched)", "\t\tif s.owner.now.Sub(sess.touched)"}}, pkg: pkg, tests: []string{"TestSessionHeardBetweenPortionsLives"},
 		},
 		{
 			number: 280, bug: "sessions that expire together end at once", where: "ours, until 3a97b7e",
-			edits: []edit{{"zkserver/session.go", "if ended >= expirePortion {", "if ended < 0 {"}}, pkg: pkg, tests: []string{"TestSessionsExpireInPortions"},
+			edits: []edit{{"zkserver/ending.go", "if ended >= expirePortion {", "if ended < 0 {"}}, pkg: pkg, tests: []string{"TestSessionsExpireInPortions"},
 		},
 		{
 			number: 281, bug: "each portion of setWatches is answered", where: "–",
@@ -91,7 +91,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 287, bug: "closeSession is answered before all nodes are gone", where: "–",
-			edits: []edit{{"zkserver/session.go", "\t\ts.notify()\n\t\ts.later(", "\t\ts.notify()\n\t\tended()\n\t\tended = func() {}\n\t\ts.later("}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
+			edits: []edit{{"zkserver/ending.go", "\t\ts.notify()\n\t\ts.later(", "\t\ts.notify()\n\t\tended()\n\t\tended = func() {}\n\t\ts.later("}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
 		},
 		{
 			number: 288, bug: "a session that is ending is served", where: "–",
@@ -109,12 +109,12 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 294, bug: "sessions that end during one commit fill the next batch without a bound", where: "ours, before it was released",
-			edits: []edit{{"zkserver/session.go", "\tif o.ended > maxEnded {\n\t\to.batch.released", "\tif false {\n\t\to.batch.released"}},
+			edits: []edit{{"zkserver/ending.go", "\tif o.ended > maxEnded {\n\t\to.batch.released", "\tif false {\n\t\to.batch.released"}},
 			pkg:   pkg, tests: []string{"TestEndingSessionsLeaveABatchItsSize"},
 		},
 		{
 			number: 295, bug: "portions of all sessions that end come in one turn", where: "ours, before it was released",
-			edits: []edit{{"zkserver/session.go", "\t\ts.later(func() { s.endPortion(sess, ended) })", "\t\ts.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})"}},
+			edits: []edit{{"zkserver/ending.go", "\t\ts.later(func() { s.endPortion(sess, ended) })", "\t\ts.queue.push(&request{kind: kindCall, call: func() { s.endPortion(sess, ended) }})"}},
 			pkg:   pkg, tests: []string{"TestEndingSessionsTakeTurns"},
 		},
 		{

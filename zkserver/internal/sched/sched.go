@@ -167,9 +167,6 @@ func (s *Scheduler[R]) HandedOver() {
 	s.work, s.taken = 0, false
 }
 
-// Taken reports whether the batch has requests that waited.
-func (s *Scheduler[R]) Taken() bool { return s.taken }
-
 // Resume is called when the client of f has read its answers, or is gone.
 func (s *Scheduler[R]) Resume(f *Flow[R]) {
 	if f.aside {
