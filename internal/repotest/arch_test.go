@@ -1,4 +1,4 @@
-package holdfast_test
+package repotest
 
 import (
 	"fmt"
@@ -138,7 +138,7 @@ func violations(all []imported) []string {
 func forbidden(pkg, imp string) (reason string) {
 	name, ok := partOf(pkg)
 	if !ok {
-		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of arch_test.go", pkg)
+		return fmt.Sprintf("package %q has no place in the design: give it one there and in the arrows of internal/repotest/arch_test.go", pkg)
 	}
 	library := !within(pkg, "cmd")
 	for _, n := range never {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package holdfast_test
+package repotest
 
 import (
 	"bufio"
