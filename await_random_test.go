@@ -58,7 +58,7 @@ func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
 		seed := seed + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			defer holdfast.SetManyPlaces(rng.IntN(4))()
+			defer holdfast.SetShareFrom(rng.IntN(4))()
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				m := &queueModel{rng: rng, srv: srv, admin: client(t, srv), headed: make(map[string]bool)}
 				m.crowd = []*line{newLine(t, srv), newLine(t, srv)}

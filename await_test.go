@@ -3,6 +3,8 @@ package holdfast_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -301,4 +303,365 @@ func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 		<-w.done
 		unlock(t, h)
 	})
+}
+
+// A heldConn gives out all that comes within a second as one read, once.
+type heldConn struct {
+	net.Conn
+	held *atomic.Bool
+}
+
+func (c heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil || !c.held.CompareAndSwap(true, false) {
+		return n, err
+	}
+	time.Sleep(time.Second)
+	more, err := c.Conn.Read(b[n:])
+	return n + more, err
+}
+
+// Our node goes, and then the one ahead, and we hear of both before we begin to wait: the
+// first counts, whichever we look at first.
+func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that both are there before the waiter runs
+	for range 20 {                                  // it looks at either first
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			admin := client(t, srv)
+			holder := stand(t, srv, mutexAt)
+			var once, held atomic.Bool
+			srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+				if path == holder.node && once.CompareAndSwap(false, true) {
+					held.Store(true) // the answer comes together with what happens then
+				}
+				return zktest.Pass
+			})
+			victim := stand(t, srv, func(*zk.Client) holdfast.Locker {
+				cfg := srv.Config()
+				dial := cfg.Dial
+				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					nc, err := dial(ctx, network, addr)
+					return heldConn{nc, &held}, err
+				}
+				c, err := zk.Dial(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				return holdfast.NewMutex(c, lockPath)
+			})
+			next := stand(t, srv, mutexAt)
+			_, err := admin.Pipeline(t.Context(), zk.DeleteOp(victim.node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			if !once.Load() || held.Load() {
+				t.Fatal("nothing came: the test shows nothing")
+			}
+			if victim.in(t) || !next.in(t) {
+				t.Fatal("the lock was taken with a node that was gone before its turn")
+			}
+		})
+	}
+}
+
+// A slowConn reads a few bytes in every millisecond.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(b []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return c.Conn.Read(b[:min(len(b), 16)])
+}
+
+// What happened while there was no connection is told afterwards, in no order, and slowly:
+// that the node ahead has gone may be known long before it is known that ours went first.
+func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
+	for range 20 { // the order is random
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			admin := client(t, srv)
+			cfg := srv.Config()
+			cfg.SessionTimeout = 10 * time.Second
+			dial := cfg.Dial
+			var away atomic.Bool
+			var conn net.Conn
+			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if away.Load() {
+					return nil, net.ErrClosed
+				}
+				nc, err := dial(ctx, network, addr)
+				conn = nc
+				return slowConn{nc}, err
+			}
+			c, err := zk.Dial(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			holder := stand(t, srv, mutexAt)
+			before := queued(t, admin)
+			victim := wait(t.Context(), holdfast.NewMutex(c, lockPath))
+			time.Sleep(time.Second)
+			next := stand(t, srv, mutexAt)
+			var node string
+			for _, name := range queued(t, admin) {
+				if path := lockPath + "/" + name; path != next.node && path != holder.node {
+					node = path
+				}
+			}
+			if len(before) != 1 || node == "" {
+				t.Fatal(before, node)
+			}
+			away.Store(true)
+			conn.Close()
+			synctest.Wait()
+			if _, err := admin.Pipeline(t.Context(), zk.DeleteOp(node, zk.AnyVersion), zk.DeleteOp(holder.node, zk.AnyVersion)); err != nil {
+				t.Fatal(err)
+			}
+			away.Store(false)
+			time.Sleep(3 * time.Second)
+			if !victim.waiting() {
+				t.Fatalf("the lock was taken with a node that was gone before its turn (%v)", victim.err)
+			}
+			if !next.in(t) {
+				t.Fatal("the next does not have the lock")
+			}
+			unlock(t, next.hold)
+			unlock(t, victim.got(t))
+		})
+	}
+}
+
+// The writer right ahead gives up, and another one holds the lock.
+func TestReaderOutlastsTheWriterThatGivesUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, second := stand(t, srv, writeAt), stand(t, srv, writeAt)
+		reader, another := stand(t, srv, readAt), stand(t, srv, readAt)
+		second.cancel()
+		<-second.done
+		if !reader.waiting() || !another.waiting() {
+			t.Fatal("a reader came in beside a writer")
+		}
+		unlock(t, holder.hold)
+		unlock(t, reader.got(t))
+		unlock(t, another.got(t))
+	})
+}
+
+// In a long queue a holder leaves a mark that proves that all up to its own place have
+// gone. Of those behind it proves nothing.
+func TestMarkOfSomebodyFurtherAheadIsNoProof(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		const n = 42
+		all := standAll(t, srv, n, mutexAt)
+		const holds = 36 // came when the queue was long, and so did some before it
+		for _, s := range all[:holds] {
+			unlock(t, s.got(t))
+		}
+		data, _, err := all[n-1].Get(t.Context(), lockPath)
+		if err != nil || len(data) == 0 {
+			t.Fatalf("no mark: %q, %v: the test shows nothing", data, err)
+		}
+		for _, i := range []int{holds + 1, holds + 2, holds + 3} {
+			all[i].cancel()
+			<-all[i].done
+			synctest.Wait()
+		}
+		for i, s := range all[holds+4:] {
+			if !s.waiting() {
+				t.Errorf("%d took the lock, which %d has", holds+4+i, holds)
+			}
+		}
+		unlock(t, all[holds].got(t))
+		unlock(t, all[holds+4].got(t))
+		unlock(t, all[holds+5].got(t))
+	})
+}
+
+// The directory's data may be somebody's: then there are no marks.
+func TestMarksLeaveOthersDataAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		unlock(t, lock(t, holdfast.NewMutex(admin, lockPath))) // the directory exists
+		const theirs = "who may lock: see the wiki"
+		if _, err := admin.Set(t.Context(), lockPath, []byte(theirs), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range standAll(t, srv, 40, mutexAt) {
+			unlock(t, s.got(t))
+		}
+		if data, _, err := admin.Get(t.Context(), lockPath); err != nil || string(data) != theirs {
+			t.Errorf("the data are %q, %v; want %q", data, err, theirs)
+		}
+	})
+}
+
+// An audited client takes its server for an ensemble, and counts what it sends.
+type audited struct {
+	*zk.Client
+	dials  atomic.Int64
+	writes atomic.Int64 // to connections
+}
+
+type auditedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c auditedConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// auditedTimeout is a session timeout that can be proven with the usual tick.
+const auditedTimeout = 10 * time.Second
+
+func audit(t *testing.T, srv *zktest.Server) *audited {
+	t.Helper()
+	a := new(audited)
+	cfg := srv.Config()
+	cfg.SessionTimeout, cfg.Lease = auditedTimeout, zk.LeaseQuorum
+	dial := cfg.Dial
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		a.dials.Add(1)
+		nc, err := dial(ctx, network, addr)
+		return auditedConn{nc, &a.writes}, err
+	}
+	c, err := zk.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	a.Client = c
+	return a
+}
+
+// idles reports what the client sends in 20 minutes, above the pings of an idle session.
+func (a *audited) idles() int64 {
+	synctest.Wait()
+	before := a.writes.Load()
+	const while = 20 * time.Minute
+	time.Sleep(while)
+	return a.writes.Load() - before - int64(while/(auditedTimeout/6))
+}
+
+func (a *audited) join(t *testing.T, of func(*zk.Client) holdfast.Locker) (*waiter, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	return wait(ctx, of(a.Client)), cancel
+}
+
+// The next in line proves its session while it waits. When its turn comes, it holds the lock
+// without having sent anything. Those behind it prove nothing yet.
+func TestNextInLineIsProvenBeforeItsTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		holder, next, third := audit(t, srv), audit(t, srv), audit(t, srv)
+		time.Sleep(10 * time.Minute) // none of them was proven lately
+		hold := lock(t, mutexAt(holder.Client))
+		waits, _ := next.join(t, mutexAt)
+		behind, _ := third.join(t, mutexAt)
+		if n := third.idles(); n > 0 {
+			t.Errorf("the third sends %d probes", n)
+		}
+		if next.dials.Load() != 2 || third.dials.Load() != 1 {
+			t.Errorf("the next has attached %d times and the third %d times; want 2 and 1", next.dials.Load(), third.dials.Load())
+		}
+		before := next.writes.Load()
+		unlock(t, hold)
+		synctest.Wait()
+		if waits.waiting() || waits.err != nil {
+			t.Fatalf("the next does not hold the lock: %v", waits.err)
+		}
+		if n := next.writes.Load() - before; n != 0 {
+			t.Errorf("the next has sent %d messages to hold the lock; want none", n)
+		}
+		if dials := third.dials.Load(); dials != 2 { // it is the next in line now
+			t.Errorf("the third has attached %d times; want 2", dials)
+		}
+		unlock(t, waits.hold)
+		synctest.Wait()
+		if behind.waiting() || behind.err != nil {
+			t.Fatalf("the third does not hold the lock: %v", behind.err)
+		}
+		unlock(t, behind.hold)
+	})
+}
+
+// There may be many readers behind one writer. They wait without a proof.
+func TestReadersInLineProveNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		writer, reader := audit(t, srv), audit(t, srv)
+		hold := lock(t, writeAt(writer.Client))
+		waits, _ := reader.join(t, readAt)
+		if n := reader.idles(); n > 0 {
+			t.Errorf("the reader sends %d probes", n)
+		}
+		unlock(t, hold)
+		synctest.Wait()
+		if waits.waiting() || waits.err != nil {
+			t.Fatalf("the reader does not hold the lock: %v", waits.err)
+		}
+	})
+}
+
+// However a wait ends, its lease ends too, and after a while the session sends pings only.
+func TestNextInLineLeavesNoLease(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(t *testing.T, admin *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc)
+	}{
+		{"cancelled", func(t *testing.T, _ *zk.Client, _ *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+			cancel()
+			synctest.Wait()
+			wantErr(t, w.err, context.Canceled)
+		}},
+		{"held and unlocked", func(t *testing.T, _ *zk.Client, hold *holdfast.Hold, w *waiter, _ context.CancelFunc) {
+			unlock(t, hold)
+			synctest.Wait()
+			if w.err != nil {
+				t.Fatal(w.err)
+			}
+			unlock(t, w.hold)
+		}},
+		{"its turn came and its context had ended", func(t *testing.T, _ *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+			cancel()
+			unlock(t, hold)
+			synctest.Wait()
+			if w.hold != nil {
+				unlock(t, w.hold)
+			}
+		}},
+		{"its node was removed, and it was cancelled in its new place", func(t *testing.T, admin *zk.Client, hold *holdfast.Hold, w *waiter, cancel context.CancelFunc) {
+			for _, n := range queued(t, admin) {
+				if lockPath+"/"+n != hold.Path() {
+					if err := admin.Delete(t.Context(), lockPath+"/"+n, zk.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			synctest.Wait()
+			if len(queued(t, admin)) != 2 {
+				t.Fatal("it has not queued again")
+			}
+			cancel()
+			synctest.Wait()
+			wantErr(t, w.err, context.Canceled)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				holder, next := client(t, srv), audit(t, srv)
+				hold := lock(t, mutexAt(holder))
+				w, cancel := next.join(t, mutexAt)
+				defer cancel()
+				if next.idles() <= 0 {
+					t.Fatal("the next in line does not probe: the test shows nothing")
+				}
+				tt.end(t, holder, hold, w, cancel)
+				time.Sleep(2 * auditedTimeout)
+				if n := next.idles(); n > 0 {
+					t.Errorf("%d probes when nobody waits any more", n)
+				}
+			})
+		})
+	}
 }

@@ -11,10 +11,9 @@
 //		return backup(ctx) // ctx ends if the lock is lost
 //	})
 //
-// A lock value such as [Mutex] is a name without state: share it freely. [Hold] is
-// one tenure. It says until when the lock is proven ours ([Hold.Deadline]), tells when
-// it no longer is ([Hold.Context], [Hold.Lost]) and carries a fencing token
-// ([Hold.Token]) that grows with every tenure.
+// A lock value such as [Mutex] is a name without state: share it freely. A [Hold] is one tenure. It says
+// until when the lock is proven to be held ([Hold.Deadline]), ends its context when the lock is lost
+// ([Hold.Context], [Hold.Lost]), and carries a fencing token ([Hold.Token]) that grows with every tenure.
 //
 // # Which lock
 //
@@ -25,8 +24,8 @@
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //
-// [Do] runs a function under any [Locker]. [List] shows who holds and who waits,
-// [Revoke] asks a holder to let go, and [Break] takes the lock away from one that is stuck.
+// [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
+// to release the lock, and [Break] takes the lock away from a holder that is stuck.
 //
 // # What is guaranteed
 //
@@ -36,8 +35,8 @@
 // first out; the release of a Mutex wakes two waiters at most. A Lock that is cancelled or
 // fails leaves nothing behind, also when the connection was lost in the middle of it.
 //
-// What is kept in ZooKeeper itself can be written with [Hold.Commit], which succeeds only
-// while the lock is held, whatever the clocks say.
+// [Hold.Commit] writes data that are kept in ZooKeeper itself. It succeeds only while the lock is held,
+// whatever the clocks say.
 //
 // The holder's Context ends before the server may give the lock away, provided that
 // the program is scheduled and clocks run at rates within 1 % of each other.
@@ -60,19 +59,18 @@
 // Curator's and go-zookeeper's locks on the same path stand in the same queue.
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
-// Whatever locks of this package meet on one path of one layout, exclusive excludes all
-// and shared excludes exclusive: a Mutex counts as a writer for an RWMutex. A queue, a
-// semaphore and a NodeLock under one name, or two layouts, do not exclude each other, so
-// the one that comes later is refused with ErrKind; of two that come together at least one
-// is. [Foreign] lists nodes of other makes that nobody can place.
+// If different locks of this package meet on one path of one layout, exclusive excludes all and shared
+// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore and a NodeLock under one
+// name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
+// together, at least one is refused. [Foreign] lists nodes that belong to no known lock.
 //
 // # Goroutines
 //
-// Each tenure has one goroutine per node (tenure.go), which watches over it and ends with
-// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (line.go) queues
-// for all of a client's goroutines that want a lock; it ends when it has the lock, or
-// nobody waits any more. A Lock that fails may leave one behind that removes
-// its node (place.go, Hold.letGo); it ends when the node is gone or the session is over.
+// A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
+// the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
+// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits. A
+// Lock that fails may leave a goroutine that removes its node (internal/queue, Hold.letGo). It ends when
+// the node is gone or the session is over.
 //
 // All types are safe for concurrent use.
 package holdfast

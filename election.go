@@ -8,25 +8,27 @@ import (
 	"iter"
 	"time"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
-// An Election makes one of many candidates the leader, and tells everybody who that is.
-// Candidates stand in a queue, as for a Mutex; the first leads until it resigns, by
-// Unlock, or is lost. Each has a value for others to read, an address say. It has no
-// state of its own and is safe for concurrent use.
+// An Election makes one of many candidates the leader, and tells everybody which one. Candidates wait in a
+// queue, as for a Mutex. The first leads until it resigns, by Unlock, or loses the lock. Each has a value
+// for others to read, for example an address. An Election has no state of its own and is safe for
+// concurrent use.
 //
 // In the default layout the nodes are those of Curator's LeaderSelector; LayoutLeaderLatch
 // and LayoutKazoo are for candidates of those.
 type Election struct {
-	queue queue
+	lock lock
 }
 
 // A Leader is one term of office.
 type Leader struct {
-	// Value is what it has to say, at present. A request to let go may replace it in the
-	// node (see Revoke) until the leader restores it. An observer keeps the value meanwhile
-	// if it has seen that before; else it is nil.
+	// Value is the leader's present value. A request to resign may replace it in the node (see Revoke)
+	// until the leader restores it. Meanwhile an observer keeps the value if it has seen it before;
+	// otherwise it is nil.
 	Value []byte
 	// Term grows with every leader: it is the fencing token of the leader's Hold.
 	Term    int64
@@ -38,33 +40,33 @@ type Leader struct {
 // NewElection names the election at path. See [NewMutex]. WithValue, WithOwner and
 // WithReason have no effect: a candidate's value is given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	return &Election{queue{client: c, path: path, kind: kindQueue, options: newOptions(opts)}}
+	return &Election{newLock(c, path, queue.Lock, newOptions(opts))}
 }
 
-// Campaign waits until we are the leader, and returns the Hold of the office: it lasts
-// until Unlock, which resigns, or until it is lost. If the session ends while it waits,
-// it queues again in the next one for as long as ctx lives. Who was the leader and lost
-// that calls Campaign again. ErrDeadlock: ctx descends from our own term of office.
+// Campaign waits until the caller is the leader, and returns the Hold of the term. The term lasts until
+// Unlock, which resigns, or until it is lost. If the session ends while Campaign waits, it queues again in
+// the next one while ctx lives. A leader that has lost its term calls Campaign again. The error is
+// ErrDeadlock if ctx descends from the caller's own term.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
-	q := e.queue
+	q := e.lock
 	q.handoffs = 0 // every candidate has a node and a value of its own
-	if q.grammar.mutex.unique() {
+	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
-		q.note = note{Value: value}
+		q.note = queue.Note{Value: value}
 	}
-	return q.wait(ctx, "campaign", sideMutex)
+	return q.wait(ctx, "campaign", names.Mutex)
 }
 
-// Proclaim changes the leader's value without a new term. h is from Campaign; ErrLost and
-// ErrNotHeld say that its term is over, and that nothing was changed. It takes two round
-// trips. When ctx ends, the value may have changed all the same.
+// Proclaim changes the leader's value without a new term. h is from Campaign. The error is ErrLost or
+// ErrNotHeld if its term is over; then nothing was changed. Proclaim takes two round trips. When ctx ends,
+// the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 	t := h.tenures[0]
-	if t.queue.client != e.queue.client || t.queue.path != e.queue.path {
-		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.queue.path))
+	if t.lock.Client != e.lock.Client || t.lock.Path != e.lock.Path {
+		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.lock.Path))
 	}
-	err := t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.queue.withCandidate(present, value) })
+	err := t.replace(ctx, h, func(present []byte) ([]byte, error) { return t.lock.withCandidate(present, value) })
 	if err != nil {
 		return h.fail("proclaim", err)
 	}
@@ -72,17 +74,16 @@ func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
 }
 
 // withCandidate puts a candidate's value into the data of its node.
-func (q *queue) withCandidate(data, value []byte) ([]byte, error) {
-	if q.grammar.mutex.unique() {
-		return append([]byte{}, value...), validValue(value)
+func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
+	if l.Grammar.Mutex.Unique() {
+		return append([]byte{}, value...), queue.ValidValue(value)
 	}
-	n := readNote(data)
+	n := queue.ReadNote(data)
 	n.Value = value
-	return n.encode()
+	return n.Encode()
 }
 
-// Leader is the present leader, at some moment after the call. ErrNoLeader: there is
-// none.
+// Leader returns the leader at some moment after the call. The error is ErrNoLeader if there is none.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for l, err := range e.Leaders(ctx) {
 		var said *Error
@@ -94,11 +95,10 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	panic("holdfast: no first leader")
 }
 
-// Leaders yields the present leader, and from then on every change of the leader or of its
-// value, until ctx ends or the caller breaks off. While there is no leader, it yields
-// ErrNoLeader and goes on. Changes that follow each other closely may be seen as one, but
-// the last is never missed, and terms never go back. It lives through ends of the session.
-// Any other error is the last thing that it yields.
+// Leaders yields the present leader, and then every change of the leader or of its value, until ctx ends
+// or the caller breaks off. While there is no leader, it yields ErrNoLeader and goes on. It may combine
+// changes that follow each other closely, but never misses the last one, and terms never go back. It
+// continues in the next session when one ends. Any other error is the last element.
 //
 // It costs the ensemble one watch on one node, however many candidates there are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
@@ -121,34 +121,34 @@ func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
 type observer struct {
 	election *Election
 	yield    func(Leader, error) bool
-	told     bool   // something was yielded
-	last     Leader // which is this; zero if there was no leader
+	told     bool   // a leader, or that there is none, was yielded
+	last     Leader // the latest that was yielded; zero if there was no leader
 }
 
 func (o *observer) fail(err error) error {
-	return &Error{Op: "leaders", Path: o.election.queue.path, Err: err}
+	return &Error{Op: "leaders", Path: o.election.lock.Path, Err: err}
 }
 
-// follow does so in one session. It returns nil when the caller has broken off.
+// follow follows the election in one session. It returns nil when the caller has broken off.
 func (o *observer) follow(ctx context.Context) error {
-	q := &o.election.queue
-	if err := validatePath(q.path); err != nil {
+	q := &o.election.lock
+	if err := queue.ValidatePath(q.Path); err != nil {
 		return err
 	}
-	s, err := q.client.Session(ctx)
+	s, err := q.Client.Session(ctx)
 	if err != nil {
 		return err
 	}
-	// The server that we read from may be behind the one that elected the leader, or the
-	// one that the session before has read from.
-	if err := retry(ctx, func() error { return s.Sync(ctx, q.path) }); err != nil {
+	// The server that we read from may be behind the one that elected the leader, or behind the one that
+	// the previous session read from.
+	if err := queue.Retry(ctx, func() error { return s.Sync(ctx, q.Path) }); err != nil {
 		return err
 	}
 	for {
 		var l Leader
 		var watch *zk.Watch
 		if err == nil {
-			err = retry(ctx, func() (err error) {
+			err = queue.Retry(ctx, func() (err error) {
 				l, watch, err = o.look(ctx, s)
 				return err
 			})
@@ -170,7 +170,7 @@ func (o *observer) follow(ctx context.Context) error {
 	}
 }
 
-// tell yields what is news.
+// tell yields l if it differs from the latest one.
 func (o *observer) tell(l Leader) (goOn bool) {
 	if o.told && l.Term == o.last.Term && bytes.Equal(l.Value, o.last.Value) {
 		return true
@@ -182,10 +182,10 @@ func (o *observer) tell(l Leader) (goOn bool) {
 	return o.yield(l, nil)
 }
 
-// look reads the present leader, with a watch on its node. If there is none, the Leader is
-// zero and the watch tells when there may be one.
+// look reads the present leader, with a watch on its node. If there is none, the Leader is zero and the
+// watch fires when there may be one.
 func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, error) {
-	q := &o.election.queue
+	q := &o.election.lock
 	first := o.last.Path // leads as long as it is there
 	for {
 		if first != "" {
@@ -199,24 +199,24 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 				return Leader{}, nil, err
 			}
 		}
-		names, _, err := s.Children(ctx, q.path)
+		listed, _, err := s.Children(ctx, q.Path)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return Leader{}, nil, err
 		}
-		if in := q.grammar.inQueue(names); len(in) > 0 {
-			o.last.Path, first = "", q.path+"/"+in[0].name // somebody else, whatever the name
+		if in := q.Grammar.InQueue(listed); len(in) > 0 {
+			o.last.Path, first = "", q.Path+"/"+in[0].Name // somebody else, whatever the name
 			continue
 		}
-		// A watch on the queue is told of every candidate: only while there is none.
-		names, _, watch, err := s.ChildrenW(ctx, q.path)
+		// A watch on the queue fires for every candidate. So it is used only while there is none.
+		listed, _, watch, err := s.ChildrenW(ctx, q.Path)
 		if errors.Is(err, zk.ErrNoNode) {
 			var ok bool
-			if _, ok, watch, err = s.ExistsW(ctx, q.path); ok {
+			if _, ok, watch, err = s.ExistsW(ctx, q.Path); ok {
 				watch.Stop()
 				continue
 			}
 		}
-		if err == nil && len(q.grammar.inQueue(names)) > 0 {
+		if err == nil && len(q.Grammar.InQueue(listed)) > 0 {
 			watch.Stop()
 			continue
 		}
@@ -226,12 +226,12 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 
 func (o *observer) leaderOf(path string, data []byte, stat zk.Stat) Leader {
 	switch {
-	case isRequest(data) && stat.Czxid == o.last.Term:
+	case queue.IsRequest(data) && stat.Czxid == o.last.Term:
 		data = o.last.Value // until it is restored
-	case isRequest(data):
+	case queue.IsRequest(data):
 		data = nil
-	case !o.election.queue.grammar.mutex.unique():
-		data = readNote(data).Value
+	case !o.election.lock.Grammar.Mutex.Unique():
+		data = queue.ReadNote(data).Value
 	}
 	return Leader{Value: data, Term: stat.Czxid, Session: stat.EphemeralOwner, Path: path, Since: time.UnixMilli(stat.Ctime)}
 }

@@ -3,28 +3,31 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 )
 
 var (
-	// ErrLocked: somebody is ahead, and TryLock does not wait.
-	ErrLocked = errors.New("locked by another")
-	// ErrNotHeld: the Hold has been unlocked before.
+	// ErrLocked means that somebody is ahead, and TryLock does not wait.
+	ErrLocked = queue.ErrLocked
+	// ErrNotHeld means that the Hold was unlocked before, or that nobody has the token.
 	ErrNotHeld = errors.New("not held")
-	// ErrLost: the lock ended before Unlock; the error wraps why.
+	// ErrLost means that the lock ended before Unlock. The error wraps the reason.
 	ErrLost = errors.New("lock lost")
-	// ErrDeadlock: the context descends from a Hold of the same lock, so waiting for
-	// it would never end.
+	// ErrDeadlock means that the context descends from a Hold of the same lock, so the wait would never
+	// end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
-	// ErrNoLeader: nobody is a candidate.
+	// ErrNoLeader means that there is no candidate.
 	ErrNoLeader = errors.New("no leader")
-	// ErrLimit: a semaphore's limit is not known, is not what the program claims, or is
-	// less than was asked for.
+	// ErrLimit means that a semaphore's limit is not known, differs from the program's claim, or is less
+	// than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
-	// ErrKind: the name is that of another kind of lock, or of one in another layout, which
-	// would not exclude this one. The error says which, and what to do.
-	ErrKind = errors.New("another kind of lock has this name")
-	// ErrLayout: the Layout is unknown, makes no sense, or cannot do what was asked.
-	ErrLayout = errors.New("invalid layout")
+	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
+	// exclude this one. The error says which, and what to do.
+	ErrKind = queue.ErrKind
+	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
+	ErrLayout = names.ErrLayout
 )
 
 // An Error says which operation on which lock failed.

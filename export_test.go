@@ -1,50 +1,52 @@
 package holdfast
 
-import "holdfast/zk"
+import (
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
+)
 
 // What the tests of the waiting, which are in another package, need of the names.
 
 // ContendersOf is the queue of the default layout, first place first: the names, and for each
 // those that it waits for.
-func ContendersOf(names []string) (queue []string, waitsFor map[string][]string) {
+func ContendersOf(listed []string) (queue []string, waitsFor map[string][]string) {
 	waitsFor = make(map[string][]string)
-	in := curator.inQueue(names)
+	in := names.Default.InQueue(listed)
 	for i, c := range in {
-		queue = append(queue, c.name)
+		queue = append(queue, c.Name)
 		for _, other := range in[:i] {
-			if c.waitsFor(other) {
-				waitsFor[c.name] = append(waitsFor[c.name], other.name)
+			if c.WaitsFor(other) {
+				waitsFor[c.Name] = append(waitsFor[c.Name], other.Name)
 			}
 		}
 	}
 	return queue, waitsFor
 }
 
-// Youth is how long a Hold does not watch its node.
-const Youth = youth
+// GracePeriod is how long a Hold does not watch its node.
+const GracePeriod = gracePeriod
 
-// HasNursery says whether anything is kept for the tenures of s.
-func HasNursery(s *zk.Session) bool {
-	nurseries.Lock()
-	defer nurseries.Unlock()
-	return nurseries.m[s] != nil
-}
-
-// SetManyPlaces is for crowds that a test can take in, until restore is called.
-func SetManyPlaces(n int) (restore func()) {
-	before := manyPlaces
-	manyPlaces = n
-	return func() { manyPlaces = before }
-}
-
-// Ahead is whom me waits for in the default layout, as found among the names one by one, and
-// in a roll of them.
-func Ahead(names []string, me string) (alone, inRoll [2]string, aloneErr, inRollErr error) {
-	a, aloneErr := curator.ahead(names, me)
-	r := newRoll(curator, names)
-	b, inRollErr := r.ahead(curator, me)
-	if a.mayStepDown != b.mayStepDown {
-		return [2]string{"may step down", a.near}, [2]string{"may not", b.near}, aloneErr, inRollErr
+// Ahead is whom me waits for in the default layout, as found in the names one by one, and in a sorted
+// list of them.
+func Ahead(listed []string, me string) (alone, inList [2]string, aloneErr, inListErr error) {
+	g := names.Default
+	a, aloneErr := g.Ahead(listed, me)
+	b, inListErr := g.AheadIn(g.NewList(listed), me)
+	if a.MayStepDown != b.MayStepDown {
+		return [2]string{"may step down", a.Near}, [2]string{"may not", b.Near}, aloneErr, inListErr
 	}
-	return [2]string{a.near, a.far}, [2]string{b.near, b.far}, aloneErr, inRollErr
+	return [2]string{a.Near, a.Far}, [2]string{b.Near, b.Far}, aloneErr, inListErr
+}
+
+// Outlive is how Lock goes on after the end of a session.
+var Outlive = outlive
+
+// Compile is the grammar of a layout.
+func Compile(l Layout) *names.Grammar { return l.compile() }
+
+// SetShareFrom makes fewer places share their lists, until restore is called.
+func SetShareFrom(n int) (restore func()) {
+	before := queue.ShareFrom
+	queue.ShareFrom = n
+	return func() { queue.ShareFrom = before }
 }

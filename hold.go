@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
@@ -19,7 +20,7 @@ type Hold struct {
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
 	revoked chan struct{}
-	outer   *Hold // the Hold that the context of Lock descended from
+	outer   *Hold // that the context of Lock descended from
 
 	mu        sync.Mutex // guards the fields below
 	loss      error      // why the lock is lost; nil while it is not
@@ -28,13 +29,13 @@ type Hold struct {
 }
 
 // newHold begins a tenure of places, and makes its first Hold.
-func newHold(ctx context.Context, q *queue, places ...*place) (*Hold, error) {
-	t, err := newTenure(ctx, q, places)
+func newHold(ctx context.Context, l *lock, places ...*queue.Place) (*Hold, error) {
+	t, err := newTenure(ctx, l, places)
 	if err != nil {
 		return nil, err
 	}
 	h := holdOf(ctx, t)
-	if !t.add(h) { // lost in this very moment
+	if !t.add(h) { // lost at this very moment
 		h.lose(t.loss)
 	}
 	return h, nil
@@ -48,42 +49,41 @@ func holdOf(ctx context.Context, tenures ...*tenure) *Hold {
 	return h
 }
 
-// Context ends when the lock is no longer ours: by Unlock, with ErrNotHeld as its
-// cause, or by the loss, with an error that is ErrLost. It has the values of the
-// context that was given to Lock, not its deadline. A Lock of the same lock with a
-// context that descends from it fails with ErrDeadlock, or joins (see Reentrant).
+// Context ends when the lock is no longer held: by Unlock, with the cause ErrNotHeld, or by the loss,
+// with a cause that is ErrLost. It has the values of the context that was given to Lock, not its
+// deadline. A Lock of the same lock with a context that descends from it fails with ErrDeadlock, or
+// joins (see Reentrant).
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Lost is closed when the lock is lost, for those who must not be cancelled. Unlock
-// does not close it.
+// Lost is closed when the lock is lost. It is for work that must not be cancelled. Unlock does not close
+// it.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
-// Revoked is closed when somebody has asked for the lock (see Revoke; Curator's Revoker
-// does the same). Nothing else happens: whether to let go, and when, is up to the holder.
+// Revoked is closed when somebody has asked for the lock (see Revoke; Curator's Revoker does the same).
+// Nothing else happens: the holder decides whether to unlock, and when.
 func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 
-// Deadline is the moment until which the lock is proven ours. It moves on while the
-// server answers; when it passes, the lock is lost.
+// Deadline is the moment until which the lock is proven to be held. It moves on while the server
+// answers. When it passes, the lock is lost.
 func (h *Hold) Deadline() time.Time {
-	deadline := h.first().session.Deadline()
+	deadline := h.first().Session.Deadline()
 	for _, t := range h.tenures[1:] {
-		if d := t.places[0].session.Deadline(); d.Before(deadline) {
+		if d := t.places[0].Session.Deadline(); d.Before(deadline) {
 			deadline = d
 		}
 	}
 	return deadline
 }
 
-// Token is the fencing token: the zxid of the creation of our node. It is larger
-// than that of every earlier holder who kept us out. Of a MultiLock it is the first
-// lock's; see Tokens.
-func (h *Hold) Token() int64 { return h.first().token }
+// Token is the fencing token: the zxid of the creation of our node. It is larger than the token of every
+// earlier holder that excluded us. For a MultiLock it is the first lock's; see Tokens.
+func (h *Hold) Token() int64 { return h.first().Token }
 
 // A LockToken is the fencing token of one lock.
 type LockToken struct {
 	Path string // of the lock
 	// Layout names the lock's layout by its forms, since locks of different forms can have
-	// one path: curator, kazoo or another of this package's, as ParseLayout takes them;
+	// one path: names.Default, kazoo or another of this package's, as ParseLayout takes them;
 	// named:NAME for one of several in a directory; form:… for a program's own, with its
 	// forms. Only those of the last two kinds share a directory, and only their names
 	// contain a colon. A NodeLock's is node.
@@ -91,34 +91,33 @@ type LockToken struct {
 	Token  int64
 }
 
-// Tokens are the fencing tokens in the order in which the locks were taken. Only a
-// MultiLock has more than one. Each guards what its own lock guards: no function of
-// several grows with every tenure.
+// Tokens are the fencing tokens in the order in which the locks were acquired. Only a MultiLock has more
+// than one. Each guards the resource of its own lock: no function of several tokens grows with every
+// tenure.
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
-		tokens[i] = LockToken{Path: t.queue.path, Layout: t.queue.grammar.label, Token: t.places[0].token}
+		tokens[i] = LockToken{Path: t.lock.Path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
 	}
 	return tokens
 }
 
-// Path is the path of our node; of several, that of the first.
-func (h *Hold) Path() string { return h.first().path() }
+// Path is the path of our node. If there are several, it is that of the first.
+func (h *Hold) Path() string { return h.first().Path() }
 
 // Session is the id of the session that holds the lock.
-func (h *Hold) Session() int64 { return h.first().session.ID() }
+func (h *Hold) Session() int64 { return h.first().Session.ID() }
 
-func (h *Hold) first() *place { return h.tenures[0].places[0] }
+func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 
-// Commit executes ops as one transaction that succeeds only while the lock is held: it
-// begins with checks that our nodes exist. That is exact and needs no clock, so it is the
-// way to write what is kept in ZooKeeper itself. The results are those of ops. It uses
-// the session that holds the lock.
+// Commit executes ops as one transaction that succeeds only while the lock is held: it begins with
+// checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
+// ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.
 //
-// ErrLost: the lock is gone, and nothing was done. After a lost connection it may have
-// been done all the same ([zk.MayHaveHappened]). Where another node can have the name of
-// ours, a NodeLock's or one of a [Layout] without {uuid} or {hex} in its names, it is only as
-// exact as nobody removes nodes by hand: the server compares names.
+// The error is ErrLost if the lock is gone; then nothing was done. After a lost connection, the
+// transaction may have been done all the same ([zk.MayHaveHappened]). The server compares names. Another
+// node can have the name of a NodeLock's node, or of a node in a [Layout] without {uuid} or {hex}. There,
+// Commit is exact only while nobody removes nodes by hand.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
 	if err != nil {
@@ -133,21 +132,21 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	}
 	var checks []zk.Op
 	for _, t := range h.tenures {
-		if t.queue.client != h.tenures[0].queue.client {
+		if t.lock.Client != h.tenures[0].lock.Client {
 			return nil, fmt.Errorf("%w: the locks belong to more than one client", zk.ErrBadArguments)
 		}
 		for _, p := range t.places {
-			checks = append(checks, zk.CheckOp(p.path(), zk.AnyVersion))
+			checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))
 		}
 	}
-	session := h.first().session
+	session := h.first().Session
 	var results []zk.Result
-	err := retry(ctx, func() (err error) {
+	err := queue.Retry(ctx, func() (err error) {
 		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
 		return err
 	})
 	if len(results) < len(checks) {
-		// It can also be why ctx has ended: that of another lock, which this Commit is part of.
+		// The error can also be the cause of ctx, which belongs to another lock.
 		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
 		}
@@ -155,14 +154,14 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	}
 	for i, check := range results[:len(checks)] {
 		if errors.Is(check.Err, zk.ErrNoNode) {
-			h.tenureOf(i).lose(errPlaceGone) // its watch will be told, too, but later
-			return results[len(checks):], fmt.Errorf("%w: %w", ErrLost, errPlaceGone)
+			h.tenureOf(i).lose(queue.ErrGone) // its watch will fire, too, but later
+			return results[len(checks):], fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
 		}
 	}
 	return results[len(checks):], err
 }
 
-// tenureOf is the tenure that the i-th of all the nodes belongs to.
+// tenureOf returns the tenure of the i-th of all the nodes.
 func (h *Hold) tenureOf(i int) *tenure {
 	for _, t := range h.tenures {
 		if i < len(t.places) {
@@ -173,7 +172,7 @@ func (h *Hold) tenureOf(i int) *tenure {
 	panic("holdfast: more results than nodes")
 }
 
-// over says why the Hold is over, or nil.
+// over returns why the Hold is over, or nil.
 func (h *Hold) over() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,12 +206,12 @@ func (h *Hold) revoke() {
 	}
 }
 
-// Unlock ends the Context, then removes our node, and returns when that is certain.
-// It takes no context: it waits through lost connections for as long as the session
-// lives, that is, at most until Deadline; after that the server has removed the node
-// itself. So it is right to defer it also where the work's context has ended.
+// Unlock ends the Context, then removes our node, and returns when that is certain. It takes no
+// context. It waits through lost connections for as long as the session lives, which is at most until
+// Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
+// the work's context has ended.
 //
-// ErrLost: the lock was lost before. ErrNotHeld: Unlock was called before.
+// The error is ErrLost if the lock was lost before, and ErrNotHeld if Unlock was called before.
 func (h *Hold) Unlock() error {
 	h.mu.Lock()
 	if h.unlocked {
@@ -235,7 +234,7 @@ func (h *Hold) Unlock() error {
 	return nil
 }
 
-// supersede ends a Hold whose tenures another has joined.
+// supersede ends h after another Hold has joined its tenures.
 func (h *Hold) supersede() {
 	h.mu.Lock()
 	h.unlocked = true
@@ -246,8 +245,8 @@ func (h *Hold) supersede() {
 	}
 }
 
-// letGo is Unlock on the way out of a Lock that must not outlast ctx: what is left to do
-// then is done in the background.
+// letGo is Unlock for a Lock that must not outlast ctx. When ctx ends, the rest happens in the
+// background.
 func (h *Hold) letGo(ctx context.Context) {
 	gone := make(chan struct{})
 	go func() {
@@ -261,5 +260,5 @@ func (h *Hold) letGo(ctx context.Context) {
 }
 
 func (h *Hold) fail(op string, err error) error {
-	return &Error{Op: op, Path: h.tenures[0].queue.path, Err: err}
+	return &Error{Op: op, Path: h.tenures[0].lock.Path, Err: err}
 }

@@ -1,158 +1,464 @@
-package holdfast
+package holdfast_test
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
 )
 
-// curatorName is a name as Curator makes it, for one side of the lock.
-func curatorName(s side, seq int32) string {
-	a, err := curator.attempt(s, 1)
-	if err != nil {
-		panic(err)
-	}
-	return a.prefix + fmt.Sprintf("%010d", seq)
+// A use is one way to use a name.
+type use struct {
+	name string
+	of   func(c *zk.Client) holdfast.Locker
 }
 
-func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
-	const g = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e"
-	tests := []struct {
-		name    string
-		names   []string
-		me      string
-		ahead   string
-		present bool
-	}{
-		{"alone", []string{g + "-lock-0000000000"}, g + "-lock-0000000000", "", true},
-		{"second", []string{g + "-lock-0000000007", "_c_x-lock-0000000003"}, g + "-lock-0000000007", "_c_x-lock-0000000003", true},
-		{"the nearest of several", []string{"_c_x-lock-0000000003", "_c_z-lock-0000000006", g + "-lock-0000000007", "_c_y-lock-0000000005"}, g + "-lock-0000000007", "_c_z-lock-0000000006", true},
-		{"those behind do not count", []string{g + "-lock-0000000007", "_c_x-lock-0000000008"}, g + "-lock-0000000007", "", true},
-		{"my own node is gone", []string{"_c_x-lock-0000000008"}, g + "-lock-0000000007", "", false},
-		{"everything is gone", nil, g + "-lock-0000000007", "", false},
-		{"foreign names are not in the queue", []string{"lease_holder", "content", "", "lock-", "_c_x-lock-12", "_c_x-lock-0000000001x", g + "-lock-0000000007"}, g + "-lock-0000000007", "", true},
-		{"a Curator reader keeps a mutex out", []string{g + "-__READ__0000000001", g + "-lock-0000000007"}, g + "-lock-0000000007", g + "-__READ__0000000001", true},
-		{"a Curator writer keeps a mutex out", []string{g + "-__WRIT__0000000001", g + "-lock-0000000007"}, g + "-lock-0000000007", g + "-__WRIT__0000000001", true},
-		{"a go-zookeeper node keeps a mutex out", []string{"_c_0123456789abcdef0123456789abcdef-lock-0000000001", g + "-lock-0000000007"}, g + "-lock-0000000007", "_c_0123456789abcdef0123456789abcdef-lock-0000000001", true},
-		{"the prefix has no say", []string{"zzz-lock-0000000001", g + "-lock-0000000002", "aaa-lock-0000000003"}, g + "-lock-0000000002", "zzz-lock-0000000001", true},
-		{"lock- inside the prefix", []string{"lock-0000000009-lock-0000000001", g + "-lock-0000000002"}, g + "-lock-0000000002", "lock-0000000009-lock-0000000001", true},
-		{"over the wrap", []string{"a-lock-2147483647", "b-lock--2147483648"}, "b-lock--2147483648", "a-lock-2147483647", true},
-		{"behind the wrap", []string{"a-lock--2147483648", "b-lock--2147483647"}, "b-lock--2147483647", "a-lock--2147483648", true},
-		{"nine digits behind a sign", []string{"a-lock--1000000000", "b-lock--999999999"}, "b-lock--999999999", "a-lock--1000000000", true},
-		{"from minus one to zero", []string{"a-lock--000000001", "b-lock-0000000000"}, "b-lock-0000000000", "a-lock--000000001", true},
+// uses are kinds of locks and layouts, of which no two go together.
+func uses() []use {
+	all := []use{
+		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
+		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+		}},
+		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
+		{"reader", func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() }},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var want error
-			if !tt.present {
-				want = errPlaceGone
+	for _, l := range layouts {
+		all = append(all, use{l.Name, func(c *zk.Client) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		}})
+	}
+	return all
+}
+
+// refused says whether a lock was refused, or another is waited for.
+func refused(err error) bool {
+	return errors.Is(err, holdfast.ErrKind) || errors.Is(err, holdfast.ErrLocked)
+}
+
+// While a lock of one kind is held under a name, a client that asks for another kind under
+// that name is refused, or waits.
+func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
+	for _, first := range uses() {
+		for _, second := range uses() {
+			if first.name == second.name && first.name != "semaphore" || first.name == "reader" && second.name == "reader" {
+				continue
 			}
-			if ahead, err := curator.ahead(tt.names, tt.me); ahead.near != tt.ahead || err != want {
-				t.Errorf("got %q, %v; want %q, %v", ahead.near, err, tt.ahead, want)
+			t.Run(first.name+" and "+second.name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					h := lock(t, first.of(client(t, srv)))
+					began := time.Now()
+					got, err := second.of(c).TryLock(t.Context())
+					if first.name == second.name { // permits
+						unlock(t, got)
+						unlock(t, h)
+						return
+					}
+					if !refused(err) {
+						if err == nil {
+							unlock(t, got)
+						}
+						t.Fatalf("%v; want it to be refused, or to wait", err)
+					}
+					if errors.Is(err, holdfast.ErrKind) {
+						if _, err := second.of(c).Lock(t.Context()); !errors.Is(err, holdfast.ErrKind) { // it does not wait
+							t.Errorf("%v; want ErrKind", err)
+						}
+						synctest.Wait()
+						if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
+							t.Errorf("left behind: %q, %v", names, err)
+						}
+					}
+					if d := time.Since(began); d != 0 {
+						t.Errorf("it took %v", d)
+					}
+					if h.Context().Err() != nil {
+						t.Error("the first has lost its lock")
+					}
+					unlock(t, h)
+					if first.name == "node" || second.name != "node" { // a queue leaves its directory behind
+						unlock(t, lock(t, second.of(c)))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Two different uses of a name come at one time: one of them at any moment of the other's
+// Lock. Both may be refused, but not both let in.
+func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
+	together := 0
+	for _, first := range uses() {
+		for _, second := range uses() {
+			if first.name == second.name {
+				continue
 			}
+			for at, reached := 1, true; reached; at++ {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					one, other := client(t, srv), client(t, srv)
+					var on, inside atomic.Bool
+					var requests atomic.Int32
+					var got *holdfast.Hold
+					var err error
+					for _, op := range []zkproto.Op{
+						zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+						zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
+					} {
+						srv.Intercept(op, func(string) zktest.Action {
+							if on.Load() && !inside.Load() && int(requests.Add(1)) == at {
+								inside.Store(true)
+								got, err = second.of(other).TryLock(t.Context())
+							}
+							return zktest.Pass
+						})
+					}
+					on.Store(true)
+					h, firstErr := first.of(one).TryLock(t.Context())
+					on.Store(false)
+					if reached = inside.Load(); !reached {
+						if firstErr == nil {
+							unlock(t, h)
+						}
+						return
+					}
+					together++
+					if h != nil && got != nil && h.Context().Err() == nil && got.Context().Err() == nil {
+						t.Errorf("%s and %s at its request %d both have the lock", first.name, second.name, at)
+					}
+					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
+						if err != nil && !refused(err) {
+							t.Errorf("%s, with %s at request %d: %v", who, second.name, at, err)
+						}
+					}
+					for _, h := range []*holdfast.Hold{h, got} {
+						if h != nil {
+							unlock(t, h)
+						}
+					}
+				})
+			}
+		}
+	}
+	t.Logf("figure: %d moments of two uses of one name", together)
+}
+
+// A semaphore's turn goes when the permit is there, so who looks for both has to look for
+// the turn first: the other way round it can miss both.
+func TestTurnIsLookedForBeforePermits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		one, other := client(t, srv), client(t, srv)
+		sem := holdfast.NewSemaphore(one, lockPath, 2)
+		unlock(t, lock(t, sem.Locker())) // all directories are there
+		var looks atomic.Int32
+		var began atomic.Bool
+		admitted, second := make(chan struct{}), make(chan struct{})
+		var w *waiter
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the permit is to be taken
+			if !began.Swap(true) {
+				w = &waiter{done: make(chan struct{})}
+				go func() {
+					defer close(w.done)
+					w.hold, w.err = mutexAt(other).TryLock(t.Context())
+				}()
+				select {
+				case <-second:
+				case <-w.done:
+				}
+			}
+			return zktest.Pass
 		})
-	}
+		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+			if began.Load() && (path == lockPath+"/locks" || path == lockPath+"/leases") && looks.Add(1) == 2 {
+				close(second)
+				<-admitted
+			}
+			return zktest.Pass
+		})
+		h, err := sem.TryAcquire(t.Context())
+		close(admitted)
+		<-w.done
+		if looks.Load() == 0 {
+			t.Error("the test shows nothing")
+		}
+		if err == nil && w.err == nil {
+			t.Error("a permit and the lock are held at once")
+		}
+		for _, h := range []*holdfast.Hold{h, w.hold} {
+			if h != nil {
+				unlock(t, h)
+			}
+		}
+	})
 }
 
-// Apache's servers give the last number again and again. Two who have it would both hold
-// the lock, so neither does; readers harm nobody.
-func TestNobodyHoldsTheLockWithAnothersNumber(t *testing.T) {
-	const twins = "2147483647"
-	for _, tt := range []struct {
-		me, other string
-		want      error
+// The error names both kinds, the node, and what to do.
+func TestErrKindSaysWhatIsWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second func(c *zk.Client) holdfast.Locker
+		says          []string
 	}{
-		{"_c_a-lock-" + twins, "_c_b-lock-" + twins, errSameNumber},
-		{"_c_a-lock-" + twins, "_c_b-__READ__" + twins, errSameNumber},
-		{"_c_a-__READ__" + twins, "_c_b-__WRIT__" + twins, errSameNumber},
-		{"_c_a-__READ__" + twins, "_c_b-__READ__" + twins, nil},
+		"layouts": {
+			func(c *zk.Client) holdfast.Locker {
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutKazoo))
+			},
+			mutexAt, []string{"layout kazoo", "layout curator", "__lock__0000000000"},
+		},
+		"queue in a semaphore": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			mutexAt, []string{"a semaphore, layout curator", "a lock with a queue, layout curator", "/leases/_c_"},
+		},
+		"semaphore in a queue": {
+			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			[]string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"},
+		},
+		"queue below a node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			mutexAt, []string{"a NodeLock", "a lock with a queue, layout curator"},
+		},
+		"queue further below a node": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath+"/a") }, []string{"a NodeLock", lockPath + " "},
+		},
+		"node above a queue": {
+			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			[]string{"a NodeLock", "a lock with a queue, layout curator", "-lock-0000000000"},
+		},
+		"node above a semaphore": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+			[]string{"a NodeLock", "a semaphore, layout curator", "/leases/_c_"},
+		},
+		"named and not": {
+			func(c *zk.Client) holdfast.Locker {
+				return holdfast.NewMutex(c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("db")))
+			},
+			mutexAt, []string{"layout named:db", "layout curator", "db_lock_0000000000"},
+		},
 	} {
-		if _, err := curator.ahead([]string{tt.me, tt.other}, tt.me); err != tt.want {
-			t.Errorf("%s beside %s: %v, want %v", tt.me, tt.other, err, tt.want)
-		}
-	}
-}
-
-func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
-	const r, w, m = "_c_a-__READ__", "_c_b-__WRIT__", "_c_c-lock-"
-	me := r + "0000000009"
-	tests := []struct {
-		name  string
-		names []string
-		ahead string
-	}{
-		{"readers ahead do not count", []string{r + "0000000001", r + "0000000002"}, ""},
-		{"the nearest writer", []string{w + "0000000001", w + "0000000005", r + "0000000007", r + "0000000008"}, w + "0000000005"},
-		{"a mutex is a writer", []string{w + "0000000001", m + "0000000006"}, m + "0000000006"},
-		{"writers behind do not count (kazoo #649)", []string{w + "0000000010", m + "0000000011"}, ""},
-		{"over the wrap", []string{w + "-000000001"}, w + "-000000001"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			ahead, err := curator.ahead(append(tt.names, me), me)
-			if ahead.near != tt.ahead || err != nil {
-				t.Errorf("got %q, %v; want %q", ahead.near, err, tt.ahead)
-			}
-			if _, err := curator.ahead(tt.names, me); err != errPlaceGone {
-				t.Errorf("without its node: %v", err)
-			}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				h := lock(t, tt.first(client(t, srv)))
+				_, err := tt.second(client(t, srv)).TryLock(t.Context())
+				wantErr(t, err, holdfast.ErrKind)
+				for _, want := range append(tt.says, "use one kind") {
+					if !strings.Contains(fmt.Sprint(err), want) {
+						t.Errorf("%v; want %q in it", err, want)
+					}
+				}
+				unlock(t, h)
+			})
 		})
 	}
 }
 
-// The queue against the simplest model of it: people in a line, told apart by when they
-// came. Whatever their kinds, the order of the listing and the place of the counter, also
-// around the wrap: who waits waits for the nearest one ahead who is not compatible, those
-// who wait for nobody can hold the lock together, and there is always one.
-func FuzzQueueIsALine(f *testing.F) {
-	f.Add(uint64(1), int32(0), uint8(5))
-	f.Add(uint64(2), int32(math.MaxInt32-2), uint8(9))
-	f.Add(uint64(3), int32(-3), uint8(7))
-	f.Add(uint64(4), int32(-1000000003), uint8(7))
-	f.Add(uint64(5), int32(math.MinInt32), uint8(40))
-	f.Fuzz(func(t *testing.T, seed uint64, first int32, n uint8) {
-		if n == 0 {
-			return
+// A node that is no lock of another kind is no obstacle: the directories of an idle
+// semaphore and of other locks, other named locks, and unknown nodes.
+func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
+		for _, below := range []string{"a", "0123456789abcdef0123456789abcdef", "build-0000000007", "lock"} { // locks have such names
+			unlock(t, lock(t, holdfast.NewMutex(c, lockPath+"/"+below)))
 		}
-		rng := rand.New(rand.NewPCG(seed, seed))
-		var line []string
-		var reader []bool
-		seq := first
-		for range n {
-			s := side(rng.IntN(3))
-			line, reader = append(line, curatorName(s, seq)), append(reader, s == sideRead)
-			seq += 1 + rng.Int32N(100)
+		if _, _, err := c.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
 		}
-		names := slices.Concat(line, []string{"foreign", "x__lock__0000000001"})
-		rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		unlock(t, lock(t, holdfast.NewMutex(c, lockPath)))
+		unlock(t, lock(t, holdfast.NewSemaphore(c, lockPath, 2).Locker()))
 
-		holdingWriters, holding := 0, 0
-		for i, me := range line {
-			want := ""
-			for j := range i {
-				if !reader[i] || !reader[j] {
-					want = line[j]
+		named := func(name string) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutNamed(name)))
+		}
+		one, two, lockB := lock(t, named("one")), lock(t, named("two")), lock(t, named("lock-b")) // lock-* are the nodes of LayoutArticle
+		unlock(t, one)
+		unlock(t, two)
+		unlock(t, lockB)
+		a := lock(t, named("lock-b"))
+		unlock(t, lock(t, named("one")))
+		unlock(t, a)
+	})
+}
+
+// A persistent node is nobody's place, whatever its name is.
+func TestPersistentNodeIsNoStranger(t *testing.T) {
+	for _, u := range uses() {
+		if u.name == "node" || u.name == "semaphore of kazoo" { // they count whatever there is
+			continue
+		}
+		t.Run(u.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				for _, path := range []string{
+					"/holdfast", "/holdfast/locks", lockPath,
+					lockPath + "/lock-x1700000001", lockPath + "/a__rlock__1700000001", lockPath + "/a__WRIT__1700000001", lockPath + "/b_lock_1700000001",
+				} {
+					if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			if ahead, err := curator.ahead(names, me); ahead.near != want || err != nil {
-				t.Fatalf("place %d of %v: got %q, %v; want %q", i, line, ahead.near, err, want)
-			}
-			if want == "" {
-				holding++
-				if !reader[i] {
-					holdingWriters++
+				h, err := u.of(c).TryLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
 				}
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// While a lock looks at a writer of another layout, that becomes a reader: its node goes, and
+// another node of its own has come beside it.
+func TestStrangerThatStepsDownIsSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := rw(t, srv)
+		w := lock(t, m)
+		var r *holdfast.Hold
+		var looked atomic.Bool
+		srv.Intercept(zkproto.OpExists, func(path string) zktest.Action {
+			if path == w.Path() && !looked.Swap(true) {
+				var err error
+				if r, err = m.RLock(w.Context()); err != nil {
+					t.Error(err)
+				}
+				unlock(t, w)
+			}
+			return zktest.Pass
+		})
+		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		if !looked.Load() {
+			t.Fatal("the test shows nothing")
+		}
+		unlock(t, r)
+	})
+}
+
+// A waiter has checked the kind once. A client that tries another kind under the name later
+// is refused, and does not disturb the waiter.
+func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
+	for _, crowd := range []bool{false, true} {
+		t.Run(fmt.Sprint("crowd ", crowd), func(t *testing.T) {
+			if crowd {
+				defer holdfast.SetShareFrom(0)()
+			}
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				all := []*waiter{wait(t.Context(), mutexAt(client(t, srv)))}
+				for range 4 {
+					all = append(all, wait(t.Context(), mutexAt(c)))
+				}
+				// A program of another make, which does not care.
+				stranger, _, err := client(t, srv).Create(t.Context(), lockPath+"/"+strings.Repeat("a", 32)+"__lock__", nil, zk.EphemeralSequential)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, w := range all {
+					<-w.done
+					if crowd && i > 0 && errors.Is(w.err, holdfast.ErrKind) {
+						continue // it had put off its first look
+					}
+					unlock(t, w.got(t))
+				}
+				late := []*waiter{wait(t.Context(), mutexAt(c)), wait(t.Context(), mutexAt(c))}
+				for _, w := range late {
+					<-w.done
+					wantErr(t, w.err, holdfast.ErrKind)
+				}
+				if err := c.Delete(t.Context(), stranger, zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, lock(t, mutexAt(c)))
+				wantQueued(t, c, 0)
+			})
+		})
+	}
+}
+
+// The check of the kind costs the uncontended lock no request.
+func TestLockAloneCostsOneRoundTrip(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line := newLine(t, srv)
+		unlock(t, lock(t, mutexAt(line.Client)))
+		if _, _, err := line.Create(t.Context(), lockPath+"/note", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := line.Create(t.Context(), lockPath+"/n_", nil, zk.EphemeralSequential); err != nil {
+			t.Fatal(err)
+		}
+		before := line.requests.Load()
+		unlock(t, lock(t, mutexAt(line.Client)))
+		if n := line.requests.Load() - before; n != 3 {
+			t.Errorf("%d requests; want 3: create and list in one go, and delete", n)
+		}
+	})
+}
+
+func TestForeignNodesCanBeAskedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		want := map[string]string{}
+		add := func(name, kind string, mode zk.Mode) {
+			path, _, err := c.Create(t.Context(), lockPath+"/"+name, nil, mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kind != "-" {
+				want[path] = kind
 			}
 		}
-		if holding == 0 || holdingWriters > 0 && holding > 1 {
-			t.Fatalf("%d hold the lock, %d of them writers: %v", holding, holdingWriters, line)
+		if found, err := holdfast.Foreign(t.Context(), c, lockPath); err != nil || len(found) != 0 {
+			t.Errorf("%+v, %v; want none where there is nothing", found, err)
 		}
-		for i, c := range curator.inQueue(names) {
-			if c.name != line[i] || c.shared != reader[i] {
-				t.Fatalf("listed at %d: %+v; want %q, reader %v", i, c, line[i], reader[i])
+		unlock(t, lock(t, mutexAt(c)))
+		const hex = "0123456789abcdef0123456789abcdef"
+		add("_c_x-lock-", "-", zk.EphemeralSequential) // its own
+		add("note", "-", zk.Persistent)
+		add("job-0000000001", "-", zk.Persistent) // the directory of another lock, perhaps
+		add("n_", "", zk.EphemeralSequential)
+		add(hex+"__lock__", "a lock with a queue, layout kazoo", zk.EphemeralSequential)
+		add(hex, "a semaphore, layout kazoo", zk.Ephemeral)
+		add("x-72-", "a lock with a queue, layout writelock", zk.EphemeralSequential)
+		add("_c_x-latch-", "a lock with a queue, layout leaderlatch", zk.EphemeralSequential)
+		add("lock-72", "a lock with a queue, layout article", zk.EphemeralSequential)
+		add("lock-72-", "a lock with a queue, layout sessionid", zk.EphemeralSequential)
+		add("web-R-", "a lock with a queue, layout hostrw", zk.EphemeralSequential)
+		add("db_lock_", "a lock with a queue, layout named:db", zk.EphemeralSequential)
+		found, err := holdfast.Foreign(t.Context(), c, lockPath)
+		if err != nil || len(found) != len(want) {
+			t.Errorf("%d found, %v; want %d", len(found), err, len(want))
+		}
+		for _, f := range found {
+			if kind, ok := want[f.Path]; !ok || f.Kind != kind {
+				t.Errorf("%+v; want %q, %v", f, kind, ok)
 			}
 		}
+
+		// The locks of one directory are not foreign to each other.
+		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
+		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
+			t.Errorf("%+v, %v; want no other named lock", found, err)
+		}
+
+		sem := holdfast.NewSemaphore(c, lockPath+"2", 2)
+		h := lock(t, sem.Locker())
+		if found, err := holdfast.Foreign(t.Context(), c, lockPath+"2"); err != nil || len(found) != 0 {
+			t.Errorf("%+v, %v; want none of what List shows", found, err)
+		}
+		found, err = holdfast.Foreign(t.Context(), c, lockPath+"2", holdfast.WithLayout(holdfast.LayoutKazoo))
+		if err != nil || len(found) != 1 || found[0].Path != h.Path() || found[0].Kind != "a semaphore, layout curator" {
+			t.Errorf("%+v, %v; want the permit", found, err)
+		}
+		unlock(t, h)
 	})
 }

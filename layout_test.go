@@ -1,137 +1,26 @@
-package holdfast
+package holdfast_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"holdfast"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
+	"holdfast/zktest"
 )
-
-// Names as the peers write them, from their sources.
-func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
-	const uuid, hex = `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`, `[0-9a-f]{32}`
-	tests := []struct {
-		layout Layout
-		side   side
-		want   string
-		unique bool
-	}{
-		{LayoutCurator, sideMutex, `_c_` + uuid + `-lock-`, true},
-		{LayoutCurator, sideWrite, `_c_` + uuid + `-__WRIT__`, true},
-		{LayoutCurator, sideRead, `_c_` + uuid + `-__READ__`, true},
-		{LayoutLeaderLatch, sideMutex, `_c_` + uuid + `-latch-`, true},
-		{LayoutKazoo, sideMutex, hex + `__lock__`, true},
-		{LayoutKazoo, sideWrite, hex + `__lock__`, true},
-		{LayoutKazoo, sideRead, hex + `__rlock__`, true},
-		{LayoutGoZookeeper, sideMutex, `_c_` + hex + `-lock-`, true},
-		{LayoutWriteLock, sideMutex, `x--72-`, false},
-		{LayoutHostRW, sideWrite, `.+-W-`, false},
-		{LayoutHostRW, sideRead, `.+-R-`, false},
-		{LayoutSessionID, sideMutex, `lock--72-`, false},
-		{LayoutArticle, sideMutex, `lock--72`, false},
-		{LayoutNamed("db"), sideMutex, `db_lock_`, false},
-	}
-	for _, tt := range tests {
-		a, err := tt.layout.compile().attempt(tt.side, -72)
-		if err != nil {
-			t.Errorf("%s, %v: %v", tt.layout.Name, tt.side, err)
-			continue
-		}
-		if !regexp.MustCompile("^"+tt.want+"$").MatchString(a.prefix) || a.unique != tt.unique {
-			t.Errorf("%s, %v: got %q, unique %v; want %s, %v", tt.layout.Name, tt.side, a.prefix, a.unique, tt.want, tt.unique)
-		}
-		if b, _ := tt.layout.compile().attempt(tt.side, -72); (a.prefix != b.prefix) != tt.unique || a.id == b.id {
-			t.Errorf("%s, %v: two attempts are %q and %q", tt.layout.Name, tt.side, a.prefix, b.prefix)
-		}
-	}
-}
-
-func TestLayoutsReadNumbersAndKinds(t *testing.T) {
-	type is struct {
-		seq    int32
-		shared bool
-		in     bool
-	}
-	no := is{}
-	tests := []struct {
-		layout Layout
-		name   string
-		want   is
-	}{
-		{LayoutCurator, "_c_x-__READ__0000000007", is{7, true, true}},
-		{LayoutCurator, "_c_x-lock--000000001", is{-1, false, true}},
-		{LayoutCurator, "_c_x-lock--2147483648", is{-2147483648, false, true}},
-		{LayoutCurator, "_c_x-lock-2147483648", no}, // no int32
-		{LayoutCurator, "_c_x-lock-+000000001", no},
-		{LayoutCurator, "_c_x-lock-00000000012", no},
-		{LayoutCurator, "_c_x-lease-0000000001", no},
-		{LayoutCurator, "x__lock__0000000001", no},
-		{LayoutKazoo, "x__lock__0000000001", is{1, false, true}},
-		{LayoutKazoo, "x__rlock__0000000001", is{1, true, true}},
-		{LayoutKazoo, "_c_x-lock-0000000001", no},
-		{LayoutGoZookeeper, "_c_x-lock-0000000001", is{1, false, true}},
-		{LayoutGoZookeeper, "x__lock__0000000001", is{1, false, true}},
-		{LayoutWriteLock, "x-72-0000000001", is{1, false, true}},
-		{LayoutWriteLock, "x--72--000000001", is{-1, false, true}},
-		{LayoutWriteLock, "x-72--1000000000", is{-1000000000, false, true}},
-		{LayoutWriteLock, "x-72-1000000000", is{1000000000, false, true}},
-		{LayoutHostRW, "web-1-R-0000000003", is{3, true, true}},
-		{LayoutHostRW, "web-1-W-0000000003", is{3, false, true}},
-		{LayoutSessionID, "lock-72-0000000003", is{3, false, true}},
-		{LayoutSessionID, "block-72-0000000003", no},
-		{LayoutSessionID, "lock-720000000003", no},
-		{LayoutArticle, "lock-720000000003", is{3, false, true}},
-		{LayoutArticle, "lock--722147483647", is{2147483647, false, true}},
-		{LayoutArticle, "lock-72-2147483648", is{-2147483648, false, true}},
-		{LayoutArticle, "lock-72-000000001", is{-1, false, true}},
-		{LayoutArticle, "block-720000000003", no},
-		{LayoutNamed("b"), "b_lock_0000000003", is{3, false, true}},
-		{LayoutNamed("b"), "a_b_lock_0000000003", no}, // another lock, whose name ends alike
-	}
-	for _, tt := range tests {
-		c, ok := tt.layout.compile().parse(tt.name)
-		if got := (is{c.seq, c.shared, ok}); got != tt.want {
-			t.Errorf("%s: %s: got %+v; want %+v", tt.layout.Name, tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
-	own := Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}, Parent: zk.Container}
-	if _, err := own.compile().attempt(sideMutex, 1); err != nil {
-		t.Errorf("a program's own: %v", err)
-	}
-	deaf := own
-	deaf.Exclusive = []string{"work.*."}
-	for _, tt := range []struct {
-		layout Layout
-		side   side
-	}{
-		{own, sideRead},
-		{deaf, sideMutex}, // would not see itself
-		{LayoutGoZookeeper, sideWrite},
-		{LayoutNamed(""), sideMutex},
-		{LayoutNamed("a_lock_b"), sideMutex},
-		{LayoutNamed("a_lock"), sideMutex},
-		{LayoutNamed("a/b"), sideMutex},
-		{LayoutNamed("{uuid}"), sideMutex},
-		{Layout{}, sideMutex},
-	} {
-		if a, err := tt.layout.compile().attempt(tt.side, 1); !errors.Is(err, ErrLayout) {
-			t.Errorf("%s: got %q, %v; want ErrLayout", tt.layout.Name, a.prefix, err)
-		}
-	}
-}
 
 func TestParseLayout(t *testing.T) {
 	for _, name := range []string{
 		"curator", "leaderlatch", "kazoo", "go-zookeeper", "writelock", "hostrw", "sessionid", "article", "named:db",
 		"form:lock-", "form:lock-{session}", "form:job.{host}.{uuid}.", "form:n_{hex}", "form:{uuid}.job", "form:_c_{uuid}-lock-",
 	} {
-		if l, err := ParseLayout(name); err != nil || l.Name != name {
+		if l, err := holdfast.ParseLayout(name); err != nil || l.Name != name {
 			t.Errorf("%s: %v, %v", name, l.Name, err)
 		}
 	}
@@ -141,29 +30,233 @@ func TestParseLayout(t *testing.T) {
 		"form:a/b": "no /", "form:a-*": "no *", "form:{name}-": "braces", "form:a{uuid": "braces", "form:a}": "braces", "form:{{uuid}}-x": "braces",
 		"form:a\x00": "invalid path", "form:_c_{uuid}-__READ__": "curator", "form:_c_{uuid}": "curator", "form:{uuid}-R-": "hostrw",
 	} {
-		_, err := ParseLayout(name)
-		if !errors.Is(err, ErrLayout) || !strings.Contains(fmt.Sprint(err), say) {
+		_, err := holdfast.ParseLayout(name)
+		if !errors.Is(err, holdfast.ErrLayout) || !strings.Contains(fmt.Sprint(err), say) {
 			t.Errorf("%q: %v; want ErrLayout, and %q in it", name, err, say)
 		}
 	}
 }
 
-// The same text in braces makes the same queue, and other text another.
-func TestPatternsAreToldApartByTheirText(t *testing.T) {
-	queue := func(pattern string) string {
-		l, err := ParseLayout("form:" + pattern)
+// two makes two layouts that have nothing in common but what change leaves as it is in
+// both.
+func two(of holdfast.Layout, change func(l *holdfast.Layout, word string)) (a, b holdfast.Layout) {
+	a, b = of, of
+	change(&a, "left")
+	change(&b, "right")
+	return a, b
+}
+
+// own gives l names of its own, with word in them.
+func own(l *holdfast.Layout, word string) {
+	l.Mutex, l.Write, l.Read = word+"-{uuid}.m", word+"-{uuid}.w", word+"-{uuid}.r"
+	l.Exclusive, l.Shared = []string{word + "-*.m", word + "-*.w"}, []string{word + "-*.r"}
+}
+
+// A mark says that everybody up to a number has gone: of the queue of those who believe
+// it, and of no other in the same directory. The layouts are copies of one that has marks.
+func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, right := two(holdfast.LayoutCurator, own)
+		in := func(l holdfast.Layout) holdfast.Locker {
+			return holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(l))
+		}
+		c := client(t, srv)
+		unlock(t, lock(t, in(left)))
+		for i := range 40 { // what is in no queue makes the directory long all the same
+			if _, _, err := c.Create(t.Context(), fmt.Sprintf("%s/note-%d", lockPath, i), nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holder := lock(t, in(left))
+		first, forget := context.WithCancel(t.Context())
+		second, leave := context.WithCancel(t.Context())
+		waiters := []*waiter{wait(first, in(left)), wait(second, in(left))}
+		last := wait(t.Context(), in(left))
+
+		other := lock(t, in(right))
+		time.Sleep(time.Second)
+		unlock(t, other) // which leaves a mark, if it is to leave any
+		for i, cancel := range []func(){forget, leave} {
+			time.Sleep(time.Second)
+			cancel()
+			<-waiters[i].done
+		}
+		if !last.waiting() {
+			t.Errorf("two Mutexes are held at once: tokens %d and %d", holder.Token(), last.got(t).Token())
+		}
+		unlock(t, holder)
+		unlock(t, last.got(t))
+	})
+}
+
+// A lock is what its names make it, not what its layout is called.
+func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, right := two(holdfast.Layout{Parent: zk.Container}, own)
+		c := client(t, srv)
+		in := func(l holdfast.Layout, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, append(opts, holdfast.WithLayout(l))...)
+		}
+		both, err := holdfast.NewMultiLock(in(left), in(right)).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l.compile().queue
+		for _, l := range []holdfast.Layout{left, right} {
+			if _, err := in(l).TryLock(t.Context()); err == nil {
+				t.Errorf("a MultiLock does not hold its lock %s", l.Mutex)
+			} else {
+				wantErr(t, err, holdfast.ErrLocked)
+			}
+		}
+		unlock(t, both)
+
+		h := lock(t, in(left, holdfast.WithLocalHandoff(3)))
+		w := wait(t.Context(), in(right, holdfast.WithLocalHandoff(3)))
+		if w.waiting() {
+			t.Error("a lock that is free is waited for, in the line of another")
+		}
+		unlock(t, h)
+		if other := w.got(t); other.Path() == h.Path() {
+			t.Errorf("%s was handed to a Lock of another lock", h.Path())
+		}
+		unlock(t, w.got(t))
+	})
+}
+
+// The same forms make the same lock, whatever the layouts are called.
+func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		renamed := holdfast.LayoutCurator
+		renamed.Name = "ours"
+		renamed.Exclusive = []string{"*__WRIT__", "*lock-", "*lock-"} // in another order, and one twice
+		c := client(t, srv)
+		a := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3))
+		b := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3), holdfast.WithLayout(renamed))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h, err := holdfast.NewMultiLock(a, b).Lock(ctx) // taken once, or it waits for itself
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := wait(t.Context(), b)
+		wantQueued(t, c, 1)
+		unlock(t, h)
+		if got := next.got(t); got.Path() != h.Path() {
+			t.Error("not handed on in memory")
+		}
+		unlock(t, next.got(t))
+		synctest.Wait()
+		wantQueued(t, c, 0)
+	})
+}
+
+// Two turnstiles in one directory would let too many in: each would count the permits
+// while the other gives some away.
+func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		left, _ := two(holdfast.LayoutCurator, own)
+		_, err := holdfast.NewSemaphore(client(t, srv), lockPath, 1, holdfast.WithLayout(left)).Acquire(t.Context())
+		wantErr(t, err, holdfast.ErrLayout)
+	})
+}
+
+// Each lock has its token, also where several have one path; and its layout says which,
+// whatever that is called.
+func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
+	left, right := two(holdfast.Layout{Name: "ours"}, own)
+	for _, layouts := range []map[string]holdfast.Layout{
+		{"named:b": holdfast.LayoutNamed("b"), "named:a": holdfast.LayoutNamed("a"), "named:c": holdfast.LayoutNamed("c")},
+		{"form:left-*.m|left-*.w,shared:left-*.r": left, "form:right-*.m|right-*.w,shared:right-*.r": right},
+	} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := client(t, srv)
+			var parts []holdfast.Locker
+			for _, l := range layouts {
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // or all tokens were neighbours
+				parts = append(parts, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))
+			}
+			h := lock(t, holdfast.NewMultiLock(parts...))
+			if n := len(h.Tokens()); n != len(layouts) {
+				t.Fatalf("%d tokens: %+v; want %d", n, h.Tokens(), len(layouts))
+			}
+			last := int64(0)
+			for _, token := range h.Tokens() {
+				l, ok := layouts[token.Layout]
+				if !ok || token.Path != lockPath {
+					t.Fatalf("%+v is of none of the locks", token)
+				}
+				delete(layouts, token.Layout)
+				if token.Token <= last {
+					t.Errorf("%+v comes behind one with token %d", token, last)
+				}
+				last = token.Token
+				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
+				if err != nil || len(queue) != 1 || queue[0].Token != token.Token {
+					t.Errorf("%+v: the queue is %+v, %v", token, queue, err)
+				}
+			}
+			unlock(t, h)
+		})
 	}
-	if queue("lock-{session}-") != LayoutSessionID.compile().queue || queue("lock-{session}") != LayoutArticle.compile().queue {
-		t.Error("the pattern of a known layout is another lock")
+}
+
+func TestTokensNameTheLayout(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for want, l := range map[string]holdfast.Locker{
+			"curator": holdfast.NewMutex(c, lockPath+"/1"),
+			"kazoo":   holdfast.NewRWMutex(c, lockPath+"/2", holdfast.WithLayout(holdfast.LayoutKazoo)),
+			"node":    holdfast.NewNodeLock(c, lockPath+"/3"),
+		} {
+			h := lock(t, l)
+			if got := h.Tokens(); len(got) != 1 || got[0].Layout != want || got[0].Token != h.Token() {
+				t.Errorf("%s: %+v, token %d", want, got, h.Token())
+			}
+			unlock(t, h)
+		}
+	})
+}
+
+// A lock keeps its own copy of the Layout that it was given.
+func TestLayoutIsCopied(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		l := holdfast.Layout{Mutex: "a-{uuid}.", Exclusive: []string{"a-*."}}
+		m := holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l))
+		l.Exclusive[0], l.Mutex = "b-*.", "b-{uuid}."
+		h := lock(t, m)
+		if !strings.HasPrefix(h.Path(), lockPath+"/a-") {
+			t.Error(h.Path())
+		}
+		_, err := m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+	})
+}
+
+// FuzzParseLayout: a layout that has a name can be asked for by it, and knows the names
+// that it makes.
+func FuzzParseLayout(f *testing.F) {
+	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", "article", "form:lock-{session}", "form:a-{host}.{uuid}", "form:{x}-", "form:-", ""} {
+		f.Add(name)
 	}
-	if queue("job-{uuid}.") != queue("job-{host}{session}.") {
-		t.Error("what stands in the braces makes another lock")
-	}
-	if queue("job-{uuid}.") == queue("jobs-{uuid}.") {
-		t.Error("other text makes the same lock")
-	}
+	f.Fuzz(func(t *testing.T, name string) {
+		l, err := holdfast.ParseLayout(name)
+		if err != nil {
+			if !errors.Is(err, holdfast.ErrLayout) {
+				t.Errorf("%q: %v; want ErrLayout", name, err)
+			}
+			return
+		}
+		if l.Name != name {
+			t.Errorf("%q is called %q", name, l.Name)
+		}
+		a, err := holdfast.Compile(l).Attempt(names.Mutex, 5)
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if c, ok := holdfast.Compile(l).Parse(a.Prefix + "-000000003"); !ok || c.Seq != -3 || c.Form != a.Prefix || c.Shared {
+			t.Errorf("%q reads its own %q as %+v, %v", name, a.Prefix, c, ok)
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
@@ -14,26 +16,25 @@ import (
 type Entry struct {
 	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between; a NodeLock's own
 	Path    string    // of the node
-	Held    bool      // nobody keeps it waiting: it holds the lock
-	Shared  bool      // it is a reader, beside which other readers can hold the lock
+	Held    bool      // it holds the lock: it waits for nobody
+	Shared  bool      // it is a reader: other readers can hold the lock with it
 	Token   int64     // its fencing token
 	Session int64     // the session that owns it; the server removes the node when that ends
 	Since   time.Time // when it joined the queue, by the server's clock
-	Owner   string    // who, as the program chose to say
-	Reason  string    // what for
+	Owner   string    // see WithOwner
+	Reason  string    // see WithReason
 
-	// HeldSince is when it came to hold the lock, by the server's clock and to within a
-	// round trip. Holders of this package say it when they have held for a second, unless
-	// WithValue or a candidate's value takes the room. Zero: not known; then it is not
-	// before Since. The holder of a NodeLock holds since its node is there.
+	// HeldSince is when it acquired the lock, by the server's clock and to within a round trip. Holders
+	// of this package write it when they have held the lock for a second, unless WithValue or a
+	// candidate's value takes the room. If it is not known, it is zero. The holder of a NodeLock holds
+	// it since the node exists.
 	HeldSince time.Time
 }
 
-// List is the queue of the lock at path, the holder first. A lock that nobody holds,
-// or that never existed, has an empty queue. It shows what was so at some moment
-// after the call. Of a semaphore, it shows those who have permits, each permit for itself,
-// and then those who wait. Of the options, only WithLayout counts. Children whose names are not in
-// the layout's forms are left out.
+// List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that
+// nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
+// one entry each, and then the waiters. Of the options, only WithLayout counts. Children whose names are
+// not in the layout's forms are left out.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
 	entries, err := list(ctx, c, path, o.grammar)
@@ -43,12 +44,12 @@ func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Ent
 	return entries, nil
 }
 
-func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, error) {
-	if err := validatePath(path); err != nil {
+func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]Entry, error) {
+	if err := queue.ValidatePath(path); err != nil {
 		return nil, err
 	}
 	// The server that we read from may be behind the one that granted the lock.
-	if err := retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return nil, err
 	}
 	entries, subdirs, err := listDir(ctx, c, path, g)
@@ -56,14 +57,14 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 		return nil, err
 	}
 	// A semaphore's queue is one level down: those who have permits, and those who wait.
-	for i, sub := range []string{g.semaphore.leases, g.semaphore.turnstile} {
+	for i, sub := range []string{g.Semaphore.Leases, g.Semaphore.Turnstile} {
 		name, below := strings.CutPrefix(sub, "/")
 		if !below || !slices.Contains(subdirs, name) {
 			continue
 		}
 		forms := g
 		if i == 0 {
-			forms = g.semaphore.queue
+			forms = g.Semaphore.Queue
 		}
 		more, _, err := listDir(ctx, c, path+sub, forms)
 		if err != nil {
@@ -83,7 +84,7 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 	// A NodeLock is the node itself.
 	var data []byte
 	var stat zk.Stat
-	err = retry(ctx, func() (err error) {
+	err = queue.Retry(ctx, func() (err error) {
 		data, stat, err = c.Get(ctx, path)
 		return err
 	})
@@ -93,54 +94,46 @@ func list(ctx context.Context, c *zk.Client, path string, g *grammar) ([]Entry, 
 	if err != nil || stat.EphemeralOwner == 0 {
 		return nil, err
 	}
-	self := contender{name: path[strings.LastIndexByte(path, '/')+1:]}
+	self := names.Contender{Name: path[strings.LastIndexByte(path, '/')+1:]}
 	e := entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)
 	e.HeldSince = e.Since // it was made to hold the lock
 	return []Entry{e}, nil
 }
 
-// listDir lists the queue in one directory, and what else is there.
-func listDir(ctx context.Context, c *zk.Client, path string, g *grammar) (entries []Entry, others []string, err error) {
-	names, err := children(ctx, c, path)
+// listDir lists the queue in one directory, and the other children.
+func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (entries []Entry, others []string, err error) {
+	listed, err := queue.Children(ctx, c, path)
 	if err != nil {
 		return nil, nil, err
 	}
-	queue := g.inQueue(names)
-	if len(queue) < len(names) {
-		others = slices.DeleteFunc(names, func(n string) bool { _, ok := g.parse(n); return ok })
+	places := g.InQueue(listed)
+	if len(places) < len(listed) {
+		others = slices.DeleteFunc(listed, func(n string) bool { _, ok := g.Parse(n); return ok })
 	}
-	results, err := read(ctx, c, path, queue)
+	nodes := make([]string, len(places))
+	for i, c := range places {
+		nodes[i] = c.Name
+	}
+	results, err := queue.Read(ctx, c, path, nodes)
 	if err != nil {
 		return nil, nil, err
 	}
-	var present []contender
+	var present []names.Contender
 	for i, r := range results {
 		if r.Err != nil {
 			continue // it left between the two reads
 		}
-		held := !slices.ContainsFunc(present, queue[i].waitsFor)
-		entries = append(entries, entryOf(path+"/"+queue[i].name, queue[i], r, held))
-		present = append(present, queue[i])
+		held := !slices.ContainsFunc(present, places[i].WaitsFor)
+		entries = append(entries, entryOf(path+"/"+places[i].Name, places[i], r, held))
+		present = append(present, places[i])
 	}
 	return entries, others, nil
 }
 
-// children are the names of a directory's children; it has none if it does not exist.
-func children(ctx context.Context, c *zk.Client, path string) (names []string, err error) {
-	err = retry(ctx, func() (err error) {
-		names, _, err = c.Children(ctx, path)
-		return err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		err = nil
-	}
-	return names, err
-}
-
-func entryOf(path string, c contender, r zk.Result, held bool) Entry {
-	n := readNote(r.Data)
+func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
+	n := queue.ReadNote(r.Data)
 	e := Entry{
-		Name: c.name, Path: path, Held: held, Shared: c.shared,
+		Name: c.Name, Path: path, Held: held, Shared: c.Shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
 		Owner: n.Owner, Reason: n.Reason,
 	}
@@ -153,33 +146,39 @@ func entryOf(path string, c contender, r zk.Result, held bool) Entry {
 	return e
 }
 
-// readsInFlight is how many nodes are read in one go.
-const readsInFlight = 256
+// A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in
+// this lock's queue.
+type ForeignNode struct {
+	Path string
+	// Kind says in words what lock it is of: "a lock with a queue, layout kazoo". It is ""
+	// if the name is in no form that this package knows.
+	Kind string
+}
 
-// read reads the nodes of a queue. The only error that a result can have is ErrNoNode.
-func read(ctx context.Context, c *zk.Client, dir string, queue []contender) ([]zk.Result, error) {
-	var all []zk.Result
-	for places := range slices.Chunk(queue, readsInFlight) {
-		gets := make([]zk.Op, len(places))
-		for i, p := range places {
-			gets[i] = zk.GetOp(dir + "/" + p.name)
-		}
-		var results []zk.Result
-		err := retry(ctx, func() (err error) {
-			if results, err = c.Pipeline(ctx, gets...); results == nil {
-				return err
-			}
-			for _, r := range results {
-				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) {
-					return r.Err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, results...)
+// Foreign lists what List leaves out of a lock's directory, though it looks like somebody's
+// place: nodes of other kinds of lock and of other layouts, beside which Lock fails with
+// ErrKind, and ephemeral nodes with a number in no known form, which Lock ignores.
+// The makers of such nodes may not respect the lock. Of the options, only WithLayout
+// counts.
+func Foreign(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]ForeignNode, error) {
+	o := newOptions(opts)
+	found, err := foreign(ctx, c, path, o.grammar)
+	if err != nil {
+		return nil, &Error{Op: "list foreign nodes of", Path: path, Err: err}
 	}
-	return all, nil
+	return found, nil
+}
+
+func foreign(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (found []ForeignNode, err error) {
+	if err := queue.ValidatePath(path); err != nil {
+		return nil, err
+	}
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
+		return nil, err
+	}
+	strangers, err := queue.Strangers(ctx, c, path, g)
+	for _, s := range strangers {
+		found = append(found, ForeignNode{Path: s.Node, Kind: s.Kind})
+	}
+	return found, err
 }

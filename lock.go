@@ -3,24 +3,25 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
 // A Locker is a lock of some kind. Both methods can be called from any number of
 // goroutines; each call that succeeds has a place in the queue of its own.
 type Locker interface {
-	// Lock waits until the lock is ours. The context bounds the wait, never the hold.
+	// Lock waits until the caller holds the lock. The context bounds the wait, never the hold.
 	Lock(ctx context.Context) (*Hold, error)
 	// TryLock fails with ErrLocked at once if somebody is ahead.
 	TryLock(ctx context.Context) (*Hold, error)
 }
 
-// Do locks l, calls f and unlocks. The context of f ends when the caller's does, or
-// when the lock is lost; then f should stop at once. Do returns what f returns, joined
-// with an error that is ErrLost if the lock did not last to the end. If the lock could
-// not be had, f is not called.
+// Do locks l, calls f and unlocks. The context of f ends when the caller's does, or when
+// the lock is lost; then f should stop at once. Do returns what f returns, joined with an
+// error that is ErrLost if the lock did not last to the end. If Do cannot acquire the lock,
+// it does not call f.
 func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
@@ -29,7 +30,7 @@ func Do(ctx context.Context, l Locker, f func(context.Context) error) error {
 	return h.during(ctx, f)
 }
 
-// during is Do once it has the lock; what it takes is not on the stack of who waits for it.
+// during is split from Do to keep waiters' stacks small.
 func (h *Hold) during(ctx context.Context, f func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(h.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -43,72 +44,99 @@ func (h *Hold) during(ctx context.Context, f func(context.Context) error) error 
 	return errors.Join(err, h.Unlock())
 }
 
-// An Option sets one property of a lock.
-type Option func(*options)
-
-type options struct {
-	grammar   *grammar
-	note      note
-	value     []byte // instead of the note; nil: none
-	acl       []zk.ACL
-	reentrant bool
-	handoffs  int // in memory, before the lock goes back to the ensemble; see line.go
+// A lock is what the kinds of lock have in common: a queue, and the caller's options.
+type lock struct {
+	*queue.Queue
+	options
 }
 
-func newOptions(opts []Option) options {
-	o := options{grammar: curator}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return o
+func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
+	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
 }
 
-// WithOwner says who holds or waits, for those who list the queue. By default
-// nothing is told.
-func WithOwner(owner string) Option { return func(o *options) { o.note.Owner = owner } }
-
-// WithReason says what the lock is taken for, for those who list the queue.
-func WithReason(reason string) Option { return func(o *options) { o.note.Reason = reason } }
-
-// WithValue makes value the data of the lock's nodes, as it is, in place of what
-// WithOwner and WithReason say.
-func WithValue(value []byte) Option {
-	return func(o *options) { o.value = append([]byte{}, value...) }
-}
-
-// WithACL says who may do what with the nodes that the lock makes, also those above its
-// path. By default everybody may do everything. Whoever waits must be allowed to read
-// the nodes of the others; to remove a node, it takes the right to delete from the node
-// above it.
-func WithACL(acl ...zk.ACL) Option {
-	return func(o *options) { o.acl = append([]zk.ACL{}, acl...) }
-}
-
-// WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-// It copies l: what is changed there later has no effect.
-func WithLayout(l Layout) Option {
-	g := l.compile()
-	return func(o *options) { o.grammar = g }
-}
-
-// Reentrant lets a context that descends from a Hold of the lock take it again, instead
-// of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
-// token, and the lock is free when the last of them is unlocked. It is not the default
-// because goroutines that share a context would walk in together.
-func Reentrant() Option { return func(o *options) { o.reentrant = true } }
-
-// data are those of a node to be made. The id is of one attempt, and in the data only
-// where the node's name does not tell attempts apart.
-func (o *options) data(a attempt) ([]byte, error) {
-	n := o.note
-	if !a.unique {
-		if o.value != nil {
-			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.name)
+// wait implements Lock: it queues and blocks until the lock is held.
+func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
+	if l.handsOff(s) {
+		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go
+	} else {
+		for again := true; again; again, err = outlived(ctx, err) {
+			h, err = l.enter(ctx, s, true)
 		}
-		n.ID = a.id
 	}
-	if o.value != nil {
-		return o.value, validValue(o.value)
+	if err != nil {
+		return nil, &Error{Op: op, Path: l.Path, Err: err}
 	}
-	return n.encode()
+	return h, nil
+}
+
+// try implements TryLock.
+func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
+	if l.handsOff(s) && len(l.held(ctx)) == 0 && l.waitsLocally(s) {
+		return nil, &Error{Op: op, Path: l.Path, Err: ErrLocked}
+	}
+	h, err := l.enter(ctx, s, false)
+	if err != nil {
+		return nil, &Error{Op: op, Path: l.Path, Err: err}
+	}
+	return h, nil
+}
+
+// outlive calls enter again for as long as the wait outlives its session or its node.
+func outlive(ctx context.Context, enter func() (*Hold, error)) (h *Hold, err error) {
+	for again := true; again; again, err = outlived(ctx, err) {
+		h, err = enter()
+	}
+	return h, err
+}
+
+// outlived reports whether to enter again after err: while ctx lives, if the session has ended or the
+// node was removed. A wait goes on then; a tenure does not. Otherwise it returns why Lock fails.
+func outlived(ctx context.Context, err error) (again bool, _ error) {
+	switch {
+	case !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, queue.ErrGone):
+		return false, err
+	case ctx.Err() != nil: // the caller has given up, whatever came first
+		return false, context.Cause(ctx)
+	}
+	return true, nil
+}
+
+// enter acquires the lock in one session. Without patience, it fails with ErrLocked where it would
+// have to wait.
+func (l *lock) enter(ctx context.Context, s names.Side, patience bool) (*Hold, error) {
+	p, h, err := l.begin(ctx, s)
+	if p == nil {
+		return h, err
+	}
+	return l.finish(ctx, p, p.Wait(ctx, patience))
+}
+
+// finish returns the Hold of a place that has waited. If the wait has failed, or the Hold cannot
+// begin, it gives the place up.
+func (l *lock) finish(ctx context.Context, p *queue.Place, err error) (h *Hold, _ error) {
+	if err == nil {
+		h, err = newHold(ctx, l, p)
+	}
+	p.Stop()
+	if err != nil {
+		p.Leave(ctx) // or all that are behind us wait for a ghost
+	}
+	return h, err
+}
+
+// begin returns a place to wait in. There is none if the context descends from a Hold of the lock;
+// then it returns another Hold of that tenure, or an error. Like finish, it is split from enter to keep
+// waiters' stacks small.
+//
+//go:noinline
+func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
+	if err := queue.ValidatePath(l.Path); err != nil {
+		return nil, nil, err
+	}
+	if held := l.held(ctx); len(held) > 0 {
+		h, err := l.again(ctx, held, s)
+		return nil, h, err
+	}
+	p, err := l.Enter(ctx, s, l.data)
+	return p, nil, err
 }

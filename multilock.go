@@ -8,18 +8,18 @@ import (
 	"slices"
 	"strings"
 
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
-// A MultiLock is several locks held as one, all or none. It takes them one after the other
-// in an order that is the same for everybody: by their paths as the server knows them
-// (with the client's chroot), then by their kinds and the forms of their layouts. So two
-// MultiLocks with locks in common cannot wait for each other.
+// A MultiLock is several locks held as one, all or none. It acquires them one after the other, in an order
+// that is the same for everybody: by their paths as the server knows them (with the client's chroot),
+// then by their kinds and the forms of their layouts. So two MultiLocks with locks in common cannot wait
+// for each other.
 //
-// The locks may be on several ensembles, through several clients, if their paths differ:
-// the order of two locks that differ in nothing but the client is not the same for
-// everybody, and Lock refuses them. It has no state of its own and is safe for
-// concurrent use.
+// The locks may be on several ensembles, through several clients, if their paths differ. Two locks that
+// differ only in the client have no order that is the same for everybody, and Lock refuses them. A
+// MultiLock has no state of its own and is safe for concurrent use.
 type MultiLock struct {
 	parts []part
 	err   error
@@ -28,39 +28,38 @@ type MultiLock struct {
 // A part is one lock of a MultiLock.
 type part struct {
 	Locker
-	queue *queue
-	weak  bool // a reader: a writer of the same lock does for it
+	lock *lock
+	weak bool // a reader: a writer of the same lock can stand for it
 }
 
-// path is that of the lock as the server knows it.
-func (p part) path() string { return p.queue.client.Chroot() + p.queue.path }
+// path is the lock's path as the server knows it.
+func (p part) path() string { return p.lock.Client.Chroot() + p.lock.Path }
 
-// compare orders locks. It is 0 for those that are the same lock, if they are of one
-// client.
+// compare orders locks. It is 0 for two locks of one client that are the same.
 func (p part) compare(o part) int {
-	return cmp.Or(strings.Compare(p.path(), o.path()), cmp.Compare(p.queue.kind, o.queue.kind),
-		strings.Compare(p.queue.grammar.queue, o.queue.grammar.queue))
+	return cmp.Or(strings.Compare(p.path(), o.path()), cmp.Compare(p.lock.Kind, o.lock.Kind),
+		strings.Compare(p.lock.Grammar.Queue, o.lock.Grammar.Queue))
 }
 
-// beside says why p and o, of which neither is the other, cannot be held together.
+// beside returns why the different locks p and o cannot be held together, or nil.
 func (p part) beside(o part) error {
 	switch {
-	case p.path() != o.path() || p.queue.kind != o.queue.kind:
+	case p.path() != o.path() || p.lock.Kind != o.lock.Kind:
 		return nil
 	case p.compare(o) == 0:
 		return fmt.Errorf("%w: two clients have a lock at %s, and no order of the two is the same for everybody: give one of them another path, or take one after the other",
 			zk.ErrBadArguments, p.path())
-	case p.queue.grammar.sees(o.queue.grammar): // also through two clients, which may be of one ensemble
+	case p.lock.Grammar.Sees(o.lock.Grammar): // also through two clients, which may be of one ensemble
 		return fmt.Errorf("%w: %s is to be locked in the layouts %s and %s at once, and each would wait for the other: use one layout for one path",
-			zk.ErrBadArguments, p.path(), p.queue.grammar.label, o.queue.grammar.label)
+			zk.ErrBadArguments, p.path(), p.lock.Grammar.Label, o.lock.Grammar.Label)
 	}
 	return nil
 }
 
-// NewMultiLock makes one lock of the locks given: those of this package, in any order. The
-// same lock may be named twice, also as reader and writer; it is taken once, as writer
-// then. Nothing is sent before Lock, which also returns what is wrong with the list:
-// zk.ErrBadArguments for two locks that cannot be ordered or would wait for each other.
+// NewMultiLock makes one lock of several locks of this package, in any order. The same lock may be named
+// twice, also as reader and writer; it is acquired once, then as writer. NewMultiLock sends nothing. Lock
+// returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would
+// wait for each other.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -86,7 +85,7 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 	all := m.parts
 	m.parts = nil
 	for _, p := range all {
-		if slices.ContainsFunc(m.parts, func(o part) bool { return p.compare(o) == 0 && p.queue.client == o.queue.client }) {
+		if slices.ContainsFunc(m.parts, func(o part) bool { return p.compare(o) == 0 && p.lock.Client == o.lock.Client }) {
 			continue
 		}
 		for _, o := range m.parts {
@@ -97,31 +96,31 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 	return m
 }
 
-// partsOf says what there is to know of a lock to put it into its place.
+// partsOf returns what a MultiLock needs to order a lock.
 func partsOf(l Locker) ([]part, error) {
 	switch l := l.(type) {
 	case *Mutex:
-		return []part{{Locker: l, queue: &l.queue}}, nil
+		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *RWMutex:
-		return []part{{Locker: l, queue: &l.queue}}, nil
+		return []part{{Locker: l, lock: &l.lock}}, nil
 	case readSide:
-		return []part{{Locker: l, queue: &l.m.queue, weak: true}}, nil
+		return []part{{Locker: l, lock: &l.m.lock, weak: true}}, nil
 	case permit:
-		return []part{{Locker: l, queue: &l.s.queue}}, nil
+		return []part{{Locker: l, lock: &l.s.lock}}, nil
 	case *NodeLock:
-		return []part{{Locker: l, queue: &l.queue}}, nil
+		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *MultiLock:
 		return l.parts, l.err
 	}
 	return nil, fmt.Errorf("a %T cannot be part of a MultiLock: it has no path to order it by", l)
 }
 
-// Lock waits for all of the locks. The context bounds the wait as a whole. On an error,
-// what has been taken so far is given back; and if some of it is lost while it waits for
-// the rest, it starts again, as a Mutex does that loses its place. ErrDeadlock: ctx
-// descends from a Hold of one of the locks.
+// Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock gives back
+// the locks that it has acquired. If one of them is lost while it waits for the rest, it starts again, as
+// a Mutex does that loses its place. The error is ErrDeadlock if ctx descends from a Hold of one of the
+// locks.
 //
-// The Hold ends when any of the locks is lost; Unlock lets go of all of them.
+// The Hold ends when any of the locks is lost. Unlock releases all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 	h, err := outlive(ctx, func() (*Hold, error) { return m.enter(ctx, Locker.Lock) })
 	if err != nil {
@@ -130,8 +129,8 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// TryLock takes all of the locks if nobody is ahead in any of them; otherwise it gives
-// back what it has taken, and the error is ErrLocked.
+// TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it gives back the locks
+// that it has acquired, and the error is ErrLocked.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
 	h, err := m.enter(ctx, Locker.TryLock)
 	if err != nil {
@@ -140,7 +139,7 @@ func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// fail does not repeat what the error of the part says already.
+// fail wraps err, unless it is the error of a part, which says the same.
 func (m *MultiLock) fail(op string, err error) error {
 	var part *Error
 	if errors.As(err, &part) {
@@ -148,7 +147,7 @@ func (m *MultiLock) fail(op string, err error) error {
 	}
 	var paths []string
 	for _, p := range m.parts {
-		paths = append(paths, p.queue.path)
+		paths = append(paths, p.lock.Path)
 	}
 	return &Error{Op: op, Path: strings.Join(paths, ", "), Err: err}
 }
@@ -157,7 +156,7 @@ func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context
 	if m.err != nil {
 		return nil, m.err
 	}
-	// If an earlier lock is lost, there is no use in waiting for the next.
+	// If an earlier lock is lost, waiting for the next is useless.
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var held []*Hold
@@ -172,17 +171,17 @@ func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context
 		h, err := lock(p.Locker, waitCtx)
 		if err != nil {
 			if ctx.Err() == nil && waitCtx.Err() != nil {
-				return nil, errPlaceGone // start again
+				return nil, queue.ErrGone // start again
 			}
 			return nil, err
 		}
 		held = append(held, h)
-		defer context.AfterFunc(h.Context(), func() { cancel(errPlaceGone) })()
+		defer context.AfterFunc(h.Context(), func() { cancel(queue.ErrGone) })()
 	}
 	return merge(ctx, held)
 }
 
-// merge makes one Hold of several, which nobody has seen yet.
+// merge makes one Hold of several that no caller has seen yet.
 func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 	var tenures []*tenure
 	for _, h := range held {
@@ -194,7 +193,7 @@ func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 			for _, t := range tenures {
 				t.forget(all)
 			}
-			return nil, errPlaceGone // lost since it was taken: start again
+			return nil, queue.ErrGone // lost since it was taken: start again
 		}
 	}
 	for _, h := range held {

@@ -182,7 +182,7 @@ func TestMultiLockStartsAgainWhenAPartIsLostMeanwhile(t *testing.T) {
 		c, admin := client(t, srv), client(t, srv)
 		blocks := lock(t, holdfast.NewMutex(admin, lockPath+"/b"))
 		w := wait(t.Context(), holdfast.NewMultiLock(mutexes(c, "a", "b")...))
-		time.Sleep(2 * holdfast.Youth) // sooner, it would have the lock and be told a moment later
+		time.Sleep(2 * holdfast.GracePeriod) // sooner, it would have the lock and be told a moment later
 		entries, err := holdfast.List(t.Context(), admin, lockPath+"/a")
 		if err != nil || len(entries) != 1 {
 			t.Fatal(entries, err)
@@ -243,7 +243,7 @@ func TestMultiLockUnderLostConnectionsLeavesNothing(t *testing.T) {
 					m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(c, lockPath+"/c"))...)
 					for range 3 {
 						h := lock(t, m)
-						time.Sleep(2 * holdfast.Youth) // the look at the own nodes
+						time.Sleep(2 * holdfast.GracePeriod) // the look at the own nodes
 						unlock(t, h)
 					}
 					wantNoNodes(t, c)

@@ -245,7 +245,7 @@ func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 					})
 					h := lock(t, holdfast.NewMutex(c, lockPath))
 					wantQueued(t, observer, 1)
-					time.Sleep(2 * holdfast.Youth) // the look at the own node
+					time.Sleep(2 * holdfast.GracePeriod) // the look at the own node
 					synctest.Wait()
 					if h.Context().Err() != nil {
 						t.Errorf("lost: %v", context.Cause(h.Context()))

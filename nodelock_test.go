@@ -66,7 +66,7 @@ func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 						return zktest.Pass
 					})
 					h := lock(t, l)
-					time.Sleep(2 * holdfast.Youth) // the look at the own node
+					time.Sleep(2 * holdfast.GracePeriod) // the look at the own node
 					synctest.Wait()
 					looking.Store(true)
 					if stat, ok, err := observer.Exists(t.Context(), lockPath); !ok || err != nil || stat.Czxid != h.Token() || stat.EphemeralOwner != h.Session() {

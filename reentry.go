@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
 // holdKey is the key of the Hold that a context descends from.
 type holdKey struct{}
 
-// lineage are the tenures of the lock at path that ctx descends from and that still last,
-// the innermost first.
+// lineage returns the tenures of the lock at path that ctx descends from and that still last, the
+// innermost first.
 func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
 	var live []*tenure
 	for h, _ := ctx.Value(holdKey{}).(*Hold); h != nil; h = h.outer {
@@ -21,7 +22,7 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
 			continue
 		}
 		for _, t := range h.tenures {
-			if t.queue.client == c && t.queue.path == path {
+			if t.lock.Client == c && t.lock.Path == path {
 				live = append(live, t)
 			}
 		}
@@ -29,114 +30,113 @@ func lineage(ctx context.Context, c *zk.Client, path string) []*tenure {
 	return live
 }
 
-// held are the tenures that ctx descends from and that q would have to wait for.
-func (q *queue) held(ctx context.Context) []*tenure {
+// held returns the tenures that ctx descends from and that l would have to wait for.
+func (l *lock) held(ctx context.Context) []*tenure {
 	var held []*tenure
-	for _, t := range lineage(ctx, q.client, q.path) {
-		if _, ok := q.grammar.parse(t.places[0].name); ok {
+	for _, t := range lineage(ctx, l.Client, l.Path) {
+		if _, ok := l.Grammar.Parse(t.places[0].Name()); ok {
 			held = append(held, t)
 		}
 	}
 	return held
 }
 
-// again takes the lock for a context that descends from tenures of it. To wait for it in
-// the queue would be to wait for ourselves.
-func (q *queue) again(ctx context.Context, held []*tenure, s side) (*Hold, error) {
+// again acquires the lock for a context that descends from tenures of it. In the queue, the caller would
+// wait for itself.
+func (l *lock) again(ctx context.Context, held []*tenure, s names.Side) (*Hold, error) {
 	join := held[0]
 	for _, t := range held {
-		if !t.places[0].shared {
-			if s == sideRead {
-				return q.takeReadSide(ctx, t)
+		if !t.places[0].Shared {
+			if s == names.Read {
+				return l.takeReadSide(ctx, t)
 			}
 			join = t
 			break
 		}
 	}
-	// A reader that asks for the write side waits for all other readers, and if one of
-	// them does the same, for ever. That is so whether it is re-entrant or not.
-	if !q.reentrant || s != sideRead && join.places[0].shared {
+	// A reader that asks for the write side waits for all other readers. If one of them does the same,
+	// both wait for ever, re-entrant or not.
+	if !l.reentrant || s != names.Read && join.places[0].Shared {
 		return nil, ErrDeadlock
 	}
 	return join.again(ctx)
 }
 
-// again is one more Hold of the tenure.
+// again returns one more Hold of the tenure.
 func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	h := holdOf(ctx, t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := t.loss != nil || t.ctx.Err() != nil
-	if over || t.line != nil && !t.heldBy(h.outer) { // or handed on in memory, see line.go
+	if over || t.local != nil && !t.heldBy(h.outer) { // or handed on in memory, see local_queue.go
 		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
 	}
 	t.admit(h)
 	return h, nil
 }
 
-// takeReadSide is the read side for a writer. A Mutex keeps everybody out until both are
-// unlocked: whoever waits for its node relies on nothing standing in its place when it
-// goes (see ahead.mayStepDown).
-func (q *queue) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
-	if c, _ := q.grammar.parse(writer.places[0].name); q.grammar.read == "" || !q.grammar.stepsDown(c.form) {
+// takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a
+// waiter behind its node relies on nothing taking its place when the node goes (see
+// names.Ahead.MayStepDown).
+func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
+	if c, _ := l.Grammar.Parse(writer.places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
 		return writer.again(ctx)
 	}
 	if !writer.step(ctx) {
 		return nil, fmt.Errorf("%w: the writer's tenure has ended", ErrLost)
 	}
-	return q.stepDown(ctx, writer)
+	return l.stepDown(ctx, writer)
 }
 
-// stepDown gives a writer the read side as well, at its own place in the queue: a second
-// node with the same number. When the writer unlocks, readers behind it come in, and no
-// writer can have slipped in between. The token is the writer's: the new node's would
-// be larger than those of writers that are waiting already. (Curator does the same since
-// 5.5.0; before, a reader queued at the back, CURATOR-621.)
-func (q *queue) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
+// stepDown gives a writer the read side as well, at its own place in the queue: a second node with the
+// same number. When the writer unlocks, the readers behind it share the lock, and no writer gets it in
+// between. The token is the writer's: the new node's would be larger than those of writers that wait
+// already. (Curator does the same since 5.5.0. Before, a reader queued at the back, CURATOR-621.)
+func (l *lock) stepDown(ctx context.Context, writer *tenure) (_ *Hold, err error) {
 	w := writer.places[0]
-	a, err := q.grammar.attempt(sideRead, w.session.ID())
+	a, err := l.Grammar.Attempt(names.Read, w.Session.ID())
 	if err != nil {
 		return nil, err
 	}
-	c, ok := q.grammar.parse(w.name)
+	c, ok := l.Grammar.Parse(w.Name())
 	if !ok {
-		return nil, fmt.Errorf("%w %s: %s is not in any of its forms", ErrLayout, q.grammar.name, w.name)
+		return nil, fmt.Errorf("%w %s: %s is not in any of its forms", ErrLayout, l.Grammar.Name, w.Name())
 	}
-	a.prefix += w.name[len(c.form):]
-	o := q.options
-	o.note.Token = w.token
+	a.Prefix += w.Name()[len(c.Form):]
+	o := l.options
+	o.note.Token = w.Token
 	data, err := o.data(a)
 	if err != nil {
 		return nil, err
 	}
-	p := &place{queue: q, session: w.session, dir: w.dir, attempt: a, exact: true, shared: true, data: data}
+	p := &queue.Place{Queue: l.Queue, Session: w.Session, Dir: w.Dir, Attempt: a, Exact: true, Shared: true, Data: data}
 	defer func() {
 		if err != nil {
-			p.leave(ctx)
+			p.Leave(ctx)
 		}
 	}()
-	for p.name == "" {
-		err := retry(ctx, func() error {
-			p.asked = time.Now()
-			_, err := p.session.Multi(ctx, zk.CheckOp(w.path(), zk.AnyVersion), zk.CreateOp(p.node(p.prefix), data, zk.Ephemeral, q.acl...))
+	for p.Name() == "" {
+		err := queue.Retry(ctx, func() error {
+			p.Sending()
+			_, err := p.Session.Multi(ctx, zk.CheckOp(w.Path(), zk.AnyVersion), zk.CreateOp(p.Dir+"/"+p.Prefix, data, zk.Ephemeral, l.ACL...))
 			return err
 		})
-		p.doubt = zk.MayHaveHappened(err)
+		p.Sent(zk.MayHaveHappened(err))
 		switch {
 		case err == nil, errors.Is(err, zk.ErrConnectionLoss):
-			// Made in a transaction: its zxid has to be asked for (Apache's servers do
-			// not tell), as whether it was made at all.
-			p.doubt = true
-			if _, err := p.find(ctx); err != nil {
+			// Apache's servers do not return the zxid of a node that a transaction made. Find reads it,
+			// and sees whether the node was made at all.
+			p.Sent(true)
+			if err := p.Find(ctx); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, zk.ErrNoNode):
-			writer.lose(errPlaceGone)
+			writer.lose(queue.ErrGone)
 			return nil, fmt.Errorf("%w: the writer's node is gone", ErrLost) // to queue again would be no downgrade
 		default:
 			return nil, err
 		}
 	}
-	p.token = w.token
-	return newHold(ctx, q, p)
+	p.Token = w.Token
+	return newHold(ctx, l, p)
 }

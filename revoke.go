@@ -5,27 +5,29 @@ import (
 	"errors"
 	"fmt"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
-// Revoke asks the holder, or a waiter, with the token given to let the lock at path go;
-// its Hold's Revoked is closed. Whether it does is its own decision. List tells the
-// tokens. ErrNotHeld: nobody has that token, any more.
+// Revoke asks the holder, or a waiter, with the given token to release the lock at path: its Hold's
+// Revoked is closed. The holder decides whether it does. List shows the tokens. The error is ErrNotHeld
+// if nobody has that token.
 //
-// The request is written into the node. What holdfast has written there stays (the owner,
-// the reason, the value of a candidate in some layouts). Other data make place for the
-// text __REVOKE__, which Curator's locks understand if they were made revocable, and which
-// a Hold replaces with its own data again. The node of a NodeLock has a name that its
-// successor's will have too. If the successor comes within the round trip of the write, its
-// node gets the request, and the data of its predecessor. Its maker then does not know it again
-// if the answer to its creation was lost, and the lock is taken until that session ends, or
+// The request is written into the node. Data that holdfast has written there stay (the owner, the reason,
+// the value of a candidate in some layouts). Other data are replaced by the text __REVOKE__. Curator's
+// locks understand it if they were made revocable, and a Hold replaces it with its own data again.
+//
+// The node of a NodeLock has the same name as its successor's. If the successor comes within the round trip
+// of the write, its node gets the request, and the data of its predecessor. If the answer to its creation
+// was lost as well, its maker does not recognise it, and the lock is taken until that session ends, or
 // until Break.
 func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for {
 			var data []byte
 			var stat zk.Stat
-			err := retry(ctx, func() (err error) {
+			err := queue.Retry(ctx, func() (err error) {
 				data, stat, err = c.Get(ctx, node)
 				return err
 			})
@@ -33,16 +35,16 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 			case err != nil:
 				return err
 			case !hasToken(data, stat, token):
-				return zk.ErrNoNode // it has gone, and another has come to its name
+				return zk.ErrNoNode // it is gone, and another node has its name
 			}
-			if data, err = withRequest(data); err != nil {
+			if data, err = queue.WithRequest(data); err != nil {
 				return err
 			}
-			err = retry(ctx, func() error {
+			err = queue.Retry(ctx, func() error {
 				_, err := c.Set(ctx, node, data, stat.Version)
 				return err
 			})
-			// Somebody else has written meanwhile, or perhaps we have: asking twice harms nobody.
+			// Somebody has written meanwhile; perhaps we have. Asking twice does no harm.
 			if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss) {
 				return err
 			}
@@ -54,16 +56,16 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 	return nil
 }
 
-// Break takes the lock at path, or the place in its queue, away from the tenure with the
-// token given, and from nobody else. The holder is told that it has lost the lock, but
-// the next in line has it at that same moment and does not wait for it to stop: use it
-// where the holder is known to be stuck, and let what the lock guards check tokens.
-// ErrNotHeld: nobody has that token, any more. (The node of a NodeLock has a name that its
-// successor's will have too; if that comes within the round trip of the delete, it is hit.)
+// Break takes the lock at path, or the place in its queue, away from the tenure with the given token, and
+// from nobody else. The holder is told that it has lost the lock. But the next in line acquires it at the
+// same moment and does not wait for the holder to stop. So use Break where the holder is known to be
+// stuck, and let the guarded resource check tokens. The error is ErrNotHeld if nobody has that token.
+// (The node of a NodeLock has the same name as its successor's. If the successor comes within the round
+// trip of the delete, the delete hits it.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
 		for version := int32(zk.AnyVersion); ; {
-			err := retry(ctx, func() error { return c.Delete(ctx, node, version) })
+			err := queue.Retry(ctx, func() error { return c.Delete(ctx, node, version) })
 			doubt := version != zk.AnyVersion // an earlier delete may have happened
 			switch {
 			case errors.Is(err, zk.ErrConnectionLoss), doubt && errors.Is(err, zk.ErrBadVersion):
@@ -84,11 +86,11 @@ func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	return nil
 }
 
-// standing reports whether a node is still that of the tenure with the token, and its version.
-// A write comes first: the server that we reach now then shows what the one before may have
-// done for us (see settled in place.go).
+// standing reports whether a node still belongs to the tenure with the token, and its version. A write
+// comes first. Then the server that we reach now shows everything that the previous one may have done for
+// us (see barrier in internal/queue).
 func standing(ctx context.Context, c *zk.Client, node string, token int64) (version int32, stands bool, err error) {
-	err = repeat(ctx, func() error {
+	err = queue.Repeat(ctx, func() error {
 		_, err := c.Multi(ctx, zk.CheckOp(node, zk.AnyVersion))
 		return err
 	})
@@ -97,7 +99,7 @@ func standing(ctx context.Context, c *zk.Client, node string, token int64) (vers
 	}
 	var data []byte
 	var stat zk.Stat
-	err = retry(ctx, func() (err error) {
+	err = queue.Retry(ctx, func() (err error) {
 		data, stat, err = c.Get(ctx, node)
 		return err
 	})
@@ -107,22 +109,22 @@ func standing(ctx context.Context, c *zk.Client, node string, token int64) (vers
 	return stat.Version, err == nil && hasToken(data, stat, token), err
 }
 
-// onToken calls f with every node of one tenure: a writer that has taken the read side
-// has two, and several permits have one zxid. The names are unique, so f hits no other
-// that comes later, except where names can come back (see place.remove).
+// onToken calls f with every node of one tenure. A writer that has taken the read side has two, and
+// several permits have one zxid. Names are unique, so f hits no later node, except where names can come
+// back (see Place.Remove).
 func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func(node string) error) error {
-	if err := validatePath(path); err != nil {
+	if err := queue.ValidatePath(path); err != nil {
 		return err
 	}
-	if token <= 0 { // which notes that have none could be taken to have
+	if token <= 0 { // notes without a token have zero there
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
 	}
-	if err := retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
 		return err
 	}
 	found := false
 	var stat zk.Stat
-	err := retry(ctx, func() (err error) {
+	err := queue.Retry(ctx, func() (err error) {
 		_, stat, err = c.Get(ctx, path) // a NodeLock is the node itself
 		return err
 	})
@@ -135,7 +137,7 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	for _, dir := range []string{path, path + curator.semaphore.leases, path + curator.semaphore.turnstile} {
+	for _, dir := range []string{path, path + names.Default.Semaphore.Leases, path + names.Default.Semaphore.Turnstile} {
 		n, err := onTokenIn(ctx, c, dir, token, f)
 		if err != nil {
 			return err
@@ -148,22 +150,18 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	return nil
 }
 
-// hasToken reports whether a node is that of the tenure with the token, which is above zero.
+// hasToken reports whether a node belongs to the tenure with the token, which is above zero.
 func hasToken(data []byte, stat zk.Stat, token int64) bool {
-	return stat.Czxid == token || readNote(data).Token == token
+	return stat.Czxid == token || queue.ReadNote(data).Token == token
 }
 
-// onTokenIn does so in one directory.
+// onTokenIn calls f with every such node of one directory, and counts them.
 func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
-	names, err := children(ctx, c, dir)
+	listed, err := queue.Children(ctx, c, dir)
 	if err != nil {
 		return 0, err
 	}
-	var all []contender // of whatever layout: the token says enough
-	for _, n := range names {
-		all = append(all, contender{name: n})
-	}
-	results, err := read(ctx, c, dir, all)
+	results, err := queue.Read(ctx, c, dir, listed) // of whatever layout: the token says enough
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +169,7 @@ func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f fun
 		if r.Err != nil || r.Stat.EphemeralOwner == 0 || !hasToken(r.Data, r.Stat, token) {
 			continue
 		}
-		err := f(dir + "/" + all[i].name)
+		err := f(dir + "/" + listed[i])
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it went by itself
 		case err != nil:

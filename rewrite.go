@@ -6,25 +6,25 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
-// rewrites serializes changes to the data of a tenure's nodes and remembers the intended
-// data. Three have a reason to change them: the caller, who proclaims
-// another value; the goroutine that watches a node, which restores what a request to let
-// go has replaced; and one that says since when the lock is held. Every change names the
-// version that it replaces, so that it undoes nothing that somebody else has written.
+// rewrites serializes changes to the data of a tenure's nodes and remembers the intended data. There are
+// three kinds of change: the caller proclaims another value; the goroutine that watches a node restores
+// the data that a request has replaced; sayHeld writes since when the lock is held. Every change names the
+// version that it replaces, so it never undoes a write of somebody else.
 type rewrites struct {
 	once sync.Once
-	busy chan struct{}     // full while somebody changes data; guards kept
-	kept map[*place][]byte // what was last written, or is being written, where that is not place.data
+	busy chan struct{}           // full while somebody changes data; guards kept
+	kept map[*queue.Place][]byte // what was last written, or is being written, where that is not place.data
 }
 
-// begin waits for its turn, until ctx ends. Call end afterwards.
+// begin waits for its turn, until ctx ends. The caller must call end.
 func (r *rewrites) begin(ctx context.Context) (end func(), err error) {
 	r.once.Do(func() {
 		r.busy = make(chan struct{}, 1)
-		r.kept = make(map[*place][]byte)
+		r.kept = make(map[*queue.Place][]byte)
 	})
 	select {
 	case r.busy <- struct{}{}:
@@ -34,40 +34,39 @@ func (r *rewrites) begin(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// data are what p's node is to hold. It is our turn.
-func (r *rewrites) data(p *place) []byte {
+// data returns the intended data of p's node. The caller has its turn.
+func (r *rewrites) data(p *queue.Place) []byte {
 	if data, ok := r.kept[p]; ok {
 		return data
 	}
-	return p.data
+	return p.Data
 }
 
-// restore replaces a request to let go, which has the given version, with p's data. If that has gone meanwhile, there is nothing to restore; if we may not write our
-// own node, the request stays.
-func (t *tenure) restore(p *place, version int32) {
+// restore replaces a request, which has the given version, with p's data. If the request has gone
+// meanwhile, there is nothing to restore. If we may not write our own node, the request stays.
+func (t *tenure) restore(p *queue.Place, version int32) {
 	end, err := t.rewrites.begin(t.ctx)
 	if err != nil {
 		return
 	}
 	defer end()
 	data := t.rewrites.data(p)
-	repeat(t.ctx, func() error { // done already: another version
-		_, err := p.session.Set(t.ctx, p.path(), data, version)
+	queue.Repeat(t.ctx, func() error { // done already: another version
+		_, err := p.Session.Set(t.ctx, p.Path(), data, version)
 		return err
 	})
 }
 
-// A restorer restores a place's data beside the watch of its node. The watch must not wait for
-// that: a server that throttles writes would delay the news of a loss. One goroutine does it,
-// and at most one request is in line behind the one that it works on. It is used by one
-// goroutine.
+// A restorer restores a place's data beside the watch of its node. The watch must not wait for that: a
+// server that throttles writes would delay the news of a loss. One goroutine does it, and at most one
+// request waits behind the one under way. The restorer is not safe for concurrent use.
 type restorer struct {
 	tenure   *tenure
-	place    *place
+	place    *queue.Place
 	versions chan int32 // nil before the first request; holds the latest one
 }
 
-// take asks for a request of this version to be taken out.
+// take queues the removal of a request of this version.
 func (r *restorer) take(version int32) {
 	if r.versions == nil {
 		versions := make(chan int32, 1)
@@ -92,8 +91,8 @@ func (r *restorer) close() {
 	}
 }
 
-// replace changes the data of the tenure's only node to what change makes of them. It is
-// for the Hold h, and fails with ErrLost or ErrNotHeld when that is over.
+// replace changes the data of the tenure's only node to the result of change. It fails with ErrLost or
+// ErrNotHeld when the Hold h is over.
 func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byte) ([]byte, error)) error {
 	end, err := t.rewrites.begin(ctx)
 	if err != nil {
@@ -107,8 +106,8 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 		}
 		var present []byte
 		var stat zk.Stat
-		err := retry(ctx, func() (err error) {
-			present, stat, err = p.session.Get(ctx, p.path())
+		err := queue.Retry(ctx, func() (err error) {
+			present, stat, err = p.Session.Get(ctx, p.Path())
 			return err
 		})
 		version := stat.Version
@@ -117,20 +116,20 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 			version = zk.AnyVersion // the transaction finds out that the lock is lost
 		case err != nil:
 			return err
-		case readNote(present).Revoke:
-			t.revoke() // what we write may take the place of the request
+		case queue.ReadNote(present).Revoke:
+			t.revoke() // our write may replace the request
 		}
-		if err != nil || isRequest(present) {
+		if err != nil || queue.IsRequest(present) {
 			present = t.rewrites.data(p)
 		}
 		data, err := change(present)
 		if err != nil {
 			return err
 		}
-		_, err = h.commit(ctx, []zk.Op{zk.SetOp(p.path(), data, version)})
+		_, err = h.commit(ctx, []zk.Op{zk.SetOp(p.Path(), data, version)})
 		switch {
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss):
-			continue // somebody else has written meanwhile, or perhaps we have
+			continue // somebody has written meanwhile; perhaps we have
 		case err == nil:
 			t.rewrites.kept[p] = data
 		}
@@ -138,22 +137,20 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 	}
 }
 
-// heldAfter is how long a tenure lasts before its nodes say since when. For those who have to
-// decide which holder is stuck, shorter tenures are no matter, and they would cost a write
-// each.
+// heldAfter is how long a tenure lasts before its nodes say since when. Shorter tenures do not matter when
+// somebody has to decide which holder is stuck, and each would cost a write.
 const heldAfter = time.Second
 
-// saysSince reports whether holders say since when they hold. Where the caller has chosen the
-// data there is no room. A turnstile is held for moments. A NodeLock is held since its node
-// is there; and the next holder's node would have the same name and the same version, so
-// that a late write of ours could hit it.
-func (q *queue) saysSince() bool {
-	return q.value == nil && q.kind != kindTurnstile && q.kind != kindNode
+// saysSince reports whether holders write since when they hold the lock. Data that the caller has chosen
+// have no room for it. A turnstile is held for moments. A NodeLock is held since its node exists; and the
+// next holder's node has the same name and the same version, so a late write of ours could hit it.
+func (l *lock) saysSince() bool {
+	return l.value == nil && l.Kind != queue.Turnstile && l.Kind != queue.Node
 }
 
-// sayHeld writes into the notes of the tenure's nodes since when it lasts, all in one
-// transaction. first is what the watch of the first node has read. It ends when that is
-// done, or cannot be done: the data are not ours to change, or the tenure is over.
+// sayHeld writes since when the tenure lasts into the notes of its nodes, in one transaction. first is
+// what the watch of the first node has read. sayHeld returns when that is done, or cannot be done: the
+// data are not ours to change, or the tenure is over.
 func (t *tenure) sayHeld(first zk.Result) {
 	end, err := t.rewrites.begin(t.ctx)
 	if err != nil {
@@ -162,7 +159,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 	defer end()
 	present := []zk.Result{first}
 	if len(t.places) > 1 {
-		present = nil // of the others we know nothing
+		present = nil // the others have not been read
 	}
 	for {
 		if present == nil {
@@ -173,31 +170,31 @@ func (t *tenure) sayHeld(first zk.Result) {
 		var ops []zk.Op
 		for i, p := range t.places {
 			data := present[i].Data
-			if readNote(data).Revoke {
-				t.revoke() // what we write may take the place of the request
+			if queue.ReadNote(data).Revoke {
+				t.revoke() // our write may replace the request
 			}
-			if isRequest(data) {
+			if queue.IsRequest(data) {
 				data = t.rewrites.data(p)
 			}
-			n, ok := parseNote(data)
-			if !ok && len(data) > 0 || n.Since != 0 { // somebody else's, or written already
+			n, ok := queue.ParseNote(data)
+			if !ok && len(data) > 0 || n.Since != 0 { // not ours to change, or written already
 				return
 			}
-			n.Since = p.at(t.began)
-			if data, err = n.encode(); err != nil {
+			n.Since = p.At(t.began)
+			if data, err = n.Encode(); err != nil {
 				return
 			}
-			ops = append(ops, zk.SetOp(p.path(), data, present[i].Stat.Version))
+			ops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))
 			t.rewrites.kept[p] = data
 		}
-		err := retry(t.ctx, func() error {
-			_, err := t.places[0].session.Multi(t.ctx, ops...)
+		err := queue.Retry(t.ctx, func() error {
+			_, err := t.places[0].Session.Multi(t.ctx, ops...)
 			return err
 		})
 		if !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss) {
 			return
 		}
-		present = nil // somebody else has written meanwhile, or perhaps we have
+		present = nil // somebody has written meanwhile; perhaps we have
 	}
 }
 
@@ -205,10 +202,10 @@ func (t *tenure) sayHeld(first zk.Result) {
 func (t *tenure) present() (present []zk.Result, err error) {
 	var gets []zk.Op
 	for _, p := range t.places {
-		gets = append(gets, zk.GetOp(p.path()))
+		gets = append(gets, zk.GetOp(p.Path()))
 	}
-	err = retry(t.ctx, func() (err error) {
-		present, err = t.places[0].session.Pipeline(t.ctx, gets...)
+	err = queue.Retry(t.ctx, func() (err error) {
+		present, err = t.places[0].Session.Pipeline(t.ctx, gets...)
 		return err
 	})
 	return present, err

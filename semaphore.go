@@ -4,76 +4,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
-// A Semaphore is a lock that up to a limit of permits can be held of at a time, by
-// whoever comes first. It has no state of its own and is safe for concurrent use.
+// A Semaphore admits up to limit permits at a time, first come, first served. It has no state of its own
+// and is safe for concurrent use.
 //
-// Its nodes are those of Curator's InterProcessSemaphoreV2 (or, with LayoutKazoo, of
-// kazoo's Semaphore): permits are children of one directory, and who wants some goes
-// through a turnstile, a Mutex in another. So who asks for many is not passed for ever by
-// those who ask for few, and a permit that is given back wakes one waiter.
+// Its nodes are those of Curator's InterProcessSemaphoreV2, or with LayoutKazoo those of kazoo's
+// Semaphore. Permits are children of one directory. A caller passes a turnstile to get some, a Mutex in
+// another directory. So callers that ask for few permits never overtake one that asks for many, and a
+// permit that is given back wakes one waiter.
 //
-// The limit is stored in the node at the semaphore's path, where the others do not look
-// (kazoo does). It lasts as long as that node. Acquire makes it as a container, which the
-// server removes some time after it fell empty.
+// The limit is stored in the node at the semaphore's path. kazoo reads it there, Curator does not. It
+// lasts as long as that node. Acquire makes the node as a container, which the server removes some time
+// after it became empty.
 //
 // The names <path>/locks and <path>/leases are reserved below the path of every lock: a
 // semaphore at <path> keeps its turnstile and its permits there. A lock at <path> looks for
 // nodes there, and fails with ErrKind if it finds a place or a permit. So do not give a lock
 // such a path if another lock is at <path>.
 type Semaphore struct {
-	queue     queue
-	turnstile queue
+	lock      lock
+	turnstile lock
 	limit     int
 }
 
-// NewSemaphore names the semaphore at path and claims that its limit is limit. The first
-// who acquires stores it; after that, Acquire fails with ErrLimit where the claim differs
-// from what is stored, since programs that disagree would let too many in. A limit of 0
-// claims nothing and follows what is stored, also when SetLimit changes it. Reentrant
-// has no effect.
+// NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
+// the limit. After that, Acquire fails with ErrLimit if the claim differs from the stored limit: programs
+// that disagree would admit too many. A limit of 0 claims nothing and follows the stored limit, also when
+// SetLimit changes it. Reentrant has no effect.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
-	turn := o // its nodes say who waits, and what for
 	return &Semaphore{
-		queue:     queue{client: c, path: path, kind: kindSemaphore, options: o},
-		turnstile: queue{client: c, path: path + o.grammar.semaphore.turnstile, kind: kindTurnstile, options: turn},
+		lock:      newLock(c, path, queue.Semaphore, o),
+		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, o), // its nodes say who waits, and what for
 		limit:     limit,
 	}
 }
 
-// Acquire waits for one permit. The Hold has it until Unlock.
+// Acquire waits for one permit. The Hold keeps it until Unlock.
 func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.AcquireN(ctx, 1) }
 
-// AcquireN waits for n permits and takes them at once, all or none; Unlock gives all of
-// them back, and if one is lost, all are. See [Mutex.Lock] for ctx, and for what happens
-// when the session ends.
+// AcquireN waits for n permits and takes them at once, all or none. Unlock gives all of them back. If one
+// is lost, all are. See [Mutex.Lock] for ctx, and for the end of the session.
 //
-// ErrLimit: n is more than the limit, or the limit is not what was claimed. ErrDeadlock:
-// ctx descends from a Hold of this semaphore; somebody in between may be waiting for the
-// permits of that. ErrKind: another kind of lock has this name.
+// The error is ErrLimit if n exceeds the limit or the limit differs from the claim. It is ErrDeadlock if
+// ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
+// It is ErrKind if another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
 	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, true) })
 	if err != nil {
-		return nil, &Error{Op: "acquire", Path: s.queue.path, Err: err}
+		return nil, &Error{Op: "acquire", Path: s.lock.Path, Err: err}
 	}
 	return h, nil
 }
 
-// TryAcquire takes a permit if one is free and nobody waits; otherwise the error is
-// ErrLocked. Somebody who is just being let in counts as waiting.
+// TryAcquire takes a permit if one is free and nobody waits. Otherwise the error is ErrLocked. A caller
+// that is just being admitted counts as waiting.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.TryAcquireN(ctx, 1) }
 
 // TryAcquireN is TryAcquire for n permits, all or none.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
 	h, err := s.enter(ctx, n, false)
 	if err != nil {
-		return nil, &Error{Op: "try acquire", Path: s.queue.path, Err: err}
+		return nil, &Error{Op: "try acquire", Path: s.lock.Path, Err: err}
 	}
 	return h, nil
 }
@@ -86,12 +87,12 @@ type permit struct{ s *Semaphore }
 func (p permit) Lock(ctx context.Context) (*Hold, error)    { return p.s.Acquire(ctx) }
 func (p permit) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquire(ctx) }
 
-// SetLimit stores a new limit. Who waits is let in as it allows; nobody who has a permit
-// loses it, so after a cut there are too many until enough have been given back. If there
-// is no node to store it in, one is made that stays.
+// SetLimit stores a new limit. Waiters are admitted as it allows. Nobody loses a permit, so after a cut
+// there are too many until enough are given back. If there is no node to store the limit in, SetLimit
+// makes one that stays.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := s.setLimit(ctx, limit); err != nil {
-		return &Error{Op: "set limit", Path: s.queue.path, Err: err}
+		return &Error{Op: "set limit", Path: s.lock.Path, Err: err}
 	}
 	return nil
 }
@@ -100,29 +101,29 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	if limit < 1 {
 		return fmt.Errorf("%w: %d", ErrLimit, limit)
 	}
-	if err := validatePath(s.queue.path); err != nil {
+	if err := queue.ValidatePath(s.lock.Path); err != nil {
 		return err
 	}
-	session, err := s.queue.client.Session(ctx)
+	session, err := s.lock.Client.Session(ctx)
 	if err != nil {
 		return err
 	}
-	p := &place{queue: &s.queue, session: session}
+	p := &queue.Place{Queue: s.lock.Queue, Session: session}
 	data := []byte(strconv.Itoa(limit))
 	for {
-		// To say the same again does no harm.
-		err := repeat(ctx, func() error {
-			_, err := session.Set(ctx, s.queue.path, data, zk.AnyVersion)
+		// Storing the same limit twice does no harm.
+		err := queue.Repeat(ctx, func() error {
+			_, err := session.Set(ctx, s.lock.Path, data, zk.AnyVersion)
 			return err
 		})
 		if errors.Is(err, zk.ErrNoNode) {
-			if i := strings.LastIndexByte(s.queue.path, '/'); i > 0 {
-				if err := p.ensure(ctx, s.queue.path[:i]); err != nil {
+			if i := strings.LastIndexByte(s.lock.Path, '/'); i > 0 {
+				if err := p.Ensure(ctx, s.lock.Path[:i]); err != nil {
 					return err
 				}
 			}
-			err = repeat(ctx, func() error {
-				_, _, err := session.Create(ctx, s.queue.path, data, zk.Persistent, s.queue.acl...)
+			err = queue.Repeat(ctx, func() error {
+				_, _, err := session.Create(ctx, s.lock.Path, data, zk.Persistent, s.lock.ACL...)
 				return err
 			})
 		}
@@ -132,26 +133,26 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	}
 }
 
-// Available says how many permits are free and how many there are, at some moment after
-// the call. ErrLimit: no limit is stored, and none was claimed.
+// Available returns how many permits are free and how many there are, at some moment after the call. The
+// error is ErrLimit if no limit is stored and none was claimed.
 func (s *Semaphore) Available(ctx context.Context) (free, limit int, err error) {
 	free, limit, err = s.available(ctx)
 	if err != nil {
-		err = &Error{Op: "available", Path: s.queue.path, Err: err}
+		err = &Error{Op: "available", Path: s.lock.Path, Err: err}
 	}
 	return free, limit, err
 }
 
 func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) {
-	if err := validatePath(s.queue.path); err != nil {
+	if err := queue.ValidatePath(s.lock.Path); err != nil {
 		return 0, 0, err
 	}
-	session, err := s.queue.client.Session(ctx)
+	session, err := s.lock.Client.Session(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	// The server that we read from may be behind the one that gave permits away.
-	if err := retry(ctx, func() error { return session.Sync(ctx, s.queue.path) }); err != nil {
+	// The server that we read from may be behind the one that granted permits.
+	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
 		return 0, 0, err
 	}
 	v, err := s.look(ctx, session, false, "")
@@ -165,4 +166,342 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 		return 0, 0, fmt.Errorf("%w: none is stored", ErrLimit)
 	}
 	return max(v.limit-v.used, 0), v.limit, nil
+}
+
+// enter acquires permits in one session. Callers pass the turnstile one at a time and in order. So the
+// caller that counts the permits is the only one that can take some.
+func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err error) {
+	if err := queue.ValidatePath(s.lock.Path); err != nil {
+		return nil, err
+	}
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("%w: %d permits asked for", ErrLimit, n)
+	case s.lock.Grammar.Semaphore.Lease == "":
+		return nil, fmt.Errorf("%w %s: it has no semaphore", ErrLayout, s.lock.Grammar.Name)
+	case wait && slices.ContainsFunc(lineage(ctx, s.lock.Client, s.lock.Path), s.ours):
+		return nil, ErrDeadlock
+	}
+	turn, err := s.turnstile.enter(ctx, names.Mutex, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.letGo(ctx)
+	before := turn.first().WaitedFor()
+	for patient := false; ; patient = wait {
+		v, err := s.look(ctx, turn.first().Session, patient, before)
+		for errors.Is(err, errBehind) {
+			if err = s.catchUp(ctx, turn); err == nil {
+				v, err = s.look(ctx, turn.first().Session, patient, before)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		known, err := s.agree(ctx, turn.first(), v)
+		switch {
+		case err != nil:
+			v.stop()
+			return nil, err
+		case !known: // it is stored now: look again
+		case n > v.limit:
+			v.stop()
+			return nil, fmt.Errorf("%w: %d permits asked for, there are %d", ErrLimit, n, v.limit)
+		case v.used+n <= v.limit:
+			v.stop()
+			h, err := s.admit(ctx, turn.first(), v.version, n)
+			if h != nil || err != nil {
+				return h, err
+			}
+		case !wait:
+			return nil, ErrLocked
+		case patient:
+			if err := v.await(ctx, turn); err != nil {
+				v.stop() // or the server keeps watches that nobody waits for
+				return nil, err
+			}
+		}
+		v.stop()
+	}
+}
+
+// ours reports whether a tenure consists of permits, and not of another lock on the path.
+func (s *Semaphore) ours(t *tenure) bool {
+	return t.places[0].Dir == s.lock.Path+s.lock.Grammar.Semaphore.Leases
+}
+
+// A view is the state of a semaphore at some moment.
+type view struct {
+	exists       bool // the node that has the limit
+	limit        int  // 0: none is stored
+	version      int32
+	used         int
+	data, leases *zk.Watch // nil if the caller does not wait for changes
+}
+
+// errBehind means that the server has not yet applied the removal that brought us our turn.
+var errBehind = errors.New("the server is behind the one that told us of our turn")
+
+// catchUp lets the server catch up, and pauses. The turn must still be ours afterwards. A sync
+// alone is not enough: Apache's leader answers it at once (see barrier in internal/queue).
+func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
+	session := turn.first().Session
+	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
+		return err
+	}
+	pause := time.NewTimer(5 * queue.FirstPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-turn.Lost():
+		return queue.ErrGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// look reads the limit and the permits. The server must show all permits that were granted before our
+// turn. before is the node that we have waited for at the turnstile. Its holder took its permits first and
+// then removed the node, so a server without the node shows the permits. The event of the removal may
+// have come from another server, and the session may since have moved to a server that is behind: an
+// event does not raise the zxid that a session demands of a server. Then the error is errBehind.
+//
+// Without watch, look also makes sure that no other kind of lock has the name. With watch, it does not
+// read before: an earlier look has shown that the node is gone, and a server that is behind that answer
+// does not accept the session.
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
+	err = queue.Retry(ctx, func() (err error) {
+		v, err = s.lookOnce(ctx, session, watch, before)
+		return err
+	})
+	return v, err
+}
+
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
+	dir := s.lock.Path + s.lock.Grammar.Semaphore.Leases
+	var data []byte
+	var listed, beside []string
+	var dataErr, namesErr, besideErr error
+	var stat zk.Stat
+	if watch {
+		data, stat, v.data, dataErr = session.GetW(ctx, s.lock.Path)
+		listed, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+	} else {
+		ops := []zk.Op{zk.GetOp(s.lock.Path), zk.ChildrenOp(dir), zk.ChildrenOp(s.lock.Path)}
+		if before != "" { // ahead of the others: they show at least as much
+			ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
+		}
+		res, err := session.Pipeline(ctx, ops...)
+		if res == nil {
+			return view{}, err
+		}
+		if before != "" {
+			switch err := res[0].Err; {
+			case err == nil:
+				return view{}, errBehind
+			case !errors.Is(err, zk.ErrNoNode):
+				return view{}, err
+			}
+			res = res[1:]
+		}
+		data, stat, dataErr = res[0].Data, res[0].Stat, res[0].Err
+		listed, namesErr = res[1].Children, res[1].Err
+		beside, besideErr = res[2].Children, res[2].Err
+	}
+	for _, err := range []error{dataErr, namesErr, besideErr} {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			v.stop()
+			return view{}, err
+		}
+	}
+	err = s.lock.CheckKind(ctx, beside)
+	if err == nil && stat.EphemeralOwner != 0 {
+		err = s.lock.HasNodeLock()
+	}
+	if err != nil {
+		v.stop()
+		return view{}, err
+	}
+	v.exists, v.version = dataErr == nil, stat.Version
+	v.used = s.lock.Grammar.Semaphore.Permits(listed)
+	if !queue.Unclaimed(data) {
+		limit, err := strconv.Atoi(string(data))
+		if err != nil || limit < 1 {
+			v.stop()
+			return view{}, fmt.Errorf("%w: the node's data are %q", ErrLimit, data)
+		}
+		v.limit = limit
+	}
+	return v, nil
+}
+
+// await returns when the limit or the permits have changed. We hold the turnstile meanwhile. If it is
+// lost, so is our place.
+func (v view) await(ctx context.Context, turn *Hold) error {
+	var data, leases <-chan zk.Event // nil: the node is not there
+	if v.data != nil {
+		data = v.data.C
+	}
+	if v.leases != nil {
+		leases = v.leases.C
+	}
+	select {
+	case ev := <-data:
+		return ev.Err
+	case ev := <-leases:
+		return ev.Err
+	case <-turn.Lost():
+		return queue.ErrGone
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (v view) stop() {
+	for _, w := range []*zk.Watch{v.data, v.leases} {
+		if w != nil {
+			w.Stop()
+		}
+	}
+}
+
+// agree compares the stored limit with the claim. It returns false if none was stored; then the claim is
+// stored now. p is our place at the turnstile.
+func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, error) {
+	switch {
+	case v.limit != 0 && s.limit != 0 && v.limit != s.limit:
+		return false, fmt.Errorf("%w: it is %d, not %d", ErrLimit, v.limit, s.limit)
+	case v.limit != 0:
+		return true, nil
+	case s.limit < 1:
+		return false, fmt.Errorf("%w: none is stored, and %d is none", ErrLimit, s.limit)
+	case !v.exists:
+		return false, p.Ensure(ctx, s.lock.Path)
+	}
+	err := queue.Retry(ctx, func() error {
+		_, err := p.Session.Set(ctx, s.lock.Path, []byte(strconv.Itoa(s.limit)), v.version)
+		return err
+	})
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
+		err = nil // look again
+	}
+	return false, err
+}
+
+// admit takes n permits, all or none, if we still hold the turnstile and the limit has not changed: a
+// holder of the turnstile that slept must not add to permits that others have taken meanwhile. It returns
+// neither a Hold nor an error if the caller has to look again.
+func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, n int) (_ *Hold, err error) {
+	nodes := &s.lock.Grammar.Semaphore
+	dir, mode := s.lock.Path+nodes.Leases, zk.Ephemeral
+	if nodes.Numbered {
+		mode = zk.EphemeralSequential
+	}
+	places := make([]*queue.Place, n)
+	ops := []zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
+	for i := range places {
+		a := nodes.Lease.Attempt(turn.Session.ID())
+		data, err := s.lock.data(a)
+		if err != nil {
+			return nil, err
+		}
+		p := &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: dir, Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
+		places[i] = p
+		ops = append(ops, zk.CreateOp(p.Dir+"/"+p.Prefix, data, mode, s.lock.ACL...))
+	}
+	defer func() {
+		if err != nil {
+			for _, p := range places {
+				p.Leave(ctx)
+			}
+		}
+	}()
+	for {
+		var res []zk.Result
+		err := queue.Retry(ctx, func() (err error) {
+			for _, p := range places {
+				p.Sending()
+			}
+			res, err = turn.Session.Multi(ctx, ops...)
+			return err
+		})
+		for _, p := range places {
+			p.Sent(err == nil || zk.MayHaveHappened(err))
+		}
+		switch {
+		case err == nil:
+			for i, p := range places {
+				p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+			}
+			if err := stamp(ctx, places); err != nil {
+				return nil, err
+			}
+			return s.admitted(ctx, places)
+		case errors.Is(err, zk.ErrConnectionLoss):
+			found := 0
+			for _, p := range places {
+				if err := p.Find(ctx); err != nil {
+					return nil, err
+				}
+				if p.Name() != "" {
+					found++
+				}
+			}
+			switch found {
+			case n:
+				return s.admitted(ctx, places)
+			case 0: // not made
+			default:
+				return nil, queue.ErrGone // somebody has removed some of them
+			}
+		case errors.Is(err, zk.ErrBadVersion):
+			return nil, nil // the limit was changed just now
+		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
+			return nil, queue.ErrGone
+		case errors.Is(err, zk.ErrNoNode):
+			if err := turn.Ensure(ctx, dir); err != nil {
+				return nil, err
+			}
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+}
+
+// admitted begins the tenure of permits that exist. If the turnstile is not below the semaphore's path, a
+// lock of another kind could not see us before. So we look for one again.
+func (s *Semaphore) admitted(ctx context.Context, places []*queue.Place) (*Hold, error) {
+	if s.lock.Grammar.Semaphore.Leases == "" {
+		listed, err := queue.Children(ctx, s.lock.Client, s.lock.Path)
+		if err == nil {
+			err = s.lock.CheckKind(ctx, listed)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return newHold(ctx, &s.lock, places...)
+}
+
+// stamp notes the zxid of nodes that one transaction has made. Apache's servers do not return it in the
+// answer to a transaction.
+func stamp(ctx context.Context, places []*queue.Place) error {
+	var stat zk.Stat
+	var ok bool
+	err := queue.Retry(ctx, func() (err error) {
+		stat, ok, err = places[0].Session.Exists(ctx, places[0].Path())
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return queue.ErrGone
+	}
+	for _, p := range places {
+		p.Created(p.Name(), stat)
+	}
+	return nil
 }

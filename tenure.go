@@ -8,78 +8,88 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/queue"
 	"holdfast/zk"
 )
 
-// A tenure is what the Holds of one lock have in common: the nodes that stand for it,
-// which is one but for several permits of a semaphore, and the proof that their session
-// lives. More than one Hold share it if the lock is re-entrant.
+// A tenure is what several Holds of one lock share: the lock's nodes and the proof that their session
+// lives. There is one node, or one for each permit of a semaphore. More than one Hold share a tenure if
+// the lock is re-entrant.
 type tenure struct {
-	queue  *queue
-	places []*place
+	lock   *lock
+	places []*queue.Place
 	leases []*zk.Lease
 	began  time.Time
 	ctx    context.Context // ends when the tenure does; watch goroutines end with it
 	cancel context.CancelFunc
 	unhook func() bool // from the session, which tells when it ends
+	young  *time.Timer // starts the watching
 
 	mu      sync.Mutex // guards the fields below; Hold.mu may be locked under it
-	holds   []*Hold    // those that are not unlocked
+	holds   []*Hold    // not unlocked yet
 	loss    error      // why the lock is lost; nil while it is not
 	revoked bool
-	line    *line // that hands it on; nil if it is not handed on
-	stepped bool  // a reader may stand in the writer's place when that has gone
+	local   *localQueue // that hands it on; nil if it is not handed on
+	stepped bool        // a reader may take the writer's place when the writer's node is gone
 
 	rewrites rewrites
 }
 
-// newTenure begins the tenure of places that nobody is ahead of. Two things must be so at
-// this moment: our nodes are known to stand (the list that showed nobody ahead showed
-// them, or see await.go), and the session is proven, since the wait may have outlasted the proof. From now
-// on the leases keep it so.
-func newTenure(ctx context.Context, q *queue, places []*place) (*tenure, error) {
-	t := &tenure{queue: q, places: places, began: time.Now()}
-	session := places[0].session
+// newTenure begins the tenure of places that nobody is ahead of. Two things must be true at this moment.
+// Our nodes are known to stand: the list that showed nobody ahead showed them, or the events did (see
+// await.go). The session is proven: the wait may have outlasted an earlier proof. From now on the leases
+// keep it proven.
+func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, error) {
+	t := &tenure{lock: l, places: places, began: time.Now()}
+	session := places[0].Session
 	for _, p := range places {
-		if err := p.prove(ctx); err != nil {
+		lease, err := p.Prove(ctx)
+		if err != nil {
 			t.release()
 			return nil, err
 		}
-		t.leases, p.lease = append(t.leases, p.lease), nil
+		t.leases = append(t.leases, lease)
 	}
 	switch {
 	case session.Context().Err() != nil || !time.Now().Before(session.Deadline()):
 		t.release()
 		return nil, zk.ErrSessionExpired
-	case ctx.Err() != nil: // who has given up gets no lock (etcd #10111)
+	case ctx.Err() != nil: // a caller that has given up gets no lock (etcd #10111)
 		t.release()
 		return nil, context.Cause(ctx)
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for _, p := range places {
-		if p.long && !p.shared {
-			p.directory = make(chan directory, 1)
-			go p.prepareMark(p.directory)
-		}
-		if readNote(p.watch.ownData).Revoke { // it was asked while it waited
+		p.PrepareWatermark()
+		if queue.ReadNote(p.OwnData()).Revoke { // it was asked while it waited
 			t.revoked = true
 		}
 	}
 	t.unhook = context.AfterFunc(session.Context(), func() { t.lose(context.Cause(session.Context())) })
-	nurseryOf(session).add(t)
+	t.young = time.AfterFunc(gracePeriod, t.startWatching)
 	return t, nil
 }
 
-// startWatching begins to watch the nodes. It is called once, after a while (see young.go).
+// gracePeriod is how long a tenure lasts before it watches its nodes. A watch costs a request, an
+// answer and at Unlock an event, which is as much as the lock itself but for the two commits. Shorter
+// tenures save that. Nothing is missed: the watch is set by a read, which shows what has happened to
+// the node by then. A removal within the first 5 ms is reported when they are over.
+const gracePeriod = 5 * time.Millisecond
+
+// startWatching begins to watch the nodes, at the end of the grace period.
 func (t *tenure) startWatching() {
+	if t.ctx.Err() != nil {
+		return
+	}
 	for i, p := range t.places {
 		go t.watch(p, t.leases[i])
 	}
 }
 
-// end ends the watching, before the nodes are removed.
+// end stops the watching. It comes before the removal of the nodes.
 func (t *tenure) end() {
 	t.unhook()
+	t.young.Stop()
 	t.cancel()
 }
 
@@ -89,7 +99,7 @@ func (t *tenure) release() {
 	}
 }
 
-// add makes h one of those that are told; false if the tenure is over.
+// add makes h share the tenure. It returns false if the tenure is over.
 func (t *tenure) add(h *Hold) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +110,7 @@ func (t *tenure) add(h *Hold) bool {
 	return true
 }
 
-// admit is add for who has locked mu and knows that the tenure lasts.
+// admit is add for a tenure that is not over. t.mu must be held.
 func (t *tenure) admit(h *Hold) {
 	t.holds = append(t.holds, h)
 	if t.revoked {
@@ -108,14 +118,14 @@ func (t *tenure) admit(h *Hold) {
 	}
 }
 
-// forget takes h off, and leaves the nodes to the others.
+// forget removes h from the tenure. The nodes stay with the other Holds.
 func (t *tenure) forget(h *Hold) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 }
 
-// drop takes h off, and removes the nodes if it was the last. The error says that they
+// drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
 func (t *tenure) drop(h *Hold) error {
 	t.mu.Lock()
@@ -126,10 +136,10 @@ func (t *tenure) drop(h *Hold) error {
 		return nil
 	}
 	if last {
-		t.leaveLine()
+		t.leaveLocal()
 		t.end()
 		if t.stepped {
-			t.places[0].directory = nil
+			t.places[0].NoWatermark()
 		}
 	}
 	t.mu.Unlock()
@@ -138,29 +148,29 @@ func (t *tenure) drop(h *Hold) error {
 	}
 	t.release()
 
-	session := t.places[0].session.Context()
+	session := t.places[0].Session.Context()
 	errs := make([]error, len(t.places))
 	var wg sync.WaitGroup
 	for i, p := range t.places {
 		if i > 0 {
-			wg.Go(func() { errs[i] = p.remove() })
+			wg.Go(func() { errs[i] = p.Remove() })
 		}
 	}
-	errs[0] = t.places[0].remove()
+	errs[0] = t.places[0].Remove()
 	wg.Wait()
 	err := errors.Join(errs...)
 	switch {
 	case loss != nil:
 		return loss
-	case errors.Is(err, errPlaceGone): // it ended before we did
-		return fmt.Errorf("%w: %w", ErrLost, errPlaceGone)
+	case errors.Is(err, queue.ErrGone): // it ended before we did
+		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
 	case err != nil && session.Err() == nil:
 		return err
 	}
 	return nil // removed, or the session is over, and the nodes with it
 }
 
-// lose ends the tenure for all who share it, unless the last Unlock was first.
+// lose ends the tenure for all of its Holds, unless the last Unlock was first.
 func (t *tenure) lose(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,28 +178,28 @@ func (t *tenure) lose(why error) {
 		return
 	}
 	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
-	t.leaveLine()
+	t.leaveLocal()
 	for _, h := range t.holds {
 		h.lose(t.loss)
 	}
 }
 
-// step says that the writer takes the read side as well, on behalf of a Hold that ctx
-// descends from; false if that is over. From here on the node is not handed on in memory
-// any more: the next writer in line would hold the lock beside this reader.
+// step notes that the writer takes the read side as well, for a Hold that ctx descends from. It returns
+// false if that Hold is over. From now on the node is not handed on in memory: the next writer in the
+// local queue would hold the lock beside this reader.
 func (t *tenure) step(ctx context.Context) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h, _ := ctx.Value(holdKey{}).(*Hold)
-	if t.loss != nil || t.ctx.Err() != nil || t.line != nil && !t.heldBy(h) {
+	if t.loss != nil || t.ctx.Err() != nil || t.local != nil && !t.heldBy(h) {
 		return false
 	}
-	t.leaveLine()
+	t.leaveLocal()
 	t.stepped = true
 	return true
 }
 
-// revoke tells all who share the tenure that somebody has asked for the lock.
+// revoke tells all Holds of the tenure that somebody has asked for the lock.
 func (t *tenure) revoke() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,39 +212,39 @@ func (t *tenure) revoke() {
 	}
 }
 
-// watch waits for what can end the tenure other than Unlock and the end of the session:
-// the removal of p's node by somebody else. It also sees the request to let go that is
-// written into the node.
-func (t *tenure) watch(p *place, lease *zk.Lease) {
-	session := p.session
+// watch waits for the removal of p's node by somebody else, which ends the tenure. It also sees a
+// request to release the lock, which is written into the node.
+func (t *tenure) watch(p *queue.Place, lease *zk.Lease) {
+	session := p.Session
 	defer lease.Release()
-	var due <-chan time.Time // when the nodes are to say since when we hold; nil: no more
-	if p == t.places[0] && t.queue.saysSince() {
+	var due <-chan time.Time // fires when sayHeld is due; nil: it is not
+	if p == t.places[0] && t.lock.saysSince() {
 		timer := time.NewTimer(time.Until(t.began.Add(heldAfter)))
 		defer timer.Stop()
 		due = timer.C
 	}
 	requests := restorer{tenure: t, place: p}
 	defer requests.close()
-	// The first look is not withdrawn by an early Unlock: taking the watch back would
-	// cost the server more than letting the delete fire it.
+	// An early Unlock does not withdraw the first read: removing the watch would cost the server
+	// more than the delete that fires it.
 	for {
-		data, watch, stat, err := p.watch.ownData, p.watch.own, p.watch.ownStat, error(nil)
-		if p.watch.own = nil; watch == nil { // or it was set while we waited
-			err = retry(t.ctx, func() (err error) {
+		watch, data, stat := p.TakeWatch()
+		var err error
+		if watch == nil { // else the place set it while it waited
+			err = queue.Retry(t.ctx, func() (err error) {
 				if t.ctx.Err() != nil { // it backed off, and the tenure has ended meanwhile
 					return t.ctx.Err()
 				}
-				data, stat, watch, err = session.GetW(session.Context(), p.path())
+				data, stat, watch, err = session.GetW(session.Context(), p.Path())
 				return err
 			})
 		}
 		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && !p.unique && stat.Czxid != p.czxid: // gone, or another of its name
+		case errors.Is(err, zk.ErrNoNode), err == nil && !p.Unique && stat.Czxid != p.Czxid(): // gone, or another of its name
 			if watch != nil {
 				watch.Stop()
 			}
-			t.lose(errPlaceGone)
+			t.lose(queue.ErrGone)
 			return
 		case session.Context().Err() != nil, err != nil && t.ctx.Err() != nil:
 			return
@@ -243,15 +253,15 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 			select {
 			case <-session.Context().Done():
 			case <-lease.Gone():
-				t.lose(errPlaceGone)
+				t.lose(queue.ErrGone)
 			case <-t.ctx.Done():
 			}
 			return
 		}
-		if readNote(data).Revoke {
+		if queue.ReadNote(data).Revoke {
 			t.revoke()
 		}
-		if isRequest(data) {
+		if queue.IsRequest(data) {
 			requests.take(stat.Version)
 		}
 		for changed := false; !changed; {
@@ -262,7 +272,7 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 					t.lose(ev.Err)
 					return
 				case ev.Type == zk.EventNodeDeleted:
-					t.lose(errPlaceGone) // unless it was us
+					t.lose(queue.ErrGone) // unless it was us
 					return
 				}
 				changed = true
@@ -271,12 +281,23 @@ func (t *tenure) watch(p *place, lease *zk.Lease) {
 				go t.sayHeld(zk.Result{Data: data, Stat: stat})
 			case <-session.Context().Done():
 				return
-			case <-lease.Gone(): // our server may be cut off, and never tell
-				t.lose(errPlaceGone)
+			case <-lease.Gone(): // our server may be cut off and never tell us
+				t.lose(queue.ErrGone)
 				return
 			case <-t.ctx.Done():
 				return
 			}
 		}
 	}
+}
+
+// heldBy reports whether the tenure still belongs to h, or to a Hold that h's context descends from. If
+// not, it was handed on. t.mu must be held.
+func (t *tenure) heldBy(h *Hold) bool {
+	for ; h != nil; h = h.outer {
+		if slices.Contains(t.holds, h) {
+			return true
+		}
+	}
+	return false
 }

@@ -48,7 +48,7 @@ var herdRecipes = []recipe{
 }
 
 // The first two to let go of our Mutex have not learned that the queue has become long, and
-// leave no mark (see ahead.go): whoever comes two places behind them lists the queue, as
+// leave no watermark (see internal/queue): whoever comes two places behind them lists the queue, as
 // with R2. They come before the measuring.
 var mutex = recipe{"holdfast's Mutex", "holdfast", 3, needsNothing, startMutex}
 

@@ -149,7 +149,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 154, bug: "the named locks of one directory are foreign to each other", where: "–",
-			edits: []edit{{"foreign.go", "ok && several {\n\t\t\tcontinue", "ok && several && !several {\n\t\t\tcontinue"}},
+			edits: []edit{{"internal/queue/kind.go", "case ours || g.Beside(name):", "case ours:"}},
 			tests: []string{"TestForeignNodesCanBeAskedFor"},
 		},
 	}

@@ -17,7 +17,7 @@ func ofTheEnsemble() []mutant {
 		},
 		{
 			number: 174, bug: "a NodeLock says since when it is held", where: "–",
-			edits: []edit{{"rewrite.go", " && q.kind != kindNode\n", "\n"}},
+			edits: []edit{{"rewrite.go", " && l.Kind != queue.Node\n", "\n"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
 		},
 	}

@@ -5,38 +5,38 @@ func ofTheList() []mutant {
 	return []mutant{
 		{
 			number: 1, bug: "nobody ahead is taken for ours, though our own node is gone", where: "etcd #11456, go-zookeeper",
-			edits: []edit{{"ahead.go", "\tcase !present:\n\t\treturn ahead{}, errPlaceGone\n", ""}, {"ahead.go", "present = true", "_ = present"}},
-			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold", "TestReaderWaitsForTheNearestWriterAheadOnly"},
+			edits: []edit{{"internal/queue/names/ahead.go", "\tcase !present:\n\t\treturn Ahead{}, ErrGone\n", ""}, {"internal/queue/names/ahead.go", "present = true", "_ = present"}},
+			tests: []string{"TestNodeThatIsRemovedBeforeTheListIsNoHold"},
 		},
 		{
 			number: 2, simulated: true, bug: "a create whose answer was lost is made again, without a look for the first node", where: "samuel #229, zktools #2, accumulo #1086",
-			edits: []edit{{"place.go", "names, err := p.find(ctx)\n\t\t\tswitch", "names, err := []string(nil), p.session.Context().Err()\n\t\t\tswitch"}},
+			edits: []edit{{"internal/queue/join.go", "listed, err := p.find(ctx)\n\t\t\tswitch", "listed, err := []string(nil), p.Session.Context().Err()\n\t\t\tswitch"}},
 			tests: []string{"TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
 			number: 3, simulated: true, bug: "one name for every attempt, and a node of that name is ours whatever its session", where: "CURATOR-604, CURATOR-498",
 			edits: []edit{
-				{"grammar.go", "\tid := newUUID()\n\treturn attempt", "\tid := idOfTheProcess\n\treturn attempt"},
-				{"grammar.go", "func newAttempt(", "var idOfTheProcess = newUUID()\n\nfunc newAttempt("},
-				{"place.go", "case stat.EphemeralOwner == p.session.ID() && (p.unique || readNote(data).ID == p.id):",
-					"case p.unique || readNote(data).ID == p.id:"},
+				{"internal/queue/names/attempt.go", "\tid := newUUID()\n\ts, bare", "\tid := idOfTheProcess\n\ts, bare"},
+				{"internal/queue/names/attempt.go", "// Attempt makes a name.\n", "var idOfTheProcess = newUUID()\n\n"},
+				{"internal/queue/find.go", "case stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(data).ID == p.ID):",
+					"case p.Unique || ReadNote(data).ID == p.ID:"},
 			},
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},
 		{
 			number: 4, simulated: true, bug: "a node ahead that has gone before it could be watched is waited for", where: "CURATOR-527, helix PR #44, samuel PR #10",
-			edits: []edit{{"await.go", "// it went before we could look\n\t\t\tp.watch.ahead, err = p.settle(ctx, a, a.last())",
+			edits: []edit{{"internal/queue/await.go", "// it went before we could look\n\t\t\tp.ahead, err = p.nearGone(ctx, a, a.Last())",
 				"// it went before we could look\n\t\t\t<-ctx.Done()\n\t\t\terr = context.Cause(ctx)"}},
 			tests: []string{"TestPredecessorThatVanishesBeforeTheWatch"},
 		},
 		{
 			number: 5, simulated: true, bug: "a delete whose answer was lost is not repeated", where: "CURATOR-486, CURATOR-678, kazoo #732",
-			edits: []edit{{"place.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
+			edits: []edit{{"internal/queue/remove.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
 			tests: []string{"TestUnlockOutlastsALostConnection", "TestLostConnectionsAtAnyPointLeaveNoOrphan"},
 		},
 		{
 			number: 6, simulated: true, bug: "a wait that ends leaves its node", where: "CURATOR-79, CURATOR-62, zk-ruby #49",
-			edits: []edit{{"queue.go", "p.leave(ctx) // or everyone", "_ = p // or everyone"}},
+			edits: []edit{{"lock.go", "p.Leave(ctx) // or all", "_ = p // or all"}},
 			tests: []string{"TestCancelledWaitLeavesNoNode", "TestTryLockFailsAtOnceAndLeavesNoNode"},
 		},
 		{
@@ -67,23 +67,23 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 12, simulated: true, bug: "the token is the sequence number", where: "curator #1056",
-			edits: []edit{{"place.go", "p.name, p.czxid, p.token, p.doubt = name, stat.Czxid, stat.Czxid, false",
-				"c, _ := p.queue.grammar.parse(name)\n\tp.name, p.czxid, p.token, p.doubt = name, stat.Czxid, int64(c.seq), false"}},
+			edits: []edit{{"internal/queue/place.go", "p.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, stat.Czxid, false",
+				"c, _ := p.Queue.Grammar.Parse(name)\n\tp.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, int64(c.Seq), false"}},
 			tests: []string{"TestTokensGrowThoughTheNumbersStartAgain"},
 		},
 		{
 			number: 13, bug: "sequence numbers compare as integers, also where they wrap", where: "kazoo #730, ZOOKEEPER-4372, go-zookeeper PR #65",
-			edits: []edit{{"kind.go", "return a-b < 0", "return a < b"}},
-			tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
+			edits: []edit{{"internal/queue/names/contender.go", "return a-b < 0", "return a < b"}},
+			pkg:   "internal/queue/names", tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
 		},
 		{
 			number: 14, simulated: true, bug: "a reader ignores the writers ahead", where: "–",
-			edits: []edit{{"kind.go", "!(c.shared && other.shared)", "!c.shared"}},
+			edits: []edit{{"internal/queue/names/contender.go", "!(c.Shared && other.Shared)", "!c.Shared"}},
 			tests: []string{"TestReadersShareAndWritersExclude", "TestNobodyOvertakesAWaitingWriter"},
 		},
 		{
 			number: 15, simulated: true, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
-			edits: []edit{{"permits.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
+			edits: []edit{{"semaphore.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
 			tests: []string{"TestPermitsOfADeadSessionComeBack"},
 		},
 		{

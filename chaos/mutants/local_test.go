@@ -6,50 +6,50 @@ func ofTheLine() []mutant {
 	return []mutant{
 		{
 			number: 71, simulated: true, bug: "a Semaphore's wait that is given up leaves its watches", where: "ours, until the simulation found it",
-			edits: []edit{{"permits.go", "v.stop() // or the server keeps", "_ = v // or the server keeps"}},
+			edits: []edit{{"semaphore.go", "v.stop() // or the server keeps", "_ = v // or the server keeps"}},
 			tests: []string{"TestGivenUpAcquireLeavesNoWatch"},
 		},
 		{
 			number: 72, bug: "goroutines hand a lock on among themselves for as long as one of them waits", where: "–",
-			edits: []edit{{"line.go", " || l.handoffs >= t.queue.handoffs {", " {"}},
+			edits: []edit{{"local_queue.go", " || q.handoffs >= t.lock.handoffs {", " {"}},
 			tests: []string{"TestLocalHandoffsAreBounded"},
 		},
 		{
 			number: 73, bug: "a lock that was lost is handed on", where: "–",
 			edits: []edit{
-				{"line.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
-				{"tenure.go", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n\tt.leaveLine()\n", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n"},
+				{"local_queue.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
+				{"tenure.go", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n\tt.leaveLocal()\n", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n"},
 			},
 			tests: []string{"TestALineLosesItsNode"},
 		},
 		{
 			number: 74, bug: "a lock is handed on though somebody elsewhere has asked for it", where: "–",
-			edits: []edit{{"line.go", "t.revoked || ", ""}},
+			edits: []edit{{"local_queue.go", "t.revoked || ", ""}},
 			tests: []string{"TestARevokedLockLeavesTheLine"},
 		},
 		{
 			number: 75, bug: "who is first in line and gives up takes the others' place in the queue along", where: "–",
-			edits: []edit{{"line.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*waiter).ctx)"}},
+			edits: []edit{{"local_queue.go", "ctx, cancel := context.WithCancel(context.Background())", "ctx, cancel := context.WithCancel(first.Value.(*waiter).ctx)"}},
 			tests: []string{"TestALineOutlivesItsFirst"},
 		},
 		{
 			number: 76, bug: "the lock is handed to a goroutine that has given up, and stays with it", where: "–",
-			edits: []edit{{"line.go", "\tl.waiting.Remove(w.place)\n\tw.place = nil\n\tif l", "\tw.place = nil\n\tif l"}},
+			edits: []edit{{"local_queue.go", "\tq.waiting.Remove(w.place)\n\tw.place = nil\n\tif q", "\tw.place = nil\n\tif q"}},
 			tests: []string{"TestALineThatAllHaveLeftIsGone"},
 		},
 		{
 			number: 77, bug: "a goroutine whose turn comes as it gives up has the lock", where: "etcd #10111",
-			edits: []edit{{"line.go", "if t.hold != nil && ctx.Err() != nil { //", "if false { //"}},
+			edits: []edit{{"local_queue.go", "if t.hold != nil && ctx.Err() != nil { //", "if false { //"}},
 			tests: []string{"TestWhoHasGivenUpGetsNoLock"},
 		},
 		{
 			number: 78, bug: "goroutines of different locks stand in one line, so one is handed the other's", where: "–",
-			edits: []edit{{"line.go", "return lineKey{q.client, q.path, q.grammar.queue, s}", "return lineKey{q.client, \"\", q.grammar.queue, s}"}},
+			edits: []edit{{"local_queue.go", "return localKey{l.Client, l.Path, l.Grammar.Queue, s}", `return localKey{l.Client, "", l.Grammar.Queue, s}`}},
 			tests: []string{"TestLinesOfTwoLocksDoNotMix"},
 		},
 		{
 			number: 79, bug: "a writer that has taken the read side is handed on to the next writer", where: "–",
-			edits: []edit{{"tenure.go", "\tt.leaveLine()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
+			edits: []edit{{"tenure.go", "\tt.leaveLocal()\n\tt.stepped = true\n", "\tt.stepped = true\n"}},
 			tests: []string{"TestDowngradeInALine"},
 		},
 	}
@@ -60,7 +60,7 @@ func ofCauses() []mutant {
 	return []mutant{
 		{
 			number: 86, bug: "that another lock was lost, while a MultiLock queued for the next, is taken for an empty queue", where: "ours, until the simulation found it",
-			edits: []edit{{"place.go", "(ctx.Err() != nil || !errors.Is(err, errPlaceGone))", "!errors.Is(err, errPlaceGone)"}},
+			edits: []edit{{"internal/queue/find.go", "(ctx.Err() != nil || !errors.Is(err, ErrGone))", "!errors.Is(err, ErrGone)"}},
 			tests: []string{"TestCauseOfTheContextIsNotTakenForAnAnswer"},
 		},
 		{

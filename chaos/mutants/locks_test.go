@@ -5,27 +5,27 @@ func ofTheNames() []mutant {
 	return []mutant{
 		{
 			number: 100, bug: "a waiter that has given up is put back into its line", where: "holdfast at 3a97b7e",
-			edits: []edit{{"line.go", "\tif w.ctx.Err() != nil {\n\t\tw.turn <- turn{err: context.Cause(w.ctx)}\n\t\treturn\n\t}\n", ""}},
+			edits: []edit{{"local_queue.go", "\tif w.ctx.Err() != nil {\n\t\tw.turn <- turn{err: context.Cause(w.ctx)}\n\t\treturn\n\t}\n", ""}},
 			tests: []string{"TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack"},
 		},
 		{
 			number: 101, bug: "every layout believes the marks in its directory, whoever left them", where: "holdfast at 3a97b7e",
-			edits: []edit{{"grammar.go", "\tg := l.translate()\n", "\tg := l.translate()\n\tg.marks = true\n"}},
+			edits: []edit{{"internal/queue/names/grammar.go", "\tg := translate(l)\n", "\tg := translate(l)\n\tg.Watermarks = true\n"}},
 			tests: []string{"TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved"},
 		},
 		{
 			number: 102, bug: "a layout is told from another by what it is called", where: "holdfast at 3a97b7e",
-			edits: []edit{{"grammar.go", "g.queue = fmt.Sprintf(\"%q %q\", g.exclusive, g.shared)", "g.queue = l.Name"}},
+			edits: []edit{{"internal/queue/names/grammar.go", `g.Queue = fmt.Sprintf("%q %q", g.exclusive, g.shared)`, "g.Queue = l.Name"}},
 			tests: []string{"TestLayoutsWithoutANameAreTwoLocks", "TestLayoutsOfTheSameFormsAreOneLock"},
 		},
 		{
 			number: 103, bug: "a MultiLock takes equal paths of two clients in the order in which they were given", where: "holdfast at 3a97b7e",
-			edits: []edit{{"multilock.go", "\tcase p.compare(o) == 0:\n", "\tcase p.compare(o) == 0 && p.queue.client == o.queue.client:\n"}},
+			edits: []edit{{"multilock.go", "\tcase p.compare(o) == 0:\n", "\tcase p.compare(o) == 0 && p.lock.Client == o.lock.Client:\n"}},
 			tests: []string{"TestMultiLockRefusesEqualPathsOfTwoClients"},
 		},
 		{
 			number: 104, bug: "a MultiLock orders by paths that mean something else under each chroot", where: "holdfast at 3a97b7e",
-			edits: []edit{{"multilock.go", "return p.queue.client.Chroot() + p.queue.path", "return p.queue.path"}},
+			edits: []edit{{"multilock.go", "return p.lock.Client.Chroot() + p.lock.Path", "return p.lock.Path"}},
 			tests: []string{"TestMultiLocksOfDifferentChrootsDoNotDeadlock"},
 		},
 		{
@@ -35,17 +35,17 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 106, bug: "what a server that throttles has refused fails", where: "holdfast at 3a97b7e",
-			edits: []edit{{"retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
+			edits: []edit{{"internal/queue/retry.go", "return backOff(ctx, send, zk.SafeToRetry)", "return backOff(ctx, send, func(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) && zk.SafeToRetry(err) })"}},
 			tests: []string{"TestThrottledServerMakesNothingFail", "TestTryLockWaitsForAThrottledServer", "TestHoldIsToldThoughTheServerWasThrottling", "TestObserverOutlastsAThrottledServer"},
 		},
 		{
 			number: 107, bug: "requests are sent again without a pause", where: "holdfast at 3a97b7e",
-			edits: []edit{{"retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
+			edits: []edit{{"internal/queue/retry.go", "time.NewTimer(pause/2 + rand.N(pause/2))", "time.NewTimer(0 * rand.N(pause/2))"}},
 			tests: []string{"TestThrottledServerMakesNothingFail"},
 		},
 		{
 			number: 108, bug: "Revoke writes over whatever is in the node", where: "Curator's Revoker, holdfast at 3a97b7e",
-			edits: []edit{{"note.go", "\tif !ok {\n\t\treturn []byte(revokeRequest), nil", "\tif ok || !ok {\n\t\treturn []byte(revokeRequest), nil"}},
+			edits: []edit{{"internal/queue/note.go", "\tif !ok {\n\t\treturn []byte(revokeRequest), nil", "\tif ok || !ok {\n\t\treturn []byte(revokeRequest), nil"}},
 			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
 		},
 		{
@@ -55,17 +55,17 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 110, bug: "an observer of an election takes a request for the leader's value", where: "holdfast at 3a97b7e",
-			edits: []edit{{"election.go", "\tcase isRequest(data):\n", "\tcase false:\n"}},
+			edits: []edit{{"election.go", "\tcase queue.IsRequest(data):\n", "\tcase false:\n"}},
 			tests: []string{"TestObserversSeeNoRequestForAValue"},
 		},
 		{
 			number: 111, bug: "a value that is proclaimed takes the place of a request that nobody has seen", where: "holdfast at 3a97b7e",
-			edits: []edit{{"rewrite.go", "\t\tcase readNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase readNote(present).Revoke:\n\t\t\t_ = t //"}},
+			edits: []edit{{"rewrite.go", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\tt.revoke() //", "\t\tcase queue.ReadNote(present).Revoke:\n\t\t\t_ = t //"}},
 			tests: []string{"TestProclaimAndRevokeTogetherLoseNothing"},
 		},
 		{
 			number: 112, bug: "a node is ours only if its data are as they were when it was made", where: "holdfast at 3a97b7e",
-			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || string(data) == string(p.data))"}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", "(p.Unique || string(data) == string(p.Data))"}},
 			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
 		},
 		{
@@ -75,42 +75,42 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 114, bug: "a lock takes no notice of other kinds and layouts under its name", where: "holdfast at 3a97b7e, Curator, kazoo",
-			edits: []edit{{"place.go", "\tif a.others > 0 {\n", "\tif a.others < 0 {\n"}},
+			edits: []edit{{"internal/queue/listing.go", "\tif a.Others > 0 {\n", "\tif a.Others < 0 {\n"}},
 			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
 		},
 		{
 			number: 115, bug: "a semaphore takes no notice of a queue under its name", where: "holdfast at 3a97b7e",
-			edits: []edit{{"permits.go", "err = s.queue.checkKind(ctx, beside)", "err = s.queue.checkKind(ctx, beside[:0])"}},
+			edits: []edit{{"semaphore.go", "err = s.lock.CheckKind(ctx, beside)", "err = s.lock.CheckKind(ctx, beside[:0])"}},
 			tests: []string{"TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
 		},
 		{
 			number: 116, bug: "a semaphore with its turnstile elsewhere looks only before it takes a permit", where: "–",
-			edits: []edit{{"permits.go", "\tif s.queue.grammar.semaphore.leases == \"\" {\n\t\tnames", "\tif false {\n\t\tnames"}},
+			edits: []edit{{"semaphore.go", "\tif s.lock.Grammar.Semaphore.Leases == \"\" {\n\t\tlisted", "\tif false {\n\t\tlisted"}},
 			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
 		},
 		{
 			number: 117, bug: "permits are looked for before the turn", where: "–",
-			edits: []edit{{"foreign.go", "[]string{s.turnstile, s.leases}", "[]string{s.leases, s.turnstile}"}},
+			edits: []edit{{"internal/queue/kind.go", "[]string{s.Turnstile, s.Leases}", "[]string{s.Leases, s.Turnstile}"}},
 			tests: []string{"TestTurnIsLookedForBeforePermits"},
 		},
 		{
 			number: 118, bug: "locks of one directory that have names take each other for strangers", where: "–",
-			edits: []edit{{"foreign.go", "if _, several := g.named(); several && named {", "if _, several := g.named(); several && name == \"\" {"}},
+			edits: []edit{{"internal/queue/names/layout.go", "\tif g.Beside(name) {\n", "\tif g.Beside(name) && name == \"\" {\n"}},
 			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
 		},
 		{
 			number: 119, bug: "a waiter gives up because somebody has tried another kind of lock", where: "–",
-			edits: []edit{{"place.go", "\tif err != nil || p.known {\n", "\tif err != nil {\n"}},
+			edits: []edit{{"internal/queue/listing.go", "\tif err != nil || p.onlyKind {\n", "\tif err != nil {\n"}},
 			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
 		},
 		{
 			number: 120, bug: "a crowd's list is not looked through for other kinds", where: "–",
-			edits: []edit{{"crowd.go", "r.err = err; r.others > 0 {", "r.err = err; r.others < 0 {"}},
+			edits: []edit{{"internal/queue/shared_list.go", "if l.Others > 0 {", "if l.Others < 0 {"}},
 			tests: []string{"TestWaitersAreNotDisturbedByOtherKinds"},
 		},
 		{
 			number: 121, bug: "a lock is held since its holder has joined the queue", where: "holdfast at 3a97b7e",
-			edits: []edit{{"rewrite.go", "n.Since = p.at(t.began)", "n.Since = p.at(p.asked)"}},
+			edits: []edit{{"rewrite.go", "n.Since = p.At(t.began)", "n.Since = present[i].Stat.Ctime"}},
 			tests: []string{"TestListTellsSinceWhenALockIsHeld"},
 		},
 		{
@@ -120,47 +120,47 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 123, bug: "a holder that says since when it holds writes over a request to let go", where: "–",
-			edits: []edit{{"rewrite.go", "zk.SetOp(p.path(), data, present[i].Stat.Version)", "zk.SetOp(p.path(), data, zk.AnyVersion)"}},
+			edits: []edit{{"rewrite.go", "zk.SetOp(p.Path(), data, present[i].Stat.Version)", "zk.SetOp(p.Path(), data, zk.AnyVersion)"}},
 			tests: []string{"TestHeldSinceUnderFaults"},
 		},
 		{
 			number: 124, bug: "a holder adds to the data that its program has chosen", where: "–",
-			edits: []edit{{"rewrite.go", "return q.value == nil && ", "return "}},
+			edits: []edit{{"rewrite.go", "return l.value == nil && ", "return "}},
 			tests: []string{"TestChosenDataSayNothingElse"},
 		},
 		{
 			number: 125, bug: "the time until a lost answer is cleared up counts as held", where: "–",
-			edits: []edit{{"place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
+			edits: []edit{{"internal/queue/place.go", "return p.ctime + t.Sub(p.asked).Milliseconds()", "return p.ctime + t.Sub(p.joined).Milliseconds()"}},
 			tests: []string{"TestHeldSinceCountsNoTimeOfDoubt"},
 		},
 		{
 			number: 126, bug: "all the readers behind a writer are woken by a change of its data", where: "–",
-			edits: []edit{{"await.go", "\t\twatchNear = zk.ChildrenWOp\n", "\t\twatchNear = zk.GetWOp\n"}},
+			edits: []edit{{"internal/queue/await.go", "\t\tnearOp = zk.ChildrenWOp\n", "\t\tnearOp = zk.GetWOp\n"}},
 			tests: []string{"TestChangesOfTheDataWakeNoCrowd"},
 		},
 		{
 			number: 175, bug: "a layout without readers takes a foreign writer for one that never steps down", where: "holdfast until e50c4e0",
-			edits: []edit{{"grammar.go", "return !g.mutex.makes(text) || g.write.makes(text) ||\n", "return len(g.shared) > 0 && !g.mutex.makes(text) || g.write.makes(text) || len(g.shared) > 0 &&\n"}},
+			edits: []edit{{"internal/queue/names/layout.go", "return !g.Mutex.makes(form) || g.Write.makes(form) ||\n", "return len(g.shared) > 0 && !g.Mutex.makes(form) || g.Write.makes(form) || len(g.shared) > 0 &&\n"}},
 			tests: []string{"TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter"},
 		},
 		{
 			number: 176, bug: "permits are counted at a server that is behind the event that brought the turn", where: "holdfast until e50c4e0",
-			edits: []edit{{"permits.go", "before := turn.first().waitedFor()", "before := \"\""}},
+			edits: []edit{{"semaphore.go", "before := turn.first().WaitedFor()", `before := ""`}},
 			tests: []string{"TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver"},
 		},
 		{
 			number: 178, bug: "a name that fits another layout makes a named lock a stranger", where: "holdfast until e50c4e0",
-			edits: []edit{{"foreign.go", "several && named {", "several && named && !strings.HasPrefix(name, \"lock-\") {"}},
+			edits: []edit{{"internal/queue/names/layout.go", "return ours && named", `return ours && named && !strings.HasPrefix(name, "lock-")`}},
 			tests: []string{"TestWhatIsNoOtherKindIsNoObstacle"},
 		},
 		{
 			number: 179, bug: "persistent nodes are taken for places of other locks", where: "holdfast until e50c4e0",
-			edits: []edit{{"foreign.go", "\t\t\tcase r.Stat.EphemeralOwner != 0:\n", "\t\t\tdefault:\n"}},
+			edits: []edit{{"internal/queue/kind.go", "\t\t\tcase r.Stat.EphemeralOwner != 0:\n", "\t\t\tdefault:\n"}},
 			tests: []string{"TestPersistentNodeIsNoStranger"},
 		},
 		{
 			number: 180, bug: "a stranger that has gone is taken for the only one", where: "–",
-			edits: []edit{{"foreign.go", "\t\t\t\tchanged = true\n", "\t\t\t\tchanged = false\n"}},
+			edits: []edit{{"internal/queue/kind.go", "\t\t\t\tchanged = true\n", "\t\t\t\tchanged = false\n"}},
 			tests: []string{"TestStrangerThatStepsDownIsSeen"},
 		},
 		{
@@ -175,12 +175,12 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 183, bug: "a MultiLock takes layouts that see each other through two clients", where: "holdfast until e50c4e0",
-			edits: []edit{{"multilock.go", "\tcase p.queue.grammar.sees(", "\tcase p.queue.client == o.queue.client && p.queue.grammar.sees("}},
+			edits: []edit{{"multilock.go", "\tcase p.lock.Grammar.Sees(", "\tcase p.lock.Client == o.lock.Client && p.lock.Grammar.Sees("}},
 			tests: []string{"TestMultiLockRefusesLayoutsThatWaitForEachOther"},
 		},
 		{
 			number: 184, bug: "a waiter leaves its watch on another node of its name", where: "holdfast until e50c4e0",
-			edits: []edit{{"await.go", "\t\t\town.Watch.Stop()\n", ""}},
+			edits: []edit{{"internal/queue/await.go", "\t\t\town.Watch.Stop()\n", ""}},
 			tests: []string{"TestWatchOnAnotherNodeOfOurNameIsStopped"},
 		},
 	}

@@ -5,18 +5,18 @@ func ofTheLocks() []mutant {
 	return []mutant{
 		{
 			number: 25, bug: "the clean-up has the context that was cancelled", where: "vitess #15756, ncps #913, Shopify",
-			edits: []edit{{"place.go", `if p.name == "" && !p.doubt {`, `if p.name == "" && !p.doubt || ctx.Err() != nil {`}},
+			edits: []edit{{"internal/queue/remove.go", `if p.name == "" && !p.doubt {`, `if p.name == "" && !p.doubt || ctx.Err() != nil {`}},
 			tests: []string{"TestCancelledWaitLeavesNoNode", "TestCancelWhileTheCreateIsLostLeavesNoOrphan"},
 		},
 		{
 			number: 26, simulated: true, bug: "who is woken holds the lock, without another look", where: "etcd #11456",
-			edits: []edit{{"await.go", "p.watch.ahead, err = p.settle(ctx, a, a.last() && !ev.CatchUp)", "p.watch.ahead = ahead{}"}},
+			edits: []edit{{"internal/queue/await.go", "p.ahead, err = p.nearGone(ctx, a, a.Last() && !ev.CatchUp)", "p.ahead = names.Ahead{}"}},
 			tests: []string{"TestReaderOutlastsTheWriterThatGivesUp"},
 		},
 		{
 			number: 27, bug: "a Lock whose context has ended returns a lock", where: "etcd #10111",
 			edits: []edit{
-				{"tenure.go", "case ctx.Err() != nil: // who", "case false: // who"},
+				{"tenure.go", "case ctx.Err() != nil: // a caller", "case false: // who"},
 				{"zk/lease.go", "for ctx.Err() == nil {", "for {"},
 				{"zk/ops.go", "if ctx.Err() != nil {", "if false {"},
 			},
@@ -24,12 +24,12 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 28, bug: "the queue is sorted by the whole name", where: "ZOOKEEPER-2931, accumulo PR #1926",
-			edits: []edit{{"kind.go", "return before(other.seq, c.seq) &&", "return other.name < c.name &&"}},
-			tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
+			edits: []edit{{"internal/queue/names/contender.go", "return Before(other.Seq, c.Seq) &&", "return other.Name < c.Name &&"}},
+			pkg:   "internal/queue/names", tests: []string{"TestMutexWaitsForTheContenderRightAhead", "FuzzQueueIsALine"},
 		},
 		{
 			number: 29, bug: "everybody watches the first in the queue", where: "Curator's readers",
-			edits: []edit{{"ahead.go", "|| before(near.seq, c.seq):", "|| before(c.seq, near.seq):"}},
+			edits: []edit{{"internal/queue/names/ahead.go", "|| Before(near.Seq, c.Seq):", "|| Before(c.Seq, near.Seq):"}},
 			tests: []string{"TestReleaseWakesOnlyTheNext", "TestReadersAreWokenByTheNearestWriterAlone"},
 		},
 		{
@@ -39,12 +39,12 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 31, bug: "a node of our session is taken for that of this attempt", where: "–",
-			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "(p.unique || readNote(data).ID != \"\")"}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", `(p.Unique || ReadNote(data).ID != "")`}},
 			tests: []string{"TestNodeLockOfOneSessionIsHeldOnce"},
 		},
 		{
 			number: 32, bug: "a release deletes whatever has the name by then", where: "zk-ruby #34, etcd #22082",
-			edits: []edit{{"place.go", "\t\tif !p.unique {\n", "\t\tif false {\n"}},
+			edits: []edit{{"internal/queue/remove.go", "\t\tif !p.Unique {\n", "\t\tif false {\n"}},
 			tests: []string{"TestNodeLockDoesNotRemoveItsSuccessor"},
 		},
 		{
@@ -54,17 +54,17 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 34, bug: "a semaphore lets in who was thrown out of its turnstile meanwhile", where: "Kleppmann 2016, redisson #4684",
-			edits: []edit{{"permits.go", "[]zk.Op{zk.CheckOp(turn.path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.queue.path, zk.AnyVersion), "}},
+			edits: []edit{{"semaphore.go", "[]zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{
 			number: 35, simulated: true, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
-			edits: []edit{{"permits.go", "s.turnstile.enter(ctx, sideMutex, wait)", "s.turnstile.enter(ctx, sideRead, wait)"}},
+			edits: []edit{{"semaphore.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
 			tests: []string{"TestSemaphoreUnderFaults"},
 		},
 		{
 			number: 36, bug: "a semaphore lets in on a limit that was changed meanwhile", where: "–",
-			edits: []edit{{"permits.go", "zk.CheckOp(s.queue.path, version)", "zk.CheckOp(s.queue.path, zk.AnyVersion)"}},
+			edits: []edit{{"semaphore.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
 			tests: []string{"TestAdmissionOnAnOldLimitFails"},
 		},
 		{
@@ -74,12 +74,12 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 38, bug: "a writer that steps down gets a token above those of writers that wait", where: "CURATOR-621, CURATOR-276",
-			edits: []edit{{"reentry.go", "\tp.token = w.token\n\treturn", "\treturn"}},
+			edits: []edit{{"reentry.go", "\tp.Token = w.Token\n\treturn", "\treturn"}},
 			tests: []string{"TestWriterTakesTheReadSideAtItsOwnPlace"},
 		},
 		{
 			number: 39, bug: "Commit does not check that the lock is held", where: "CURATOR-607",
-			edits: []edit{{"hold.go", "zk.CheckOp(p.path(), zk.AnyVersion)", "zk.CheckOp(p.queue.path, zk.AnyVersion)"}},
+			edits: []edit{{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"}},
 			tests: []string{"TestCommitAfterTheLossDoesNothing"},
 		},
 		{
@@ -91,7 +91,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 41, bug: "children that are no contenders stand in the queue", where: "kazoo #309, CURATOR-43",
-			edits: []edit{{"grammar.go", "\t\tfor _, f := range g.exclusive {\n\t\t\tif f.matches(c.form) {", "\t\tfor _, f := range g.exclusive {\n\t\t\tif true || f.matches(c.form) {"}},
+			edits: []edit{{"internal/queue/names/grammar.go", "\t\tfor _, f := range g.exclusive {\n\t\t\tif f.matches(c.Form) {", "\t\tfor _, f := range g.exclusive {\n\t\t\tif true || f.matches(c.Form) {"}},
 			tests: []string{"TestForeignChildrenAreNoContenders"},
 		},
 		{
@@ -108,27 +108,27 @@ func ofTheHandoff() []mutant {
 	return []mutant{
 		{
 			number: 66, bug: "the node ahead goes and our own is not asked about, though it went before", where: "–",
-			edits: []edit{{"await.go", "\tif p.watch.own == nil {\n\t\treturn false, nil\n\t}\n\tselect", "\tif true {\n\t\treturn true, nil\n\t}\n\tselect"}},
+			edits: []edit{{"internal/queue/await.go", "\tif p.watches.own == nil {\n\t\treturn false, nil\n\t}\n\tselect", "\tif true {\n\t\treturn true, nil\n\t}\n\tselect"}},
 			tests: []string{"TestEventsThatComeTogetherAreTakenInOrder"},
 		},
 		{
 			number: 67, bug: "events of a catch-up are taken to come in order", where: "–",
-			edits: []edit{{"await.go", "a.last() && !ev.CatchUp", "a.last()"}},
+			edits: []edit{{"internal/queue/await.go", "a.Last() && !ev.CatchUp", "a.Last()"}},
 			tests: []string{"TestCatchUpThatComesInPiecesIsNoRelease"},
 		},
 		{
 			number: 68, bug: "a reader in the place of the writer that went is overlooked", where: "CURATOR-621, the other way round",
-			edits: []edit{{"ahead.go", `a.far == "" && !a.mayStepDown`, `a.far == ""`}},
+			edits: []edit{{"internal/queue/names/ahead.go", `a.Far == "" && !a.MayStepDown`, `a.Far == ""`}},
 			tests: []string{"TestReaderInAWritersPlaceIsWaitedFor"},
 		},
 		{
 			number: 69, bug: "a mark of somebody further ahead is taken for proof that all have gone", where: "–",
-			edits: []edit{{"await.go", "readMark(found.Data) >= p.watch.far", "readMark(found.Data) != 0*p.watch.far"}},
+			edits: []edit{{"internal/queue/await.go", "readWatermark(found.Data) >= p.watches.far", "readWatermark(found.Data) != 0*p.watches.far"}},
 			tests: []string{"TestMarkOfSomebodyFurtherAheadIsNoProof"},
 		},
 		{
 			number: 70, bug: "a holder in a long queue writes its mark over somebody's data", where: "–",
-			edits: []edit{{"place.go", "free: err == nil && isMark(data)}", "free: err == nil && len(data) >= 0}"}},
+			edits: []edit{{"internal/queue/watermark.go", "free: err == nil && Unclaimed(data)}", "free: err == nil && len(data) >= 0}"}},
 			tests: []string{"TestMarksLeaveOthersDataAlone"},
 		},
 	}

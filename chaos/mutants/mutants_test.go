@@ -128,8 +128,8 @@ func TestEverySeedFitsTheSource(t *testing.T) {
 }
 
 func TestSeedThatDoesNotFitIsReported(t *testing.T) {
-	const file = "kind.go"
-	for _, old := range []string{"no such line", "contender"} {
+	const file = "internal/queue/names/contender.go"
+	for _, old := range []string{"no such line", "Contender"} {
 		m := mutant{edits: []edit{{file: file, old: old, new: "x"}}}
 		if _, err := m.changed(); err == nil || !strings.Contains(err.Error(), "no longer fits") {
 			t.Errorf("%q: %v", old, err)

@@ -18,7 +18,8 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise     ui → holdfast, zk     holdfast → zk
+//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise     ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk
+//	internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise
 //	fence → holdfast
 //	chaos → holdfast
@@ -28,9 +29,16 @@ import (
 // the client needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"zk"},
+		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
+	},
+	"internal/queue": {
+		mayImport: []string{"internal/queue/names", "zk"},
+		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
+	},
+	"internal/queue/names": {
+		reason: "whom a contender waits for follows from names alone: this package knows no client and no lock",
 	},
 	"zk": {
 		mayImport: []string{"zkproto"},

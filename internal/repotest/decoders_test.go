@@ -14,11 +14,11 @@ import (
 // fuzzed names, for everything that reads what came from outside, the fuzz target that
 // drives it. What stands before the colon is a package, unless it is the decoder's own.
 var fuzzed = map[string]string{
-	"holdfast.grammar.parse": "FuzzChildName",
-	"holdfast.readNote":      "FuzzNote",
-	"holdfast.parseNote":     "FuzzNote",
-	"holdfast.ParseLayout":   "FuzzParseLayout",
-	"holdfast.validatePath":  "zkproto:FuzzValidatePath",
+	"holdfast.ParseLayout":               "FuzzParseLayout",
+	"internal/queue.ReadNote":            "FuzzNote",
+	"internal/queue.ParseNote":           "FuzzNote",
+	"internal/queue.ValidatePath":        "zkproto:FuzzValidatePath",
+	"internal/queue/names.Grammar.Parse": "FuzzChildName",
 
 	// Package zkproto's own test sees to it that FuzzDecode has every message.
 	"zkproto.*.Decode":   "FuzzDecode",
@@ -92,7 +92,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target, and that a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
+	for _, dir := range []string{".", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

@@ -1,0 +1,319 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// Waiting: how we acquire the lock when the node ahead goes, without another look at the queue. That
+// takes three things:
+//
+//   - The node that went was the last one ahead. What we know of those ahead (names.Ahead) can only
+//     become too large. From third place on, a waiter watches the node two ahead. When that goes, it
+//     finds out whether the nearest is the only one left. So it knows before the nearest goes.
+//   - Our own node stood when the nearest went. We watch our own node, too, since before we watched
+//     the nearest, or in the same flush. The events of one session arrive in zxid order over one
+//     connection, so the removal of our node would have been told first. The events of a catch-up
+//     after a reconnect have no such order: then we list. (If somebody removes both nodes in one
+//     transaction, we acquire a lock that is lost in the same moment: within one transaction there
+//     is no before.)
+//   - The session is proven. The next in line takes a lease while it waits, so the proof is there
+//     when its turn comes. Prove makes sure of it.
+//
+// Where one of them is missing, we list the queue again, and the list decides.
+
+// watches are those of a place that waits.
+type watches struct {
+	own     *zk.Watch // on our own node; the tenure takes it over
+	ownData []byte    // of our node when own was set
+	ownStat zk.Stat   // and its Stat
+	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
+	name    string    // of that
+	czxid   int64     // of that
+	far     int64     // the czxid of the second nearest, while we wait for that
+}
+
+// await waits for a change, and notes who is ahead then. It sets a watch, waits for the event, and
+// handles it. The call that sets the watch returns before the wait, and the event is handled after
+// it. So neither is on the stack meanwhile: thousands may wait, and the collector shrinks a stack
+// only if next to nothing is on it.
+func (p *Place) await(ctx context.Context) error {
+	watch, err := p.watchAhead(ctx)
+	if watch == nil {
+		return err
+	}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	select {
+	case ev := <-watch.C:
+		return p.fired(ctx, ev)
+	case ev := <-p.ownEvent():
+		err = p.ownFired(ev)
+		watch.Stop()
+		return err
+	case <-ctx.Done():
+		watch.Stop()
+		return context.Cause(ctx)
+	}
+}
+
+// watchAhead returns the watch to wait for. There is none if its event has happened already; then
+// watchAhead has noted who is ahead now.
+func (p *Place) watchAhead(ctx context.Context) (_ *zk.Watch, err error) {
+	a := p.ahead
+	if p.looksAhead(a) {
+		return p.watchFar(ctx, a)
+	}
+	if p.watches.near == nil || p.watches.name != a.Near {
+		_, err := p.watchNear(ctx, a.Near)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.watches.near == nil: // it went before we could look
+			p.ahead, err = p.nearGone(ctx, a, a.Last())
+			return nil, err
+		}
+	}
+	return p.watches.near, nil
+}
+
+// prepare proves the session of a place that is next in line, and keeps it proven. Then acquiring
+// needs no round trip when the turn comes. Only the next in line does so: a proof costs the ensemble
+// transactions. A reader does not, since there may be many readers behind one writer.
+func (p *Place) prepare(ctx context.Context) error {
+	if p.Shared || p.ahead.Far != "" {
+		return nil
+	}
+	return p.prove(ctx)
+}
+
+// prove takes a lease, unless the place has one.
+func (p *Place) prove(ctx context.Context) (err error) {
+	if p.lease != nil {
+		return nil
+	}
+	err = Retry(ctx, func() (err error) {
+		p.lease, err = p.Session.Lease(ctx, p.Path())
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return ErrGone
+	}
+	return err
+}
+
+// Prove returns a lease for our node: the one that the place took while it waited, or a new one. The
+// caller releases it. The error is ErrGone if our node is gone.
+func (p *Place) Prove(ctx context.Context) (*zk.Lease, error) {
+	if err := p.prove(ctx); err != nil {
+		return nil, err
+	}
+	lease := p.lease
+	p.lease = nil
+	return lease, nil
+}
+
+// watchFar is watchAhead for a place that looks ahead.
+func (p *Place) watchFar(ctx context.Context, a names.Ahead) (*zk.Watch, error) {
+	var stat zk.Stat
+	var far *zk.Watch
+	err := Retry(ctx, func() (err error) {
+		_, stat, far, err = p.Session.GetW(ctx, p.node(a.Far))
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		p.ahead, err = p.look(ctx)
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	p.watches.far = stat.Czxid
+	return far, nil
+}
+
+// looksAhead reports whether to wait for the second nearest first. Readers do not: there may be many
+// of them behind one writer, and each would wake twice.
+func (p *Place) looksAhead(a names.Ahead) bool { return a.Far != "" && !p.Shared }
+
+// fired notes who is ahead after the event of the watch that we waited for.
+func (p *Place) fired(ctx context.Context, ev zk.Event) (err error) {
+	a := p.ahead
+	far := p.looksAhead(a)
+	if !far {
+		p.watches.near = nil // it has fired
+	}
+	switch {
+	case ev.Err != nil:
+		return ev.Err
+	case ev.Type != zk.EventNodeDeleted: // it changed: watch again
+	case far:
+		p.ahead, err = p.farGone(ctx, a)
+	default:
+		p.ahead, err = p.nearGone(ctx, a, a.Last() && !ev.CatchUp)
+	}
+	return err
+}
+
+// nearGone returns who is ahead when the nearest has gone. That is nobody, if it is certain; otherwise
+// the list or the watermark decides.
+func (p *Place) nearGone(ctx context.Context, a names.Ahead, certain bool) (names.Ahead, error) {
+	if !certain && p.mayBeLong() {
+		// The answer comes behind all events, those of a catch-up too.
+		data, stat, err := p.Session.Get(ctx, p.Dir)
+		p.sawDirectory(stat)
+		certain = err == nil && p.watches.name == a.Near && readWatermark(data) >= p.watches.czxid
+	}
+	if !certain {
+		return p.look(ctx)
+	}
+	stands, err := p.stands()
+	switch {
+	case err != nil:
+		return names.Ahead{}, err
+	case !stands:
+		return p.look(ctx)
+	}
+	return names.Ahead{}, nil
+}
+
+// farGone finds out, when the second nearest has gone, whether the nearest is the only one left. It
+// watches that and our own node in the same flush.
+func (p *Place) farGone(ctx context.Context, a names.Ahead) (names.Ahead, error) {
+	watermark := p.mayBeLong()
+	evidence := zk.ChildrenOp(p.Dir)
+	if watermark {
+		evidence = zk.GetOp(p.Dir)
+	}
+	found, err := p.watchNear(ctx, a.Near, evidence)
+	switch {
+	case err != nil:
+		return names.Ahead{}, err
+	case found.Err != nil:
+		return p.look(ctx)
+	case !watermark:
+		return p.position(ctx, found.Children)
+	}
+	p.sawDirectory(found.Stat)
+	if readWatermark(found.Data) >= p.watches.far {
+		return a.FarGone(), nil
+	}
+	return p.look(ctx)
+}
+
+// watchNear watches the nearest node and our own, and reads something else, in one flush. If the
+// nearest is gone, it is not watched.
+func (p *Place) watchNear(ctx context.Context, near string, also ...zk.Op) (found zk.Result, err error) {
+	err = Retry(ctx, func() (err error) {
+		found, err = p.watchNearOnce(ctx, near, also...)
+		return err
+	})
+	return found, err
+}
+
+func (p *Place) watchNearOnce(ctx context.Context, near string, also ...zk.Op) (zk.Result, error) {
+	p.unwatch()
+	w := &p.watches
+	var ops []zk.Op
+	if w.own == nil {
+		ops = append(ops, zk.GetWOp(p.Path()))
+	}
+	nearOp := zk.GetWOp
+	if p.Shared {
+		// A change of the data is no news, and would wake all the readers behind a writer. The other
+		// waiters are few. Their watches are of the data, for which servers can be asked (wchp).
+		nearOp = zk.ChildrenWOp
+	}
+	ops = append(append(ops, nearOp(p.node(near))), also...)
+	res, err := p.Session.Pipeline(ctx, ops...)
+	if res == nil {
+		return zk.Result{}, err
+	}
+	var fault error
+	if w.own == nil {
+		own := res[0]
+		res = res[1:]
+		switch {
+		case own.Err == nil && own.Stat.Czxid == p.czxid:
+			w.own, w.ownData, w.ownStat = own.Watch, own.Data, own.Stat
+		case own.Err == nil: // another node of our name
+			own.Watch.Stop()
+			fault = ErrGone
+		case errors.Is(own.Err, zk.ErrNoNode):
+			fault = ErrGone
+		case !errors.Is(own.Err, zk.ErrNoAuth): // a place that may not read its own node has to list
+			fault = own.Err
+		}
+	}
+	switch ahead := res[0]; {
+	case ahead.Err == nil:
+		w.near, w.name, w.czxid = ahead.Watch, near, ahead.Stat.Czxid
+	case !errors.Is(ahead.Err, zk.ErrNoNode) && fault == nil:
+		fault = ahead.Err
+	}
+	if fault != nil {
+		return zk.Result{}, fault
+	}
+	if len(also) == 0 {
+		return zk.Result{}, nil
+	}
+	return res[1], nil
+}
+
+// ownEvent is the channel of our own node's event. It is nil if the node is not watched.
+func (p *Place) ownEvent() <-chan zk.Event {
+	if p.watches.own == nil {
+		return nil
+	}
+	return p.watches.own.C
+}
+
+// ownFired handles the event of our own node. If the node is still there, the watch on the nearest has
+// to be set again: in one flush with ours, or behind it.
+func (p *Place) ownFired(ev zk.Event) error {
+	p.watches.own = nil
+	p.unwatch()
+	switch {
+	case ev.Err != nil:
+		return ev.Err
+	case ev.Type == zk.EventNodeDeleted:
+		return ErrGone
+	}
+	return nil
+}
+
+// stands reports whether our node certainly stands, by the events so far.
+func (p *Place) stands() (bool, error) {
+	if p.watches.own == nil {
+		return false, nil
+	}
+	select {
+	case ev := <-p.watches.own.C:
+		return false, p.ownFired(ev)
+	default:
+		return true, nil
+	}
+}
+
+// unwatch gives up the watch on the nearest node.
+func (p *Place) unwatch() {
+	if p.watches.near != nil {
+		p.watches.near.Stop()
+	}
+	p.watches.near = nil
+}
+
+// OwnData are the data of our node when the place set the watch on it; nil if it has set none.
+func (p *Place) OwnData() []byte { return p.watches.ownData }
+
+// TakeWatch hands the watch on our own node over to the caller, with what the node contained when it
+// was set. The watch is nil if the place has set none.
+func (p *Place) TakeWatch() (*zk.Watch, []byte, zk.Stat) {
+	w := p.watches.own
+	p.watches.own = nil
+	return w, p.watches.ownData, p.watches.ownStat
+}

@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+func (p *Place) Find(ctx context.Context) error {
+	_, err := p.find(ctx)
+	return err
+}
+
+func (p *Place) find(ctx context.Context) (listed []string, err error) {
+	if err := p.barrier(ctx); err != nil {
+		return nil, err
+	}
+	candidates := []string{p.Prefix}
+	if !p.Exact {
+		listed, err = p.siblings(ctx)
+		// If the node above is missing, there is no node of ours either. But ErrGone can also be the
+		// cause of ctx, which belongs to another lock that this one is taken with.
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, ErrGone)) {
+			return nil, err
+		}
+		candidates = slices.DeleteFunc(slices.Clone(listed), func(n string) bool { return !strings.HasPrefix(n, p.Prefix) })
+	}
+	err = p.recognise(ctx, candidates)
+	p.doubt = err != nil
+	return listed, err
+}
+
+func (p *Place) barrier(ctx context.Context) error {
+	err := Repeat(ctx, func() error {
+		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Queue.Path, zk.AnyVersion))
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) { // a transaction all the same
+		return nil
+	}
+	return err
+}
+
+func (p *Place) recognise(ctx context.Context, candidates []string) error {
+	for _, name := range candidates {
+		var data []byte
+		var stat zk.Stat
+		err := Retry(ctx, func() (err error) {
+			data, stat, err = p.Session.Get(ctx, p.node(name))
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return err
+		case stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(data).ID == p.ID):
+			p.Created(name, stat)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (p *Place) twinned(ctx context.Context) error {
+	if p.Unique {
+		return names.ErrSameNumber
+	}
+	if _, err := p.stat(ctx); err != nil {
+		return err
+	}
+	return names.ErrSameNumber
+}
+
+func (p *Place) stat(ctx context.Context) (zk.Stat, error) {
+	var stat zk.Stat
+	var ok bool
+	err := Retry(ctx, func() (err error) {
+		stat, ok, err = p.Session.Exists(ctx, p.Path())
+		return err
+	})
+	if err == nil && (!ok || stat.Czxid != p.czxid) {
+		err = ErrGone
+	}
+	return stat, err
+}

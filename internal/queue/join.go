@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
+	if patience {
+		p.enroll() // see shared_list.go
+	}
+	p.ahead, err = p.join(ctx)
+	if p.answer != nil {
+		return p.share(ctx)
+	}
+	return err
+}
+
+func (p *Place) join(ctx context.Context) (names.Ahead, error) {
+	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
+	ops := []zk.Op{create, zk.ChildrenOp(p.Dir)}
+	if p.shares() {
+		ops = ops[:1]
+	}
+	for {
+		var res []zk.Result
+		err := Retry(ctx, func() (err error) {
+			p.Sending()
+			if res, err = p.Session.Pipeline(ctx, ops...); res != nil {
+				err = res[0].Err // the outcome of the list is another matter
+			}
+			return err
+		})
+		p.Sent(zk.MayHaveHappened(err))
+		switch {
+		case err == nil:
+			made := res[0]
+			p.Created(strings.TrimPrefix(made.Path, p.Dir+"/"), made.Stat)
+			switch {
+			case len(res) == 1:
+				p.group.ask(p, true)
+				return names.Ahead{}, nil
+			case res[1].Err == nil:
+				return p.position(ctx, res[1].Children)
+			}
+			return p.look(ctx)
+		case errors.Is(err, zk.ErrNoNode):
+			if err := p.Ensure(ctx, p.Dir); err != nil {
+				return names.Ahead{}, err
+			}
+		case errors.Is(err, zk.ErrConnectionLoss):
+			// The answer is lost. The node may exist all the same.
+			listed, err := p.find(ctx)
+			switch {
+			case err != nil:
+				return names.Ahead{}, err
+			case p.name != "":
+				return p.position(ctx, listed)
+			}
+		default:
+			return names.Ahead{}, p.Queue.underNode(p.Path(), err)
+		}
+	}
+}
+
+func (p *Place) look(ctx context.Context) (names.Ahead, error) {
+	if p.shares() {
+		p.group.ask(p, false)
+		err := p.share(ctx)
+		return p.ahead, err
+	}
+	return p.lookAlone(ctx)
+}
+
+func (p *Place) Ensure(ctx context.Context, path string) error {
+	for {
+		err := Repeat(ctx, func() error {
+			_, _, err := p.Session.Create(ctx, path, []byte{}, p.Queue.parentMode(), p.Queue.ACL...)
+			return err
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrNoNode) && strings.LastIndexByte(path, '/') > 0:
+			if err := p.Ensure(ctx, path[:strings.LastIndexByte(path, '/')]); err != nil {
+				return err
+			}
+		default:
+			return p.Queue.underNode(path, err)
+		}
+	}
+}

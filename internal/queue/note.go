@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"holdfast/zk"
+)
+
+// A Note is the data of a lock's node, unless the program has chosen its own (WithValue, the value of a
+// candidate).
+type Note struct {
+	Owner  string `json:"owner,omitempty"`
+	Reason string `json:"why,omitempty"`
+	ID     string `json:"id,omitempty"`
+	// Value is a candidate's, where the id has to be beside it.
+	Value []byte `json:"value,omitempty"`
+	// Token is that of the tenure where it is older than the node: a writer has taken the read side.
+	Token int64 `json:"token,omitempty"`
+	// Since is when the tenure began, in milliseconds of the server's clock. A holder writes it when it
+	// has held the lock for a second.
+	Since int64 `json:"since,omitempty"`
+	// Revoke asks the holder to release the lock.
+	Revoke bool `json:"revoke,omitempty"`
+}
+
+// empty reports whether it says nothing.
+func (n Note) empty() bool {
+	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && !n.Revoke
+}
+
+// Encode returns the data of a node with this note.
+func (n Note) Encode() ([]byte, error) {
+	if n.empty() {
+		return []byte{}, nil
+	}
+	return json.Marshal(n)
+}
+
+// ParseNote reads a note that says something, and nothing else: data that somebody else has written may
+// be JSON as well.
+func ParseNote(data []byte) (n Note, ok bool) {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return Note{}, false
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if d.Decode(&n) != nil {
+		return Note{}, false
+	}
+	if _, err := d.Token(); err != io.EOF || n.empty() {
+		return Note{}, false
+	}
+	return n, true
+}
+
+// ReadNote reads what it can from a node's data. Other programs write text of their own there (Curator
+// the host's address).
+func ReadNote(data []byte) Note {
+	if IsRequest(data) {
+		return Note{Revoke: true}
+	}
+	var n Note
+	if err := json.Unmarshal(data, &n); err != nil {
+		return Note{Owner: string(data)}
+	}
+	return n
+}
+
+// revokeRequest is what Curator's Revoker writes into the node of a lock to ask its holder to release
+// it. It replaces the data.
+const revokeRequest = "__REVOKE__"
+
+// IsRequest reports whether data are such a request.
+func IsRequest(data []byte) bool { return string(data) == revokeRequest }
+
+// ValidValue says what is wrong with the data that a program has chosen for a node.
+func ValidValue(data []byte) error {
+	if IsRequest(data) {
+		return fmt.Errorf("%w: the value %s is how a holder is asked to let go: choose another", zk.ErrBadArguments, data)
+	}
+	return nil
+}
+
+// WithRequest asks the holder of a node with these data to release the lock. A note keeps what it says.
+// Other data are replaced, as Curator's Revoker does: a holder of Curator looks for nothing else, and
+// one of ours writes its own data back. Empty data are replaced, too: those of Curator's revocable
+// locks are empty.
+func WithRequest(data []byte) ([]byte, error) {
+	n, ok := ParseNote(data)
+	if !ok {
+		return []byte(revokeRequest), nil
+	}
+	n.Revoke = true
+	return n.Encode()
+}

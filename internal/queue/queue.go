@@ -1,0 +1,60 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// ErrLocked means that somebody is ahead, and the caller does not wait.
+var ErrLocked = errors.New("locked by another")
+
+// ErrGone means that our node is not there any more. Either somebody has removed it, or the server
+// has ended our session and has not told us yet.
+var ErrGone = names.ErrGone
+
+// A Queue is the children of one node, in the order of their numbers. It is immutable.
+type Queue struct {
+	Client  *zk.Client
+	Path    string
+	Kind    Kind // of the lock that it is, or is a part of
+	Grammar *names.Grammar
+	ACL     []zk.ACL
+}
+
+// Enter returns a place of the present session that has no node yet, with the name for the given side.
+// data returns the node's data for an attempt.
+func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt) ([]byte, error)) (*Place, error) {
+	session, err := q.Client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := q.Grammar.Attempt(s, session.ID())
+	if err != nil {
+		return nil, err
+	}
+	d, err := data(a)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
+}
+
+// parentMode is the mode of the nodes above the queue, for the one that has to make them.
+func (q *Queue) parentMode() zk.Mode {
+	if q.Grammar.Container {
+		return zk.Container
+	}
+	return zk.Persistent
+}
+
+// ValidatePath says what is wrong with the path of a lock.
+func ValidatePath(path string) error {
+	if path == "/" {
+		return fmt.Errorf("%w %q: the root cannot be a lock", zk.ErrInvalidPath, path)
+	}
+	return zk.ValidatePath(path)
+}

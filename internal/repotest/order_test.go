@@ -1,0 +1,118 @@
+package repotest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A reading is the order in which the files of a package are best read: callers first, and last what all
+// of them use.
+type reading struct {
+	dir, pkg string
+	order    string
+	atMost   int // pairs of files may point back: the later one uses the earlier one
+}
+
+var readings = []reading{
+	{
+		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
+		dir: ".", pkg: "holdfast", atMost: 4,
+		order: `
+			doc mutex rwmutex election nodelock semaphore multilock
+			lock local_queue reentry rewrite hold tenure list revoke options layout errors`,
+	},
+	{
+		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
+		order: `doc wait await join shared_list remove find listing watermark kind directory place note retry queue`,
+	},
+	{
+		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
+		order: `doc list ahead layout attempt grammar contender`,
+	},
+	{
+		// The server, a connection's reader, the owner and the turns, what requests do, the commit and the
+		// answer, and last what all of them use.
+		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
+		order: `
+			doc check memory_conn server config reader inline owner turns
+			operate write read auth words set_limits alive session ending limits answer commit
+			conn tell unread files admission now queue request operations stage
+			words_stat words_dump words_print footprint stats limit counters histogram unsent stop`,
+	},
+}
+
+// A reader who goes through the files in their order knows nearly everything that a file uses, or
+// finds it further down. References are calls of functions and methods of the package.
+func TestFilesReadTopToBottom(t *testing.T) {
+	for _, r := range readings {
+		t.Run(r.dir, func(t *testing.T) {
+			all, back := references(t, r)
+			t.Logf("%d of %d references point back", len(back), len(all))
+			if len(all) == 0 || len(back) > r.atMost {
+				t.Errorf("%d of %d references point back up; want at most %d:\n%s", len(back), len(all), r.atMost, strings.Join(slices.Sorted(maps.Keys(back)), "\n"))
+			}
+		})
+	}
+}
+
+// references returns the pairs of files of which one uses the other, and those that point back.
+func references(t *testing.T, r reading) (all, back map[string]bool) {
+	t.Helper()
+	position := make(map[string]int)
+	for i, name := range strings.Fields(r.order) {
+		position[name] = i
+	}
+	fset := token.NewFileSet()
+	names, err := filepath.Glob(filepath.Join(r.dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_other.go") || strings.HasSuffix(name, "_windows.go") || strings.HasSuffix(name, "_bsd.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	base := func(pos token.Pos) string {
+		name := strings.TrimSuffix(filepath.Base(fset.Position(pos).Filename), ".go")
+		for _, system := range []string{"_linux", "_unix"} {
+			name = strings.TrimSuffix(name, system)
+		}
+		if _, ok := position[name]; !ok {
+			t.Fatalf("%s.go has no place in the order of %s", name, r.dir)
+		}
+		return name
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	cfg := types.Config{Importer: importer.ForCompiler(fset, "source", nil), Error: func(error) {}}
+	pkg, _ := cfg.Check(r.pkg, fset, files, info)
+	all, back = make(map[string]bool), make(map[string]bool)
+	for id, used := range info.Uses {
+		if f, ok := used.(*types.Func); !ok || f.Pkg() != pkg {
+			continue
+		}
+		from, to := base(id.Pos()), base(used.Pos())
+		if from == to {
+			continue
+		}
+		reference := fmt.Sprint(from, " → ", to)
+		if all[reference] = true; position[from] > position[to] {
+			back[reference] = true
+		}
+	}
+	return all, back
+}

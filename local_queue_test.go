@@ -1,0 +1,477 @@
+package holdfast_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// inMemory is a Mutex that goroutines of one client hand on n times.
+func inMemory(c *zk.Client, n int) *holdfast.Mutex {
+	return holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(n))
+}
+
+// Two clients with many goroutines each: one holder at a time, tokens never go back, and
+// most turns cost the server nothing.
+func TestGoroutinesOfOneClientShareANode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var wg sync.WaitGroup
+		var holders atomic.Int32
+		count, token, tokens := 0, int64(0), map[int64]bool{}
+		for range 2 {
+			m := inMemory(client(t, srv), 10)
+			for range 16 {
+				wg.Go(func() {
+					for range 20 {
+						h := lock(t, m)
+						if holders.Add(1) != 1 {
+							t.Error("two hold the lock")
+						}
+						if h.Token() < token {
+							t.Errorf("token %d after %d", h.Token(), token)
+						}
+						token = h.Token()
+						tokens[token] = true
+						count++
+						time.Sleep(time.Millisecond)
+						holders.Add(-1)
+						unlock(t, h)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if count != 2*16*20 {
+			t.Errorf("%d turns", count)
+		}
+		// Eleven turns a node, and some with fewer at the end.
+		if n := len(tokens); n > count/11+10 {
+			t.Errorf("%d nodes for %d turns", n, count)
+		}
+		wantQueued(t, client(t, srv), 0)
+	})
+}
+
+// Other waiters wait for n local handoffs at most.
+func TestLocalHandoffsAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := inMemory(c, 3)
+		first := lock(t, m)
+		var line []*waiter
+		for range 6 {
+			line = append(line, wait(t.Context(), m))
+			synctest.Wait() // one after the other
+		}
+		stranger := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		wantQueued(t, c, 2) // the line has one node
+		unlock(t, first)
+		for i, w := range line[:3] {
+			h := w.got(t)
+			if h.Token() != first.Token() || h.Path() != first.Path() {
+				t.Errorf("handoff %d: %s, token %d", i, h.Path(), h.Token())
+			}
+			if !stranger.waiting() {
+				t.Fatal("two hold the lock")
+			}
+			unlock(t, h)
+		}
+		h := stranger.got(t)
+		if !line[3].waiting() {
+			t.Error("a fourth handoff")
+		}
+		unlock(t, h)
+		for _, w := range line[3:] {
+			h := w.got(t)
+			if h.Token() <= first.Token() {
+				t.Error("an old token")
+			}
+			unlock(t, h)
+		}
+		wantQueued(t, c, 0)
+	})
+}
+
+// A waiter that gives up takes nothing from the others: neither their order nor the
+// place in the queue, although it was the first to come.
+func TestALineOutlivesItsFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		stranger := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		m := inMemory(c, 5)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := wait(ctx, m)
+		synctest.Wait()
+		second := wait(t.Context(), m)
+		synctest.Wait()
+		third := wait(t.Context(), m)
+		behind := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		wantQueued(t, c, 3)
+		cancel()
+		<-first.done
+		wantErr(t, first.err, context.Canceled)
+		unlock(t, stranger)
+		h := second.got(t)
+		if !behind.waiting() || !third.waiting() {
+			t.Error("two hold the lock")
+		}
+		unlock(t, h)
+		unlock(t, third.got(t))
+		unlock(t, behind.got(t))
+		wantQueued(t, c, 0)
+	})
+}
+
+// When nobody waits any more, no node is left behind; and the line works again.
+func TestALineThatAllHaveLeftIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		stranger := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		m := inMemory(c, 5)
+		ctx, cancel := context.WithCancel(t.Context())
+		line := []*waiter{wait(ctx, m), wait(ctx, m), wait(ctx, m)}
+		wantQueued(t, c, 2)
+		cancel()
+		for _, w := range line {
+			<-w.done
+			wantErr(t, w.err, context.Canceled)
+		}
+		synctest.Wait() // the node is removed in the background
+		wantQueued(t, c, 1)
+		unlock(t, stranger)
+		unlock(t, lock(t, m))
+		wantQueued(t, c, 0)
+	})
+}
+
+// The session ends: the holder is told, and those in line queue again in the next one
+// without waiting for its Unlock.
+func TestALineOutlivesItsSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := inMemory(c, 5)
+		h := lock(t, m)
+		next, last := wait(t.Context(), m), wait(t.Context(), m)
+		synctest.Wait()
+		srv.Expire(h.Session())
+		<-h.Lost()
+		var second *holdfast.Hold
+		select {
+		case <-next.done:
+			second = next.got(t)
+		case <-last.done:
+			second, last = last.got(t), next
+		}
+		if second.Session() == h.Session() || second.Token() <= h.Token() {
+			t.Error("a tenure of the old session was handed on")
+		}
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		if !last.waiting() {
+			t.Error("the Unlock of a lost Hold has handed on another's tenure")
+		}
+		unlock(t, second)
+		unlock(t, last.got(t))
+		wantQueued(t, c, 0)
+	})
+}
+
+// Our node is removed while the lock is handed on: the same.
+func TestALineLosesItsNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := inMemory(c, 5)
+		first := lock(t, m)
+		second := wait(t.Context(), m)
+		synctest.Wait()
+		unlock(t, first)
+		h := second.got(t)
+		third := wait(t.Context(), m)
+		synctest.Wait()
+		if err := c.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Lost()
+		next := third.got(t)
+		if next.Token() <= h.Token() {
+			t.Error("an old token")
+		}
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		unlock(t, next)
+		wantQueued(t, c, 0)
+	})
+}
+
+// A Hold that joined keeps the lock when the one it descends from is unlocked, and a
+// context whose Hold is over joins nobody else's tenure.
+func TestReentryInALine(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLocalHandoff(5), holdfast.Reentrant())
+		outer := lock(t, m)
+		inner, err := m.Lock(outer.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := wait(t.Context(), m)
+		unlock(t, outer)
+		if !next.waiting() {
+			t.Fatal("handed on under a Hold that joined")
+		}
+		unlock(t, inner)
+		h := next.got(t)
+		stale := wait(outer.Context(), m)
+		<-stale.done
+		if stale.err == nil {
+			t.Fatal("an unlocked Hold's context has joined its successor")
+		}
+		unlock(t, h)
+	})
+}
+
+// A writer that has taken the read side as well is not handed on: the next writer in line
+// would hold the lock beside the reader.
+func TestDowngradeInALine(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := rw(t, srv, holdfast.WithLocalHandoff(5))
+		w := lock(t, m)
+		next := wait(t.Context(), m)
+		synctest.Wait()
+		r, err := m.RLock(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, w)
+		if !next.waiting() {
+			t.Fatal("reader and writer hold the lock")
+		}
+		unlock(t, r)
+		unlock(t, next.got(t))
+		wantQueued(t, c, 0)
+	})
+}
+
+func TestTryLockSeesTheLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := inMemory(client(t, srv), 5)
+		h, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := wait(t.Context(), m)
+		if !next.waiting() {
+			t.Fatal("two hold the lock")
+		}
+		_, err = m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+		h = next.got(t)
+		_, err = m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		_, err = m.TryLock(h.Context())
+		wantErr(t, err, holdfast.ErrDeadlock)
+		unlock(t, h)
+	})
+}
+
+// Somebody elsewhere has asked for the lock: it is not handed on any more.
+func TestARevokedLockLeavesTheLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := client(t, srv), client(t, srv)
+		m := inMemory(c, 100)
+		h := lock(t, m)
+		line := wait(t.Context(), m)
+		synctest.Wait()
+		stranger := wait(t.Context(), holdfast.NewMutex(other, lockPath))
+		wantQueued(t, c, 2)
+		if err := holdfast.Revoke(t.Context(), other, lockPath, h.Token()); err != nil {
+			t.Fatal(err)
+		}
+		<-h.Revoked()
+		unlock(t, h)
+		s := stranger.got(t)
+		if !line.waiting() {
+			t.Error("two hold the lock")
+		}
+		unlock(t, s)
+		unlock(t, line.got(t))
+	})
+}
+
+// A refusal by the ensemble reaches every waiter in line, and does not end the line.
+func TestALineIsToldOfErrors(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := inMemory(c, 5)
+		unlock(t, lock(t, m))
+		if _, err := c.SetACL(t.Context(), lockPath, []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		line := []*waiter{wait(t.Context(), m), wait(t.Context(), m)}
+		for _, w := range line {
+			<-w.done
+			wantErr(t, w.err, zk.ErrNoAuth)
+		}
+		if _, err := m.TryLock(t.Context()); err == nil {
+			t.Error("allowed")
+		} else {
+			wantErr(t, err, zk.ErrNoAuth) // and not ErrLocked: nobody is in line
+		}
+	})
+}
+
+// Two Mutexes of the same name are one lock, and a MultiLock hands on what it was handed.
+func TestALineIsFoundByItsName(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h, err := holdfast.NewMultiLock(inMemory(c, 5), holdfast.NewMutex(c, lockPath+"2")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := wait(t.Context(), inMemory(c, 5))
+		wantQueued(t, c, 1)
+		unlock(t, h)
+		got := next.got(t)
+		if got.Token() != tokenOf(h, lockPath) {
+			t.Error("not handed on")
+		}
+		unlock(t, got)
+		wantQueued(t, c, 0)
+	})
+}
+
+// Unlock and a Lock that joins, at the same moment: either the one that joins keeps the
+// lock, or the next in line has it.
+func TestReentryRacesWithAHandoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLocalHandoff(1000), holdfast.Reentrant())
+		joined := 0
+		for range 10000 {
+			outer := lock(t, m)
+			var next, inner *holdfast.Hold
+			var inside atomic.Int32
+			enter := func(h *holdfast.Hold) {
+				if inside.Add(1) != 1 {
+					t.Error("the tenure was joined and handed on")
+				}
+				time.Sleep(time.Millisecond)
+				inside.Add(-1)
+				unlock(t, h)
+			}
+			waiting := wait(t.Context(), m)
+			var wg sync.WaitGroup
+			wg.Go(func() { unlock(t, outer) })
+			wg.Go(func() {
+				if inner, _ = m.Lock(outer.Context()); inner != nil {
+					joined++
+					enter(inner)
+				}
+			})
+			wg.Go(func() {
+				next = waiting.got(t)
+				enter(next)
+			})
+			wg.Wait()
+		}
+		t.Logf("joined %d times", joined)
+	})
+}
+
+// Each candidate has a node of its own, since it has a value of its own.
+func TestCandidatesStandInNoLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		e := holdfast.NewElection(c, lockPath, holdfast.WithLocalHandoff(5))
+		first := lock(t, candidate{e, "first"})
+		next := wait(t.Context(), candidate{e, "next"})
+		wantQueued(t, c, 2)
+		unlock(t, first)
+		unlock(t, next.got(t))
+	})
+}
+
+// A hookedContext calls hook when somebody asks which Hold it descends from.
+type hookedContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookedContext) Value(key any) any {
+	if fmt.Sprintf("%T", key) == "holdfast.holdKey" {
+		c.hook()
+	}
+	return c.Context.Value(key)
+}
+
+// The line has the lock, and takes its first waiter out to hand it over. In that moment
+// the session ends, and the waiter gives up: it must not be put back into the line, where
+// nobody would tell it anything before the line has the lock again.
+func TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		first := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		session, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		w := wait(&hookedContext{ctx, func() {
+			if asked++; asked != 2 { // the first time is at the door
+				return
+			}
+			srv.Expire(session.ID())
+			<-session.Context().Done()
+			cancel()
+			time.Sleep(time.Millisecond) // until everybody has heard of it
+		}}, inMemory(c, 3))
+		next := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		unlock(t, first)
+		h := next.got(t)
+		if asked != 2 {
+			t.Fatalf("asked %d times: the test shows nothing", asked)
+		}
+		time.Sleep(time.Second) // the hook has returned by then
+		if w.waiting() {
+			t.Error("a Lock whose context has ended waits on")
+		} else {
+			wantErr(t, w.err, context.Canceled)
+		}
+		unlock(t, h)
+		unlock(t, lock(t, inMemory(c, 3))) // and the line works again
+		wantQueued(t, c, 0)
+	})
+}
+
+// A lock is handed on to those who want this one: a client may wait for several.
+func TestLinesOfTwoLocksDoNotMix(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		other := holdfast.NewMutex(c, lockPath+"2", holdfast.WithLocalHandoff(5))
+		a := lock(t, inMemory(c, 5))
+		w := wait(t.Context(), other) // free
+		if w.waiting() {
+			t.Fatal("waits for a lock that nobody has")
+		}
+		b := w.got(t)
+		next := wait(t.Context(), other)
+		unlock(t, a)
+		if !next.waiting() {
+			t.Errorf("%s is handed on to who waits for %s", a.Path(), b.Path())
+		}
+		unlock(t, b)
+		h := next.got(t)
+		if h.Token() != b.Token() || h.Path() != b.Path() {
+			t.Errorf("%s, token %d; want what was handed on, %s, token %d", h.Path(), h.Token(), b.Path(), b.Token())
+		}
+		unlock(t, h)
+		wantQueued(t, c, 0)
+	})
+}

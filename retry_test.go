@@ -1,0 +1,425 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// A throttle is a server that has too much to do, for as long as it is on. It counts what
+// it refuses.
+type throttle struct {
+	on      atomic.Bool
+	refused atomic.Int64
+}
+
+// enough is how many requests a throttle refuses: time stands still for a caller that
+// sends without a pause, so it would never end otherwise.
+const enough = 20_000
+
+// newThrottle throttles requests of the kinds given, or of all kinds. It is off.
+func newThrottle(srv *zktest.Server, ops ...zkproto.Op) *throttle {
+	if len(ops) == 0 {
+		ops = []zkproto.Op{
+			zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+			zkproto.OpSetData, zkproto.OpGetChildren, zkproto.OpGetChildren2, zkproto.OpMulti, zkproto.OpMultiRead, zkproto.OpSync,
+		}
+	}
+	th := &throttle{}
+	for _, op := range ops {
+		srv.Intercept(op, func(string) zktest.Action {
+			if th.on.Load() && th.refused.Add(1) < enough {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+	}
+	return th
+}
+
+// A server that throttles makes everything late, and nothing fail: not what waits, nor what
+// is to be removed. Nobody gives up, and nobody asks without a pause.
+func TestThrottledServerMakesNothingFail(t *testing.T) {
+	ctx := context.Background()
+	type setup struct {
+		srv *zktest.Server
+		c   *zk.Client
+	}
+	mutex := func(s setup) *holdfast.Mutex { return holdfast.NewMutex(s.c, lockPath) }
+	// Each prepares something without faults, and returns what is to be done under them.
+	cases := map[string]func(t *testing.T, s setup) func() error{
+		"lock": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(mutex(s).Lock(ctx)) }
+		},
+		"try lock": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(mutex(s).TryLock(ctx)) }
+		},
+		"lock where the directory is there": func(t *testing.T, s setup) func() error {
+			unlock(t, lock(t, mutex(s)))
+			return func() error { return locked(mutex(s).Lock(ctx)) }
+		},
+		"unlock": func(t *testing.T, s setup) func() error { return lock(t, mutex(s)).Unlock },
+		"commit": func(t *testing.T, s setup) func() error {
+			h := lock(t, mutex(s))
+			return func() error {
+				_, err := h.Commit(ctx, zk.CreateOp("/done", nil, zk.Persistent))
+				return errors.Join(err, h.Unlock())
+			}
+		},
+		"do": func(t *testing.T, s setup) func() error {
+			return func() error { return holdfast.Do(ctx, mutex(s), func(context.Context) error { return nil }) }
+		},
+		"local handoff": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(inMemory(s.c, 3).Lock(ctx)) }
+		},
+		"downgrade": func(t *testing.T, s setup) func() error {
+			m := holdfast.NewRWMutex(s.c, lockPath)
+			h := lock(t, m)
+			return func() error { return errors.Join(locked(m.RLock(h.Context())), h.Unlock()) }
+		},
+		"semaphore": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(holdfast.NewSemaphore(s.c, lockPath, 3).AcquireN(ctx, 2)) }
+		},
+		"semaphore of kazoo": func(t *testing.T, s setup) func() error {
+			return func() error {
+				return locked(holdfast.NewSemaphore(s.c, lockPath, 3, holdfast.WithLayout(holdfast.LayoutKazoo)).TryAcquire(ctx))
+			}
+		},
+		"limit": func(t *testing.T, s setup) func() error {
+			return func() error {
+				sem := holdfast.NewSemaphore(s.c, lockPath, 0)
+				err := sem.SetLimit(ctx, 4)
+				free, limit, e := sem.Available(ctx)
+				if e == nil && (free != 4 || limit != 4) {
+					e = errors.New("another limit")
+				}
+				return errors.Join(err, e)
+			}
+		},
+		"node lock": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(holdfast.NewNodeLock(s.c, lockPath+"/node").Lock(ctx)) }
+		},
+		"several": func(t *testing.T, s setup) func() error {
+			return func() error { return locked(holdfast.NewMultiLock(mutexes(s.c, "a", "b")...).Lock(ctx)) }
+		},
+		"campaign": func(t *testing.T, s setup) func() error {
+			e := holdfast.NewElection(s.c, lockPath)
+			return func() error {
+				h, err := e.Campaign(ctx, []byte("a"))
+				if err != nil {
+					return err
+				}
+				return errors.Join(e.Proclaim(ctx, h, []byte("b")), h.Unlock())
+			}
+		},
+		"leader": func(t *testing.T, s setup) func() error {
+			e := holdfast.NewElection(s.c, lockPath)
+			h := lock(t, candidate{e, "a"})
+			return func() error {
+				_, err := e.Leader(ctx)
+				return errors.Join(err, h.Unlock())
+			}
+		},
+		"no leader": func(t *testing.T, s setup) func() error {
+			return func() error {
+				if _, err := holdfast.NewElection(s.c, lockPath).Leader(ctx); !errors.Is(err, holdfast.ErrNoLeader) {
+					return err
+				}
+				return nil
+			}
+		},
+		"list": func(t *testing.T, s setup) func() error {
+			h := lock(t, mutex(s))
+			return func() error {
+				_, err := holdfast.List(ctx, s.c, lockPath)
+				return errors.Join(err, h.Unlock())
+			}
+		},
+		"revoke": func(t *testing.T, s setup) func() error {
+			h := lock(t, holdfast.NewMutex(client(t, s.srv), lockPath))
+			return func() error {
+				defer h.Unlock()
+				return holdfast.Revoke(ctx, s.c, lockPath, h.Token())
+			}
+		},
+		"break": func(t *testing.T, s setup) func() error {
+			h := lock(t, holdfast.NewMutex(client(t, s.srv), lockPath))
+			return func() error {
+				defer h.Unlock()
+				return holdfast.Break(ctx, s.c, lockPath, h.Token())
+			}
+		},
+	}
+	for name, prepare := range cases {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				th := newThrottle(srv)
+				do := prepare(t, setup{srv, client(t, srv)})
+				th.on.Store(true)
+				done := make(chan error, 1)
+				began := time.Now()
+				go func() { done <- do() }()
+				time.Sleep(20 * time.Second)
+				if n := th.refused.Load(); n == 0 || n > 200 { // some ask twice in one flush
+					t.Errorf("%d requests in 20 s", n)
+				}
+				select {
+				case err := <-done:
+					t.Fatalf("it has returned while the server throttles: %v", err)
+				default:
+				}
+				th.on.Store(false)
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				// Each request of it may have backed off a second more.
+				if late := time.Since(began) - 20*time.Second; late > 2*time.Second {
+					t.Errorf("%v until it was done", late)
+				}
+			})
+		})
+	}
+}
+
+// locked gives back what it got.
+func locked(h *holdfast.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	return h.Unlock()
+}
+
+// TryLock waits for an answer, until its context ends; it does not fail for want of one,
+// and leaves nothing behind.
+func TestTryLockWaitsForAThrottledServer(t *testing.T) {
+	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
+		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
+		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"node":      func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				th := newThrottle(srv)
+				th.on.Store(true)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				_, err := kind(c).TryLock(ctx)
+				wantErr(t, err, context.DeadlineExceeded)
+				if d := time.Since(began); d != time.Minute {
+					t.Errorf("after %v; want a minute", d)
+				}
+				th.on.Store(false)
+				time.Sleep(2 * time.Second)
+				unlock(t, lock(t, kind(c)))
+				if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
+					t.Errorf("left behind: %q, %v", names, err)
+				}
+			})
+		})
+	}
+}
+
+// Waiters that are woken, or watch, while the server throttles have their turn all the
+// same: in a queue, in a crowd that shares its lists, before a semaphore, an election and
+// a node.
+func TestWaitersOutlastAThrottledServer(t *testing.T) {
+	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
+		"mutex":    func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
+		"reader":   func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() },
+		"permit":   func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 1).Locker() },
+		"node":     func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
+		"line":     func(c *zk.Client) holdfast.Locker { return inMemory(c, 3) },
+		"election": func(c *zk.Client) holdfast.Locker { return candidate{holdfast.NewElection(c, lockPath), "a"} },
+		"crowd":    func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "crowd" {
+				defer holdfast.SetShareFrom(0)()
+			}
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				th := newThrottle(srv)
+				of := func(c *zk.Client) holdfast.Locker {
+					if name == "reader" {
+						return holdfast.NewRWMutex(c, lockPath)
+					}
+					return kind(c)
+				}
+				first := lock(t, of(client(t, srv)))
+				waiters := []*waiter{wait(t.Context(), kind(c))}
+				th.on.Store(true)
+				for range 4 {
+					waiters = append(waiters, wait(t.Context(), kind(c)))
+				}
+				go first.Unlock()
+				time.Sleep(10 * time.Second)
+				th.on.Store(false)
+				time.Sleep(2 * time.Second)
+				th.on.Store(true)
+				time.Sleep(10 * time.Second)
+				if n := th.refused.Load(); n == 0 || n > 1000 {
+					t.Errorf("%d requests in 20 s, of five waiters", n)
+				}
+				th.on.Store(false)
+				deadline := time.After(time.Minute)
+				for len(waiters) > 0 {
+					progress := false
+					for i, w := range waiters {
+						if !w.waiting() {
+							unlock(t, w.got(t))
+							waiters = append(waiters[:i], waiters[i+1:]...)
+							progress = true
+							break
+						}
+					}
+					if progress {
+						continue
+					}
+					select {
+					case <-deadline:
+						t.Fatalf("%d wait for ever", len(waiters))
+					case <-time.After(time.Second):
+					}
+				}
+			})
+		})
+	}
+}
+
+// A Hold is told that its node was removed, though the server was throttling when it set
+// its watch, or set it again.
+func TestHoldIsToldThoughTheServerWasThrottling(t *testing.T) {
+	for name, watched := range map[string]bool{"young": false, "watched": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				admin := client(t, srv)
+				th := newThrottle(srv, zkproto.OpGetData)
+				h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+				if watched {
+					time.Sleep(time.Second)
+				}
+				th.on.Store(true)
+				if _, err := admin.Set(t.Context(), h.Path(), []byte("something"), zk.AnyVersion); err != nil { // which wakes it
+					t.Fatal(err)
+				}
+				time.Sleep(8 * time.Second)
+				if n := th.refused.Load(); n == 0 || n > 40 {
+					t.Errorf("%d requests in 8 s", n)
+				}
+				th.on.Store(false)
+				time.Sleep(2 * time.Second)
+				if h.Context().Err() != nil {
+					t.Fatal(context.Cause(h.Context()))
+				}
+				if err := admin.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-h.Lost():
+				case <-time.After(20 * time.Minute):
+					t.Error("untold for 20 minutes")
+				}
+				h.Unlock()
+			})
+		})
+	}
+}
+
+// An early Unlock ends the watching also while that backs off.
+func TestUnlockEndsWatchingThatBacksOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		th := newThrottle(srv, zkproto.OpGetData)
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		th.on.Store(true)
+		time.Sleep(5 * time.Second)
+		unlock(t, h)
+		synctest.Wait()
+		n := th.refused.Load()
+		time.Sleep(10 * time.Second)
+		if th.refused.Load() != n {
+			t.Error("a Hold that is over asks for its node")
+		}
+	})
+}
+
+// Observers of an election follow it through a time in which the server throttles.
+func TestObserverOutlastsAThrottledServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		e := holdfast.NewElection(client(t, srv), lockPath)
+		th := newThrottle(srv, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists, zkproto.OpSync)
+		first := lock(t, candidate{e, "first"})
+		second := wait(t.Context(), candidate{e, "second"})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := make(chan string, 10)
+		go func() {
+			for l, err := range holdfast.NewElection(client(t, srv), lockPath).Leaders(ctx) {
+				if err != nil {
+					seen <- err.Error()
+					return
+				}
+				seen <- string(l.Value)
+			}
+		}()
+		if got := <-seen; got != "first" {
+			t.Fatal(got)
+		}
+		th.on.Store(true)
+		unlock(t, first) // and the observer has to read who is next
+		time.Sleep(20 * time.Second)
+		if n := th.refused.Load(); n == 0 || n > 80 {
+			t.Errorf("%d requests in 20 s, of an observer and a candidate", n)
+		}
+		th.on.Store(false)
+		if got := <-seen; got != "second" {
+			t.Error(got)
+		}
+		cancel()
+		unlock(t, second.got(t))
+	})
+}
+
+// A wait that backs off ends with its client, and goes on in the next session when the
+// one that it began in ends.
+func TestEndOfTheSessionIsSeenWhileBackingOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		th := newThrottle(srv)
+		th.on.Store(true)
+		w := wait(t.Context(), mutexAt(c))
+		closing := client(t, srv)
+		last := wait(t.Context(), mutexAt(closing))
+		time.Sleep(5 * time.Second)
+		before, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Expire(before.ID())
+		closing.Close()
+		time.Sleep(2 * time.Second)
+		if last.waiting() {
+			t.Error("a Lock outlives its client")
+		} else {
+			wantErr(t, last.err, zk.ErrClosed)
+		}
+		if !w.waiting() {
+			t.Fatal(w.err)
+		}
+		th.on.Store(false)
+		h := w.got(t)
+		if h.Session() == before.ID() {
+			t.Error("held in a session that is over")
+		}
+		unlock(t, h)
+	})
+}
