@@ -10,11 +10,15 @@ import (
 	"holdfast/zk"
 )
 
+// Find looks for the node of a create whose answer was lost. Name tells whether it was found. The id
+// was never used before, and the node of an older session of ours that has not been removed yet is
+// not ours (CURATOR-498, CURATOR-604).
 func (p *Place) Find(ctx context.Context) error {
 	_, err := p.find(ctx)
 	return err
 }
 
+// find is Find. It returns the list of the queue that it needs, unless the name is known.
 func (p *Place) find(ctx context.Context) (listed []string, err error) {
 	if err := p.barrier(ctx); err != nil {
 		return nil, err
@@ -34,6 +38,10 @@ func (p *Place) find(ctx context.Context) (listed []string, err error) {
 	return listed, err
 }
 
+// barrier returns when the server that we reach now shows everything that the previous one has done
+// for us. What the previous one has not done, it can no longer do (session moved). A write is needed:
+// everything proposed earlier is applied before it. A sync is not enough on the server that leads. It
+// answers at once, though it may have applied less than others (seen on 3.8.0 under load).
 func (p *Place) barrier(ctx context.Context) error {
 	err := Repeat(ctx, func() error {
 		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Queue.Path, zk.AnyVersion))
@@ -45,6 +53,7 @@ func (p *Place) barrier(ctx context.Context) error {
 	return err
 }
 
+// recognise takes the candidate that is our node, if there is one.
 func (p *Place) recognise(ctx context.Context, candidates []string) error {
 	for _, name := range candidates {
 		var data []byte
@@ -65,6 +74,8 @@ func (p *Place) recognise(ctx context.Context, candidates []string) error {
 	return nil
 }
 
+// twinned says why a place finds its own number twice. If names can come back, its node may have been
+// removed with the directory, and a writer with its name has taken the read side since.
 func (p *Place) twinned(ctx context.Context) error {
 	if p.Unique {
 		return names.ErrSameNumber
@@ -75,6 +86,7 @@ func (p *Place) twinned(ctx context.Context) error {
 	return names.ErrSameNumber
 }
 
+// stat describes our node. If there is none, or another one of the same name, the error is ErrGone.
 func (p *Place) stat(ctx context.Context) (zk.Stat, error) {
 	var stat zk.Stat
 	var ok bool

@@ -9,6 +9,7 @@ import (
 	"holdfast/zk"
 )
 
+// arrive makes our node and notes who is ahead of it.
 func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 	if patience {
 		p.enroll() // see shared_list.go
@@ -20,6 +21,10 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 	return err
 }
 
+// join makes our node and lists its siblings in one round trip. The server answers in order, so the
+// list is younger than the create, and shows everybody ahead of us. A server that lags shows too
+// many, never too few. A place that shares its lists asks for a shared one instead. It learns who is
+// ahead when that arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
 	ops := []zk.Op{create, zk.ChildrenOp(p.Dir)}
@@ -67,6 +72,7 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	}
 }
 
+// look lists the queue again and returns who is ahead.
 func (p *Place) look(ctx context.Context) (names.Ahead, error) {
 	if p.shares() {
 		p.group.ask(p, false)
@@ -76,6 +82,8 @@ func (p *Place) look(ctx context.Context) (names.Ahead, error) {
 	return p.lookAlone(ctx)
 }
 
+// Ensure makes the nodes down to path. In most layouts they are containers, so that the server
+// removes what locks leave behind. A container that is removed meanwhile is made again.
 func (p *Place) Ensure(ctx context.Context, path string) error {
 	for {
 		err := Repeat(ctx, func() error {

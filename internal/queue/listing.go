@@ -8,6 +8,8 @@ import (
 	"holdfast/zk"
 )
 
+// position returns who is ahead by a list of the queue. The first list also has to show that no other
+// kind of lock has this name.
 func (p *Place) position(ctx context.Context, listed []string) (names.Ahead, error) {
 	p.sawList(len(listed))
 	a, err := p.Queue.Grammar.Ahead(listed, p.name)
@@ -31,6 +33,7 @@ func (p *Place) lookAlone(ctx context.Context) (names.Ahead, error) {
 	return p.position(ctx, listed)
 }
 
+// siblings lists the queue.
 func (p *Place) siblings(ctx context.Context) (listed []string, err error) {
 	err = Retry(ctx, func() (err error) {
 		listed, _, err = p.Session.Children(ctx, p.Dir)

@@ -7,6 +7,12 @@ import (
 	"holdfast/zk"
 )
 
+// A Place is our node in a queue, or the node of a lock without one. It belongs to one session and
+// never to another. One goroutine uses it at a time.
+//
+// The exported fields describe the node to be made. [Place.Wait] makes a node that queues. Callers
+// that make one in another way call Sending before the request, Sent after it, and Created or Find
+// once the node is there.
 type Place struct {
 	Queue   *Queue
 	Session *zk.Session
@@ -34,27 +40,36 @@ type Place struct {
 	sharing
 }
 
+// Name is the name of our node, "" if there is none.
 func (p *Place) Name() string { return p.name }
 
+// Path is the path of our node.
 func (p *Place) Path() string { return p.node(p.name) }
 
+// Czxid is that of our node. It tells the node from another of the same name.
 func (p *Place) Czxid() int64 { return p.czxid }
 
 func (p *Place) node(name string) string { return p.Dir + "/" + name }
 
+// At returns a moment since we asked for our node, by the server's clock, in milliseconds.
 func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 
+// Sending notes that a request is about to be sent that makes the node.
 func (p *Place) Sending() { p.asked = time.Now() }
 
+// Sent notes how the request ended. Leave looks for the node if it may have been made.
 func (p *Place) Sent(mayExist bool) { p.doubt = mayExist }
 
+// Created notes what our node has become.
 func (p *Place) Created(name string, stat zk.Stat) {
 	p.name, p.czxid, p.Token, p.doubt = name, stat.Czxid, stat.Czxid, false
 	p.ctime, p.joined = stat.Ctime, time.Now()
 }
 
+// Named notes the name of our node. Its Stat is not known yet, so Created has to follow.
 func (p *Place) Named(name string) { p.name = name }
 
+// WaitedFor is the path of the node that the place has waited for last, "" if it has waited for none.
 func (p *Place) WaitedFor() string {
 	if p.watches.name == "" {
 		return ""

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -23,24 +22,6 @@ type Queue struct {
 	Kind    Kind // of the lock that it is, or is a part of
 	Grammar *names.Grammar
 	ACL     []zk.ACL
-}
-
-// Enter returns a place of the present session that has no node yet, with the name for the given side.
-// data returns the node's data for an attempt.
-func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt) ([]byte, error)) (*Place, error) {
-	session, err := q.Client.Session(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := q.Grammar.Attempt(s, session.ID())
-	if err != nil {
-		return nil, err
-	}
-	d, err := data(a)
-	if err != nil {
-		return nil, err
-	}
-	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
 }
 
 // parentMode is the mode of the nodes above the queue, for the one that has to make them.

@@ -7,6 +7,8 @@ import (
 	"holdfast/zk"
 )
 
+// Leave gives the place up. It waits for that while ctx lives; if ctx ends, the node is removed in
+// the background, or its session ends.
 func (p *Place) Leave(ctx context.Context) {
 	if p.name == "" && !p.doubt {
 		return
@@ -22,6 +24,9 @@ func (p *Place) Leave(ctx context.Context) {
 	}
 }
 
+// Remove deletes our node. It tries until the node is gone or the session is over: a node that stays
+// in the queue blocks everybody (CURATOR-486). It uses the session's context, since the caller's may
+// have ended (vitess #15756). The error is ErrGone if the node was gone before.
 func (p *Place) Remove() error {
 	ctx := p.Session.Context()
 	doubt := false // an earlier delete may have happened

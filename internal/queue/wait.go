@@ -7,6 +7,27 @@ import (
 	"holdfast/internal/queue/names"
 )
 
+// Enter returns a place of the present session that has no node yet, with the name for the given side.
+// data returns the node's data for an attempt.
+func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt) ([]byte, error)) (*Place, error) {
+	session, err := q.Client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := q.Grammar.Attempt(s, session.ID())
+	if err != nil {
+		return nil, err
+	}
+	d, err := data(a)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
+}
+
+// Wait joins the queue and returns nil once nobody is ahead. Our node then stands, as far as the
+// events of the session tell, and the session may need a proof (see Prove). Without patience, the
+// error is ErrLocked if somebody is ahead. The caller must call Stop, and Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {
 	err := p.arrive(ctx, patience) // 1. our node, at the back: whom must we wait for?
 	for err == nil && !p.ahead.Nobody() {
@@ -21,6 +42,8 @@ func (p *Place) Wait(ctx context.Context, patience bool) error {
 	return err
 }
 
+// Stop ends the waiting: it gives up the watch, the shared lists, and the lease if no tenure has
+// taken it.
 func (p *Place) Stop() {
 	p.unwatch()
 	if p.lease != nil {
