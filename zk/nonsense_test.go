@@ -246,7 +246,7 @@ func TestNonsenseInTheHandshakeIsToldByDial(t *testing.T) {
 		return func(p *peer) {
 			p.accept(7, 10*time.Second)
 			p.auth()
-			p.send(append((&zkproto.ReplyHeader{Xid: zkproto.XidAuth}).Append(nil), b...))
+			p.send(append((&zkproto.ReplyHeader{Xid: p.step}).Append(nil), b...))
 			p.hang()
 		}
 	}

@@ -103,7 +103,7 @@ func listenPeers(t *testing.T, cfg *tls.Config, serve func(p *peer)) string {
 				if cfg != nil {
 					nc = tls.Server(nc, cfg)
 				}
-				serve(&peer{t, nc})
+				serve(&peer{t: t, nc: nc})
 			})
 		}
 	})
