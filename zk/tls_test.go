@@ -256,6 +256,19 @@ func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 	}
 }
 
+func TestHandshakeOverTLSIsNotSaidToWantTLS(t *testing.T) {
+	plain, secure := &Client{}, &Client{cfg: Config{TLS: &tls.Config{}}}
+	if h := plain.hint(io.EOF); !contains(h, "does not serve yet", "read-only", "wants TLS") {
+		t.Errorf("plain: %q", h)
+	}
+	if h := secure.hint(io.EOF); !contains(h, "does not serve yet", "read-only") || contains(h, "TLS") {
+		t.Errorf("over TLS: %q", h)
+	}
+	if h := plain.hint(context.DeadlineExceeded); h != "" {
+		t.Errorf("no answer: %q", h)
+	}
+}
+
 var errEnough, errDown = errors.New("enough attempts"), errors.New("down")
 
 // Who replaces certificates may do it in the wrong order; sessions are not to end for it
