@@ -59,6 +59,8 @@ var shared struct {
 	closes []func() error
 }
 
+var zookeeperJar = flag.String("zookeeper-jar", "", "start the ZooKeeper of this jar, or of this directory of jars (lib of a release), instead of Debian's")
+
 func TestMain(m *testing.M) {
 	if is, err := runCommand(); is {
 		if err != nil {
@@ -72,6 +74,12 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if *zookeeperJar != "" {
+		if err := peers.UseZooKeeper(*zookeeperJar); err != nil {
+			fmt.Fprintln(os.Stderr, "-zookeeper-jar:", err)
+			return 1
+		}
+	}
 	dir, err := os.MkdirTemp("", "holdfast-interop-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -3,19 +3,22 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"holdfast/interop/peers"
 	"holdfast/zk"
 )
 
 // The matrix: all that our client can do (suite_test.go), on every kind of server, and
 // on each in every way to reach it and to say who we are.
 
-// A platform is a kind of server, and what can be expected of it.
+// A platform is a kind of server, and what can be expected of it. The server itself says
+// which release it is.
 type platform struct {
 	name    string
 	members int   // how many servers it says it has
@@ -27,6 +30,7 @@ type cell struct {
 	platform
 	variant string
 	url     func(testing.TB) string // without a chroot
+	plain   func(testing.TB) string // of the same server without TLS
 	chroot  bool
 
 	enter    func(testing.TB, *zk.Config) // how we connect and who we are
@@ -61,23 +65,24 @@ func cells() []cell {
 			func(t testing.TB) string { return oneHoldfast.get(t).URL() },
 			func(t testing.TB) secured { return securedServe.get(t) }, nil},
 	} {
+		securedPlain := func(t testing.TB) string { return p.secured(t).URL() }
 		withSecurity := p.platform
 		withSecurity.ttl = p.securedTTL
 		secureURL := func(t testing.TB) string { return p.secured(t).SecureURL() }
 		all = append(all,
-			cell{platform: p.platform, variant: "plain", url: p.plain, enter: nobody},
-			cell{platform: p.platform, variant: "chroot", url: p.plain, chroot: true, enter: nobody},
-			cell{platform: p.platform, variant: "digest", url: p.plain,
+			cell{platform: p.platform, variant: "plain", url: p.plain, plain: p.plain, enter: nobody},
+			cell{platform: p.platform, variant: "chroot", url: p.plain, plain: p.plain, chroot: true, enter: nobody},
+			cell{platform: p.platform, variant: "digest", url: p.plain, plain: p.plain,
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted)} },
 				stranger: func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.DigestAuth("bob", planted+"x")} },
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "digest", User: "bob"}}},
-			cell{platform: withSecurity, variant: "TLS", url: secureURL,
+			cell{platform: withSecurity, variant: "TLS", url: secureURL, plain: securedPlain,
 				enter: func(t testing.TB, cfg *zk.Config) { cfg.TLS = p.secured(t).trusted(nil) }},
-			cell{platform: withSecurity, variant: "mutual TLS", url: secureURL,
+			cell{platform: withSecurity, variant: "mutual TLS", url: secureURL, plain: securedPlain,
 				enter:    func(t testing.TB, cfg *zk.Config) { s := p.secured(t); cfg.TLS = s.trusted(s.certificate("alice")) },
 				stranger: func(t testing.TB, cfg *zk.Config) { s := p.secured(t); cfg.TLS = s.trusted(s.certificate("eve")) },
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=alice"}}},
-			cell{platform: withSecurity, variant: "SASL", url: func(t testing.TB) string { return p.secured(t).URL() },
+			cell{platform: withSecurity, variant: "SASL", url: securedPlain, plain: securedPlain,
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted)} },
 				stranger: nobody, // one more user at a time would meet ZOOKEEPER-4839
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "sasl", User: "bob"}}},
@@ -99,6 +104,7 @@ func cells() []cell {
 		all = append(all, cell{
 			platform: p.platform, variant: "certificate and SASL demanded, chroot", chroot: true,
 			url:      func(t testing.TB) string { return p.demanding(t).SecureURL() },
+			plain:    func(t testing.TB) string { return p.demanding(t).URL() },
 			enter:    enter("bob", zk.SASLDigestAuth("bob", planted), zk.DigestAuth("bob", planted)),
 			stranger: enter("eve", zk.SASLDigestAuth("eve", "eve-password")),
 			mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=bob"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "bob"}},
@@ -107,24 +113,44 @@ func cells() []cell {
 	return all
 }
 
+// release is what the server of the cell says that it is.
+func (c *cell) release(t testing.TB) peers.Version {
+	t.Helper()
+	cfg, err := zk.ParseURL(c.plain(t))
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	v, err := peers.AskVersion(ctx, cfg.Servers[0])
+	must(t, err)
+	return v
+}
+
 const casesAtOnce = 8
+
+// listed are the releases whose lacking requests the summary lists.
+var listed sync.Map
 
 func TestClientMatrix(t *testing.T) {
 	for _, c := range cells() {
 		t.Run(c.name+"/"+c.variant, func(t *testing.T) {
-			c.url(t) // starts the server, which is no part of any case
+			release := c.release(t) // starts the server, which is no part of any case
+			cases, lacking := offered(suite(), release)
 			var ran, passed atomic.Int32
 			// They wait more than they work, so more of them run at once than there are
 			// processors, which t.Parallel would not allow.
 			room := make(chan struct{}, casesAtOnce)
 			var wg sync.WaitGroup
-			for _, e := range suite() {
+			for _, e := range cases {
 				room <- struct{}{}
 				wg.Go(func() {
 					defer func() { <-room }()
 					t.Run(e.name, func(t *testing.T) {
 						ran.Add(1)
-						e.run(newExam(t, &c, e.caller))
+						x := newExam(t, &c, e.caller)
+						e.run(x)
+						if needs, ok := x.sent.needs(); ok && needs != e.needs {
+							t.Errorf("the case says that it needs ZooKeeper %v, and sends what %v has", e.needs, needs)
+						}
 						if !t.Failed() {
 							passed.Add(1)
 						}
@@ -132,7 +158,14 @@ func TestClientMatrix(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			measured(t, "%d cases run, %d passed", ran.Load(), passed.Load())
+			measured(t, "says that it is ZooKeeper %v: %d cases run, %d passed, %d left out", release, ran.Load(), passed.Load(), len(lacking))
+			if _, told := listed.LoadOrStore(release, true); !told && len(lacking) > 0 {
+				summarize(fmt.Sprintf("ZooKeeper %v does not have every request of these cases (in brackets the release that has):\n\t%s",
+					release, strings.Join(lacking, "\n\t")))
+			}
+			if len(cases) == 0 {
+				t.Errorf("ZooKeeper %v has nothing that the client needs", release)
+			}
 		})
 	}
 }

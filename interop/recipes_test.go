@@ -117,6 +117,7 @@ func TestRecipesOnAnApacheEnsemble(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			must(t, catchUp(ctx, watcher, counter)) // the watcher's server may lag behind the holders'
 			stat, _, err := watcher.Exists(ctx, counter)
 			must(t, err)
 			if stat.Version != sessions*turns {
@@ -160,6 +161,7 @@ func TestHoldsOnApacheAreFencedAndTold(t *testing.T) {
 		s := holdfast.NewSemaphore(dialURL(t, url), dir+"/sem", 3)
 		h, err := s.AcquireN(ctx, 2)
 		must(t, err)
+		must(t, catchUp(ctx, admin, dir)) // List syncs, which is not enough on the leader
 		entries, err := holdfast.List(ctx, admin, dir+"/sem")
 		must(t, err)
 		if len(entries) != 2 || entries[0].Token != h.Token() || entries[1].Token != h.Token() {

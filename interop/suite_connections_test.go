@@ -15,19 +15,19 @@ import (
 )
 
 // Connections, and who it is that makes them.
-var connectionCases = map[string]func(*exam){
-	"is who it says it is":                          isWhoItSays,
-	"nobody else may touch its nodes":               nobodyElseMayTouch,
-	"reads after sync what another wrote":           readsWhatAnotherWrote,
-	"sends nothing that the server would close on":  sendsNothingTooLarge,
-	"serves many goroutines":                        servesManyGoroutines,
-	"passes over servers that do not answer":        passesOverDeadServers,
-	"reads the URL of the server":                   readsTheURL,
-	"shows no chroot":                               showsNoChroot,
-	"a lost reply may have happened":                func(x *exam) { losesOnTheWay(x, reply) },
-	"a lost request may have happened, but did not": func(x *exam) { losesOnTheWay(x, request) },
-	"what was not sent goes out later":              sendsLater,
-	"a cancelled call returns at once":              cancelledReturnsAtOnce,
+var connectionCases = map[string]feature{
+	"is who it says it is":                          {isWhoItSays, v3_7},
+	"nobody else may touch its nodes":               {nobodyElseMayTouch, v3_6},
+	"reads after sync what another wrote":           {readsWhatAnotherWrote, v3_5},
+	"sends nothing that the server would close on":  {sendsNothingTooLarge, v3_5},
+	"serves many goroutines":                        {servesManyGoroutines, v3_5},
+	"passes over servers that do not answer":        {passesOverDeadServers, v3_5},
+	"reads the URL of the server":                   {readsTheURL, v3_5},
+	"shows no chroot":                               {showsNoChroot, v3_6},
+	"a lost reply may have happened":                {func(x *exam) { losesOnTheWay(x, reply) }, v3_7},
+	"a lost request may have happened, but did not": {func(x *exam) { losesOnTheWay(x, request) }, v3_7},
+	"what was not sent goes out later":              {sendsLater, v3_5},
+	"a cancelled call returns at once":              {cancelledReturnsAtOnce, v3_5},
 }
 
 func isWhoItSays(x *exam) {

@@ -15,19 +15,19 @@ import (
 )
 
 // What one operation does.
-var operationCases = map[string]func(*exam){
-	"creates nodes of every mode":        createsEveryMode,
-	"creates nodes with a time to live":  createsTTL,
-	"tells null data from empty":         tellsNullFromEmpty,
-	"sets and deletes by version":        setsAndDeletesByVersion,
-	"multi is all or nothing":            multiIsAllOrNothing,
-	"multi-read answers each for itself": multiReads,
-	"pipeline answers in order":          pipelineAnswersInOrder,
-	"changes ACLs":                       changesACLs,
-	"knows its ephemeral nodes":          knowsItsEphemerals,
-	"counts all nodes below":             countsAllBelow,
-	"reads the configuration":            readsConfiguration,
-	"refuses what is no path":            refusesWhatIsNoPath,
+var operationCases = map[string]feature{
+	"creates nodes of every mode":        {createsEveryMode, v3_5_1},
+	"creates nodes with a time to live":  {createsTTL, v3_5_3},
+	"tells null data from empty":         {tellsNullFromEmpty, v3_5},
+	"sets and deletes by version":        {setsAndDeletesByVersion, v3_5},
+	"multi is all or nothing":            {multiIsAllOrNothing, v3_5},
+	"multi-read answers each for itself": {multiReads, v3_6},
+	"pipeline answers in order":          {pipelineAnswersInOrder, v3_5},
+	"changes ACLs":                       {changesACLs, v3_5},
+	"knows its ephemeral nodes":          {knowsItsEphemerals, v3_6},
+	"counts all nodes below":             {countsAllBelow, v3_6},
+	"reads the configuration":            {readsConfiguration, v3_5},
+	"refuses what is no path":            {refusesWhatIsNoPath, v3_5},
 }
 
 func createsEveryMode(x *exam) {

@@ -13,14 +13,14 @@ import (
 )
 
 // A session, over the connections that come and go, to its end.
-var sessionCases = map[string]func(*exam){
-	"a session outlives its connections":            sessionOutlivesConnections,
-	"thousands of watches outlive their connection": manyWatchesOutliveConnection,
-	"persistent watches say what they missed":       persistentSayWhatTheyMissed,
-	"expiry is told before the node goes":           expiryIsTold,
-	"closing removes the ephemeral nodes at once":   closingRemovesEphemerals,
-	"a lease proves the session":                    leaseProvesTheSession,
-	"what is of the session ends with the client":   closedClientRefuses,
+var sessionCases = map[string]feature{
+	"a session outlives its connections":            {sessionOutlivesConnections, v3_5},
+	"thousands of watches outlive their connection": {manyWatchesOutliveConnection, v3_5},
+	"persistent watches say what they missed":       {persistentSayWhatTheyMissed, v3_6},
+	"expiry is told before the node goes":           {expiryIsTold, v3_6},
+	"closing removes the ephemeral nodes at once":   {closingRemovesEphemerals, v3_5},
+	"a lease proves the session":                    {leaseProvesTheSession, v3_5},
+	"what is of the session ends with the client":   {closedClientRefuses, v3_5},
 }
 
 func sessionOutlivesConnections(x *exam) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/interop/peers"
 	"holdfast/zk"
 )
 
@@ -50,20 +51,27 @@ const (
 	bySession
 )
 
-// A suiteCase is one thing that our client does, on any server.
+// A feature is one thing that our client does, and the first release of ZooKeeper that has
+// every request of it.
+type feature struct {
+	run   func(*exam)
+	needs peers.Version
+}
+
+// A suiteCase is a feature as one caller uses it.
 type suiteCase struct {
+	feature
 	name   string
-	run    func(*exam)
 	caller caller
 }
 
 // suite is every case: those of single operations by a Client and by a Session.
 func suite() []suiteCase {
 	var all []suiteCase
-	add := func(cases map[string]func(*exam), callers ...caller) {
-		for name, run := range cases {
+	add := func(features map[string]feature, callers ...caller) {
+		for name, f := range features {
 			for _, by := range callers {
-				all = append(all, suiteCase{name + map[caller]string{byClient: ", by a client", bySession: ", by a session"}[by], run, by})
+				all = append(all, suiteCase{f, name + map[caller]string{byClient: ", by a client", bySession: ", by a session"}[by], by})
 			}
 		}
 	}
@@ -84,6 +92,7 @@ type exam struct {
 	root   string        // the same, as our client has it; "" under a chroot
 	gate   *gate         // the client's way to the server
 	broke  chan struct{} // holds a token when the client knows that a connection broke
+	sent   *sentRequests // of every client of the case
 	client *zk.Client
 	c      operations // the client or its session
 }
@@ -91,7 +100,7 @@ type exam struct {
 func newExam(t *testing.T, c *cell, by caller) *exam {
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 	t.Cleanup(cancel)
-	x := &exam{T: t, cell: c, ctx: ctx, path: where(t), gate: newGate(), broke: make(chan struct{}, 1)}
+	x := &exam{T: t, cell: c, ctx: ctx, path: where(t), gate: newGate(), broke: make(chan struct{}, 1), sent: &sentRequests{}}
 	x.client = x.dial(func(cfg *zk.Config) {
 		cfg.CreateChroot, cfg.Dial = true, x.gate.dial
 		cfg.SessionTimeout = 30 * time.Second // a JVM that has just started is slow, at TLS above all
@@ -117,7 +126,8 @@ func newExam(t *testing.T, c *cell, by caller) *exam {
 func (x *exam) dial(change ...func(*zk.Config)) *zk.Client {
 	x.Helper()
 	all := []func(*zk.Config){func(cfg *zk.Config) { x.enter(x, cfg) }}
-	return dialURL(x, x.home(), append(all, change...)...)
+	all = append(all, change...)
+	return dialURL(x, x.home(), append(all, x.sent.read)...)
 }
 
 // home is the server's URL, with the chroot if there is one.

@@ -71,9 +71,9 @@ func skipMissed(ctx context.Context, t *testing.T, w *zk.PersistentWatch) {
 }
 
 // One-shot watches.
-var watchCases = map[string]func(*exam){
-	"watches fire":              watchesFire,
-	"watches of another's acts": watchesFireForOthers,
+var watchCases = map[string]feature{
+	"watches fire":              {watchesFire, v3_5},
+	"watches of another's acts": {watchesFireForOthers, v3_5},
 }
 
 func watchesFire(x *exam) {
@@ -144,14 +144,14 @@ func watchesFireForOthers(x *exam) {
 
 // Persistent watches. Debian's 3.8.0 keeps one mode of watch per connection and path;
 // that is the client's business, which makes no difference of it.
-var persistentCases = map[string]func(*exam){
-	"persistent watches tell everything":     persistentTellEverything,
-	"one-shot watches on a persistent one":   func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistent, true) },
-	"a persistent watch on one-shot ones":    func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistent, false) },
-	"one-shot watches on a recursive one":    func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistentRecursive, true) },
-	"a recursive watch on one-shot ones":     func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistentRecursive, false) },
-	"persistent watches of another's acts":   persistentForOthers,
-	"a persistent watch has one mode a node": oneModeANode,
+var persistentCases = map[string]feature{
+	"persistent watches tell everything":     {persistentTellEverything, v3_6},
+	"one-shot watches on a persistent one":   {func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistent, true) }, v3_6},
+	"a persistent watch on one-shot ones":    {func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistent, false) }, v3_6},
+	"one-shot watches on a recursive one":    {func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistentRecursive, true) }, v3_6},
+	"a recursive watch on one-shot ones":     {func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistentRecursive, false) }, v3_6},
+	"persistent watches of another's acts":   {persistentForOthers, v3_6},
+	"a persistent watch has one mode a node": {oneModeANode, v3_6},
 }
 
 func persistentTellEverything(x *exam) {

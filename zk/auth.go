@@ -104,7 +104,7 @@ func authenticate(ctx context.Context, nc net.Conn, auths []Auth) error {
 }
 
 func (a Auth) digest(nc net.Conn) error {
-	_, err := exchange(nc, zkproto.OpAuth, &zkproto.AuthRequest{
+	_, err := exchange(nc, zkproto.OpAuth, zkproto.XidAuth, &zkproto.AuthRequest{
 		Scheme: a.scheme, Auth: []byte(a.user + ":" + a.password()),
 	})
 	if errors.Is(err, ErrAuthFailed) {
@@ -114,8 +114,8 @@ func (a Auth) digest(nc net.Conn) error {
 }
 
 // exchange sends one step of an authentication and returns the body of the answer.
-func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error) {
-	frame := (&zkproto.RequestHeader{Xid: zkproto.XidAuth, Op: op}).Append(zkproto.BeginFrame(nil))
+func exchange(nc net.Conn, op zkproto.Op, xid int32, body encoder) (*zkproto.Reader, error) {
+	frame := (&zkproto.RequestHeader{Xid: xid, Op: op}).Append(zkproto.BeginFrame(nil))
 	if _, err := nc.Write(zkproto.EndFrame(body.Append(frame), 0)); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func exchange(nc net.Conn, op zkproto.Op, body encoder) (*zkproto.Reader, error)
 	switch {
 	case r.Err() != nil:
 		return nil, r.Err()
-	case h.Xid != zkproto.XidAuth:
+	case h.Xid != xid:
 		return nil, fmt.Errorf("%w: reply %d to the authentication", zkproto.ErrMalformed, h.Xid)
 	case h.Err == zkproto.CodeSessionClosedRequireSASL:
 		return nil, ErrAuthFailed

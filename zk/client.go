@@ -325,10 +325,8 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 	}
 	resp, sent, err := handshake(ctx, nc, req)
 	switch {
-	case err != nil && c.cfg.TLS == nil && hungUp(err):
-		err = fmt.Errorf("handshake: %w (the server does not serve yet, or its port wants TLS)", err)
 	case err != nil:
-		err = fmt.Errorf("handshake: %w", err)
+		err = fmt.Errorf("handshake: %w%s", err, c.hint(err))
 	case resp.Timeout > 0: // otherwise the session is gone, and the server about to hang up
 		err = authenticate(ctx, nc, c.cfg.Auth)
 	}
@@ -337,6 +335,20 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 		return nil, nil, sent, err
 	}
 	return nc, resp, sent, nil
+}
+
+// hint explains a handshake that ended with err. Servers that do not serve yet and servers in
+// read-only mode just close the connection (ZooKeeperServer.processConnectRequest), so the
+// hint lists what it may be.
+func (c *Client) hint(err error) string {
+	const closed = " (the server does not serve yet; or it lost its quorum and is read-only, as its answer to srvr then says: start or reconnect the other servers"
+	switch {
+	case !hungUp(err):
+		return ""
+	case c.cfg.TLS != nil:
+		return closed + ")"
+	}
+	return closed + "; or its port wants TLS)"
 }
 
 // send gives reqs to the present session; if it ends before anything was sent, to

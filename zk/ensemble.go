@@ -25,7 +25,9 @@ type Member struct {
 	Client   string // where clients reach it, "host:port"; "" if the ensemble does not tell
 }
 
-// Config reads which servers the ensemble has, whatever the chroot is. Since 3.5.
+// Config reads which servers the ensemble has, whatever the chroot is.
+//
+// Needs ZooKeeper 3.5.
 func (c calls) Config(ctx context.Context) (Ensemble, Stat, error) {
 	data, stat, err := c.bare().Get(ctx, configNode)
 	return ensembleOf(data, stat, err)
@@ -69,6 +71,8 @@ type Reconfiguration struct {
 
 // Reconfig changes the ensemble if its version is the one given (Ensemble.Version;
 // AnyVersion: any), and returns what it has become.
+//
+// Needs ZooKeeper 3.5.
 //
 // Servers since 3.5.3 answer ErrReconfigDisabled unless reconfigEnabled=true is in their
 // configuration, and ErrNoAuth to those who may not write /zookeeper/config: unless the

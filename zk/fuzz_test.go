@@ -125,8 +125,8 @@ func FuzzServer(f *testing.F) {
 	stat := &zkproto.StatResponse{}
 	f.Add(uint8(0), frame(&zkproto.ConnectResponse{Timeout: 4000, SessionID: 9, Passwd: make([]byte, 16), HasReadOnly: true}))
 	f.Add(uint8(0), []byte("imok"))
-	f.Add(uint8(1), frame(header(zkproto.XidAuth, 0), &zkproto.SASLToken{Token: []byte(`nonce="n",algorithm=md5-sess`)}))
-	f.Add(uint8(1), frame(header(zkproto.XidAuth, zkproto.CodeAuthFailed)))
+	f.Add(uint8(1), frame(header(1, 0), &zkproto.SASLToken{Token: []byte(`nonce="n",algorithm=md5-sess`)}))
+	f.Add(uint8(1), frame(header(1, zkproto.CodeAuthFailed)))
 	f.Add(uint8(2), join(frame(header(1, 0), stat), frame(header(2, 0), &zkproto.Children2Response{Children: []string{"a"}}),
 		frame(header(3, 0), &zkproto.GetDataResponse{Data: []byte("x")}), frame(header(4, 0), &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpCheck}}}),
 		frame(header(5, 0), &zkproto.ErrorResponse{}), frame(header(zkproto.XidNotification, 0), &zkproto.WatcherEvent{Type: zkproto.EventNodeDeleted, State: 3, Path: "/a"})))

@@ -178,7 +178,8 @@ func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	return r.takeExists(err)
 }
 
-// ExistsW is Exists, and a watch for the node's creation, next change or deletion.
+// ExistsW is Exists, and a watch for the node's creation, next change or deletion. Servers
+// since 3.8.4 and 3.9.2 send no event of a node that the client may not read.
 func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
 	w := c.newWatch(path, watchData)
 	r, err := c.read(ctx, zkproto.OpExists, path, w)

@@ -18,7 +18,7 @@ const saslURI = "zookeeper/zk-sasl-md5"
 
 // saslDigest is DIGEST-MD5 (RFC 2831) with the quality of protection "auth".
 func (a Auth) saslDigest(nc net.Conn) error {
-	challenge, err := saslStep(nc, []byte{})
+	challenge, err := saslStep(nc, 1, []byte{})
 	switch {
 	case errors.Is(err, ErrAuthFailed):
 		return fmt.Errorf("%w: the server has no SASL DIGEST-MD5; is its JAAS file, or --auth-users of holdfast serve, configured?", err)
@@ -36,7 +36,7 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	if err != nil {
 		return err
 	}
-	answer, err := saslStep(nc, []byte(response))
+	answer, err := saslStep(nc, 2, []byte(response))
 	switch {
 	case errors.Is(err, ErrAuthFailed):
 		return fmt.Errorf("%w: the server refused the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", err)
@@ -56,8 +56,13 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	return nil
 }
 
-func saslStep(nc net.Conn, token []byte) ([]byte, error) {
-	r, err := exchange(nc, zkproto.OpSASL, &zkproto.SASLToken{Token: token})
+// saslStep sends one token and returns the token of the answer. The xid must be positive:
+// ZooKeeper 3.5 with Netty counts a SASL packet with another xid as outstanding for ever, and
+// under load it stops reading from the connection (NettyServerCnxn.sendResponse). A request of
+// the session may use the same xid. Servers answer SASL at once and match no commit with it
+// (see nextXid).
+func saslStep(nc net.Conn, xid int32, token []byte) ([]byte, error) {
+	r, err := exchange(nc, zkproto.OpSASL, xid, &zkproto.SASLToken{Token: token})
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,16 @@
 package zk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"holdfast/zkproto"
 )
@@ -22,13 +26,18 @@ func (p *peer) challenge() {
 	if op != zkproto.OpSASL || m.Token == nil || len(m.Token) != 0 {
 		p.t.Errorf("got %v %q; want an empty SASL token", op, m.Token)
 	}
-	p.answer(zkproto.XidAuth, 0, 0, &zkproto.SASLToken{Token: []byte(
+	p.answerAuth(0, &zkproto.SASLToken{Token: []byte(
 		`realm="zk-sasl-md5",nonce="` + testNonce + `",charset=utf-8,algorithm=md5-sess,qop="auth"`)})
 }
 
 // acceptSASL plays the server's part to its good end.
 func (p *peer) acceptSASL(user, password string) {
 	p.challenge()
+	p.respond(user, password)
+}
+
+// respond takes the second step of a client that knows the password.
+func (p *peer) respond(user, password string) {
 	op, _, m := p.auth()
 	if op == 0 {
 		runtime.Goexit()
@@ -43,7 +52,7 @@ func (p *peer) acceptSASL(user, password string) {
 	if err != nil || string(m.Token) != response {
 		p.t.Errorf("response %q; want %q (%v)", m.Token, response, err)
 	}
-	p.answer(zkproto.XidAuth, 0, 0, &zkproto.SASLToken{Token: []byte("rspauth=" + proof)})
+	p.answerAuth(0, &zkproto.SASLToken{Token: []byte("rspauth=" + proof)})
 }
 
 // The example in section 4 of RFC 2831.
@@ -162,4 +171,58 @@ func FuzzChallenge(f *testing.F) {
 			t.Errorf("response %q, proof %q", response, proof)
 		}
 	})
+}
+
+// On ZooKeeper 3.5 with Netty, a SASL packet whose xid is not positive is outstanding for as
+// long as the connection lives. Clients that follow the protocol number SASL packets like
+// requests, and only digest has xid -4.
+func TestSASLPacketsAreNumberedLikeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		connections := 0
+		var xids []int32
+		serve := func(p *peer) {
+			connections++
+			p.accept(7, 10*time.Second)
+			p.challenge()
+			xids = append(xids, p.step)
+			p.respond("bob", planted)
+			xids = append(xids, p.step)
+			p.acceptDigest("eve", planted)
+			xids = append(xids, p.step)
+			if connections == 2 {
+				p.serve()
+			}
+		}
+		c := dialAuth(t, []Auth{SASLDigestAuth("bob", planted), DigestAuth("eve", planted)}, serve, serve)
+		synctest.Wait() // until the first connection is broken
+		if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int32{1, 2, zkproto.XidAuth, 1, 2, zkproto.XidAuth}; !slices.Equal(xids, want) {
+			t.Errorf("xids %d; want %d", xids, want)
+		}
+	})
+}
+
+// Each answer belongs to the step before it.
+func TestSASLAnswerWithAnotherXidBreaksTheConnection(t *testing.T) {
+	for _, xid := range []int32{zkproto.XidAuth, 0, 1, 3} {
+		t.Run(fmt.Sprint(xid), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+				defer cancel()
+				_, err := Dial(ctx, authConfig(t, []Auth{SASLDigestAuth("bob", planted)}, func(p *peer) {
+					p.accept(7, 10*time.Second)
+					p.challenge()
+					p.auth()
+					p.answer(xid, 0, 0, &zkproto.SASLToken{Token: []byte("rspauth=x")})
+					p.hang()
+				}))
+				wantErr(t, err, context.DeadlineExceeded)
+				if want := fmt.Sprintf("reply %d to the authentication", xid); !contains(fmt.Sprint(err), want) {
+					t.Errorf("got error %v; want %q", err, want)
+				}
+			})
+		})
+	}
 }

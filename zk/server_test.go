@@ -14,8 +14,9 @@ import (
 // A peer is the server's end of a connection, played by a test: what a real server
 // would never do is done by hand.
 type peer struct {
-	t  *testing.T
-	nc net.Conn
+	t    *testing.T
+	nc   net.Conn
+	step int32 // the xid of the step that auth has read
 }
 
 // dialPeers returns a Dial whose n-th connection is served by the n-th function, and
@@ -28,7 +29,7 @@ func dialPeers(t *testing.T, serve ...func(p *peer)) func(context.Context, strin
 		n++
 		go func() {
 			defer theirs.Close()
-			f(&peer{t, theirs})
+			f(&peer{t: t, nc: theirs})
 		}()
 		return ours, nil
 	}

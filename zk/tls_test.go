@@ -103,7 +103,7 @@ func listenPeers(t *testing.T, cfg *tls.Config, serve func(p *peer)) string {
 				if cfg != nil {
 					nc = tls.Server(nc, cfg)
 				}
-				serve(&peer{t, nc})
+				serve(&peer{t: t, nc: nc})
 			})
 		}
 	})
@@ -253,6 +253,19 @@ func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 				t.Errorf("got error %v; want one of the certificate", err)
 			}
 		})
+	}
+}
+
+func TestHandshakeOverTLSIsNotSaidToWantTLS(t *testing.T) {
+	plain, secure := &Client{}, &Client{cfg: Config{TLS: &tls.Config{}}}
+	if h := plain.hint(io.EOF); !contains(h, "does not serve yet", "read-only", "wants TLS") {
+		t.Errorf("plain: %q", h)
+	}
+	if h := secure.hint(io.EOF); !contains(h, "does not serve yet", "read-only") || contains(h, "TLS") {
+		t.Errorf("over TLS: %q", h)
+	}
+	if h := plain.hint(context.DeadlineExceeded); h != "" {
+		t.Errorf("no answer: %q", h)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	Ephemeral            Mode = Mode(zkproto.FlagEphemeral)            // removed when the session ends
 	PersistentSequential Mode = Mode(zkproto.FlagPersistentSequential) // the parent's counter is appended to the name
 	EphemeralSequential  Mode = Mode(zkproto.FlagEphemeralSequential)
-	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child went
+	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child went; needs ZooKeeper 3.5.1
 )
 
 // What an ACL can permit; the bits are added up. Read is to see the data and the children,

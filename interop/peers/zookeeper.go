@@ -62,15 +62,8 @@ type zkServer struct {
 // returns when every server serves clients. Without Java or ZooKeeper the error
 // is a [MissingError].
 func StartZooKeeper(ctx context.Context, dir string, cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	if err := NeedZooKeeper(); err != nil {
+	if _, err := serverClassPath(cfg.TLS != nil); err != nil {
 		return nil, err
-	}
-	if cfg.TLS != nil {
-		for _, jar := range []string{nettyCodecJar, nettyResolverJar} {
-			if _, err := needFile(jar, nettyPackage); err != nil {
-				return nil, err
-			}
-		}
 	}
 	cfg.Servers = max(1, cfg.Servers)
 	if cfg.TickTime == 0 {
@@ -271,7 +264,8 @@ ssl.clientAuth=%s
 authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
 `, s.tls, t.KeyFile, t.TrustFile, t.ClientAuth)
 	}
-	return os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o600)
+	return errors.Join(os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o600),
+		os.WriteFile(filepath.Join(s.dir, "logback.xml"), []byte(logback), 0o600))
 }
 
 func (s *zkServer) start() error {
@@ -280,10 +274,9 @@ func (s *zkServer) start() error {
 		return err
 	}
 	defer log.Close() // the process has its own copy
-	jars := []string{zookeeperJar, slf4jJar}
-	if s.tls != 0 {
-		// Debian's manifest names four of netty's jars, and ZooKeeper needs six.
-		jars = append(jars, nettyCodecJar, nettyResolverJar)
+	jars, err := serverClassPath(s.tls != 0)
+	if err != nil {
+		return err
 	}
 	args := append([]string{}, jvmFlags...)
 	args = append(args, "-Dzookeeper.extendedTypesEnabled=true") // nodes with a time to live
@@ -292,6 +285,7 @@ func (s *zkServer) start() error {
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		// It warns of every client that hangs up.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=error",
+		"-Dlogback.configurationFile="+filepath.Join(s.dir, "logback.xml"),
 		"-cp", strings.Join(jars, string(filepath.ListSeparator)),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
 	cmd := exec.Command("java", args...)
