@@ -13,12 +13,12 @@ import (
 
 const openNoFollow = syscall.O_NOFOLLOW
 
-// detach gives the host a session of its own: no terminal, and none of its signals.
+// detach gives the host its own session, without a terminal and its signals.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// closeInherited closes the descriptors that came from whoever started us: a pipe among
-// them would not end for its reader while the host lives. Those that Go opened are
-// close-on-exec, so the flag tells them apart.
+// closeInherited closes the descriptors that the host has inherited. Otherwise the reader of an
+// inherited pipe would wait for its end while the host lives. Descriptors that Go opens are
+// close-on-exec, so the others are inherited.
 func closeInherited() {
 	list, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -35,11 +35,11 @@ func closeInherited() {
 	}
 }
 
-// forgetStdout ends a detached host's tie to the process that has started it.
+// forgetStdout replaces stdout, a pipe to the process that started the host, by the null device.
 func forgetStdout() {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
-		return // a pipe that nobody reads does no harm either
+		return // an unread pipe does no harm either
 	}
 	defer null.Close()
 	_ = dup(int(null.Fd()), int(os.Stdout.Fd()))

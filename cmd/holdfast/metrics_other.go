@@ -2,5 +2,5 @@
 
 package main
 
-// processMetrics adds nothing: only the start time is known.
+// processMetrics adds nothing: only the start time is known here.
 func processMetrics(*exposition) {}

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A notifier tells a supervisor, such as systemd, what serve is doing, by the protocol of
-// sd_notify(3). Without a supervisor it does nothing.
+// A notifier reports the state of serve to a supervisor, such as systemd, by sd_notify(3). Without a
+// supervisor it does nothing.
 type notifier struct {
-	socket string // "" for none
+	socket string // "" without a supervisor
 	log    *slog.Logger
 }
 
@@ -21,12 +21,12 @@ func newNotifier(log *slog.Logger) *notifier {
 	return &notifier{os.Getenv("NOTIFY_SOCKET"), log}
 }
 
-// tell sends a state. That it fails is no reason to serve nobody.
+// tell sends a state. If it fails, it logs the error and serve goes on.
 func (n *notifier) tell(state string) {
 	if n.socket == "" {
 		return
 	}
-	c, err := net.Dial("unixgram", n.socket) // a name that begins with @ is an abstract one, to Go too
+	c, err := net.Dial("unixgram", n.socket) // Go, too, takes a name that begins with @ for an abstract one
 	if err == nil {
 		_, err = c.Write([]byte(state))
 		c.Close()
@@ -36,25 +36,25 @@ func (n *notifier) tell(state string) {
 	}
 }
 
-// ready, stopping and reloading are the states that a service goes through.
+// ready, stopping and reloading report the states of a service.
 func (n *notifier) ready()    { n.tell("READY=1") }
 func (n *notifier) stopping() { n.tell("STOPPING=1") }
 func (n *notifier) reloading() {
 	n.tell(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonicMicroseconds()))
 }
 
-// watchdog tells the supervisor that the server is alive, twice within the time after
-// which it would end it, for as long as that is true and ctx lives.
+// watchdog reports to the supervisor that the server is alive, twice in each of the supervisor's
+// intervals, until ctx ends. If the server is not alive, it reports nothing.
 func (n *notifier) watchdog(ctx context.Context, alive func(context.Context) error) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	pid := os.Getenv("WATCHDOG_PID")
 	if err != nil || us <= 0 || pid != "" && pid != strconv.Itoa(os.Getpid()) {
-		return // there is none, or it is not ours
+		return // no watchdog, or the watchdog of another process
 	}
 	keepAlive(ctx, time.Duration(us)*time.Microsecond/2, alive, func() { n.tell("WATCHDOG=1") })
 }
 
-// keepAlive calls pat in every interval in which alive answers.
+// keepAlive calls pat in each interval in which alive returns nil.
 func keepAlive(ctx context.Context, interval time.Duration, alive func(context.Context) error, pat func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

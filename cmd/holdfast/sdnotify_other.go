@@ -2,5 +2,5 @@
 
 package main
 
-// monotonicMicroseconds is of use to systemd only, which is on Linux only.
+// monotonicMicroseconds returns 0: only systemd needs it, on Linux.
 func monotonicMicroseconds() int64 { return 0 }
