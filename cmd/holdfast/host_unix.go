@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -43,4 +44,56 @@ func forgetStdout() {
 	}
 	defer null.Close()
 	_ = dup(int(null.Fd()), int(os.Stdout.Fd()))
+}
+
+// A detached host also serves jobs that did not start it. So it resets the settings that it has
+// inherited from the job that did: priority, limits and umask can slow it down or end it early.
+// startHost sets its working directory and environment.
+
+// neutralLimits are the limits that can end a host or stop its service. The limit of core files
+// stays: Go writes none.
+var neutralLimits = []struct {
+	name      string
+	resource  int
+	unlimited bool // also the hard limit, where that is permitted
+}{
+	{"address space", unix.RLIMIT_AS, true},
+	{"data segment", unix.RLIMIT_DATA, true},
+	{"resident memory", unix.RLIMIT_RSS, true},
+	{"processor time", unix.RLIMIT_CPU, true},
+	{"file size", unix.RLIMIT_FSIZE, true},
+	{"open files", unix.RLIMIT_NOFILE, false},
+	{"processes", unix.RLIMIT_NPROC, false},
+}
+
+// becomeNeutral resets limits, priority and umask, which the process has inherited from the job
+// that started it. It returns the settings that it may not reset.
+func becomeNeutral() (kept []string) {
+	unix.Umask(0o077)
+	for _, limit := range neutralLimits {
+		if left := raiseLimit(limit.resource, limit.unlimited); left != nil && limit.unlimited {
+			kept = append(kept, fmt.Sprintf("%s limited to %d", limit.name, left.Max))
+		}
+	}
+	return append(kept, raisePriority()...)
+}
+
+// raiseLimit raises the soft limit to the hard one. If unlimited is set, it removes both, as far
+// as permitted. It returns the limit that is left, or nil if there is none.
+func raiseLimit(resource int, unlimited bool) (left *unix.Rlimit) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return nil
+	}
+	if unlimited {
+		none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		if unix.Setrlimit(resource, &none) == nil {
+			return nil
+		}
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(resource, &limit); err != nil || limit.Max != unix.RLIM_INFINITY {
+		return &limit
+	}
+	return nil
 }

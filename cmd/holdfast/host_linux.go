@@ -82,3 +82,5 @@ func raiseThread(tid int) (kept string) {
 	}
 	return ""
 }
+
+func dup(from, to int) error { return unix.Dup3(from, to, 0) }
