@@ -4,6 +4,7 @@ package main
 
 import (
 	"maps"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/zkserver"
 )
 
@@ -107,8 +109,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
+	page := httptest.NewRecorder()
+	daemon.NewMetrics(server.Stats, func() time.Time { return time.Time{} }, daemon.Build{}).ServeHTTP(page, nil)
 	var want []string
-	for _, m := range regexp.MustCompile(`(?m)^# HELP (holdfast_\S+)`).FindAllSubmatch(newMetrics(server.Stats, func() time.Time { return time.Time{} }).page(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (holdfast_\S+)`).FindAllSubmatch(page.Body.Bytes(), -1) {
 		want = append(want, string(m[1]))
 	}
 	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {

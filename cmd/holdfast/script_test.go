@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,6 +283,28 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
 	ts.Check(err)
 	until(ts, fmt.Sprintf("the end of process %d", pid), func() bool { return gone(pid) })
+}
+
+func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
+	m := regexp.MustCompile(`(?m)^listening admin (\S+)$`).FindStringSubmatch(named(ts, args[0]).out.String())
+	if m == nil {
+		ts.Fatalf("%s has printed no admin address", args[0])
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + m[1] + args[1])
+	ts.Check(err)
+	defer resp.Body.Close()
+	want := http.StatusOK
+	if len(args) > 2 {
+		want, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if resp.StatusCode != want {
+		ts.Fatalf("GET %s: %s; want %d\n%s", args[1], resp.Status, want, body)
+	}
+	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
 func useServer(ts *testscript.TestScript, _ bool, args []string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zklocal"
@@ -157,10 +158,12 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
-		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
+		build := buildInfo()
+		page := daemon.NewMetrics(host.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		admin := daemon.NewAdmin(host.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(newBoundedListener(l, adminConnections)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(daemon.AdminListener(l)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
@@ -177,21 +180,21 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		forgetStdout()
 	}
 
-	systemd := newNotifier(log)
-	systemd.ready()
-	helpers.Go(func() { systemd.watchdog(ctx, host.Server().Alive) })
+	systemd := daemon.NewNotifier(log)
+	systemd.Ready()
+	helpers.Go(func() { systemd.Watchdog(ctx, host.Server().Alive) })
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
-				systemd.reloading()
+				systemd.Reloading()
 				keys.reload()
 				f.reload(ctx, host.Server(), log)
-				systemd.ready()
+				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
-			systemd.stopping()
+			systemd.Stopping()
 			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after --linger

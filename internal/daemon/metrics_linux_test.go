@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package daemon
 
 import (
 	"fmt"
@@ -144,7 +144,7 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 		want[n] = name
 	}
 	var got []float64
-	families := parse(t, newMetrics(func() zkserver.Stats { return stats }, func() time.Time { return time.Unix(5, 0) }).page())
+	families := parse(t, NewMetrics(func() zkserver.Stats { return stats }, func() time.Time { return time.Unix(5, 0) }, Build{Version: "v1", Commit: "abc", Go: "go1"}).page())
 	for name, f := range families {
 		for _, s := range f.samples {
 			if strings.HasPrefix(name, "holdfast_server_") {
@@ -170,7 +170,7 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	page := string(newMetrics(server.Stats, func() time.Time { return time.Unix(5, 0) }).page())
+	page := string(NewMetrics(server.Stats, func() time.Time { return time.Unix(5, 0) }, Build{Version: "v1", Commit: "abc", Go: "go1"}).page())
 	var got []string
 	for line := range strings.Lines(page) {
 		if line[0] == '#' {
@@ -193,9 +193,9 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 }
 
 func TestMetricsOfTheProcess(t *testing.T) {
-	families := parse(t, newMetrics(func() zkserver.Stats {
+	families := parse(t, NewMetrics(func() zkserver.Stats {
 		return zkserver.Stats{Refused: map[zkserver.Limit]int64{zkserver.LimitFrame: 0}, Commit: noTimes(), Latency: noTimes()}
-	}, nil).page())
+	}, nil, Build{}).page())
 	value := func(name string) float64 {
 		f := families[name]
 		if f == nil || len(f.samples) != 1 {

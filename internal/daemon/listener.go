@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"net"
@@ -11,6 +11,9 @@ import (
 // adminConnections is how many connections --admin has open at most. It is half of the open files
 // that zkserver reserves.
 const adminConnections = 32
+
+// AdminListener limits the open connections of l, for the HTTP server of NewAdmin.
+func AdminListener(l net.Listener) net.Listener { return newBoundedListener(l, adminConnections) }
 
 // A boundedListener limits the number of open connections. Further ones wait in the kernel.
 type boundedListener struct {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package main
+package daemon
 
 // processMetrics adds nothing: only the start time is known here.
 func processMetrics(*exposition) {}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// A notifier reports the state of serve to a supervisor, such as systemd, by sd_notify(3). Without a
+// A Notifier reports the state of serve to a supervisor, such as systemd, by sd_notify(3). Without a
 // supervisor it does nothing.
-type notifier struct {
+type Notifier struct {
 	socket string // "" without a supervisor
 	log    *slog.Logger
 }
 
-func newNotifier(log *slog.Logger) *notifier {
-	return &notifier{os.Getenv("NOTIFY_SOCKET"), log}
+// NewNotifier returns the notifier of the socket in NOTIFY_SOCKET.
+func NewNotifier(log *slog.Logger) *Notifier {
+	return &Notifier{os.Getenv("NOTIFY_SOCKET"), log}
 }
 
 // tell sends a state. If it fails, it logs the error and serve goes on.
-func (n *notifier) tell(state string) {
+func (n *Notifier) tell(state string) {
 	if n.socket == "" {
 		return
 	}
@@ -36,16 +37,20 @@ func (n *notifier) tell(state string) {
 	}
 }
 
-// ready, stopping and reloading report the states of a service.
-func (n *notifier) ready()    { n.tell("READY=1") }
-func (n *notifier) stopping() { n.tell("STOPPING=1") }
-func (n *notifier) reloading() {
+// Ready reports that the service serves.
+func (n *Notifier) Ready() { n.tell("READY=1") }
+
+// Stopping reports that the service stops.
+func (n *Notifier) Stopping() { n.tell("STOPPING=1") }
+
+// Reloading reports that the service reloads its configuration. Ready ends that.
+func (n *Notifier) Reloading() {
 	n.tell(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonicMicroseconds()))
 }
 
-// watchdog reports to the supervisor that the server is alive, twice in each of the supervisor's
+// Watchdog reports to the supervisor that the server is alive, twice in each of the supervisor's
 // intervals, until ctx ends. If the server is not alive, it reports nothing.
-func (n *notifier) watchdog(ctx context.Context, alive func(context.Context) error) {
+func (n *Notifier) Watchdog(ctx context.Context, alive func(context.Context) error) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	pid := os.Getenv("WATCHDOG_PID")
 	if err != nil || us <= 0 || pid != "" && pid != strconv.Itoa(os.Getpid()) {

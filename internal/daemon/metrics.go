@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"maps"
@@ -10,28 +10,33 @@ import (
 	"holdfast/zkserver"
 )
 
-// metrics serves the page /metrics. docs/serve.md documents the names. It does without Prometheus's
+// Metrics serves the page /metrics. docs/serve.md documents the names. It does without Prometheus's
 // library, because every holdfast process would initialise it: see ARCHITECTURE.md. It is safe for
 // concurrent use.
-type metrics struct {
+type Metrics struct {
 	stats   func() zkserver.Stats
 	expires func() time.Time // when the certificate expires; nil without TLS
+	build   Build
 	started time.Time
 
 	writing sync.Mutex // held while writing a page: a page opens files of the reserve
 }
 
-func newMetrics(stats func() zkserver.Stats, expires func() time.Time) *metrics {
-	return &metrics{stats: stats, expires: expires, started: time.Now()}
+// A Build identifies the program.
+type Build struct{ Version, Commit, Go string }
+
+// NewMetrics returns the page of a server. expires is nil without TLS.
+func NewMetrics(stats func() zkserver.Stats, expires func() time.Time, build Build) *Metrics {
+	return &Metrics{stats: stats, expires: expires, build: build, started: time.Now()}
 }
 
 // ServeHTTP implements http.Handler.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", expositionType)
 	_, _ = w.Write(m.page())
 }
 
-func (m *metrics) page() []byte {
+func (m *Metrics) page() []byte {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	var e exposition
@@ -76,7 +81,7 @@ var numbers = [...]number{
 }
 
 // server adds the metrics of the server, from one Stats.
-func (m *metrics) server(e *exposition) {
+func (m *Metrics) server(e *exposition) {
 	const prefix = "holdfast_server_"
 	s := m.stats()
 	for _, n := range numbers {
@@ -88,9 +93,8 @@ func (m *metrics) server(e *exposition) {
 	for _, limit := range slices.Sorted(maps.Keys(s.Refused)) {
 		e.sample(prefix+"limits_met_total", float64(s.Refused[limit]), "limit", string(limit))
 	}
-	build := buildInfo()
 	e.family(prefix+"build_info", "gauge", "Always 1. The labels identify the build.")
-	e.sample(prefix+"build_info", 1, "commit", build.Commit, "go", build.Go, "version", build.Version)
+	e.sample(prefix+"build_info", 1, "commit", m.build.Commit, "go", m.build.Go, "version", m.build.Version)
 	if m.expires != nil {
 		e.single(prefix+"tls_certificate_expiry_timestamp_seconds", "gauge", "When the certificate of --tls-cert expires, in seconds since 1970.", float64(m.expires().Unix()))
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -19,8 +19,9 @@ const (
 	readyPatience = 5 * time.Second
 )
 
-// newAdmin returns the HTTP server of --admin. The caller serves and closes it.
-func newAdmin(server *zkserver.Server, page *metrics, insecure bool, log *slog.Logger) *http.Server {
+// NewAdmin returns the HTTP server of --admin. Without insecure, it answers requests
+// for local host names only. The caller serves and closes it.
+func NewAdmin(server *zkserver.Server, page *Metrics, insecure bool, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", page)
 	mux.HandleFunc("GET /healthz", answers(alivePatience, server.Alive))
