@@ -23,7 +23,8 @@ func newTestTaker(srv *zktest.Server) *taker {
 	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
 }
 
-// newTestSayer has no goroutine, which would not end with its bubble, and keeps what is said.
+// newTestSayer returns a sayer without a goroutine, which would not end with its bubble. It keeps the
+// messages.
 func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
 
 func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
@@ -158,7 +159,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer holder.Unlock()
-		time.Sleep(2 * time.Second) // by then the holder has said since when it holds the lock
+		time.Sleep(2 * time.Second) // by then the holder has recorded the time of its acquire
 		k := newTestTaker(srv)
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
@@ -264,8 +265,8 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		{200 * time.Millisecond, 4 * time.Second, true, true},
 		{3999 * time.Millisecond, 4 * time.Second, true, true},
 		{4 * time.Second, 4 * time.Second, true, false},
-		{time.Minute, 40 * time.Second, true, false},       // less than was asked for
-		{15 * time.Second, 20 * time.Second, false, false}, // nobody asked
+		{time.Minute, 40 * time.Second, true, false},       // less than the user's
+		{15 * time.Second, 20 * time.Second, false, false}, // the default
 	} {
 		g := &globals{timeout: test.asked, timeoutGiven: test.given}
 		err := g.granted(test.granted)

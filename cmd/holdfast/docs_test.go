@@ -28,7 +28,7 @@ func readServeDocs(t *testing.T) string {
 	return string(text)
 }
 
-// rows are the first cells of tables that begin with prefix.
+// rows returns the first cells of table rows that begin with prefix.
 func rows(docs, prefix string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `("+prefix+"[^`]+)` \\|").FindAllStringSubmatch(docs, -1) {
@@ -37,7 +37,7 @@ func rows(docs, prefix string) []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// blocks are the code blocks in one language.
+// blocks returns the code blocks in a language.
 func blocks(docs, language string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(docs, -1) {

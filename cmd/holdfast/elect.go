@@ -19,14 +19,14 @@ func newElect(g *globals) *cobra.Command {
 	var observe bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
-		Short: "Run a command while leading",
+		Short: "Run a command while this process is the leader",
 		Long: `elect waits until it is the leader, and runs the command while it leads. Exit codes, signals and
 environment are as with run: see holdfast run --help. --value is the value that others read from
 the leader, such as an address.
 
-With --observe, elect does not run for leader. It prints one line for the current leader, and one when the
-leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader to leader.
-The command of that leader has it as HOLDFAST_TOKEN.`,
+With --observe, elect does not run for leader. It prints one line for the current leader, and one
+whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
+to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --observe scheduler`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -14,8 +14,8 @@ import (
 	"holdfast/zklocal"
 )
 
-// A process is spared when a job is killed because it has the lock of a directory, not because its
-// arguments say so.
+// When a job is killed, a host is spared because it has the lock of a directory, and not because of its
+// arguments.
 func TestHostIsKnownByItsLock(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -85,8 +85,7 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 	}
 }
 
-// startedBy starts a host through a job, with the shell words before in front of the job's
-// command. It returns the host's directory and process id. The host ends with the test.
+// startedBy starts a host through a job. The shell words before come before the job's command. It returns the host's directory and process id. The host ends with the test.
 func startedBy(t *testing.T, before string) (dir string, pid int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
@@ -138,7 +137,7 @@ func TestAHostHasNothingOfTheJobThatStartedIt(t *testing.T) {
 	}
 	for _, test := range []struct {
 		before  string
-		command []string // what shows the value of a thread
+		command []string // prints the value of a thread
 		want    string
 	}{
 		{"exec nice -n 19", []string{"sh", "-c", `cut -d' ' -f19 "/proc/$0/stat"`}, nice},
@@ -192,7 +191,7 @@ func TestAHostHasNoLimitOfTheJobThatStartedIt(t *testing.T) {
 	}
 }
 
-// Without privileges, a niceness stays, and so does a hard limit.
+// Without privileges, the host keeps its niceness and hard limits, and logs them.
 func TestAHostSaysWhatItKeeps(t *testing.T) {
 	drop := ""
 	if os.Geteuid() == 0 {

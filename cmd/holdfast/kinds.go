@@ -40,7 +40,7 @@ type kindFlags struct {
 
 func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "acquire the lock as a reader; readers share it with readers only")
-	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer, if programs with other libraries read it: their readers wait only for writers. Readers of holdfast wait for every exclusive lock")
+	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer. Give it if readers of other libraries use the lock: they wait for writers only. Readers of holdfast wait for every exclusive lock")
 	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none")
 	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; all its users must give the same number")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")

@@ -19,7 +19,7 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		child string
 		mode  zk.Mode
 		kind  kindFlags
-		held  bool // somebody holds the lock
+		held  bool // another client holds the lock
 		try   bool
 		also  bool // the node is in the directory of another lock that is taken with ours
 		want  string

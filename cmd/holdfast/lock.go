@@ -21,8 +21,11 @@ releases the lock.
 
 Exit codes:
   0    INT or TERM released the lock
+  2    wrong command line
   69   no server answered within --wait
   75   busy: the lock was held (--try), or the wait timed out (--wait)
+  77   no permission
+  78   wrong configuration
   79   the lock was lost
   128+N  signal N arrived during the wait, or a signal N other than INT and TERM released the lock`,
 		Example: `  holdfast lock db/migrate

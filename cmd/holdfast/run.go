@@ -135,31 +135,40 @@ func dashless(args []string) []string {
 }
 
 // misplacedFlag refuses a command that begins with - without -- before it. Most likely it is a flag
-// that belongs before the name, and the hint has the command line put right.
+// that belongs before the name. The hint has the corrected command line.
 func misplacedFlag(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 || args[1] == "--" || !strings.HasPrefix(args[1], "-") {
 		return nil
 	}
-	words, command := args[1:2], args[2:]
-	name := strings.TrimLeft(words[0], "-")
+	err := func(hint string) error {
+		return usage(hint, "%s: %s comes after the name %q, where the command begins", cmd.Name(), args[1], args[0])
+	}
+	name, _, inline := strings.Cut(strings.TrimLeft(args[1], "-"), "=")
 	flag := cmd.Flags().Lookup(name)
 	if flag == nil && len(name) == 1 {
 		flag = cmd.Flags().ShorthandLookup(name)
 	}
-	hint := fmt.Sprintf("if it is the command, put -- before it: %s %s -- %s", cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
-	if name, _, given := strings.Cut(name, "="); flag != nil || given && cmd.Flags().Lookup(name) != nil {
-		if flag != nil && flag.NoOptDefVal == "" && len(command) > 0 { // its value
-			words, command = args[1:3], args[3:]
-		}
-		if len(command) > 0 && command[0] == "--" {
-			command = command[1:]
-		}
-		if len(command) == 0 {
-			command = []string{"CMD"}
-		}
-		hint = fmt.Sprintf("put %s before the name: %s %s %s -- %s", args[1], cmd.CommandPath(), strings.Join(words, " "), args[0], strings.Join(command, " "))
+	if flag == nil {
+		return err(fmt.Sprintf("if it is the command, put -- before it: %s %s -- %s", cmd.CommandPath(), args[0], strings.Join(args[1:], " ")))
 	}
-	return usage(hint, "%s: %s comes after the name %q, where the command begins", cmd.Name(), args[1], args[0])
+	given, command := args[1], args[2:]
+	if flag.NoOptDefVal == "" && !inline {
+		if len(command) == 0 {
+			command = []string{"VALUE"}
+		}
+		given, command = given+" "+command[0], command[1:]
+	}
+	line := fmt.Sprintf("%s %s %s", cmd.CommandPath(), given, args[0])
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	switch {
+	case len(command) > 0:
+		line += " -- " + strings.Join(command, " ")
+	case flag.Name != "observe": // which takes no command
+		line += " -- CMD"
+	}
+	return err(fmt.Sprintf("put %s before the name: %s", args[1], line))
 }
 
 // run implements the subcommand. The command line is checked.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// notifySocket is a supervisor's end; next waits for the next state that it is told.
+// notifySocket returns the socket of a supervisor. next waits for the next state.
 func notifySocket(t *testing.T) (path string, next func() string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short: a socket's path has about 100 bytes
@@ -51,7 +51,7 @@ func TestServeTellsItsSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	// Between what is expected, the watchdog may be patted at any time.
+	// WATCHDOG=1 may come at any time.
 	expect := func(want string) {
 		t.Helper()
 		got := next()

@@ -12,8 +12,7 @@ import (
 
 // reload reads the configuration file and the files of users again, and gives their limits and
 // users to a running server. If the file is invalid, nothing changes. If the users are invalid, the
-// present users stay. All other settings need a restart, and reload logs the names of those that have
-// changed.
+// present users stay. All other settings need a restart; reload logs the names of changed ones.
 func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
 	if err != nil {

@@ -35,7 +35,7 @@ var (
 	labelPair  = regexp.MustCompile(`^([a-z_]+)="((?:[^"\\]|\\[\\n"])*)"(?:,|$)`)
 )
 
-// parse reads the text format, and fails the test at all that a scraper would not take.
+// parse reads the text format. It fails the test if a scraper would refuse the text.
 func parse(t *testing.T, page []byte) map[string]*family {
 	t.Helper()
 	families := make(map[string]*family)
@@ -162,8 +162,7 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 	}
 }
 
-// The golden file has what Prometheus's library showed, whose names dashboards know, and what came
-// later.
+// The golden file has the metrics of Prometheus's library, whose names dashboards use, and later ones.
 func TestMetricsKeepTheirNames(t *testing.T) {
 	server, err := zkserver.Open(zkserver.Config{})
 	if err != nil {

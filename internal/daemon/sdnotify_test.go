@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A watchdog that is patted by a timer alone would guard nothing.
+// The watchdog is fed only while the server answers. A timer alone would guard nothing.
 func TestWatchdogIsPattedOnlyWhileTheServerAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -41,7 +41,7 @@ func TestWatchdogIsPattedOnlyWhileTheServerAnswers(t *testing.T) {
 		}
 		hang.Store(false)
 		fail.Store(true)
-		over(2 * time.Second) // what was hanging ends
+		over(2 * time.Second) // the hanging call ends
 		if n := over(10 * time.Second); n != 0 {
 			t.Errorf("failing: patted %d times", n)
 		}
@@ -52,7 +52,7 @@ func TestWatchdogIsPattedOnlyWhileTheServerAnswers(t *testing.T) {
 	})
 }
 
-// Somebody else's watchdog is none of ours.
+// The watchdog of another process is ignored.
 func TestWatchdogOfAnotherProcessIsLeftAlone(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "1000")
 	t.Setenv("WATCHDOG_PID", "1")
