@@ -39,9 +39,9 @@ acquire the lock. It sends TERM first, and KILL 250ms before the lock expires. I
 lost, it kills the command at once. This is so when the lock's node was deleted, the session has
 expired, or the store's directory was removed.
 
-On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It kills the
-command if holdfast run is killed, crashes or is stopped. holdfast run kills the command if the
-watchdog ends. All descendants of the command are killed, whatever process group, session or user
+On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
+command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
+watchdog dies. Both also end all descendants of the command, whatever process group, session or user
 they belong to. To kill descendants that run as another user, holdfast needs root or its own cgroup:
 a systemd user service, or Delegate=yes in a unit.
 
