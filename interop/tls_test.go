@@ -264,8 +264,8 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 		says     string
 	}{
 		{planted + "x", all, "refused the user or the password"},
-		{planted, append(all, "--session-timeout", "1s", "--tls-server-name", "zk.test"), "see --tls-ca and --tls-server-name"},
-		{planted, []string{"--session-timeout", "1s"}, "see --tls-ca and --tls-server-name"},
+		{planted, append(all, "--session-timeout", "1s", "--tls-server-name", "zk.test"), "check --tls-ca and --tls-server-name"},
+		{planted, []string{"--session-timeout", "1s"}, "check --tls-ca and --tls-server-name"},
 		// Perhaps somebody is replacing certificates, so that would be waited for.
 		{planted, []string{"--session-timeout", "1s", "--wait", "2s", "--tls-ca", caFile}, "bad certificate"},
 	} {

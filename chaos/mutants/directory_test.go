@@ -104,22 +104,22 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 145, bug: "a nested run blames the first of its locks, whichever would deadlock", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/held.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(path), why)", "fmt.Errorf(\"%s: would deadlock: %s\", k.called(k.path), why)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 146, bug: "a reader under a reader would deadlock, and so would the second of three permits", where: "ours, until 3a97b7e",
-			edits: []edit{{"cmd/holdfast/held.go", "\t\t\tcase theirs.shared && ours.shared:\n\t\t\tcase theirs.limit > 0 && ours.limit > 0:\n", "\t\t\tcase theirs.limit > ours.limit:\n"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "\t\t\tcase theirs.shared && ours.shared:\n\t\t\tcase theirs.limit > 0 && ours.limit > 0:\n", "\t\t\tcase theirs.limit > ours.limit:\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 147, bug: "permits that the ancestors never give back are waited for", where: "–",
-			edits: []edit{{"cmd/holdfast/held.go", "if permits > 0 && permits+ours.permits > ours.limit {", "if permits > ours.limit {"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "if permits > 0 && permits+ours.permits > ours.limit {", "if permits > ours.limit {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNestedRunsNameTheLockThatWouldDeadlock"},
 		},
 		{
 			number: 148, bug: "a reader under a reader waits for a writer that waits for the outer one", where: "java.util.concurrent",
-			edits: []edit{{"cmd/holdfast/held.go", "if !e.Held && !e.Shared {", "if !e.Held && e.Shared {"}},
+			edits: []edit{{"cmd/holdfast/nested.go", "if !e.Held && !e.Shared {", "if !e.Held && e.Shared {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReaderUnderAReaderWaitsForNoWriter"},
 		},
 		{

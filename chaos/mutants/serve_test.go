@@ -75,18 +75,18 @@ func ofServe() []mutant {
 		},
 		{
 			number: 266, bug: "a lack of memory ends --admin", where: "–",
-			edits: []edit{{"cmd/holdfast/bounded.go", "\t\tif !zkserver.Passing(err) {", "\t\tif !zkserver.Passing(err) || true {"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestABoundedListenerWaitsForMemoryAndFiles"},
+			edits: []edit{{"internal/daemon/listener.go", "\t\tif !zkserver.Passing(err) {", "\t\tif !zkserver.Passing(err) || true {"}},
+			pkg:   "internal/daemon", tests: []string{"TestABoundedListenerWaitsForMemoryAndFiles"},
 		},
 		{
 			number: 267, bug: "buckets are not cumulative", where: "–",
-			edits: []edit{{"cmd/holdfast/exposition.go", "\t\tbelow += h.Buckets[i]", "\t\tbelow = h.Buckets[i]"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestMetricsShowEveryStatistic"},
+			edits: []edit{{"internal/daemon/exposition.go", "\t\tbelow += h.Buckets[i]", "\t\tbelow = h.Buckets[i]"}},
+			pkg:   "internal/daemon", tests: []string{"TestMetricsShowEveryStatistic"},
 		},
 		{
 			number: 268, bug: "labels are not escaped", where: "–",
-			edits: []edit{{"cmd/holdfast/exposition.go", "labelEscapes.Replace(labels[1])", "labels[1]"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestLabelsAreEscaped"},
+			edits: []edit{{"internal/daemon/exposition.go", "labelEscapes.Replace(labels[1])", "labels[1]"}},
+			pkg:   "internal/daemon", tests: []string{"TestLabelsAreEscaped"},
 		},
 	}
 }

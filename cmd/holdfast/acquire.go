@@ -16,7 +16,7 @@ import (
 	"holdfast/zk"
 )
 
-// waitFlags are the flags of the commands that take a lock.
+// waitFlags are the flags of the subcommands that acquire a lock.
 type waitFlags struct {
 	try  bool
 	wait time.Duration
@@ -24,32 +24,33 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. A server has the session timeout to answer")
-	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait this long, then exit 75; 0 is --try (default: for ever, also for a server)")
-	cmd.Flags().StringVar(&f.why, "why", "", "what the lock is taken for, shown to those who wait")
+	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. If no server answers, give up after the session timeout")
+	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	cmd.Flags().StringVar(&f.why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
 }
 
-// A taker takes one lock, or several as one, for one command.
+// A taker acquires one lock, or several as one, for one command.
 type taker struct {
 	*globals
 	target  target
 	name    string // as the user gave it
 	path    string
-	also    []string // paths of the locks that are taken with it
+	also    []string // paths of the locks of --also
 	kind    kindFlags
 	why     string
 	try     bool
-	bounded bool // wait says for how long
+	bounded bool // the wait ends after wait
 	wait    time.Duration
 	say     *sayer
-	// campaign makes it an election, in which we stand with the value.
+	// campaign makes it an election, in which this client is a candidate with the value.
 	campaign bool
 	value    string
-	// check looks at the session before a place in the queue is taken.
+	// check can refuse the session before the client joins the queue.
 	check func(*zk.Session) error
-	// beside are the paths of the locks that an ancestor of ours shares, see watchShared.
+	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
 	beside []string
-	// contact is nil until there is a session, and so nothing at a server to take back.
+	// contact is nil until there is a session. Without a session, the client has nothing on a server
+	// that it must withdraw.
 	contact atomic.Pointer[contact]
 }
 
@@ -57,9 +58,9 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	given := cmd.Flags().Changed("wait")
 	switch {
 	case f.wait < 0:
-		return nil, usage("", "--wait %v is negative", f.wait)
+		return nil, usage("give a time such as 30s, or 0 to try once", "--wait %v is negative", f.wait)
 	case f.try && given && f.wait > 0:
-		return nil, usage("", "--try does not wait, and --wait %v does: give one of them", f.wait)
+		return nil, usage("leave out --try or --wait", "--try and --wait %v do not go together", f.wait)
 	}
 	if err := kind.check(cmd); err != nil {
 		return nil, err
@@ -86,20 +87,19 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	}, nil
 }
 
-// tenure is a lock that was had.
+// tenure is a lock that was acquired, with the connection of its session.
 type tenure struct {
 	*connection
 	hold *holdfast.Hold
 }
 
-// errWaitOver is the cause of the end of a bounded wait.
-var errWaitOver = errors.New("the time to wait is over")
+// errWaitOver is the cause of a context that ends a bounded wait.
+var errWaitOver = errors.New("the wait timed out")
 
-// take waits for the lock until it is acquired, the wait is over, or one of signals comes.
-// On a signal it gives up the place in the queue first. The error is exit code 128+N, also
-// when the signal came at the moment of success: a process that was told to stop starts
-// nothing. take does not wait for a server that does not answer. A second signal does not
-// wait for any.
+// take waits until it acquires the lock, the wait times out, or a signal arrives. On a signal it
+// leaves the queue first and returns exit code 128+N. It does so, too, if the signal arrives together
+// with the lock: a process that was told to stop must not start a command. If no server answers, take
+// does not wait until it has left the queue. On a second signal, take returns at once.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -117,7 +117,7 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 			}
 			stop = sig
 			cancel()
-			// From here on nothing more is put on a server.
+			// From here on, the client creates nothing on a server.
 			if c := k.contact.Load(); c == nil || c.lost() > 0 {
 				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
 			}
@@ -127,14 +127,14 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	}
 }
 
-// acquired is how an attempt ended.
+// acquired is the outcome of an attempt to acquire the lock.
 type acquired struct {
 	tenure *tenure
 	err    error
 }
 
-// unless gives the lock up again if a signal has come, be it only just now. A later one
-// finds the command started, and goes to it.
+// unless releases the lock if a signal arrived before the command started. A later signal goes to the
+// command.
 func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, error) {
 	if stop == nil {
 		select {
@@ -144,14 +144,14 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 		}
 	}
 	if a.tenure != nil {
-		_ = a.tenure.hold.Unlock() // closing the session does it as well
+		_ = a.tenure.hold.Unlock() // if it fails, closing the session releases the lock
 		a.tenure.close()
 	}
 	return nil, exitCode(exitSignal + supervise.SignalNumber(stop))
 }
 
-// minPatience is how long a bounded wait lets the connection take at least: starting the
-// file:// store's host can take longer than a short --wait.
+// minPatience is how long a bounded wait waits for a connection at least. A short --wait is not enough
+// to start the host of a file:// store.
 const minPatience = 2 * time.Second
 
 func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
@@ -195,8 +195,8 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	return &tenure{c, h}, nil
 }
 
-// granted refuses a session that lasts longer than the user asked for, since the lock of a killed
-// holder would last as long.
+// granted refuses a session timeout longer than the user's, since the lock of a killed holder would
+// last as long.
 func (g *globals) granted(timeout time.Duration) error {
 	if !g.timeoutGiven || timeout <= g.timeout {
 		return nil
@@ -205,11 +205,11 @@ func (g *globals) granted(timeout time.Duration) error {
 		"session timeout %v is too short: the server grants at least %v", g.timeout, timeout)
 }
 
-// enter takes the lock. left is the rest of a bounded wait.
+// enter acquires the lock. left is what remains of a bounded wait.
 func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Beside the wait, for it takes two round trips.
+	// The check takes two round trips, so it runs during the wait.
 	checked := make(chan error, 1)
 	go func() {
 		err := k.lonely(ctx, c.client)
@@ -248,7 +248,7 @@ func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.Cancel
 	return h, nil
 }
 
-// waitFor waits for the lock, for so long if the wait is bounded.
+// waitFor waits for the lock. left limits a bounded wait.
 func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {
 	go k.watchShared(ctx, c.client, cancel)
 	wait := ctx
@@ -271,25 +271,25 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 	return h, nil
 }
 
-// lostContact is the error of a wait during which all servers were lost.
+// lostContact returns the error of a wait that lost contact with all servers.
 func (k *taker) lostContact(c *connection) error {
 	return k.target.unreachable(c.contact.gaveUp(c.contact.lost().Round(time.Second)))
 }
 
-// failed is the error of a lock that cannot be had.
+// failed turns an error of a lock into one with an exit code and a hint.
 func (k *taker) failed(err error) error {
 	switch {
 	case errors.Is(err, holdfast.ErrLimit):
-		return misconfigured("all who use a semaphore have to name the same --of", "%s: %w", k.name, err)
+		return misconfigured("give the same --of as all other users of this semaphore", "%s: %w", k.name, err)
 	case errors.Is(err, holdfast.ErrKind):
-		return misconfigured("", "%s: %w", k.name, err) // the error has the way out
+		return misconfigured("", "%s: %w", k.name, err) // the error says what to do
 	case errors.Is(err, holdfast.ErrLayout):
 		return usage("", "%s: %w", k.name, err)
 	}
 	return k.target.unreachable(err)
 }
 
-// owner is how we call ourselves to those who look at the queue.
+// owner returns the name of this process in the queue.
 func owner() string {
 	name := os.Getenv("USER")
 	if u, err := user.Current(); err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,8 @@ func newTestTaker(srv *zktest.Server) *taker {
 	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
 }
 
-// newTestSayer has no goroutine, which would not end with its bubble, and keeps what is said.
+// newTestSayer returns a sayer without a goroutine, which would not end with its bubble. It keeps the
+// messages.
 func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
 
 func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
@@ -157,7 +159,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer holder.Unlock()
-		time.Sleep(2 * time.Second) // by then the holder has said since when it holds the lock
+		time.Sleep(2 * time.Second) // by then the holder has recorded the time of its acquire
 		k := newTestTaker(srv)
 		k.bounded, k.wait = true, time.Hour
 		start := time.Now()
@@ -253,4 +255,31 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
+	for _, test := range []struct {
+		asked, granted time.Duration
+		given, refused bool
+	}{
+		{200 * time.Millisecond, 4 * time.Second, true, true},
+		{3999 * time.Millisecond, 4 * time.Second, true, true},
+		{4 * time.Second, 4 * time.Second, true, false},
+		{time.Minute, 40 * time.Second, true, false},       // less than the user's
+		{15 * time.Second, 20 * time.Second, false, false}, // the default
+	} {
+		g := &globals{timeout: test.asked, timeoutGiven: test.given}
+		err := g.granted(test.granted)
+		if (err != nil) != test.refused {
+			t.Errorf("asked for %v, granted %v: got %v", test.asked, test.granted, err)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		var f *fault
+		if !errors.As(err, &f) || f.code != exitUsage || !strings.Contains(f.hint, test.granted.String()) || !strings.Contains(err.Error(), test.asked.String()) {
+			t.Errorf("got %v; want a usage error that names %v and %v", err, test.asked, test.granted)
+		}
+	}
 }

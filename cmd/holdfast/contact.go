@@ -14,25 +14,23 @@ import (
 	"holdfast/zk"
 )
 
-const (
-	// noticeAgain is the shortest time between two messages about the servers.
-	noticeAgain = 10 * time.Second
-)
+// noticeAgain is the shortest time between two messages about the servers.
+const noticeAgain = 10 * time.Second
 
-// A contact knows whether a server answers, and if not, since when and why. It is safe for
+// A contact knows whether a server answers. If none does, it knows since when and why. It is safe for
 // concurrent use.
 type contact struct {
 	target  target
-	changed chan struct{} // holds a token after a change
+	changed chan struct{} // has a token after a change
 
 	mu       sync.Mutex // guards the fields below
-	down     time.Time  // since when no server has answered; zero while one does
-	failures []failure  // the latest of each address
+	down     time.Time  // when contact was lost; zero while a server answers
+	failures []failure  // the latest failure of each address
 }
 
 // A failure is an attempt to connect that failed.
 type failure struct {
-	server string // and the address, where the server is a name
+	server string // with the address, if the server is a host name
 	why    string
 	err    error
 	at     time.Time
@@ -42,7 +40,7 @@ func newContact(t target) *contact {
 	return &contact{target: t, changed: make(chan struct{}, 1), down: time.Now()}
 }
 
-// trace tells the client to report to c.
+// trace returns the hooks by which the client reports to c.
 func (c *contact) trace() *zk.Trace {
 	return &zk.Trace{
 		ConnectDone: func(server string, took time.Duration, err error) {
@@ -52,7 +50,7 @@ func (c *contact) trace() *zk.Trace {
 			case err == nil:
 				c.down, c.failures = time.Time{}, nil
 			case errors.Is(err, context.Canceled), timedOut(err) && took < time.Second:
-				return // we have ended the attempt ourselves
+				return // the client itself ended the attempt
 			default:
 				if c.down.IsZero() {
 					c.down = time.Now()
@@ -77,8 +75,8 @@ func (c *contact) wake() {
 	}
 }
 
-// add is called with mu held. It forgets failures that have not been repeated for a minute:
-// the addresses of a name can change.
+// add records a failure. It drops failures older than a minute, since the addresses of a host name can
+// change. c.mu must be held.
 func (c *contact) add(f failure) {
 	c.failures = slices.DeleteFunc(c.failures, func(old failure) bool { return f.at.Sub(old.at) > time.Minute })
 	for i := range c.failures {
@@ -90,7 +88,7 @@ func (c *contact) add(f failure) {
 	c.failures = append(c.failures, f)
 }
 
-// state returns since when no server has answered (zero: one does), and the causes.
+// state returns when contact was lost, and the causes. The time is zero while a server answers.
 func (c *contact) state() (down time.Time, causes string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +104,7 @@ func (c *contact) state() (down time.Time, causes string) {
 	case c.target.dir != "":
 		return c.down, c.target.dir + ": " + c.failures[0].why
 	}
-	// Sorted, since the client tries the servers in another order each time.
+	// The client tries the servers in a different order each time, so the causes are sorted.
 	sorted := slices.SortedFunc(slices.Values(c.failures), func(a, b failure) int { return strings.Compare(a.server, b.server) })
 	var text []string
 	for _, f := range sorted {
@@ -115,7 +113,7 @@ func (c *contact) state() (down time.Time, causes string) {
 	return c.down, strings.Join(text, "; ")
 }
 
-// addressed adds the address that err is about to the name of the server.
+// addressed returns the server with the address in err, if the server is a host name.
 func addressed(server string, err error) string {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Addr == nil || op.Addr.Network() != "tcp" || op.Addr.String() == server {
@@ -128,7 +126,7 @@ func addressed(server string, err error) string {
 	return server + " (" + host + ")"
 }
 
-// why is the cause of a failed attempt, in few words.
+// why returns the cause of a failed attempt in few words.
 func why(err error, took time.Duration) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
 		return dns.Err
@@ -149,9 +147,9 @@ func timedOut(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-// tell says when no server has answered for a second, and why; again when the causes
-// change, though not at once; and when a server answers. The function that it returns ends
-// this, and returns when nothing more will be said.
+// tell reports that no server has answered for a second, and why. It reports again when the causes
+// change, at most every noticeAgain, and when a server answers. stop ends the reports, and returns
+// after the last one.
 func (c *contact) tell(say *sayer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -214,9 +212,9 @@ func latest(a, b time.Time) time.Time {
 // errUnreachable is wrapped by every [unreachable].
 var errUnreachable = errors.New("no server answered")
 
-// unreachable is the error of a wait for a server that has ended.
+// unreachable is the error of a wait for a server that has timed out.
 type unreachable struct {
-	within   time.Duration // how long was waited
+	within   time.Duration // length of the wait
 	causes   string
 	failures []failure
 }
@@ -234,7 +232,7 @@ func (u *unreachable) Unwrap() []error {
 	return all
 }
 
-// gaveUp returns the error of a wait for a server that ended after within.
+// gaveUp returns the error of a wait for a server that timed out after within.
 func (c *contact) gaveUp(within time.Duration) error {
 	_, causes := c.state()
 	c.mu.Lock()
@@ -242,7 +240,7 @@ func (c *contact) gaveUp(within time.Duration) error {
 	return &unreachable{within, causes, slices.Clone(c.failures)}
 }
 
-// lost returns how long no server has answered. It is 0 if that is less than noticeAfter.
+// lost returns how long no server has answered. A time below noticeAfter counts as 0.
 func (c *contact) lost() time.Duration {
 	down, _ := c.state()
 	if since := time.Since(down); !down.IsZero() && since >= noticeAfter {

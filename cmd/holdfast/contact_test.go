@@ -25,7 +25,7 @@ func refusedBy(ip string) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
-// A doorway is the way to a server, which can be closed.
+// A doorway is a dialer to a server that a test can close.
 type doorway struct {
 	srv *zktest.Server
 	mu  sync.Mutex // guards err
@@ -54,7 +54,7 @@ func (d *doorway) config() zk.Config {
 	return cfg
 }
 
-// diary keeps the messages, with the time since it was begun.
+// A diary keeps messages with the time since its start.
 type diary struct {
 	*sayer
 	began time.Time
@@ -62,7 +62,7 @@ type diary struct {
 	lines []string
 }
 
-// newDiary is ended with stop.
+// newDiary starts a diary. stop ends it.
 func newDiary() (d *diary, stop func()) {
 	d = &diary{sayer: newTestSayer(), began: time.Now()}
 	end, done := make(chan struct{}), make(chan struct{})
@@ -209,7 +209,7 @@ func TestWhyAnAttemptFailedInFewWords(t *testing.T) {
 	}
 }
 
-// Without --try and --wait, a lock is waited for as long as it takes, also for a server.
+// Without --try and --wait, a wait has no limit, also without a server.
 func TestWaitForEverOutlastsItsServers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -4,6 +4,7 @@ package main
 
 import (
 	"maps"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/zkserver"
 )
 
@@ -26,7 +28,7 @@ func readServeDocs(t *testing.T) string {
 	return string(text)
 }
 
-// rows are the first cells of tables that begin with prefix.
+// rows returns the first cells of table rows that begin with prefix.
 func rows(docs, prefix string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `("+prefix+"[^`]+)` \\|").FindAllStringSubmatch(docs, -1) {
@@ -35,7 +37,7 @@ func rows(docs, prefix string) []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// blocks are the code blocks in one language.
+// blocks returns the code blocks in a language.
 func blocks(docs, language string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(docs, -1) {
@@ -107,8 +109,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
+	page := httptest.NewRecorder()
+	daemon.NewMetrics(server.Stats, func() time.Time { return time.Time{} }, daemon.Build{}).ServeHTTP(page, nil)
 	var want []string
-	for _, m := range regexp.MustCompile(`(?m)^# HELP (holdfast_\S+)`).FindAllSubmatch(newMetrics(server.Stats, func() time.Time { return time.Time{} }).page(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (holdfast_\S+)`).FindAllSubmatch(page.Body.Bytes(), -1) {
 		want = append(want, string(m[1]))
 	}
 	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {

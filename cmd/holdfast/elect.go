@@ -19,13 +19,14 @@ func newElect(g *globals) *cobra.Command {
 	var observe bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
-		Short: "Run a command while being the leader",
-		Long: `elect waits until it is the leader, and runs the command for as long as it is: everything else
-is as with run. --value is what the others read of the leader, an address for example.
+		Short: "Run a command while this process is the leader",
+		Long: `elect waits until it is the leader, and runs the command while it leads. Exit codes, signals and
+environment are as with run: see holdfast run --help. --value is the value that others read from
+the leader, such as an address.
 
-With --observe it is no candidate, but prints a line when the leader or its value changes, the
-present one first: "leader TERM VALUE", or "no leader". TERM grows with every leader; it is
-the command's HOLDFAST_TOKEN.`,
+With --observe, elect does not run for leader. It prints one line for the current leader, and one
+whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
+to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --observe scheduler`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -33,11 +34,11 @@ the command's HOLDFAST_TOKEN.`,
 			case len(args) == 0:
 				return usage("usage: "+cmd.UseLine(), "elect: no name given")
 			case observe && len(args) > 1:
-				return usage("", "elect: --observe runs no command")
+				return usage("leave the command out: holdfast elect --observe "+args[0], "elect: --observe runs no command")
 			case !observe && len(dashless(args)) == 0:
 				return usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", args[0])
 			}
-			return nil
+			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &waitFlags{}, &kind, args[0])
@@ -60,13 +61,13 @@ the command's HOLDFAST_TOKEN.`,
 	}
 	kind.layout.register(cmd)
 	kill.register(cmd)
-	cmd.Flags().StringVar(&value, "value", "", "what the others read of the leader (default: user@host:pid)")
-	cmd.Flags().BoolVar(&observe, "observe", false, "tell who leads, and do not stand")
+	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")
+	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
-// observe prints who leads until it is interrupted or nobody can be asked any more.
+// observe prints each leader until a signal ends it or no server answers any more.
 func (k *taker) observe(cmd *cobra.Command) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)

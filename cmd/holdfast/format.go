@@ -12,23 +12,23 @@ import (
 	"unicode/utf16"
 )
 
-// apiVersion stands in every JSON document; within it fields are only added.
+// apiVersion is in every JSON document. Within a version, fields are only added.
 const apiVersion = "holdfast/v1"
 
-// escape makes text that others wrote (names, owners, reasons) safe for a terminal: it
-// could move the cursor, set the title or hide what is printed.
+// escape makes text of other users (names, owners, reasons) safe for a terminal. Control characters
+// could move the cursor, set the title or hide other text.
 func escape(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !printable(r) }) < 0 && strings.ToValidUTF8(s, "") == s {
 		return s
 	}
-	quoted := strconv.Quote(s) // escapes what is not printable, bytes that are no UTF-8, " and \
+	quoted := strconv.Quote(s) // escapes unprintable characters, invalid UTF-8, " and \
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
 
-// printable leaves out also the characters that reorder what stands around them.
+// printable reports whether r is printable. Characters that reorder the text around them are not.
 func printable(r rune) bool { return unicode.IsPrint(r) }
 
-// age is how long ago since is: by the server's clock, so it may lie in our future.
+// age returns the time from since to now. since is by the server's clock, so it may be later than now.
 func age(since, now time.Time) string {
 	d := max(now.Sub(since), 0)
 	switch {
@@ -40,7 +40,7 @@ func age(since, now time.Time) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// table prints rows in columns, the first row being the heading.
+// table prints rows in columns. The first row is the heading.
 func table(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -56,8 +56,8 @@ func table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// document prints v as indented JSON. What a terminal may take for a command is
-// escaped also where JSON itself would allow it.
+// document prints v as indented JSON. It escapes all unprintable characters, also where JSON would
+// allow them.
 func document(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

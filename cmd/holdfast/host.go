@@ -14,26 +14,26 @@ import (
 	"holdfast/internal/watchdog"
 )
 
-// The detached host of a file:// store: a process of its own, so that stopping or killing
-// one that holds a lock harms nobody else, and short runs do not hand the store around. See
-// becomeNeutral for what it does not inherit.
+// The detached host of a file:// store is a process of its own. So killing a holdfast run harms no
+// other user of the store, and short runs do not take over the store from each other. The host does
+// not inherit the settings of the job that starts it: see becomeNeutral.
 
 const (
 	hostLinger  = "10s"
 	hostLogName = "host.log"
 	maxHostLog  = 1 << 20
 
-	// The reports of a detached serve on stdout.
+	// Lines of a detached serve on stdout.
 	hostReady  = "ready"
 	hostFailed = "failed: "
 )
 
-// hostPatience is how long startHost waits for the host to say that it is ready, or that it
-// cannot be. A host that opens a large store takes longer: zklocal waits on.
+// hostPatience is how long startHost waits for the host to report that it is ready or has failed. A
+// host with a large store takes longer; zklocal goes on waiting.
 const hostPatience = 2 * time.Second
 
-// startHost starts a detached host; zklocal calls it when the directory has none. If the host
-// cannot start, the error has its reason.
+// startHost starts a detached host. zklocal calls it if the directory has none. If the host cannot
+// start, the error has the reason.
 func startHost(dir string) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func startHost(dir string) error {
 		return err
 	}
 	defer log.Close()
-	// The host says on a pipe how its start went: on a full disk there is no log.
+	// The host reports its start on a pipe, because a full disk has no room for a log.
 	said, say, err := os.Pipe()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func startHost(dir string) error {
 	defer say.Close()
 	cmd := exec.Command(exe, "serve", watchdog.DetachedFlag, watchdog.DataDirFlag, dir, "--linger", hostLinger)
 	cmd.Args[0] = "holdfast"
-	cmd.Dir = string(filepath.Separator) // or it would keep a file system from being unmounted
+	cmd.Dir = string(filepath.Separator) // any other directory could not be unmounted
 	cmd.Env = hostEnv()
 	cmd.Stdout, cmd.Stderr = say, log
 	detach(cmd)
@@ -61,9 +61,9 @@ func startHost(dir string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go cmd.Wait() // or a host that is killed stays a zombie for as long as we run
+	go cmd.Wait() // or a killed host stays a zombie while this process runs
 	say.Close()
-	_ = said.SetReadDeadline(time.Now().Add(hostPatience)) // without one, the host's end bounds the wait
+	_ = said.SetReadDeadline(time.Now().Add(hostPatience)) // if it fails, the wait ends with the host
 	ready, reason := hostStarted(said)
 	switch {
 	case ready:
@@ -72,13 +72,13 @@ func startHost(dir string) error {
 		reason = firstLine(log.Name(), before.Size()) // it crashed
 	}
 	if reason == "" {
-		reason = "it ended without a word"
+		reason = "the host process ended without a message"
 	}
 	return fmt.Errorf("start a host: %s", reason)
 }
 
-// hostStarted reads the reports of a host: the lines of serve up to "ready", or a failure. A
-// host that has reported neither in time may still become ready.
+// hostStarted reads the output of a host up to "ready" or a failure. A host that has reported neither
+// at the deadline may still become ready.
 func hostStarted(said *os.File) (ready bool, reason string) {
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
@@ -92,7 +92,7 @@ func hostStarted(said *os.File) (ready bool, reason string) {
 	return errors.Is(lines.Err(), os.ErrDeadlineExceeded), ""
 }
 
-// firstLine is the first line that a file has behind offset.
+// firstLine returns the first line of a file after offset.
 func firstLine(name string, offset int64) string {
 	f, err := os.Open(name)
 	if err != nil {
@@ -104,8 +104,8 @@ func firstLine(name string, offset int64) string {
 	return strings.TrimPrefix(string(line), "holdfast: ")
 }
 
-// hostEnv is the environment of a process that outlives its starter and serves others: no
-// secrets of the job that happened to start it.
+// hostEnv returns the environment of a host. The host outlives the job that starts it and serves other
+// jobs, so it gets none of the job's secrets.
 func hostEnv() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "SystemRoot", "USERPROFILE", "GOCOVERDIR"} {
@@ -116,8 +116,7 @@ func hostEnv() []string {
 	return env
 }
 
-// openHostLog opens the file for what the host has to say, which nobody reads unless
-// something is wrong.
+// openHostLog opens the log of the host in dir, and truncates it if it is too long.
 func openHostLog(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, hostLogName), os.O_WRONLY|os.O_CREATE|os.O_APPEND|openNoFollow, 0o600)
 	if err != nil {

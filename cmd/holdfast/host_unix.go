@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,12 +14,12 @@ import (
 
 const openNoFollow = syscall.O_NOFOLLOW
 
-// detach gives the host a session of its own: no terminal, and none of its signals.
+// detach gives the host its own session, without a terminal and its signals.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// closeInherited closes the descriptors that came from whoever started us: a pipe among
-// them would not end for its reader while the host lives. Those that Go opened are
-// close-on-exec, so the flag tells them apart.
+// closeInherited closes the descriptors that the host has inherited. Otherwise the reader of an
+// inherited pipe would wait for its end while the host lives. Descriptors that Go opens are
+// close-on-exec, so the others are inherited.
 func closeInherited() {
 	list, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -35,12 +36,64 @@ func closeInherited() {
 	}
 }
 
-// forgetStdout ends a detached host's tie to the process that has started it.
+// forgetStdout replaces stdout, a pipe to the process that started the host, by the null device.
 func forgetStdout() {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
-		return // a pipe that nobody reads does no harm either
+		return // an unread pipe does no harm either
 	}
 	defer null.Close()
 	_ = dup(int(null.Fd()), int(os.Stdout.Fd()))
+}
+
+// A detached host also serves jobs that did not start it. So it resets the settings that it has
+// inherited from the job that did: priority, limits and umask can slow it down or end it early.
+// startHost sets its working directory and environment.
+
+// neutralLimits are the limits that can end a host or stop its service. The limit of core files
+// stays: Go writes none.
+var neutralLimits = []struct {
+	name      string
+	resource  int
+	unlimited bool // also the hard limit, where that is permitted
+}{
+	{"address space", unix.RLIMIT_AS, true},
+	{"data segment", unix.RLIMIT_DATA, true},
+	{"resident memory", unix.RLIMIT_RSS, true},
+	{"processor time", unix.RLIMIT_CPU, true},
+	{"file size", unix.RLIMIT_FSIZE, true},
+	{"open files", unix.RLIMIT_NOFILE, false},
+	{"processes", unix.RLIMIT_NPROC, false},
+}
+
+// becomeNeutral resets limits, priority and umask, which the process has inherited from the job
+// that started it. It returns the settings that it may not reset.
+func becomeNeutral() (kept []string) {
+	unix.Umask(0o077)
+	for _, limit := range neutralLimits {
+		if left := raiseLimit(limit.resource, limit.unlimited); left != nil && limit.unlimited {
+			kept = append(kept, fmt.Sprintf("%s limited to %d", limit.name, left.Max))
+		}
+	}
+	return append(kept, raisePriority()...)
+}
+
+// raiseLimit raises the soft limit to the hard one. If unlimited is set, it removes both, as far
+// as permitted. It returns the limit that is left, or nil if there is none.
+func raiseLimit(resource int, unlimited bool) (left *unix.Rlimit) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil || limit.Cur == unix.RLIM_INFINITY {
+		return nil
+	}
+	if unlimited {
+		none := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		if unix.Setrlimit(resource, &none) == nil {
+			return nil
+		}
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(resource, &limit); err != nil || limit.Max != unix.RLIM_INFINITY {
+		return &limit
+	}
+	return nil
 }

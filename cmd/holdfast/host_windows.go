@@ -9,13 +9,13 @@ import (
 
 const openNoFollow = 0
 
-// detach lets the host outlive our console and its ctrl-C, at normal priority.
+// detach separates the host from the console and its ctrl-C, and gives it normal priority.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP | windows.NORMAL_PRIORITY_CLASS}
 }
 
-func closeInherited() {} // exec hands over nothing but what it is told to
+func closeInherited() {} // a process inherits only the handles that exec passes
 
 func forgetStdout() {}
 
-func becomeNeutral() []string { return nil } // detach has done it
+func becomeNeutral() []string { return nil } // detach does it

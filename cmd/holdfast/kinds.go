@@ -11,17 +11,17 @@ import (
 	"holdfast/zk"
 )
 
-// layoutFlag is the flag of the commands that look at a lock's nodes.
+// layoutFlag is --layout, a flag of all subcommands that read a lock's nodes.
 type layoutFlag struct{ holdfast.Layout }
 
 func (l *layoutFlag) register(cmd *cobra.Command) {
 	l.Layout = holdfast.LayoutCurator
-	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for names of your own, where PATTERN is a name with {uuid}, {hex}, {session} or {host} in it. Everyone must use the same layout for a lock")
+	cmd.Flags().Var(l, "layout", "how the lock's nodes are named: curator, leaderlatch, kazoo, go-zookeeper, writelock, hostrw, sessionid, article, named:NAME for one of several locks in a directory, or form:PATTERN for your own names, where PATTERN has {uuid}, {hex}, {session} or {host}. All users of a lock must give the same layout")
 }
 
 func (l *layoutFlag) String() string { return l.Name }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (l *layoutFlag) Type() string { return "name" }
 
 // Set accepts the name of a layout.
@@ -30,7 +30,7 @@ func (l *layoutFlag) Set(name string) (err error) {
 	return err
 }
 
-// kindFlags say which kind of lock a command takes.
+// kindFlags are the flags that choose the kind of lock.
 type kindFlags struct {
 	shared, exclusive, node bool
 	permits, limit          int
@@ -39,16 +39,16 @@ type kindFlags struct {
 }
 
 func (f *kindFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "lock as a reader: readers share with readers only")
-	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "lock as a writer. Readers of other libraries wait for a writer only; readers of holdfast wait for every exclusive lock")
-	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: take this many permits, all or none")
-	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; everyone must pass the same number")
-	cmd.Flags().StringArrayVar(&f.also, "also", nil, "take this lock too, all or none; can be repeated. The order does not matter")
-	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is one node, without a queue")
+	cmd.Flags().BoolVarP(&f.shared, "shared", "s", false, "acquire the lock as a reader; readers share it with readers only")
+	cmd.Flags().BoolVarP(&f.exclusive, "exclusive", "x", false, "acquire the lock as a writer. Give it if readers of other libraries use the lock: they wait for writers only. Readers of holdfast wait for every exclusive lock")
+	cmd.Flags().IntVar(&f.permits, "permits", 1, "with --of: acquire this many permits, all or none")
+	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; all its users must give the same number")
+	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
+	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
 	f.layout.register(cmd)
 }
 
-// check says what does not go together.
+// check refuses flags that do not go together.
 func (f *kindFlags) check(cmd *cobra.Command) error {
 	given := func(name string) bool { return cmd.Flags().Changed(name) }
 	for _, pair := range [][2]string{
@@ -63,12 +63,12 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	case given("permits") && !given("of"):
 		return usage("", "--permits needs --of TOTAL")
 	case given("of") && (f.limit < 1 || f.permits < 1 || f.permits > f.limit):
-		return usage("", "--permits %d --of %d: want at least one, and not more than there are", f.permits, f.limit)
+		return usage("", "--permits %d --of %d: want 1 or more permits, and at most as many as --of", f.permits, f.limit)
 	}
 	return nil
 }
 
-// permits is several permits of a semaphore as one lock.
+// permits is a Locker for several permits of a semaphore.
 type permits struct {
 	*holdfast.Semaphore
 	n int
@@ -79,7 +79,7 @@ func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	return p.TryAcquireN(ctx, p.n)
 }
 
-// candidate is the campaign of an election as a lock. It is always waited for.
+// candidate is a Locker for the campaign of an election. It has no TryLock.
 type candidate struct {
 	*holdfast.Election
 	value string
@@ -90,10 +90,10 @@ func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
 }
 
 func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) {
-	return nil, errors.New("an election is always waited for")
+	return nil, errors.New("an election has no try")
 }
 
-// locker is what the flags ask for.
+// locker returns the lock of the flags, or a MultiLock with --also.
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	opts := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why), holdfast.WithLayout(f.layout.Layout)}
@@ -122,23 +122,22 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	return holdfast.NewMultiLock(all...)
 }
 
-// paths are those of all the locks that are taken.
+// paths returns the paths of all locks of the command.
 func (k *taker) paths() []string { return append([]string{k.path}, k.also...) }
 
-// strangers looks for nodes in the lock's directory whose makers may take no notice of us.
+// strangers returns the nodes in the lock's directory whose owners may ignore this queue.
 func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	nodes, err := holdfast.Foreign(ctx, c, path, holdfast.WithLayout(layout))
 	if err != nil {
-		return nil // Lock has looked for the worst of them itself
+		return nil // Lock itself looks for the most harmful ones
 	}
 	return nodes
 }
 
-// lonely fails if a lock's directory has nodes that look like places in a queue, in a form
-// that no layout knows. Lock passes such nodes over. A command that must run alone does not
-// start beside them.
+// lonely fails if a lock's directory has nodes that look like places in a queue, but have names of no
+// layout. Lock ignores such nodes. Their owners may hold the lock, so no command may start.
 func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	if k.kind.node {
 		return nil // there is no directory
@@ -146,8 +145,8 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	for _, path := range k.paths() {
 		for _, node := range strangers(ctx, c, path, k.kind.layout.Layout) {
 			if node.Kind == "" {
-				return misconfigured("name the form with --layout form:PATTERN, choose another name for the lock, or remove the node if it is not used",
-					"%s: the node %s looks like a place in a queue, but its name is in no form that layout %s or another one knows: its owner may run beside us",
+				return misconfigured("give the form of its name with --layout form:PATTERN, choose another name for the lock, or remove the node if it is unused",
+					"%s: the node %s looks like a place in a queue, but its name fits neither layout %s nor another one: its owner may hold the lock at the same time",
 					k.called(path), node.Path, k.kind.layout.Name)
 			}
 		}
@@ -155,8 +154,7 @@ func (k *taker) lonely(ctx context.Context, c *zk.Client) error {
 	return nil
 }
 
-// warnings are the lines of status about nodes outside the queue that it shows, one for each
-// kind.
+// warnings returns the warnings of status about nodes outside the queue, one for each kind.
 func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
 	var kinds []string
 	count, example := make(map[string]int), make(map[string]string)
@@ -170,7 +168,7 @@ func warnings(nodes []holdfast.ForeignNode, layout holdfast.Layout) []string {
 	for _, kind := range kinds {
 		what := fmt.Sprintf("%d node(s) of %s", count[kind], kind)
 		if kind == "" {
-			what = fmt.Sprintf("%d node(s) in a form that no layout knows", count[kind])
+			what = fmt.Sprintf("%d node(s) with names of no layout", count[kind])
 		}
 		all = append(all, fmt.Sprintf("%s, such as %s: their owners do not respect the queue shown, which is in layout %s", what, example[kind], layout.Name))
 	}

@@ -11,15 +11,15 @@ import (
 	"holdfast/zktest"
 )
 
-// The owner of a node that looks like a place in a queue, in a form that no layout knows, may
-// run beside us. So we do not start.
+// A node that looks like a place in a queue, with a name of no layout, may belong to a holder. So no
+// command starts.
 func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		child string
 		mode  zk.Mode
 		kind  kindFlags
-		held  bool // somebody holds the lock
+		held  bool // another client holds the lock
 		try   bool
 		also  bool // the node is in the directory of another lock that is taken with ours
 		want  string
@@ -88,7 +88,7 @@ func TestStatusWarnsOfEveryKindOnce(t *testing.T) {
 	got := warnings([]holdfast.ForeignNode{{Path: "/l/a", Kind: "a lock with a queue, layout kazoo"}, {Path: "/l/b"}, {Path: "/l/c", Kind: "a lock with a queue, layout kazoo"}}, holdfast.LayoutCurator)
 	want := []string{
 		"2 node(s) of a lock with a queue, layout kazoo, such as /l/a: their owners do not respect the queue shown, which is in layout curator",
-		"1 node(s) in a form that no layout knows, such as /l/b: their owners do not respect the queue shown, which is in layout curator",
+		"1 node(s) with names of no layout, such as /l/b: their owners do not respect the queue shown, which is in layout curator",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -16,9 +16,20 @@ func newLock(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock [flags] LOCK",
 		Short: "Hold a lock until interrupted",
-		Long: `lock waits for the lock, prints one line on stdout when it has it, and holds it until it
-gets INT (ctrl-C) or TERM; then it exits with 0. Exit codes: 69 no server answered within --wait,
-75 busy (--try, or --wait ended), 79 the lock was lost, 128+N signal N came during the wait.`,
+		Long: `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
+releases the lock.
+
+Exit codes:
+  0    INT or TERM released the lock
+  2    wrong command line
+  69   no server answered within --wait
+  75   busy: the lock was held (--try), or the wait timed out (--wait)
+  77   no permission
+  78   wrong configuration
+  79   the lock was lost
+  128+N  signal N arrived during the wait, or a signal N other than INT and TERM released the lock`,
+		Example: `  holdfast lock db/migrate
+  holdfast lock --try --why "by hand" db/migrate`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, &kind, args[0])
@@ -48,7 +59,7 @@ func (k *taker) lock() error {
 	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.Session()))
 	if err != nil {
 		_ = t.hold.Unlock()
-		return fmt.Errorf("lock: nobody can be told that the lock is held: %w", err)
+		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
 	}
 	select {
 	case sig := <-signals:
@@ -60,6 +71,6 @@ func (k *taker) lock() error {
 		}
 		return nil
 	case <-t.hold.Lost():
-		return t.hold.Unlock() // says why it was lost
+		return t.hold.Unlock() // its error has the cause of the loss
 	}
 }

@@ -23,13 +23,15 @@ func newLs(g *globals) *cobra.Command {
 	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:   "ls [flags] [PREFIX]",
-		Short: "List locks, who holds them and how many wait",
-		Long: `ls lists the locks whose names begin with PREFIX, or all below the namespace. A lock that is
-not held is shown as free until the server removes its empty node.
+		Short: "List locks, their holders and how many clients wait",
+		Long: `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
+listed until the server removes its empty node.
 
 HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
-the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other programs never record it.`,
+		Example: `  holdfast ls
+  holdfast ls -o json db/`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix := ""
@@ -75,7 +77,7 @@ the queue. A holder records when it acquired the lock after it has held it for a
 						owner += fmt.Sprintf(" +%d", more)
 					}
 					state := "held"
-					if !h.Held { // somebody is about to have it
+					if !h.Held { // the first waiter is about to acquire it
 						state = "free"
 					}
 					row = []string{
@@ -92,8 +94,7 @@ the queue. A holder records when it acquired the lock after it has held it for a
 	return cmd
 }
 
-// forState is HELD-FOR of the first in a queue, or how long it has waited if it does not hold
-// the lock yet.
+// forState returns how long a holder has held the lock, or how long a waiter has waited.
 func forState(e holdfast.Entry, now time.Time) string {
 	if e.Held {
 		return heldFor(e, now)
@@ -122,11 +123,11 @@ type located struct {
 	queue []holdfast.Entry
 }
 
-// lsParallel is how many nodes ls asks about at a time.
+// lsParallel is how many nodes ls reads at a time.
 const lsParallel = 32
 
-// findLocks walks the tree for the locks whose paths begin with prefix: nodes that have a
-// queue, and nodes without children, which are locks that nobody holds.
+// findLocks walks the tree for the locks whose paths begin with prefix. A lock is a node with a
+// queue, or a node without children: a free lock.
 func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast.Layout) ([]located, error) {
 	var (
 		mu    sync.Mutex // guards found
@@ -169,7 +170,7 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 	return found, nil
 }
 
-// parent is the node below which all that begins with prefix is found.
+// parent returns the node above all paths that begin with prefix.
 func parent(prefix string) string {
 	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
 		return prefix[:i]
@@ -177,10 +178,11 @@ func parent(prefix string) string {
 	return "/"
 }
 
-// inspect reads a node's children, nil if it is gone, and the queue among them.
+// inspect returns a node's children and the queue among them. The children are nil if the node does
+// not exist.
 func inspect(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) ([]string, []holdfast.Entry, error) {
 	var queue []holdfast.Entry
-	if path != "/" { // which is no lock
+	if path != "/" { // the root is no lock
 		var err error
 		if queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout)); err != nil {
 			return nil, nil, err

@@ -4,8 +4,8 @@ import "os"
 
 func main() { os.Exit(Main()) }
 
-// Main runs the command line of this process and returns its exit code. It is what main
-// and the tests' scripts share.
+// Main runs the command line of this process and returns its exit code. main and the scripts of the
+// tests share it.
 func Main() int {
 	cmd, err := newRoot().ExecuteC()
 	return report(os.Stderr, cmd.Name(), err)

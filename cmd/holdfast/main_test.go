@@ -7,8 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes this test binary also the command under test, and the helpers that run
-// in processes of their own.
+// TestMain makes this test binary the command under test, too.
 func TestMain(m *testing.M) {
 	// A process with the race detector sleeps for a second before it exits, and here are many.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")

@@ -7,10 +7,10 @@ import (
 	"holdfast/zk"
 )
 
-// lockPath is the path of the lock that the user calls name: below the namespace, or,
-// if it begins with /, the name itself.
+// lockPath returns the path of the lock called name: the name in the namespace, or the name itself if
+// it begins with /.
 func (g *globals) lockPath(name string) (string, error) {
-	const hint = "a name is one or more words joined by /, as in db/migrate"
+	const hint = "give one or more words joined by /, as in db/migrate"
 	if name == "" {
 		return "", usage(hint, "the lock's name is empty")
 	}
@@ -29,25 +29,24 @@ func (g *globals) lockPath(name string) (string, error) {
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {
 		if placeLike.MatchString(part) {
-			return "", usage("", "lock name %q: a lock above it would take %q for a place in its queue; choose another name", name, part)
+			return "", usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", name, part)
 		}
 	}
 	return path, nil
 }
 
-// placeLike are the names that holdfast and its peers give to the places in a queue. Below a
-// lock, a directory of such a name looks like a holder that never leaves, or like a lock of
-// another kind.
+// placeLike matches the names that holdfast and its peers give to places in a queue. Below a lock, a
+// directory with such a name looks like a holder that never releases, or like a lock of another kind.
 var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__|-[RW]-|_lock_|^x--?\d+-|^lock--?\d+-?)(?:\d{10}|-\d{9,10})$`)
 
 func (g *globals) checkNamespace() error {
 	if err := zk.ValidatePath(g.namespace); err != nil {
-		return misconfigured("a namespace is a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err)
+		return misconfigured("give a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err)
 	}
 	return nil
 }
 
-// lockName is what the user calls the lock at path: the inverse of lockPath.
+// lockName returns the user's name of the lock at path. It is the inverse of lockPath.
 func (g *globals) lockName(path string) string {
 	if name, ok := strings.CutPrefix(path, strings.TrimSuffix(g.namespace, "/")+"/"); ok {
 		return name

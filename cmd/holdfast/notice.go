@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// noticeAfter is how long a wait stays without a word.
+	// noticeAfter is how long a wait lasts before holdfast reports it.
 	noticeAfter = time.Second
-	// lookPatience bounds a look at the queue that is made only for a message.
+	// lookPatience limits a read of the queue for a message.
 	lookPatience = 2 * time.Second
 )
 
-// notice says on stderr whom we wait for if the wait lasts, once for each session: in a new
-// one we have a new place. The function that it returns ends this, and returns when nothing
-// more will be said.
+// notice reports on stderr, after a second of waiting, the holder and this client's position. It
+// reports again in each new session, where the client has a new place. stop ends the reports, and
+// returns after the last one.
 func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -54,7 +54,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy is the error of a lock that was not acquired in time.
+// busy returns the error of a lock that another client holds, with the holder if it can be read.
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
@@ -69,8 +69,8 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
 }
 
-// waitingFor says whom the session waits for in a queue, "" if it does not. Who waits for
-// a single node has no place to be seen.
+// waitingFor returns the holder and the session's position in a queue, or "" if the session does not
+// wait. A waiter for a single node has no position.
 func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 	position, waiters := 0, 0
 	for _, e := range queue {
@@ -86,13 +86,13 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 		return "held by " + holder(queue[0], time.Now())
 	case position == 0:
 		return ""
-	case !queue[0].Held: // at a semaphore's turnstile, while somebody else lets go
+	case !queue[0].Held: // at a semaphore's turnstile, while a holder releases
 		return fmt.Sprintf("position %d of %d", position, waiters)
 	}
 	return fmt.Sprintf("held by %s, position %d of %d", holder(queue[0], time.Now()), position, waiters)
 }
 
-// called is the name of one of our locks.
+// called returns the name of one of this command's locks.
 func (k *taker) called(path string) string {
 	if path == k.path {
 		return k.name // as the user gave it
@@ -100,7 +100,7 @@ func (k *taker) called(path string) string {
 	return k.lockName(path)
 }
 
-// look lists the queue for a message; what cannot be seen is left out of the message.
+// look reads the queue for a message. If it cannot, the message has less.
 func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.Entry {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -111,12 +111,11 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 	return queue
 }
 
-// holder describes the one at the head of a queue, control characters and all: what is
-// printed is escaped as a whole.
+// holder describes the first entry of a queue.
 func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + heldFor(e, now) }
 
-// heldFor is how long a lock has been held. If that is not known, it is an upper bound: the
-// time since the holder joined the queue.
+// heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
+// the time since the holder joined the queue.
 func heldFor(e holdfast.Entry, now time.Time) string {
 	if e.HeldSince.IsZero() {
 		return "≤" + age(e.Since, now)
@@ -124,7 +123,7 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 	return age(e.HeldSince, now)
 }
 
-// ownerOf is the name of a place's owner, with the reason.
+// ownerOf returns the owner of a place and the reason, escaped.
 func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
 	if s == "" {

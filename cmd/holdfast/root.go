@@ -14,8 +14,8 @@ import (
 	"holdfast/zk"
 )
 
-// globals are the flags of the commands that connect to a server. They are not the root's
-// persistent flags, for serve has flags of its own that bear the same names.
+// globals are the flags of the commands that connect to a server. They are not persistent flags
+// of the root, because serve has flags of its own with the same names.
 type globals struct {
 	server    string
 	namespace string
@@ -24,11 +24,10 @@ type globals struct {
 
 	timeoutGiven bool // by flag, environment or URL
 
-	flags *pflag.FlagSet // those above; every client command has them
+	flags *pflag.FlagSet // the flags above; every client command has them
 }
 
-// envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>; the command
-// line goes first.
+// envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>. The command line wins.
 var envFlags = append([]string{"server", "namespace", "session-timeout"}, secureFlagNames...)
 
 func envName(flag string) string {
@@ -42,10 +41,10 @@ func newRoot() *cobra.Command {
 		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
 		Long: `holdfast runs a command while it holds a lock, and stops the command when the lock is lost.
 
-With nothing configured, locks are shared by your processes on this machine.
-To share them between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
+Without configuration, your processes on this machine share the locks.
+To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-The flags below are those of run, lock, elect, ls and status. Each can also be set by the environment:
+run, lock, elect, ls and status take the flags below. The environment can set them, too:
 HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
 HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
@@ -77,14 +76,14 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 
 func newGlobals() *globals {
 	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError)}
-	g.flags.StringVar(&g.server, "server", "", "where the locks are: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
-	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path under which lock names live; a name that begins with / is the path itself")
-	g.flags.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock outlives its holder's machine or network; at least two ticks of the server, 4s on file://")
+	g.flags.StringVar(&g.server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
+	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
+	g.flags.DurationVar(&g.timeout, "session-timeout", zk.DefaultSessionTimeout, "how long a lock stays held after its holder crashes or loses the network; at least two ticks of the server (4s on file://)")
 	g.secure.register(g.flags)
 	return g
 }
 
-// fromEnv sets the flags that the command line left out.
+// fromEnv sets the flags that the command line does not set.
 func (g *globals) fromEnv(flags *pflag.FlagSet) error {
 	for _, name := range envFlags {
 		env := envName(name)
@@ -103,12 +102,12 @@ func (g *globals) fromEnv(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// flagFault makes a usage error of what pflag says and looks for the flag that was meant.
+// flagFault turns an error of pflag into a usage error, and suggests the flag that was meant.
 func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of run, lock, elect, ls and status, which connect to a server", cmd.Name(), unknown.GetSpecifiedName())
+			return usage(hint, "%s: --%s is a flag of run, lock, elect, ls and status only", cmd.Name(), unknown.GetSpecifiedName())
 		}
 		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
@@ -117,9 +116,9 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	return usage(hint, "%s: %v", cmd.Name(), err)
 }
 
-// nearest is the flag that is spelled most like name; "" if none is.
+// nearest returns the flag whose name is most like name, or "" if none is close.
 func nearest(flags *pflag.FlagSet, name string) (near string) {
-	best := min(3, len(name)) // further away than two letters, or than all of them, is another word
+	best := min(3, len(name)) // more than two changes, or as many as letters, make another word
 	flags.VisitAll(func(f *pflag.Flag) {
 		if d := distance(name, f.Name); d < best && !f.Hidden {
 			best, near = d, f.Name
@@ -128,7 +127,7 @@ func nearest(flags *pflag.FlagSet, name string) (near string) {
 	return near
 }
 
-// distance is how many letters must be added, removed or changed to make b of a.
+// distance returns how many letters must be added, removed or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -149,7 +148,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// output is the flag -o of the commands that print something to be read by programs.
+// output is the flag -o of the commands whose output programs can read.
 type output string
 
 func (o *output) register(cmd *cobra.Command) {
@@ -159,7 +158,7 @@ func (o *output) register(cmd *cobra.Command) {
 
 func (o *output) String() string { return string(*o) }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (o *output) Type() string { return "format" }
 
 // Set accepts one of the formats.
@@ -171,8 +170,8 @@ func (o *output) Set(s string) error {
 	return nil
 }
 
-// operands checks a subcommand's arguments and says what is missing or too much. A name
-// in brackets may be left out.
+// operands checks a subcommand's arguments and names one that is missing or unexpected. A name in
+// brackets is optional.
 func operands(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// A sayer prints messages without ever waiting for their reader: a terminal that is
-// paused with ctrl-S, or a full pipe, must not keep the supervisor from killing a command
-// in time. What cannot be printed is dropped. Its goroutine ends with the process: it may
-// be stuck in a write.
+// A sayer prints messages and never waits for their reader. A terminal paused with ctrl-S, or a full
+// pipe, must not stop the supervisor from killing a command in time. If the queue is full, the sayer
+// drops messages. Its goroutine ends with the process, since a write may block for ever.
 type sayer struct {
 	queue chan said
 }
@@ -23,7 +22,7 @@ func newSayer(w io.Writer) *sayer {
 	s := &sayer{queue: make(chan said, 32)}
 	go func() {
 		for m := range s.queue {
-			_, _ = io.WriteString(w, m.line) // nobody is left to be told of a failure
+			_, _ = io.WriteString(w, m.line) // a failure cannot be reported anywhere
 			if m.heard != nil {
 				close(m.heard)
 			}
@@ -40,7 +39,7 @@ func (s *sayer) line(format string, args ...any) {
 	}
 }
 
-// flush waits for what has been said to be printed, but not long.
+// flush waits until all messages are printed, at most a second.
 func (s *sayer) flush() {
 	heard := make(chan struct{})
 	late := time.After(time.Second)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,27 +24,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestScripts runs testdata/script. Each script has a file:// store of its own, in
-// $WORK/store, whose host is killed at its end. Beside the commands of testscript there are
+// TestScripts runs testdata/script. Each script has its own file:// store in $WORK/store, whose host is
+// killed at the end. The commands besides those of testscript are
 //
-//	exits CODE COMMAND…     run it, and compare its exit code
-//	start NAME COMMAND…     run it in the background
-//	signal SIGNAL NAME      send that one a signal
-//	finish NAME CODE        wait for its end and compare its exit code; its output is then
-//	                        what stdout and stderr look at
-//	wait-line NAME TEXT     wait until its output has a line that matches
-//	wait-file FILE          wait until the file is there and not empty
-//	wait-held LOCK          wait until somebody holds it
-//	wait-free LOCK          wait until nobody does
-//	wait-queued LOCK N      wait until N wait for it
-//	wait-gone FILE          wait until the process whose id is in the file has ended
-//	use-server NAME [tls]   let HOLDFAST_SERVER be the TCP (or TLS) address that serve NAME printed
-//	get NAME PATH [CODE]    what serve NAME answers on its --admin address goes to stdout
+//	exits CODE COMMAND…     run the command and compare its exit code
+//	start NAME COMMAND…     run the command in the background
+//	signal SIGNAL NAME      send a signal to NAME
+//	finish NAME CODE        wait for the end of NAME and compare its exit code; stdout and stderr
+//	                        then check its output
+//	wait-line NAME TEXT     wait until a line of its output matches
+//	wait-file FILE          wait until the file exists and is not empty
+//	wait-held LOCK          wait until the lock is held
+//	wait-free LOCK          wait until the lock is free
+//	wait-queued LOCK N      wait until the lock has N waiters
+//	wait-gone FILE          wait until the process with the id in the file has ended
+//	use-server NAME [tls]   set HOLDFAST_SERVER to the TCP (or TLS) address that serve NAME printed
+//	get NAME PATH [CODE]    print the answer of serve NAME on its --admin address
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
 //
-// and the condition unshare: namespaces of one's own can be made here.
+// The condition unshare holds if the machine allows new namespaces.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -87,7 +89,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience is how long a script waits for an event that must come.
+// patience is how long a script waits for an event before it fails.
 const patience = 30 * time.Second
 
 type backgroundKey struct{}
@@ -145,7 +147,7 @@ func killHosts(dir string) {
 	})
 }
 
-// gone reports whether the process has ended; a zombie has.
+// gone reports whether the process has ended. A zombie has ended.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) == syscall.ESRCH {
 		return true
@@ -166,7 +168,7 @@ func exitStatus(err error) int {
 	case !errors.As(err, &exit):
 		return -1
 	case exit.Sys().(syscall.WaitStatus).Signaled():
-		return -2 // not as a shell would say it: holdfast itself must not be killed
+		return -2 // unlike a shell's 128+N, since no signal may kill holdfast itself
 	}
 	return exit.ExitCode()
 }
@@ -235,7 +237,7 @@ func finish(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// until looks again and again: most of what scripts wait for is in another process.
+// until polls, since most events happen in other processes.
 func until(ts *testscript.TestScript, what string, ok func() bool) {
 	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -263,7 +265,7 @@ func waitState(ts *testscript.TestScript, lock string, held bool, waiters int) {
 		cmd.Env = append(os.Environ(), "HOLDFAST_SERVER="+ts.Getenv("HOLDFAST_SERVER"), "HOLDFAST_NAMESPACE="+ts.Getenv("HOLDFAST_NAMESPACE"))
 		out, err := cmd.Output()
 		if err != nil {
-			return false // the server may just be coming back
+			return false // the server may be restarting
 		}
 		var d lockDocument
 		ts.Check(json.Unmarshal(out, &d))
@@ -281,6 +283,28 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
 	ts.Check(err)
 	until(ts, fmt.Sprintf("the end of process %d", pid), func() bool { return gone(pid) })
+}
+
+func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
+	m := regexp.MustCompile(`(?m)^listening admin (\S+)$`).FindStringSubmatch(named(ts, args[0]).out.String())
+	if m == nil {
+		ts.Fatalf("%s has printed no admin address", args[0])
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + m[1] + args[1])
+	ts.Check(err)
+	defer resp.Body.Close()
+	want := http.StatusOK
+	if len(args) > 2 {
+		want, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if resp.StatusCode != want {
+		ts.Fatalf("GET %s: %s; want %d\n%s", args[1], resp.Status, want, body)
+	}
+	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
 func useServer(ts *testscript.TestScript, _ bool, args []string) {

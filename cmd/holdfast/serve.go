@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/internal/supervise"
 	"holdfast/internal/watchdog"
 	"holdfast/zklocal"
 	"holdfast/zkserver"
 )
 
-// shutdownPatience is how long serve lets its clients have the answers to what they have
-// sent before it stops.
+// shutdownPatience is how long serve answers requests that it has received, before it stops.
 const shutdownPatience = 5 * time.Second
 
 type serveFlags struct {
@@ -41,19 +41,21 @@ type serveFlags struct {
 	config   string // file
 	detached bool
 
-	flags *pflag.FlagSet // all of these, as they are in force
-	from  origins        // of what is in the file
+	flags *pflag.FlagSet // the flags above, with their values in force
+	from  origins        // of the values from the file
 }
 
 func newServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
-		Short: "Serve a directory's store to ZooKeeper clients",
-		Long: `serve keeps locks in a directory and serves them by the ZooKeeper protocol, on the directory's
-own socket (for --server file://DIR), and on what --listen, --listen-tls and --unix name. It prints
-one line for each, then ready, on stdout. INT and TERM stop it; sessions stay in the directory. HUP
-makes it read its certificates, users and limits again. It reads changed certificates by itself, too.`,
+		Short: "Serve the store in a directory to ZooKeeper clients",
+		Long: `serve stores nodes and sessions in a directory and serves them to ZooKeeper clients. It listens on the
+directory's own socket (for --server file://DIR) and on the addresses of --listen, --listen-tls and
+--unix. It prints one line for each address on stdout, then ready.
+
+INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
+serve reloads changed certificates without HUP, too.`,
 		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
@@ -66,7 +68,7 @@ makes it read its certificates, users and limits again. It reads changed certifi
 			}
 			err = f.serve(cmd.OutOrStdout())
 			if f.detached && err != nil {
-				// For startHost, if it still reads.
+				// startHost reads this line, if it is still waiting.
 				fmt.Fprintln(cmd.OutOrStdout(), hostFailed+strings.ReplaceAll(err.Error(), "\n", " "))
 			}
 			return err
@@ -78,17 +80,17 @@ makes it read its certificates, users and limits again. It reads changed certifi
 
 func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
-	flags.StringArrayVar(&f.listen, "listen", nil, "TCP address, as in 127.0.0.1:2181, without encryption; can be given more than once")
-	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; can be given more than once")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption, or without being asked who they are")
-	flags.DurationVar(&f.linger, "linger", 0, "stop when no client has been connected for this long and no session is left (default: never)")
-	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of time: session timeouts are 2 to 20 ticks")
-	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 takes a free one")
+	flags.StringArrayVar(&f.listen, "listen", nil, "TCP address without encryption, such as 127.0.0.1:2181; repeatable")
+	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; repeatable")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption or without authentication")
+	flags.DurationVar(&f.linger, "linger", 0, "stop after this long without a client and without a session (default: never)")
+	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
+	flags.StringVar(&f.admin, "admin", "", "TCP address for HTTP with /metrics, /healthz, /readyz and /debug/pprof; port 0 chooses a free port")
 	f.tls.register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
 	f.log.register(flags)
-	flags.StringVar(&f.config, "config", "", "YAML file with these flags, without --, as keys; flags on the command line win")
+	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
 }
@@ -97,7 +99,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var kept []string
 	if f.detached {
 		closeInherited()
-		supervise.LeaveJob() // of the holdfast run that started the one that started us
+		supervise.LeaveJob() // the job whose holdfast run started this host
 		kept = becomeNeutral()
 	}
 	if err := f.check(); err != nil {
@@ -105,7 +107,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	log := f.log.logger(os.Stderr)
 	if len(kept) > 0 {
-		log.Warn("serve: no permission to reset these settings of the job that started the host", "kept", strings.Join(kept, ", "))
+		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
@@ -156,10 +158,12 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", f.from.name("admin"), err)
 		}
 		lines = append(lines, fmt.Sprintf("listening admin %s", l.Addr()))
-		admin := newAdmin(host.Server(), newMetrics(host.Server().Stats, keys.expires()), f.insecure, log)
+		build := buildInfo()
+		page := daemon.NewMetrics(host.Server().Stats, keys.expires(), daemon.Build{Version: build.Version, Commit: build.Commit, Go: build.Go})
+		admin := daemon.NewAdmin(host.Server(), page, f.insecure, log)
 		defer admin.Close()
 		helpers.Go(func() {
-			if err := admin.Serve(newBoundedListener(l, adminConnections)); !errors.Is(err, http.ErrServerClosed) {
+			if err := admin.Serve(daemon.AdminListener(l)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})
@@ -169,41 +173,41 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	for _, line := range append(lines, hostReady) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
-			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives its starter
+			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives the process that started it
 		}
 	}
 	if f.detached {
 		forgetStdout()
 	}
 
-	systemd := newNotifier(log)
-	systemd.ready()
-	helpers.Go(func() { systemd.watchdog(ctx, host.Server().Alive) })
+	systemd := daemon.NewNotifier(log)
+	systemd.Ready()
+	helpers.Go(func() { systemd.Watchdog(ctx, host.Server().Alive) })
 	for {
 		select {
 		case sig := <-signals:
 			if slices.Contains(supervise.ReloadSignals, sig) {
-				systemd.reloading()
+				systemd.Reloading()
 				keys.reload()
 				f.reload(ctx, host.Server(), log)
-				systemd.ready()
+				systemd.Ready()
 				continue
 			}
 			log.Info("serve: stopping", "signal", sig)
-			systemd.stopping()
+			systemd.Stopping()
 			return shutdown(host)
 		case <-host.Done():
-			return host.Err() // nil after the linger time
+			return host.Err() // nil after --linger
 		case err := <-failed:
 			if !errors.Is(err, zkserver.ErrServerClosed) {
 				return fmt.Errorf("serve: %w", err)
 			}
-			failed = nil // host.Done is next, and says why
+			failed = nil // host.Done is next and has the cause
 		}
 	}
 }
 
-// check finds faults before anything is opened.
+// check validates the flags before serve opens anything.
 func (f *serveFlags) check() error {
 	switch {
 	case f.linger < 0:
@@ -214,7 +218,7 @@ func (f *serveFlags) check() error {
 	return f.checkAddresses()
 }
 
-// shutdown answers what clients have asked, unless that takes too long.
+// shutdown answers the requests that the server has received, within shutdownPatience.
 func shutdown(host *zklocal.Host) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 	defer cancel()

@@ -11,21 +11,21 @@ import (
 	"holdfast/zkserver"
 )
 
-// serveAuthFlags say who may come to serve. Passwords come from a file: what stands on a
-// command line or in the environment, others can read.
+// serveAuthFlags are the flags for users. Passwords come from files, because others can read the
+// command line and the environment.
 type serveAuthFlags struct {
 	users, super string // files
 	required     []string
 }
 
 func (a *serveAuthFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&a.users, "auth-users", "", "file of the users that can authenticate by SASL DIGEST-MD5, a line user:password for each, which others cannot read")
-	f.StringVar(&a.super, "auth-super", "", "file with the digest of the superuser, user:base64(sha1(user:password)), which others cannot read")
-	f.StringSliceVar(&a.required, "auth-required", nil, "refuse every request of who has not authenticated by one of these: digest, sasl, x509")
+	f.StringVar(&a.users, "auth-users", "", "file of the users for SASL DIGEST-MD5, one line user:password each; other users must not be able to read it")
+	f.StringVar(&a.super, "auth-super", "", "file with the digest of the superuser, user:base64(sha1(user:password)); other users must not be able to read it")
+	f.StringSliceVar(&a.required, "auth-required", nil, "refuse all requests of clients that have not authenticated by one of these: digest, sasl, x509")
 }
 
-// reload reads the files again and gives their users to a running server. If a file is not valid,
-// the server keeps its present users.
+// reload reads the files again and gives their users to a running server. If a file is invalid, the
+// server keeps its present users.
 func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, from origins, clientCA string, log *slog.Logger) {
 	var cfg zkserver.Config
 	err := a.apply(&cfg, from, clientCA)
@@ -33,16 +33,16 @@ func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, fr
 		err = server.SetUsers(ctx, cfg)
 	}
 	if err != nil {
-		log.Error("serve: users not reloaded; the earlier ones stay in force", "err", err)
+		log.Error("serve: users not reloaded; the present users stay in force", "err", err)
 		return
 	}
 	log.Info("serve: users reloaded", "users", len(cfg.Users))
 }
 
-// apply puts into cfg what the flags say, and checks it.
+// apply puts the flags into cfg and validates it.
 func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
 	if slices.Contains(a.required, "x509") && clientCA == "" {
-		return usage("", "%s x509 needs --tls-client-ca: without it nobody's certificate would be known", from.name("auth-required"))
+		return usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.name("auth-required"))
 	}
 	if a.users != "" {
 		text, err := readSecret(from.name("auth-users"), a.users)

@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// origins are the places of what a configuration file says, as FILE:LINE: KEY, by the
-// names of flags: messages name the line that has to be changed.
+// origins maps the names of flags to the places of their values in a configuration file, as
+// FILE:LINE: KEY. So messages name the line to change.
 type origins map[string]string
 
-// name is what messages call a flag.
+// name returns the name of a flag in messages.
 func (o origins) name(flag string) string {
 	if at, ok := o[flag]; ok {
 		return at
@@ -24,9 +24,8 @@ func (o origins) name(flag string) string {
 	return "serve: --" + flag
 }
 
-// readConfig sets the flags that the command line left out to what a file says, which is
-// YAML with the names of flags as keys. Values are read by the flags themselves, so that
-// there is one way to write each.
+// readConfig sets the flags that the command line does not set from a YAML file. Its keys are the
+// names of flags. The flags parse the values, so both places have the same syntax.
 func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -35,12 +34,12 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 	var document yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := decoder.Decode(&document); {
-	case err == io.EOF: // nothing but comments
+	case err == io.EOF: // only comments
 		return nil, nil
 	case err != nil:
 		return nil, misconfigured("", "%s: %w", path, err)
 	case decoder.Decode(new(yaml.Node)) != io.EOF:
-		return nil, misconfigured("", "%s: there is more than one document", path)
+		return nil, misconfigured("", "%s: there is more than one document: remove --- and all that follows it", path)
 	}
 	top := document.Content[0]
 	if top.Kind != yaml.MappingNode {
@@ -54,14 +53,14 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 		at := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
 		flag := flags.Lookup(key.Value)
 		if flag == nil || flag.Hidden || flag.Name == "config" || flag.Name == "help" {
-			hint := "the keys are the flags of serve, without --: see holdfast serve --help"
+			hint := "the keys are the flags of serve without --: see holdfast serve --help"
 			if near := nearest(flags, key.Value); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			return nil, misconfigured(hint, "%s: there is no such key", at)
+			return nil, misconfigured(hint, "%s: unknown key", at)
 		}
 		if earlier, twice := from[flag.Name]; twice {
-			return nil, misconfigured("", "%s: the key is there twice, see %s", at, strings.TrimSuffix(earlier, ": "+key.Value))
+			return nil, misconfigured("", "%s: duplicate key, see %s", at, strings.TrimSuffix(earlier, ": "+key.Value))
 		}
 		from[flag.Name] = at
 		if given[flag.Name] {
@@ -75,13 +74,12 @@ func readConfig(flags *pflag.FlagSet, path string) (origins, error) {
 		}
 	}
 	for name := range given {
-		delete(from, name) // what is in force came from the command line
+		delete(from, name) // the command line wins
 	}
 	return from, nil
 }
 
-// setFromNode sets a flag that can be given more than once to a value or to a list of
-// them, others to one value.
+// setFromNode sets a flag to a value. A repeatable flag also takes a list.
 func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, value *yaml.Node) error {
 	values := []*yaml.Node{value}
 	_, many := flag.Value.(pflag.SliceValue)
@@ -95,7 +93,7 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, value *yaml.Node) error
 		case v.Kind != yaml.ScalarNode:
 			return errors.New("want one value")
 		case v.Tag == "!!null":
-			return errors.New("there is no value")
+			return errors.New("the value is missing")
 		}
 		if err := flags.Set(flag.Name, v.Value); err != nil {
 			return err

@@ -8,45 +8,45 @@ import (
 	"holdfast/zkserver"
 )
 
-// serveLimitsFlags are how much a client may ask of serve. Of zkserver's limits those are
-// here that depend on who the clients are, and not on what the protocol is.
+// serveLimitsFlags are the limits for clients: the limits of zkserver that depend on the clients, and
+// not on the protocol.
 type serveLimitsFlags struct {
 	limits zkserver.Limits
 	words  []string
 	quota  bool
-	quotas bool // whether everybody may set them
-	ttl    bool // whether nodes may have a time to live
+	quotas bool // whether all clients may set quotas
+	ttl    bool // whether nodes may have a TTL
 
 	containers time.Duration
 }
 
 func (l *serveLimitsFlags) register(f *pflag.FlagSet) {
 	l.registerLimits(f)
-	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to look for empty containers and for nodes whose time to live is over")
-	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a time to live; Apache ZooKeeper's default is to refuse them")
-	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed the hard limits of quotas (setquota -N and -B of zkCli.sh)")
-	f.BoolVar(&l.quotas, "quota-writable", false, "let every client set quotas, as Apache ZooKeeper does; otherwise only the superuser (--auth-super) may")
-	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words that everybody may ask besides srvr, or "*" for all (default ruok,srvr,isro,envi)`)
+	f.DurationVar(&l.containers, "container-check-interval", time.Minute, "how often to remove empty containers and nodes whose TTL has expired")
+	f.BoolVar(&l.ttl, "ttl-nodes", true, "allow nodes with a TTL, which Apache ZooKeeper refuses by default")
+	f.BoolVar(&l.quota, "enforce-quota", false, "refuse writes that exceed hard quotas (setquota -N and -B of zkCli.sh)")
+	f.BoolVar(&l.quotas, "quota-writable", false, "let all clients set quotas, as Apache ZooKeeper does, and not only the superuser (--auth-super)")
+	f.StringSliceVar(&l.words, "four-letter-words", nil, `four-letter words to answer besides srvr, or "*" for all (default ruok,srvr,isro,envi)`)
 }
 
-// registerLimits registers the flags that HUP reads again.
+// registerLimits registers the flags that HUP reloads.
 func (l *serveLimitsFlags) registerLimits(f *pflag.FlagSet) {
 	for _, limit := range []struct {
 		field *int
 		name  string
 		usage string
 	}{
-		{&l.limits.Connections, "max-connections", "most connections in total (default 20000)"},
-		{&l.limits.ConnectionsPerAddress, "max-connections-per-address", "most connections of one IPv4 address or IPv6 /64 (default 1000)"},
-		{&l.limits.ConnectionsPerSecond, "max-connects-per-second", "most new connections of one address in a second, in the long run (default 1000)"},
-		{&l.limits.FrameBytes, "max-frame-bytes", "greatest length of a request, ZooKeeper's jute.maxbuffer (default 1048575)"},
-		{&l.limits.Outstanding, "max-outstanding", "most requests of one connection that wait for an answer; more stay in the network (default 256)"},
-		{&l.limits.Watches, "max-watches", "most watches in total (default 1000000)"},
-		{&l.limits.WatchesPerConnection, "max-watches-per-connection", "most watches of one connection (default 100000)"},
+		{&l.limits.Connections, "max-connections", "maximum number of connections (default 20000)"},
+		{&l.limits.ConnectionsPerAddress, "max-connections-per-address", "maximum number of connections from one IPv4 address or IPv6 /64 (default 1000)"},
+		{&l.limits.ConnectionsPerSecond, "max-connects-per-second", "maximum number of new connections per second from one address, on average (default 1000)"},
+		{&l.limits.FrameBytes, "max-frame-bytes", "maximum size of a request, ZooKeeper's jute.maxbuffer (default 1048575)"},
+		{&l.limits.Outstanding, "max-outstanding", "maximum number of unanswered requests of one connection; the server does not read further ones (default 256)"},
+		{&l.limits.Watches, "max-watches", "maximum number of watches (default 1000000)"},
+		{&l.limits.WatchesPerConnection, "max-watches-per-connection", "maximum number of watches of one connection (default 100000)"},
 	} {
 		f.IntVar(limit.field, limit.name, 0, limit.usage+"; -1 is no limit")
 	}
-	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "longest time from connecting, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
+	f.DurationVar(&l.limits.HandshakeTime, "handshake-timeout", 0, "maximum time from the connect, or from the start of TLS, to a complete connect request (default 10s); -1s is no limit")
 }
 
 func (l *serveLimitsFlags) apply(cfg *zkserver.Config) error {

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// A listener knows what its clients must speak.
+// A listener is an address of serve, with its protocol.
 type listener struct {
 	net.Listener
 	protocol string // as serve prints it: tcp, tls or unix
 }
 
-// checkAddresses refuses to be reached by other machines unless clients must say who they
-// are, or that is asked for: whoever connects can take every lock.
+// checkAddresses refuses addresses that other machines can reach, unless clients must authenticate or
+// --insecure is given. Every client that connects can acquire every lock.
 func (f *serveFlags) checkAddresses() error {
 	for _, addr := range f.listen {
 		open, err := f.reachable("listen", addr)
@@ -24,8 +24,8 @@ func (f *serveFlags) checkAddresses() error {
 			return err
 		}
 		if open && !f.insecure {
-			return usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if the network is trusted",
-				"%s %s can be reached from other machines, without encryption", f.from.name("listen"), addr)
+			return usage("listen on 127.0.0.1, use --listen-tls with --tls-client-ca, or add --insecure if you trust the network",
+				"%s %s: other machines can reach this address, and it has no encryption", f.from.name("listen"), addr)
 		}
 	}
 	known := f.tls.clientAuth.orDefault(f.tls.clientCA) == "need" || len(f.auth.required) > 0
@@ -35,8 +35,8 @@ func (f *serveFlags) checkAddresses() error {
 			return err
 		}
 		if open && !f.insecure && !known {
-			return usage("let clients show certificates with --tls-client-ca FILE or authenticate with --auth-required, or add --insecure if the network is trusted",
-				"%s %s can be reached from other machines, and TLS alone keeps nobody out: anybody can take every lock", f.from.name("listen-tls"), addr)
+			return usage("ask clients for certificates with --tls-client-ca FILE or for a login with --auth-required, or add --insecure if you trust the network",
+				"%s %s: other machines can reach this address, and TLS alone admits every client: each can acquire every lock", f.from.name("listen-tls"), addr)
 		}
 	}
 	if f.admin == "" {
@@ -44,8 +44,8 @@ func (f *serveFlags) checkAddresses() error {
 	}
 	open, err := f.reachable("admin", f.admin)
 	if err == nil && open && !f.insecure {
-		err = usage("listen on 127.0.0.1, or add --insecure if the network is trusted",
-			"%s %s can be reached from other machines, and shows whoever asks what this process has in memory", f.from.name("admin"), f.admin)
+		err = usage("listen on 127.0.0.1, or add --insecure if you trust the network",
+			"%s %s: other machines can reach this address, and it shows the memory of this process", f.from.name("admin"), f.admin)
 	}
 	return err
 }
@@ -54,13 +54,13 @@ func (f *serveFlags) checkAddresses() error {
 func (f *serveFlags) reachable(flag, addr string) (bool, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return false, usage("want an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
+		return false, usage("give an address such as 127.0.0.1:2181", "%s %s: %w", f.from.name(flag), addr, err)
 	}
 	return tcp.IP == nil || !tcp.IP.IsLoopback(), nil
 }
 
-// listeners opens what --listen, --listen-tls and --unix name. When it fails it returns
-// also what it has opened.
+// listeners opens the addresses of --listen, --listen-tls and --unix. If it fails, it also returns the
+// listeners that it has opened.
 func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
 	var all []listener
 	for _, addr := range f.listen {
@@ -87,8 +87,8 @@ func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
 	return all, nil
 }
 
-// listenUnix replaces a socket on which nobody listens, which a server that was killed has
-// left, and nothing else. Only our user may connect.
+// listenUnix listens on a Unix socket, to which only this user may connect. It replaces a stale socket
+// of a killed server, and no other file.
 func listenUnix(path string) (net.Listener, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

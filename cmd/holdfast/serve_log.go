@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// serveLogFlags say what serve logs on stderr, and how.
+// serveLogFlags are the flags for the log on stderr.
 type serveLogFlags struct {
 	level  logLevel
 	format logFormat
@@ -16,8 +16,8 @@ type serveLogFlags struct {
 
 func (l *serveLogFlags) register(f *pflag.FlagSet) {
 	l.format = "text"
-	f.Var(&l.level, "log-level", "least important messages that are logged: debug, info, warn or error")
-	f.Var(&l.format, "log-format", "how messages are logged on stderr: text or json")
+	f.Var(&l.level, "log-level", "lowest level to log: debug, info, warn or error")
+	f.Var(&l.format, "log-format", "format of the log on stderr: text or json")
 }
 
 func (l *serveLogFlags) logger(w io.Writer) *slog.Logger {

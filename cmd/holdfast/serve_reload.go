@@ -11,13 +11,12 @@ import (
 )
 
 // reload reads the configuration file and the files of users again, and gives their limits and
-// users to a running server. If the file is not valid, nothing changes. If the users are not
-// valid, the earlier users stay. All other settings need a restart: reload logs the names of such
-// settings if they have changed.
+// users to a running server. If the file is invalid, nothing changes. If the users are invalid, the
+// present users stay. All other settings need a restart; reload logs the names of changed ones.
 func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *slog.Logger) {
 	fresh, flags, err := f.readAgain()
 	if err != nil {
-		log.Error("serve: configuration not reloaded; the earlier one stays in force", "err", err)
+		log.Error("serve: configuration not reloaded; the present one stays in force", "err", err)
 		return
 	}
 	if changed := f.changedForGood(flags); len(changed) > 0 {
@@ -31,7 +30,7 @@ func (f *serveFlags) reload(ctx context.Context, server *zkserver.Server, log *s
 	log.Info("serve: limits reloaded")
 }
 
-// readAgain returns the flags of f's command line, with what the configuration file says now.
+// readAgain returns the flags of f's command line, with the present values of the configuration file.
 func (f *serveFlags) readAgain() (*serveFlags, *pflag.FlagSet, error) {
 	fresh, flags := new(serveFlags), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	fresh.register(flags)
@@ -56,8 +55,7 @@ func (f *serveFlags) readAgain() (*serveFlags, *pflag.FlagSet, error) {
 	return fresh, flags, err
 }
 
-// changedForGood returns the names of flags that a restart would change, in order of the alphabet,
-// without those that reload changes.
+// changedForGood returns the names of changed flags that need a restart, sorted.
 func (f *serveFlags) changedForGood(now *pflag.FlagSet) (names []string) {
 	reloaded := pflag.NewFlagSet("reloaded", pflag.ContinueOnError)
 	var scratch serveFlags

@@ -25,7 +25,7 @@ import (
 	"holdfast/zkserver"
 )
 
-// startServe returns when it is ready, with what it prints before.
+// startServe starts serve and waits until it is ready. It returns the lines printed before.
 func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 	t.Helper()
 	cmd := exec.Command("holdfast", append([]string{"serve"}, args...)...)
@@ -50,8 +50,8 @@ func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 	return nil, nil
 }
 
-// What serve has taken when TERM comes is answered: otherwise nodes would be there of
-// which their makers were never told.
+// On TERM, serve answers the requests that it has received. Otherwise nodes would exist whose creation
+// was never acknowledged.
 func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -98,7 +98,7 @@ func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 		t.Errorf("serve: %v", err)
 	}
 	<-disconnected // all answers have been read
-	c.Close()      // who waits for the server to come back has sent nothing
+	c.Close()      // writers that wait for the server have sent nothing
 	writers.Wait()
 
 	_, lines = startServe(t, "--data-dir", dir, "--listen", "127.0.0.1:0")

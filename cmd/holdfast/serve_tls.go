@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// serveTLSFlags say how serve is reached by TLS. It has addresses of its own instead of a
-// switch for all, so that a machine's own programs can go on without it.
+// serveTLSFlags are the flags for TLS. TLS has its own addresses instead of a switch for all
+// addresses, so that local programs can connect without TLS.
 type serveTLSFlags struct {
 	listen     []string
 	cert, key  string // files
@@ -23,19 +23,19 @@ type serveTLSFlags struct {
 }
 
 func (s *serveTLSFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.listen, "listen-tls", nil, "TCP address, as in :2281, where clients speak TLS 1.2 or newer (zks://); can be given more than once")
-	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate (PEM) for --listen-tls, with intermediate ones behind it")
-	f.StringVar(&s.key, "tls-key", "", "file with the private key (PEM) of --tls-cert, which others cannot read")
-	f.StringVar(&s.clientCA, "tls-client-ca", "", "file with the certificates (PEM) that clients' certificates are checked against")
-	f.Var(&s.clientAuth, "tls-client-auth", "none, want or need: whether clients show a certificate (default need with --tls-client-ca, none without)")
+	f.StringArrayVar(&s.listen, "listen-tls", nil, "TCP address for TLS 1.2 or newer (zks://), such as :2281; repeatable")
+	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate (PEM) for --listen-tls, followed by intermediate ones")
+	f.StringVar(&s.key, "tls-key", "", "file with the private key (PEM) of --tls-cert; other users must not be able to read it")
+	f.StringVar(&s.clientCA, "tls-client-ca", "", "file with the CA certificates (PEM) to verify clients")
+	f.Var(&s.clientAuth, "tls-client-auth", "whether to ask clients for a certificate: none, want or need (default need with --tls-client-ca, else none)")
 }
 
-// clientAuth is the flag --tls-client-auth; "" if it was not given.
+// clientAuth is the flag --tls-client-auth. "" is the default.
 type clientAuth string
 
 func (c *clientAuth) String() string { return string(*c) }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (c *clientAuth) Type() string { return "string" }
 
 // Set accepts one of the words.
@@ -57,20 +57,20 @@ func (c clientAuth) orDefault(ca string) clientAuth {
 	return "none"
 }
 
-// open reads the files; it returns nil if serve is not to speak TLS.
+// open reads the files. It returns nil without TLS.
 func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	auth := s.clientAuth.orDefault(s.clientCA)
 	switch {
 	case len(s.listen) == 0 && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
 		return nil, nil
 	case len(s.listen) == 0:
-		return nil, usage("name one with --listen-tls", "serve: --tls- flags are given, but no address that speaks TLS")
+		return nil, usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.cert == "" || s.key == "":
 		return nil, usage("", "serve: --listen-tls needs both --tls-cert and --tls-key")
 	case s.clientCA == "" && auth != "none":
-		return nil, usage("", "%s %s needs --tls-client-ca: without it nobody's certificate would be known", from.name("tls-client-auth"), auth)
+		return nil, usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.name("tls-client-auth"), auth)
 	case s.clientCA != "" && auth == "none":
-		return nil, usage("leave one of them out", "serve: --tls-client-ca is given, but --tls-client-auth none asks no client for a certificate")
+		return nil, usage("leave out one of them", "serve: --tls-client-ca and --tls-client-auth none contradict each other")
 	}
 	k := &keyring{flags: s, from: from, log: log}
 	k.seen = k.look()
@@ -81,9 +81,9 @@ func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	return k, nil
 }
 
-// A keyring is what TLS connections are accepted with. It reads its files again when they
-// change, which it looks for at each new connection: whoever replaces a certificate need
-// not tell us. What cannot be used is reported, and the earlier ones stay in use.
+// A keyring has the certificates for TLS. At each new connection, it checks whether its files have
+// changed and reads them again, so a new certificate needs no signal. If a file is invalid, it logs
+// the error and keeps the present certificates.
 type keyring struct {
 	flags *serveTLSFlags
 	from  origins
@@ -91,10 +91,10 @@ type keyring struct {
 
 	mu     sync.Mutex // guards the fields below
 	config *tls.Config
-	seen   []os.FileInfo // of the files when they were last read; nil for one that is not there
+	seen   []os.FileInfo // of the files when they were last read; nil for a missing one
 }
 
-// serverConfig is for listeners. It asks for the present files at each connection.
+// serverConfig returns a configuration that uses the present certificates at each connection.
 func (k *keyring) serverConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		k.mu.Lock()
@@ -106,7 +106,7 @@ func (k *keyring) serverConfig() *tls.Config {
 	}}
 }
 
-// reload reads the files, whether they have changed or not.
+// reload reads the files again, even if they have not changed.
 func (k *keyring) reload() {
 	if k == nil {
 		return
@@ -116,23 +116,23 @@ func (k *keyring) reload() {
 	k.renew(k.look())
 }
 
-// renew is for who has k.mu. The files were looked at before they are read: one that
-// changes meanwhile is another one next time.
+// renew reads the files. seen is their state before: a file that changes meanwhile differs next time,
+// and is read again. k.mu must be held.
 func (k *keyring) renew(seen []os.FileInfo) {
 	k.seen = seen
 	config, err := k.read()
 	if err != nil {
-		k.log.Error("serve: the TLS files cannot be used; the earlier ones stay in use", "err", err)
+		k.log.Error("serve: TLS files not reloaded; the present ones stay in use", "err", err)
 		return
 	}
 	k.config = config
-	k.log.Info("serve: TLS files read again", "expires", k.config.Certificates[0].Leaf.NotAfter)
+	k.log.Info("serve: TLS files reloaded", "expires", k.config.Certificates[0].Leaf.NotAfter)
 }
 
 func (k *keyring) look() []os.FileInfo {
 	var all []os.FileInfo
 	for _, path := range []string{k.flags.cert, k.flags.key, k.flags.clientCA} {
-		info, _ := os.Stat(path) // what is wrong with it is seen when it is read
+		info, _ := os.Stat(path) // reading the file reports the error
 		all = append(all, info)
 	}
 	return all
@@ -168,8 +168,8 @@ func (k *keyring) read() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{cert},
-		// A resumed session would go on with what an authority vouched for that may no longer
-		// be in --tls-client-ca; and connections last, so that resuming would save nothing.
+		// A resumed session would outlive its authority in --tls-client-ca. Connections last
+		// long, so resuming would save little.
 		SessionTicketsDisabled: true,
 	}
 	if f.clientCA == "" {
@@ -190,7 +190,7 @@ func (k *keyring) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// expires tells when clients will begin to refuse the certificate; nil if there is none.
+// expires returns a function that returns when the certificate expires, or nil without TLS.
 func (k *keyring) expires() func() time.Time {
 	if k == nil {
 		return nil

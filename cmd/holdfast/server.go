@@ -15,17 +15,17 @@ import (
 	"holdfast/zklocal"
 )
 
-// target is where the locks are.
+// target is the server of the locks, or the directory of their store.
 type target struct {
 	url string    // for messages
 	dir string    // of a file:// store; "" otherwise
 	zk  zk.Config // otherwise
 }
 
-const serverHint = "want zk://host:port,host:port/chroot, the same with zks:// for TLS, unix:///path/of/socket or file:///directory"
+const serverHint = "want zk://host:port,host:port/chroot, zks://… for TLS, unix:///path/of/socket or file:///directory"
 
-// target reads --server, and settles the session timeout: the flag, else the URL's
-// parameter, else the flag's default.
+// target parses --server. It also sets the session timeout: from the flag, else from the URL's
+// parameter, else from the flag's default.
 func (g *globals) target() (target, error) {
 	t, err := parseTarget(g.server)
 	if err == nil {
@@ -37,7 +37,7 @@ func (g *globals) target() (target, error) {
 	return t, err
 }
 
-// parseTarget reads the value of --server; "" is the default store.
+// parseTarget parses the value of --server. "" is the default store.
 func parseTarget(s string) (target, error) {
 	if s == "" {
 		dir, err := defaultDir()
@@ -52,8 +52,8 @@ func parseTarget(s string) (target, error) {
 		case err != nil:
 			return target{}, misconfigured(serverHint, "server %q: %v", s, err)
 		case u.Host != "":
-			return target{}, misconfigured("an absolute path has three slashes: file:///directory",
-				"server %q: %q is in the place of a host, and a directory is on this machine", s, u.Host)
+			return target{}, misconfigured("write an absolute path with three slashes: file:///directory",
+				"server %q: %q is taken for a host, but a directory is on this machine", s, u.Host)
 		case u.Opaque != "" || u.Path == "" || u.Path == "/":
 			return target{}, misconfigured(serverHint, "server %q: no directory given", s)
 		case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
@@ -80,10 +80,10 @@ func fileTarget(dir string) target {
 	return target{url: (&url.URL{Scheme: "file", Path: path}).String(), dir: dir}
 }
 
-// defaultDir is the directory of the default store, by the XDG rules: a value that is not
-// absolute is not usable.
+// defaultDir returns the directory of the default store by the XDG rules, which ask for an absolute
+// path.
 func defaultDir() (string, error) {
-	const hint = "set HOME or XDG_STATE_HOME to an absolute path, or name a server: --server file:///directory"
+	const hint = "set HOME or XDG_STATE_HOME to an absolute path, or give --server file:///directory"
 	if state := os.Getenv("XDG_STATE_HOME"); state != "" {
 		if !filepath.IsAbs(state) {
 			return "", misconfigured(hint, "no place for the default store: XDG_STATE_HOME=%q is not an absolute path", state)
@@ -100,7 +100,7 @@ func defaultDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
 }
 
-// connection is a client of the target, with what it needs to reach it.
+// connection is a client of the target, with the store of a file:// target.
 type connection struct {
 	client  *zk.Client
 	store   *zklocal.Store // of a file:// target
@@ -108,8 +108,8 @@ type connection struct {
 	quiet   func() // ends the messages about the contact
 }
 
-// connect waits for a session, but not longer than patience; 0 is for ever. When no server
-// answers, it says so, and goes on saying so until the caller calls quiet.
+// connect waits for a session, at most for patience; 0 is no limit. While no server answers, it reports
+// so on stderr. The reports go on until the caller calls quiet.
 func (g *globals) connect(ctx context.Context, t target, patience time.Duration, say *sayer) (_ *connection, err error) {
 	c := &connection{contact: newContact(t)}
 	cfg := t.zk
@@ -146,17 +146,17 @@ func unfit(err error) error {
 	return misconfigured("on this machine only: --server file:///directory, or XDG_STATE_HOME, on a local disk; between machines: --server zk://host:port", "%w", err)
 }
 
-// unreachable says what to do about err if no server answered, or none that we trust.
+// unreachable adds a hint to err if no server answered, or a certificate was refused.
 func (t target) unreachable(err error) error {
-	hint := "is a server running there? name another with --server or HOLDFAST_SERVER"
+	hint := "start a server there, or give another one with --server or HOLDFAST_SERVER"
 	if t.dir != "" {
-		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or name another server with --server or HOLDFAST_SERVER"
+		hint = "see " + filepath.Join(t.dir, hostLogName) + ", or give another server with --server or HOLDFAST_SERVER"
 	}
 	distrust := certificateFault(err)
 	gaveUp, ok := errors.AsType[*unreachable](err)
 	switch {
 	case ok:
-		err = gaveUp // without the operation that waited for a server
+		err = gaveUp // without the name of the operation
 	case distrust == "":
 		return err
 	}
@@ -166,8 +166,8 @@ func (t target) unreachable(err error) error {
 	return &fault{exitUnavailable, fmt.Errorf("cannot reach %s: %w", t.url, err), hint}
 }
 
-// watch calls lost when no server has been reached for the session timeout: an
-// operation would wait for ever. It returns when ctx ends.
+// watch calls lost when no server has answered for the session timeout. Otherwise an operation would
+// wait for ever. watch returns when ctx ends.
 func (c *connection) watch(ctx context.Context, timeout time.Duration, lost func(error)) {
 	for {
 		within, cancel := context.WithTimeoutCause(ctx, timeout, errUnreachable)
@@ -188,18 +188,18 @@ func (c *connection) watch(ctx context.Context, timeout time.Duration, lost func
 	}
 }
 
-// close ends the session, and with it all that it holds.
+// close ends the session and releases its locks.
 func (c *connection) close() {
 	c.quiet()
 	if c.client != nil {
 		_ = c.client.Close() // always nil
 	}
 	if c.store != nil {
-		_ = c.store.Close() // the next who needs the directory finds out
+		_ = c.store.Close() // the next user of the directory finds the fault
 	}
 }
 
-// ask runs f with a connection; for the commands that only look.
+// ask runs f with a connection. It is for the subcommands that only read.
 func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) error) error {
 	t, err := g.target()
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"holdfast/zk"
 )
 
-// lockDocument is a lock in JSON. 64-bit numbers are strings: JavaScript and jq would
-// round them.
+// lockDocument is a lock in JSON. 64-bit numbers are strings, because JavaScript and jq would round
+// them.
 type lockDocument struct {
-	APIVersion string           `json:"apiVersion,omitempty"` // in a list the list has it
+	APIVersion string           `json:"apiVersion,omitempty"` // absent in a list, which has it
 	Kind       string           `json:"kind"`
 	Name       string           `json:"name"`
 	Path       string           `json:"path"`
 	Mode       string           `json:"mode"`
 	State      string           `json:"state"`
 	Token      string           `json:"token,omitempty"`
-	Holder     *holderDocument  `json:"holder,omitempty"`  // the first
-	Holders    []holderDocument `json:"holders,omitempty"` // all, if there is more than one
+	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
+	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
 	Waiters    []waiterDocument `json:"waiters"`
 	AsOf       *time.Time       `json:"as_of,omitempty"`
 }
@@ -35,7 +35,7 @@ type holderDocument struct {
 	Session string    `json:"session"`
 	Token   string    `json:"token"`
 	Since   time.Time `json:"since"` // when it joined the queue
-	// HeldSince is absent if it is not known. Then HeldMS is an upper bound, from Since.
+	// HeldSince is absent if it is not known. Then HeldMS counts from Since and is an upper bound.
 	HeldSince *time.Time `json:"held_since,omitempty"`
 	HeldMS    int64      `json:"held_ms"`
 }
@@ -90,14 +90,18 @@ func newStatus(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
 		Aliases: []string{"inspect"},
-		Short:   "Show who holds a lock and who waits for it",
+		Short:   "Show the holder of a lock and its queue",
 		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
 the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
-the queue. A holder records when it acquired the lock after it has held it for a second. Leaders
+the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other programs never record it.
 
-With -q, status prints nothing and exits with 0 if the lock is held, 1 if it is free. Otherwise it
-warns of nodes of other kinds of lock and of other layouts: their owners do not respect this queue.`,
+status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
+this queue.
+
+With -q, status prints nothing. It exits with 0 if the lock is held, with 1 if it is free.`,
+		Example: `  holdfast status nightly
+  holdfast status -q nightly && echo held`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
@@ -161,7 +165,7 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 			position, e.Owner, forState(e, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
 		})
 	}
-	who := "free, and somebody is about to have it" // at a semaphore's turnstile
+	who := "free; the first waiter is about to acquire it" // the waiter is at a semaphore's turnstile
 	if holders > 0 {
 		who = "held by " + holder(queue[0], now)
 	}

@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// console is an interactive shell on a pseudo-terminal, as a person has it.
+// console is an interactive shell on a pseudo-terminal.
 type console struct {
 	t      *testing.T
 	master *os.File
 	out    lockedBuffer
-	seen   int // what of out was matched already
+	seen   int // how much of out has matched
 }
 
-// startConsole starts sh with job control. Its prompt is "$ ", its store one of its own.
+// startConsole starts sh with job control, the prompt "$ " and its own store.
 func startConsole(t *testing.T, env ...string) *console {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -94,7 +94,7 @@ func (c *console) keys(text string) {
 	}
 }
 
-// expect waits until the terminal shows re, behind what was expected before.
+// expect waits until the terminal shows re after the previous match.
 func (c *console) expect(re string) string {
 	c.t.Helper()
 	compiled := regexp.MustCompile(re)

@@ -16,8 +16,8 @@ import (
 	"holdfast/zk"
 )
 
-// secureFlags say how to trust a server and how to be trusted by it. A password comes
-// from a file: what stands on a command line or in the environment, others can read.
+// secureFlags are the flags for TLS and authentication of a client. A password comes from a file,
+// because others can read the command line and the environment.
 type secureFlags struct {
 	ca, cert, key, serverName string
 	auth                      string // SCHEME:USER
@@ -27,20 +27,20 @@ type secureFlags struct {
 var secureFlagNames = []string{"tls-ca", "tls-cert", "tls-key", "tls-server-name", "auth", "password-file"}
 
 func (s *secureFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&s.ca, "tls-ca", "", "file with the certificates (PEM) that servers of zks:// are checked against (default: those of the system)")
-	f.StringVar(&s.cert, "tls-cert", "", "file with this client's certificate (PEM), for servers of zks:// that want one")
+	f.StringVar(&s.ca, "tls-ca", "", "file with the CA certificates (PEM) to verify zks:// servers (default: the system's)")
+	f.StringVar(&s.cert, "tls-cert", "", "file with this client's certificate (PEM), for zks:// servers that ask for one")
 	f.StringVar(&s.key, "tls-key", "", "file with the private key (PEM) of --tls-cert")
-	f.StringVar(&s.serverName, "tls-server-name", "", "name that certificates of zks:// servers must have (default: the host's in --server)")
-	f.StringVar(&s.auth, "auth", "", "who this client is: digest:USER or sasl-digest:USER")
-	f.StringVar(&s.passwordFile, "password-file", "", "file with the password for --auth, which others cannot read")
+	f.StringVar(&s.serverName, "tls-server-name", "", "name that the certificate of a zks:// server must have (default: the host name in --server)")
+	f.StringVar(&s.auth, "auth", "", "log in as a user: digest:USER or sasl-digest:USER")
+	f.StringVar(&s.passwordFile, "password-file", "", "file with the password for --auth; other users must not be able to read it")
 }
 
-// apply makes t the target that the flags describe.
+// apply adds the flags to the target.
 func (s *secureFlags) apply(t *target) error {
 	if s.ca+s.cert+s.key+s.serverName != "" {
 		if t.zk.TLS == nil {
-			return misconfigured("write zks://host:port, or leave the --tls- flags and HOLDFAST_TLS_ variables out",
-				"%s would be reached without TLS, but --tls- flags are given", t.url)
+			return misconfigured("give zks://host:port as --server, or leave out the --tls- flags and HOLDFAST_TLS_ variables",
+				"%s is a server without TLS, but --tls- flags are given", t.url)
 		}
 		if err := s.readTLS(t.zk.TLS); err != nil {
 			return err
@@ -50,8 +50,8 @@ func (s *secureFlags) apply(t *target) error {
 		return nil
 	}
 	if t.dir != "" {
-		return misconfigured("name a server with --server, or leave --auth and --password-file out",
-			"%s is a directory, which knows no users, but --auth or --password-file is given", t.url)
+		return misconfigured("give a server with --server, or leave out --auth and --password-file",
+			"%s is a directory and has no users, but --auth or --password-file is given", t.url)
 	}
 	auth, err := s.readAuth()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *secureFlags) readTLS(cfg *tls.Config) error {
 	case s.cert == "" && s.key == "":
 		return nil
 	case s.cert == "" || s.key == "":
-		return misconfigured("", "--tls-cert and --tls-key: only one is given, and a certificate is of no use without its key")
+		return misconfigured("give both", "--tls-cert and --tls-key: only one is given")
 	}
 	cert, err := os.ReadFile(s.cert)
 	if err != nil {
@@ -95,20 +95,20 @@ func (s *secureFlags) readTLS(cfg *tls.Config) error {
 	return nil
 }
 
-// readAuth shows nothing of --auth in its errors: the password may have been put there.
+// readAuth reads the login. Its errors do not quote --auth, which may have the password by mistake.
 func (s *secureFlags) readAuth() (auth zk.Auth, err error) {
-	const hint = "as in --auth digest:USER --password-file FILE, or HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE"
+	const hint = "give both, as in --auth digest:USER --password-file FILE, or HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE"
 	scheme, user, _ := strings.Cut(s.auth, ":")
 	makers := map[string]func(user, password string) zk.Auth{"digest": zk.DigestAuth, "sasl-digest": zk.SASLDigestAuth}
 	switch {
 	case s.auth == "":
-		return auth, misconfigured(hint, "--password-file is given, and no --auth")
+		return auth, misconfigured(hint, "--password-file needs --auth")
 	case makers[scheme] == nil || user == "":
 		return auth, misconfigured(hint, "--auth: want digest:USER or sasl-digest:USER")
 	case strings.Contains(user, ":"):
-		return auth, misconfigured(hint, "--auth: there is a colon in the user; a password belongs in a file")
+		return auth, misconfigured(hint, "--auth: the user has a colon; put the password in a file")
 	case s.passwordFile == "":
-		return auth, misconfigured(hint, "--auth is given, and no --password-file")
+		return auth, misconfigured(hint, "--auth needs --password-file")
 	}
 	text, err := readSecret("--password-file", s.passwordFile)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *secureFlags) readAuth() (auth zk.Auth, err error) {
 	return makers[scheme](user, password), nil
 }
 
-// readSecret reads a file that nobody but its owner and its group may read. The group
-// is allowed because Kubernetes gives secrets to a user other than root in that way.
+// readSecret reads a file that only its owner and group may read. The group may, because Kubernetes
+// gives secrets to a user other than root in that way.
 func readSecret(flag, path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -136,9 +136,9 @@ func readSecret(flag, path string) ([]byte, error) {
 	if err != nil {
 		return nil, misconfigured("", "%s: %w", flag, err)
 	}
-	// The mode says nothing on Windows.
+	// The mode means nothing on Windows.
 	if mode := info.Mode().Perm(); mode&0o027 != 0 && runtime.GOOS != "windows" {
-		return nil, misconfigured("chmod 600 "+path, "%s: %s can be read or changed by others (mode %#o)", flag, path, mode)
+		return nil, misconfigured("chmod 600 "+path, "%s: other users can read or change %s (mode %#o)", flag, path, mode)
 	}
 	const most = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
@@ -151,15 +151,15 @@ func readSecret(flag, path string) ([]byte, error) {
 	return text, nil
 }
 
-// certificateFault is the hint for a certificate that was not accepted, by us or by the
-// server; "" for other errors.
+// certificateFault returns the hint for a certificate that the client or the server refused, "" for
+// other errors.
 func certificateFault(err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "the server's certificate is not trusted: see --tls-ca and --tls-server-name"
+		return "the server's certificate is not trusted: check --tls-ca and --tls-server-name"
 	}
-	// What the server says has no type that could be asked for.
+	// The server's refusal has no type of its own.
 	if remote, ok := errors.AsType[*net.OpError](err); ok && remote.Op == "remote error" && strings.Contains(remote.Error(), "certificate") {
-		return "the server did not accept this client's certificate: see --tls-cert and --tls-key"
+		return "the server refused this client's certificate: check --tls-cert and --tls-key"
 	}
 	return ""
 }

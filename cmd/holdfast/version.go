@@ -37,7 +37,7 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// buildInfo describes this program.
+// buildInfo returns the version of this program.
 func buildInfo() versionDocument {
 	v := versionDocument{
 		APIVersion: apiVersion, Kind: "Version", Version: "unknown",

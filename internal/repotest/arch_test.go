@@ -18,9 +18,9 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
-//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise     ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk
-//	internal/queue → internal/queue/names, zk
-//	internal/watchdog → internal/supervise
+//	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
+//	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
+//	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	fence → holdfast
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -92,8 +92,13 @@ var arrows = map[string]part{
 		mayImport: []string{"internal/supervise"},
 		reason:    "a watchdog process begins its work when this package is initialised: whatever it imports, each run of a command initialises twice",
 	},
+	"internal/daemon": {
+		mayImport: []string{"zkserver"},
+		external:  []string{"golang.org/x/sys"},
+		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
+	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -270,6 +275,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zk", "holdfast/chaos", "of use without"},
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
+		{"internal/daemon", "holdfast/zkserver", ""},
+		{"internal/daemon", "holdfast/zk", "no clients"},
+		{"internal/daemon", "github.com/spf13/pflag", "flags"},
+		{"zkserver", "holdfast/internal/daemon", "must not need a client"},
+		{"cmd/holdfast", "holdfast/internal/daemon", ""},
 		{"cmd/holdfast", "holdfast/zklocal", ""},
 		{"cmd/holdfast", "github.com/spf13/cobra", ""},
 		{"cmd/holdfast", "log", ""},

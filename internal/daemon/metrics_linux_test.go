@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package daemon
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ var (
 	labelPair  = regexp.MustCompile(`^([a-z_]+)="((?:[^"\\]|\\[\\n"])*)"(?:,|$)`)
 )
 
-// parse reads the text format, and fails the test at all that a scraper would not take.
+// parse reads the text format. It fails the test if a scraper would refuse the text.
 func parse(t *testing.T, page []byte) map[string]*family {
 	t.Helper()
 	families := make(map[string]*family)
@@ -144,7 +144,7 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 		want[n] = name
 	}
 	var got []float64
-	families := parse(t, newMetrics(func() zkserver.Stats { return stats }, func() time.Time { return time.Unix(5, 0) }).page())
+	families := parse(t, NewMetrics(func() zkserver.Stats { return stats }, func() time.Time { return time.Unix(5, 0) }, Build{Version: "v1", Commit: "abc", Go: "go1"}).page())
 	for name, f := range families {
 		for _, s := range f.samples {
 			if strings.HasPrefix(name, "holdfast_server_") {
@@ -162,15 +162,14 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 	}
 }
 
-// The golden file has what Prometheus's library showed, whose names dashboards know, and what came
-// later.
+// The golden file has the metrics of Prometheus's library, whose names dashboards use, and later ones.
 func TestMetricsKeepTheirNames(t *testing.T) {
 	server, err := zkserver.Open(zkserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	page := string(newMetrics(server.Stats, func() time.Time { return time.Unix(5, 0) }).page())
+	page := string(NewMetrics(server.Stats, func() time.Time { return time.Unix(5, 0) }, Build{Version: "v1", Commit: "abc", Go: "go1"}).page())
 	var got []string
 	for line := range strings.Lines(page) {
 		if line[0] == '#' {
@@ -193,9 +192,9 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 }
 
 func TestMetricsOfTheProcess(t *testing.T) {
-	families := parse(t, newMetrics(func() zkserver.Stats {
+	families := parse(t, NewMetrics(func() zkserver.Stats {
 		return zkserver.Stats{Refused: map[zkserver.Limit]int64{zkserver.LimitFrame: 0}, Commit: noTimes(), Latency: noTimes()}
-	}, nil).page())
+	}, nil, Build{}).page())
 	value := func(name string) float64 {
 		f := families[name]
 		if f == nil || len(f.samples) != 1 {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"math"
@@ -61,7 +61,7 @@ func goMetrics(e *exposition) {
 	e.single("go_memstats_last_gc_time_seconds", "gauge", "Number of seconds since 1970 of last garbage collection.", float64(m.LastGC)/1e9)
 }
 
-// gogc is the environment's GOGC, which nobody changes in this program.
+// gogc returns GOGC of the environment. This program does not change it.
 func gogc() float64 {
 	percent, err := strconv.ParseFloat(os.Getenv("GOGC"), 64)
 	switch {

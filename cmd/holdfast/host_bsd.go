@@ -16,3 +16,5 @@ func raisePriority() (kept []string) {
 	}
 	return kept
 }
+
+func dup(from, to int) error { return unix.Dup2(from, to) }

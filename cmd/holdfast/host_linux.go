@@ -41,7 +41,7 @@ func raisePriority() (kept []string) {
 func threads() (tids []int) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return []int{0} // this one, then
+		return []int{0}
 	}
 	for _, e := range entries {
 		if tid, err := strconv.Atoi(e.Name()); err == nil {
@@ -55,11 +55,11 @@ func threads() (tids []int) {
 func raiseThread(tid int) (kept string) {
 	var all unix.CPUSet
 	for cpu := range 8 * len(all) * 8 {
-		all.Set(cpu) // the kernel takes those that the cpuset has
+		all.Set(cpu) // the kernel ignores CPUs outside the cpuset
 	}
 	_ = unix.SchedSetaffinity(tid, &all)
 
-	const whoProcess, classNone = 1, 0 // of ioprio_set(2); the niceness counts then
+	const whoProcess, classNone = 1, 0 // of ioprio_set(2): the niceness decides
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, uintptr(tid), classNone)
 
 	now, err := unix.SchedGetAttr(tid, 0)
@@ -82,3 +82,5 @@ func raiseThread(tid int) (kept string) {
 	}
 	return ""
 }
+
+func dup(from, to int) error { return unix.Dup3(from, to, 0) }

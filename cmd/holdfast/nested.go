@@ -12,16 +12,16 @@ import (
 )
 
 // HOLDFAST_HELD lists the locks that the ancestors of a nested holdfast hold. The nested holdfast
-// must not wait for them, since they wait for it. Its elements are joined by colons. An
-// element is the lock's key; for a lock that is not exclusive, the kind and a blank stand in
-// front: "shared KEY", or "permits=2/3 KEY" for two of three. An older holdfast wrote keys
-// alone, and they count as exclusive.
+// must not wait for them, since they wait for it. Colons separate the elements. An element is the key
+// of an exclusive lock. For other locks, the kind and a space come first: "shared KEY", or
+// "permits=2/3 KEY" for two permits of three. An older holdfast wrote keys alone, which count as
+// exclusive.
 
 // A heldLock is an element of HOLDFAST_HELD.
 type heldLock struct {
-	key            string // names the lock on all servers; no colons
+	key            string // identifies the server and the lock; has no colons
 	shared         bool
-	permits, limit int // of a semaphore; limit is 0 otherwise
+	permits, limit int // of a semaphore; limit is 0 for other locks
 }
 
 func (h heldLock) String() string {
@@ -42,7 +42,7 @@ func parseHeld(element string) heldLock {
 		return h
 	}
 	if !strings.HasPrefix(kind, "permits=") {
-		return heldLock{key: element} // a key may have blanks
+		return heldLock{key: element} // a key may have spaces
 	}
 	if n, err := fmt.Sscanf(kind, "permits=%d/%d", &h.permits, &h.limit); n == 2 && err == nil && h.limit > 0 {
 		return h
@@ -50,7 +50,7 @@ func parseHeld(element string) heldLock {
 	return heldLock{key: element}
 }
 
-// inherited are the locks that our ancestors hold.
+// inherited returns the locks that the ancestors of this process hold.
 func inherited() []heldLock {
 	var all []heldLock
 	for element := range strings.SplitSeq(os.Getenv("HOLDFAST_HELD"), ":") {
@@ -59,8 +59,8 @@ func inherited() []heldLock {
 	return all
 }
 
-// held is one of our locks as an element of HOLDFAST_HELD. The server is part of the key: a
-// lock of the same name elsewhere is another lock. So is the name in a directory of several.
+// held returns the lock at path as an element of HOLDFAST_HELD. The key has the server, since the same
+// name on another server is another lock. With the layout named:NAME, the key has NAME.
 func (k *taker) held(path string) heldLock {
 	if name := k.kind.layout.Name; strings.HasPrefix(name, "named:") {
 		path += "#" + name
@@ -75,7 +75,7 @@ func (k *taker) held(path string) heldLock {
 	return h
 }
 
-// heldText is the value of HOLDFAST_HELD for the command.
+// heldText returns the value of HOLDFAST_HELD for the command.
 func (k *taker) heldText() string {
 	var all []string
 	if outer := os.Getenv("HOLDFAST_HELD"); outer != "" {
@@ -87,8 +87,9 @@ func (k *taker) heldText() string {
 	return strings.Join(all, ":")
 }
 
-// deadlock returns an error if an ancestor holds the lock, so that the wait could never end. (--try does not wait; it is told that the lock is busy.) It also notes the locks
-// that an ancestor shares with us, see watchShared.
+// deadlock returns an error if an ancestor holds the lock, since the wait would never end. --try does
+// not wait, so it finds the lock busy instead. deadlock also notes the locks that an ancestor shares
+// with this process: see watchShared.
 func (k *taker) deadlock() error {
 	if k.try {
 		return nil
@@ -108,11 +109,11 @@ func (k *taker) deadlock() error {
 			case theirs.limit > 0 && ours.limit > 0:
 				permits += theirs.permits
 			default:
-				return k.wouldDeadlock(path, "it is held by the holdfast run that this command runs under")
+				return k.wouldDeadlock(path, "the holdfast run around this command holds it")
 			}
 		}
 		if permits > 0 && permits+ours.permits > ours.limit {
-			return k.wouldDeadlock(path, fmt.Sprintf("the holdfast run that this command runs under holds %d of the %d permits, so %d more are never free",
+			return k.wouldDeadlock(path, fmt.Sprintf("the holdfast run around this command holds %d of the %d permits, so %d more never become free",
 				permits, ours.limit, ours.permits))
 		}
 		if found && shares {
@@ -123,12 +124,12 @@ func (k *taker) deadlock() error {
 }
 
 func (k *taker) wouldDeadlock(path, why string) error {
-	return &fault{exitFailed, fmt.Errorf("%s: would deadlock: %s", k.called(path), why), ""}
+	return &fault{exitFailed, fmt.Errorf("%s: would deadlock: %s", k.called(path), why), "acquire the lock once, in the outer holdfast run, or give --try"}
 }
 
-// watchShared cancels a wait that cannot end otherwise: an ancestor shares the lock, and a
-// writer that waits for the ancestor is ahead of us. It returns when ctx ends. It also returns
-// when it has seen our places without such a writer: a writer that comes later is behind us.
+// watchShared cancels a wait that would never end: an ancestor shares the lock, and a writer that waits
+// for the ancestor is ahead of this process. It returns when ctx ends, or when it has seen this
+// process's places without such a writer. A writer that joins later is behind them.
 func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.CancelCauseFunc) {
 	left := k.beside
 	for pause := 50 * time.Millisecond; len(left) > 0; pause = min(2*pause, time.Second) {
@@ -145,7 +146,7 @@ func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.Ca
 		for _, path := range left {
 			writer, seen := writerAhead(k.look(ctx, c, path), session.ID())
 			if writer != nil {
-				cancel(k.wouldDeadlock(path, fmt.Sprintf("the holdfast run that this command runs under shares it, and a writer waits in between: %s",
+				cancel(k.wouldDeadlock(path, fmt.Sprintf("the holdfast run around this command shares it, and a writer waits in between: %s",
 					ownerOf(*writer))))
 				return
 			}
@@ -157,8 +158,7 @@ func (k *taker) watchShared(ctx context.Context, c *zk.Client, cancel context.Ca
 	}
 }
 
-// writerAhead looks for the place of session in a queue, and for a writer that waits ahead
-// of it.
+// writerAhead looks for the place of session in a queue, and for a waiting writer ahead of it.
 func writerAhead(queue []holdfast.Entry, session int64) (writer *holdfast.Entry, seen bool) {
 	for i, e := range queue {
 		if e.Session == session {

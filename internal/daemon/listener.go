@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"net"
@@ -8,11 +8,14 @@ import (
 	"holdfast/zkserver"
 )
 
-// adminConnections is the most connections that --admin has open at a time. It is half of the
-// open files that zkserver reserves.
+// adminConnections is how many connections --admin has open at most. It is half of the open files
+// that zkserver reserves.
 const adminConnections = 32
 
-// A boundedListener has a bounded number of connections open. Further ones wait in the kernel.
+// AdminListener limits the open connections of l, for the HTTP server of NewAdmin.
+func AdminListener(l net.Listener) net.Listener { return newBoundedListener(l, adminConnections) }
+
+// A boundedListener limits the number of open connections. Further ones wait in the kernel.
 type boundedListener struct {
 	net.Listener
 	tokens chan struct{} // one for each open connection
@@ -24,9 +27,9 @@ func newBoundedListener(l net.Listener, most int) *boundedListener {
 	return &boundedListener{Listener: l, tokens: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits until fewer connections than the bound are open, and then for the next one. If the
-// process or the machine is short of files or memory, it tries again, at least once a second.
-// net/http would end at most of these errors.
+// Accept waits until fewer connections than the limit are open, and then for the next one. If the
+// process or the machine is short of files or memory, it retries at least once a second. net/http
+// would stop serving at most of these errors.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	select {
 	case l.tokens <- struct{}{}:
@@ -51,7 +54,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept, also while Accept waits for an open connection to end.
+// Close ends Accept, also while Accept waits for a connection to close.
 func (l *boundedListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()

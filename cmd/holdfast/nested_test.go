@@ -62,7 +62,7 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 		beside string // the path that is shared
 	}{
 		{name: "nobody holds it", outer: []outer{{"/ns/other", exclusive}}, kind: exclusive},
-		{name: "the same", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, want: "job: would deadlock: it is held by"},
+		{name: "the same", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, want: "job: would deadlock: the holdfast run around this command holds it"},
 		{name: "--try does not wait", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, try: true},
 		{name: "the one of two that is held", outer: []outer{{"/ns/nest", exclusive}}, kind: exclusive, also: []string{"/ns/nest"}, want: "nest: would deadlock"},
 		{name: "a grandparent's", outer: []outer{{"/ns/job", exclusive}, {"/ns/other", exclusive}}, kind: exclusive, want: "job: would deadlock"},
@@ -71,7 +71,7 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 		{name: "a reader in a reader", outer: []outer{{"/ns/job", shared}}, kind: shared, beside: "/ns/job"},
 		{name: "a reader in a reader in a writer", outer: []outer{{"/ns/job", exclusive}, {"/ns/job", shared}}, kind: shared, want: "job: would deadlock"},
 		{name: "permits that are left", outer: []outer{{"/ns/job", of(1, 3)}}, kind: of(2, 3)},
-		{name: "permits that are never free", outer: []outer{{"/ns/job", of(2, 3)}}, kind: of(2, 3), want: "job: would deadlock: the holdfast run that this command runs under holds 2 of the 3 permits, so 2 more are never free"},
+		{name: "permits that are never free", outer: []outer{{"/ns/job", of(2, 3)}}, kind: of(2, 3), want: "job: would deadlock: the holdfast run around this command holds 2 of the 3 permits, so 2 more never become free"},
 		{name: "permits of all ancestors", outer: []outer{{"/ns/job", of(1, 3)}, {"/ns/job", of(2, 3)}}, kind: of(1, 3), want: "job: would deadlock"},
 		{name: "permits in an exclusive lock", outer: []outer{{"/ns/job", exclusive}}, kind: of(1, 3), want: "job: would deadlock"},
 	} {
@@ -97,8 +97,8 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 	}
 }
 
-// A reader that runs under a reader is let in, unless a writer waits between them: it waits
-// for the outer reader, which waits for the inner one.
+// A reader below a reader acquires the lock, unless a writer waits between them. That writer waits for
+// the outer reader, which waits for the inner one.
 func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 				inner.close()
 				return
 			}
-			if want := "job: would deadlock: the holdfast run that this command runs under shares it, and a writer waits in between: the writer"; err == nil || explain(err).err.Error() != want || explain(err).code != exitFailed {
+			if want := "job: would deadlock: the holdfast run around this command shares it, and a writer waits in between: the writer"; err == nil || explain(err).err.Error() != want || explain(err).code != exitFailed {
 				t.Errorf("got %v; want %s", err, want)
 			}
 			if took > time.Second {

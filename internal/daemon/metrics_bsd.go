@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package main
+package daemon
 
 // memoryMetrics adds nothing: only Linux reports these metrics.
 func memoryMetrics(*exposition) {}

@@ -1,8 +1,8 @@
-package main
+package daemon
 
 import "golang.org/x/sys/unix"
 
-// monotonicMicroseconds is the clock by which systemd tells one reload from another.
+// monotonicMicroseconds returns the clock by which systemd distinguishes reloads.
 func monotonicMicroseconds() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail for this clock

@@ -11,8 +11,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A lock that was waited for is not held for as long as that: where the time of the tenure is
-// not known yet, it is told as an upper bound.
+// The time of a hold excludes the wait. Until the time of the acquire is known, it is an upper bound.
 func TestHeldForIsTheTenuresTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()
@@ -64,7 +63,7 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 	})
 }
 
-// A waiter that is about to hold the lock does not hold it yet.
+// A waiter that is about to acquire the lock does not hold it.
 func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second)}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// alivePatience is more than the longest batch takes that a healthy server is busy with.
+	// alivePatience is longer than the longest batch of a healthy server.
 	alivePatience = 2 * time.Second
-	// readyPatience is how long the disk may take for the writes before: longer than a sync
-	// on a busy one.
+	// readyPatience is longer than a sync on a busy disk.
 	readyPatience = 5 * time.Second
 )
 
-// newAdmin is the HTTP server of --admin. Its owner serves and closes it.
-func newAdmin(server *zkserver.Server, page *metrics, insecure bool, log *slog.Logger) *http.Server {
+// NewAdmin returns the HTTP server of --admin. Without insecure, it answers requests
+// for local host names only. The caller serves and closes it.
+func NewAdmin(server *zkserver.Server, page *Metrics, insecure bool, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", page)
 	mux.HandleFunc("GET /healthz", answers(alivePatience, server.Alive))
@@ -40,14 +40,14 @@ func newAdmin(server *zkserver.Server, page *metrics, insecure bool, log *slog.L
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a profile takes 30 s unless it is told otherwise
+		WriteTimeout:      2 * time.Minute, // a profile takes 30 s by default
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
-// answers is 200 if the question is answered in time, and 503 with the reason otherwise.
+// answers responds 200 if question returns nil in time, else 503 with the error.
 func answers(patience time.Duration, question func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), patience, fmt.Errorf("no answer within %v", patience))
@@ -60,8 +60,8 @@ func answers(patience time.Duration, question func(context.Context) error) http.
 	}
 }
 
-// onlyLocalNames refuses requests for other hosts: a browser on this machine can be led
-// here by any web page whose name is made to point to 127.0.0.1.
+// onlyLocalNames refuses requests for other host names. A web page whose host name resolves to
+// 127.0.0.1 could otherwise make a browser on this machine send requests here (DNS rebinding).
 func onlyLocalNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"fmt"
@@ -13,15 +13,15 @@ type exposition struct{ text []byte }
 
 const expositionType = "text/plain; version=0.0.4; charset=utf-8"
 
-// family begins a metric. Its samples follow. The kind is counter, gauge, histogram or summary;
-// help is one line without backslashes.
+// family begins a metric; its samples follow. kind is counter, gauge, histogram or summary. help is
+// one line without backslashes.
 func (e *exposition) family(name, kind, help string) {
 	e.text = fmt.Appendf(e.text, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind)
 }
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// sample adds a value. The labels are names, each followed by its value.
+// sample adds a value. labels are names, each followed by its value.
 func (e *exposition) sample(name string, value float64, labels ...string) {
 	e.text = append(e.text, name...)
 	for before := "{"; len(labels) > 0; before, labels = ",", labels[2:] {

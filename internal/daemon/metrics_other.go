@@ -1,0 +1,6 @@
+//go:build !unix
+
+package daemon
+
+// processMetrics adds nothing: only the start time is known here.
+func processMetrics(*exposition) {}
