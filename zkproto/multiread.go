@@ -39,7 +39,7 @@ func (m *MultiReadRequest) Decode(r *Reader) {
 }
 
 // A MultiReadResult is the outcome of one read. Op is that of the request, or
-// OpError if it failed; then Err says why.
+// OpError if the read failed; then Err says why.
 type MultiReadResult struct {
 	Op       Op
 	Err      Code

@@ -56,9 +56,8 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// plain reports whether path, of which the first and the last byte are known to be right,
-// is valid at first sight, as most are: printable ASCII, and after no slash comes another
-// one or a dot.
+// plain reports whether path is valid at first sight, as most paths are: printable ASCII, and no
+// slash is followed by another slash or a dot. The caller has checked the first and the last byte.
 func plain(path string) bool {
 	slash := false
 	for i := range len(path) {
