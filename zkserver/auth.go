@@ -43,7 +43,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 		s.users = users
 		for _, c := range s.owner.watchers {
 			if !users.Knows(c.owned.identities, &old) {
-				s.cfg.Logger.Info("zkserver: connection closed: its user is gone or has another password", "remote", c.nc.RemoteAddr())
+				s.cfg.Logger.Info("zkserver: connection closed: its user was removed or has a new password", "remote", c.nc.RemoteAddr())
 				s.finish(c)
 				continue
 			}

@@ -176,8 +176,8 @@ func (s *Server) commitNow(b *batch, own *conn) bool {
 	}
 	began := time.Now()
 	if err := s.store.Commit(&b.changes); err != nil {
-		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
-			"see to the disk and start it again", err)
+		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped and acknowledges nothing more; "+
+			"check the disk, then start the server again", err)
 		s.cfg.Logger.Error(err.Error())
 		s.stopNow(err)
 		return false

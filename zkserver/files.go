@@ -35,7 +35,7 @@ func (s *Server) limitByFiles(open, most int64) {
 // held, or no other goroutine has the server yet.
 func (s *Server) tellFileRoom() {
 	if configured := s.limits().Connections; s.fileRoom < int64(configured) {
-		s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
+		s.cfg.Logger.Warn("zkserver: fewer connections than configured: the limit of open files is too low; raise ulimit -n (LimitNOFILE in systemd)",
 			"connections", s.fileRoom, "configured", configured, "open_files", s.mostFiles, "reserved", reservedFiles(s.mostFiles))
 	}
 }

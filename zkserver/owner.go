@@ -201,7 +201,7 @@ func (s *Server) check(interval time.Duration) {
 	}
 	s.publish()
 	if s.cfg.Linger > 0 && s.lingeredOut() {
-		s.cfg.Logger.Info("zkserver: no client and no session for a while, stopping", "linger", s.cfg.Linger)
+		s.cfg.Logger.Info("zkserver: stopping: no client and no session for the linger time", "linger", s.cfg.Linger)
 		s.stopListening()
 		o.batch.changes.PutCeiling(o.zxid)
 		o.stopping = true
@@ -212,7 +212,7 @@ func (s *Server) check(interval time.Duration) {
 // suspended machine), or its disk hung, clients sent their pings in time. The pings still wait in
 // the sockets, so the clients' timeouts have not really passed.
 func (s *Server) forgive(late time.Duration) {
-	s.cfg.Logger.Warn("zkserver: was held up; sessions get the time back", "late", late)
+	s.cfg.Logger.Warn("zkserver: the server was held up; the timeouts of all sessions are extended by this time", "late", late)
 	for _, sess := range s.owner.sessions {
 		sess.touched = earlier(sess.touched.Add(late), s.owner.now)
 	}

@@ -69,21 +69,21 @@ func (s *Server) load(init store.Meta) error {
 			case o.ended > maxEnded:
 				sess.touched = now.Add(-sess.timeout) // it ends at the next check
 			default: // its process is gone
-				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
+				s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(sess.id))
 				s.endSession(sess, func() {})
 				begun[sess.id] = true
 			}
 		}
 	}
 	for id, sess := range ending {
-		s.cfg.Logger.Info("zkserver: session ended, as it had begun to before the start", "session", hexID(id))
+		s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
 		s.endSession(sess, func() {})
 	}
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil && ending[id] == nil && !begun[id] {
 			// This cannot happen, since one batch removes a session and its last nodes. If it does,
 			// no lock may depend on these nodes.
-			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
+			s.cfg.Logger.Error("zkserver: removed ephemeral nodes that have no session", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
 		}
 	}

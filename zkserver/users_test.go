@@ -21,7 +21,7 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 		cfg  Config
 		says string
 	}{
-		{"no name", Config{Users: map[string]string{"": planted}}, "without a name"},
+		{"no name", Config{Users: map[string]string{"": planted}}, "a user has no name"},
 		{"colon", Config{Users: map[string]string{"a:b": planted}}, `"a:b"`},
 		{"control character", Config{Users: map[string]string{"a\nb": planted}}, `"a\nb"`},
 		{"not UTF-8", Config{Users: map[string]string{"\xff": planted}}, `"\xff"`},
@@ -31,8 +31,8 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 		{"super's password", Config{SuperDigest: "super:" + planted}, "base64(sha1("},
 		{"super without a name", Config{SuperDigest: strings.TrimPrefix(superDigest, "super")}, "base64(sha1("},
 		{"unknown scheme", Config{RequireAuth: []string{"ip"}}, `"ip": want one of digest, sasl, x509`},
-		{"SASL without users", Config{SuperDigest: superDigest, RequireAuth: []string{"x509", "sasl"}}, `"sasl": there are no users`},
-		{"digest without users", Config{RequireAuth: []string{"digest"}}, `"digest": there are no users`},
+		{"SASL without users", Config{SuperDigest: superDigest, RequireAuth: []string{"x509", "sasl"}}, `"sasl": no users are configured`},
+		{"digest without users", Config{RequireAuth: []string{"digest"}}, `"digest": no users are configured`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := Open(tt.cfg)

@@ -60,7 +60,7 @@ func allowedWords(list []string) (map[string]bool, error) {
 			continue
 		}
 		if words[word] == nil {
-			return nil, fmt.Errorf("zkserver: four-letter word %q is not known; there are %s, and * for all of them", word, strings.Join(wordNames(), " "))
+			return nil, fmt.Errorf("zkserver: unknown four-letter word %q; known are %s, and * for all of them", word, strings.Join(wordNames(), " "))
 		}
 		allowed[word] = true
 	}

@@ -46,7 +46,7 @@ func TestOnlyAllowedWordsAreAnswered(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(Config{FourLetterWords: []string{"ruok", "kill"}}); err == nil || !strings.Contains(err.Error(), `"kill" is not known; there are conf cons`) {
+	if _, err := Open(Config{FourLetterWords: []string{"ruok", "kill"}}); err == nil || !strings.Contains(err.Error(), `"kill"; known are conf cons`) {
 		t.Errorf("an unknown word: %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func NewUsers(passwords map[string]string, superDigest string, require []string)
 		case !slices.Contains(schemes, scheme):
 			return u, fmt.Errorf("required authentication %q: want one of %s", scheme, strings.Join(schemes, ", "))
 		case scheme == "sasl" && len(u.byName) == 0, scheme == "digest" && len(u.byName) == 0 && u.super == "":
-			return u, fmt.Errorf("required authentication %q: there are no users, so nobody could come in", scheme)
+			return u, fmt.Errorf("required authentication %q: no users are configured, so nobody could log in", scheme)
 		}
 	}
 	return u, nil
@@ -87,7 +87,7 @@ func ParseUsers(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 		if _, again := users[name]; again {
-			return nil, fmt.Errorf("line %d: user %q is there twice", number, name)
+			return nil, fmt.Errorf("line %d: user %q is listed twice", number, name)
 		}
 		users[name] = password
 	}
@@ -97,7 +97,7 @@ func ParseUsers(text string) (map[string]string, error) {
 func checkUser(name, password string) error {
 	switch {
 	case name == "":
-		return errors.New("a user without a name")
+		return errors.New("a user has no name")
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, ":"):
 		return fmt.Errorf("user %q: a name is UTF-8 without colons and control characters", name)
 	case len("digest")+len(name)+len(":")+base64.StdEncoding.EncodedLen(sha1.Size) > MaxIdentityBytes:

@@ -34,8 +34,8 @@ func TestUsersAreReadFromLines(t *testing.T) {
 	for text, says := range map[string]string{
 		planted:                             "line 1: no colon",
 		"bob:" + planted + "\n\neve:":       `line 3: user "eve": the password is empty`,
-		"# eve\n:" + planted:                "line 2: a user without a name",
-		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is there twice`,
+		"# eve\n:" + planted:                "line 2: a user has no name",
+		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is listed twice`,
 		"bob:" + planted + "\na@b@c:" + "x": `line 2: user "a@b@c": ACLs cannot name it`,
 	} {
 		if _, err := ParseUsers(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), planted) {

@@ -90,7 +90,7 @@ func eachChange(b []byte, f func(key, value []byte) error) error {
 		k, n := binary.Uvarint(b)
 		v, m := binary.Uvarint(b[max(n, 0):])
 		if n <= 0 || m <= 0 {
-			return fmt.Errorf("%w: a change has no lengths", ErrDamaged)
+			return fmt.Errorf("%w: the lengths of a change are missing", ErrDamaged)
 		}
 		b = b[n+m:]
 		if k > uint64(len(b)) || v > 0 && v-1 > uint64(len(b))-k {

@@ -62,9 +62,9 @@ func decodeHeader(b []byte) (h header, err error) {
 	format := binary.BigEndian.Uint32(b[8:])
 	switch {
 	case crc32.Checksum(b[:fileHeader-4], castagnoli()) != sum || string(b[:8]) != fileMagic:
-		return h, fmt.Errorf("%w: its header is not what was written; restore a backup", ErrDamaged)
+		return h, fmt.Errorf("%w: its header is damaged; restore a backup", ErrDamaged)
 	case format != Format:
-		return h, fmt.Errorf("%w: its format is %d, this program knows %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
+		return h, fmt.Errorf("%w: its format is %d, this program reads %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
 	}
 	h.kind = binary.BigEndian.Uint32(b[12:])
 	for i, v := range [...]*uint64{&h.number, &h.mark, &h.first} {
@@ -181,7 +181,7 @@ func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 func (r *reader) must(number uint64) ([]byte, error) {
 	b, ok, err := r.next(number)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written; restore a backup", ErrDamaged, r.path, r.off, number)
+		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged; restore a backup", ErrDamaged, r.path, r.off, number)
 	}
 	return b, err
 }

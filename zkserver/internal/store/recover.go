@@ -60,7 +60,7 @@ func list(dir FS) (c contents, err error) {
 		kind, number := parseName(name)
 		switch {
 		case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.") && name != guard:
-			return c, fmt.Errorf("%w: %s is of an older holdfast (format 1 or 2, this one knows %d); move %s away to begin with an empty store, "+
+			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d); move %s away to begin with an empty store, "+
 				"or serve it with that version and copy the nodes with a client",
 				ErrFormat, dir.Path(name), Format, dir.Path(""))
 		case name == guard:
@@ -143,7 +143,7 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 		j.snapshot, j.snapshotSize, next = files.snapshot, r.size, r.head.first
 	}
 	missing := func(number uint64) error {
-		return fmt.Errorf("%w: %s is missing, or the snapshot that has replaced it; restore a backup",
+		return fmt.Errorf("%w: %s or the snapshot that replaces it is missing; restore a backup",
 			ErrDamaged, j.fs.Path(fileName(kindJournal, number)))
 	}
 	for i, number := range files.journals {
@@ -231,8 +231,8 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	// was complete before the later one was begun. See BackUp.
 	now, _, err := r.batchAt(r.off)
 	if err == nil && now != s.next {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written, since batch %d after it is whole; restore a backup, "+
-			"or cut the file off there (truncate -s %d) and remove %s to go on without the rest",
+		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged, but the later batch %d is whole; restore a backup, "+
+			"or cut the file off there (truncate -s %d) and remove %s to continue without the rest",
 			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))
 	}
 	return t, err

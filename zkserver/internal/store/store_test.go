@@ -235,10 +235,10 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		files map[string][]byte
 		says  string
 	}{
-		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program knows 3; use the version"},
+		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program reads 3; use the version"},
 		{"unknown key", foreign.Killed(foreign.Now()), `key "?" is unknown`},
 		{"Pebble", map[string][]byte{"LOCK": nil, "MANIFEST-000001": {1}, "marker.manifest.000001.MANIFEST-000001": nil},
-			"MANIFEST-000001 is of an older holdfast (format 1 or 2, this one knows 3); move d away to begin with an empty store, or serve it"},
+			"MANIFEST-000001 is from an older holdfast (format 1 or 2, this program reads 3); move d away to begin with an empty store, or serve it"},
 		{"Pebble without its manifest", map[string][]byte{"000004.sst": {1}, "OPTIONS-000003": {1}}, "format 1 or 2"},
 		{"Pebble with its markers alone", map[string][]byte{"marker.format-version.000001.013": nil}, "format 1 or 2"},
 	} {

@@ -60,8 +60,8 @@ func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 	if must <= last {
 		return nil
 	}
-	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: its end is lost, or a file is, "+
-		"or it is a copy made while the server ran; restore a backup, or remove %s to go on without what is lost",
+	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: the end of the file or a whole file is lost, "+
+		"or the directory was copied while the server ran; restore a backup, or remove %s to continue without the lost batches",
 		ErrDamaged, dir.Path(name), off, last, must, why, dir.Path(witnessFile))
 }
 
