@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// readingOrder is the order in which the files of this package are best read: the server, a
-// connection's reader, the owner and the turns, what requests do, the commit and the answer, and last
-// what all of them use.
+// readingOrder is the order in which this package's files are best read: the server, a
+// connection's reader, the owner and the turns, the operations, the commit and the answer, and last
+// the files that all of them use.
 const readingOrder = `
 	doc check memory_conn server config reader inline owner turns
 	operate write read auth words set_limits alive session ending limits answer commit
@@ -24,12 +24,12 @@ const readingOrder = `
 	words_stat words_dump words_print footprint stats limit counters histogram unsent stop
 `
 
-// mostBackReferences is how many pairs of files there may be of which the earlier one in the order
-// is used by the later one.
+// mostBackReferences is the limit of pairs of files where the later file in the order uses the
+// earlier one.
 const mostBackReferences = 20
 
-// A reader who goes through the files in their order knows nearly everything that a file uses, or
-// finds it further down. References are calls of functions and methods of this package.
+// With few exceptions, a file calls functions and methods of itself and of later files only. So the
+// package can be read from top to bottom. Other references do not count.
 func TestFilesReadTopToBottom(t *testing.T) {
 	position := make(map[string]int)
 	for i, name := range strings.Fields(readingOrder) {
