@@ -9,7 +9,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// No error may show it.
+// planted is a password that no error may show.
 const planted = "pa55-planted"
 
 var testUsers = map[string]string{"bob": planted, "eve": "eve-password"}
@@ -128,7 +128,7 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// FuzzParseUsers: users that were read and are written down again are the same, and no
+// FuzzParseUsers checks that users that were parsed and written parse to the same users, and that no
 // error shows a password.
 func FuzzParseUsers(f *testing.F) {
 	for _, s := range []string{"bob:secret", "# who\r\n\r\nbob: a:b \nann:x\n", "bob", ":x", "bob:", "bob:x\nbob:y", "\xff:x", "a:\x00"} {
