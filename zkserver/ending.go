@@ -43,7 +43,7 @@ func (s *Server) expireAt(at time.Time) {
 	}
 }
 
-// endSession removes a session and its nodes, and calls ended when all of them are gone. A session
+// endSession removes a session and its nodes, and calls ended when all of them are removed. A session
 // with thousands of nodes ends in portions, and other clients are served in between. The store
 // records that the session is ending, so the next start continues.
 func (s *Server) endSession(sess *session, ended func()) {

@@ -68,7 +68,7 @@ func (s *Server) load(init store.Meta) error {
 			case !sess.local:
 			case o.ended > maxEnded:
 				sess.touched = now.Add(-sess.timeout) // it ends at the next check
-			default: // its process is gone
+			default: // its process has ended with the machine
 				s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(sess.id))
 				s.endSession(sess, func() {})
 				begun[sess.id] = true

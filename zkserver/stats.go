@@ -27,7 +27,7 @@ type Stats struct {
 	DataBytes  int64 // of all paths and data now, without the memory around them
 
 	RequestsReceived  int64 // including pings and connects
-	RequestsAnswered  int64 // requests whose answers have gone to their connections
+	RequestsAnswered  int64 // requests whose answers were handed to their connections
 	RequestsCommitted int64 // of these, requests whose answers waited for a commit
 	RequestsWaited    int64 // requests that waited for a later turn, because their connection asks for much
 	TurnsWaited       int64 // the batches that they waited for, together

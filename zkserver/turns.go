@@ -110,8 +110,9 @@ const (
 	longTurns = time.Millisecond
 )
 
-// restAfter returns how long waiting requests rest after a batch that gave them at least a share.
-// Small requests of other clients have server and disk for twice as long as that batch took.
+// restAfter returns the time until which waiting requests rest after a batch with at least a share of
+// their work. Small requests of other clients have server and disk for twice as long as that batch
+// took.
 func restAfter(began time.Time) time.Time {
 	now := time.Now()
 	return now.Add(min(2*now.Sub(began), maxRest))

@@ -168,8 +168,8 @@ func (s *Scheduler[R]) HandedOver() {
 	s.work, s.taken = 0, false
 }
 
-// Resume returns f to the ring. The caller calls it when the client of f has read its answers, or is
-// gone.
+// Resume returns f to the ring. The caller calls it when the client of f has read its answers, or
+// has disconnected.
 func (s *Scheduler[R]) Resume(f *Flow[R]) {
 	if f.aside {
 		f.aside = false
