@@ -82,8 +82,8 @@ func (m *RequestHeader) Append(b []byte) []byte {
 // Decode reads m from r.
 func (m *RequestHeader) Decode(r *Reader) { *m = RequestHeader{Xid: r.Int32(), Op: Op(r.Int32())} }
 
-// A ReplyHeader precedes every reply and notification. If Err is not
-// CodeOK, nothing follows (except for multi, whose results carry their own errors).
+// A ReplyHeader precedes every reply and notification. If Err is not CodeOK, nothing follows
+// (except for multi, whose results carry their own errors).
 type ReplyHeader struct {
 	Xid  int32
 	Zxid int64 // the last transaction that the server has applied

@@ -22,8 +22,7 @@ var sampleStat = Stat{Czxid: 1, Mzxid: 2, Ctime: 3, Mtime: 4, Version: 5, Cversi
 
 var sampleACL = []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}, {Perms: PermRead, Scheme: "digest", ID: "u:h"}}
 
-// samples has every message, with every field set to a value that differs from
-// its neighbours.
+// samples has every message, with every field set to a value that differs from its neighbours.
 var samples = []codec{
 	&ConnectRequest{ProtocolVersion: 0, LastZxidSeen: 7, Timeout: 15000, SessionID: -9, Passwd: []byte("0123456789abcdef")},
 	&ConnectRequest{Passwd: nil, HasReadOnly: true, ReadOnly: true},

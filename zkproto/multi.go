@@ -1,9 +1,8 @@
 package zkproto
 
-// A MultiOp is one operation of a transaction. Op decides which fields count:
-// OpCreate, OpCreate2 and OpCreateContainer use Path, Data, ACL and Flags;
-// OpCreateTTL also uses TTL;
-// OpDelete and OpCheck use Path and Version; OpSetData uses Path, Data and Version.
+// A MultiOp is one operation of a transaction. Op decides which fields count: OpCreate, OpCreate2
+// and OpCreateContainer use Path, Data, ACL and Flags; OpCreateTTL also uses TTL; OpDelete and
+// OpCheck use Path and Version; OpSetData uses Path, Data and Version.
 type MultiOp struct {
 	Op      Op
 	Path    string
@@ -29,8 +28,7 @@ func decodeMultiHeader(r *Reader) (op Op, done bool, code Code) {
 	return Op(r.Int32()), r.Bool(), Code(r.Int32())
 }
 
-// Append appends m. It omits an operation that multi does not know; callers
-// check before.
+// Append appends m. It omits an operation that multi does not know; callers check before.
 func (m *MultiRequest) Append(b []byte) []byte {
 	for i := range m.Ops {
 		o := &m.Ops[i]

@@ -59,8 +59,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// These transaction ids have a special meaning. All others are the client's
-// count; a server echoes every id.
+// These transaction ids have a special meaning. All others are the client's count; a server echoes
+// every id.
 const (
 	XidNotification int32 = -1
 	XidPing         int32 = -2

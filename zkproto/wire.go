@@ -176,8 +176,8 @@ func AppendStrings(b []byte, v []string) []byte {
 	return b
 }
 
-// BeginFrame reserves the length at the start of a frame. Append the body to
-// the result, then call EndFrame with the length that b had before.
+// BeginFrame reserves the length at the start of a frame. Append the body to the result, then call
+// EndFrame with the length that b had before.
 func BeginFrame(b []byte) []byte { return append(b, 0, 0, 0, 0) }
 
 // EndFrame fills in the length of the frame that began at start.
@@ -186,10 +186,10 @@ func EndFrame(b []byte, start int) []byte {
 	return b
 }
 
-// ReadFrame reads one frame and returns its body, in buf if that is large enough.
-// It refuses a length that is negative or above limit before it allocates anything. For a large
-// frame it allocates not much more than the bytes that have arrived.
-// The error is io.EOF only between frames; inside one it is io.ErrUnexpectedEOF.
+// ReadFrame reads one frame and returns its body, in buf if that is large enough. It refuses a
+// length that is negative or above limit before it allocates anything. For a large frame it
+// allocates not much more than the bytes that have arrived. The error is io.EOF only between
+// frames; inside one it is io.ErrUnexpectedEOF.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 512)

@@ -39,8 +39,8 @@ type Config struct {
 	// a restart of the machine, Open ends the sessions that were made under OneMachine. All
 	// other changes are synced before they are answered.
 	//
-	// Everything is synced as soon as [Server.Serve] has had a listener other than a Unix socket, and
-	// on systems that do not report restarts (Linux and macOS do).
+	// Everything is synced as soon as [Server.Serve] has had a listener other than a Unix socket.
+	// The same holds on systems that do not report restarts. Linux and macOS do.
 	OneMachine bool
 
 	// Users are the users that may authenticate by SASL DIGEST-MD5, with their passwords. Without

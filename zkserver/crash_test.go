@@ -95,8 +95,8 @@ func keepImage(image map[string][]byte) string {
 // the bytes that were not synced. The next start finds the state after some write, and no
 // earlier one than the last that any client has seen.
 //
-// Every run continues from an image of the run before it, or from an empty directory, or
-// from one that the first version with this format has written.
+// A run begins with an image of the run before it, or with an empty directory, or
+// with one that the first version with this format has written.
 func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))

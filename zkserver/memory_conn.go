@@ -135,8 +135,8 @@ func (s *stream) read(b []byte) (int, error) {
 			if s.off += n; s.off == len(s.buf) {
 				s.buf, s.off = s.buf[:0], 0
 			}
-			// Wake a writer only for much room: it copies the unread bytes each time, and with little room it
-			// soon blocks again.
+			// Wake a writer only for much room: it copies the unread bytes each time, and with
+			// little room it soon blocks again.
 			if s.waiting > 0 && len(s.buf)-s.off <= streamRoom/2 {
 				s.writable.Broadcast()
 			}

@@ -40,7 +40,8 @@ func writerNow(nc net.Conn) func([]byte) int {
 	return w.now
 }
 
-// now returns how many bytes of b the socket has taken. If there is an error, the next Write returns it.
+// now returns how many bytes of b the socket has taken. If there is an error, the next Write
+// returns it.
 func (w *nowWriter) now(b []byte) int {
 	w.bytes, w.written = b, 0
 	err := w.raw.Control(w.write) // raw.Write would obey the deadline of the latest Write

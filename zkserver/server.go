@@ -74,9 +74,10 @@ type Server struct {
 }
 
 // Open opens the store, and makes it if there is none. All its sessions live again with their full
-// timeout. (Config.OneMachine has an exception, after a restart of the machine.) The error wraps
-// ErrInUse if another process has the directory open, and ErrDamaged or ErrFormat if the store
-// cannot be served.
+// timeout. (Config.OneMachine has an exception, after a restart of the machine.)
+//
+// The error wraps ErrInUse if another process has the directory open. It wraps ErrDamaged or
+// ErrFormat if the store cannot be served.
 func Open(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

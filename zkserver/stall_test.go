@@ -22,8 +22,8 @@ func (s *slowStore) Commit(b *store.Batch) error {
 	return s.Memory.Commit(b)
 }
 
-// While the disk hangs, clients get no answers, give up their connections and
-// are silent for longer than usual. That must not cost their sessions.
+// While the disk hangs, clients get no answers, give up their connections and are silent for longer
+// than usual. That must not cost their sessions.
 func TestStalledDiskCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}

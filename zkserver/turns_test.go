@@ -248,8 +248,8 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	}
 }
 
-// However often the owner looks while a commit is under way, a client gets no more than its share
-// of the next batch, and large requests wait until that batch begins.
+// The owner may look many times while a commit is under way. Still, a client gets no more than its
+// share of the next batch, and large requests wait until that batch begins.
 func TestAShareIsOfABatch(t *testing.T) {
 	const requests = 20
 	synctest.Test(t, func(t *testing.T) {

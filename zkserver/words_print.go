@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A wordAnswer is a text of limited length: the owner writes it, and all clients
-// wait for the owner (CVE-2017-5637).
+// A wordAnswer is a text of limited length: the owner writes it, and all clients wait for the owner
+// (CVE-2017-5637).
 type wordAnswer struct {
 	b   []byte
 	cut bool

@@ -1,7 +1,7 @@
 // Package crashfs has a directory in memory, for tests of a store's files. It records every
 // change in order. From the record it makes the files that a disk may have if power fails at
-// any moment, and the files that the next process finds if this one is killed. A test can make
-// any call fail.
+// any moment. It also makes the files that the next process finds if this one is killed. A test can
+// make any call fail.
 package crashfs
 
 import (

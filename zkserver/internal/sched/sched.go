@@ -26,7 +26,8 @@ const (
 	// request that exceeds the share is the last. Later shares pay for the excess.
 	Share = 128 << 10
 
-	// Full is the work from which a batch takes no more waiting requests. It takes the first in any case.
+	// Full is the work from which a batch takes no more waiting requests. It takes the first in any
+	// case.
 	Full = 256 << 10
 
 	// maxDebt bounds how long a connection pays for one request.

@@ -117,7 +117,7 @@ var floods = map[string]struct {
 	"writes just below the limit":       {16, 256, request{size: 4 << 10, work: 5 << 10}},
 }
 
-// Whatever the other clients do, a client that asks for little is served at once, a batch has a bounded
+// Whatever the other clients do, a client that asks for little is served at once. A batch has a bounded
 // size, and the other clients all make progress.
 func TestFloods(t *testing.T) {
 	const batches = 1000
@@ -143,7 +143,8 @@ func TestFloods(t *testing.T) {
 				t.Errorf("the reader: %d requests; one waited for %d batches, want at most %d", reader.applied, reader.longest, fair)
 			}
 			// One request may exceed the rest of the batch, since its work is known afterwards.
-			// Small requests are applied at once, and some of them cause more work than their size shows.
+			// Small requests are applied at once, and some of them cause more work than their size
+			// shows.
 			most := Full + max(flood.request.work, 100<<10) + small
 			if !flood.request.large {
 				most += flood.clients * flood.request.work

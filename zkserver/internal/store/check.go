@@ -67,10 +67,10 @@ func (d readDir) Open(name string) (File, error) {
 	return f, nil
 }
 
-// BackUp copies the store in dir to dest, which must not exist. Another
-// process may have the store open and keep running. The copy has every batch that was acknowledged
-// when BackUp was called, and maybe some later batches. Before BackUp returns, it reads the copy from
-// beginning to end and passes its state to visit. If it fails, it removes the copy.
+// BackUp copies the store in dir to dest, which must not exist. Another process may have the store
+// open and keep running. The copy has every batch that was acknowledged when BackUp was called, and
+// maybe some later batches. Before BackUp returns, it reads the copy from beginning to end and
+// passes its state to visit. If it fails, it removes the copy.
 //
 // The copy has no witness, since the witness of the store may be ahead of the copy. BackUp compares
 // the witness of the store with the store's files, so it notices a batch that is missing there.

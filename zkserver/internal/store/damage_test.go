@@ -245,8 +245,8 @@ func end(t *testing.T, fs *crashfs.FS) int {
 	return len(strings.TrimRight(string(b), "\x00"))
 }
 
-// FuzzJournal reads arbitrary bytes as a journal that was not closed. The store refuses it, or finds the
-// same contents again.
+// FuzzJournal reads arbitrary bytes as a journal that was not closed. The store refuses it, or
+// finds the same contents again.
 func FuzzJournal(f *testing.F) {
 	const name = "00000001.journal"
 	fs := crashfs.New(nil)

@@ -2,17 +2,15 @@
 // the server itself. The package treats them as keys and opaque values; only the tree
 // can decode a node's record.
 //
-// There are two stores: a [Journal] in a directory, and [Memory], which lasts as
-// long as its value does. One goroutine at a time calls Commit. It may be another
-// goroutine each time.
+// There are two stores: a [Journal] in a directory, and [Memory], which lasts as long as its value
+// does. One goroutine at a time calls Commit. It may be another goroutine each time.
 //
 // # Files
 //
-// A directory has numbered journals (00000007.journal) and a snapshot
-// (00000006.snapshot: the state after journal 6). The snapshot and the journals with
-// higher numbers, in order, are the state. A change is the new value of a key;
-// it is not an operation. So only the last change of a key matters, and
-// reading the state is a merge of files (snapshot.go).
+// A directory has numbered journals (00000007.journal) and a snapshot (00000006.snapshot: the state
+// after journal 6). The snapshot and the journals with higher numbers, in order, are the state. A
+// change is the new value of a key; it is not an operation. So only the last change of a key
+// matters, and reading the state is a merge of files (snapshot.go).
 //
 // The directory is opened once (osDir), and all files are opened in it. So the store stays in this
 // directory if another one gets its path.

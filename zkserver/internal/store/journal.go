@@ -63,8 +63,8 @@ func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	return meta, nil
 }
 
-// Commit implements Store. It appends the batch and, unless SyncLater is set,
-// syncs the journal. The sync makes earlier batches with SyncLater durable, too.
+// Commit implements Store. It appends the batch and, unless SyncLater is set, syncs the journal.
+// The sync makes earlier batches with SyncLater durable, too.
 func (j *Journal) Commit(b *Batch) error {
 	if j.err == nil {
 		j.err = j.commit(b)
@@ -238,7 +238,8 @@ func (j *Journal) Close() error {
 			}
 		}
 		if j.err == nil && err == nil {
-			// A closed store needs no reserved space. The result does not matter if this fails or is lost.
+			// A closed store needs no reserved space. The result does not matter if this fails or
+			// is lost.
 			j.file.Truncate(j.off)
 		}
 		err = errors.Join(err, j.file.Close())

@@ -10,8 +10,8 @@ import (
 )
 
 // A witness is a file that has the number of the last batch, outside the journals. After a power
-// failure, the last journal may end anywhere. A journal that was cut short later,
-// or whose last batch has a flipped bit, looks the same; the witness tells them apart.
+// failure, the last journal may end anywhere. A journal that was cut short later, or whose last
+// batch has a flipped bit, looks the same; the witness tells them apart.
 //
 // The witness is written after each batch, before Commit returns, and never synced. So it costs a
 // copy to the page cache, and survives the process. After a power failure it may be older

@@ -122,8 +122,8 @@ func wireSize(entries []zkproto.ACL) int {
 	return n
 }
 
-// An Identity is a verified fact about a connection: its address, or a
-// user with the hash of a password.
+// An Identity is a verified fact about a connection: its address, or a user with the hash of a
+// password.
 type Identity struct{ Scheme, ID string }
 
 // Super is the scheme of an identity that may do everything. No ACL can name it.

@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzTree runs a program of small instructions. After each one it checks that the
-// indexes agree with the nodes, that a failed write left no trace, and that the
+// indexes agree with the nodes, and that a failed write left no trace. It also checks that the
 // records alone restore the whole state.
 func FuzzTree(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 9, 1, 0, 2, 1, 0, 3, 1, 0})

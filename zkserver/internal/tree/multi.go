@@ -12,8 +12,8 @@ import (
 //
 // The returned code is for the whole answer, and is CodeOK in both cases. It is
 // CodeMarshallingError, without results, if an operation cannot be in a transaction, and
-// CodeBadArguments, without results, if the transaction exceeds Bounds.Work.
-// The results are valid until the next call.
+// CodeBadArguments, without results, if the transaction exceeds Bounds.Work. The results are valid
+// until the next call.
 func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkproto.Code) {
 	t.nested = true
 	clear(t.results)
@@ -68,9 +68,9 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 	switch o.Op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL:
 		// This is as in Apache's server (3.8.0, measured). Inside a transaction the flags alone
-		// decide which kind of node a create makes. The answer has no Stat, not even for create2, unless the
-		// node is a container or has a time to live. A client that is tested here must not rely on more,
-		// because it would fail there.
+		// decide which kind of node a create makes. The answer has no Stat, not even for create2,
+		// unless the node is a container or has a time to live. A client that is tested here must
+		// not rely on more, because it would fail there.
 		req := *o
 		req.Op, r.Op = zkproto.OpCreate, zkproto.OpCreate
 		switch o.Flags {
@@ -95,8 +95,8 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 	return r, code
 }
 
-// onUndo records how to undo the next step. Outside a transaction a write
-// checks everything before its only step, so there is nothing to undo.
+// onUndo records how to undo the next step. Outside a transaction a write checks everything before
+// its only step, so there is nothing to undo.
 func (t *Tree) onUndo(f func()) {
 	if t.nested {
 		t.undo = append(t.undo, f)
@@ -109,9 +109,9 @@ func (t *Tree) touch(n *node) {
 	t.lasts = t.lasts || n.owner == 0
 }
 
-// finish ends a write. On success its watches fire and its changes count. On failure
-// it is undone step by step from the end. Watches fire only here, because those
-// of a failed transaction must stay set.
+// finish ends a write. On success its watches fire and its changes count. On failure it is undone
+// step by step from the end. Watches fire only here, because those of a failed transaction must
+// stay set.
 func (t *Tree) finish(code zkproto.Code) {
 	if code != zkproto.CodeOK {
 		for i := len(t.undo) - 1; i >= 0; i-- {

@@ -173,8 +173,8 @@ func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 	}
 }
 
-// A write that shrinks a node is refused if too much is left, as in Apache's
-// server. A write that leaves no more than allowed succeeds, and so does a delete.
+// A write that shrinks a node is refused if too much is left, as in Apache's server. A write that
+// leaves no more than allowed succeeds, and so does a delete.
 func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "12345678")

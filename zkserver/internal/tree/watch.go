@@ -97,9 +97,9 @@ var watchKinds = map[int32][]watchKind{
 	zkproto.WatchPersistentRecursive: {watchRecursive},
 }
 
-// SetWatches sets the watches again that a client had on an earlier connection.
-// A change since RelativeZxid becomes an event now; without a change, the watch is set.
-// Persistent watches are only set.
+// SetWatches sets the watches again that a client had on an earlier connection. A change since
+// RelativeZxid becomes an event now; without a change, the watch is set. Persistent watches are
+// only set.
 func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 	rel := req.RelativeZxid
 	for _, path := range req.Data {
@@ -139,8 +139,8 @@ func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 	}
 }
 
-// TakeEvents returns the events since the last call, in the order of the
-// writes. The slice is valid until the next write.
+// TakeEvents returns the events since the last call, in the order of the writes. The slice is valid
+// until the next write.
 func (t *Tree) TakeEvents() []Event {
 	events := t.events
 	if t.events = t.events[:0]; cap(events) > 1<<16 {

@@ -272,8 +272,8 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	}
 }
 
-// A write takes a bounded number of steps to notify watchers. The other watchers lose their watches, and
-// TakeOverrun returns them.
+// A write takes a bounded number of steps to notify watchers. The other watchers lose their
+// watches, and TakeOverrun returns them.
 func TestNotificationsOfAWriteAreBounded(t *testing.T) {
 	tr := New()
 	const watchers, nodes = 1200, 1000

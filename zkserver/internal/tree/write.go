@@ -74,8 +74,9 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 		return refuse(zkproto.CodeNoAuth)
 	}
 	if kind.sequential {
-		// The sequence number counts creations. It is neither the number of children nor Stat.Cversion: a
-		// number must not be reused while the parent exists. It wraps, as ZooKeeper documents.
+		// The sequence number counts creations. It is neither the number of children nor
+		// Stat.Cversion: a number must not be reused while the parent exists. It wraps, as
+		// ZooKeeper documents.
 		path += fmt.Sprintf("%010d", parent.creations)
 	}
 	if zkproto.ValidatePath(path) != nil {
