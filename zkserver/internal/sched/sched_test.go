@@ -37,7 +37,7 @@ type server struct {
 	work      int // of the batch
 	most      int // greatest work of a batch
 	contended int // batches with waiting requests and another client that was heard lately
-	alone     int // batches with waiting requests and no other client
+	alone     int // batches with waiting requests and no such client
 }
 
 func newServer(t *testing.T, clients ...*client) *server {

@@ -216,7 +216,7 @@ func TestEventsGoToWhoMayRead(t *testing.T) {
 	tr.Delete(tx(), "/p", -1) // the ACL that the node had decides
 	assertEvents(t, tr, Event{1, deleted, "/p"})
 
-	// The ACL that the node got after the watch was set decides, too.
+	// The node's current ACL decides, not its ACL when the watch was set.
 	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL.entries})
 	if heard := tr.TakeEvents(); len(heard) != 3 { // in any order
 		t.Errorf("events: got %v; want one for everybody", heard)

@@ -436,7 +436,7 @@ func TestLoadRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// One transaction and one answer have all ephemeral nodes of a session, so their paths are bounded.
+// The paths of a session's nodes have a bound, since one answer lists all of them.
 func TestPathsOfASessionsNodesAreBounded(t *testing.T) {
 	tr := New()
 	exceeded := 0
