@@ -19,7 +19,7 @@ func (m *AuthRequest) Decode(r *Reader) {
 
 // A SASLToken is the body of OpSASL, and of its answer.
 type SASLToken struct {
-	Token []byte // null in an answer: the server has nothing to say
+	Token []byte // null in an answer that has no token
 }
 
 // Append appends m.

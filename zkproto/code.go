@@ -10,12 +10,12 @@ import (
 // fs.ErrPermission, as syscall.Errno does. CodeOK is never used as an error.
 type Code int32
 
-// The codes that travel over the wire. Those that Apache's client makes up itself
+// The codes that are sent over the network. The codes that Apache's client makes up itself
 // (ConnectionLoss and the like) are errors of package zk.
 const (
 	CodeOK                       Code = 0
 	CodeSystemError              Code = -1
-	CodeRuntimeInconsistency     Code = -2 // in a failed multi: an operation behind the one that failed
+	CodeRuntimeInconsistency     Code = -2 // in a failed multi: an operation after the failed one
 	CodeDataInconsistency        Code = -3
 	CodeMarshallingError         Code = -5
 	CodeUnimplemented            Code = -6
@@ -72,7 +72,7 @@ var codeText = map[Code]string{
 	CodeThrottled:                "throttled by the server, not executed",
 }
 
-// Error names the code in words; an unknown one by its number.
+// Error returns the code in words, or by its number if it is unknown.
 func (c Code) Error() string {
 	if s, ok := codeText[c]; ok {
 		return s

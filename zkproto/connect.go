@@ -8,7 +8,7 @@ type ConnectRequest struct {
 	SessionID       int64 // 0 asks for a new session
 	Passwd          []byte
 	ReadOnly        bool
-	HasReadOnly     bool // clients older than 3.4 leave the last byte out
+	HasReadOnly     bool // clients older than 3.4 omit the last byte
 }
 
 // Append appends the body of the frame.
@@ -35,8 +35,8 @@ func (m *ConnectRequest) Decode(r *Reader) {
 	}
 }
 
-// A ConnectResponse answers a ConnectRequest. A timeout of zero or less is the one
-// sign that the session asked for has expired.
+// A ConnectResponse answers a ConnectRequest. Only a timeout of zero or less says that the
+// requested session has expired.
 type ConnectResponse struct {
 	ProtocolVersion int32
 	Timeout         int32 // milliseconds, as the server negotiated it
@@ -68,7 +68,7 @@ func (m *ConnectResponse) Decode(r *Reader) {
 	}
 }
 
-// A RequestHeader stands in front of every other request.
+// A RequestHeader precedes the body of every other request.
 type RequestHeader struct {
 	Xid int32
 	Op  Op
@@ -82,11 +82,11 @@ func (m *RequestHeader) Append(b []byte) []byte {
 // Decode reads m from r.
 func (m *RequestHeader) Decode(r *Reader) { *m = RequestHeader{Xid: r.Int32(), Op: Op(r.Int32())} }
 
-// A ReplyHeader stands in front of every reply and notification. If Err is not
-// CodeOK, nothing follows (except for multi, whose results carry their own errors).
+// A ReplyHeader precedes every reply and notification. If Err is not CodeOK, nothing follows
+// (except for multi, whose results carry their own errors).
 type ReplyHeader struct {
 	Xid  int32
-	Zxid int64 // the last transaction the server had applied
+	Zxid int64 // the last transaction that the server has applied
 	Err  Code
 }
 

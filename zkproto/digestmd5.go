@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A DigestMD5 is what both sides hash in one run of SASL DIGEST-MD5 (RFC 2831) with the
-// quality of protection "auth": what they send each other in a SASLToken.
+// A DigestMD5 has the values that both sides hash in one run of SASL DIGEST-MD5 (RFC 2831) with the
+// quality of protection "auth". Both sides send them in a SASLToken.
 type DigestMD5 struct {
 	Secret        [md5.Size]byte // see DigestMD5Secret
 	Nonce, Cnonce string
@@ -16,16 +16,16 @@ type DigestMD5 struct {
 	URI           string // service/host
 }
 
-// DigestMD5Secret is what the password comes to. Whoever knows it can do what the user can
-// do in this realm. The arguments are hashed as they are, see DigestMD5Text.
+// DigestMD5Secret returns the hash of a user's password in one realm. With it alone, an attacker can
+// log in as that user in this realm. The arguments are hashed as they are, see DigestMD5Text.
 func DigestMD5Secret(user, realm, password string) [md5.Size]byte {
 	return md5.Sum([]byte(user + ":" + realm + ":" + password))
 }
 
-// Response is how the client proves that it knows the password.
+// Response returns the client's proof that it knows the password.
 func (d *DigestMD5) Response() string { return d.value("AUTHENTICATE:" + d.URI) }
 
-// Proof is how the server proves it in turn: its rspauth.
+// Proof returns the server's proof that it knows the password, too: its rspauth.
 func (d *DigestMD5) Proof() string { return d.value(":" + d.URI) }
 
 func (d *DigestMD5) value(a2 string) string {
@@ -38,9 +38,9 @@ func (d *DigestMD5) value(a2 string) string {
 
 func hexMD5(s string) string { return fmt.Sprintf("%x", md5.Sum([]byte(s))) }
 
-// DigestMD5Text is a user or a password in the characters that are hashed: ISO 8859-1
-// wherever they suffice, for the sake of servers that have only that, and otherwise UTF-8.
-// It reports whether s can be written so.
+// DigestMD5Text returns a user or a password in the encoding that is hashed. It is ISO 8859-1
+// where that suffices, because some servers know nothing else, and otherwise UTF-8.
+// It reports whether s can be encoded so.
 func DigestMD5Text(s string, allowUTF8 bool) (string, bool) {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -52,8 +52,8 @@ func DigestMD5Text(s string, allowUTF8 bool) (string, bool) {
 	return string(b), true
 }
 
-// ParseDirectives reads a list of name=value and name="value". Names come in lower case.
-// What it cannot read is an ErrMalformed.
+// ParseDirectives reads a list of name=value and name="value". It returns names in lower case.
+// A list that it cannot read is an ErrMalformed.
 func ParseDirectives(s string) (map[string][]string, error) {
 	fields := make(map[string][]string)
 	for {
@@ -88,7 +88,7 @@ func ParseDirectives(s string) (map[string][]string, error) {
 	}
 }
 
-// unquoteDirective reads up to the closing quote; a backslash takes the next byte as it is.
+// unquoteDirective reads up to the closing quote. A backslash escapes the next byte.
 func unquoteDirective(s string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -105,7 +105,7 @@ func unquoteDirective(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// QuoteDirective is s as the value of a directive.
+// QuoteDirective returns s as the value of a directive.
 func QuoteDirective(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

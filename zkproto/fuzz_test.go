@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzDecode decodes anything as every message. What decodes must encode to something
-// that decodes to the same, and decoding must not allocate more than a small multiple
-// of what is there.
+// FuzzDecode decodes arbitrary bytes as every message. A decoded message must encode to bytes
+// that decode to the same message. Decoding must not allocate more than a small multiple
+// of its input.
 func FuzzDecode(f *testing.F) {
 	kinds := make([]codec, 0, len(samples))
 	seen := make(map[reflect.Type]bool)
@@ -42,8 +42,8 @@ func FuzzDecode(f *testing.F) {
 		m.Decode(r)
 		runtime.ReadMemStats(&after)
 		// An empty operation of a multi takes 9 bytes on the wire and well over 100 here,
-		// and slices grow by doubling. What matters is that an announced length, which
-		// costs the sender four bytes, buys nothing.
+		// and slices grow by doubling. The point is that an announced length, which
+		// costs the sender four bytes, causes no allocation.
 		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(64*len(b)+64<<10); used > limit {
 			t.Errorf("%T: %d bytes allocated for %d", m, used, len(b))
 		}
@@ -62,7 +62,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestEveryMessageIsFuzzed: FuzzDecode knows the messages by their samples.
+// TestEveryMessageIsFuzzed checks that FuzzDecode has a sample of every message.
 func TestEveryMessageIsFuzzed(t *testing.T) {
 	fuzzed := make(map[string]bool)
 	for _, m := range samples {
@@ -90,7 +90,7 @@ func TestEveryMessageIsFuzzed(t *testing.T) {
 	}
 }
 
-// FuzzReadFrame reads a stream of frames to its end, whatever it holds.
+// FuzzReadFrame reads a stream of arbitrary frames to its end.
 func FuzzReadFrame(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02hi\x00\x00\x00\x00\x00\x00\x00\x01x"))
 	f.Add([]byte("\x7f\xff\xff\xff"))
@@ -117,7 +117,8 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// FuzzParseDirectives: names and values come back, whatever is in the values.
+// FuzzParseDirectives checks that names and values are parsed as they were quoted, whatever the values
+// contain.
 func FuzzParseDirectives(f *testing.F) {
 	for _, s := range []string{`a=b,c="d"`, ` ,, NONCE = "a\"b\\,c=d" , x = y ,`, `a="`, `a="\`, "=", "a=b c", `realm="r",realm="s"`} {
 		f.Add(s)
@@ -142,7 +143,7 @@ func FuzzParseDirectives(f *testing.F) {
 	})
 }
 
-// FuzzValidatePath compares with the rules of Apache's PathUtils, read over UTF-16.
+// FuzzValidatePath compares ValidatePath with the rules of Apache's PathUtils, applied to UTF-16.
 func FuzzValidatePath(f *testing.F) {
 	for _, s := range []string{"/", "/a/b", "//", "/a/", "/.", "/a/../b", "/\U0001f512", "/\xff", "", "/..a"} {
 		f.Add(s)

@@ -9,7 +9,7 @@ func (m *GetEphemeralsRequest) Append(b []byte) []byte { return AppendString(b, 
 // Decode reads m from r.
 func (m *GetEphemeralsRequest) Decode(r *Reader) { m.Prefix = r.String() }
 
-// A GetEphemeralsResponse answers OpGetEphemerals: nodes of the asking session.
+// A GetEphemeralsResponse answers OpGetEphemerals with nodes of the client's session.
 type GetEphemeralsResponse struct{ Paths []string }
 
 // Append appends m.
@@ -27,7 +27,7 @@ func (m *GetAllChildrenNumberRequest) Append(b []byte) []byte { return AppendStr
 // Decode reads m from r.
 func (m *GetAllChildrenNumberRequest) Decode(r *Reader) { m.Path = r.String() }
 
-// A GetAllChildrenNumberResponse answers OpGetAllChildrenNumber: all descendants.
+// A GetAllChildrenNumberResponse answers OpGetAllChildrenNumber with the number of all descendants.
 type GetAllChildrenNumberResponse struct{ Total int32 }
 
 // Append appends m.
@@ -36,10 +36,10 @@ func (m *GetAllChildrenNumberResponse) Append(b []byte) []byte { return AppendIn
 // Decode reads m from r.
 func (m *GetAllChildrenNumberResponse) Decode(r *Reader) { m.Total = r.Int32() }
 
-// A ClientInfo is one identity that a server knows a connection by.
+// A ClientInfo is one identity that a connection has at the server.
 type ClientInfo struct {
 	Scheme string
-	User   string // of digest the name only
+	User   string // the name only, for digest
 }
 
 // A WhoAmIResponse answers OpWhoAmI, which has no body.

@@ -30,8 +30,8 @@ type CreateTTLRequest struct {
 	TTL   int64 // milliseconds, 1 to MaxTTL
 }
 
-// MaxTTL is the longest time to live that a node can have, in milliseconds: what
-// fits beside the mark in its owner's field (EphemeralType.TTL).
+// MaxTTL is the longest time to live of a node, in milliseconds. It is the largest number that
+// fits beside the mark in the owner's field (EphemeralType.TTL).
 const MaxTTL = 0xff_ffff_ffff
 
 // Append appends m.
@@ -87,7 +87,7 @@ func (m *DeleteRequest) Append(b []byte) []byte {
 // Decode reads m from r.
 func (m *DeleteRequest) Decode(r *Reader) { *m = DeleteRequest{Path: r.String(), Version: r.Int32()} }
 
-// A CheckVersionRequest is the body of OpCheck, which lives inside multi.
+// A CheckVersionRequest is the body of OpCheck, which occurs only inside multi.
 type CheckVersionRequest struct {
 	Path    string
 	Version int32 // -1 checks only that the node exists

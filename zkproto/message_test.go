@@ -22,8 +22,7 @@ var sampleStat = Stat{Czxid: 1, Mzxid: 2, Ctime: 3, Mtime: 4, Version: 5, Cversi
 
 var sampleACL = []ACL{{Perms: PermAll, Scheme: "world", ID: "anyone"}, {Perms: PermRead, Scheme: "digest", ID: "u:h"}}
 
-// samples has every message, with every field set to something that can be told from
-// its neighbours.
+// samples has every message, with every field set to a value that differs from its neighbours.
 var samples = []codec{
 	&ConnectRequest{ProtocolVersion: 0, LastZxidSeen: 7, Timeout: 15000, SessionID: -9, Passwd: []byte("0123456789abcdef")},
 	&ConnectRequest{Passwd: nil, HasReadOnly: true, ReadOnly: true},
@@ -63,7 +62,7 @@ var samples = []codec{
 	&AuthRequest{Scheme: "digest", Auth: []byte("user:password")},
 	&SASLToken{Token: []byte{}},
 	&SASLToken{},
-	// The corpora count on the order: what is new comes last.
+	// The corpora depend on the order: append new messages.
 	&CreateTTLRequest{Path: "/a", Data: []byte("data"), ACL: sampleACL, Flags: FlagTTL, TTL: MaxTTL},
 	&MultiRequest{Ops: []MultiOp{{Op: OpCreateTTL, Path: "/a", Data: []byte("x"), ACL: sampleACL, Flags: FlagSequentialTTL, TTL: 7}}},
 	&MultiResponse{Results: []MultiResult{{Op: OpCreateTTL, Path: "/a0000000003", Stat: sampleStat}}},
@@ -130,8 +129,8 @@ func TestTruncatedMessagesAreErrors(t *testing.T) {
 	}
 }
 
-// The bytes of zookeeper.jute, written down by hand, so that a mistake that Append and
-// Decode share shows.
+// The test has the bytes of zookeeper.jute, written by hand, so that it finds a mistake that Append and
+// Decode share.
 func TestWireForm(t *testing.T) {
 	stat := "0000000000000001" + "0000000000000002" + "0000000000000003" + "0000000000000004" +
 		"00000005" + "fffffffa" + "00000007" + "1122334455667788" + "00000008" + "00000009" + "000000000000000a"

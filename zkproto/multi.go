@@ -1,9 +1,8 @@
 package zkproto
 
-// A MultiOp is one operation of a transaction. Which fields count depends on Op:
-// OpCreate, OpCreate2 and OpCreateContainer use Path, Data, ACL and Flags, and
-// OpCreateTTL uses TTL too;
-// OpDelete and OpCheck use Path and Version; OpSetData uses Path, Data and Version.
+// A MultiOp is one operation of a transaction. Op decides which fields count: OpCreate, OpCreate2
+// and OpCreateContainer use Path, Data, ACL and Flags; OpCreateTTL also uses TTL; OpDelete and
+// OpCheck use Path and Version; OpSetData uses Path, Data and Version.
 type MultiOp struct {
 	Op      Op
 	Path    string
@@ -14,11 +13,11 @@ type MultiOp struct {
 	TTL     int64
 }
 
-// A MultiRequest is the body of OpMulti: all of it happens, or none.
+// A MultiRequest is the body of OpMulti: all of its operations happen, or none.
 type MultiRequest struct{ Ops []MultiOp }
 
-// A multi header is {op, done, err}: 9 bytes in front of each operation and once
-// more, with done set, at the end.
+// A multi header is {op, done, err}, 9 bytes. It precedes each operation. One more, with done
+// set, follows the last operation.
 const multiHeaderLen = 9
 
 func appendMultiHeader(b []byte, op Op, done bool, code Code) []byte {
@@ -29,8 +28,7 @@ func decodeMultiHeader(r *Reader) (op Op, done bool, code Code) {
 	return Op(r.Int32()), r.Bool(), Code(r.Int32())
 }
 
-// Append appends m. An operation that multi does not know is left out; callers
-// check before.
+// Append appends m. It omits an operation that multi does not know; callers check before.
 func (m *MultiRequest) Append(b []byte) []byte {
 	for i := range m.Ops {
 		o := &m.Ops[i]
@@ -51,7 +49,7 @@ func (m *MultiRequest) Append(b []byte) []byte {
 	return appendMultiHeader(b, OpError, true, -1)
 }
 
-// Decode reads m from r, into the slice that m has if there is room in it.
+// Decode reads m from r. It reuses the slice that m has if that is large enough.
 func (m *MultiRequest) Decode(r *Reader) {
 	m.Ops = m.Ops[:0]
 	for {
@@ -86,8 +84,8 @@ func (m *MultiRequest) Decode(r *Reader) {
 }
 
 // A MultiResult is the outcome of one operation. Op is that of the request, or
-// OpError if the transaction failed; then Err says why: CodeOK for those before the
-// culprit, its own code for the culprit, CodeRuntimeInconsistency behind it.
+// OpError if the transaction failed. Then Err says why. It is CodeOK for the operations before the
+// failed one, and CodeRuntimeInconsistency for the operations after it.
 type MultiResult struct {
 	Op   Op
 	Err  Code

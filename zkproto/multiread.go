@@ -38,8 +38,8 @@ func (m *MultiReadRequest) Decode(r *Reader) {
 	}
 }
 
-// A MultiReadResult is the outcome of one read. Op is that of the request, or
-// OpError if it failed; then Err says why.
+// A MultiReadResult is the outcome of one read. Op is that of the request, or OpError if the read
+// failed; then Err says why.
 type MultiReadResult struct {
 	Op       Op
 	Err      Code

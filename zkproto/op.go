@@ -5,7 +5,7 @@ import "strconv"
 // An Op is an operation code (org.apache.zookeeper.ZooDefs.OpCode).
 type Op int32
 
-// The operations that this package has messages for.
+// The operations for which this package has messages.
 const (
 	OpError                Op = -1 // in multi: the end of a request, an error in a response
 	OpCreate               Op = 1
@@ -51,7 +51,7 @@ var opText = map[Op]string{
 	OpWhoAmI: "who am i",
 }
 
-// String is the verb that error messages use.
+// String returns the verb that error messages use.
 func (o Op) String() string {
 	if s, ok := opText[o]; ok {
 		return s
@@ -59,8 +59,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// Transaction ids with a meaning of their own. Everything else is the client's
-// count; a server echoes whatever it is sent.
+// These transaction ids have a special meaning. All others are the client's count; a server echoes
+// every id.
 const (
 	XidNotification int32 = -1
 	XidPing         int32 = -2
@@ -91,7 +91,7 @@ const (
 	EventNodeChildrenChanged EventType = 4
 )
 
-// String is the name of the type in Apache's documentation.
+// String returns the name of the type in Apache's documentation.
 func (t EventType) String() string {
 	switch t {
 	case EventNone:

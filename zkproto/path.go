@@ -10,11 +10,10 @@ import (
 // ErrInvalidPath is wrapped by every error of ValidatePath.
 var ErrInvalidPath = errors.New("invalid path")
 
-// ValidatePath applies ZooKeeper's rules (org.apache.zookeeper.common.PathUtils): a
-// path starts with "/", does not end with it unless it is the root, has no empty,
-// "." or ".." component and none of the characters that Java's check of UTF-16
-// units rejects: controls, private use, surrogates (so everything above U+FFFF) and
-// U+FFF0 to U+FFFF.
+// ValidatePath applies ZooKeeper's rules (org.apache.zookeeper.common.PathUtils). A path starts
+// with "/", and only the root ends with it. No component is empty, "." or "..". The path has none
+// of the characters that Java's check of UTF-16 units rejects: controls, private use, surrogates
+// (so everything above U+FFFF) and U+FFF0 to U+FFFF.
 func ValidatePath(path string) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidPath, path, fmt.Sprintf(format, args...))
@@ -56,9 +55,8 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// plain reports whether path, of which the first and the last byte are known to be right,
-// is valid at first sight, as most are: printable ASCII, and after no slash comes another
-// one or a dot.
+// plain reports whether path is valid at first sight, as most paths are: printable ASCII, and no
+// slash is followed by another slash or a dot. The caller has checked the first and the last byte.
 func plain(path string) bool {
 	slash := false
 	for i := range len(path) {

@@ -1,12 +1,12 @@
 package zkproto
 
 // A ReconfigRequest is the body of OpReconfig; a GetDataResponse with the new
-// configuration answers it. "" travels as null: a server takes a NewMembers that is
-// there, even an empty one, for a replacement of all members.
+// configuration answers it. "" is sent as null, because a server takes any NewMembers that is
+// not null, even an empty one, for a replacement of all members.
 type ReconfigRequest struct {
 	Joining    string // "server.N=…", separated by commas
 	Leaving    string // ids, separated by commas
-	NewMembers string // instead of both, as Joining
+	NewMembers string // replaces all members; as Joining
 	Version    int64  // of the configuration to be changed, -1 for any
 }
 

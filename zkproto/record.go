@@ -2,7 +2,7 @@ package zkproto
 
 import "encoding/binary"
 
-// A Stat is what a node's record says about it (org.apache.zookeeper.data.Stat).
+// A Stat is a node's metadata (org.apache.zookeeper.data.Stat).
 type Stat struct {
 	Czxid          int64 // zxid of the node's creation: a fencing token where the node is a lock
 	Mzxid          int64 // zxid of the last change of its data
@@ -38,7 +38,7 @@ func (s *Stat) Decode(r *Reader) {
 	if r.err == nil && r.Remaining() < statSize {
 		r.Fail("a stat takes %d bytes, %d are there", statSize, r.Remaining())
 	}
-	b := r.take(statSize) // at once: there is one in most replies
+	b := r.take(statSize) // all at once, because most replies have one
 	if b == nil {
 		return
 	}

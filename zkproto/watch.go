@@ -1,7 +1,7 @@
 package zkproto
 
-// A SetWatchesRequest re-registers watches on a new connection: what changed after
-// RelativeZxid is notified at once, the rest is armed.
+// A SetWatchesRequest re-registers watches on a new connection. The server sends an event for
+// each node that changed after RelativeZxid, and sets the other watches.
 type SetWatchesRequest struct {
 	RelativeZxid int64
 	Data         []string
@@ -55,8 +55,8 @@ func (m *WatcherEvent) Decode(r *Reader) {
 	*m = WatcherEvent{Type: EventType(r.Int32()), State: r.Int32(), Path: r.String()}
 }
 
-// A SetWatches2Request is SetWatchesRequest with the persistent watches. Those are
-// armed and no more: what happened to them since RelativeZxid is not told.
+// A SetWatches2Request is a SetWatchesRequest with persistent watches. The server only sets these:
+// it sends no event for changes since RelativeZxid.
 type SetWatches2Request struct {
 	SetWatchesRequest
 	Persistent          []string

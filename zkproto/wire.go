@@ -7,41 +7,41 @@ import (
 	"io"
 )
 
-// MaxFrame is the longest frame that Apache ZooKeeper accepts unless told
-// otherwise (jute.maxbuffer, 0xfffff bytes).
+// MaxFrame is the longest frame that Apache ZooKeeper accepts by default
+// (jute.maxbuffer, 0xfffff bytes).
 const MaxFrame = 0xfffff
 
 // ErrMalformed is wrapped by every error that a Reader or ReadFrame reports about
-// bytes that are no ZooKeeper message.
+// bytes that are not a ZooKeeper message.
 var ErrMalformed = errors.New("malformed message")
 
 // ErrFrameTooLarge is wrapped by ReadFrame's error for a frame above the limit.
 var ErrFrameTooLarge = errors.New("frame too large")
 
-// A Reader decodes the body of one frame. Its first error sticks: everything read
-// after it is zero. It is not safe for concurrent use.
+// A Reader decodes the body of one frame. It keeps its first error, and every later read
+// returns zero. It is not safe for concurrent use.
 type Reader struct {
 	buf []byte
 	off int
 	err error
 }
 
-// NewReader reads from body, which it neither copies nor changes.
+// NewReader returns a Reader of body, which it neither copies nor changes.
 func NewReader(body []byte) *Reader { return &Reader{buf: body} }
 
 // Reset makes r read from body, as a new Reader would.
 func (r *Reader) Reset(body []byte) { *r = Reader{buf: body} }
 
-// Err is the first error met so far.
+// Err returns the first error so far.
 func (r *Reader) Err() error { return r.err }
 
-// Remaining is the number of bytes not read yet.
+// Remaining returns the number of unread bytes.
 func (r *Reader) Remaining() int { return len(r.buf) - r.off }
 
-// Rest takes all bytes not read yet, as they are.
+// Rest returns all unread bytes.
 func (r *Reader) Rest() []byte { return r.take(r.Remaining()) }
 
-// Complete is Err, or an error if bytes are left over.
+// Complete returns Err, or an error if unread bytes are left.
 func (r *Reader) Complete() error {
 	if r.err == nil && r.off != len(r.buf) {
 		r.Fail("%d bytes after the end of the message", r.Remaining())
@@ -49,8 +49,8 @@ func (r *Reader) Complete() error {
 	return r.err
 }
 
-// Fail makes r report that what was read makes no sense, unless it has reported something
-// before. Errors wrap ErrMalformed and name the byte.
+// Fail makes r report an error, unless it has one already. A decoder calls it for a value that makes
+// no sense. The error wraps ErrMalformed and names the byte.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: at byte %d: %s", ErrMalformed, r.off, fmt.Sprintf(format, args...))
@@ -86,7 +86,7 @@ func (r *Reader) Int64() int64 {
 	return 0
 }
 
-// Bool reads one byte; anything but zero is true, as Java's DataInput has it.
+// Bool reads one byte. As in Java's DataInput, every byte but zero is true.
 func (r *Reader) Bool() bool {
 	b := r.take(1)
 	return b != nil && b[0] != 0
@@ -105,12 +105,12 @@ func (r *Reader) Bytes() []byte {
 	return r.take(int(n))
 }
 
-// String reads a string; null reads as "". Whether the bytes are UTF-8 is left to
-// the rules for paths.
+// String reads a string; null reads as "". It does not check for UTF-8, since the
+// rules for paths do.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
 // Count reads the length of a vector whose items take at least minItem bytes each.
-// Null counts as zero. A count that cannot fit in what is left is an error, so the
+// Null counts as zero. A count that cannot fit in the unread bytes is an error, so the
 // caller may allocate for it.
 func (r *Reader) Count(minItem int) int {
 	n := r.Int32()
@@ -176,8 +176,8 @@ func AppendStrings(b []byte, v []string) []byte {
 	return b
 }
 
-// BeginFrame reserves the length in front of a frame. Append the body behind what
-// it returns, then call EndFrame with the length b had before.
+// BeginFrame reserves the length at the start of a frame. Append the body to the result, then call
+// EndFrame with the length that b had before.
 func BeginFrame(b []byte) []byte { return append(b, 0, 0, 0, 0) }
 
 // EndFrame fills in the length of the frame that began at start.
@@ -186,10 +186,10 @@ func EndFrame(b []byte, start int) []byte {
 	return b
 }
 
-// ReadFrame reads one frame and returns its body, in buf if that is large enough.
-// A length that is negative or above limit is refused before anything is allocated, and
-// of a large frame not much more is than has arrived.
-// The error is io.EOF only between frames; inside one it is io.ErrUnexpectedEOF.
+// ReadFrame reads one frame and returns its body, in buf if that is large enough. It refuses a
+// length that is negative or above limit before it allocates anything. For a large frame it
+// allocates not much more than the bytes that have arrived. The error is io.EOF only between
+// frames; inside one it is io.ErrUnexpectedEOF.
 func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 512)
@@ -205,8 +205,8 @@ func ReadFrame(r io.Reader, buf []byte, limit int) ([]byte, error) {
 	case int(n) > limit:
 		return nil, fmt.Errorf("%w: %w: %d bytes, %d are allowed", ErrMalformed, ErrFrameTooLarge, n, limit)
 	}
-	// A large buffer grows with what is there: announcing a frame is free, and many can do
-	// it at the same time.
+	// A large buffer grows with the bytes that arrive: announcing a large frame costs a client
+	// nothing, and many clients can do it at the same time.
 	const first = 64 << 10
 	if cap(buf) < min(int(n), first) {
 		buf = make([]byte, min(n, first))

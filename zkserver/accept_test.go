@@ -16,7 +16,7 @@ func (f listenerFunc) Accept() (net.Conn, error) { return f() }
 func (listenerFunc) Close() error                { return nil }
 func (listenerFunc) Addr() net.Addr              { return &net.UnixAddr{Name: "test"} }
 
-// Running out of file descriptors must not end the service for those who have one.
+// A lack of file descriptors must not end the service for connected clients.
 func TestServeOutlivesTemporaryErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := Open(Config{})

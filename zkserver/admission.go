@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// An address is what new connections are limited by: see Limits.
+// An address is the unit that limits new connections: see Limits.
 type address struct {
 	conns  int
 	tokens float64   // connections that it may still make at once
-	at     time.Time // when tokens was so
+	at     time.Time // the time that tokens is of
 }
 
-// addressOf is the zero Addr for connections that are not limited by address.
+// addressOf returns the address that a connection counts for. It returns the zero Addr for
+// connections that are not limited by address.
 func addressOf(nc net.Conn) netip.Addr {
 	tcp, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -58,7 +59,7 @@ func (a *address) refill(now time.Time, rate float64) {
 	a.at = now
 }
 
-// leave is the end of an admitted connection. s.mu is held.
+// leave uncounts an admitted connection that has ended. s.mu is held.
 func (s *Server) leave(addr netip.Addr) {
 	if a := s.addresses[addr]; a != nil {
 		a.conns--
@@ -77,7 +78,7 @@ func (s *Server) forgetAddresses() {
 	}
 }
 
-// forget is called when a connection is closed for good.
+// forget uncounts a connection that is closed for good.
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,23 +2,22 @@ package zkserver
 
 import "context"
 
-// Alive waits until the server has come round to this question, behind what clients have
-// asked before. It does not wait for the disk: to end a server because its disk is slow
-// makes nothing better. It returns nil, or why there was no answer: the cause of ctx,
-// ErrServerClosed, or what stopped the server.
+// Alive waits until the server has handled all earlier requests and then this question. It does
+// not wait for the disk, because a restart does not help a slow disk. It returns nil, or why there
+// was no answer: the cause of ctx, ErrServerClosed, or the error that stopped the server.
 func (s *Server) Alive(ctx context.Context) error {
 	return s.inTurn(ctx, func(answered chan<- struct{}) { close(answered) })
 }
 
-// Flush waits until all that clients have asked before is done, and durable. It returns
-// nil, or why that was not so: see Alive.
+// Flush waits until all earlier requests are done and durable. It returns nil, or the same errors
+// as Alive.
 func (s *Server) Flush(ctx context.Context) error {
 	return s.inTurn(ctx, func(answered chan<- struct{}) {
 		s.owner.batch.released = append(s.owner.batch.released, func() { close(answered) })
 	})
 }
 
-// inTurn lets the owner run f, and waits until f has closed the channel, now or later.
+// inTurn lets the owner run f, and waits until f closes the channel, at once or later.
 func (s *Server) inTurn(ctx context.Context, f func(answered chan<- struct{})) error {
 	answered := make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { f(answered) }})

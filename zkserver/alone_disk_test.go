@@ -11,7 +11,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// gatedStore says that a commit has begun, and waits until it may go on.
+// gatedStore reports that a commit has begun, and waits until the commit may continue.
 type gatedStore struct {
 	*store.Memory
 	begun, verdicts chan struct{}
@@ -23,7 +23,7 @@ func (g *gatedStore) Commit(b *store.Batch) error {
 	return g.Memory.Commit(b)
 }
 
-// A request that comes alone, through a real socket: its answer waits for the disk, too.
+// A request arrives alone, through a real socket: its answer waits for the disk, too.
 func TestAnswerToARequestThatComesAloneWaitsForTheDisk(t *testing.T) {
 	disk := &gatedStore{Memory: store.NewMemory(), begun: make(chan struct{}), verdicts: make(chan struct{}, 100)}
 	s := startOn(t, disk, Config{})
@@ -42,7 +42,7 @@ func TestAnswerToARequestThatComesAloneWaitsForTheDisk(t *testing.T) {
 	for range 3 {
 		write := c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/n-", ACL: openACL, Flags: zkproto.FlagPersistentSequential})
 		<-disk.begun
-		// What is said too early has been said by now, or is about to be.
+		// An answer that was sent too early has arrived by now, or is about to.
 		c.nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		if b, err := c.in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("answered before the commit: %v, %v", b, err)

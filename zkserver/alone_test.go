@@ -11,9 +11,9 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// Who is alone need not wait for an idle committer, nor keep to one share: the next commit
-// has been filled when the one before ends. With somebody beside it that is so no more, and
-// who comes waits for the two commits that are on their way.
+// A client that is alone need not wait for an idle committer, nor keep to one share: the next batch
+// is full when the commit before it ends. When a second client arrives, this ends, and
+// the second client waits for the two commits under way.
 func TestAloneIsFast(t *testing.T) {
 	const (
 		takes    = 10 * time.Millisecond // one commit

@@ -2,7 +2,7 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// notify stages the notifications that the tree has for its watchers.
+// notify stages the notifications that the tree has for watchers.
 func (s *Server) notify() {
 	events := s.owner.tree.TakeEvents()
 	s.owner.work += notifyWork * len(events)
@@ -14,7 +14,7 @@ func (s *Server) notify() {
 		b := s.stage(c)
 		start := len(b)
 		b = zkproto.BeginFrame(b)
-		// The zxid of a notification is -1 before ZooKeeper 3.9; no client reads it.
+		// Before ZooKeeper 3.9, the zxid of a notification is -1. No client reads it.
 		b = (&zkproto.ReplyHeader{Xid: zkproto.XidNotification, Zxid: -1}).Append(b)
 		b = (&zkproto.WatcherEvent{Type: e.Type, State: zkproto.StateSyncConnected, Path: e.Path}).Append(b)
 		c.owned.staged = zkproto.EndFrame(b, start)
@@ -56,7 +56,7 @@ func (s *Server) replyWith(c *conn, xid int32, code zkproto.Code, record interfa
 	s.answered(c)
 }
 
-// answered counts a request as done; its slot is free when the batch has been sent.
+// answered counts a request as done. Its slot is free when the batch has been sent.
 func (s *Server) answered(c *conn) {
 	c.owned.answers++
 	c.owned.sent++

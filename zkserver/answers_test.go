@@ -53,7 +53,7 @@ func TestChildrenHaveOneOrderWhileTheNodeIsUnchanged(t *testing.T) {
 				t.Errorf("read %d of a multi-read: another order:\n%v\n%v", i, r.Children, want)
 			}
 		}
-		// Other changes leave the order as it is.
+		// Other changes do not change the order.
 		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/p", Data: []byte("x"), Version: -1})
 		c.create("/p/3/below", 0)
 		assert("after other changes")
@@ -89,7 +89,7 @@ func TestEphemeralsHaveOneOrderWhileThereAreNoOthers(t *testing.T) {
 	})
 }
 
-// Only the superuser may set quotas, unless the operator allows it to all clients.
+// Only the superuser may set quotas, unless the operator permits it to all clients.
 func TestQuotasAreTheSuperusersUnlessConfigured(t *testing.T) {
 	const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 	for _, tt := range []struct {
@@ -143,7 +143,7 @@ func TestNodesWithATimeToLiveCanBeSwitchedOff(t *testing.T) {
 			t.Errorf("in a transaction: %+v", m)
 		}
 		c.create("/b", 0)
-		// A node from before keeps its time to live.
+		// An older node keeps its time to live.
 		if _, code := c.exists("/a", true); code != zkproto.CodeOK {
 			t.Fatalf("after a restart: %v", code)
 		}

@@ -53,7 +53,7 @@ func TestQuestionsOnTheWire(t *testing.T) {
 			!slices.Equal(r[2].Children, []string{"e", "other"}) {
 			t.Errorf("multi read: %+v", r)
 		}
-		// No watch was armed, and no event comes before the answers.
+		// No watch was set, and no event comes before the answers.
 		other.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 		c.call(zkproto.OpPing, nil)
 		if a := c.call(zkproto.OpReconfig, &zkproto.ReconfigRequest{Leaving: "1", Version: -1}); a.Err != zkproto.CodeReconfigDisabled {

@@ -12,8 +12,8 @@ import (
 )
 
 // ParseUsers reads [Config.Users] from lines of user:password. It skips empty lines and lines that
-// begin with #. All text behind the first colon is the password, blanks too. The error names the
-// line, and shows no password.
+// begin with #. The password is all text after the first colon, blanks included. The error names
+// the line, and shows no password.
 func ParseUsers(text string) (map[string]string, error) { return login.ParseUsers(text) }
 
 // newUsers checks the fields of cfg for authentication. Its errors show no password.
@@ -26,13 +26,13 @@ func newUsers(cfg Config) (login.Users, error) {
 }
 
 // SetUsers replaces Users, SuperDigest and RequireAuth of the server's Config by those of cfg.
-// It ignores the other fields. It closes the connections of users that are gone or have another
-// password. Their clients may connect again, and have to authenticate anew. Their sessions live
-// on until they time out.
+// It ignores the other fields. It closes the connections of users that were removed or have a new
+// password. Their clients may connect again, and must authenticate again. Their sessions live
+// until they time out.
 //
 // If cfg is not valid, SetUsers returns an error and changes nothing. If ctx ends first, the
 // error is its cause, and the change may happen later. If the server has stopped, the error is
-// ErrServerClosed, or why it stopped. SetUsers is safe for concurrent use.
+// ErrServerClosed, or the error that stopped it. SetUsers is safe for concurrent use.
 func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	users, err := newUsers(cfg)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 		s.users = users
 		for _, c := range s.owner.watchers {
 			if !users.Knows(c.owned.identities, &old) {
-				s.cfg.Logger.Info("zkserver: connection closed: its user is gone or has another password", "remote", c.nc.RemoteAddr())
+				s.cfg.Logger.Info("zkserver: connection closed: its user was removed or has a new password", "remote", c.nc.RemoteAddr())
 				s.finish(c)
 				continue
 			}
@@ -53,8 +53,7 @@ func (s *Server) SetUsers(ctx context.Context, cfg Config) error {
 	})
 }
 
-// certificateOf returns the identity of a client by its certificate. The TLS handshake must be
-// over.
+// certificateOf returns a client's identity from its certificate. The TLS handshake must be over.
 func certificateOf(nc net.Conn) []tree.Identity {
 	if t, ok := nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		return login.OfCertificate(t.ConnectionState().VerifiedChains)
@@ -62,8 +61,8 @@ func certificateOf(nc net.Conn) []tree.Identity {
 	return nil
 }
 
-// authenticate answers a login by the scheme digest. A login by the scheme ip always succeeds, because
-// the address is known from the start.
+// authenticate answers a login with the scheme digest. A login with the scheme ip always succeeds,
+// because the server knows the address from the start.
 func (s *Server) authenticate(c *conn, r *request) {
 	ok := false
 	switch {
@@ -93,12 +92,12 @@ func (s *Server) sasl(c *conn, r *request) {
 	}
 	code := zkproto.CodeAuthFailed
 	if s.users.Requires("sasl") {
-		code = zkproto.CodeSessionClosedRequireSASL // as Apache's server has it
+		code = zkproto.CodeSessionClosedRequireSASL // as Apache's server answers
 	}
 	s.refuse(c, r, code)
 }
 
-// identify adds to the identities of c, and reports whether there was room.
+// identify adds to the identities of c. It reports whether there was room.
 func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 	o := &c.owned
 	for _, id := range ids {
@@ -114,8 +113,8 @@ func (s *Server) identify(c *conn, ids ...tree.Identity) bool {
 	return true
 }
 
-// mayNot reports whether c has yet to authenticate before it may ask for r. Pings are answered for
-// one session timeout, so that a person has the time to type a password.
+// mayNot reports whether c must authenticate before the server answers r. For one session timeout
+// the server answers pings, so that a person has time to type a password.
 func (s *Server) mayNot(c *conn, r *request) bool {
 	o := &c.owned
 	switch {
@@ -127,10 +126,10 @@ func (s *Server) mayNot(c *conn, r *request) bool {
 	return true
 }
 
-// refuse answers r with code and ends the connection. The session stays: its nodes may belong to a
-// client that was authenticated before.
+// refuse answers r with code and closes the connection. The session stays, because its nodes may
+// belong to a client that was authenticated before.
 func (s *Server) refuse(c *conn, r *request, code zkproto.Code) {
-	// The log has no user and no scheme: a client may have sent a password in their place.
+	// The log has no user and no scheme, because a client may have sent a password in their place.
 	s.counters.loginsRefused.Add(1)
 	s.cfg.Logger.Warn("zkserver: client refused", "remote", c.nc.RemoteAddr(), "op", r.op, "err", code)
 	if r.op == zkproto.OpSASL {
@@ -141,7 +140,7 @@ func (s *Server) refuse(c *conn, r *request, code zkproto.Code) {
 	s.finish(c)
 }
 
-// replySASL answers one step. Like the answer to every login, it has no zxid.
+// replySASL answers one step. Like every answer to a login, it has no zxid.
 func (s *Server) replySASL(c *conn, xid int32, code zkproto.Code, token []byte) {
 	b := s.stage(c)
 	start := len(b)

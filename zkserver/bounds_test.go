@@ -19,11 +19,11 @@ import (
 
 var operationsFlag = flag.Int("operations", fewOperations, "operations of TestNoOperationIsUnbounded")
 
-// longestOperation is the bound of the time that one operation takes the owner, the encoding of its
-// changes for the store included.
+// longestOperation bounds the time that one operation takes the owner, including the encoding of its
+// changes for the store.
 const longestOperation = 5 * time.Millisecond
 
-// Each notification adds to that. A write that has too many watchers to tell takes longestTelling
+// Each notification takes extra time. A write with too many watchers takes longestTelling
 // until it drops the others, see tree.TakeOverrun.
 const (
 	longestNotification = 2 * time.Microsecond
@@ -34,15 +34,15 @@ const (
 // An extreme is an operation with the largest permitted arguments.
 type extreme struct {
 	name    string
-	overrun bool                         // it has more watchers to tell than one may have
-	large   bool                         // it is chosen seldom, or nothing else would happen
+	overrun bool                         // it has more watchers than one write may notify
+	large   bool                         // it is chosen rarely, so that the others have their turn
 	refused zkproto.Code                 // its answer, if not CodeOK
-	prepare func()                       // makes the tree as costly as possible; nil if it is
+	prepare func()                       // makes the tree as costly as possible; nil if it already is
 	request func() (zkproto.Op, message) // nil for an operation without a request:
 	run     func()
 }
 
-// A worstCase is a tree that makes operations as costly as possible. Everything in it happens in
+// A worstCase is a tree that makes operations as costly as possible. Everything in it runs in
 // the owner's goroutine.
 type worstCase struct {
 	events int // of the last operation
@@ -81,7 +81,7 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 	w.watchDeep()
 	w.settle()
 	if again {
-		runtime.GC() // or it may come now, for the garbage of the test
+		runtime.GC() // so that it does not run now for the test's garbage
 	}
 	o := &w.owner
 	told := o.notifications
@@ -142,7 +142,7 @@ func (w *worstCase) do(e *extreme, again bool) (work int, took time.Duration) {
 	return work, took
 }
 
-// settle throws away the answers, notifications and changes so far.
+// settle discards the answers, notifications and changes so far.
 func (w *worstCase) settle() {
 	w.owner.tree.TakeChanges(func(string) {})
 	for _, c := range w.others {
@@ -154,7 +154,7 @@ func (w *worstCase) settle() {
 	w.owner.batch.arrivals = nil
 }
 
-// make makes a node without a request.
+// make creates a node without a request.
 func (w *worstCase) make(by *conn, path string, acl []zkproto.ACL, flags int32, data string) {
 	tx := w.nextTxn(by.owned.session.id)
 	tx.As = by.owned.identities
@@ -164,8 +164,8 @@ func (w *worstCase) make(by *conn, path string, acl []zkproto.ACL, flags int32, 
 	w.owner.tree.TakeEvents()
 }
 
-// longACL returns an ACL of 64 entries and nearly 8 KiB, of which only the last permits a client
-// with these identities to read, and none but the last permits anything.
+// longACL returns an ACL of 64 entries and nearly 8 KiB. Only the last entry permits anything: it lets
+// a client with these identities read.
 func longACL(n int, ids []tree.Identity) []zkproto.ACL {
 	acl := entries(64, "digest", func(i int) string { return fmt.Sprintf("%0100d:%d", i, n) })
 	last := ids[len(ids)-1]
@@ -184,9 +184,9 @@ func identitiesNumber(n int) []tree.Identity {
 }
 
 const (
-	wideNodes = 70_000 // whose names have nearly a mebibyte
+	wideNodes = 70_000 // nodes whose names have nearly a mebibyte
 	manyTold  = 10_000 // watchers of one node
-	longACLs  = 200    // nodes with an ACL of the largest size, each its own
+	longACLs  = 200    // nodes with an ACL of the largest size, all different
 	strangers = 1000   // watchers with 64 identities each
 )
 
@@ -219,16 +219,16 @@ func (w *worstCase) setUp() {
 	}
 	w.watchDeep()
 	w.watch(&w.told, "/told", manyTold, func(int) []tree.Identity { return nil })
-	// No stranger can read the node, and that takes the longest to find out.
+	// No stranger may read the node, and finding that out takes the longest.
 	w.make(w.conn, "/hidden", longACL(0, w.conn.owned.identities), 0, "")
 }
 
-// watch makes n connections that watch path, in place of those of cs that have ended.
+// watch makes n connections that watch path. They replace those of cs that have ended.
 func (w *worstCase) watch(cs *[]*conn, path string, n int, ids func(i int) []tree.Identity) {
 	*cs = slices.DeleteFunc(*cs, func(c *conn) bool { return c.owned.session == nil })
 	for _, sess := range w.owner.sessions {
 		if sess.conn == nil {
-			w.endSession(sess, func() {}) // of a connection that was dropped
+			w.endSession(sess, func() {}) // the session of a dropped connection
 		}
 	}
 	for i := len(*cs); i < n; i++ {
@@ -314,7 +314,7 @@ func (w *worstCase) extremes() []*extreme {
 	op := func(op zkproto.Op, format string) func(i int) zkproto.MultiOp {
 		return func(i int) zkproto.MultiOp { return zkproto.MultiOp{Op: op, Path: fmt.Sprintf(format, i)} }
 	}
-	// Ephemeral nodes, as many or as deep as end in one transaction.
+	// Ephemeral nodes, as many or as deep as one transaction can remove.
 	flat := func(c *conn) {
 		for i := range 3000 {
 			w.make(c, fmt.Sprintf("/e/%x-%d", c.id, i), openACL, zkproto.FlagEphemeral, "")
@@ -476,8 +476,8 @@ func (w *worstCase) extremes() []*extreme {
 }
 
 // No operation keeps the owner busy for long, whatever a client sends. The work that the owner
-// counts has a bound on every machine. A run of -operations 1000000 also bounds the time: an
-// operation that takes longer is repeated, since the machine may have had something else to do, and
+// counts has a bound on every machine. A run of -operations 1000000 also bounds the time. It repeats
+// an operation that takes longer, since another process may have slowed it down, and
 // the shortest time counts.
 func TestNoOperationIsUnbounded(t *testing.T) {
 	s, err := Open(Config{QuotaWritable: true, EnforceQuota: true})

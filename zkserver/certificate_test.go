@@ -75,7 +75,7 @@ func dialTLS(t *testing.T, l net.Listener, authorities *x509.CertPool, shows *tl
 	}
 	nc, err := tls.Dial("tcp", l.Addr().String(), client)
 	if err != nil {
-		t.Fatal(err) // by TLS 1.3 the client hears of a refusal later
+		t.Fatal(err) // with TLS 1.3 the client learns of a refusal later
 	}
 	return newRaw(t, nc)
 }

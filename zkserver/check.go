@@ -12,23 +12,23 @@ import (
 
 // Errors of Check and BackUp, and of Open.
 var (
-	// ErrDamaged is wrapped if a store has lost a part of what was committed to it.
+	// ErrDamaged is wrapped if a store has lost a part of its committed data.
 	ErrDamaged = store.ErrDamaged
 	// ErrFormat is wrapped if a store has another format, or nothing was ever committed to it.
 	ErrFormat = store.ErrFormat
 )
 
-// A Summary says what is in a store.
+// A Summary describes the contents of a store.
 type Summary struct {
-	Znodes   int    // with those that every server has
-	Sessions int    // that had not ended at the last commit
+	Znodes   int    // including those that every server has
+	Sessions int    // alive at the last commit
 	Commits  uint64 // since the store was made
-	Bytes    int64  // of its files
+	Bytes    int64  // of all files
 }
 
 // Check reads the store in dir from beginning to end, and changes nothing. The error says
 // what is wrong: it wraps ErrDamaged, ErrFormat, ErrInUse, or fs.ErrNotExist if there is no
-// store. A store that a server has open cannot be checked; see BackUp. While Check runs, no
+// store. Check refuses a store that a server has open; use BackUp there. While Check runs, no
 // server and no other Check can open the store. Check is safe for concurrent use, and cannot
 // be cancelled.
 func Check(dir string) (Summary, error) {
@@ -41,8 +41,8 @@ func Check(dir string) (Summary, error) {
 	return c.summary("check", dir, s, err)
 }
 
-// BackUp copies the store in dir to the directory dest, which it makes. A server may have the
-// store open and goes on. The copy has all that was acknowledged when BackUp was called, and
+// BackUp copies the store in dir to the new directory dest. A server may have the store open
+// and keeps running. The copy has every change that was acknowledged when BackUp was called, and
 // maybe some later changes. BackUp reads the copy from beginning to end before it returns. To
 // restore, serve dest.
 //
@@ -64,7 +64,7 @@ func BackUp(dir, dest string) (Summary, error) {
 	return sum, unsound
 }
 
-// A checker builds the tree of a store, as a server does when it starts.
+// A checker builds the tree of a store, as a starting server does.
 type checker struct {
 	tree     *tree.Tree
 	sessions int

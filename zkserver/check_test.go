@@ -22,7 +22,7 @@ func dialUnix(t *testing.T, s *Server) *rawClient {
 	return newRaw(t, client)
 }
 
-// A backup of a server at work has all that was acknowledged before it, also while journals
+// A backup of a running server has everything that was acknowledged before it, also while journals
 // are merged and removed, and can be served.
 func TestBackUpOfAServerAtWork(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -38,7 +38,7 @@ func TestBackUpOfAServerAtWork(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		data := make([]byte, 200<<10) // a journal is full after twenty
+		data := make([]byte, 200<<10) // twenty of them fill a journal
 		for n := uint64(1); ; n++ {
 			select {
 			case <-stop:

@@ -9,7 +9,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A rawClient speaks the protocol frame by frame, also where a proper client would not.
+// A rawClient speaks the protocol frame by frame, also in ways that a proper client would not.
 type rawClient struct {
 	t   *testing.T
 	nc  net.Conn
@@ -31,7 +31,7 @@ func newRaw(t *testing.T, nc net.Conn) *rawClient {
 	return &rawClient{t: t, nc: nc, in: bufio.NewReader(nc)}
 }
 
-// A message is anything of zkproto that can be sent.
+// A message is any message of zkproto that can be sent.
 type message interface{ Append([]byte) []byte }
 
 func (c *rawClient) sendFrame(ms ...message) {
@@ -45,7 +45,7 @@ func (c *rawClient) sendFrame(ms ...message) {
 	}
 }
 
-// connect makes a session, or takes up the one of an earlier response.
+// connect makes a session, or resumes that of an earlier response.
 func (c *rawClient) connect(timeout time.Duration, old *zkproto.ConnectResponse) *zkproto.ConnectResponse {
 	c.t.Helper()
 	req := &zkproto.ConnectRequest{Timeout: int32(timeout / time.Millisecond), Passwd: make([]byte, 16), HasReadOnly: true}
@@ -106,7 +106,7 @@ func (c *rawClient) send(op zkproto.Op, m message) int32 {
 	return xid
 }
 
-// call sends one request and returns what comes next, which must be its answer.
+// call sends one request and returns the next frame, which must be its answer.
 func (c *rawClient) call(op zkproto.Op, m message) answer {
 	c.t.Helper()
 	xid := c.send(op, m)
@@ -117,7 +117,7 @@ func (c *rawClient) call(op zkproto.Op, m message) answer {
 	return a
 }
 
-// event reads what must be a notification.
+// event reads the next frame, which must be a notification.
 func (c *rawClient) event() zkproto.WatcherEvent {
 	c.t.Helper()
 	a := c.read()
@@ -132,7 +132,7 @@ func (c *rawClient) event() zkproto.WatcherEvent {
 	return e
 }
 
-// closed fails unless the server has closed the connection and sent nothing before.
+// closed fails the test unless the server has closed the connection without sending more.
 func (c *rawClient) closed() {
 	c.t.Helper()
 	c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -164,7 +164,7 @@ func (c *rawClient) exists(path string, watch bool) (zkproto.Stat, zkproto.Code)
 
 var openACL = []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
 
-// connections is how many clients are connected.
+// connections returns how many clients are connected.
 func (s *Server) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

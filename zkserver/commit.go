@@ -10,18 +10,18 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A batch has the changes that one commit makes durable, and the answers that wait for it. The
-// answers may reflect any change up to their own batch, so they wait for its commit. Batches are
-// committed and released one after the other, so answers never overtake each other.
+// A batch holds the changes of one commit, and the answers that wait for it. An answer may
+// reflect any change up to its own batch, so it waits for that batch's commit. The server commits
+// and releases batches one after the other, so answers never overtake each other.
 type batch struct {
 	changes  store.Batch
-	conns    []*conn   // with something staged
+	conns    []*conn   // connections with staged bytes
 	released []func()  // called when the batch is released
 	answers  []answers // filled when the batch is handed over
-	arrivals []arrival // of the requests that are answered
+	arrivals []arrival // of the answered requests
 	bytes    int       // staged
 	lasting  bool      // it must survive a power failure, see Config.OneMachine
-	backlog  int       // work of requests that have waited for their turn
+	backlog  int       // work of the requests that had waited for their turn
 }
 
 // answers are bytes for one connection.
@@ -32,16 +32,16 @@ type answers struct {
 	finish bool
 }
 
-// answer says whether somebody waits for it: it is not of notifications only.
+// answer reports whether a client waits for these bytes: they are more than notifications.
 func (a *answers) answer() bool { return a.count > 0 || a.finish }
 
 func (b *batch) empty() bool {
 	return b.changes.Empty() && len(b.conns) == 0 && len(b.released) == 0
 }
 
-// nextTxn begins a write. Writes that fail have a zxid too, which clients see; it
-// must not come back after a crash although nothing was written for it. So zxids are
-// reserved in blocks: the store knows a ceiling, and a restart goes on above it.
+// nextTxn begins a write and gives it a zxid. A failed write has a zxid too, and clients see it.
+// It must not be given again after a crash, although nothing was written for it. So the server
+// reserves zxids in blocks: the store knows a ceiling, and a restart continues above it.
 func (s *Server) nextTxn(session int64) tree.Txn {
 	const block = 1 << 16
 	o := &s.owner
@@ -49,28 +49,28 @@ func (s *Server) nextTxn(session int64) tree.Txn {
 	if o.zxid > o.ceiling {
 		o.ceiling = o.zxid + block
 		o.batch.changes.PutCeiling(o.ceiling)
-		o.batch.lasting = true // tokens must never come back
+		o.batch.lasting = true // tokens must never be given twice
 	}
 	return tree.Txn{Zxid: o.zxid, Time: o.now.UnixMilli(), Session: session}
 }
 
-// handOver commits and releases the batch, or gives it to the committer. The owner has the token
+// handOver commits and releases the batch, or gives it to the committer. The owner holds the token
 // of s.idle, so every earlier batch has been released. handOver reports whether the owner still
-// has it.
+// holds it.
 func (s *Server) handOver() (free bool) {
 	b := s.takeBatch()
 	switch {
 	case b == nil:
 		return true
 	case b.changes.Empty(), b.changes.SyncLater && !s.store.Waits():
-		// A read, or a write that is not synced, takes less time than a change of goroutines.
+		// A read, or a write that is not synced, takes less time than a switch of goroutines.
 		return s.commitNow(b, nil)
 	}
 	s.commits <- b
 	return false
 }
 
-// takeBatch seals the batch and begins a new one. It returns nil if there is nothing in it.
+// takeBatch seals the batch and begins a new one. It returns nil if the batch is empty.
 func (s *Server) takeBatch() *batch {
 	b := s.owner.batch
 	if s.nothingAtHand() {
@@ -78,7 +78,7 @@ func (s *Server) takeBatch() *batch {
 		return nil
 	}
 	s.owner.batch, s.owner.ended = new(batch), 0
-	if s.owner.stopping { // the clock may have ended sessions since
+	if s.owner.stopping { // the clock may have ended sessions meanwhile
 		b.changes.PutCeiling(s.owner.zxid)
 	}
 	s.seal(b)
@@ -88,7 +88,7 @@ func (s *Server) takeBatch() *batch {
 	return b
 }
 
-// seal encodes what changed, and takes what is staged.
+// seal encodes the changes and takes the staged answers.
 func (s *Server) seal(b *batch) {
 	record := s.owner.record
 	lasting := s.owner.tree.TakeChanges(func(path string) {
@@ -110,8 +110,8 @@ func (s *Server) seal(b *batch) {
 	}
 }
 
-// release sends everything in b. If the caller is the reader of a connection, own is that connection.
-// Otherwise own is nil.
+// release sends everything in b. If the caller is the reader of a connection, own is that
+// connection. Otherwise own is nil.
 func (s *Server) release(b *batch, own *conn) {
 	s.observe(b.arrivals)
 	deliver := func(a answers) {
@@ -126,7 +126,7 @@ func (s *Server) release(b *batch, own *conn) {
 		}
 	}
 	if len(b.answers) > tellAtOnce {
-		runtime.Gosched() // to those who have just been woken
+		runtime.Gosched() // let the woken goroutines run
 	}
 	var told []*conn
 	for _, a := range b.answers {
@@ -151,8 +151,8 @@ func (s *Server) release(b *batch, own *conn) {
 	}
 }
 
-// commit is the committer's goroutine. After an error it says nothing more to anyone:
-// what is on disk is unknown until the next start.
+// commit is the committer's goroutine. After an error it sends nothing more: nobody knows what is
+// on disk until the next start.
 func (s *Server) commit() {
 	for b := range s.commits {
 		select {
@@ -167,17 +167,17 @@ func (s *Server) commit() {
 	}
 }
 
-// commitNow commits a batch and releases it, see release. If that fails, it stops the server and
-// returns false. The caller has the token of s.idle.
+// commitNow commits a batch and releases it, see release. If the commit fails, commitNow stops the
+// server and returns false. The caller holds the token of s.idle.
 func (s *Server) commitNow(b *batch, own *conn) bool {
 	if b.changes.Empty() {
-		s.release(b, own) // everything that the reads saw is on disk
+		s.release(b, own) // all data that the reads returned is on disk
 		return true
 	}
 	began := time.Now()
 	if err := s.store.Commit(&b.changes); err != nil {
-		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped, nothing more was acknowledged; "+
-			"see to the disk and start it again", err)
+		err = fmt.Errorf("zkserver: write to the store: %w; the server has stopped and acknowledges nothing more; "+
+			"check the disk, then start the server again", err)
 		s.cfg.Logger.Error(err.Error())
 		s.stopNow(err)
 		return false

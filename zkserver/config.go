@@ -11,95 +11,94 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A Config says how a server is to run. The zero value is a server in memory.
+// A Config configures a server. The zero value is a server in memory.
 type Config struct {
-	// Dir holds the store; it is made if it is not there, and one server at a time has
-	// it open. Empty keeps everything in memory.
+	// Dir is the directory of the store. Open makes it if it does not exist. One server at a time
+	// can have it open. If Dir is empty, everything is kept in memory.
 	Dir string
 
-	// Memory holds the store if Dir is empty; nil is a fresh one. Given to one Open
-	// after the other, it makes a restart without a disk.
+	// Memory is the store if Dir is empty. nil is a fresh store. A Memory that is passed to one Open
+	// after another simulates a restart without a disk.
 	Memory *Memory
 
 	// TickTime is ZooKeeper's unit of time; 0 is 2 s. Sessions expire within one tick
 	// of their timeout.
 	TickTime time.Duration
 
-	// What a client asks for as session timeout is brought into these limits; 0 is 2
-	// and 20 ticks.
+	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that a client asks for. 0 is
+	// 2 ticks and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 
-	// Linger, if above 0, shuts the server down once no client has been connected for
-	// that long, and no session lives. A session without a client lives for its timeout.
+	// Linger, if above 0, shuts the server down when no client has been connected for
+	// that long and no session lives. A session without a client lives for its timeout.
 	Linger time.Duration
 
 	// OneMachine says that all clients are processes of this machine. Changes of sessions and
 	// ephemeral nodes are then written before they are answered, and not synced. They survive
-	// the end of this process. A power failure may undo them, but it ends all clients, too: when
-	// the machine has restarted, Open ends the sessions that were made under OneMachine. All
+	// the end of this process. A power failure may undo them, but it ends all clients, too: after
+	// a restart of the machine, Open ends the sessions that were made under OneMachine. All
 	// other changes are synced before they are answered.
 	//
-	// Everything is synced once [Server.Serve] has had a listener other than a Unix socket, and
-	// on systems that do not tell whether they have restarted (Linux and macOS do).
+	// Everything is synced as soon as [Server.Serve] has had a listener other than a Unix socket.
+	// The same holds on systems that do not report restarts. Linux and macOS do.
 	OneMachine bool
 
-	// Users may authenticate by SASL DIGEST-MD5, and have a password each. Without users
-	// SASL gets the answer of a ZooKeeper without a JAAS file. The server keeps hashes. See
-	// ParseUsers for a file. Who overhears a client can try passwords against what it said,
-	// and all that follows is in the clear: use TLS.
+	// Users are the users that may authenticate by SASL DIGEST-MD5, with their passwords. Without
+	// users, SASL gets the answer of a ZooKeeper without a JAAS file. The server keeps hashes. See
+	// ParseUsers for a file. Use TLS: an attacker who overhears a login can try passwords against it,
+	// and reads all later traffic in the clear.
 	Users map[string]string
 
-	// SuperDigest is user:base64(sha1(user:password)), as ZooKeeper's superDigest: who
-	// authenticates so, by the scheme digest, may do everything whatever ACLs say. Empty:
-	// nobody.
+	// SuperDigest is user:base64(sha1(user:password)), as ZooKeeper's superDigest. A client that
+	// authenticates as this user by the scheme digest may do everything, whatever ACLs say. Empty:
+	// there is no superuser.
 	SuperDigest string
 
-	// RequireAuth names the schemes digest, sasl and x509, by one of which a client must
-	// have authenticated before it can do anything but ping and close its session; or as
-	// superuser. Empty requires nothing. By itself digest takes every password; where it is
-	// required, only those of Users.
+	// RequireAuth names schemes among digest, sasl and x509. A client must authenticate by one of
+	// them, or as superuser, before it can do anything but ping and close its session. Empty requires
+	// nothing. The scheme digest takes every password, unless it is required: then it takes only
+	// the passwords of Users.
 	RequireAuth []string
 
-	// FourLetterWords are those that anybody who can connect may ask; "*" stands for all, and
-	// blanks around a word do not count. nil is ruok, srvr, isro and envi. As in Apache's
-	// server, srvr is always allowed. The others tell of other clients, and some of them
-	// take the longer the more there is to tell; they end at 4 MiB.
+	// FourLetterWords are the four-letter words that are allowed to anybody who can connect. "*"
+	// stands for all, and blanks around a word are ignored. nil is ruok, srvr, isro and envi. As in
+	// Apache's server, srvr is always allowed. The others reveal other clients. Some of them take
+	// longer the more there is to list; their answers end at 4 MiB.
 	FourLetterWords []string
 
-	// Limits keep clients from harming each other; the zero value has a default for each.
+	// Limits keep clients from harming each other. The zero value has a default for each.
 	Limits Limits
 
 	// EnforceQuota refuses creates and sets that exceed the hard limits of a quota (zkCli's
-	// setquota -N and -B). Otherwise, as with soft limits, they are only counted and logged.
+	// setquota -N and -B). Without it, hard limits are only counted and logged, as soft limits are.
 	EnforceQuota bool
 
 	// QuotaWritable lets clients write below /zookeeper/quota, as Apache's server does. The ACLs
 	// there still count; they permit everybody unless a client changes them. Without
-	// QuotaWritable only the superuser may set quotas (see SuperDigest), and others get -102
+	// QuotaWritable only the superuser may set quotas (see SuperDigest), and other clients get -102
 	// NoAuth.
 	QuotaWritable bool
 
-	// NoTTLNodes refuses new nodes with a time to live. The answer is -6 Unimplemented, as that
-	// of Apache's server without zookeeper.extendedTypesEnabled. Nodes that exist keep their time
-	// to live.
+	// NoTTLNodes refuses new nodes with a time to live. The answer is -6 Unimplemented, as from
+	// Apache's server without zookeeper.extendedTypesEnabled. Existing nodes keep their time to live.
 	NoTTLNodes bool
 
 	// ContainerCheckInterval is how often the server looks for nodes to remove: containers that
-	// are empty again, and nodes whose time to live is over. 0 is a minute, as in Apache's
+	// became empty, and nodes whose time to live is over. 0 is a minute, as in Apache's
 	// znode.container.checkIntervalMs; the least is 1 ms.
 	ContainerCheckInterval time.Duration
 
-	// Logger hears of what an operator may want to know; nil is silent.
+	// Logger gets the messages for operators. nil is silent.
 	Logger *slog.Logger
 }
 
-// Memory is a store for servers that follow each other in one process.
+// Memory is a store for servers that run one after the other in one process.
 type Memory struct{ store *store.Memory }
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{store.NewMemory()} }
 
-// Validate says what is wrong with c, as Open does, but opens nothing.
+// Validate returns the error that Open would return for c, and opens nothing.
 func (c Config) Validate() error {
 	if _, err := c.withDefaults(); err != nil {
 		return err

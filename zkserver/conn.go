@@ -16,28 +16,28 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A conn is one client connection. Its reader feeds the owner, its writer sends what
-// the owner staged, once that is durable.
+// A conn is one client connection. Its reader passes requests to the owner. Its writer sends
+// the owner's staged bytes when they are durable.
 type conn struct {
 	server *Server
 	id     tree.Watcher
 	nc     net.Conn
 
-	address netip.Addr // what it counts for among Limits; guarded by Server.mu
+	address netip.Addr // the address that it counts for, see Limits; guarded by Server.mu
 
 	now       func([]byte) int // writes without waiting, see writerNow; may be nil; guarded by mu
 	slots     chan struct{}    // one token per request that waits for its answer
-	penalties atomic.Int64     // requests over a limit that the reader is to rest for
+	penalties atomic.Int64     // requests over a limit, for which the reader rests
 
-	room    chan struct{} // tells the reader that waiting has become less
+	room    chan struct{} // tells the reader that waiting has fallen
 	waiting atomic.Int64  // bytes of requests that the owner has not applied
-	unread  atomic.Int64  // bytes that wait for the client, or for the disk first
-	paused  atomic.Bool   // the owner waits until less is unread, see stalled
+	unread  atomic.Int64  // bytes that wait for the client or the disk
+	paused  atomic.Bool   // the owner holds requests back until less is unread, see stalled
 	gone    atomic.Bool   // nothing is written any more
-	wake    chan struct{} // something to write, or the end
+	wake    chan struct{} // there are bytes to write, or the connection ends
 
 	beingTold atomic.Bool // the teller will wake the writer
-	told      atomic.Bool // it has, and waits until the writer has written
+	told      atomic.Bool // the teller has woken the writer, and waits until it has written
 
 	stop chan struct{} // closed by stopReading
 	quit chan struct{} // closed by close
@@ -55,14 +55,14 @@ type conn struct {
 	readerDone bool
 }
 
-// connState is what the owner knows of a connection.
+// connState is the owner's state of a connection.
 type connState struct {
-	session *session // nil before the handshake and when the end has begun
+	session *session // nil before the handshake and once the session ends
 
 	identities []tree.Identity
 	sasl       login.Exchange
-	admitted   bool      // it has authenticated as is required
-	closing    bool      // its session is ending, and it will be answered and closed
+	admitted   bool      // it has authenticated as required
+	closing    bool      // its session is ending; the connection is answered and closed then
 	attached   time.Time // when it got its session
 
 	received, sent int64 // packets, for the four-letter words
@@ -72,9 +72,9 @@ type connState struct {
 	flow sched.Flow[*request]
 
 	staged  []byte // answers and notifications of the batch that is being filled
-	weighed int    // of staged, see weigh
+	weighed int    // bytes of staged that are counted, see weigh
 	answers int    // in staged
-	finish  bool   // the connection ends behind staged
+	finish  bool   // the connection is closed after staged
 	inBatch bool
 }
 
@@ -98,7 +98,7 @@ func (c *conn) release(n int) {
 	}
 }
 
-// setReadDeadline is for the reader; stopReading must not be undone by it.
+// setReadDeadline sets a deadline for the reader. It does not undo stopReading.
 func (c *conn) setReadDeadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,13 +124,13 @@ func (c *conn) stopReading() {
 	}
 }
 
-// copiedBytes is how much is copied for the writer, and how large the buffers are that it
-// keeps for that. Whatever is more it takes over.
+// copiedBytes is the most that send copies for the writer, and the size of the buffers that the
+// writer keeps for copies. The writer takes over larger slices.
 const copiedBytes = 1 << 14
 
-// send queues bytes for the writer, which the caller wakes, and never waits; it says whether
-// it has kept b. A client that lets too many of them pile up is dropped: nobody else is to
-// wait for it, and memory is not for it.
+// send queues bytes for the writer and never waits. The caller wakes the writer. send reports
+// whether it has kept b. A client with too many queued bytes is dropped: it must not make other
+// clients wait, nor use up the memory.
 func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 	c.mu.Lock()
 	if c.closed {
@@ -146,7 +146,7 @@ func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 	c.answers += answers
 	c.finishing = c.finishing || finish
 	c.mu.Unlock()
-	waiting := int(c.unread.Load()) // with what the writer has in hand
+	waiting := int(c.unread.Load()) // including the bytes that the writer is writing
 	if c.server.tooMuch(waiting, 0) {
 		c.server.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", waiting)
 		c.close()
@@ -154,9 +154,9 @@ func (c *conn) send(b []byte, answers int, finish bool) (kept bool) {
 	return kept
 }
 
-// sendNow is send for the goroutine of the reader. It writes the answers itself and returns true
-// if nothing else is on its way to the client. The writer sends the bytes that the
-// network does not take at once.
+// sendNow is send on the reader's goroutine. If nothing else is on its way to the client, sendNow
+// writes the answers itself and returns true. The writer sends the bytes that the network does
+// not take at once.
 func (c *conn) sendNow(a answers) bool {
 	if c.now == nil || a.finish || len(a.bytes) > copiedBytes {
 		return false
@@ -211,14 +211,14 @@ func (c *conn) write() {
 		if len(buf) > 0 {
 			err := c.writeAll(buf)
 			if cap(buf) > copiedBytes {
-				recycleStage(buf) // not for every client that has once read something large
+				recycleStage(buf) // drop buffers that one large read has grown
 				buf = nil
 			}
 			if err != nil {
 				break
 			}
 		}
-		c.release(answers) // some have no bytes
+		c.release(answers) // some answers have no bytes
 		if len(buf) > 0 {
 			continue
 		}
@@ -244,13 +244,13 @@ func (c *conn) write() {
 	c.mu.Unlock()
 	c.gone.Store(true)
 	c.resume()
-	// The owner hears of the end from the reader alone, which may be waiting for a slot
-	// or for bytes; both end with close.
+	// Only the reader tells the owner about the end. It may be waiting for a slot or for bytes;
+	// close ends both.
 }
 
-// writeAll writes in pieces, so that the clock runs against who reads nothing and not
-// against who reads slowly. The network takes few more bytes than the client has read, see
-// limitUnsent: in pieces of 256 KiB, who reads 8 KiB a second would be dropped.
+// writeAll writes in small pieces, each with a deadline. So it drops a client that reads nothing,
+// but not a client that reads slowly. The network takes few more bytes than the client has read,
+// see limitUnsent: with pieces of 256 KiB, a client that reads 8 KiB a second would be dropped.
 func (c *conn) writeAll(buf []byte) error {
 	left := len(buf)
 	for piece := range slices.Chunk(buf, 64<<10) {
@@ -269,10 +269,10 @@ func (c *conn) writeAll(buf []byte) error {
 	return nil
 }
 
-// lastWords lets the client read what was written. Closing a socket with unread input
-// makes the kernel send a reset, which throws away what the client has not read yet;
-// it would miss the news that its session is over. So our half is closed first and
-// the client's is read to its end, for a moment.
+// lastWords lets the client read the last written bytes. If we close a socket with unread input,
+// the kernel sends a reset, which discards the bytes that the client has not read yet. The client
+// would not learn that its session is over. So lastWords closes our half first, and reads the
+// client's half to its end, for a limited time.
 func (c *conn) lastWords() {
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -287,7 +287,7 @@ func (c *conn) lastWords() {
 		if done {
 			return
 		}
-		c.release(dropped) // the reader goes on through what the owner ignores
+		c.release(dropped) // the reader continues through the requests that the owner ignores
 		select {
 		case <-c.wake:
 		case <-c.quit:
@@ -307,8 +307,8 @@ func (c *conn) close() {
 	}
 }
 
-// cut closes a connection without a goodbye. That of TLS may take seconds if the client
-// does not read, and it is the owner that may be waiting.
+// cut closes a connection without the TLS close message. That message may take seconds if the
+// client does not read, and the owner may be the caller.
 func cut(nc net.Conn) {
 	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		nc = t.NetConn()

@@ -7,24 +7,24 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// counters is what Stats shows. What belongs to the owner is published by it, so that
-// nobody has to wait for it to be told.
+// counters has the values that Stats shows. The owner publishes its own values here, so that Stats
+// does not wait for the owner.
 type counters struct {
-	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // by the owner
-	received, notifications, bytesReceived                 atomic.Int64 // by the owner
-	created, expired, loginsRefused, waited, turns         atomic.Int64 // by the owner
+	zxid, sessions, znodes, ephemerals, watches, dataBytes atomic.Int64 // written by the owner
+	received, notifications, bytesReceived                 atomic.Int64 // written by the owner
+	created, expired, loginsRefused, waited, turns         atomic.Int64 // written by the owner
 
 	connections atomic.Int64
 
 	outstanding     atomic.Int64
-	answered        atomic.Int64 // by who releases a batch
+	answered        atomic.Int64 // written by the goroutine that releases a batch
 	bytesSent       atomic.Int64
 	bytesWaiting    atomic.Int64
-	commit, latency histogram // by the committer; by who releases a batch
+	commit, latency histogram // commit: written by the committer; latency: by the goroutine that releases a batch
 
-	committed, journal, snapshot atomic.Int64 // by the committer
+	committed, journal, snapshot atomic.Int64 // written by the committer
 
-	sinceReset latencies // as latency, for the four-letter words
+	sinceReset latencies // like latency, for the four-letter words
 	refused    [len(allLimits)]refusals
 }
 
@@ -37,7 +37,7 @@ func (n *counters) of(l Limit) *refusals {
 	panic("zkserver: limit " + string(l) + " is not among allLimits")
 }
 
-// publish is called by the owner when it has changed something.
+// publish copies the owner's values to the counters. The owner calls it after a change.
 func (s *Server) publish() {
 	o, n := &s.owner, &s.counters
 	n.zxid.Store(o.zxid)
@@ -54,15 +54,15 @@ func (s *Server) publish() {
 	n.turns.Store(turns)
 }
 
-// committed takes note of a commit and of the requests that waited for it. Its caller has the token
-// of s.idle.
+// committed records a commit and the number of requests that waited for it. The caller holds the
+// token of s.idle.
 func (s *Server) committed(took time.Duration, requests int) {
 	s.counters.commit.observe(took)
 	s.counters.committed.Add(int64(requests))
 	s.measureStore()
 }
 
-// measureStore takes note of the store's size. Nobody may commit meanwhile.
+// measureStore records the store's size. Nobody may commit meanwhile.
 func (s *Server) measureStore() {
 	if j, ok := s.store.(*store.Journal); ok {
 		journals, snapshot := j.Sizes()
@@ -71,8 +71,8 @@ func (s *Server) measureStore() {
 	}
 }
 
-// latencies summarize durations. They are written by one goroutine at a time and read
-// by any, which may see one that is not in all fields yet.
+// latencies summarize durations. One goroutine at a time writes them and any goroutine reads them.
+// A reader may see a duration in some of the fields only.
 type latencies struct {
 	count, sum, least, most, last atomic.Int64 // all but count in nanoseconds
 }
@@ -89,13 +89,13 @@ func (l *latencies) observe(d time.Duration) {
 	l.last.Store(n)
 }
 
-// milliseconds are the least, the mean and the most.
+// milliseconds returns the least, the mean and the most.
 func (l *latencies) milliseconds() (least int64, mean float64, most int64) {
 	const ms = int64(time.Millisecond)
 	if n := l.count.Load(); n > 0 {
 		mean = float64(l.sum.Load()) / float64(n) / float64(ms)
 	}
-	return l.least.Load() / ms, mean, (l.most.Load() + ms - 1) / ms // never a mean above the most
+	return l.least.Load() / ms, mean, (l.most.Load() + ms - 1) / ms // rounded up, so that the mean is never above the most
 }
 
 func (l *latencies) reset() {
@@ -110,8 +110,8 @@ type arrival struct {
 	at   time.Duration // as in request
 }
 
-// observe takes note of answers that are released. Batches are released one after the
-// other, so there is one caller at a time.
+// observe records the latency of released answers. Batches are released one after the other, so
+// there is one caller at a time.
 func (s *Server) observe(arrivals []arrival) {
 	if len(arrivals) == 0 {
 		return

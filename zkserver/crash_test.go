@@ -29,10 +29,10 @@ func testSeed(t *testing.T) uint64 {
 
 func asIs(s store.Store) store.Store { return s }
 
-// crashCount is what became of crash images.
+// crashCount counts the results of crash images.
 type crashCount struct{ images, again, runs, writes int }
 
-// crashRun crashes one run n times. It returns something that survived, for the next run
+// crashRun crashes one run n times. It returns one of the survivors, for the next run
 // to start from.
 func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*survivor, map[string][]byte, error) {
 	var (
@@ -43,17 +43,17 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 	for i := range n {
 		cut := rng.IntN(r.fs.Now() + 1)
 		if i%2 == 0 && len(syncs) > 0 {
-			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
+			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before or after a sync returns
 		}
 		image := r.fs.Image(cut, rng)
 		if i%8 == 0 { // or the process is killed
 			image = r.fs.Killed(cut)
 		}
 		seen := r.seen(cut)
-		// Power may fail again while the server reads what the first failure has left.
+		// Power may fail again while the server reads the files of the first failure.
 		for depth := 0; ; depth++ {
 			fs := crashfs.New(image)
-			// All is synced, so the boot id does not matter: the same one, another, or none.
+			// Everything is synced, so the boot id does not matter: the same one, another, or none.
 			fs.BootID = []store.BootID{{1}, {1, 1}, {}}[rng.IntN(3)]
 			found, err := survive(fs)
 			count.images++
@@ -79,7 +79,7 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 	return survived, files, nil
 }
 
-// keepImage writes an image that the check refused to where somebody can look at it.
+// keepImage writes an image that the check refused to a directory for inspection.
 func keepImage(image map[string][]byte) string {
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
 	for name, data := range image {
@@ -95,8 +95,8 @@ func keepImage(image map[string][]byte) string {
 // the bytes that were not synced. The next start finds the state after some write, and no
 // earlier one than the last that any client has seen.
 //
-// Every run goes on from an image of the one before it, or from an empty directory, or
-// from one that the first version with this format has written.
+// A run begins with an image of the run before it, or with an empty directory, or
+// with one that the first version with this format has written.
 func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))
@@ -130,7 +130,7 @@ func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 		count.images, count.again, count.runs, count.writes, time.Since(began).Round(time.Millisecond))
 }
 
-// A storeThatIsLate says that a batch is on disk when the one before it is.
+// A storeThatIsLate reports a batch as durable when the one before it is.
 type storeThatIsLate struct {
 	store.Store
 	late *store.Batch
@@ -144,7 +144,7 @@ func (s *storeThatIsLate) Commit(b *store.Batch) error {
 	return s.Store.Commit(b)
 }
 
-// The check must find what it is there to find.
+// The check must find servers that lose acknowledged data.
 func TestCrashCheckFindsServersThatLose(t *testing.T) {
 	s := testSeed(t)
 	for name, broken := range map[string]struct {

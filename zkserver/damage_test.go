@@ -19,8 +19,8 @@ var damageShare = flag.Float64("damages", 0.02, "share of all possible damages t
 
 var digits = regexp.MustCompile(`[0-9a-f]{6,}|[0-9]+`)
 
-// One bit that flips, one file that loses its end or is lost altogether: what is found
-// then is all that was acknowledged, or an error that says what is wrong.
+// One bit flips, or one file loses its end or is missing. The server then finds everything that was
+// acknowledged, or returns an error that names the damage.
 func TestDamageIsDetectedOrHarmless(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 0))
 	g := readGolden(t, fmt.Sprintf("testdata/format%d.txt", store.Format))

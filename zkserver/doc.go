@@ -1,5 +1,5 @@
-// Package zkserver is a ZooKeeper server of one node that lives in the process: the
-// client protocol of Apache ZooKeeper over any [net.Listener], kept in a directory
+// Package zkserver is a ZooKeeper server of one node that runs inside the process. It speaks the
+// client protocol of Apache ZooKeeper over any [net.Listener], and keeps its data in a directory
 // or in memory.
 //
 //	s, err := zkserver.Open(zkserver.Config{Dir: "/var/lib/locks"})
@@ -8,7 +8,7 @@
 //	…
 //	s.Shutdown(ctx)
 //
-// It speaks every operation of a ZooKeeper 3.8 client, and the four-letter words that
+// It supports every operation of a ZooKeeper 3.8 client, and the four-letter words that
 // [Config.FourLetterWords] allows. A test compares its answers with Apache ZooKeeper's answers
 // to the same stream of operations (interop/diff_test.go). There is one node, so reconfig is
 // disabled.
@@ -21,7 +21,7 @@
 // Watches and sessions:
 //
 //   - exists needs READ, as the other reads do. A client that may not read a node gets no event of
-//     it, also not of changes before it reconnected (CVE-2024-23944).
+//     it. That includes changes before the client reconnected (CVE-2024-23944).
 //   - A one-shot, a persistent and a recursive watch on one node are three watches
 //     (ZOOKEEPER-4466). The latter two can be removed alone, as since 3.9.
 //   - checkWatches looks at the watches of its own connection, not at those of all.
@@ -31,38 +31,39 @@
 // Requests:
 //
 //   - A check outside a transaction is refused, as since 3.8.5. Apache's server does not answer it.
-//   - deleteContainer and createSession are requests between servers. Clients that send them are
-//     refused.
+//   - deleteContainer and createSession are requests between servers. The server refuses them from
+//     clients.
 //   - createContainer takes the flag of containers only, and createTTL the flags of nodes with a
 //     time to live only. With other flags, Apache's server makes another kind of node, or stops.
 //   - An ACL may have the scheme x509 without any configuration.
-//   - A path that is null is empty. A null list of watches is empty. A negative number of ACLs is
+//   - A null path is empty. A null list of watches is empty. A negative number of ACLs is
 //     an error.
 //   - Sequence numbers wrap, as documented. Apache's stay at the largest number.
 //
-// Limits. Apache's server has none of these, see [Limits] for those with a setting. In general, -8
-// answers a request that is too long by itself, and -125 a request for which there is no room:
+// Limits. Apache's server has none of these. [Limits] describes those with a setting. In general,
+// -8 answers a request that is too long by itself, and -125 a request for which there is no room:
 //
-//   - An ACL has at most 64 entries and 8 KiB, as it is sent, and again with the client's
-//     identities in place of auth. Auth adds at most 1 MiB to the ACLs of one transaction. -114
-//     answers a longer ACL. A longer ACL in an older store is kept and enforced.
+//   - An ACL has at most 64 entries and 8 KiB. Both bounds apply to the ACL as it is sent, and again
+//     with the client's identities in place of auth. Auth adds at most 1 MiB to the ACLs of one
+//     transaction. -114 answers a longer ACL. A longer ACL in an older store is kept and enforced.
 //   - A connection has at most 64 identities, of at most 1 KiB each and 64 KiB together. -115
 //     answers the login that exceeds a bound, and the connection is closed. The subject of a
-//     certificate that exceeds it is no identity.
+//     certificate that exceeds a bound is no identity.
 //   - The work of a transaction has a limit, see [Limits.MultiOps]. -8 answers a transaction that
-//     exceeds it, and nothing of it is done. -5 answers a multi-read that exceeds it, or whose
+//     exceeds it, and no part of it is done. -5 answers a multi-read that exceeds it, or whose
 //     answer is longer than 2 MiB.
 //   - A session has at most 100,000 ephemeral nodes, whose paths have at most 32 MiB. -125 answers a
-//     create beyond that, see [Limits.EphemeralsPerSession]. If a session has more than 3,000, they
-//     go in several transactions, and other clients may see some of them without the others.
-//   - The paths that getEphemerals answers have at most 2 MiB. -5 answers a request for more.
+//     create beyond that, see [Limits.EphemeralsPerSession]. At the end of a session with more than
+//     3,000, several transactions remove them. Other clients may then see some of them without the
+//     others.
+//   - The paths that getEphemerals returns have at most 2 MiB. -5 answers a request for more.
 //   - A write sends at most some 130,000 notifications. The connections of the other watchers are
-//     closed. These clients hear of the change when they reconnect.
+//     closed. These clients learn of the change when they reconnect.
 //
 // Quotas:
 //
-//   - Only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set. -102
-//     answers all others. In Apache's server, the ACLs decide, and they are open.
+//   - Only the superuser writes below /zookeeper/quota, unless [Config.QuotaWritable] is set. Other
+//     clients get -102. In Apache's server, the ACLs decide, and they are open.
 //   - A quota text that is longer than 1 KiB is ignored, like a text that is no quota. It counts
 //     nothing and refuses no write.
 //
@@ -74,57 +75,59 @@
 //   - Nodes with a time to live are on, see [Config.NoTTLNodes]. Apache's server has them off by
 //     default.
 //   - Of the four-letter words, ruok, isro and envi are allowed by default besides srvr. envi tells
-//     the version alone. Where gtmk, stmk and hash are allowed, they answer that there is nothing
-//     of the kind.
+//     the version alone. Where gtmk, stmk and hash are allowed, they answer that this server has
+//     no trace mask and no digests.
 //
-// # Who may do what
+// # Authentication and ACLs
 //
-// Of ACLs it knows the schemes world, auth, digest, ip, sasl and x509; any other is
-// refused, never accepted and ignored. With [Config.Users] clients can authenticate by
-// SASL DIGEST-MD5, with [Config.SuperDigest] there is a superuser, and with
-// [Config.RequireAuth] nobody can do anything before he has authenticated. For TLS, give
-// Serve a listener of crypto/tls; if that verifies client certificates, a client is the
-// subject of its own, spelled as Java does ("CN=alice,O=Example").
+// ACLs may use the schemes world, auth, digest, ip, sasl and x509. Any other scheme is
+// refused, never accepted and ignored. With [Config.Users], clients can authenticate by
+// SASL DIGEST-MD5. With [Config.SuperDigest], there is a superuser. With [Config.RequireAuth],
+// a client can do nothing before it has authenticated. For TLS, give Serve a listener of
+// crypto/tls. If that listener verifies client certificates, a client has the identity of its
+// certificate's subject, spelled as Java does ("CN=alice,O=Example").
 //
-// Here, too, it is stricter than Apache's server on purpose. ACLs can name SASL users where there are
-// none, and such an entry admits nobody. A SASL client cannot ask to be taken for another user. Where
-// digest is required, a password must be that of a user. A count of responses other than 1 is
-// refused. It is milder in one thing: a client that has yet to authenticate may ping, for one session
-// timeout, and close its session.
+// The server is stricter here than Apache's, on purpose. ACLs can name SASL users where there are
+// none, and such an entry admits nobody. A SASL client cannot ask for the identity of another user.
+// Where digest is required, a password must be that of a user. A count of responses other than 1 is
+// refused. The server is milder in one thing: for one session timeout, a client that has yet to
+// authenticate may ping, and it may close its session.
 //
-// # What is promised
+// # Guarantees
 //
-// Whatever a client was told, in an answer or in a notification, is on disk: also
-// what was only read. A crash loses nothing that anybody saw. A zxid is never given
-// out twice, so neither is a fencing token. Sessions survive a restart and have their
+// Whatever the server has sent to a client, in an answer or in a notification, is on disk. This
+// includes data that was only read. A crash loses nothing that anybody saw. A zxid is never given
+// twice, so neither is a fencing token. Sessions survive a restart and have their
 // full timeout from then on. With [Config.OneMachine], sessions and ephemeral nodes survive
 // a crash of the process, and end with the machine.
 //
 // # What one operation costs
 //
 // All clients share one goroutine, the owner. With the default limits, one operation takes the owner
-// at most 5 ms, whatever a client sends. The end of a session with many nodes, the watches of a
-// client that reconnects, and sessions that expire together are done in portions. Other clients are
-// served in between. Longer than 5 ms are:
+// at most 5 ms, whatever a client sends. The server does some long work in portions, and serves other
+// clients in between: the end of a session with many nodes, the watches of a client that reconnects,
+// and sessions that expire together. Longer than 5 ms are:
 //
-//   - a write that many watch: 2 µs more for each notification, 0.5 s at most;
+//   - a write to a node with many watches: 2 µs more for each notification, 0.5 s at most;
 //   - getChildren of a node whose children's names have more than 1 MiB: 3 ms for each MiB, see
 //     [Limits.ChildrenBytes];
-//   - a look at more than 50,000 sessions, twice in a tick, and the four-letter words that list
-//     all sessions or watches.
+//   - a check of more than 50,000 sessions for expiry, twice in a tick, and the four-letter words
+//     that list all sessions or watches.
 //
 // # Goroutines
 //
-// The owner (owner.go) touches the tree, the sessions and the watches; Open starts it. It
+// Open starts the owner (owner.go). Only the owner touches the tree, the sessions and the watches. It
 // applies requests and collects changes and answers in a batch. Package internal/sched decides
 // which requests wait for a later batch (turns.go). The committer (commit.go) makes one batch
 // durable at a time and then sends its answers, while the owner fills the next one. The owner
 // itself writes a batch that need not be synced ([Config.OneMachine]).
+//
 // Each connection has a reader, which decodes requests (reader.go), and a writer, which sends
 // answers (conn.go). If the server has nothing else to do, the reader takes the place of owner,
-// committer and writer for a few requests that came together (inline.go). The teller (tell.go) wakes writers that have
-// notifications only, some at a time. Serve runs on the caller's goroutine.
-// The owner ends on Shutdown, Close, linger or a store that failed. It ends the
-// committer and the teller. Then it waits for the connections, closes the store and closes Done.
-// The store has a goroutine while it makes a snapshot; closing the store ends it.
+// committer and writer for a few requests that came together (inline.go). The teller (tell.go) wakes
+// writers that have notifications only, some at a time. Serve runs on the caller's goroutine.
+//
+// The owner ends on Shutdown, Close, linger or a failed store. It ends the committer and the
+// teller. Then it waits for the connections, closes the store and closes Done. The store has a
+// goroutine while it makes a snapshot; closing the store ends it.
 package zkserver

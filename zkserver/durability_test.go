@@ -16,7 +16,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// startOn starts a server on a store of the test's own.
+// startOn starts a server on a store that the test has made.
 func startOn(t *testing.T, st store.Store, cfg Config) *Server {
 	t.Helper()
 	cfg, err := cfg.withDefaults()
@@ -37,7 +37,7 @@ func pipe(t *testing.T, s *Server) *rawClient {
 	return newRaw(t, client)
 }
 
-// heldStore holds back commits until it is told how each ends.
+// heldStore holds back commits until the test decides how each ends.
 type heldStore struct {
 	*store.Memory
 	verdicts chan error
@@ -52,7 +52,7 @@ func (h *heldStore) Commit(b *store.Batch) error {
 	return h.Memory.Commit(b)
 }
 
-// frames reads in the background, so that a test can see that nothing has come.
+// frames reads in the background, so that a test can see that no frame has arrived.
 func (c *rawClient) frames() <-chan answer {
 	ch := make(chan answer, 100)
 	go func() {
@@ -137,8 +137,8 @@ func TestShutdownWaitsForWhatItHasTaken(t *testing.T) {
 	})
 }
 
-// A session ends after the server was told to stop, and before its last batch. The zxid of that end is
-// not given out again by the next server.
+// A session ends after the server was told to stop, and before its last batch. The next server does not
+// give the zxid of that end again.
 func TestZxidsGoOnAfterAPlannedStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
@@ -201,7 +201,7 @@ func TestOneCommitServesAllWhoCameMeanwhile(t *testing.T) {
 		before := disk.commits
 		for i, c := range clients {
 			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: fmt.Sprint("/n", i), ACL: openACL})
-			synctest.Wait() // or the first commit may find several
+			synctest.Wait() // otherwise the first commit may include several
 		}
 		for range n {
 			disk.verdicts <- nil
@@ -231,7 +231,7 @@ func TestFailedCommitStopsTheServer(t *testing.T) {
 	c.connect(10*time.Second, nil)
 	broken := errors.New("disk on fire")
 	disk.verdicts <- broken
-	disk.verdicts <- nil // if it tried again, it would succeed
+	disk.verdicts <- nil // if the server retried, the retry would succeed
 	c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/n", ACL: openACL})
 	c.closed()
 	<-s.Done()
@@ -249,8 +249,8 @@ func TestFailedCommitStopsTheServer(t *testing.T) {
 	}
 }
 
-// Power fails under eight writers: whatever the disk kept of what was not synced, what
-// was acknowledged is there, with its Stat, and no zxid that was seen comes back.
+// Power fails under eight writers. Whatever part of the unsynced bytes the disk kept, every
+// acknowledged node is there, with its Stat, and no zxid that was seen is given again.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 5 {

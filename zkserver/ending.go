@@ -2,26 +2,25 @@ package zkserver
 
 import "time"
 
-// maxEnded is how many bytes of paths the sessions that have ended in a batch may have had before
-// others end in the next one. The store refuses a batch of more than 1 GiB, and the server stops
-// then.
+// maxEnded bounds the bytes of the paths of all sessions that end in one batch. Further sessions end
+// in the next batch. The store refuses a batch of more than 1 GiB, and the server stops then.
 const maxEnded = 64 << 20
 
-// expirePortion is how many nodes may go with the sessions that end before clients are served
-// again. A session counts as expireCost nodes besides its own.
+// expirePortion is how many nodes of expired sessions the server removes before it serves clients
+// again. Each session counts as expireCost nodes besides its own.
 const (
 	expirePortion = 3000
 	expireCost    = 10
 )
 
-// expire ends the sessions that were silent for too long.
+// expire ends the sessions that were silent for longer than their timeout.
 func (s *Server) expire() {
 	s.owner.tree.Sweep()
 	s.expireAt(s.owner.now)
 }
 
-// expireAt ends sessions that were silent for too long at the time of a check. The check has allowed
-// for delays of this process. If more than a portion of them is to end, expireAt queues itself
+// expireAt ends sessions whose timeout had passed at the time of a check. The check has already
+// allowed for delays of this process. If more than a portion must end, expireAt queues itself
 // behind the requests that wait by then.
 func (s *Server) expireAt(at time.Time) {
 	ended := 0
@@ -44,14 +43,14 @@ func (s *Server) expireAt(at time.Time) {
 	}
 }
 
-// endSession removes a session and its nodes, and calls ended when all of them are gone. A session
-// with thousands of nodes ends in portions, and other clients are served in between. The store knows
-// of a session that is ending, so that the next start goes on with it.
+// endSession removes a session and its nodes, and calls ended when all of them are removed. A session
+// with thousands of nodes ends in portions, and other clients are served in between. The store
+// records that the session is ending, so the next start continues.
 func (s *Server) endSession(sess *session, ended func()) {
 	delete(s.owner.sessions, sess.id)
 	s.owner.endings++
 	if sess.conn != nil {
-		sess.conn.owned.session = nil // what it has sent besides is for nothing
+		sess.conn.owned.session = nil // its further requests are dropped
 	}
 	s.endPortion(sess, ended)
 }
@@ -86,7 +85,8 @@ func (s *Server) endPortion(sess *session, ended func()) {
 }
 
 // later calls f behind the requests that wait by then. Portions of long operations take turns, one
-// at a time. If the sessions of a batch have had many nodes, the next portion goes into another one.
+// at a time. If the sessions that ended in a batch had many nodes, the next portion waits for the
+// next batch.
 func (s *Server) later(f func()) {
 	o := &s.owner
 	if o.portions = append(o.portions, f); len(o.portions) == 1 {
@@ -115,7 +115,7 @@ func (s *Server) nextPortion() {
 	}
 }
 
-// stopPortions does what is left of long operations, as far as the last batch has room. The next
+// stopPortions does the rest of the long operations, as far as the last batch has room. The next
 // start ends the sessions that are still ending. Their clients get no answer.
 func (s *Server) stopPortions() {
 	o := &s.owner

@@ -19,8 +19,8 @@ import (
 
 var faults = flag.Int("faults", 60, "failed writes and syncs that the fault test tries; 0 is every one there is")
 
-// A brokenDisk fails the write with number at, and if it is full every one behind it. A
-// write is whatever changes the disk: write, sync, create, rename, remove.
+// A brokenDisk fails the write with number at. If full is set, it fails every later write, too. A
+// write is any call that changes the disk: write, sync, create, rename, remove.
 type brokenDisk struct {
 	at   int // 0: never
 	err  error
@@ -28,9 +28,9 @@ type brokenDisk struct {
 
 	mu     sync.Mutex
 	writes int
-	failed string // what was failed first
+	failed string // the first failed call
 	log    bool   // it was the write or sync of a journal
-	last   bool   // it was of no consequence, since the server was about to stop
+	last   bool   // it had no consequence, since the server was about to stop
 }
 
 func (d *brokenDisk) fail(c crashfs.Call) (keep int, err error) {
@@ -51,9 +51,8 @@ func (d *brokenDisk) fail(c crashfs.Call) (keep int, err error) {
 	return 7, d.err
 }
 
-// loadBroken has a server on a broken disk until it stops or has done what it was asked
-// for. It returns the paths that were acknowledged. On one machine, most nodes are ephemeral and are
-// called /e….
+// loadBroken runs a server on a broken disk until it stops or has done its requests. It returns the
+// acknowledged paths. With OneMachine, most nodes are ephemeral and are called /e….
 func loadBroken(fs *crashfs.FS, disk *brokenDisk, oneMachine bool) (acked []string, stopped error) {
 	var logged complaints
 	fs.Fail = disk.fail
@@ -94,10 +93,10 @@ func loadBroken(fs *crashfs.FS, disk *brokenDisk, oneMachine bool) (acked []stri
 	return acked, s.Err()
 }
 
-// Any single write or sync fails, or the disk is full from some moment on: the server
-// stops and says what failed in which directory, or the failure was of no consequence.
-// It never tries again what has failed, and what it has acknowledged is there on the next
-// start, also if power fails right then.
+// Any single write or sync fails, or the disk is full from some moment on. Then the server
+// stops and says what failed in which directory, or the failure had no consequence.
+// The server never retries a failed call. Everything that it acknowledged is there on the next
+// start, also if power fails at once.
 func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 	seed := testSeed(t)
 	for _, oneMachine := range []bool{false, true} {

@@ -8,21 +8,21 @@ import (
 )
 
 // Connections and the store share the open files of the process. If the store cannot open its
-// next file, it fails for good. So some files are kept from connections.
+// next file, it fails for good. So the server reserves some files.
 
 // reservedFiles returns how many files are kept for the store, listeners, HTTP and the rest of a
-// process that may have most files open.
+// process that may have at most most files open.
 func reservedFiles(most int64) int64 { return min(64, most/2) }
 
-// connectionsFor returns how many connections there are files for in a process that may have most
-// files open and has open of them in use. A negative open is unknown. If nearly all
-// files are in use, some connections are allowed all the same: the store has its files already.
+// connectionsFor returns how many connections there are files for. The process may have most files
+// open and has open of them in use. A negative open is unknown. If nearly all files are in use, some
+// connections are still allowed, because the store has its files already.
 func connectionsFor(open, most int64) int64 {
 	return max(most-reservedFiles(most)-max(open, 0), min(16, most/4), 1)
 }
 
-// limitByFiles limits connections to what the limit of open files permits. It is called with the
-// store open, before there are connections.
+// limitByFiles limits connections to the number that the limit of open files permits. It is called
+// with the store open, before there are connections.
 func (s *Server) limitByFiles(open, most int64) {
 	s.fileRoom, s.mostFiles = math.MaxInt64, most
 	if most >= 0 {
@@ -32,10 +32,10 @@ func (s *Server) limitByFiles(open, most int64) {
 }
 
 // tellFileRoom warns if the configuration allows more connections than there are files for. s.mu is
-// held, or nobody else has the server yet.
+// held, or no other goroutine has the server yet.
 func (s *Server) tellFileRoom() {
 	if configured := s.limits().Connections; s.fileRoom < int64(configured) {
-		s.cfg.Logger.Warn("zkserver: fewer connections than configured, for want of open files; raise ulimit -n (LimitNOFILE in systemd)",
+		s.cfg.Logger.Warn("zkserver: fewer connections than configured: the limit of open files is too low; raise ulimit -n (LimitNOFILE in systemd)",
 			"connections", s.fileRoom, "configured", configured, "open_files", s.mostFiles, "reserved", reservedFiles(s.mostFiles))
 	}
 }
@@ -46,9 +46,8 @@ func isFile(nc net.Conn) bool {
 	return !memory
 }
 
-// Passing reports whether a later Accept of a listener may succeed after err. Such an error means that
-// the process or the machine is short of files or memory, or that a connection has ended before it
-// was accepted.
+// Passing reports whether Accept may succeed again after err. Such an error means that the process or
+// the machine is short of files or memory, or that a connection ended before it was accepted.
 func Passing(err error) bool {
 	if slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) }) {
 		return true

@@ -18,7 +18,7 @@ func limitedFiles(files int) *exec.Cmd {
 	return exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), os.Args[0])
 }
 
-// Silent connections take descriptors from other connections, and none from the store.
+// Silent connections take descriptors from other connections, and not from the store.
 func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	const files, silent = 200, 300
 	for _, test := range []struct {
@@ -90,9 +90,9 @@ func TestConnectionsAreForTheFilesThereAre(t *testing.T) {
 	for _, test := range []struct{ open, most, want int64 }{
 		{10, 1 << 20, 1<<20 - 64 - 10},
 		{10, 1024, 1024 - 64 - 10},
-		{900, 1024, 60}, // by the program that the server is part of
+		{900, 1024, 60}, // by the program that runs the server
 		{10, 200, 200 - 64 - 10},
-		{-1, 200, 200 - 64}, // nobody knows
+		{-1, 200, 200 - 64}, // unknown
 		{1000, 1024, 16},
 		{10, 100, 100 - 50 - 10},
 		{10, 16, 4},

@@ -2,8 +2,8 @@ package zkserver
 
 import "golang.org/x/sys/windows"
 
-// openFiles is how many files this process has open and may have; -1 is unknown.
+// openFiles returns how many files this process has open and may have. -1 is unknown.
 func openFiles() (open, most int64) { return -1, -1 }
 
-// shortages are the errors of an accept for want of files or buffers. A later one may succeed.
+// shortages are the errors of Accept that mean a lack of files or buffers. A later call may succeed.
 var shortages = []error{windows.WSAEMFILE, windows.WSAENOBUFS}

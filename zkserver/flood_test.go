@@ -19,7 +19,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A peer is a client that does not care what it gets.
+// A peer is a client that ignores its answers.
 type peer struct {
 	net.Conn
 	ctx context.Context
@@ -30,13 +30,13 @@ func (p *peer) send(op zkproto.Op, m message) error {
 	return err
 }
 
-// frameOf is a request as it is sent.
+// frameOf returns the encoded frame of a request.
 func frameOf(op zkproto.Op, m message) []byte {
 	b := (&zkproto.RequestHeader{Xid: 1, Op: op}).Append(zkproto.BeginFrame(nil))
 	return zkproto.EndFrame(m.Append(b), 0)
 }
 
-// join makes a session; everything breaks when ctx ends.
+// join makes a session. The connection is closed when ctx ends.
 func join(ctx context.Context, addr string) (*peer, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *peer) discard() { io.Copy(io.Discard, p) }
 
 var notified atomic.Int64 // clients of the flood of notifications: each fiftieth makes them
 
-// floods are what RELIABILITY calls flood, each until ctx ends. One call is one attacker.
+// floods are the floods of RELIABILITY, each until ctx ends. One call is one attacker.
 var floods = []struct {
 	name      string
 	attackers int
@@ -103,7 +103,7 @@ var floods = []struct {
 			}
 		}
 	}},
-	// The same by who does not wait to be dropped: each connection is a new session.
+	// The same with a client that does not wait to be dropped: each connection is a new session.
 	{"unread answers on new connections", 20, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)
 		if err != nil {
@@ -111,7 +111,7 @@ var floods = []struct {
 		}
 		defer p.Close()
 		p.Write(bytes.Repeat(frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/big"}), 256))
-		p.Read(make([]byte, 1)) // the first answer is there
+		p.Read(make([]byte, 1)) // the first answer has arrived
 	}},
 	{"watches", 2, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)
@@ -170,7 +170,7 @@ var floods = []struct {
 			}
 		}
 	}},
-	// No attack: as many clients as the flood of notifications has, and as many answers a
+	// No attack: as many clients as in the flood of notifications, and as many answers a
 	// second as it has notifications.
 	{"reads", 196, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)
@@ -213,12 +213,11 @@ var floods = []struct {
 	}},
 }
 
-// BenchmarkFlood is the 99th percentile of what an honest client waits for a read and a
-// durable write, one after the other: while the server, a process of its own, is idle; while
-// a second server beside it is attacked, which shows what two processes that have nothing to
-// do with it take of its processors and disk; and while it is attacked itself. The attackers
-// are a process too, at a lower priority: what they cost besides is the cost of machines of
-// their own.
+// BenchmarkFlood measures the 99th percentile of an honest client's wait for a read and a
+// durable write, one after the other. The server is a process of its own, and is measured in three
+// states: idle, with a second server under attack beside it, and under attack itself. The second
+// state shows how much processor and disk an unrelated process takes from the server. The attackers
+// are a process too, at a lower priority, because real attackers use their own machines.
 //
 //	go test -run='^$' -bench=Flood -benchtime=5s ./zkserver
 func BenchmarkFlood(b *testing.B) {
@@ -260,7 +259,7 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// honest is the client that is measured.
+// honest is the measured client.
 type honest struct {
 	*peer
 	b           *testing.B

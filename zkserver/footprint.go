@@ -9,8 +9,8 @@ import (
 const footprintInterval = time.Second
 
 // A footprint has the numbers of open files and of bytes on disk, for the four-letter words.
-// Measuring them takes open files, and the reserve has few. So one caller at a time measures, and
-// the others take its result. The zero value is ready for use. A footprint is safe for concurrent
+// Measuring them opens files, and few are reserved. So one caller at a time measures, and
+// the others use its result. The zero value is ready for use. A footprint is safe for concurrent
 // use.
 type footprint struct {
 	mu               sync.Mutex // held while one caller measures
@@ -18,7 +18,7 @@ type footprint struct {
 	open, most, disk int64
 }
 
-// ofFiles returns how many files are open and may be. The find function is openFiles.
+// ofFiles returns how many files are open and how many may be. find is openFiles.
 func (f *footprint) ofFiles(find func() (open, most int64)) (open, most int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,7 +29,7 @@ func (f *footprint) ofFiles(find func() (open, most int64)) (open, most int64) {
 	return f.open, f.most
 }
 
-// ofDisk returns the bytes of the store's files. The find function adds them up.
+// ofDisk returns the bytes of the store's files. find adds them up.
 func (f *footprint) ofDisk(find func() int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

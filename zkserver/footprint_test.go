@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The words that tell the use of files open files themselves, beyond the reserve.
+// The words that report the use of files open files themselves, beyond the reserve.
 func TestFootprintIsReadByOneAtATimeAndRemembered(t *testing.T) {
 	var u footprint
 	var inside, calls atomic.Int64

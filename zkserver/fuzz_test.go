@@ -9,8 +9,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// FuzzHandshake sends anything at all as the first bytes of a connection: a handshake, a
-// four-letter word, neither. The server must stay in order for others.
+// FuzzHandshake sends arbitrary first bytes of a connection: a handshake, a
+// four-letter word, neither. The server must still serve others.
 func FuzzHandshake(f *testing.F) {
 	connect := func(m *zkproto.ConnectRequest) []byte {
 		return zkproto.EndFrame(m.Append(zkproto.BeginFrame(nil)), 0)
@@ -30,7 +30,7 @@ func FuzzHandshake(f *testing.F) {
 			defer s.Close()
 			c, other := pipe(t, s), pipe(t, s)
 			other.connect(10*time.Second, nil)
-			go func() { // reads, so that the server can write
+			go func() { // it reads, so that the server can write
 				for {
 					if _, err := c.in.Discard(1); err != nil {
 						return
@@ -46,8 +46,8 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// FuzzRequest decodes anything as the body of any request. What decodes is what the
-// decoder of its message says, and nothing aliases what the pool will use again.
+// FuzzRequest decodes arbitrary bytes as the body of any request. The result must equal that of the
+// message's own decoder, and must not alias memory that the pool reuses.
 func FuzzRequest(f *testing.F) {
 	frame := func(op zkproto.Op, m message) []byte {
 		return m.Append((&zkproto.RequestHeader{Xid: 1, Op: op}).Append(nil))
@@ -81,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("xid %d, op %v; want %d, %v", r.xid, r.op, h.Xid, h.Op)
 		}
 		if r.op == zkproto.OpMulti && !r.undecoded {
-			// A large one is decoded by the owner, into room that was used before.
+			// The owner decodes a large one, into memory that was used before.
 			s := new(Server)
 			s.owner.ops = make([]zkproto.MultiOp, 0, 8)
 			late := &request{op: r.op, frame: append([]byte(nil), b...)}
@@ -92,7 +92,7 @@ func FuzzRequest(f *testing.F) {
 			s.doneMulti(late)
 		}
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
-			// A large one is taken apart by the reader, and each portion is decoded by the owner.
+			// The reader splits a large one, and the owner decodes each portion.
 			var whole zkproto.SetWatches2Request
 			in := zkproto.NewReader(b[8:])
 			if r.op == zkproto.OpSetWatches {
@@ -114,7 +114,7 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 		path := r.write.Path
-		clear(r.frame) // the next request comes into the same buffer
+		clear(r.frame) // the next request uses the same buffer
 		if r.write.Path != path {
 			t.Error("a path aliases the frame")
 		}

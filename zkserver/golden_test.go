@@ -22,7 +22,7 @@ import (
 
 var writeGolden = flag.Bool("golden", false, "write a directory of the present format to testdata")
 
-// A golden directory is what a version of this program has written, and what it says.
+// A golden directory has the files that a version of this program wrote, and their contents.
 type golden struct {
 	files    map[string][]byte
 	nodes    map[string][]byte // records
@@ -71,7 +71,7 @@ func readGolden(t *testing.T, name string) *golden {
 	return g
 }
 
-// contents is what is in a server's tree.
+// contents returns the nodes and sessions of a server.
 func contents(s *Server, paths []string) (nodes map[string][]byte, sessions map[string]string) {
 	nodes, sessions = make(map[string][]byte), make(map[string]string)
 	for _, path := range paths {
@@ -122,12 +122,12 @@ func TestWriteGolden(t *testing.T) {
 	}
 }
 
-// find opens a copy of files and returns what is in it.
+// find opens a copy of files and returns its contents.
 func (g *golden) find(files map[string][]byte) (*survivor, error) {
 	return survive(crashfs.New(files))
 }
 
-// compare says what is not as it was.
+// compare returns an error if the contents differ.
 func (g *golden) compare(found *survivor) error {
 	paths := slices.Collect(maps.Keys(found.nodes))
 	nodes, sessions := contents(found.server, paths)
@@ -154,7 +154,7 @@ func TestDirectoriesOfEveryFormatOpen(t *testing.T) {
 		g := readGolden(t, name)
 		fs := crashfs.New(g.files)
 		var password []byte
-		for again := range 2 { // the second time it is of the present format
+		for again := range 2 { // the second time it has the current format
 			found, err := survive(fs)
 			if err == nil {
 				err = g.compare(found)
@@ -171,7 +171,7 @@ func TestDirectoriesOfEveryFormatOpen(t *testing.T) {
 	}
 }
 
-// The first two formats were Pebble databases. They are refused, and left as they are.
+// The first two formats were Pebble databases. They are refused, and not changed.
 func TestDirectoriesOfPebbleAreRefused(t *testing.T) {
 	for format := range 2 {
 		fs := crashfs.New(readGolden(t, fmt.Sprintf("testdata/format%d.txt", 1+format)).files)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// histogramBounds suit a disk's sync and a network's round trip alike.
+// histogramBounds suit both a disk's sync and a network's round trip.
 var histogramBounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
@@ -14,18 +14,18 @@ var histogramBounds = [...]time.Duration{
 	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second,
 }
 
-// HistogramBounds are the upper bounds of the buckets of every Histogram, ascending; each
-// belongs to its bucket. The last bucket, which has none, takes what is above them all.
+// HistogramBounds returns the upper bounds of the buckets of every Histogram, ascending and
+// inclusive. The last bucket has no bound and counts all longer durations.
 func HistogramBounds() []time.Duration { return slices.Clone(histogramBounds[:]) }
 
 // A Histogram counts durations.
 type Histogram struct {
 	Count   int64
 	Sum     time.Duration
-	Buckets []int64 // one per bound and one above; each for itself, not cumulative
+	Buckets []int64 // one per bound and one more; not cumulative
 }
 
-// A histogram is written by one goroutine at a time and read by any.
+// A histogram counts durations. One goroutine at a time writes it and any goroutine reads it.
 type histogram struct {
 	sum     atomic.Int64 // nanoseconds
 	buckets [len(histogramBounds) + 1]atomic.Int64

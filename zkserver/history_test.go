@@ -17,12 +17,12 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A state is what survives a restart: every record of a node but for its times, which
-// are checked apart, and the sessions.
+// A state is the part of a server's state that survives a restart: every node's record without its
+// times, which are checked apart, and the sessions.
 type state struct {
 	nodes    map[string]string
 	sessions map[int64]bool
-	sum      [16]byte            // of all that, in no order
+	sum      [16]byte            // of all of these, in no order
 	made     map[string][2]int64 // not the times, but the zxids of creation and change
 }
 
@@ -51,7 +51,7 @@ func (s *state) setSession(id int64, there bool) {
 	}
 }
 
-// update takes over what the tree has at path.
+// update copies the tree's record of path.
 func (s *state) update(t *tree.Tree, path string) {
 	if old, there := s.nodes[path]; there {
 		s.toggle('n', path, old)
@@ -87,13 +87,13 @@ func ctimeAndMtime(t *tree.Tree, path string) (ctime, mtime int64) {
 
 var builtIns = []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
 
-// A survivor is what a server finds in a directory.
+// A survivor is the state that a server finds in a directory.
 type survivor struct {
 	*state
 	server *Server
 }
 
-// spiedStore tells which nodes were loaded.
+// spiedStore records which nodes were loaded.
 type spiedStore struct {
 	store.Store
 	paths []string
@@ -108,7 +108,7 @@ func (s *spiedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) 
 	return s.Store.Load(init, v)
 }
 
-// complaints are what was logged as an error.
+// complaints are the errors in the log.
 type complaints struct {
 	mu    sync.Mutex
 	lines strings.Builder
@@ -133,10 +133,10 @@ func (c *complaints) err() error {
 	return nil
 }
 
-// small is the room of a journal that makes the store merge a snapshot every few kilobytes.
+// small is the reserved size of a journal with which the store merges a snapshot every few kilobytes.
 const small = 8 << 10
 
-// survive opens the store in fs as a server would, and lets go of it again.
+// survive opens the store in fs as a server would, and closes it again.
 func survive(fs *crashfs.FS) (*survivor, error) {
 	var logged complaints
 	st := store.OpenOn(fs, small)
@@ -163,7 +163,7 @@ func survive(fs *crashfs.FS) (*survivor, error) {
 	return found, consistent(found)
 }
 
-// consistent checks what no crash may break.
+// consistent checks the invariants that no crash may break.
 func consistent(found *survivor) error {
 	t := found.server.owner.tree
 	children, owned := make(map[string]int32), make(map[int64][]string)
@@ -204,12 +204,12 @@ func consistent(found *survivor) error {
 
 var everybody = []tree.Identity{login.Digest("u:p")}
 
-// An entry is a write that the server did, as its client knows it.
+// An entry is a write of the server, as its client knows it.
 type entry struct {
 	zxid    int64
 	session int64
 	as      []tree.Identity
-	op      zkproto.Op // or what it stands for: OpMulti, OpCloseSession, opReap, opNewSession
+	op      zkproto.Op // or what it represents: OpMulti, OpCloseSession, opReap, opNewSession
 	write   zkproto.MultiOp
 	ops     []zkproto.MultiOp
 
@@ -223,20 +223,20 @@ const (
 	opNewSession zkproto.Op = -1001
 )
 
-// A history is every write of a run, in the order of zxids, and what it led to.
+// A history has every write of a run, in the order of zxids, and its result.
 type history struct {
 	seed    uint64
 	start   *survivor // nil: an empty directory
 	first   int64     // the zxid before the first
 	entries []entry
-	states  map[[16]byte]int64 // the last zxid after which it was so
-	events  []int64            // the zxids of what a watch on everything sees
+	states  map[[16]byte]int64 // the last zxid with this state after it
+	events  []int64            // the zxids of the events of a watch on everything
 	eventAt []zkproto.WatcherEvent
-	times   map[int64]int64 // by zxid, where a client was told
+	times   map[int64]int64 // by zxid, where a client knows it
 }
 
-// replay does the entries up to zxid on a tree of its own and calls each behind every
-// one. It fails if a client was told otherwise.
+// replay applies the entries up to zxid to a tree of its own and calls each after every
+// one. It returns an error if a client got another answer.
 func (h *history) replay(until int64, each func(z int64, s *state)) (*state, error) {
 	t, s := tree.New(), newState()
 	if h.start != nil {
@@ -311,7 +311,7 @@ func (h *history) replay(until int64, each func(z int64, s *state)) (*state, err
 }
 
 // complete sorts the entries, finds out which zxids made the sessions, and replays.
-// last is the server's.
+// last is the server's last zxid.
 func (h *history) complete(last int64, newSessions []int64) error {
 	slices.SortFunc(h.entries, func(a, b entry) int { return int(a.zxid - b.zxid) })
 	var all []entry
@@ -339,7 +339,7 @@ func (h *history) complete(last int64, newSessions []int64) error {
 	return err
 }
 
-// check compares what survived with what clients had seen, which is everything up to
+// check compares the survivor with the facts that clients had seen, which is everything up to
 // seen.
 func (h *history) check(found *survivor, seen int64, passwords map[int64][]byte) error {
 	z, known := h.states[found.sum]

@@ -21,7 +21,7 @@ func TestHostileBytesEndTheirConnectionAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, bytes string
 		connected   bool
-		cutOff      bool // by the client, behind the bytes
+		cutOff      bool // by the client, after the bytes
 	}{
 		{"2 GB before the handshake", frame(0x7fffffff, "x"), false, false},
 		{"2 GB", frame(0x7fffffff, "x"), true, false},
@@ -70,7 +70,7 @@ func TestHostileBytesEndTheirConnectionAlone(t *testing.T) {
 	}
 }
 
-// A body that makes no sense under a sound header is answered, and harms nobody: the
+// An invalid body after a valid header is answered, and harms no other client: the
 // frames are still in step.
 func TestMalformedBodiesAreAnswered(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -127,7 +127,7 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 				get := (&zkproto.RequestHeader{Xid: 1, Op: zkproto.OpGetData}).Append(zkproto.BeginFrame(nil))
 				get = zkproto.EndFrame((&zkproto.ReadRequest{Path: "/big"}).Append(get), 0)
 				for range tt.requests {
-					c.nc.Write(get) // fails if the server has had enough already
+					c.nc.Write(get) // fails if the server has closed the connection
 				}
 				if a := other.call(zkproto.OpPing, nil); a.Err != zkproto.CodeOK {
 					t.Errorf("another client's ping: %v", a.Err)
@@ -159,8 +159,8 @@ func TestManyRequestsInFlightAreAllAnswered(t *testing.T) {
 	}
 }
 
-// FuzzConnection sends anything at all behind a sound handshake. The server must stay
-// in order for others.
+// FuzzConnection sends arbitrary bytes after a valid handshake. The server must still serve
+// others.
 func FuzzConnection(f *testing.F) {
 	request := func(op zkproto.Op, m message) []byte {
 		b := (&zkproto.RequestHeader{Xid: 1, Op: op}).Append(zkproto.BeginFrame(nil))
@@ -189,7 +189,7 @@ func FuzzConnection(f *testing.F) {
 			c, other := pipe(t, s), pipe(t, s)
 			c.connect(10*time.Second, nil)
 			other.connect(10*time.Second, nil)
-			go func() { // reads, so that the server can write
+			go func() { // it reads, so that the server can write
 				for {
 					if _, err := c.in.Discard(1); err != nil {
 						return
@@ -205,8 +205,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// Who asks for a lot, reads nothing and goes leaves no work behind: what it has asked for is
-// not put together. What it has written counts.
+// A client that asks for much, reads nothing and disconnects leaves no work behind: its answers are
+// not built. Its writes count.
 func TestNobodyWorksForWhoHasGone(t *testing.T) {
 	const size, requests = 200_000, 250
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -223,7 +223,7 @@ func TestNobodyWorksForWhoHasGone(t *testing.T) {
 			}
 			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/last", ACL: openACL})
 		}, nil)
-		synctest.Wait() // it is served no more, since it does not read
+		synctest.Wait() // it is not served further, since it does not read
 		s.queue.push(&request{kind: kindCall, call: func() {
 			for _, c := range s.owner.watchers {
 				if c.owned.flow.Waiting() > 0 {

@@ -71,7 +71,8 @@ func TestACLsAreBounded(t *testing.T) {
 	}
 }
 
-// A create in a transaction may be short, and yet make a long ACL: auth becomes all identities.
+// A create in a transaction may be short and still make a long ACL, because auth becomes all
+// identities.
 func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -103,7 +104,7 @@ func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 }
 
 func TestIdentitiesAreBounded(t *testing.T) {
-	// The digest identity of name:x has 36 bytes more than the name.
+	// The digest identity of name:x is 36 bytes longer than the name.
 	longest := strings.Repeat("n", login.MaxIdentityBytes-len("digest")-len(":")-28)
 	for _, tt := range []struct {
 		name, login string
@@ -132,7 +133,7 @@ func TestIdentitiesAreBounded(t *testing.T) {
 	}
 }
 
-// All identities of one connection count together, with that of its address.
+// The bound holds for all identities of one connection together, including that of its address.
 func TestIdentitiesOfAConnectionAreBoundedTogether(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := from(t, s, "10.0.0.1")

@@ -2,20 +2,20 @@ package zkserver
 
 import "time"
 
-// inlineRequests is the most requests of one client that are served inline together. A client with
-// more requests under way gets more done if it sends some while others are committed.
+// inlineRequests is the most requests of one client that are served inline together. A client that
+// sends more at a time is faster through the owner: it sends some while others are committed.
 const inlineRequests = 4
 
 // mayServeInline reports whether the next small requests may be served inline: the connection has
 // no other requests, and has buffers. Without buffers, a client that sends its next request
-// before it reads an answer would wait for ever.
+// before it reads an answer would block for ever.
 func (c *conn) mayServeInline() bool {
 	return c.now != nil && len(c.slots) == 0 && cap(c.slots) >= inlineRequests && c.penalties.Load() == 0
 }
 
 // serveInline applies, commits and answers requests of c on the goroutine of its reader if the
-// server has nothing else to do. Then no other goroutine has to be woken. Otherwise serveInline
-// does nothing and returns false.
+// server has nothing else to do. This wakes no other goroutine. Otherwise serveInline does nothing
+// and returns false.
 func (s *Server) serveInline(c *conn, group []*request) bool {
 	if !s.owning.TryLock() {
 		return false
@@ -27,7 +27,7 @@ func (s *Server) serveInline(c *conn, group []*request) bool {
 	}
 	select {
 	case <-s.idle:
-	default: // a commit is under way, and one sync will serve all that comes meanwhile
+	default: // a commit is under way, and one sync will serve all requests that arrive meanwhile
 		s.owning.Unlock()
 		return false
 	}

@@ -10,8 +10,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A large request and a small one come together: the small one does not wait for room that only
-// the large one can give.
+// A large request and a small one arrive together. The small one does not wait for room that only
+// the large one can free.
 func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startOn(t, store.NewMemory(), Config{})
@@ -31,8 +31,9 @@ func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 	})
 }
 
-// Requests that come together and alone are served inline, in their order, and together with those
-// that are not: a large one in front, more than a few, and after others have come.
+// Requests that arrive together and alone are served inline, in their order. They keep their order
+// among requests that are not: a large one in front, more than a few, and after other clients have
+// sent some.
 func TestInlineKeepsTheOrder(t *testing.T) {
 	s := startOn(t, store.NewMemory(), Config{})
 	defer s.Close()
@@ -61,7 +62,7 @@ func TestInlineKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A type that wraps a socket may encrypt or count what it writes.
+// A type that wraps a socket may encrypt or count the bytes that it writes.
 func TestOnlyPlainSocketsAreWrittenInline(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +82,7 @@ func TestOnlyPlainSocketsAreWrittenInline(t *testing.T) {
 	}
 }
 
-// Requests that were read and that the owner never got are no longer outstanding when their
+// Requests that were read and never reached the owner are no longer outstanding when their
 // connection has ended.
 func TestRequestsThatNobodyAnswersAreNotOutstanding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// A Limit names one of the limits that keep clients from harming each other, in Stats
-// and in the log.
+// A Limit names a limit that keeps clients from harming each other, in Stats and in the log.
 type Limit string
 
-// The limits, and what becomes of a client that meets one.
+// The limits, and what happens when a client reaches one.
 const (
 	LimitConnections   Limit = "connections"             // in total: the new one is closed at once
 	LimitFiles         Limit = "open_files"              // of this process or system: new connections wait; each failed accept counts
@@ -18,12 +17,12 @@ const (
 	LimitHandshake     Limit = "handshake_time"          // the connection is closed
 	LimitFrame         Limit = "frame_bytes"             // the connection is closed
 	LimitOutstanding   Limit = "outstanding"             // no request is read until one is answered
-	LimitUnread        Limit = "unread_bytes"            // answers that a client does not take: the connection is closed
-	LimitStalled       Limit = "unread_time"             // the same, by the clock
+	LimitUnread        Limit = "unread_bytes"            // answers that a client does not read: the connection is closed
+	LimitStalled       Limit = "unread_time"             // the client has read nothing for too long: the connection is closed
 	LimitWatches       Limit = "watches"                 // in total: -125 QuotaExceeded, no watch is left
 	LimitConnWatches   Limit = "watches_per_connection"  // -125 QuotaExceeded, no watch is left
 	LimitNotifications Limit = "notifications"           // a write has more than some 130,000 to send: the connections of the other watchers are closed
-	LimitMulti         Limit = "multi_ops"               // of operations, or of their work: -8 BadArguments
+	LimitMulti         Limit = "multi_ops"               // operations, or their work: -8 BadArguments
 	LimitPath          Limit = "path_bytes"              // -8 BadArguments
 	LimitChildren      Limit = "children_bytes"          // -125 QuotaExceeded to the create
 	LimitEphemerals    Limit = "ephemerals_per_session"  // -125 QuotaExceeded to the create
@@ -31,7 +30,7 @@ const (
 	LimitIdentities    Limit = "identities"              // more than 64 identities, 1 KiB in one or 64 KiB in all: -115 AuthFailed, the connection is closed
 	LimitQuota         Limit = "quota"                   // a hard limit of a subtree, with EnforceQuota: -125 QuotaExceeded to the create or set
 	LimitSoftQuota     Limit = "soft_quota"              // any other limit of a subtree: only counted and logged
-	LimitLargeAnswers  Limit = "large_answers"           // sent all the same, but most clients will not take them
+	LimitLargeAnswers  Limit = "large_answers"           // sent nevertheless, but most clients will not take them
 )
 
 var allLimits = [...]Limit{
@@ -40,18 +39,18 @@ var allLimits = [...]Limit{
 	LimitWatches, LimitConnWatches, LimitNotifications, LimitMulti, LimitPath, LimitChildren, LimitEphemerals, LimitACL, LimitIdentities, LimitQuota, LimitSoftQuota, LimitLargeAnswers,
 }
 
-// refusals count how often a limit was met.
+// refusals counts how often clients met a limit.
 type refusals struct {
 	count  atomic.Int64
-	logged atomic.Int64 // when, in nanoseconds from Server.opened; 0 is never
+	logged atomic.Int64 // time of the last log line, in nanoseconds from Server.opened; 0 is never
 	said   atomic.Int64 // count at that time
 }
 
-// Who floods the server is not to flood the log too.
+// logInterval is the least time between two log lines about one limit, so that a client that floods
+// the server does not flood the log.
 const logInterval = 10 * time.Second
 
-// refused counts that a client has met a limit, and says so now and then. It may be called
-// from any goroutine.
+// refused counts that a client has met a limit, and logs it at intervals. Any goroutine may call it.
 func (s *Server) refused(l Limit, args ...any) {
 	r := s.counters.of(l)
 	count := r.count.Add(1)

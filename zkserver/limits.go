@@ -10,28 +10,28 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// Limits keep clients from harming each other. In each field 0 is the default and a
-// negative number is no limit. Stats counts under the Limit that is named.
+// Limits keep clients from harming each other. In each field, 0 is the default and a
+// negative number is no limit. The Limit in parentheses is the one that Stats counts under.
 type Limits struct {
 	// Connections in total (LimitConnections); 0 is 20,000. If the process may not have so many
-	// files open, the limit is lower, and Open logs that. It is the number of files that are free
+	// files open, the limit is lower, and Open logs that. It is then the number of files that are free
 	// when the store is open, less a reserve for the store and the rest of the process. The reserve
 	// is 64, or half of the files where that is less. But 16 connections are always allowed, or a
-	// quarter of the files where that is less. Connections of Connect have no file and need none.
+	// quarter of the files where that is less. Connections of Connect need no file.
 	Connections int
 
-	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one of IPv4 or a
-	// /64 of IPv6, which is what one customer gets. Connections without an address, as by a
-	// Unix socket, count in total only: the socket's permissions say who may.
+	// ConnectionsPerAddress (LimitPerAddress); 0 is 1,000. An address is one IPv4 address or a
+	// /64 of IPv6, which one customer usually gets. Connections without an address, as on a
+	// Unix socket, count in total only: the socket's permissions decide who may connect.
 	ConnectionsPerAddress int
 
-	// ConnectionsPerSecond is how many new ones an address may make in the long run
-	// (LimitConnectRate), and twice that at once; 0 is 1,000. There is none for all
-	// addresses together: with it, one flood would keep everybody out.
+	// ConnectionsPerSecond is the rate of new connections of one address (LimitConnectRate); 0 is
+	// 1,000. A burst may have twice as many. There is no such limit for all addresses together,
+	// because one flood would then lock everybody out.
 	ConnectionsPerSecond int
 
-	// HandshakeTime is what a connection has until its connect request is complete, with
-	// TLS before it (LimitHandshake); 0 is 10 s.
+	// HandshakeTime is the time in which a new connection must complete its connect request,
+	// including the TLS handshake (LimitHandshake); 0 is 10 s.
 	HandshakeTime time.Duration
 
 	// FrameBytes is the longest request (LimitFrame); 0 is 1,048,575, ZooKeeper's
@@ -39,46 +39,46 @@ type Limits struct {
 	FrameBytes int
 
 	// Outstanding is how many requests a connection may have without an answer
-	// (LimitOutstanding); 0 is 256. More are left in the network until there is room. With the
-	// defaults of Outstanding and FrameBytes, the requests of one connection that wait take at
+	// (LimitOutstanding); 0 is 256. Further requests stay in the network until there is room. With
+	// the defaults of Outstanding and FrameBytes, the waiting requests of one connection take at
 	// most 5 MiB of memory, decoded or not.
 	Outstanding int
 
-	// UnreadBytes is how much may wait for one client to take it (LimitUnread); 0 is 64 MiB.
-	// UnreadBytesTotal is for all clients together; 0 is 512 MiB. Above it, those with more
-	// than their share are dropped.
+	// UnreadBytes is how much unread data may wait for one client (LimitUnread); 0 is 64 MiB.
+	// UnreadBytesTotal is the same for all clients together; 0 is 512 MiB. Above the total, clients
+	// with more than their share are dropped.
 	UnreadBytes, UnreadBytesTotal int
 
-	// UnreadTime is how long a client may take nothing at all of what waits for it
+	// UnreadTime is how long a client may read nothing at all of the data that waits for it
 	// (LimitStalled); 0 is 30 s.
 	UnreadTime time.Duration
 
-	// Watches in total (LimitWatches), 0 is 1,000,000; and of one connection
-	// (LimitConnWatches), 0 is 100,000. A path counts once more per 256 bytes, since it is
-	// memory that is limited: some 400 bytes a watch. A client that connects again with
-	// more watches than there is room for is told so and dropped.
+	// Watches is the limit in total (LimitWatches); 0 is 1,000,000. WatchesPerConnection is that of
+	// one connection (LimitConnWatches); 0 is 100,000. A watch takes some 400 bytes of memory, so a
+	// path counts once more per 256 bytes. A client that reconnects with more watches than there is
+	// room for gets an error, and the connection is closed.
 	Watches, WatchesPerConnection int
 
 	// MultiOps is the most operations of a transaction or a multi-read (LimitMulti); 0 is
-	// 10,000. The answer to more of them would not fit into the megabyte that clients take.
-	// Their bytes are limited by FrameBytes. The work of a transaction is limited, too: 10,000
+	// 10,000. The answer to more operations would exceed the megabyte that clients accept.
+	// FrameBytes limits their bytes. The work of a transaction is limited, too: 10,000
 	// checks are allowed, 2,000 deletes or writes of data, or 1,500 creates. Nodes hundreds of
 	// levels deep and long ACLs count more. The limit of work grows with MultiOps.
 	MultiOps int
 
-	// PathBytes is the longest path that a node can have or a watch can be on (LimitPath),
-	// without the ten digits of a sequential node; 0 is 4,096.
+	// PathBytes is the longest path of a node or a watch (LimitPath), without the ten digits of a
+	// sequential node; 0 is 4,096.
 	PathBytes int
 
-	// ChildrenBytes is how long the names of a node's children may be together, with four
-	// bytes each (LimitChildren); 0 is 32 MiB: go-zookeeper's own tests make 20. Java's
-	// clients give up on a list of more than 1 MiB, which is sent, logged and counted all the
-	// same (LimitLargeAnswers): others can read it, and remove what is too much.
+	// ChildrenBytes is the total length of the names of a node's children, with four bytes more for
+	// each (LimitChildren); 0 is 32 MiB. go-zookeeper's own tests need 20. Java's clients refuse a
+	// list of more than 1 MiB. The server sends it nevertheless, and logs and counts it
+	// (LimitLargeAnswers): other clients can read it, and remove nodes.
 	ChildrenBytes int
 
-	// EphemeralsPerSession is the most nodes that go with a session (LimitEphemerals); 0 is
-	// 100,000. Their paths may have 32 MiB. If a session has more than 3,000, they go in several
-	// transactions.
+	// EphemeralsPerSession is the most ephemeral nodes of a session (LimitEphemerals); 0 is
+	// 100,000. Their paths may have 32 MiB. If a session has more than 3,000, several transactions
+	// remove them.
 	EphemeralsPerSession int
 }
 
@@ -114,22 +114,22 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// queueBytes is how many bytes of requests may wait for the owner; readers wait for room.
-// It is no Limit of a client: the owner empties the queue each time it looks.
+// queueBytes is how many bytes of requests may wait for the owner. Readers wait for room. It is
+// no Limit of a client: the owner empties the queue each time it looks.
 const queueBytes = 32 << 20
 
-// maxAnswer is the greatest length of the answer to a multi-read or to getEphemerals. Clients take
-// 1 MiB by default.
+// maxAnswer is the longest answer to a multi-read or to getEphemerals. Clients take 1 MiB by
+// default.
 const maxAnswer = 2 << 20
 
-// multiWork is how much work a transaction or a multi-read may take, in steps of the tree.
+// multiWork returns the most work of a transaction or a multi-read, in steps of the tree.
 func (s *Server) multiWork() int { return 80 * min(s.limits().MultiOps, 1<<20) }
 
-// limits returns the limits that are in force. Any goroutine may call it, and its result never
+// limits returns the limits in force. Any goroutine may call it, and its result never
 // changes.
 func (s *Server) limits() *Limits { return s.limited.Load() }
 
-// checkLimits returns the limit that a request exceeds, if any, and the answer to it.
+// checkLimits returns the limit that a request exceeds, if any, and the code that answers it.
 func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
 	l := s.limits()
 	if len(r.write.Path) > l.PathBytes || len(r.read.Path) > l.PathBytes || len(r.addWatch.Path) > l.PathBytes {
@@ -168,7 +168,7 @@ func (s *Server) checkLimits(c *conn, r *request) (Limit, zkproto.Code) {
 func (s *Server) checkWatch(c *conn, path string, kind int32) (Limit, zkproto.Code) {
 	limit, code := s.roomForWatches(c, tree.WatchWeight(path))
 	if code != zkproto.CodeOK && kind != zkproto.WatchAny && s.owner.tree.CheckWatches(c.id, path, kind) == zkproto.CodeOK {
-		return "", zkproto.CodeOK // it is there already
+		return "", zkproto.CodeOK // it exists already
 	}
 	return limit, code
 }
@@ -197,7 +197,7 @@ func (s *Server) roomForWatches(c *conn, weight int) (Limit, zkproto.Code) {
 	return "", zkproto.CodeOK
 }
 
-// overLimit answers a request that is over a limit and reports whether it was.
+// overLimit answers a request that exceeds a limit. It reports whether the request did.
 func (s *Server) overLimit(c *conn, r *request) bool {
 	limit, code := s.checkLimits(c, r)
 	if code == zkproto.CodeOK {
@@ -207,18 +207,18 @@ func (s *Server) overLimit(c *conn, r *request) bool {
 	c.penalties.Add(1)
 	s.reply(c, r.xid, s.owner.zxid, code)
 	if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
-		// Clients do not look at the answer: they would believe that they are watching.
+		// Clients ignore this answer: they would believe that their watches are set.
 		s.finish(c)
 	}
 	return true
 }
 
-// hexID is a session in a log. It is formatted if it is logged, which is seldom.
+// hexID is a session in a log line. It is formatted only if it is logged, which is rare.
 type hexID int64
 
 func (id hexID) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", int64(id))) }
 
-// bounds are the limits that the tree keeps, since a transaction may meet them half way.
+// bounds returns the limits that the tree enforces, since a transaction may reach them half-way.
 func (s *Server) bounds() tree.Bounds {
 	return tree.Bounds{
 		ChildrenBytes: s.limits().ChildrenBytes, Ephemerals: s.limits().EphemeralsPerSession, Work: s.multiWork(),

@@ -15,7 +15,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// assertRefused fails unless exactly these limits were met, so many times each.
+// assertRefused fails the test unless clients met exactly these limits, so many times each.
 func assertRefused(t *testing.T, s *Server, want map[Limit]int64) {
 	t.Helper()
 	for l, n := range s.Stats().Refused {
@@ -137,7 +137,7 @@ func TestFramesAreLimited(t *testing.T) {
 }
 
 func TestWatchesAreLimited(t *testing.T) {
-	// Each asks for one watch on path.
+	// Each function asks for one watch on path.
 	ways := map[string]func(c *rawClient, path string) zkproto.Code{
 		"exists, no node": func(c *rawClient, path string) zkproto.Code {
 			_, code := c.exists(path, true)
@@ -317,7 +317,7 @@ func TestChildrenAndEphemeralsAreLimited(t *testing.T) {
 				t.Errorf("ephemeral %d: %v; want %v", i+1, code, want)
 			}
 		}
-		// As a whole, as any failure of a transaction.
+		// The whole transaction fails, as after any failed operation.
 		a := c.call(zkproto.OpMulti, &zkproto.MultiRequest{Ops: []zkproto.MultiOp{
 			{Op: zkproto.OpDelete, Path: "/b/0", Version: -1},
 			{Op: zkproto.OpCreate, Path: "/b/x", ACL: openACL, Flags: zkproto.FlagEphemeral},
@@ -350,7 +350,7 @@ func TestLargeAnswersAreSentAndReported(t *testing.T) {
 	})
 }
 
-// Clients that do not read are not served any more, and get no more memory.
+// Clients that do not read are no longer served, and get no more memory.
 func TestAnswersWaitForClientsToRead(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -404,7 +404,7 @@ func TestAnswersWaitForClientsToRead(t *testing.T) {
 	}
 }
 
-// While the disk stands still answers pile up before they reach any connection.
+// While the disk hangs, answers wait before they reach any connection. They must not accumulate.
 func TestAnswersDoNotPileUpWhileTheDiskStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
@@ -460,14 +460,14 @@ func TestNoLimitIsNegative(t *testing.T) {
 	}
 }
 
-// The requests that one client has sent before another are not all served before it.
+// The server does not answer all earlier requests of one client before the request of another.
 func TestClientsAreServedInTurn(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		greedy, other := dial(), dial()
 		greedy.connect(10*time.Second, nil)
 		other.connect(10*time.Second, nil)
 		greedy.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/big", Data: make([]byte, sched.Share), ACL: openACL})
-		var before int64 // answers to the greedy one
+		var before int64 // answers to the greedy client
 		var greedyRead atomic.Int64
 		go func() {
 			for range 101 {

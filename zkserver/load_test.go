@@ -11,7 +11,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// With -load-scale=10 and room for 11,000 files (ulimit -n) it is 100,000 nodes, 10,000
+// With -load-scale=10 and room for 11,000 files (ulimit -n), the test has 100,000 nodes, 10,000
 // sessions and 100,000 watches.
 var loadScale = flag.Int("load-scale", 1, "TestMemoryUnderLoad: how many thousand sessions, each with ten nodes and ten watches")
 

@@ -16,7 +16,7 @@ import (
 
 var malformed = flag.Int("malformed", 50_000, "how many malformed inputs TestMalformedInputsHarmNobody sends")
 
-// requestsToBreak has one of each kind.
+// requestsToBreak returns one request of each kind.
 func requestsToBreak() [][]byte {
 	var all [][]byte
 	add := func(op zkproto.Op, m message) {
@@ -50,11 +50,11 @@ func requestsToBreak() [][]byte {
 	return all
 }
 
-// nastyInts are lengths, counts and numbers that others fell over.
+// nastyInts are lengths, counts and numbers on which other servers failed.
 var nastyInts = []uint32{0, 1, 0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0xfffff, 0x100000, 0x10000, 256}
 
-// breakIt changes b in a few places. The xid stays: it must not be one that means
-// something else.
+// breakIt changes b in a few places. The xid stays, so that it gets no special
+// meaning.
 func breakIt(r *rand.Rand, b []byte) []byte {
 	b = append([]byte(nil), b...)
 	for range 1 + r.IntN(3) {
@@ -89,8 +89,8 @@ func breakIt(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// Malformed frames and handshakes, each of which is answered or ends its connection. With
-// -malformed=1000000 -v the seed, the longest wait and the memory are a figure.
+// Malformed frames and handshakes are answered, or end their connection. A run with
+// -malformed=1000000 -v prints the seed, the longest wait and the memory.
 func TestMalformedInputsHarmNobody(t *testing.T) {
 	s, err := Open(Config{})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestMalformedInputsHarmNobody(t *testing.T) {
 	}
 }
 
-// An attacker is one client after the other.
+// An attacker is a series of clients.
 type attacker struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -145,18 +145,18 @@ type attacker struct {
 	longest time.Duration // until an answer
 }
 
-// attack makes one connection and sends at most n inputs; it returns how many.
+// attack makes one connection and sends at most n inputs. It returns how many it has sent.
 func (a *attacker) attack(n int) int {
 	nc := a.dial()
 	defer func() {
 		nc.SetDeadline(time.Time{}) // its timer would keep a pipe in memory
 		nc.Close()
 	}()
-	nc.SetDeadline(time.Now().Add(30 * time.Second)) // a hang, on any machine
+	nc.SetDeadline(time.Now().Add(30 * time.Second)) // fails if the server hangs, on any machine
 	connect := (&zkproto.ConnectRequest{Timeout: 4000, Passwd: make([]byte, 16)}).Append(nil)
 	if a.r.IntN(20) == 0 {
 		nc.Write(a.frame(breakIt(a.r, connect), a.r.IntN(4) == 0))
-		nc.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // it may be waiting for more
+		nc.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // the server may be waiting for more bytes
 		zkproto.ReadFrame(nc, nil, 1<<20)
 		return 1
 	}
@@ -190,12 +190,12 @@ func (a *attacker) attack(n int) int {
 			b = append(b, a.frame(breakIt(a.r, a.valid[a.r.IntN(len(a.valid))]), false)...)
 			sent++
 		}
-		if a.r.IntN(50) == 0 { // out of step, and then the end
+		if a.r.IntN(50) == 0 { // out of step, and then close
 			nc.Write(append(b, a.frame(b, true)...))
 			return sent
 		}
 		began := time.Now()
-		nc.Write(append(b, ping...)) // fails if it was too much for the server
+		nc.Write(append(b, ping...)) // fails if the server has closed the connection
 		select {
 		case <-pong:
 		case err := <-ended:
@@ -209,7 +209,7 @@ func (a *attacker) attack(n int) int {
 	return n
 }
 
-// frame puts a length before b, on demand a wrong one.
+// frame puts a length before b, and a wrong one if wrong is set.
 func (a *attacker) frame(b []byte, wrong bool) []byte {
 	n := uint32(len(b))
 	if wrong {
@@ -218,7 +218,7 @@ func (a *attacker) frame(b []byte, wrong bool) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, n), b...)
 }
 
-// Half a handshake, a byte from time to time, is no reason to keep a connection.
+// A client that sends its handshake byte by byte does not keep its connection.
 func TestSlowHandshakesAreCutOff(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		var clients sync.WaitGroup
@@ -241,7 +241,7 @@ func TestSlowHandshakesAreCutOff(t *testing.T) {
 	})
 }
 
-// A session does not live from the beginnings of requests.
+// Incomplete requests do not keep a session alive.
 func TestSlowRequestsKeepNoSession(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -264,7 +264,7 @@ func TestSlowRequestsKeepNoSession(t *testing.T) {
 	})
 }
 
-// Who announces a large frame must send it before it costs anything.
+// A client must send a large frame before it costs memory. To announce one is not enough.
 func TestAnnouncedFramesCostNoMemory(t *testing.T) {
 	s, err := Open(Config{})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // Connect returns the client's end of a new connection over memory, for a client in the server's
-// process. The server treats it like a connection on a Unix socket. If it refuses the connection
-// for a limit, the first Read returns io.EOF. The error wraps net.ErrClosed if the server has
+// process. The server treats it like a connection on a Unix socket. If a limit refuses the
+// connection, the first Read returns io.EOF. The error wraps net.ErrClosed if the server has
 // stopped or is stopping. The caller closes the connection. Connect is safe for concurrent use.
 func (s *Server) Connect() (net.Conn, error) {
 	s.mu.Lock()
@@ -20,18 +20,18 @@ func (s *Server) Connect() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	up, down := newStream(), newStream()
-	s.accept(&memoryConn{in: up, out: down}) // closes it if the server stops just now
+	s.accept(&memoryConn{in: up, out: down}) // closes it if the server stops at this moment
 	return &memoryConn{in: down, out: up}, nil
 }
 
-// A memoryConn is one end of a connection over memory. Unlike net.Pipe it has buffers, so that
+// A memoryConn is one end of a connection over memory. Unlike net.Pipe it has buffers, so
 // a write does not wait for the reader.
 type memoryConn struct{ in, out *stream }
 
 func (c *memoryConn) Read(b []byte) (int, error)  { return c.in.read(b) }
 func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
-// Close ends both directions. The other end can still read what was written.
+// Close ends both directions. The other end can still read the bytes that were written before.
 func (c *memoryConn) Close() error {
 	c.in.end(func(s *stream) { s.unread = true })
 	c.out.end(func(s *stream) { s.complete = true })
@@ -54,21 +54,21 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// streamRoom is how many bytes a stream takes before a write waits, as a socket's buffer.
+// streamRoom is how many bytes a stream takes before a write blocks, like a socket's buffer.
 const streamRoom = 64 << 10
 
 // A stream is one direction of a connection over memory.
 type stream struct {
-	writing sync.Mutex // held by a write, so that no other one gets between its parts
+	writing sync.Mutex // held by a write, so that no other write comes between its parts
 
 	mu       sync.Mutex // guards the fields below
-	readable sync.Cond  // there may be something to read, or the end of it
-	writable sync.Cond  // there may be room, or the end of it
+	readable sync.Cond  // there may be bytes to read, or the stream has ended
+	writable sync.Cond  // there may be room, or the stream has ended
 	waiting  int        // writes that wait for room
-	buf      []byte     // buf[off:] is written and not read
+	buf      []byte     // buf[off:] is written but not read
 	off      int
-	complete bool // nothing more is written
-	unread   bool // nobody reads any more
+	complete bool // the writer has closed
+	unread   bool // the reader has closed
 	readBy   deadline
 	writeBy  deadline
 }
@@ -80,16 +80,16 @@ func newStream() *stream {
 	return s
 }
 
-// A deadline of a stream. The lock of the stream guards it.
+// A deadline is a read or write deadline of a stream. The stream's lock guards it.
 type deadline struct {
 	at    time.Time // zero: none
 	wakes *sync.Cond
-	timer *time.Timer // wakes those that wait; nil until there is a deadline
+	timer *time.Timer // wakes the waiting goroutines; nil until there is a deadline
 }
 
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// start starts the timer, or starts it again for another deadline.
+// start starts the timer, or restarts it for another deadline.
 func (d *deadline) start() {
 	if d.timer != nil {
 		d.timer.Reset(time.Until(d.at))
@@ -135,7 +135,8 @@ func (s *stream) read(b []byte) (int, error) {
 			if s.off += n; s.off == len(s.buf) {
 				s.buf, s.off = s.buf[:0], 0
 			}
-			// A writer that is woken for little room copies the unread bytes, and soon waits again.
+			// Wake a writer only for much room: it copies the unread bytes each time, and with
+			// little room it soon blocks again.
 			if s.waiting > 0 && len(s.buf)-s.off <= streamRoom/2 {
 				s.writable.Broadcast()
 			}

@@ -112,7 +112,7 @@ func TestMemoryConnDeadlines(t *testing.T) {
 }
 
 func TestMemoryConnWritesAreWhole(t *testing.T) {
-	for range 100 { // writers meet in some of them
+	for range 100 { // in some rounds, writers meet
 		a, b := memoryPipe()
 		const size = 3 * streamRoom
 		var writers sync.WaitGroup
@@ -150,7 +150,7 @@ func TestMemoryConnDeadlinesCostNoTimerEach(t *testing.T) {
 	}
 }
 
-// A read of a little makes no room that is worth waking a writer for.
+// A small read makes too little room to wake a writer.
 func TestMemoryConnWakesAWriterForSubstantialRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memoryPipe()
@@ -180,7 +180,7 @@ func TestMemoryConnWakesAWriterForSubstantialRoom(t *testing.T) {
 	})
 }
 
-// A connection over memory takes no open file. It counts as a connection all the same.
+// A connection over memory takes no open file, but counts as a connection.
 func TestConnectionsOverMemoryTakeNoFiles(t *testing.T) {
 	inBubble(t, Config{Limits: Limits{Connections: 4}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		s.mu.Lock()
@@ -210,7 +210,7 @@ func TestConnectionsOverMemoryTakeNoFiles(t *testing.T) {
 	})
 }
 
-// A client in the server's process sees the same nodes as others, and is cut off with them.
+// A client in the server's process sees the same nodes as other clients, and is closed with them.
 func TestConnectServesAClientOfThisProcess(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		nc, err := s.Connect()

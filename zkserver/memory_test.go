@@ -11,17 +11,17 @@ import (
 	"holdfast/zkproto"
 )
 
-// requestMemory is what Limits.Outstanding says of the memory of one connection's requests.
+// requestMemory is the bound that Limits.Outstanding states for the requests of one connection.
 const requestMemory = 5 << 20
 
-// Requests that wait for the owner take a bounded amount of memory, whatever is in them. The test
-// sends as much as the server reads while its owner stands still.
+// Requests that wait for the owner take a bounded amount of memory, whatever they contain. The test
+// sends as much as the server reads while its owner is blocked.
 func TestWaitingRequestsTakeBoundedMemory(t *testing.T) {
 	const conns = 8
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools keep goes with the second
+		runtime.GC() // the second call frees what pools keep
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}

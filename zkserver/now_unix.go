@@ -17,12 +17,12 @@ type nowWriter struct {
 
 // writerNow returns a function that writes to nc as much as nc takes without waiting, and returns
 // how much that was. It returns nil if nc is neither a plain socket nor a connection over memory.
-// The function is not safe for concurrent use, nor beside the Write of nc.
+// The function is not safe for concurrent use, nor for use beside the Write of nc.
 func writerNow(nc net.Conn) func([]byte) int {
 	if m, ok := nc.(*memoryConn); ok {
 		return m.out.writeNow
 	}
-	var socket syscall.Conn // and no other type that has it: its Write may do more than write
+	var socket syscall.Conn // no other type that has SyscallConn: its Write may do more than write
 	switch nc := nc.(type) {
 	case *net.TCPConn:
 		socket = nc
@@ -40,10 +40,11 @@ func writerNow(nc net.Conn) func([]byte) int {
 	return w.now
 }
 
-// now returns how many bytes of b the socket has taken. The next Write returns an error, if there is one.
+// now returns how many bytes of b the socket has taken. If there is an error, the next Write
+// returns it.
 func (w *nowWriter) now(b []byte) int {
 	w.bytes, w.written = b, 0
-	err := w.raw.Control(w.write) // raw.Write would heed the deadline of the latest Write
+	err := w.raw.Control(w.write) // raw.Write would obey the deadline of the latest Write
 	w.bytes = nil
 	if err != nil || w.written < 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A facts is what there is: nodes by path, and sessions as "session 0x…". The value says with what it
+// facts are the existing nodes, by path, and sessions, as "session 0x…". The value says when a fact
 // ends: "lasts", "other" for a session of another machine, or "local" for one of this machine.
 type facts map[string]string
 
@@ -48,7 +48,7 @@ func (f facts) without(key string) facts {
 
 func sessionName(id int64) string { return fmt.Sprintf("session 0x%x", id) }
 
-// endsWith is the value of a session's facts.
+// endsWith returns the value of a session's facts.
 func endsWith(sess *session) string {
 	if sess.local {
 		return "local " + sessionName(sess.id)
@@ -78,32 +78,32 @@ func factsOf(s *Server) facts {
 	return f
 }
 
-// A moment is what a client knows as soon as the disk has seen so many changes.
+// A moment is what a client knows after so many changes of the disk.
 type moment struct {
 	now   int
 	zxid  int64
 	facts facts
 }
 
-// A machine is one disk, from one start of the kernel to the next. Servers run on it, one after the
-// other. Each is stopped or killed, in the middle of its start, too.
+// A machine is one disk, from one start of the kernel to the next. Servers run on it one after the
+// other. Each is stopped or killed, some of them during their start.
 type machine struct {
 	fs      *crashfs.FS
 	rng     *rand.Rand
 	moments []moment // in order
-	pending facts    // after the write that nobody has answered; nil if there is none
-	nodes   int      // made so far
+	pending facts    // after a write without an answer; nil if there is none
+	nodes   int      // created so far
 }
 
-// A crashedDisk is what a crash leaves: one of two states, since a write was under way.
+// A crashedDisk is the disk after a crash. It has one of two states, since a write was under way.
 type crashedDisk struct {
 	files map[string][]byte
 	boot  store.BootID
-	zxid  int64 // was seen
+	zxid  int64 // the last zxid that was seen
 	may   []facts
 }
 
-// check opens the disk as the next server does, and crashes again in that start, up to twice.
+// check opens the disk as the next server does, and crashes again during that start, up to twice.
 func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 	for depth := 0; ; depth++ {
 		fs := crashfs.New(d.files)
@@ -137,7 +137,7 @@ func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 	}
 }
 
-// restart gives the machine another boot id, unless it has none. Its sessions have ended.
+// restart gives the machine another boot id, unless it has none. The machine's sessions have ended.
 func (d *crashedDisk) restart() {
 	if d.boot == (store.BootID{}) {
 		return
@@ -149,8 +149,9 @@ func (d *crashedDisk) restart() {
 	}
 }
 
-// start starts a server. It returns what the server has found when that is durable, or an error if the
-// server was killed in the start. The process is killed at this change of the disk, if kill is not nil.
+// start starts a server. It returns the facts that the server finds, when they are durable. It returns
+// an error if the server was killed during its start. If kill is not nil, the process is killed at that
+// change of the disk.
 func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 	var mu sync.Mutex
 	changes := 0
@@ -184,8 +185,8 @@ func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 	return s, found, nil
 }
 
-// do runs f in the owner's goroutine, and waits until it is answered. It returns false if the server
-// has stopped before.
+// do runs f in the owner's goroutine, and waits for the answer. It returns false if the server
+// stops first.
 func (m *machine) do(s *Server, f func()) bool {
 	released := make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() {
@@ -200,20 +201,20 @@ func (m *machine) do(s *Server, f func()) bool {
 	}
 }
 
-// know notes that a client knows the facts by now.
+// know records that a client knows the facts by now.
 func (m *machine) know(zxid int64, f facts) {
 	m.moments = append(m.moments, moment{m.fs.Now(), zxid, f})
 	m.pending = nil
 }
 
-// life runs a server, which is killed or stopped. It returns an error if the server does not find
-// what there must be.
+// life runs a server until it is killed or stopped. It returns an error if the server does not find
+// the facts that it must find.
 func (m *machine) life(cfg Config, writes int) error {
 	var kill *int
 	if m.rng.IntN(2) == 0 {
 		at := 1 + m.rng.IntN(4*writes)
 		if m.rng.IntN(3) == 0 {
-			at = 1 + m.rng.IntN(12) // in the start
+			at = 1 + m.rng.IntN(12) // during the start
 		}
 		kill = &at
 	}
@@ -245,7 +246,7 @@ func (m *machine) life(cfg Config, writes int) error {
 	return nil
 }
 
-// write does one write and notes it when it is answered. It returns false if the server was killed.
+// write does one write and records it when it is answered. It returns false if the server was killed.
 func (m *machine) write(s *Server) bool {
 	was := m.moments[len(m.moments)-1].facts
 	var zxid int64
@@ -300,11 +301,11 @@ func (m *machine) write(s *Server) bool {
 	return answered
 }
 
-// crash returns what is left if the process is killed, or power fails, at some moment.
+// crash returns the disk after the process is killed, or power fails, at some moment.
 func (m *machine) crash() crashedDisk {
 	cut := m.rng.IntN(m.fs.Now() + 1)
 	if syncs := m.fs.Syncs(); m.rng.IntN(2) == 0 && len(syncs) > 0 {
-		cut = syncs[m.rng.IntN(len(syncs))] + m.rng.IntN(2) // right before a sync returns, or behind it
+		cut = syncs[m.rng.IntN(len(syncs))] + m.rng.IntN(2) // right before or after a sync returns
 	}
 	d := crashedDisk{boot: m.fs.BootID}
 	at := 0
@@ -328,13 +329,13 @@ func (m *machine) crash() crashedDisk {
 	return d
 }
 
-// On one machine, processes are killed and power fails at any moment, in any order: while the store is
-// made, written to, merged into a snapshot, or opened, which ends the sessions of a former boot. A kill
-// loses nothing that was answered. A power failure ends the sessions of the machine and nothing else.
-// The sessions of other machines live on, or have ended for good. No zxid comes back.
+// With OneMachine, processes are killed and power fails at any moment, in any order: while the store is
+// made, written to, merged into a snapshot, or opened. Opening it ends the sessions of an earlier boot.
+// A kill loses nothing that was answered. A power failure ends the sessions of the machine and nothing
+// else. The sessions of other machines live on, or have ended for good. No zxid is given again.
 //
 // Some servers of a run have clients on other machines. Some machines have no boot id, and some
-// file systems reserve no room.
+// file systems reserve no space.
 func TestOneMachineCrashImages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 5))
 	var count crashCount

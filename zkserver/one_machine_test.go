@@ -23,7 +23,7 @@ func onCrashFS(t *testing.T, fs *crashfs.FS, cfg Config, f func(s *Server, c *ra
 	f(s, pipe(t, s))
 }
 
-// A change that outlives its session is synced before it is answered, and no other.
+// A change that outlives its session is synced before it is answered. Other changes are not.
 func TestOneMachineSyncsWhatOutlivesASession(t *testing.T) {
 	multi := func(ops ...zkproto.MultiOp) *zkproto.MultiRequest { return &zkproto.MultiRequest{Ops: ops} }
 	setData := func(path string) *zkproto.SetDataRequest {
@@ -58,7 +58,7 @@ func TestOneMachineSyncsWhatOutlivesASession(t *testing.T) {
 		name   string
 		cfg    Config
 		boot   store.BootID
-		listen string // network of a listener that is served, too
+		listen string // network of another listener
 		all    bool   // everything is synced
 	}{
 		{name: "all clients are of this machine", cfg: Config{OneMachine: true}, boot: store.BootID{1}},
@@ -97,7 +97,7 @@ func TestOneMachineSyncsWhatOutlivesASession(t *testing.T) {
 	}
 }
 
-// silentListener has no clients.
+// silentListener is a listener without clients.
 type silentListener struct {
 	network string
 	closed  chan struct{}
@@ -119,7 +119,7 @@ type silentAddr string
 func (a silentAddr) Network() string { return string(a) }
 func (a silentAddr) String() string  { return "nowhere" }
 
-// A listener for other machines makes durable what was answered before, and then accepts.
+// A listener for other machines first makes earlier answers durable, and then accepts.
 func TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := crashfs.New(nil)
@@ -147,7 +147,7 @@ func TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome(t *testing.T) {
 	})
 }
 
-// On one machine, a journal is full, and the disk is slow to begin the next one. The owner does not
+// With OneMachine, a journal is full, and the disk is slow to begin the next one. The owner does not
 // wait for it.
 func TestOneMachineAnswersWhileAJournalBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -188,14 +188,14 @@ func TestOneMachineAnswersWhileAJournalBegins(t *testing.T) {
 	})
 }
 
-// An answered is what a client knows when the disk has seen so many changes.
+// An answered is what a client knows after so many changes of the disk.
 type answered struct {
 	now   int
 	zxid  int64
-	nodes map[string]bool // those that are there
+	nodes map[string]bool // the existing ones
 }
 
-// removedNext reports whether the first answer behind cut says that the node is gone. Its
+// removedNext reports whether the first answer after cut says that the node is gone. Its
 // removal may have been written by then.
 func removedNext(history []answered, cut int, path string) bool {
 	for _, a := range history {
@@ -207,7 +207,7 @@ func removedNext(history []answered, cut int, path string) bool {
 }
 
 // The process is killed, or power fails, at any moment. A kill loses nothing. A power failure
-// ends all sessions, and loses no node that outlives its session. No zxid comes back.
+// ends all sessions, and loses no node that outlives its session. No zxid is given again.
 func TestOneMachineKeepsWhatLasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 0))
 	for round := range 20 {
@@ -292,7 +292,7 @@ func TestOneMachineKeepsWhatLasts(t *testing.T) {
 	}
 }
 
-// When this machine has restarted, a client on another machine resumes its session, whether the
+// After a restart of this machine, a client on another machine resumes its session, whether the
 // next server has OneMachine or not.
 func TestOneMachineLeavesTheSessionsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestOneMachineLeavesTheSessionsOfOthers(t *testing.T) {
 	})
 }
 
-// The session of a client on another machine ends while all clients are of this one. A power
-// failure does not bring it back, since its lock may have been given to somebody else.
+// The session of a client on another machine ends while all clients are on this machine. A power
+// failure does not bring it back, since another client may have its lock now.
 func TestOneMachineKeepsTheEndOfASessionOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := crashfs.New(nil)

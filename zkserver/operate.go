@@ -2,13 +2,13 @@ package zkserver
 
 import "holdfast/zkproto"
 
-// operate applies one request and stages its answer. Notifications that it causes are
-// staged first: a client is to hear of a change before it can see it.
+// operate applies one request and stages its answer. It first stages the notifications of the
+// change: a client must learn of a change before it can see it.
 func (s *Server) operate(c *conn, r *request) {
 	sess := c.owned.session
 	if sess == nil {
-		// Its session is over, or has moved to a newer connection. An answer would come
-		// from a life that has ended.
+		// The session is over, or has moved to a newer connection. An answer would come from a session
+		// that has ended.
 		s.stage(c)
 		s.answered(c)
 		return
@@ -26,7 +26,7 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 	sess.touched = s.owner.now
 	if r.bad {
-		if isWrite(r.op) && r.op != zkproto.OpReconfig { // as Apache's server has it
+		if isWrite(r.op) && r.op != zkproto.OpReconfig { // as Apache's server does
 			s.nextTxn(sess.id)
 		}
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeMarshallingError)
@@ -36,8 +36,8 @@ func (s *Server) operate(c *conn, r *request) {
 		return
 	}
 	if looks(r.op) && c.gone.Load() {
-		// Nobody will see the answer, and there may be hundreds of large ones behind it: by
-		// who asks, reads nothing and comes again.
+		// Nobody will see the answer. A client that asks, reads nothing and reconnects may leave
+		// hundreds of large ones behind.
 		s.stage(c)
 		s.answered(c)
 		return
@@ -48,14 +48,14 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 	switch r.op {
 	case zkproto.OpPing:
-		// With this xid whatever the request had, as Apache's server does.
+		// Like Apache's server, answer with this xid whatever the request's.
 		s.reply(c, zkproto.XidPing, s.owner.zxid, zkproto.CodeOK)
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		s.read(c, r)
 	case zkproto.OpGetACL, zkproto.OpGetEphemerals, zkproto.OpGetAllChildrenNumber, zkproto.OpMultiRead, zkproto.OpWhoAmI:
 		s.ask(c, r)
 	case zkproto.OpSync:
-		// One node is never behind; what was written before is waited for by the batch.
+		// A single node never lags. The batch waits for all earlier writes.
 		s.replyWith(c, r.xid, zkproto.CodeOK, &r.sync)
 	case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 		s.owner.tree.SetWatches(c.id, &r.setWatches)
@@ -83,11 +83,11 @@ func (s *Server) operate(c *conn, r *request) {
 	}
 }
 
-// closeSession ends the session of c, whose own watches fire before the answer.
+// closeSession ends the session of c. The connection's own watches fire before the answer.
 func (s *Server) closeSession(c *conn, xid int32) {
 	sess, at := c.owned.session, s.owner.arrived
 	c.owned.closing = true
-	sess.conn, c.owned.session = nil, nil // endSession would end the connection before the answer
+	sess.conn, c.owned.session = nil, nil // so that endSession does not close the connection before the answer
 	s.cfg.Logger.Debug("zkserver: session closed", "session", hexID(sess.id))
 	s.endSession(sess, func() {
 		s.owner.arrived, c.owned.closing = at, false

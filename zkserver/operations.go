@@ -5,28 +5,28 @@ import "holdfast/zkproto"
 // An operation has the properties of an opcode that do not depend on the request.
 type operation struct {
 	name  string // in the field lop of the word cons
-	write bool   // it takes a zxid, whether it succeeds or not
+	write bool   // it takes a zxid, even if it fails
 	looks bool   // it changes nothing but watches, which end with the connection
 
-	// answer bounds the length of the data or names that r asks for; nil if they are always
-	// short. A request for a long answer is large, see large.
+	// answer returns a bound of the length of the data or names that r asks for. It is nil if
+	// they are always short. A request for a long answer is large, see large.
 	answer func(s *Server, r *request) int
 }
 
-// operations has every operation that clients can ask for. The comments name the bound of its
-// time and memory beyond its frame (Limits.FrameBytes).
+// operations has every operation that clients can ask for. The comments name what bounds the
+// operation's time and memory, besides its frame (Limits.FrameBytes).
 //
-// The bound of an ACL check is the length of the ACL, see tree.MaxACLEntries, and the number of the
+// The bounds of an ACL check are the length of the ACL, see tree.MaxACLEntries, and the number of the
 // client's identities, see login.Add. The bound of a walk to the root is Limits.PathBytes.
 //
 // One operation takes the owner at most 5 ms of processor time. TestNoOperationIsUnbounded
 // measures that in a run of -operations 1000000. There are three exceptions:
 //
 //   - A write also takes 2 µs for each notification. It sends at most 130,000, and then drops the
-//     watchers that are left (LimitNotifications): in total 0.5 s at most.
+//     other watchers (LimitNotifications): 0.5 s at most.
 //   - getChildren takes 3 ms for each MiB of names. Limits.ChildrenBytes is 32 MiB by default. With
-//     1 MiB, which is what clients can read, there is no exception.
-//   - A look at the clock takes 0.1 µs for each session. The four-letter words that list all
+//     1 MiB, which is as much as clients can read, there is no exception.
+//   - A check of the clock takes 0.1 µs for each session. The four-letter words that list all
 //     sessions or watches take 1 µs for each. They are not allowed by default.
 var operations = map[zkproto.Op]operation{
 	// Writes: one node, its ACL, the nodes above it, the text of one quota, and the watches on the
@@ -48,7 +48,7 @@ var operations = map[zkproto.Op]operation{
 	zkproto.OpGetChildren2:         {name: "GETC", looks: true, answer: childrenAnswer},   // the same
 	zkproto.OpGetACL:               {name: "GETA", looks: true, answer: aclAnswer},        // an ACL
 	zkproto.OpGetEphemerals:        {name: "GETE", looks: true, answer: ephemeralsAnswer}, // maxAnswer
-	zkproto.OpGetAllChildrenNumber: {name: "GETACN", looks: true},                         // a number that is at hand
+	zkproto.OpGetAllChildrenNumber: {name: "GETACN", looks: true},                         // a stored number
 	zkproto.OpMultiRead:            {name: "MLTR", looks: true, answer: multiReadAnswer},  // Limits.MultiOps, Server.multiWork, and maxAnswer
 	zkproto.OpWhoAmI:               {name: "HOMI", looks: true},                           // the identities, see login.Add
 
@@ -69,28 +69,28 @@ var operations = map[zkproto.Op]operation{
 	zkproto.OpCloseSession: {},
 }
 
-// isWrite reports whether op takes a zxid, whether it succeeds or not.
+// isWrite reports whether op takes a zxid, even if it fails.
 func isWrite(op zkproto.Op) bool { return operations[op].write }
 
 // looks reports whether op changes nothing but watches, which end with the connection.
 func looks(op zkproto.Op) bool { return operations[op].looks }
 
-// The work of a request, as package sched counts it. A byte of the request or of its answers counts
-// as 1. Everything else counts as the bytes that cost as much.
+// These constants weigh the work of a request, as package sched counts it. A byte of the request or
+// of its answers counts as 1. Everything else counts as the bytes that take the same time.
 const (
 	requestWork = 512
-	notifyWork  = 1024 // each watcher that is notified
+	notifyWork  = 1024 // each notified watcher
 	multiWork   = 32   // each operation of a transaction
 	stepWork    = 1    // each step of the tree, see tree.TakeSteps
 )
 
-// A request is large if it or its answer takes more than the buffers that are kept for others.
+// A request is large if it or its answer exceeds the buffers that are reserved for small ones.
 const (
 	largeRequest = 4096
 	largeAnswer  = maxStage
 )
 
-// large returns the least work that r causes, and whether r is large.
+// large returns the least work of r, and whether r is large.
 func (s *Server) large(r *request) (work int, large bool) {
 	answer := 0
 	if r.kind == kindOperation && !r.conn.gone.Load() {
@@ -99,7 +99,8 @@ func (s *Server) large(r *request) (work int, large bool) {
 	return requestWork + len(r.frame) + answer, len(r.frame) > largeRequest || answer > largeAnswer
 }
 
-// answerSize bounds the length of the data or names that r asks for; 0 if they are always short.
+// answerSize returns a bound of the length of the data or names that r asks for; 0 if they are
+// always short.
 func (s *Server) answerSize(r *request) int {
 	if answer := operations[r.op].answer; answer != nil {
 		return answer(s, r)

@@ -8,14 +8,14 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// owner is the state of the server. It belongs to the owner's goroutine, and to a reader that
+// owner is the state of the server. It belongs to the owner's goroutine, or to a reader that
 // finds the server idle, see serveInline.
 type owner struct {
 	tree     *tree.Tree
 	sessions map[int64]*session
 	endings  int                    // sessions that are ending
-	portions []func()               // what is left to do of long operations, see later
-	others   int                    // sessions that are not local, those that are ending included
+	portions []func()               // the remaining portions of long operations, see later
+	others   int                    // sessions that are not local, including those that are ending
 	watchers map[tree.Watcher]*conn // connections with a session
 
 	zxid    int64 // the last one given out
@@ -24,32 +24,32 @@ type owner struct {
 	batch  *batch
 	ended  int // bytes of the paths of sessions that have ended in this batch
 	spare  []*request
-	ops    []zkproto.MultiOp // room, see decodeMulti
-	record []byte            // room, see seal
+	ops    []zkproto.MultiOp // reused memory, see decodeMulti
+	record []byte            // reused memory, see seal
 
 	turns    *sched.Scheduler[*request]
-	work     int           // of the request at hand, see turns.go
-	busy     time.Duration // in turns one after the other
+	work     int           // of the current request, see turns.go
+	busy     time.Duration // in turns without a pause
 	resting  bool          // waiting requests wait until restOver
 	restOver *time.Timer
 
-	now       time.Time // when the requests at hand were taken
+	now       time.Time // when the current requests were taken
 	lastCheck time.Time
 	lastReap  time.Time
 
 	lastForgot time.Time
 
 	received, notifications, bytesReceived int64
-	resetReceived, resetSent               int64 // what srst begins at
+	resetReceived, resetSent               int64 // the values at the last srst
 
-	arrived  time.Duration // when the request at hand came; 0 if its answer is not counted
+	arrived  time.Duration // when the current request arrived; 0 if its answer is not counted
 	stopping bool
 }
 
 // forgetInterval is how often the owner drops addresses that are no different from a new one.
 const forgetInterval = time.Minute
 
-// run is the owner's goroutine, and the last one to end.
+// run is the owner's goroutine. It ends after all others.
 func (s *Server) run() {
 	committed := make(chan struct{})
 	go s.teller.run()
@@ -85,7 +85,7 @@ func (s *Server) own() {
 	for over := false; !over; {
 		idle := s.idle
 		if s.nothingAtHand() && (o.resting || !o.turns.Ready()) {
-			idle = nil // there is nothing to do with the token
+			idle = nil // the token has no use now
 		}
 		s.owning.Unlock()
 		var due func()
@@ -121,7 +121,7 @@ func (s *Server) handle(r *request) {
 	switch r.kind {
 	case kindOperation:
 		s.receive(r)
-		s.owner.tree.TakeSteps() // steps of the clock are no client's work
+		s.owner.tree.TakeSteps() // steps for the clock are no client's work
 		if r.undecoded {
 			s.decodeMulti(r)
 		}
@@ -139,14 +139,14 @@ func (s *Server) handle(r *request) {
 		s.owner.arrived = 0
 		s.answerWord(c, r)
 	case kindDisconnect:
-		if !c.owned.closing { // else it ends behind the answer to closeSession
+		if !c.owned.closing { // else it is closed after the answer to closeSession
 			s.finish(c)
 		}
 	case kindCall:
 		r.call()
 	case kindStop:
 		s.stopPortions()
-		// The exact ceiling, so that a planned restart leaves no gap in the zxids.
+		// With the exact ceiling, a planned restart leaves no gap in the zxids.
 		s.owner.batch.changes.PutCeiling(s.owner.zxid)
 		s.owner.stopping = true
 	}
@@ -160,8 +160,8 @@ func (s *Server) receive(r *request) {
 	s.owner.bytesReceived += int64(4 + len(r.frame))
 }
 
-// checkInterval is how often the owner looks at the clock: often enough for sessions
-// to expire within a tick of their timeout, and for containers to be looked at in time.
+// checkInterval returns how often the owner checks the clock: often enough that sessions expire
+// within a tick of their timeout, and that containers are checked in time.
 func (s *Server) checkInterval() time.Duration {
 	interval := min(s.cfg.TickTime/2, s.cfg.ContainerCheckInterval)
 	if s.cfg.Linger > 0 {
@@ -170,15 +170,15 @@ func (s *Server) checkInterval() time.Duration {
 	return max(interval, time.Millisecond)
 }
 
-// check does what is due by the clock.
+// check does the work that is due by the clock.
 func (s *Server) check(interval time.Duration) {
 	o := &s.owner
-	s.applyQueued() // who has spoken in time must not expire for our slowness
+	s.applyQueued() // a request that arrived in time must keep its session, although we are slow
 	late := o.now.Sub(o.lastCheck) - interval
-	held := max(interval, s.cfg.TickTime/2) // less is no reason to doubt the clocks of sessions
+	held := max(interval, s.cfg.TickTime/2) // a shorter delay does not count against the clocks of sessions
 	if since := s.committingSince.Load(); since != 0 && o.now.Sub(s.opened)-time.Duration(since) > held {
-		// The disk stands still: clients get no answers, give up their connections and
-		// cannot make new ones. None of that is their fault.
+		// The disk hangs. Clients get no answers, give up their connections and cannot make new
+		// ones. None of that is their fault.
 		late = o.now.Sub(o.lastCheck)
 	}
 	o.lastCheck = o.now
@@ -201,19 +201,18 @@ func (s *Server) check(interval time.Duration) {
 	}
 	s.publish()
 	if s.cfg.Linger > 0 && s.lingeredOut() {
-		s.cfg.Logger.Info("zkserver: no client and no session for a while, stopping", "linger", s.cfg.Linger)
+		s.cfg.Logger.Info("zkserver: stopping: no client and no session for the linger time", "linger", s.cfg.Linger)
 		s.stopListening()
 		o.batch.changes.PutCeiling(o.zxid)
 		o.stopping = true
 	}
 }
 
-// forgive takes time off every clock that runs against a client. If this process was
-// stopped (SIGSTOP, a suspended machine) or its disk was, then pings that were sent in
-// time are still waiting in the sockets, and the timeouts that seem to have passed did
-// not pass for those who sent them.
+// forgive extends every timeout of a client by late. While this process was stopped (SIGSTOP, a
+// suspended machine), or its disk hung, clients sent their pings in time. The pings still wait in
+// the sockets, so the clients' timeouts have not really passed.
 func (s *Server) forgive(late time.Duration) {
-	s.cfg.Logger.Warn("zkserver: was held up; sessions get the time back", "late", late)
+	s.cfg.Logger.Warn("zkserver: the server was held up; the timeouts of all sessions are extended by this time", "late", late)
 	for _, sess := range s.owner.sessions {
 		sess.touched = earlier(sess.touched.Add(late), s.owner.now)
 	}
@@ -229,9 +228,9 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// lingeredOut decides, together with accept, that nobody comes any more. It waits for the end
-// of all sessions: the next server would give each its full timeout again, and the lock of a
-// killed holder would be free later.
+// lingeredOut decides, together with accept, that the linger is over. It waits for the end of all
+// sessions: the next server would give each its full timeout again, and would free the lock of a
+// killed holder later.
 func (s *Server) lingeredOut() bool {
 	if len(s.owner.sessions)+s.owner.endings > 0 {
 		return false

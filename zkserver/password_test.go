@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The secret is each store's own: who has a server at hand can make no passwords for
-// another's sessions.
+// Each store has its own secret: a client cannot use one server to make passwords for
+// another server's sessions.
 func TestPasswordsOfAnotherServerOpenNothing(t *testing.T) {
 	var passwords [][]byte
 	for range 2 {

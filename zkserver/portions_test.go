@@ -10,8 +10,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A client takes over its watches in portions. Requests of others come in between, and the client
-// gets one answer.
+// A client sets its watches again in portions. Requests of others are served in between, and the
+// client gets one answer.
 func TestWatchesAreTakenOverInPortions(t *testing.T) {
 	const n = 3*watchPortion + 7
 	var data, recursive []string
@@ -28,7 +28,7 @@ func TestWatchesAreTakenOverInPortions(t *testing.T) {
 		"setWatches2": {zkproto.OpSetWatches2, &zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{RelativeZxid: 1 << 40, Exist: data}, PersistentRecursive: recursive}, 2 * n},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// One request at a time: the portions have to make room for each other.
+			// One request at a time: the portions must make room for each other.
 			inBubble(t, Config{Limits: Limits{Outstanding: 1}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 				c, other := dial(), dial()
 				c.connect(10*time.Second, nil)
@@ -126,7 +126,7 @@ func TestPortionsOfSetWatches(t *testing.T) {
 	}
 }
 
-// Sessions that expire together end in portions. Requests come in between, and each session ends
+// Sessions that expire together end in portions. Requests are served in between, and each session ends
 // with all its nodes.
 func TestSessionsExpireInPortions(t *testing.T) {
 	const sessions, nodes = 5, 2 * expirePortion / 3
@@ -153,10 +153,10 @@ func TestSessionsExpireInPortions(t *testing.T) {
 		var seen []int
 		asked := make(chan struct{})
 		s.queue.push(&request{kind: kindCall, call: func() {
-			s.owner.now = s.owner.now.Add(15 * time.Second) // all but the watcher's are over
+			s.owner.now = s.owner.now.Add(15 * time.Second) // all sessions but the watcher's have expired
 			s.expire()
 			var look func()
-			look = func() { // comes behind the next portion
+			look = func() { // runs after the next portion
 				live, nodes := left()
 				if nodes != live*(2*expirePortion/3) {
 					t.Errorf("%d sessions have %d nodes", live, nodes)
@@ -176,7 +176,7 @@ func TestSessionsExpireInPortions(t *testing.T) {
 	})
 }
 
-// A session that is heard of after a check, and before its portion, lives on.
+// A session that is heard after a check, and before its portion, stays alive.
 func TestSessionHeardBetweenPortionsLives(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A process is a server in a process of its own, so that its memory is its own and its
-// clients are not in its way.
+// A process is a server in a process of its own. So its memory can be measured, and its clients do
+// not slow it down.
 type process struct {
 	addr string
 
@@ -26,7 +26,7 @@ type process struct {
 
 const processEnv = "ZKSERVER_PROCESS" // its Config, as JSON
 
-// serveAsProcess is what TestMain begins with.
+// serveAsProcess runs the server if this process is one. TestMain calls it first.
 func serveAsProcess() bool {
 	text, is := os.LookupEnv(processEnv)
 	if !is {
@@ -55,7 +55,7 @@ func serveAsProcess() bool {
 	return true
 }
 
-// A usage is what a process tells of itself.
+// A usage is what a process reports about itself.
 type usage struct {
 	RSS, Peak int64 // bytes
 	Stats     Stats
@@ -115,7 +115,8 @@ func (p *process) usage() (u usage) {
 	return u
 }
 
-// residentMemory is that of this process, now and at most; 0 where Linux does not tell it.
+// residentMemory returns the current and the highest resident memory of this process; 0 on systems
+// other than Linux.
 func residentMemory() (rss, peak int64) {
 	text, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(text)) {

@@ -150,7 +150,7 @@ func TestEventsComeBeforeWhatReflectsThem(t *testing.T) {
 		c, other := dial(), dial()
 		c.connect(10*time.Second, nil)
 		other.connect(10*time.Second, nil)
-		// Its own write: the event, then the answer.
+		// The client's own write: the event, then the answer.
 		c.exists("/a", true)
 		c.call(zkproto.OpGetChildren, &zkproto.ReadRequest{Path: "/", Watch: true})
 		xid := c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/a", ACL: openACL})
@@ -163,7 +163,7 @@ func TestEventsComeBeforeWhatReflectsThem(t *testing.T) {
 		if a := c.read(); a.Xid != xid {
 			t.Errorf("then xid %d; want the answer to %d", a.Xid, xid)
 		}
-		// Another's write: the event, then a read that sees it.
+		// Another client's write: the event, then a read that sees it.
 		c.call(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/a", Watch: true})
 		other.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 		c.send(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/a"})
@@ -209,7 +209,7 @@ func TestRefusedOperationsCloseTheConnectionOnly(t *testing.T) {
 		{zkproto.OpCheck, -1, zkproto.CodeUnimplemented}, // inside multi only
 		{-10, -1, zkproto.CodeUnimplemented},             // Apache's own createSession
 		{20, -1, zkproto.CodeUnimplemented},              // Apache's own deleteContainer
-		{zkproto.OpAuth, 0, zkproto.CodeAuthFailed},      // nothing in it
+		{zkproto.OpAuth, 0, zkproto.CodeAuthFailed},      // an empty body
 	} {
 		inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 			c := dial()
@@ -226,7 +226,7 @@ func TestRefusedOperationsCloseTheConnectionOnly(t *testing.T) {
 }
 
 func TestFourLetterWords(t *testing.T) {
-	// What go-zookeeper insists on.
+	// The form that go-zookeeper requires.
 	srvr := regexp.MustCompile(`(?s)^Zookeeper version: ([A-Za-z0-9\.\-]+), built on (\d\d/\d\d/\d\d\d\d \d\d:\d\d [A-Za-z0-9:\+\-]+)\n` +
 		`Latency min/avg/max: \d+/[0-9.]+/\d+\nReceived: \d+\nSent: \d+\nConnections: \d+\nOutstanding: \d+\n` +
 		`Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: 4\n$`)

@@ -2,16 +2,15 @@ package zkserver
 
 import "sync"
 
-// A queue carries requests to the owner, which takes all of them at once. It is
-// bounded by the readers: each has a limit of requests under way, and all wait while
-// too many bytes do.
+// A queue passes requests to the owner, which takes all of them at once. The readers bound it:
+// each has a limit of requests under way, and all of them wait while the queue has too many bytes.
 type queue struct {
 	wake chan struct{} // holds a token while items is not empty
 
 	mu    sync.Mutex
 	items []*request
 	bytes int
-	room  chan struct{} // closed by take; nil while nobody waits for it
+	room  chan struct{} // closed by take; nil while nobody waits for room
 }
 
 func (q *queue) push(r *request) {
@@ -19,7 +18,7 @@ func (q *queue) push(r *request) {
 	q.add(r)
 }
 
-// offer is push if there is room. Otherwise it returns what is closed when there is.
+// offer pushes r if there is room. Otherwise it returns a channel that is closed when there is room.
 func (q *queue) offer(r *request) (room <-chan struct{}) {
 	q.mu.Lock()
 	if q.bytes < queueBytes {
@@ -34,7 +33,7 @@ func (q *queue) offer(r *request) (room <-chan struct{}) {
 	return room
 }
 
-// add puts r into the queue and unlocks it.
+// add appends r to the queue. It unlocks the queue.
 func (q *queue) add(r *request) {
 	q.items = append(q.items, r)
 	q.bytes += len(r.frame)
@@ -48,7 +47,7 @@ func (q *queue) empty() bool {
 	return len(q.items) == 0
 }
 
-// again makes the owner look once more.
+// again makes the owner check the queue once more.
 func (q *queue) again() {
 	select {
 	case q.wake <- struct{}{}:
@@ -56,7 +55,7 @@ func (q *queue) again() {
 	}
 }
 
-// take swaps the items for an empty slice.
+// take returns the items and replaces them by an empty slice.
 func (q *queue) take(empty []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package zkserver
 
-// fewOperations are measured unless -operations says otherwise.
+// fewOperations is how many operations are measured, unless -operations says otherwise.
 const fewOperations = 500
 
 // raceDetector says that the test runs several times slower than the program does.

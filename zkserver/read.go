@@ -5,7 +5,7 @@ import (
 	"holdfast/zkserver/internal/login"
 )
 
-// read answers what can leave a watch.
+// read answers requests that can set a watch.
 func (s *Server) read(c *conn, r *request) {
 	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
 	var code zkproto.Code
@@ -45,7 +45,7 @@ func (s *Server) read(c *conn, r *request) {
 	}
 }
 
-// ask answers what only looks.
+// ask answers requests that change nothing.
 func (s *Server) ask(c *conn, r *request) {
 	t, path, as := s.owner.tree, r.read.Path, c.owned.identities
 	switch r.op {
@@ -74,9 +74,9 @@ func (s *Server) ask(c *conn, r *request) {
 	}
 }
 
-// multiRead reads each for itself. Watches are not armed, although the records ask for
-// them: Apache's server does not arm them either. An answer that is too long for a client's
-// buffer is refused before it is made: a request may name the same large node many times.
+// multiRead answers each operation by itself. It sets no watches, although the records ask for
+// them: Apache's server does not set them either. multiRead refuses an answer that is too long for
+// a client's buffer before it builds it: a request may name the same large node many times.
 func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiReadResult, zkproto.Code) {
 	t, as := s.owner.tree, c.owned.identities
 	results := make([]zkproto.MultiReadResult, len(ops))
@@ -104,7 +104,7 @@ func (s *Server) multiRead(c *conn, ops []zkproto.MultiReadOp) ([]zkproto.MultiR
 	return results, zkproto.CodeOK
 }
 
-// wireSize is how long a list of names is in an answer.
+// wireSize returns the length of a list of names in an answer.
 func wireSize(names []string) (n int) {
 	for _, name := range names {
 		n += 4 + len(name)

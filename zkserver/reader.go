@@ -11,7 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A connect request has 45 bytes. Who has not shown a session yet gets no megabyte.
+// maxHandshakeFrame is the longest connect request. A usual one has 45 bytes. A client without a
+// session gets no megabyte of memory.
 const maxHandshakeFrame = 1024
 
 // read is the reader's goroutine.
@@ -25,9 +26,9 @@ func (c *conn) read() {
 	c.mu.Lock()
 	c.readerDone = true
 	c.mu.Unlock()
-	c.signal() // the writer may be waiting for us, see lastWords
-	// The connection is not closed here: the client may have closed its half only, as
-	// `echo ruok | nc` does, and be waiting for answers.
+	c.signal() // the writer may be waiting for the reader, see lastWords
+	// read does not close the connection: the client may have closed its half only, as
+	// `echo ruok | nc` does, and may be waiting for answers.
 	c.server.queue.push(&request{kind: kindDisconnect, conn: c})
 }
 
@@ -79,7 +80,7 @@ func (c *conn) next(in *bufio.Reader) (*request, error) {
 	return r, r.decode()
 }
 
-// frameBuffered reports whether next need not wait for the network.
+// frameBuffered reports whether next can read a frame without waiting for the network.
 func frameBuffered(in *bufio.Reader) bool {
 	if in.Buffered() < 4 {
 		return false
@@ -88,7 +89,7 @@ func frameBuffered(in *bufio.Reader) bool {
 	return err == nil && uint64(in.Buffered()-4) >= uint64(binary.BigEndian.Uint32(head))
 }
 
-// handshake reads what a connection begins with.
+// handshake reads the connect request or the four-letter word.
 func (c *conn) handshake(in *bufio.Reader) error {
 	first, err := in.Peek(4)
 	if err != nil {
@@ -111,19 +112,19 @@ func (c *conn) handshake(in *bufio.Reader) error {
 			return err
 		}
 		r.frame = frame // Stats counts its bytes
-		// Before the push: the answer may be a refusal, which sets a deadline of its own.
+		// Reset the deadline before the push: the answer may be a refusal, which sets its own deadline.
 		c.setReadDeadline(time.Time{})
-		r.certificate = certificateOf(c.nc) // known since the first byte has come
+		r.certificate = certificateOf(c.nc) // the TLS handshake is over, since the first byte has arrived
 		c.push(r)
 	}
 	return nil
 }
 
-// push hands r to the owner as soon as the connection has a slot for it.
+// push gives r to the owner as soon as the connection has a slot for it.
 func (c *conn) push(r *request) bool { return c.admit(r) && c.offer(r) }
 
-// pushGroup serves small requests at once if it can, see serveInline, or hands them to the owner.
-// The connection has no other requests. If last is set, the client has sent nothing behind them.
+// pushGroup serves small requests at once if it can, see serveInline. Otherwise it gives them to the
+// owner. The connection has no other requests. last says that the client has sent nothing after them.
 func (c *conn) pushGroup(group []*request, last bool) bool {
 	for _, r := range group {
 		if !c.admit(r) {
@@ -151,7 +152,7 @@ func (c *conn) admit(r *request) bool {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		// Only counted: it is how a busy client is slowed down, and nothing is wrong with it.
+		// Count it, but do not log it: this only slows down a busy client, and nothing is wrong.
 		c.server.counters.of(LimitOutstanding).count.Add(1)
 		select {
 		case c.slots <- struct{}{}:
@@ -167,7 +168,7 @@ func (c *conn) admit(r *request) bool {
 	return true
 }
 
-// offer hands r to the owner as soon as there is room in the queue. It reports false if the
+// offer gives r to the owner as soon as there is room in the queue. It returns false if the
 // connection ends first; then nobody answers r.
 func (c *conn) offer(r *request) bool {
 	for {
@@ -188,11 +189,11 @@ func (c *conn) offer(r *request) bool {
 	}
 }
 
-// waitingBytes is how many bytes of requests of one connection may wait for the owner.
+// waitingBytes is how many bytes of one connection's requests may wait for the owner.
 const waitingBytes = 1 << 20
 
-// waitForRoom waits until size more bytes of requests of c may wait for the owner. It returns false
-// if the connection ends first. The reader calls it before it hands over a request.
+// waitForRoom waits until size more bytes of c's requests may wait for the owner. It returns false
+// if the connection ends first. The reader calls it before it passes on a request.
 func (c *conn) waitForRoom(size int) bool {
 	for c.waiting.Load() > 0 && c.waiting.Load()+int64(size) > waitingBytes {
 		select {
@@ -207,7 +208,7 @@ func (c *conn) waitForRoom(size int) bool {
 	return true
 }
 
-// leaveRoom gives back the room of a request. The owner calls it when it has applied the request.
+// leaveRoom frees the room of a request. The owner calls it when it has applied the request.
 func (c *conn) leaveRoom(size int) {
 	c.waiting.Add(-int64(size))
 	select {
@@ -216,14 +217,14 @@ func (c *conn) leaveRoom(size int) {
 	}
 }
 
-// A request that exceeds a limit makes the reader of its connection rest. A refusal costs as
-// much as an answer, and a client that ignores the first refusal may go on for ever.
+// The reader rests after a request that exceeds a limit. A refusal costs as much as an answer, and
+// a client that ignores the first refusal may repeat the request for ever.
 const (
 	penalty    = 200 * time.Microsecond
 	maxPenalty = 100 * time.Millisecond
 )
 
-// servePenalty waits for the time that the owner has put on c. It returns false if the connection
+// servePenalty waits for the time that the owner has imposed on c. It returns false if the connection
 // ends first. The reader calls it.
 func (c *conn) servePenalty() bool {
 	n := c.penalties.Swap(0)

@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// BenchmarkReads is how many large nodes a second clients read from a server that is a
-// process of its own, with so many requests of each in flight.
+// BenchmarkReads measures how many large nodes a second clients read from a server in
+// its own process, with so many requests of each client under way.
 //
 //	go test -run='^$' -bench=Reads -benchtime=2s ./zkserver
 func BenchmarkReads(b *testing.B) {
@@ -61,7 +61,7 @@ func BenchmarkReads(b *testing.B) {
 			b.ResetTimer()
 			before, began := reads.Load(), time.Now()
 			for b.Loop() {
-				time.Sleep(10 * time.Millisecond) // the readers are what is measured
+				time.Sleep(10 * time.Millisecond) // the benchmark measures the readers
 			}
 			b.ReportMetric(float64(reads.Load()-before)/time.Since(began).Seconds(), "reads/s")
 			b.ReportMetric(0, "ns/op")

@@ -16,15 +16,15 @@ type requestKind uint8
 const (
 	kindOperation  requestKind = iota // one frame of a connected client
 	kindConnect                       // the first frame of a connection
-	kindWord                          // a four-letter word instead of it
-	kindDisconnect                    // the reader's last
-	kindResume                        // its client has read, see resume
-	kindCall                          // from inside the process
-	kindStop                          // Shutdown: nothing comes behind it
+	kindWord                          // a four-letter word instead of a connect request
+	kindDisconnect                    // the reader's last request
+	kindResume                        // the client has read, see resume
+	kindCall                          // a call of the program that runs the server
+	kindStop                          // Shutdown: no request follows
 )
 
-// A request is what a reader hands to the owner. Byte slices in it alias frame,
-// strings do not; the owner gives it back to the pool when it has been applied.
+// A reader passes a request to the owner. Byte slices in it alias frame; strings do not. The owner
+// returns it to the pool when it has been applied.
 type request struct {
 	kind  requestKind
 	conn  *conn
@@ -33,43 +33,43 @@ type request struct {
 
 	xid int32
 	op  zkproto.Op
-	bad bool // the header is sound, the rest is not
+	bad bool // the header is valid, the rest is not
 
 	undecoded bool // see decodedEarly
-	more      bool // a portion of setWatches, of which the last is answered, see portions
+	more      bool // a portion of setWatches that is not the last; only the last is answered, see portions
 
 	connect         zkproto.ConnectRequest
-	certificate     []tree.Identity // of who connects
+	certificate     []tree.Identity // the identity of a connecting client
 	word            string
-	disk            int64 // bytes, for the words that tell
+	disk            int64 // bytes, for the four-letter words
 	files, maxFiles int64 // see openFiles
 	call            func()
 
 	write         zkproto.MultiOp     // create, delete, setData, setACL
-	read          zkproto.ReadRequest // the path also of those that ask for nothing more
+	read          zkproto.ReadRequest // has the path for every read
 	sync          zkproto.SyncRequest
 	multi         zkproto.MultiRequest
 	multiRead     zkproto.MultiReadRequest
 	setWatches    zkproto.SetWatches2Request
 	addWatch      zkproto.AddWatchRequest
-	removeWatches zkproto.RemoveWatchesRequest // and to check them
+	removeWatches zkproto.RemoveWatchesRequest // also for checkWatches
 	auth          zkproto.AuthRequest
 	sasl          zkproto.SASLToken
 }
 
-// A request in the pool has a small frame or none: readers have one in their hands while
-// they wait, for each client that there is. Large frames are kept apart, as *[]byte.
+// A request in the pool has a small frame or none, because each client's reader holds one request
+// while it waits. Large frames are pooled apart, as *[]byte.
 var (
 	requestPool = sync.Pool{New: func() any { return new(request) }}
 	framePool   sync.Pool
 )
 
-// newRequest returns a request with room for the frame that in has the length of next.
+// newRequest returns a request with room for the next frame of in.
 func newRequest(in *bufio.Reader) *request {
 	r := requestPool.Get().(*request)
 	head, err := in.Peek(4)
 	if err != nil {
-		return r // ReadFrame finds out, too
+		return r // ReadFrame will return the same error
 	}
 	if n := binary.BigEndian.Uint32(head); n > largeRequest {
 		if frame, _ := framePool.Get().(*[]byte); frame != nil && uint32(cap(*frame)) >= n {
@@ -82,7 +82,7 @@ func newRequest(in *bufio.Reader) *request {
 func (r *request) recycle() {
 	frame := r.frame
 	if cap(frame) > largeRequest {
-		large := frame // frame itself is another's when it is in the pool
+		large := frame // a variable of its own: the next user of the pool may change it
 		framePool.Put(&large)
 		frame = nil
 	}
@@ -91,12 +91,13 @@ func (r *request) recycle() {
 }
 
 // decodedEarly is the greatest length of a transaction or a setWatches that its reader decodes. A
-// few bytes of these become a hundred, and a connection may have hundreds of requests that wait.
-// The owner decodes longer ones when their turn comes, transactions into the same room: readers
-// would take all processors at once, and the collector after them.
+// few bytes of these become a hundred in memory, and a connection may have hundreds of waiting
+// requests. The owner decodes longer ones when it applies them, and reuses the same memory for
+// transactions. If readers decoded them, they would take all processors at once, and so would the
+// garbage collector.
 const decodedEarly = 512
 
-// decodeMulti is the rest of decode for a request that is undecoded.
+// decodeMulti completes decode for an undecoded request.
 func (s *Server) decodeMulti(r *request) {
 	in := zkproto.NewReader(r.frame)
 	new(zkproto.RequestHeader).Decode(in)
@@ -109,7 +110,8 @@ func (s *Server) decodeMulti(r *request) {
 	r.bad = in.Err() != nil
 }
 
-// doneMulti takes the room of a transaction back. Nothing in it may keep what it points to alive.
+// doneMulti takes back the memory of a transaction, and clears its pointers for the garbage
+// collector.
 func (s *Server) doneMulti(r *request) {
 	clear(r.multi.Ops)
 	if n := cap(r.multi.Ops); 0 < n && n <= keptOps {
@@ -117,7 +119,7 @@ func (s *Server) doneMulti(r *request) {
 	}
 }
 
-const keptOps = 16 << 10 // of the room for operations
+const keptOps = 16 << 10 // operations for which memory is kept
 
 func (r *request) decodeWatches(in *zkproto.Reader) {
 	if r.op == zkproto.OpSetWatches {
@@ -127,12 +129,13 @@ func (r *request) decodeWatches(in *zkproto.Reader) {
 	}
 }
 
-// watchPortion is the most watches that a connection takes over in one turn.
+// watchPortion is the most watches that a connection sets again in one turn.
 const watchPortion = 1000
 
-// portions cuts a long setWatches into requests of at most watchPortion paths, so that others have
-// their turn in between. It returns r alone if r is something else, is short, or is not sound.
-// Writes in between are not missed: each path is compared with the client's zxid in its own turn.
+// portions splits a long setWatches into requests of at most watchPortion paths, so that other
+// clients have their turn in between. It returns r alone if r is another operation, short, or
+// invalid. Writes in between are not missed: each path is compared with the client's zxid in its own
+// turn.
 func (r *request) portions() []*request {
 	if !r.undecoded || r.op == zkproto.OpMulti {
 		return []*request{r}
@@ -148,7 +151,7 @@ func (r *request) portions() []*request {
 	read := func() int { return len(r.frame) - in.Remaining() }
 	var rs []*request
 	var counts [5]int32
-	var paths [5][]byte // as they are in the frame
+	var paths [5][]byte // as encoded in the frame
 	room := watchPortion
 	cut := func() {
 		frame := zkproto.AppendInt64(h.Append(nil), since)
@@ -179,8 +182,8 @@ func (r *request) portions() []*request {
 	return rs
 }
 
-// keptACL returns acl, or as much of it as is refused for its length. The rest would be kept in
-// memory while the request waits.
+// keptACL returns acl. If acl is too long, it returns just enough of it to be refused, so that the
+// rest takes no memory while the request waits.
 func keptACL(acl []zkproto.ACL) []zkproto.ACL {
 	if len(acl) > tree.MaxACLEntries {
 		return slices.Clone(acl[:tree.MaxACLEntries+1])
@@ -188,9 +191,8 @@ func keptACL(acl []zkproto.ACL) []zkproto.ACL {
 	return acl
 }
 
-// decode reads header and record from r.frame. It fails if not even the header is
-// there; then nobody knows what to answer. Bytes behind the record are ignored, as
-// Apache's server does.
+// decode reads header and record from r.frame. It fails if the header is incomplete; then no answer
+// is possible. Like Apache's server, it ignores bytes after the record.
 func (r *request) decode() error {
 	in := zkproto.NewReader(r.frame)
 	var h zkproto.RequestHeader
@@ -235,7 +237,7 @@ func (r *request) decode() error {
 	case zkproto.OpMultiRead:
 		r.multiRead.Decode(in)
 	case zkproto.OpReconfig:
-		new(zkproto.ReconfigRequest).Decode(in) // only to tell nonsense
+		new(zkproto.ReconfigRequest).Decode(in) // only to detect an invalid record
 	case zkproto.OpAuth:
 		r.auth.Decode(in)
 	case zkproto.OpSASL:

@@ -12,7 +12,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A timedStore is a disk on which each commit takes its time.
+// A timedStore is a disk on which each commit takes a fixed time.
 type timedStore struct {
 	*store.Memory
 	takes time.Duration
@@ -23,8 +23,8 @@ func (s *timedStore) Commit(b *store.Batch) error {
 	return s.Memory.Commit(b)
 }
 
-// Large writes leave the disk to small ones for as long as they took, but not if there are
-// none.
+// Large writes leave the disk to small writes for as long as they took, but only if there are small
+// ones.
 func TestLargeWritesRest(t *testing.T) {
 	const (
 		takes    = 10 * time.Millisecond
@@ -71,7 +71,7 @@ func TestLargeWritesRest(t *testing.T) {
 	}
 }
 
-// Whoever's requests wait is not silent.
+// A client with waiting requests is not silent.
 func TestWaitingIsNotSilence(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

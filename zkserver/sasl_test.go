@@ -14,13 +14,13 @@ import (
 	"holdfast/zkserver/internal/login"
 )
 
-// What no log and no error may show.
+// planted is a password that no log and no error may show.
 const planted = "pa55-planted"
 
 var testUsers = map[string]string{"bob": planted, "eve": "eve-password", "zoë": "pass-ë", "snow": "pass-☃", `b"o,b\`: "quoted"}
 
-// A digestClient is what a client sends and expects in one run of SASL. Its fields can be
-// made wrong.
+// A digestClient has what a client sends and expects in one run of SASL. A test can make its fields
+// wrong.
 type digestClient struct {
 	user, password string
 	realm          string
@@ -32,7 +32,7 @@ func newDigest(user, password, nonce string) *digestClient {
 	return &digestClient{user: user, password: password, realm: "zk-sasl-md5", DigestMD5: zkproto.DigestMD5{Nonce: nonce, Cnonce: "c", URI: "zookeeper/zk-sasl-md5"}}
 }
 
-// response is what the client sends.
+// response returns the client's token.
 func (d *digestClient) response() string {
 	user, _ := zkproto.DigestMD5Text(d.user, true)
 	password, _ := zkproto.DigestMD5Text(d.password, true)
@@ -72,7 +72,7 @@ func (c *rawClient) challenge() string {
 	}
 	nonce := fields["nonce"]
 	delete(fields, "nonce")
-	// As Apache's server 3.8.0 has it.
+	// As Apache's server 3.8.0 sends them.
 	want := map[string][]string{"realm": {"zk-sasl-md5"}, "charset": {"utf-8"}, "algorithm": {"md5-sess"}}
 	if len(nonce) != 1 || len(nonce[0]) < 20 || fmt.Sprint(fields) != fmt.Sprint(want) {
 		c.t.Fatalf("challenge %q", token)
@@ -120,7 +120,7 @@ func TestSASLProvesEachSideToTheOther(t *testing.T) {
 				if got := c.whoAmI(); !slices.Equal(got, []zkproto.ClientInfo{{Scheme: "sasl", User: tt.user}}) {
 					t.Errorf("who am I: %v", got)
 				}
-				// The run is over. Apache's server has no second one on a connection either.
+				// The run is over. Apache's server also permits no second one on a connection.
 				if token, code := c.sasl(""); token != nil || code != zkproto.CodeAuthFailed {
 					t.Errorf("again: %q, %v", token, code)
 				}
@@ -251,7 +251,7 @@ func TestSASLThatIsNotWellFormedEndsTheConnection(t *testing.T) {
 	}
 }
 
-// What Apache's server 3.8.0 answers that has no JAAS file.
+// An Apache server 3.8.0 without a JAAS file gives these answers.
 func TestAServerWithoutUsersHasNothingToSayBySASL(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

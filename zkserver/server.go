@@ -16,26 +16,26 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown, Close or the end of a linger.
+// Serve returns ErrServerClosed after Shutdown, Close or the end of a linger.
 var ErrServerClosed = errors.New("zkserver: server closed")
 
 // ErrInUse is wrapped by the errors of Open and Check when another process has the store open.
 var ErrInUse = store.ErrInUse
 
-// A Server is one node that answers ZooKeeper clients. Its methods are safe for
+// A Server is one node that serves ZooKeeper clients. Its methods are safe for
 // concurrent use.
 type Server struct {
 	cfg    Config
 	store  store.Store
 	secret []byte
 	users  login.Users
-	words  map[string]bool // allowed
+	words  map[string]bool // the allowed ones
 
 	limited atomic.Pointer[Limits] // see limits
 
 	queue      queue       // readers → owner
 	oneMachine atomic.Bool // see Config.OneMachine
-	reachable  sync.Once   // by other machines: Serve has been called with such a listener
+	reachable  sync.Once   // once Serve has had a listener that other machines may reach
 
 	idle    chan struct{} // holds a token while no commit is under way
 	commits chan *batch   // owner → committer; room for one, sent only with the token
@@ -47,10 +47,10 @@ type Server struct {
 	opened          time.Time
 	committingSince atomic.Int64 // nanoseconds from opened; 0 if no commit is under way
 
-	readers sync.WaitGroup // the goroutines that feed queue
+	readers sync.WaitGroup // the goroutines that push to queue
 	writers sync.WaitGroup
 
-	quit chan struct{} // closed by Close and by a fatal error: stop where you are
+	quit chan struct{} // closed by Close and by a fatal error: stop at once
 	done chan struct{} // closed when all has stopped
 
 	owning sync.Mutex // guards owner
@@ -60,23 +60,24 @@ type Server struct {
 	footprint footprint
 
 	mu        sync.Mutex
-	stopping  bool                       // no more listeners and connections
+	stopping  bool                       // no new listeners and connections
 	quitting  bool                       // quit is closed
 	err       error                      // why the server stopped by itself
 	listeners map[*net.Listener]struct{} // a listener itself may not be comparable
 	conns     map[*conn]struct{}
-	filed     int64 // conns that are open files
-	fileRoom  int64 // most of them, see limitByFiles
-	mostFiles int64 // that the process may have open
+	filed     int64 // connections that take an open file
+	fileRoom  int64 // the most of them, see limitByFiles
+	mostFiles int64 // the most files that the process may have open
 	addresses map[netip.Addr]*address
 	lastConn  int64
 	idleSince time.Time // when conns became empty
 }
 
-// Open opens the store, and makes it if there is none; all its sessions come back to
-// life with their full timeout. (Config.OneMachine has an exception, after a restart of the
-// machine.) The error wraps ErrInUse if another process has the directory open, and ErrDamaged
-// or ErrFormat if the store cannot be served.
+// Open opens the store, and makes it if there is none. All its sessions live again with their full
+// timeout. (Config.OneMachine has an exception, after a restart of the machine.)
+//
+// The error wraps ErrInUse if another process has the directory open. It wraps ErrDamaged or
+// ErrFormat if the store cannot be served.
 func Open(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -86,7 +87,7 @@ func Open(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Users, cfg.SuperDigest = nil, "" // lest they be printed with the rest
+	cfg.Users, cfg.SuperDigest = nil, "" // so that no log prints them with the rest
 	st, err := openStore(cfg)
 	if err != nil {
 		return nil, openError(cfg, err)
@@ -107,7 +108,7 @@ func openError(cfg Config, err error) error {
 	return fmt.Errorf("zkserver: open %s: %w", where, err)
 }
 
-// start reads st and starts the owner.
+// start loads st and starts the owner.
 func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	s := &Server{
 		cfg: cfg, users: u, store: st,
@@ -142,15 +143,15 @@ func start(cfg Config, u login.Users, st store.Store) (*Server, error) {
 	return s, nil
 }
 
-// firstZxid is where a fresh store begins: above whatever an earlier store in its
-// place is likely to have given out, because a client that has seen a higher zxid
-// than ours is turned away for good.
+// firstZxid returns the first zxid of a new store. It is above every zxid that an earlier store in
+// its place has probably given out: a client that has seen a higher zxid than ours is refused for
+// good.
 func firstZxid(now time.Time) int64 {
 	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	return max(int64(now.Sub(epoch)/time.Second), 0) << 32
 }
 
-// Serve answers clients that connect to l until the server stops; it closes l. It
+// Serve serves clients that connect to l until the server stops, and then closes l. It
 // returns ErrServerClosed, or why the server had to stop, or why l accepts no more. A lack
 // of open files or memory only makes new connections wait. If l is not a Unix socket, Serve
 // ends Config.OneMachine: first it syncs everything that was answered.
@@ -188,7 +189,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if !Passing(err) {
 			return fmt.Errorf("zkserver: accept on %s: %w", l.Addr(), err)
 		}
-		// Out of file descriptors, most likely. The clients that are connected must go on.
+		// Most likely the process has no free file descriptor. Connected clients must be served on.
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
 		s.refused(LimitFiles, "addr", l.Addr(), "err", err)
 		select {
@@ -198,15 +199,15 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// syncAll ends OneMachine: all that clients have been told is durable when it returns, and
-// everything is synced from then on.
+// syncAll ends OneMachine. When it returns, everything that was answered is durable, and from
+// then on every change is synced.
 func (s *Server) syncAll() {
 	if !s.oneMachine.Swap(false) {
 		return
 	}
 	_ = s.inTurn(context.Background(), func(done chan<- struct{}) {
 		b := s.owner.batch
-		b.changes.PutCeiling(s.owner.ceiling) // there must be something to commit
+		b.changes.PutCeiling(s.owner.ceiling) // so that there is something to commit
 		b.released = append(b.released, func() { close(done) })
 	}) // after an error the server has stopped
 }
@@ -240,8 +241,8 @@ func (s *Server) accept(nc net.Conn) {
 }
 
 // Shutdown takes no new connections and no new requests, answers those that it has
-// taken, and closes the store; sessions stay in the store. If ctx ends first, the rest
-// is cut off as by Close and the cause of ctx is returned.
+// taken, and closes the store. Sessions stay in the store. If ctx ends first, Shutdown cuts off
+// the rest as Close does, and returns the cause of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	s.mu.Lock()
@@ -250,7 +251,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	go func() {
-		// Ends soon in any case: nothing is read any more.
+		// This ends soon in any case, because nothing is read any more.
 		s.readers.Wait()
 		s.queue.push(&request{kind: kindStop})
 	}()
@@ -263,7 +264,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close stops at once. What was acknowledged is on disk; requests without an answer
+// Close stops at once. Every acknowledged change is on disk. Requests without an answer
 // may or may not have happened, as after a crash.
 func (s *Server) Close() error {
 	s.stopNow(nil)
@@ -271,12 +272,12 @@ func (s *Server) Close() error {
 	return s.Err()
 }
 
-// Done is closed when the server has stopped, for whatever reason, and its store is
-// closed.
+// Done returns a channel that is closed when the server has stopped, for whatever reason, and its
+// store is closed.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why the server stopped: nil after Shutdown, Close or a linger, and while it
-// runs.
+// Err returns why the server stopped. It is nil while the server runs, and after Shutdown, Close or
+// a linger.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +285,8 @@ func (s *Server) Err() error {
 }
 
 // ExpireSession ends a session as if its timeout had passed, and reports whether
-// there was one. It returns when the end is durable and everybody who is to be told of
-// it has been sent word.
+// there was one. When it returns, the end is durable, and the notifications of it have been handed to
+// the connections.
 func (s *Server) ExpireSession(id int64) bool {
 	expired, released := false, make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() {

@@ -45,8 +45,8 @@ func listen(t *testing.T, s *Server, network, addr string) net.Listener {
 	return l
 }
 
-// stores runs a test once per kind of store; the function given to it makes a
-// configuration that finds the same state again at every call.
+// stores runs a test once per kind of store. Its function f gets a function that returns a
+// configuration with the same store at every call.
 func stores(t *testing.T, f func(t *testing.T, cfg func() Config)) {
 	t.Run("memory", func(t *testing.T) {
 		m := NewMemory()

@@ -15,14 +15,14 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A session is one client's life, over as many connections as it takes.
+// A session is one client's session, over as many connections as it takes.
 type session struct {
 	id      int64
 	timeout time.Duration
-	touched time.Time // when the client was heard last
-	conn    *conn     // nil while it has none
-	local   bool      // its client is of this machine, see Config.OneMachine
-	ending  bool      // some of its nodes are gone, see endSession
+	touched time.Time // when the server last heard from the client
+	conn    *conn     // nil while the session has no connection
+	local   bool      // its client is on this machine, see Config.OneMachine
+	ending  bool      // some of its nodes are removed, see endSession
 }
 
 // load fills the owner's state from the store.
@@ -68,29 +68,29 @@ func (s *Server) load(init store.Meta) error {
 			case !sess.local:
 			case o.ended > maxEnded:
 				sess.touched = now.Add(-sess.timeout) // it ends at the next check
-			default: // its process is gone
-				s.cfg.Logger.Info("zkserver: session ended, since the machine has restarted", "session", hexID(sess.id))
+			default: // its process has ended with the machine
+				s.cfg.Logger.Info("zkserver: session ended: the machine has restarted", "session", hexID(sess.id))
 				s.endSession(sess, func() {})
 				begun[sess.id] = true
 			}
 		}
 	}
 	for id, sess := range ending {
-		s.cfg.Logger.Info("zkserver: session ended, as it had begun to before the start", "session", hexID(id))
+		s.cfg.Logger.Info("zkserver: session ended: its end had begun before the restart", "session", hexID(id))
 		s.endSession(sess, func() {})
 	}
 	for _, id := range o.tree.Owners() {
 		if o.sessions[id] == nil && ending[id] == nil && !begun[id] {
-			// This cannot happen, since a session goes in one batch with its last nodes. If it does,
-			// no lock must depend on these nodes.
-			s.cfg.Logger.Error("zkserver: ephemeral nodes without their session, removed", "session", hexID(id))
+			// This cannot happen, since one batch removes a session and its last nodes. If it does,
+			// no lock may depend on these nodes.
+			s.cfg.Logger.Error("zkserver: removed ephemeral nodes that have no session", "session", hexID(id))
 			o.tree.CloseSession(s.nextTxn(id))
 		}
 	}
 	return nil
 }
 
-// decodeSession reads a record of encode.
+// decodeSession decodes a record that encode made.
 func decodeSession(id int64, record []byte) (*session, error) {
 	r := zkproto.NewReader(record)
 	sess := &session{id: id, timeout: time.Duration(r.Int32()) * time.Millisecond}
@@ -102,7 +102,7 @@ func decodeSession(id int64, record []byte) (*session, error) {
 	return sess, nil
 }
 
-// encode returns the record of a session in the store.
+// encode returns the store's record of a session.
 func (sess *session) encode() []byte {
 	record := zkproto.AppendInt32(nil, int32(sess.timeout/time.Millisecond))
 	if sess.local || sess.ending {
@@ -118,7 +118,8 @@ func (s *Server) saveSession(sess *session) {
 	s.owner.batch.changes.PutSession(sess.id, sess.encode())
 }
 
-// password proves to us, also after a restart, that a client was given a session.
+// password returns the password of a session. A client proves with it, also after a restart, that
+// the session is its own.
 func (s *Server) password(id int64) []byte {
 	mac := hmac.New(sha256.New, s.secret)
 	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(id)))
@@ -152,8 +153,8 @@ func (s *Server) newSession(timeout time.Duration) *session {
 func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	o := &s.owner
 	if m.LastZxidSeen > o.zxid {
-		// The client knows a future that we do not have. The protocol has no words for
-		// that: the connection is closed and the client tries another server.
+		// The client has seen a later state than ours. The protocol has no answer for
+		// that: the connection is closed, and the client tries another server.
 		s.cfg.Logger.Warn("zkserver: client has seen a higher zxid than this server; was its store replaced?",
 			"remote", c.nc.RemoteAddr(), "seen", m.LastZxidSeen, "ours", o.zxid)
 		s.finishAnswered(c)
@@ -183,8 +184,8 @@ func (s *Server) connect(c *conn, m *zkproto.ConnectRequest) {
 	})
 }
 
-// resume finds the session that m names, or nil. The password comes first: who only
-// guesses an id must not be able to cut off its owner.
+// resume returns the session that m names, or nil. It checks the password first: a client that
+// only guesses an id must not cut off the session's own client.
 func (s *Server) resume(m *zkproto.ConnectRequest, timeout time.Duration) *session {
 	if subtle.ConstantTimeCompare(m.Passwd, s.password(m.SessionID)) != 1 {
 		return nil
@@ -211,7 +212,7 @@ func (s *Server) answerConnect(c *conn, m *zkproto.ConnectResponse) {
 	s.answered(c)
 }
 
-// detach parts a connection from its session; watches go with the connection.
+// detach separates a connection from its session. The connection's watches end.
 func (s *Server) detach(c *conn) {
 	s.owner.tree.DropWatcher(c.id)
 	delete(s.owner.watchers, c.id)
@@ -220,7 +221,7 @@ func (s *Server) detach(c *conn) {
 	}
 }
 
-// finish ends a connection behind what has been staged for it.
+// finish closes a connection after its staged bytes.
 func (s *Server) finish(c *conn) {
 	s.detach(c)
 	s.stage(c)

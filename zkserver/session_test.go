@@ -11,7 +11,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// inBubble runs f with a server in memory on fake time; dial makes connections to it.
+// inBubble runs f with a server in memory on fake time. dial connects to it.
 func inBubble(t *testing.T, cfg Config, f func(t *testing.T, s *Server, dial func() *rawClient)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRequestsKeepASessionAlive(t *testing.T) {
 				c.call(zkproto.OpPing, nil)
 			case 1:
 				c.exists("/none", false)
-			case 2: // a lost connection, and back
+			case 2: // lose the connection, and reconnect
 				c.nc.Close()
 				c = dial()
 				if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
@@ -141,15 +141,15 @@ func TestReconnectMovesTheSession(t *testing.T) {
 		older.closed()
 		newer.create("/n", zkproto.FlagPersistent)
 		newer.exists("/n", false) // no event came before: watches ended with their connection
-		// The end of the older connection, when the server hears of it, is none of the
-		// session's business any more.
+		// The server learns of the end of the older connection. That must not affect the session any
+		// more.
 		synctest.Wait()
 		s.ExpireSession(session.SessionID)
 		newer.closed()
 	})
 }
 
-// A guessed id must not disconnect its owner.
+// A client that guesses an id must not disconnect the session's own client.
 func TestWrongPasswordHarmsNobody(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -168,8 +168,8 @@ func TestWrongPasswordHarmsNobody(t *testing.T) {
 	})
 }
 
-// Apache's server makes the password from the session's id by java.util.Random, so that
-// whoever sees the one knows the other (SessionTrackerImpl, ZooKeeperServer.generatePasswd).
+// Apache's server derives the password from the session's id with java.util.Random, so
+// anybody who knows the id knows the password (SessionTrackerImpl, ZooKeeperServer.generatePasswd).
 func TestASessionsPasswordDoesNotFollowFromItsID(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		session := dial().connect(10*time.Second, nil)
@@ -186,7 +186,7 @@ func TestASessionsPasswordDoesNotFollowFromItsID(t *testing.T) {
 	})
 }
 
-// javaPassword is what Apache's server gives the session with this id.
+// javaPassword returns the password that Apache's server gives to the session with this id.
 func javaPassword(id int64) []byte {
 	const mask = 1<<48 - 1
 	seed := (uint64(id^0xB3415C00) ^ 0x5DEECE66D) & mask // Random.setSeed
@@ -296,7 +296,7 @@ func TestLingerEndsAnIdleServer(t *testing.T) {
 					c.create("/e", zkproto.FlagEphemeral)
 					for range 10 {
 						time.Sleep(3 * time.Second)
-						c.call(zkproto.OpPing, nil) // still served: somebody is connected
+						c.call(zkproto.OpPing, nil) // still served, since a client is connected
 					}
 				}
 				if test.ends {
@@ -326,7 +326,7 @@ func TestLingerEndsAnIdleServer(t *testing.T) {
 	}
 }
 
-// A session that was in the store goes on, too.
+// A session in the store counts, too.
 func TestLingerWaitsForTheSessionsOfAnEarlierServer(t *testing.T) {
 	m := NewMemory()
 	inBubble(t, Config{Memory: m}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -340,13 +340,13 @@ func TestLingerWaitsForTheSessionsOfAnEarlierServer(t *testing.T) {
 	})
 }
 
-// halfCloser is a pipe that claims to be half-closed like a socket.
+// halfCloser is a pipe that claims to close its halves like a socket.
 type halfCloser struct{ net.Conn }
 
 func (halfCloser) CloseWrite() error { return nil }
 
-// Behind its last words the server reads a client to the end, but not for ever, and
-// not only as far as the client's slots reach.
+// After its last bytes, the server reads from a client to the end. It stops after a limited time, and
+// continues beyond the client's slots.
 func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ func() *rawClient) {
 		client, server := net.Pipe()

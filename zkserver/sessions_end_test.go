@@ -20,14 +20,14 @@ func onOwner(s *Server, f func()) {
 	<-done
 }
 
-// addSessions makes n sessions of this timeout, whose nodes have paths of so many bytes each.
+// addSessions makes n sessions of this timeout. The paths of each session's nodes have so many bytes.
 func addSessions(t *testing.T, s *Server, n int, timeout time.Duration, bytes int) {
 	t.Helper()
 	onOwner(s, func() {
 		for range n {
 			sess := s.newSession(timeout)
 			sess.touched = s.owner.now
-			parent := fmt.Sprint("/", sess.id) // one parent has less room
+			parent := fmt.Sprint("/", sess.id) // one parent for all would have less room
 			for _, op := range []zkproto.MultiOp{
 				{Op: zkproto.OpCreate, Path: parent, ACL: openACL},
 				{Op: zkproto.OpCreate, Path: parent + "/" + strings.Repeat("x", bytes), ACL: openACL, Flags: zkproto.FlagEphemeral},
@@ -45,7 +45,7 @@ func sessionsOf(s *Server) (n int) {
 	return n
 }
 
-// The sessions of these tests. Three of them are more than a batch ends.
+// The size of the sessions in these tests. Three of them are more than one batch ends.
 const (
 	hugeSessions = 4
 	hugeBytes    = maxEnded/3 + 1<<10
@@ -65,14 +65,14 @@ func TestSessionsThatExpireTogetherEndInPortions(t *testing.T) {
 			if n := sessionsOf(s); n != want {
 				t.Fatalf("%d sessions; want %d", n, want)
 			}
-			time.Sleep(4500 * time.Millisecond) // they end, and their batch is not on the disk
+			time.Sleep(4500 * time.Millisecond) // they end, and their batch is not on disk yet
 			disk.verdicts <- nil
 			synctest.Wait()
 		}
 	})
 }
 
-// A restartedStore says that the machine has restarted.
+// A restartedStore reports that the machine has restarted.
 type restartedStore struct{ *store.Memory }
 
 func (s restartedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) {
@@ -101,7 +101,7 @@ func TestSessionsThatARestartEndsEndInPortions(t *testing.T) {
 	})
 }
 
-// manyNodes makes so many ephemeral nodes for the session of c.
+// manyNodes creates n ephemeral nodes for the session of c.
 func manyNodes(t *testing.T, c *rawClient, n int) {
 	t.Helper()
 	for first := 0; first < n; first += 500 {
@@ -115,8 +115,8 @@ func manyNodes(t *testing.T, c *rawClient, n int) {
 	}
 }
 
-// A session with many nodes ends in portions. Others are served in between, its own requests are
-// not, and its client is answered when all is over.
+// A session with many nodes ends in portions. Other clients are served in between, its own requests are
+// not, and its client gets its answer at the end.
 func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
 	const nodes = 10_000
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -160,7 +160,7 @@ func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
 	})
 }
 
-// A server that stops while a session is ending ends it after the next start.
+// If a server stops while a session is ending, the next start ends the session.
 func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	const nodes = 7000
 	cfg := Config{Dir: t.TempDir()}
@@ -180,7 +180,7 @@ func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	s.Close()
 	s, l = serve(t, cfg)
 	defer s.Close()
-	for range 10 { // behind each portion
+	for range 10 { // after each portion
 		if err := s.Alive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// The portions of sessions that end together take turns, and others come in between.
+// The portions of sessions that end together take turns, and other requests are served in between.
 func TestEndingSessionsTakeTurns(t *testing.T) {
 	const sessions, nodes = 5, 7000
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -241,7 +241,7 @@ func TestEndingSessionsTakeTurns(t *testing.T) {
 	})
 }
 
-// While a commit is under way, sessions that end fill no more than a part of the next batch.
+// While a commit is under way, sessions that end fill only a part of the next batch.
 func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
@@ -282,7 +282,7 @@ func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 	})
 }
 
-// A client that has closed its half waits for the answer to closeSession.
+// A client that has closed its half gets the answer to closeSession.
 func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
 	s, l := serve(t, Config{})
 	defer s.Close()
@@ -305,7 +305,7 @@ func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
 	}
 }
 
-// A stop in the middle ends the session, or leaves that to the next start, and waits for nobody.
+// A stop in the middle ends the session, or leaves that to the next start, and waits for no client.
 func TestAStopWhileASessionEnds(t *testing.T) {
 	cfg := Config{Dir: t.TempDir()}
 	s, l := serve(t, cfg)
@@ -342,7 +342,7 @@ func TestAStopWhileASessionEnds(t *testing.T) {
 	}
 }
 
-// A restart of the machine is no reason to take a session that is ending for damage.
+// A session that is ending when the machine restarts is not taken for damage.
 func TestASessionThatARestartEndsInPortionsIsNoDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
@@ -366,7 +366,7 @@ func TestASessionThatARestartEndsInPortionsIsNoDamage(t *testing.T) {
 	})
 }
 
-// The words that list connections leave out those whose session is ending.
+// The words that list connections omit those whose session is ending.
 func TestWordsWhileASessionEnds(t *testing.T) {
 	for _, word := range []string{"cons", "dump", "wchc", "wchp", "stat"} {
 		inBubble(t, Config{FourLetterWords: []string{"*"}}, func(t *testing.T, s *Server, dial func() *rawClient) {

@@ -30,7 +30,7 @@ func TestSetLimitsAppliesToRequestsAndToNewConnections(t *testing.T) {
 		c.connect(time.Minute, nil)
 		dial().closed()
 		set(Limits{Connections: 1})
-		for _, old := range []*rawClient{a, b, c} { // nobody is cut off
+		for _, old := range []*rawClient{a, b, c} { // no connection is closed
 			old.exists("/", false)
 		}
 		dial().closed()

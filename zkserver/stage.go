@@ -2,12 +2,12 @@ package zkserver
 
 import "sync"
 
-// What is staged is put together in buffers that are used again: small ones when they have
-// been copied for the writer, large ones when it has written them. New ones for large
-// answers would have to be collected soon after, and a collection of garbage costs everybody.
+// Staged bytes are collected in buffers that are reused: a small buffer once it has been
+// copied for the writer, a large one once the writer has written it. New buffers for large
+// answers would soon be garbage, and collecting garbage slows all clients.
 const (
 	maxStage   = 1 << 16 // of a small buffer
-	keptStages = 2 << 20 // no buffer is kept that is larger
+	keptStages = 2 << 20 // larger buffers are not kept
 )
 
 var (
@@ -25,7 +25,7 @@ func (s *Server) stage(c *conn) []byte {
 	return c.owned.staged
 }
 
-// stageLarge makes room for an answer of n bytes and a little more, if that is much.
+// stageLarge makes room for an answer of n bytes and a little more, if n is large.
 func (s *Server) stageLarge(c *conn, n int) {
 	small := s.stage(c)
 	if n += len(small) + 1024; n <= maxStage || cap(small) > maxStage {
@@ -40,7 +40,7 @@ func (s *Server) stageLarge(c *conn, n int) {
 	recycleStage(small)
 }
 
-// recycleStage is called by the last who has b in hand.
+// recycleStage returns b to its pool. The last user of b calls it.
 func recycleStage(b []byte) {
 	switch {
 	case cap(b) <= maxStage:

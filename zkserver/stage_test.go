@@ -14,7 +14,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// Buffers go from one client's answers to another's, and nobody gets a byte of anybody else.
+// Buffers are reused for the answers of other clients, and no client gets a byte of another's.
 func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 	const rounds, inFlight = 50, 4
 	_, dial := onDisk(t, store.NewMemory())
@@ -24,7 +24,7 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 		c, path, data := dial(), fmt.Sprint("/", i), bytes.Repeat([]byte{byte(1 + i)}, sizes[i%len(sizes)])
 		c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: path, Data: data, ACL: openACL})
 		get := frameOf(zkproto.OpGetData, &zkproto.ReadRequest{Path: path})
-		clients.Go(func() { // who goes while it is answered
+		clients.Go(func() { // clients that disconnect before their answer
 			for range rounds / 10 {
 				c := dial()
 				c.nc.Write(bytes.Repeat(get, inFlight))
@@ -33,7 +33,7 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 			}
 		})
 		clients.Go(func() {
-			go func() { // a pipe holds nothing: who only writes waits for who reads
+			go func() { // a pipe has no buffer: a client that only writes waits until its peer reads
 				for range rounds {
 					c.nc.Write(bytes.Repeat(get, inFlight))
 				}
@@ -49,7 +49,7 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 	clients.Wait()
 }
 
-// A refusal is short, however large the node is: who may not read it gets no memory for it.
+// A refusal is short, however large the node is: a client that may not read it gets no memory for it.
 func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		owner := dial()
@@ -83,7 +83,7 @@ func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 func TestLargeBuffersAreUsedAgain(t *testing.T) {
 	s := startOn(t, store.NewMemory(), Config{})
 	defer s.Close()
-	for range 1000 { // the pool forgets some, with -race on purpose
+	for range 1000 { // the pool drops some, with -race on purpose
 		c := &conn{server: s, owned: connState{inBatch: true}}
 		s.stageLarge(c, 500_000)
 		recycleStage(c.owned.staged)

@@ -11,7 +11,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// slowStore is a disk that stands still while ready is empty.
+// slowStore is a disk that hangs while ready is empty.
 type slowStore struct {
 	*store.Memory
 	ready chan struct{}
@@ -22,8 +22,8 @@ func (s *slowStore) Commit(b *store.Batch) error {
 	return s.Memory.Commit(b)
 }
 
-// While the disk stands still clients get no answers, give up their connections and
-// are silent for longer than they ever would be. That must not cost their sessions.
+// While the disk hangs, clients get no answers, give up their connections and are silent for longer
+// than usual. That must not cost their sessions.
 func TestStalledDiskCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
@@ -65,7 +65,7 @@ func TestStalledDiskCostsNoSession(t *testing.T) {
 	})
 }
 
-// If the owner itself could not run, pings that came in time are still in the sockets.
+// If the owner itself could not run, pings that were sent in time are still in the sockets.
 func TestOwnersLatenessIsForgiven(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -89,7 +89,7 @@ func TestOwnersLatenessIsForgiven(t *testing.T) {
 	})
 }
 
-// Who has just been heard has lost no time, and gets none back.
+// A client that was just heard has lost no time, and gets none back.
 func TestForgivenessIsNoCredit(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -100,7 +100,7 @@ func TestForgivenessIsNoCredit(t *testing.T) {
 			time.Sleep(time.Minute)
 		}})
 		<-stopped
-		c.call(zkproto.OpPing, nil) // answered when the owner goes on
+		c.call(zkproto.OpPing, nil) // answered when the owner continues
 		time.Sleep(13 * time.Second)
 		synctest.Wait()
 		if n := s.connections(); n != 0 {

@@ -2,34 +2,34 @@ package zkserver
 
 import "time"
 
-// Stats is what a server counts, all since Open unless it says otherwise. A server that
-// is restarted begins at zero.
+// Stats has the counters of a server. They count since Open unless they say otherwise. A restarted
+// server begins at zero.
 type Stats struct {
 	Uptime   time.Duration // since Open
 	LastZxid int64         // the last one given out
 
-	Connections         int   // open now, with those that have no session yet
+	Connections         int   // open now, including those without a session yet
 	ConnectionsAccepted int64 // without those that were refused at once
 
-	// Refused says how often each limit was met; all limits are in it. The log names one
-	// of the clients concerned, at most once in ten seconds and limit.
+	// Refused says how often clients met each limit; all limits are in it. The log names one
+	// of the clients, at most once in ten seconds and limit.
 	Refused map[Limit]int64
 
-	Sessions        int   // now, also those without a connection
-	SessionsCreated int64 // without those that were resumed
+	Sessions        int   // now, including those without a connection
+	SessionsCreated int64 // without resumed ones
 	SessionsExpired int64 // for silence, or by ExpireSession
 
-	LoginsRefused int64 // wrong passwords, and requests without the login that they need
+	LoginsRefused int64 // wrong passwords, and requests without a required login
 
-	Znodes     int   // now, with those that every server has
+	Znodes     int   // now, including those that every server has
 	Ephemerals int   // now
 	Watches    int   // now
-	DataBytes  int64 // of all paths and data now, without what memory costs besides
+	DataBytes  int64 // of all paths and data now, without the memory around them
 
-	RequestsReceived  int64 // with pings and connects
-	RequestsAnswered  int64 // requests whose answers have gone to their connections
+	RequestsReceived  int64 // including pings and connects
+	RequestsAnswered  int64 // requests whose answers were handed to their connections
 	RequestsCommitted int64 // of these, requests whose answers waited for a commit
-	RequestsWaited    int64 // requests that waited for a later turn: their connection asks for much
+	RequestsWaited    int64 // requests that waited for a later turn, because their connection asks for much
 	TurnsWaited       int64 // the batches that they waited for, together
 	Notifications     int64 // sent to watchers
 	Outstanding       int   // received and not answered, now
@@ -38,21 +38,21 @@ type Stats struct {
 	BytesSent     int64 // taken by the network
 	BytesWaiting  int64 // now: answers that clients have not taken, or that wait for the disk
 
-	// JournalBytes and SnapshotBytes are what a start reads; 0 for a store in memory. They are
-	// those after the last commit. Files may have more room reserved.
+	// JournalBytes and SnapshotBytes are the bytes that a start reads, as of the last commit; 0 for a
+	// store in memory. The files may have more room reserved.
 	JournalBytes, SnapshotBytes int64
 
-	// Commit is how long the store took to make batches of writes durable; its Count is
+	// Commit is how long the store took to make batches of writes durable. Its Count is
 	// the number of commits.
 	Commit Histogram
 
 	// Latency is the time of a request in this server: from its last byte read until its
-	// answer is handed to the connection's writer, the wait for the disk included.
+	// answer is handed to the connection's writer, including the wait for the disk.
 	Latency Histogram
 }
 
 // Stats may be called at any time, also after the server has stopped. It waits for
-// nothing, least of all for the disk; its numbers are not all of the same instant.
+// nothing, not even the disk. Its numbers are not all from the same instant.
 func (s *Server) Stats() Stats {
 	n := &s.counters
 	st := Stats{

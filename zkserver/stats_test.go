@@ -102,7 +102,7 @@ func TestClientsThatMeetALimitAreCountedAndLoggedNowAndThen(t *testing.T) {
 		if n := s.Stats().Refused[LimitFrame]; n != 20 || log.count() != 1 {
 			t.Errorf("%d are counted, %d lines in the log; want 20 and 1", n, log.count())
 		}
-		dial() // and says nothing
+		dial() // it sends nothing
 		time.Sleep(logInterval + time.Second)
 		synctest.Wait()
 		c := dial()
@@ -148,7 +148,7 @@ func (l *logRecorder) count() int {
 	return len(l.lines)
 }
 
-// A start reads the journals and the snapshot, so operators want to know how long they are.
+// A start reads the journals and the snapshot, so Stats reports their sizes.
 func TestStatsTellTheSizeOfTheStore(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir)

@@ -10,7 +10,7 @@ func (s *Server) stopListening() {
 	}
 }
 
-// stopNow ends everything without finishing it; err is nil if somebody asked for it.
+// stopNow stops everything without finishing it. err is nil if the program asked for the stop.
 func (s *Server) stopNow(err error) {
 	s.stopListening()
 	s.mu.Lock()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A teller wakes the writers of clients that have notifications to read and no answers,
-// one after the other. One write may have thousands of them, and each wakes one goroutine
-// for one system call: whoever waits for an answer would come behind all of them, and they
-// would take all processors. While they wait here, what later writes have for the same
-// client is added to what is sent at once.
+// A teller wakes the writers of clients that have notifications and no answers to read, one after
+// the other. One write may cause thousands of notifications, and each wakes a goroutine for one
+// system call. If they were woken together, they would take all processors, and clients that wait
+// for answers would come after them. While writers wait here, notifications of later writes join
+// the bytes for the same client and are sent with them.
 type teller struct {
 	wake    chan struct{} // holds a token while conns is not empty
-	written chan struct{} // holds a token when one that was woken has written
+	written chan struct{} // holds a token when a woken writer has written
 	ended   chan struct{}
 
 	mu    sync.Mutex
@@ -22,14 +22,14 @@ type teller struct {
 }
 
 const (
-	// tellAtOnce is how many are woken without a teller.
+	// tellAtOnce is how many writers are woken without a teller.
 	tellAtOnce = 8
 
-	// tellPatience is how long the teller waits for one of them: it may not read.
+	// tellPatience is how long the teller waits for one writer, since its client may not read.
 	tellPatience = time.Millisecond
 
-	// After tellLong of this the teller sleeps for as long, so that others have the
-	// processor, and Go a look at the network.
+	// tellLong is the time of work after which the teller sleeps for as long. Then other goroutines
+	// get the processor, and Go polls the network.
 	tellLong = time.Millisecond
 )
 
@@ -37,7 +37,7 @@ func newTeller() *teller {
 	return &teller{wake: make(chan struct{}, 1), written: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// tell has the writers of conns woken soon.
+// tell arranges that the writers of conns are woken soon.
 func (t *teller) tell(conns []*conn) {
 	t.mu.Lock()
 	t.conns = append(t.conns, conns...)
@@ -45,7 +45,7 @@ func (t *teller) tell(conns []*conn) {
 	t.again()
 }
 
-// finish wakes those that are left and ends the teller.
+// finish wakes the writers that are left and ends the teller.
 func (t *teller) finish() {
 	t.mu.Lock()
 	t.end = true
@@ -77,8 +77,8 @@ func (t *teller) run() {
 				break
 			}
 			for _, c := range now {
-				slow := c.told.Swap(true) // is still at the last
-				c.beingTold.Store(false)  // before its writer looks
+				slow := c.told.Swap(true) // still busy with its last notifications
+				c.beingTold.Store(false)  // cleared before its writer looks
 				c.signal()
 				if end || slow || c.gone.Load() {
 					continue
@@ -88,7 +88,7 @@ func (t *teller) run() {
 				case <-t.written:
 				case <-patience.C:
 				}
-				runtime.Gosched() // or the two of us take turns until our time is up
+				runtime.Gosched() // else the teller and the writer alternate until their time slice is over
 				if took := time.Since(began); took > tellLong {
 					time.Sleep(took)
 					began = time.Now()
@@ -101,7 +101,7 @@ func (t *teller) run() {
 	}
 }
 
-// wrote is called by the writer of c when it has written, or has nothing to write.
+// wrote is called by the writer of c when it has written or has nothing to write.
 func (t *teller) wrote(c *conn) {
 	if c.told.Swap(false) {
 		select {

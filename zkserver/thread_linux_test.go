@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of this thread, to which other processes add nothing. The
+// threadTime returns the processor time of this thread, which no other process affects. The
 // goroutine must be locked to its thread.
 func threadTime() time.Duration {
 	var now unix.Timespec

@@ -6,6 +6,6 @@ import "time"
 
 var threadEpoch = time.Now()
 
-// threadTime returns the time that has passed. Where threads have clocks of their own, it is the
-// time of this thread.
+// threadTime returns elapsed time. On systems with clocks for threads, it returns the
+// processor time of this thread.
 func threadTime() time.Duration { return time.Since(threadEpoch) }

@@ -7,12 +7,13 @@ import (
 	"holdfast/zkserver/internal/sched"
 )
 
-// aloneAfter is a number of batches. If no other client was heard for so many, waiting requests go
-// into the next batch while one is committed. Otherwise they go into a batch that is committed at
-// once, so that a small request never waits for two commits with them.
+// aloneAfter is a number of batches. If the server heard no other client for so many batches, waiting
+// requests go into the next batch while one is committed. Otherwise they go into a batch that is
+// committed at once, so that a small request never waits for two commits with them.
 const aloneAfter = 16
 
-// applyQueued applies the requests that the readers have queued. Some of them have to wait.
+// applyQueued applies the requests that the readers have queued, except those that must wait for
+// their turn.
 func (s *Server) applyQueued() {
 	o := &s.owner
 	items := s.queue.take(o.spare)
@@ -28,7 +29,7 @@ func (s *Server) applyQueued() {
 	s.publish()
 }
 
-// arrive applies r, or has it wait for its turn.
+// arrive applies r, or queues it for its turn.
 func (s *Server) arrive(r *request) {
 	o, c := &s.owner, r.conn
 	switch {
@@ -74,7 +75,7 @@ func (s *Server) apply(r *request) {
 	c.leaveRoom(size)
 }
 
-// turn applies what waits and hands the batch over. The caller has the token of s.idle.
+// turn applies waiting requests and hands over the batch. The caller holds the token of s.idle.
 func (s *Server) turn() {
 	o, began := &s.owner, time.Now()
 	if o.turns.Ready() && !s.rest() {
@@ -85,7 +86,7 @@ func (s *Server) turn() {
 	backlog := o.batch.backlog
 	o.turns.HandedOver()
 	if !s.handOver() {
-		o.busy = 0 // the committer is at work, and the owner waits for it
+		o.busy = 0 // the owner waits for the committer
 		return
 	}
 	if backlog >= sched.Share {
@@ -101,7 +102,7 @@ func (s *Server) turn() {
 }
 
 const (
-	// maxRest bounds how long waiting requests leave the server and its disk to others.
+	// maxRest bounds how long waiting requests leave the server and its disk to other clients.
 	maxRest = 100 * time.Millisecond
 
 	// longTurns is the time in turns without a pause after which the owner sleeps for as long.
@@ -109,14 +110,15 @@ const (
 	longTurns = time.Millisecond
 )
 
-// restAfter returns until when waiting requests rest after a batch with at least a share of
-// them. Small requests of others have server and disk for twice as long as that batch took.
+// restAfter returns the time until which waiting requests rest after a batch with at least a share of
+// their work. Small requests of other clients have server and disk for twice as long as that batch
+// took.
 func restAfter(began time.Time) time.Time {
 	now := time.Now()
 	return now.Add(min(2*now.Sub(began), maxRest))
 }
 
-// rest reports whether waiting requests have to leave this batch to others.
+// rest reports whether waiting requests must leave this batch to other clients.
 func (s *Server) rest() bool {
 	o := &s.owner
 	if left := time.Until(s.restUntil); left > 0 && !o.resting && !o.stopping && o.turns.Silence() <= 1 {

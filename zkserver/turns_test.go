@@ -18,8 +18,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A large request that has to wait for the next commit is not overtaken by the small one
-// that the same client has sent behind it.
+// A large request that has to wait for the next commit is not overtaken by a later small request
+// of the same client.
 func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		var clients []*rawClient
@@ -29,7 +29,7 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 			c.create(fmt.Sprint("/", i), 0)
 			clients = append(clients, c)
 		}
-		// The owner stands still until all have sent.
+		// The owner is blocked until all have sent.
 		sent := make(chan struct{})
 		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
 		for i, c := range clients[:2] { // together they fill the commit
@@ -51,11 +51,11 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// held lets clients send while the owner stands still, and then does f in the same round.
+// held lets clients send while the owner is blocked, and then does f in the same round.
 func held(s *Server, send, f func()) {
 	sent := make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
-	synctest.Wait() // or it would be in the same round as the first that are sent
+	synctest.Wait() // otherwise it would be in the same round as the first requests
 	send()
 	synctest.Wait()
 	if f != nil {
@@ -64,7 +64,7 @@ func held(s *Server, send, f func()) {
 	close(sent)
 }
 
-// The work of a request is what its connection pays for.
+// A connection pays for the work of its requests.
 func TestWorkIsCounted(t *testing.T) {
 	const ops, watchers = 10_000, 100
 	checks := func(path string) *zkproto.MultiRequest {
@@ -109,7 +109,8 @@ func TestWorkIsCounted(t *testing.T) {
 	}
 }
 
-// A request is large if its answer is, or many new connections could fill a batch with answers.
+// A request with a large answer is large. Otherwise many new connections could fill a batch with
+// answers.
 func TestLargeAnswersAreLargeRequests(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -151,11 +152,11 @@ func TestLargeAnswersAreLargeRequests(t *testing.T) {
 	})
 }
 
-// A large frame is used again, by whoever asks next.
+// The frame of a large request is reused for the next one, whoever sends it.
 func TestLargeFramesAreUsedAgain(t *testing.T) {
 	(&request{frame: make([]byte, 1<<20)}).recycle()
 	head := bufio.NewReader(bytes.NewReader([]byte{0, 2, 0, 0}))
-	for range 1000 { // the pool forgets some, with -race on purpose
+	for range 1000 { // the pool drops some, with -race on purpose
 		r := newRequest(head)
 		if cap(r.frame) == 1<<20 {
 			return
@@ -165,7 +166,7 @@ func TestLargeFramesAreUsedAgain(t *testing.T) {
 	t.Error("never")
 }
 
-// All are told although not all at once, and are told all.
+// All watchers get all notifications, although not all at once.
 func TestManyAreTold(t *testing.T) {
 	const watchers, writes = 200, 5
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -199,7 +200,7 @@ func TestManyAreTold(t *testing.T) {
 	})
 }
 
-// The room for the operations of large transactions is used by one after the other.
+// Large transactions reuse the same memory, one after the other.
 func TestLargeTransactionsDoNotMix(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -220,7 +221,7 @@ func TestLargeTransactionsDoNotMix(t *testing.T) {
 		if r := c.call(zkproto.OpMulti, raw(torn[:len(torn)-10])); r.Err != zkproto.CodeMarshallingError {
 			t.Errorf("half a transaction: %v", r.Err)
 		}
-		c.call(zkproto.OpMulti, creates("/a", 200)) // fails: they are there
+		c.call(zkproto.OpMulti, creates("/a", 200)) // fails, because the nodes exist
 		if n := s.owner.tree.Len(); n != 4+500 {
 			t.Errorf("%d nodes; want %d", n, 4+500)
 		}
@@ -247,8 +248,8 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	}
 }
 
-// However often the owner looks while a commit is under way, a client gets no more than its share
-// of the next one, and large requests do not go into it before it begins.
+// The owner may look many times while a commit is under way. Still, a client gets no more than its
+// share of the next batch, and large requests wait until that batch begins.
 func TestAShareIsOfABatch(t *testing.T) {
 	const requests = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -298,7 +299,7 @@ func TestAShareIsOfABatch(t *testing.T) {
 	})
 }
 
-// Who goes on beyond a limit is slowed down, and nobody else is.
+// Clients that exceed a limit are throttled, and other clients are not.
 func TestBeyondALimitIsSlow(t *testing.T) {
 	const requests = 100
 	inBubble(t, Config{Limits: Limits{WatchesPerConnection: 1}}, func(t *testing.T, s *Server, dial func() *rawClient) {

@@ -1,11 +1,11 @@
 package zkserver
 
-// pauseBytes is how much may wait for a client before its requests wait, too. Only notifications
-// can add to it then.
+// pauseBytes is how much unread data may wait for a client before its requests wait, too. After
+// that, only notifications can add to it.
 const pauseBytes = 256 << 10
 
-// stalled reports whether the client of r has too much to read to get more. If so, the writer
-// calls resume as soon as it has less.
+// stalled reports whether the client of r has too much unread data to get more. If so, the writer
+// calls resume as soon as there is less.
 func (r *request) stalled() bool {
 	c := r.conn
 	stalled := func() bool {
@@ -18,7 +18,7 @@ func (r *request) stalled() bool {
 	if stalled() {
 		return true
 	}
-	return !c.paused.Swap(false) // else resume has been called
+	return !c.paused.Swap(false) // otherwise resume has been called
 }
 
 // taken is called by the writer when the network has taken n bytes.
@@ -28,7 +28,7 @@ func (c *conn) taken(n int) {
 	}
 }
 
-// resume has the owner look at the requests of c again, if they wait for its client.
+// resume makes the owner try the requests of c again, if they wait for its client to read.
 func (c *conn) resume() {
 	if c.paused.Swap(false) {
 		r := requestPool.Get().(*request)
@@ -37,28 +37,28 @@ func (c *conn) resume() {
 	}
 }
 
-// weigh counts what was staged for c since the last call, and drops the client if it has too much
-// to read. Staged answers wait for the disk and then for the client, and take memory until then.
-// The owner calls it.
+// weigh counts the bytes that were staged for c since the last call, and drops the client if too
+// much waits for it. Staged answers wait for the disk and then for the client, and take memory
+// until then. The owner calls it.
 func (s *Server) weigh(c *conn) {
 	o := &c.owned
 	grown := len(o.staged) - o.weighed
 	s.owner.work += grown
 	s.owner.batch.bytes += grown
 	o.weighed = len(o.staged)
-	// Answers of earlier batches count, too: each batch may be small.
+	// Count answers of earlier batches, too: each batch may be small.
 	if bytes := o.weighed + int(c.unread.Load()); s.tooMuch(bytes, s.owner.batch.bytes) {
 		s.refused(LimitUnread, "remote", c.nc.RemoteAddr(), "bytes", bytes)
-		s.detach(c) // what it has sent besides is for nothing
+		s.detach(c) // its further requests are dropped
 		c.close()
 		s.owner.batch.bytes -= o.weighed
 		o.staged, o.weighed = nil, 0
 	}
 }
 
-// tooMuch reports whether a client has more bytes to read than it is allowed. If all clients together
-// have too many, a client with more than its share has too much: clients that read have next to
-// nothing. The count of all does not have the extra bytes yet.
+// tooMuch reports whether more bytes wait for a client than it is allowed. If too much waits for all
+// clients together, a client with more than its share has too much: clients that read have next to
+// nothing waiting. The total does not include the extra bytes yet.
 func (s *Server) tooMuch(bytes, extra int) bool {
 	n := &s.counters
 	return bytes > s.limits().UnreadBytes ||

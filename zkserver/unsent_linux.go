@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is how many bytes the kernel takes that it cannot send yet. By default that is
-// up to 4 MB for each client that does not read: it asks once, and the processor is at work
-// with answers that nobody wants. The window of who reads is not limited by it.
+// maxUnsent is how many unsent bytes the kernel takes. By default it takes up to 4 MB for each
+// client that does not read, so the server would produce answers that nobody reads. The window of a
+// client that reads is not limited by it.
 const maxUnsent = 128 << 10
 
-// limitUnsent is for a connection that has just been accepted; what is not TCP has no more
-// room than that. An error is not one of the client: it is served all the same.
+// limitUnsent sets maxUnsent on a newly accepted connection. Connections other than TCP have no more
+// room than that. It ignores an error, which is no fault of the client.
 func limitUnsent(nc net.Conn) {
 	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		nc = t.NetConn()

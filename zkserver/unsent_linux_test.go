@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What the kernel takes for a client that does not read is no more than what it can send,
-// and a bit.
+// For a client that does not read, the kernel takes little more than it can send.
 func TestUnsentIsLimited(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -4,5 +4,5 @@ package zkserver
 
 import "net"
 
-// limitUnsent does something where the kernel would take megabytes of what it cannot send.
+// limitUnsent limits unsent bytes where the kernel would take megabytes of them.
 func limitUnsent(net.Conn) {}

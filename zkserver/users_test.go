@@ -12,7 +12,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// Of super:test, as ZooKeeper's documentation has it.
+// superDigest is that of super:test, from ZooKeeper's documentation.
 const superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
 func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
@@ -21,7 +21,7 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 		cfg  Config
 		says string
 	}{
-		{"no name", Config{Users: map[string]string{"": planted}}, "without a name"},
+		{"no name", Config{Users: map[string]string{"": planted}}, "a user has no name"},
 		{"colon", Config{Users: map[string]string{"a:b": planted}}, `"a:b"`},
 		{"control character", Config{Users: map[string]string{"a\nb": planted}}, `"a\nb"`},
 		{"not UTF-8", Config{Users: map[string]string{"\xff": planted}}, `"\xff"`},
@@ -31,8 +31,8 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 		{"super's password", Config{SuperDigest: "super:" + planted}, "base64(sha1("},
 		{"super without a name", Config{SuperDigest: strings.TrimPrefix(superDigest, "super")}, "base64(sha1("},
 		{"unknown scheme", Config{RequireAuth: []string{"ip"}}, `"ip": want one of digest, sasl, x509`},
-		{"SASL without users", Config{SuperDigest: superDigest, RequireAuth: []string{"x509", "sasl"}}, `"sasl": there are no users`},
-		{"digest without users", Config{RequireAuth: []string{"digest"}}, `"digest": there are no users`},
+		{"SASL without users", Config{SuperDigest: superDigest, RequireAuth: []string{"x509", "sasl"}}, `"sasl": no users are configured`},
+		{"digest without users", Config{RequireAuth: []string{"digest"}}, `"digest": no users are configured`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := Open(tt.cfg)
@@ -68,7 +68,7 @@ func TestTheSuperuserMayDoEverything(t *testing.T) {
 		alice.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/p", ACL: hers})
 		for c, want := range map[*rawClient]zkproto.Code{bob: zkproto.CodeNoAuth, super: zkproto.CodeOK} {
 			read := c.call(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/p", Watch: true})
-			write := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/zookeeper/config", Version: 7}) // not his, and not the version
+			write := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/zookeeper/config", Version: 7}) // neither the ACL nor the version permits it
 			if read.Err != want || want != zkproto.CodeOK && write.Err != want || want == zkproto.CodeOK && write.Err != zkproto.CodeBadVersion {
 				t.Errorf("read %v, write %v; want %v", read.Err, write.Err, want)
 			}
@@ -80,7 +80,7 @@ func TestTheSuperuserMayDoEverything(t *testing.T) {
 	})
 }
 
-// Every operation but those by which one authenticates, pings and leaves.
+// The test covers every operation except logins, pings and closeSession.
 func TestWhoMustAuthenticateMayDoNothingBefore(t *testing.T) {
 	allowed := map[zkproto.Op]zkproto.Code{
 		zkproto.OpPing: zkproto.CodeOK, zkproto.OpCloseSession: zkproto.CodeOK, zkproto.OpSASL: zkproto.CodeOK, zkproto.OpAuth: zkproto.CodeOK,
@@ -89,7 +89,7 @@ func TestWhoMustAuthenticateMayDoNothingBefore(t *testing.T) {
 		inBubble(t, Config{Users: testUsers, RequireAuth: []string{"sasl"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 			c := dial()
 			c.connect(10*time.Second, nil)
-			var body message // all else has none, and may not get so far that it matters
+			var body message // other operations have no body, and may not get so far that it matters
 			switch op {
 			case zkproto.OpSASL:
 				body = &zkproto.SASLToken{Token: []byte{}}
@@ -109,7 +109,7 @@ func TestWhoMustAuthenticateMayDoNothingBefore(t *testing.T) {
 				t.Fatalf("%v: %v; want %v", op, a.Err, want)
 			}
 			if ok && op != zkproto.OpCloseSession {
-				// Digest is not what was asked for, and a challenge is half of SASL.
+				// Digest is not the required scheme, and a challenge is only half of SASL.
 				if a := c.call(zkproto.OpExists, &zkproto.ReadRequest{Path: "/"}); a.Err != zkproto.CodeSessionClosedRequireSASL {
 					t.Errorf("after %v: %v", op, a.Err)
 				}
@@ -139,7 +139,7 @@ func TestWhatIsRequiredOpensTheDoor(t *testing.T) {
 		require []string
 		auth    func(c *rawClient) zkproto.Code
 		code    zkproto.Code // of the authentication
-		then    zkproto.Code // of a request behind it
+		then    zkproto.Code // of the next request
 	}{
 		{"SASL", []string{"sasl"}, sasl("bob", planted), ok, ok},
 		{"SASL, wrong password", []string{"sasl"}, sasl("bob", planted+"x"), closed, closed},
@@ -173,7 +173,7 @@ func TestWhatIsRequiredOpensTheDoor(t *testing.T) {
 				if tt.require == nil {
 					return
 				}
-				// The session's next connection starts from nothing.
+				// The session's next connection starts without identities.
 				next := dial()
 				if next.connect(10*time.Second, session).SessionID != session.SessionID {
 					t.Error("the session has gone with the connection")
@@ -214,7 +214,7 @@ func TestACertificateOpensTheDoor(t *testing.T) {
 	}
 }
 
-// Somebody who types a password needs time; who never does is not kept for ever.
+// A person who types a password needs time. A client that never logs in is not kept for ever.
 func TestPingsAloneAreAnsweredForOneSessionTimeout(t *testing.T) {
 	inBubble(t, Config{Users: testUsers, RequireAuth: []string{"sasl"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		slow, mute := dial(), dial()

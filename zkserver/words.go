@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// version is what srvr reports: the release of Apache ZooKeeper whose behaviour this
-// server has, in the form that other clients' parsers insist on.
+// version is what srvr reports: the Apache ZooKeeper release whose behaviour this
+// server has, in the form that other clients' parsers require.
 const version = "3.8.4-holdfast, built on 02/12/2024 22:16 GMT"
 
-// words are the four-letter words that can be allowed, with what answers each.
+// words has the four-letter words that can be allowed, and the functions that answer them.
 var words = map[string]func(s *Server, w *wordAnswer, r *request){
 	"ruok": func(_ *Server, w *wordAnswer, _ *request) { w.print("imok") },
 	"isro": func(_ *Server, w *wordAnswer, _ *request) { w.print("rw") },
-	// kazoo asks it for the version. What Apache's server tells of its machine, besides,
-	// is nobody's business.
+	// kazoo reads the version from it. Apache's server also describes its machine; this server
+	// keeps that private.
 	"envi": func(_ *Server, w *wordAnswer, _ *request) { w.print("Environment:\nzookeeper.version=", version, "\n") },
 	"srvr": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, false) },
 	"stat": func(s *Server, w *wordAnswer, _ *request) { s.wordSrvr(w, true) },
@@ -31,7 +31,7 @@ var words = map[string]func(s *Server, w *wordAnswer, r *request){
 	"wchp": func(s *Server, w *wordAnswer, _ *request) { s.wordWchp(w) },
 	"srst": func(s *Server, w *wordAnswer, _ *request) { s.wordSrst(w) },
 	"crst": func(s *Server, w *wordAnswer, _ *request) { s.wordCrst(w) },
-	// This server has no mask for a trace and no history of digests. It knows the words, so that
+	// This server has no trace mask and no history of digests. It knows these words, so that
 	// a client that sends one gets an answer.
 	"gtmk": wordAbsent,
 	"stmk": wordAbsent,
@@ -44,7 +44,7 @@ func wordAbsent(_ *Server, w *wordAnswer, r *request) {
 
 var defaultWords = []string{"ruok", "srvr", "isro", "envi"}
 
-// allowedWords is Config.FourLetterWords as a set. As in Apache's server, srvr is always in
+// allowedWords returns Config.FourLetterWords as a set. As in Apache's server, srvr is always in
 // it: zkServer.sh status and clients depend on it.
 func allowedWords(list []string) (map[string]bool, error) {
 	if list == nil {
@@ -60,7 +60,7 @@ func allowedWords(list []string) (map[string]bool, error) {
 			continue
 		}
 		if words[word] == nil {
-			return nil, fmt.Errorf("zkserver: four-letter word %q is not known; there are %s, and * for all of them", word, strings.Join(wordNames(), " "))
+			return nil, fmt.Errorf("zkserver: unknown four-letter word %q; known are %s, and * for all of them", word, strings.Join(wordNames(), " "))
 		}
 		allowed[word] = true
 	}
@@ -78,7 +78,8 @@ func wordNames() []string {
 
 func isWord(w string) bool { return words[w] != nil }
 
-// prepareWord is called by the reader, which may wait for a disk: the owner may not.
+// prepareWord measures what the answer to a word needs. The reader calls it, because it may wait for
+// a disk, and the owner must not.
 func (c *conn) prepareWord(r *request) {
 	s := c.server
 	if !s.words[r.word] {
@@ -92,7 +93,7 @@ func (c *conn) prepareWord(r *request) {
 	}
 }
 
-// answerWord stages the answer to a four-letter word, without a frame around it.
+// answerWord stages the answer to a four-letter word, without a frame.
 func (s *Server) answerWord(c *conn, r *request) {
 	w := &wordAnswer{b: s.stage(c)}
 	if s.words[r.word] {

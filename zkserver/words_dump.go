@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The four-letter words about sessions and watches. They walk through all there is, so
-// nobody may ask them unless the operator has allowed it.
+// The four-letter words about sessions and watches. They walk through all of them, so an operator
+// must allow them first.
 
 func (s *Server) wordDump(w *wordAnswer) {
 	o := &s.owner

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A wordAnswer is a text that does not grow for ever: the owner writes it, and everybody
-// waits for the owner (CVE-2017-5637).
+// A wordAnswer is a text of limited length: the owner writes it, and all clients wait for the owner
+// (CVE-2017-5637).
 type wordAnswer struct {
 	b   []byte
 	cut bool
@@ -23,7 +23,7 @@ func (w *wordAnswer) print(args ...any) {
 
 func (w *wordAnswer) printf(format string, args ...any) { w.b = fmt.Appendf(w.b, format, args...) }
 
-// full says that no more lines are taken, and leaves a note.
+// full reports whether no more lines fit, and then appends a note that says so.
 func (w *wordAnswer) full() bool {
 	if !w.cut && len(w.b) > maxWordAnswer {
 		w.cut = true
@@ -32,7 +32,7 @@ func (w *wordAnswer) full() bool {
 	return w.cut
 }
 
-// remote spells an address as Java does, "/127.0.0.1:2181".
+// remote returns the address of a client as Java spells it, "/127.0.0.1:2181".
 func remote(nc net.Conn) string {
 	if addr := nc.RemoteAddr(); addr != nil && addr.String() != "" {
 		return "/" + addr.String()
@@ -40,7 +40,8 @@ func remote(nc net.Conn) string {
 	return "/unix"
 }
 
-// printable keeps a path from forging lines: watches can be on any string.
+// printable replaces control characters in a path, so that it cannot forge lines. A watch can be on
+// any string.
 func printable(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -15,7 +15,7 @@ import (
 func (s *Server) connected() []*conn {
 	var conns []*conn
 	for _, c := range s.owner.watchers {
-		if c.owned.session != nil { // else it is ending
+		if c.owned.session != nil { // otherwise it is ending
 			conns = append(conns, c)
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Server) wordSrvr(w *wordAnswer, clients bool) {
 	w.printf("Zxid: 0x%x\nMode: standalone\nNode count: %d\n", uint64(o.zxid), o.tree.Len())
 }
 
-// packetsSent are answers and notifications.
+// packetsSent returns the number of sent answers and notifications.
 func (s *Server) packetsSent() int64 { return s.counters.answered.Load() + s.owner.notifications }
 
 func (s *Server) wordSrst(w *wordAnswer) {
@@ -71,8 +71,8 @@ func (s *Server) wordCrst(w *wordAnswer) {
 	w.print("Connection stats reset.\n")
 }
 
-// printConn prints what Apache's dumpConnectionInfo does. Go has no interest in its
-// connections that could be told.
+// printConn prints the line of Apache's dumpConnectionInfo. The interest operations of a socket have
+// no counterpart in Go.
 func (s *Server) printConn(w *wordAnswer, c *conn, brief bool) {
 	o, l := &c.owned, &c.latency
 	w.printf(" %s[0](queued=%d,recved=%d,sent=%d", remote(c.nc), o.answers, o.received, o.sent)
@@ -105,7 +105,7 @@ func (s *Server) wordMntr(w *wordAnswer, r *request) {
 		{"large_requests_rejected", n.of(LimitFrame).count.Load()},
 	}
 	for _, row := range rows {
-		if row.value >= 0 { // unknown on this system otherwise
+		if row.value >= 0 { // negative: unknown on this system
 			w.printf("zk_%s\t%d\n", row.key, row.value)
 		}
 	}
@@ -122,14 +122,14 @@ func (s *Server) wordConf(w *wordAnswer, r *request) {
 		s.cfg.TickTime.Milliseconds(), s.limits().ConnectionsPerAddress, s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds())
 }
 
-// dirSize is the length of all files below dir; 0 for a server in memory.
+// dirSize returns the length of all files below dir; 0 for a server in memory.
 func dirSize(dir string) (size int64) {
 	if dir == "" {
 		return 0
 	}
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil { // it may be gone
+			if info, err := d.Info(); err == nil { // the file may have been removed
 				size += info.Size()
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// word is the answer to a four-letter word.
+// word returns the answer to a four-letter word.
 func (c *rawClient) word(w string) string {
 	c.t.Helper()
 	c.nc.Write([]byte(w))
@@ -46,7 +46,7 @@ func TestOnlyAllowedWordsAreAnswered(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(Config{FourLetterWords: []string{"ruok", "kill"}}); err == nil || !strings.Contains(err.Error(), `"kill" is not known; there are conf cons`) {
+	if _, err := Open(Config{FourLetterWords: []string{"ruok", "kill"}}); err == nil || !strings.Contains(err.Error(), `"kill"; known are conf cons`) {
 		t.Errorf("an unknown word: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestWordsTellWhatApachesServerTells(t *testing.T) {
 			"wchc": x(sa.SessionID) + `\n\t/e\n` + x(sb.SessionID) + `\n(\t/e\n\t/forged\?line|\t/forged\?line\n\t/e)\n\n`,
 			"wchp": `(` + watches + `)?/e\n(\t` + x(sa.SessionID) + `\n\t` + x(sb.SessionID) + `|\t` + x(sb.SessionID) + `\n\t` + x(sa.SessionID) + `)\n(` + watches + `)?\n`,
 		} {
-			synctest.Wait() // until the one before has gone
+			synctest.Wait() // until the connection before has ended
 			if got := dial().word(word); !regexp.MustCompile(`\A` + want + `\z`).MatchString(got) {
 				t.Errorf("%s: got\n%s\nwant\n%s", word, got, want)
 			}
@@ -121,7 +121,7 @@ func TestStatisticsAreReset(t *testing.T) {
 	})
 }
 
-// Apache's wchp and wchc could be made to work for ever (CVE-2017-5637).
+// In Apache's server, clients could make wchp and wchc work for ever (CVE-2017-5637).
 func TestWordsThatWalkEndSoon(t *testing.T) {
 	inBubble(t, Config{FourLetterWords: []string{"*"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

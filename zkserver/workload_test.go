@@ -16,7 +16,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A run is a server under load on a disk that may crash, and what its clients saw when.
+// A run is a server under load on a disk that may crash. It records what its clients saw, and when.
 type run struct {
 	h    *history
 	fs   *crashfs.FS
@@ -34,7 +34,7 @@ type run struct {
 // A sighting is a fact that a client knew when the record had a certain length.
 type sighting struct {
 	at    int
-	zxid  int64 // it has seen the state after this, or
+	zxid  int64 // it saw the state after this zxid, or
 	event int   // the event with this number, counted from 1
 }
 
@@ -46,7 +46,7 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// seen is the last zxid whose effects somebody had seen when the record had length cut.
+// seen returns the last zxid whose effects a client had seen when the record had length cut.
 func (r *run) seen(cut int) int64 {
 	z := r.h.first
 	for _, s := range r.sightings {
@@ -61,8 +61,8 @@ func (r *run) seen(cut int) int64 {
 	return z
 }
 
-// runLoad starts a server on files, has clients at it, and stops it. Its wrap may put
-// something between the server and its store.
+// runLoad starts a server on files, loads it with clients, and stops it. wrap may put
+// another store between the server and its store.
 func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lies, wrap func(store.Store) store.Store) (*run, error) {
 	r := &run{fs: crashfs.New(files), seed: seed, passwords: make(map[int64][]byte)}
 	r.h = &history{seed: seed, start: from, times: make(map[int64]int64)}
@@ -114,7 +114,7 @@ func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lie
 	return r, nil
 }
 
-// call runs f in the owner's goroutine and waits until what it did is on disk.
+// call runs f in the owner's goroutine and waits until its changes are on disk.
 func (r *run) call(f func()) {
 	released := make(chan struct{})
 	r.s.queue.push(&request{kind: kindCall, call: func() {
@@ -127,8 +127,8 @@ func (r *run) call(f func()) {
 	}
 }
 
-// janitor does what the clock does in a server's own time: it removes nodes that
-// nobody needs, and ends a session.
+// janitor does at random moments what the server's clock does: it removes unneeded nodes,
+// and ends a session.
 func (r *run) janitor(rng *rand.Rand, stop chan struct{}) {
 	for {
 		select {
@@ -146,7 +146,7 @@ func (r *run) janitor(rng *rand.Rand, stop chan struct{}) {
 			r.s.notify()
 			if rng.IntN(20) == 0 {
 				for _, sess := range o.sessions {
-					if sess.conn == nil { // one that a client has left behind
+					if sess.conn == nil { // a session that a client has left
 						r.s.endSession(sess, func() {})
 						r.note(entry{zxid: o.zxid, op: zkproto.OpCloseSession, session: sess.id})
 						break
@@ -164,14 +164,14 @@ func (r *run) note(e entry) {
 	r.h.entries = append(r.h.entries, e)
 }
 
-// saw remembers that a client knows of zxid by now.
+// saw records that a client knows of zxid by now.
 func (r *run) saw(zxid int64, stats ...zkproto.Stat) {
 	at := r.fs.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sightings = append(r.sightings, sighting{at: at, zxid: zxid})
 	for _, s := range stats {
-		if s.Czxid > r.h.first { // what was there before is in the records
+		if s.Czxid > r.h.first { // the records have older nodes
 			r.h.times[s.Czxid] = s.Ctime
 		}
 		if s.Mzxid > r.h.first {
@@ -222,8 +222,8 @@ func (c *crashClient) receive() *zkproto.Reader {
 	return zkproto.NewReader(frame)
 }
 
-// connecting is held while a session is made: only the order of their replies tells
-// which zxid made which.
+// connecting is held while a session is made: only the order of the replies shows
+// which zxid made which session.
 var connecting sync.Mutex
 
 func (c *crashClient) connect(timeout int32, old *zkproto.ConnectResponse) {
@@ -239,7 +239,7 @@ func (c *crashClient) connect(timeout int32, old *zkproto.ConnectResponse) {
 	if old != nil && c.session.SessionID == old.SessionID {
 		return
 	}
-	if c.session.SessionID == 0 { // its session was ended behind its back
+	if c.session.SessionID == 0 { // the server has ended its session
 		c.nc.Close()
 		c.reconnect()
 		c.frame(&zkproto.ConnectRequest{Timeout: 10_000, Passwd: make([]byte, 16), HasReadOnly: true})
@@ -256,7 +256,7 @@ func (c *crashClient) watchAll() {
 	c.receive()
 }
 
-// listen takes down what the watch on everything tells until the server ends.
+// listen records the events of the watch on everything until the server ends.
 func (c *crashClient) listen() {
 	for n := 1; ; n++ {
 		frame, err := zkproto.ReadFrame(c.in, nil, 1<<20)
@@ -302,7 +302,7 @@ func (c *crashClient) work(bursts int) {
 			c.nc.Close()
 			c.reconnect()
 			c.connect(0, nil)
-		case 1: // come back to it
+		case 1: // resume it
 			c.nc.Close()
 			c.reconnect()
 			c.connect(0, c.session)
@@ -358,7 +358,7 @@ func (c *crashClient) send() {
 	c.sent = append(c.sent, e)
 }
 
-// path is one of a few, so that requests meet.
+// path returns one of a few paths, so that requests conflict.
 func (c *crashClient) path() string {
 	path := fmt.Sprintf("/%c", 'a'+c.rng.IntN(4))
 	for range c.rng.IntN(3) {
@@ -377,7 +377,7 @@ func (c *crashClient) write() zkproto.MultiOp {
 		o.Data = []byte(strings.Repeat(fmt.Sprint(c.rng.Uint32()), c.rng.IntN(300)))
 	}
 	if c.rng.IntN(100) == 0 {
-		o.Data = make([]byte, c.rng.IntN(60_000)) // more than a journal's room
+		o.Data = make([]byte, c.rng.IntN(60_000)) // more than a journal reserves
 	}
 	switch c.rng.IntN(10) {
 	case 0:
@@ -403,7 +403,7 @@ func (c *crashClient) write() zkproto.MultiOp {
 	return o
 }
 
-// hear reads the answer to e and keeps what it says.
+// hear reads the answer to e and records it.
 func (c *crashClient) hear(e *entry) {
 	body := c.receive()
 	var h zkproto.ReplyHeader

@@ -33,7 +33,8 @@ func (s *Server) write(c *conn, r *request) {
 		s.notify()
 		s.replyWith(c, r.xid, code, &zkproto.MultiResponse{Results: results})
 	case zkproto.OpReconfig:
-		// One node has no members to change; as Apache's server alone, by default.
+		// A single node has no members to change. By default, Apache's standalone server answers
+		// so, too.
 		s.reply(c, r.xid, s.owner.zxid, zkproto.CodeReconfigDisabled)
 	}
 }

@@ -71,7 +71,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 282, bug: "a portion without an answer keeps its slot", where: "–",
-			edits: []edit{{"zkserver/conn.go", "\t\tc.release(answers) // some have no bytes\n\t\tif len(buf) > 0 {\n", "\t\tif len(buf) > 0 {\n\t\t\tc.release(answers)\n"}}, pkg: pkg, tests: []string{"TestWatchesAreTakenOverInPortions"},
+			edits: []edit{{"zkserver/conn.go", "\t\tc.release(answers) // some answers have no bytes\n\t\tif len(buf) > 0 {\n", "\t\tif len(buf) > 0 {\n\t\t\tc.release(answers)\n"}}, pkg: pkg, tests: []string{"TestWatchesAreTakenOverInPortions"},
 		},
 		{
 			number: 283, bug: "portions of setWatches repeat paths", where: "–",
@@ -95,7 +95,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 288, bug: "a session that is ending is served", where: "–",
-			edits: []edit{{"zkserver/operate.go", "sess.conn, c.owned.session = nil, nil // endSession", "sess.conn = nil // endSession"}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
+			edits: []edit{{"zkserver/operate.go", "sess.conn, c.owned.session = nil, nil // so that", "sess.conn = nil // so that"}}, pkg: pkg, tests: []string{"TestASessionWithManyNodesEndsInPortions"},
 		},
 		{
 			number: 292, bug: "a large request and a small one wait for each other", where: "ours, before it was released",

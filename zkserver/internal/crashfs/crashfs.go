@@ -1,7 +1,7 @@
 // Package crashfs has a directory in memory, for tests of a store's files. It records every
 // change in order. From the record it makes the files that a disk may have if power fails at
-// any moment, and the files that the next process finds if this one is killed. Any call can
-// be made to fail.
+// any moment. It also makes the files that the next process finds if this one is killed. A test can
+// make any call fail.
 package crashfs
 
 import (
@@ -23,8 +23,8 @@ const Dir = "d"
 // must not be set while a call is under way.
 type FS struct {
 	// Fail, if not nil, is called before every call, by several goroutines. If it returns an
-	// error, the call fails. A write that fails has written the first keep bytes, an allocate has
-	// allocated as many.
+	// error, the call fails. A failed write has written the first keep bytes, and a failed allocate
+	// has allocated keep bytes.
 	Fail func(Call) (keep int, err error)
 	// Lies are the faults of this disk.
 	Lies Lies
@@ -34,7 +34,7 @@ type FS struct {
 	NoRoom bool
 
 	mu     sync.Mutex
-	base   map[string][]byte // the files at first
+	base   map[string][]byte // the initial files
 	names  map[string]*inode
 	record []change
 	inodes int
@@ -57,7 +57,7 @@ func (c Call) Changes() bool {
 	return true
 }
 
-// Lies are the calls that report success and do nothing.
+// Lies names the calls that report success and do nothing.
 type Lies struct {
 	Sync    bool // of journals
 	SyncDir bool // of the directory
@@ -88,7 +88,7 @@ type change struct {
 	data     []byte
 	size     int64
 	from     int  // a sync makes the changes before this index of the record durable
-	lost     bool // no sync makes it durable any more, since one has failed
+	lost     bool // after a failed sync, no later sync makes it durable
 }
 
 // New returns a directory with these files, by name. They are durable.
@@ -105,7 +105,7 @@ func (f *FS) newInode(data []byte) *inode {
 	return &inode{f.inodes, data}
 }
 
-// Now is the number of changes so far.
+// Now returns the number of changes so far.
 func (f *FS) Now() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,7 +307,7 @@ func (f *file) resize(size int64) {
 }
 
 // Sync makes all written bytes durable. If it fails, the kernel may have dropped these bytes. No
-// later sync makes them durable: they must be written again.
+// later sync makes them durable; they must be written again.
 func (f *file) Sync() error {
 	_, err := f.fs.fail("sync", f.name)
 	f.fs.mu.Lock()

@@ -11,10 +11,10 @@ import (
 // cut changes.
 func (f *FS) Killed(cut int) map[string][]byte { return f.image(cut, nil) }
 
-// Image returns files that the disk may have if power fails after the first cut changes. All
-// synced bytes are there. Random sectors or pages of the other bytes are there, in no order, and
-// so are random changes of names. In place of a lost page there are the bytes from before, or
-// nonsense.
+// Image returns files that the disk may have if power fails after the first cut changes. It has all
+// synced bytes. Of the other bytes it has random sectors or pages, in no order, and
+// of the changes of names a random part. In place of a lost page there are the bytes from before, or
+// random bytes.
 func (f *FS) Image(cut int, rng *rand.Rand) map[string][]byte { return f.image(cut, rng) }
 
 func (f *FS) image(cut int, rng *rand.Rand) map[string][]byte {
@@ -32,7 +32,7 @@ func (f *FS) image(cut int, rng *rand.Rand) map[string][]byte {
 			durableNames = c.from
 		}
 	}
-	// The names. Those of the files at first are durable; their inodes were counted in order.
+	// The names of the initial files are durable; their inodes were counted in order.
 	names, files := make(map[string]int), make(map[int][]byte)
 	for i, name := range slices.Sorted(maps.Keys(f.base)) {
 		names[name] = i + 1
@@ -81,9 +81,9 @@ func (f *FS) image(cut int, rng *rand.Rand) map[string][]byte {
 	return image
 }
 
-// damage says what a disk keeps of the changes that were not synced.
+// damage decides what a disk keeps of the changes that were not synced.
 type damage struct {
-	rng                 *rand.Rand // nil: it loses nothing
+	rng                 *rand.Rand // nil: the disk loses nothing
 	keepData, keepNames float64
 	unit                int64
 	inOrder             bool // a journal keeps names in order
@@ -139,7 +139,7 @@ func (d *damage) write(b []byte, c change, durable bool) []byte {
 	return b
 }
 
-// grow extends b to size, with zeros, or with nonsense from rng.
+// grow extends b to size with zeros, or with random bytes from rng.
 func grow(b []byte, size int64, rng *rand.Rand) []byte {
 	if have := int64(len(b)); size > have {
 		b = append(b, make([]byte, size-have)...)
@@ -150,8 +150,8 @@ func grow(b []byte, size int64, rng *rand.Rand) []byte {
 	return b
 }
 
-// Damages calls each with files in which one file has lost or changed something: every bit flips,
-// and the file is cut off behind every byte, or missing.
+// Damages calls each with files in which one file is damaged: every single bit is flipped once,
+// and the file is cut off after every byte, or missing.
 func Damages(files map[string][]byte, each func(what string, files map[string][]byte)) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		data := files[name]

@@ -11,7 +11,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// OfCertificate returns the identity that a client has by its certificate. It takes the verified
+// OfCertificate returns a client's identity from its certificate. It takes the verified
 // chains of the TLS connection: a certificate that was not verified gives no identity.
 func OfCertificate(chains [][]*x509.Certificate) []tree.Identity {
 	if len(chains) == 0 {
@@ -24,7 +24,7 @@ func OfCertificate(chains [][]*x509.Certificate) []tree.Identity {
 	return []tree.Identity{{Scheme: "x509", ID: name}}
 }
 
-// attributeNames are the attributes that Java writes as words (X500Principal.getName). ACLs hold
+// attributeNames has the attributes that Java writes as words (X500Principal.getName). ACLs hold
 // names as text. So our text must equal that of Apache's server letter by letter.
 // pkix.Name.String knows other words.
 var attributeNames = map[string]string{
@@ -32,7 +32,7 @@ var attributeNames = map[string]string{
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
 }
 
-// distinguishedName writes a name by RFC 2253, the most special part first.
+// distinguishedName formats a name by RFC 2253, the most specific part first.
 func distinguishedName(der []byte) string {
 	var sequence pkix.RDNSequence
 	if rest, err := asn1.Unmarshal(der, &sequence); err != nil || len(rest) > 0 {

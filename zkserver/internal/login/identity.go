@@ -23,7 +23,7 @@ const (
 // Size returns the bytes of id that count for the bounds.
 func Size(id tree.Identity) int { return len(id.Scheme) + len(id.ID) }
 
-// Add returns ids with id. If that exceeds a bound, ok is false. If ids has id already, Add
+// Add returns ids with id appended. If that exceeds a bound, ok is false. If ids has id already, Add
 // returns ids. Add never changes ids in place, because the tree keeps the slice.
 func Add(ids []tree.Identity, id tree.Identity) (sum []tree.Identity, ok bool) {
 	if slices.Contains(ids, id) {
@@ -42,8 +42,8 @@ func Add(ids []tree.Identity, id tree.Identity) (sum []tree.Identity, ok bool) {
 	return append(ids[:len(ids):len(ids)], id), true
 }
 
-// OfAddress returns the identity that a client has by its address, before any login. There is none
-// if the address is not one of TCP, such as that of a Unix socket.
+// OfAddress returns the identity of a client's address, which needs no login. There is none
+// if the address is not a TCP address, such as that of a Unix socket.
 func OfAddress(remote net.Addr) []tree.Identity {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// The hash is what other servers and clients make of the same password.
+// Other servers and clients make the same hash of the same password.
 func TestDigestIsThatOfApacheZooKeeper(t *testing.T) {
 	if got := Digest("super:test").ID; got != "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" {
 		t.Errorf("got %s", got)

@@ -9,7 +9,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// All ZooKeeper servers have one name in SASL (SecurityUtils.createSaslServer). So a client need
+// All ZooKeeper servers have the same name in SASL (SecurityUtils.createSaslServer). So a client need
 // not know the name of its server.
 const (
 	realm = "zk-sasl-md5"
@@ -26,15 +26,15 @@ type Exchange struct {
 	done  bool
 }
 
-// Step takes the client's next token and returns the answer. ids has the client's identity once
-// the token has proven the password of one of the users. If ok is false, the client is refused.
-// An exchange ends with its first proof, right or wrong: Step refuses everything after it.
+// Step takes the client's next token and returns the answer. ids has the client's identity after
+// a token that proves the password of a user. If ok is false, the server refuses the client.
+// An exchange ends with its first proof, right or wrong: Step refuses every later token.
 func (x *Exchange) Step(u *Users, token []byte) (answer []byte, ids []tree.Identity, ok bool) {
 	switch {
 	case token == nil, len(token) > maxToken, x.done:
 		return nil, nil, false
 	case len(u.byName) == 0:
-		// Apache's server without a JAAS file sends the same: an empty answer.
+		// Apache's server without a JAAS file also sends an empty answer.
 		return nil, nil, true
 	case x.nonce == "":
 		// The content of the first token does not matter, as in Java's server. The quality of
@@ -58,7 +58,7 @@ func (u *Users) checkSASL(response, nonce string) (name, proof string, ok bool) 
 	if err != nil {
 		return "", "", false
 	}
-	// get returns the value of a directive that may be there once, or the default.
+	// get returns the value of a directive that may occur once, or the default.
 	ok = true
 	get := func(name, missing string) string {
 		switch values := fields[name]; len(values) {
@@ -83,7 +83,7 @@ func (u *Users) checkSASL(response, nonce string) (name, proof string, ok bool) 
 		d.Cnonce == "", !strings.EqualFold(d.URI, uri), !ok:
 		return "", "", false
 	case d.AuthzID != "" && d.AuthzID != name:
-		return "", "", false // nobody acts for another
+		return "", "", false // no client acts for another user
 	}
 	known, exists := u.byName[name]
 	d.Secret = known.secret
@@ -91,7 +91,7 @@ func (u *Users) checkSASL(response, nonce string) (name, proof string, ok bool) 
 	return name, d.Proof(), right && exists
 }
 
-// fromLatin1 decodes ISO 8859-1. Clients that do not say UTF-8 send it.
+// fromLatin1 decodes ISO 8859-1, which clients send unless they announce UTF-8.
 func fromLatin1(s string) string {
 	runes := make([]rune, len(s))
 	for i := range len(s) {

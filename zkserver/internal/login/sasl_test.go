@@ -28,7 +28,7 @@ func response(user, authzid, nonce string, secret [md5.Size]byte) (token, answer
 	return token, "rspauth=" + d.Proof()
 }
 
-// challenge takes the first step, and returns the nonce.
+// challenge does the first step, and returns the nonce.
 func challenge(t *testing.T, x *Exchange, u *Users) string {
 	t.Helper()
 	answer, ids, ok := x.Step(u, []byte{})
@@ -69,7 +69,7 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 				t.Fatalf("%q, %v, %v; want %v", answer, ids, ok, tt.want)
 			}
 			if tt.extra != "" && len(token+tt.extra) > maxToken {
-				return // it is no proof
+				return // it proves nothing
 			}
 			right, _ := response("bob", "", nonce, secret("bob", planted))
 			for _, token := range []string{"", right} {
@@ -100,7 +100,7 @@ func TestStepWithoutUsersAnswersNothing(t *testing.T) {
 	}
 }
 
-// Whatever a client says: no panic, and nobody comes in without a password.
+// Whatever a client sends, the server does not panic, and no client logs in without a password.
 func FuzzSASLResponse(f *testing.F) {
 	u := newUsers(f, testUsers, "")
 	wrong, _ := response("bob", "", "nonce", secret("bob", "wrong"))

@@ -17,25 +17,26 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// schemes can be required: a client proves something by each of them. An address proves nothing.
+// schemes are the schemes that can be required, because a client proves something by each of them.
+// An address proves nothing.
 var schemes = []string{"digest", "sasl", "x509"}
 
 // Users are the users, the superuser and the schemes that a server requires. They hold no
 // passwords, only hashes to compare with. The zero value has no users and requires nothing.
 type Users struct {
 	byName  map[string]user
-	super   string // the id of the superuser's digest; empty if there is none
+	super   string // the ID of the superuser's digest; empty if there is none
 	require []string
 }
 
 type user struct {
 	secret [md5.Size]byte // for SASL
-	digest string         // the id that the scheme digest makes of name and password
+	digest string         // the ID that the scheme digest makes of name and password
 }
 
-// NewUsers checks its arguments and returns the users. It takes the passwords by the users' names.
-// The superDigest is user:base64(sha1(user:password)), empty for no superuser. A client must have one
-// of the required schemes. The errors show no password.
+// NewUsers checks its arguments and returns the users. passwords has the passwords by user name.
+// superDigest is user:base64(sha1(user:password)), or empty for no superuser. require has the
+// schemes of which a client must have one. The errors show no password.
 func NewUsers(passwords map[string]string, superDigest string, require []string) (Users, error) {
 	u := Users{byName: make(map[string]user, len(passwords)), super: superDigest, require: slices.Clone(require)}
 	for name, password := range passwords {
@@ -60,14 +61,14 @@ func NewUsers(passwords map[string]string, superDigest string, require []string)
 		case !slices.Contains(schemes, scheme):
 			return u, fmt.Errorf("required authentication %q: want one of %s", scheme, strings.Join(schemes, ", "))
 		case scheme == "sasl" && len(u.byName) == 0, scheme == "digest" && len(u.byName) == 0 && u.super == "":
-			return u, fmt.Errorf("required authentication %q: there are no users, so nobody could come in", scheme)
+			return u, fmt.Errorf("required authentication %q: no users are configured, so nobody could log in", scheme)
 		}
 	}
 	return u, nil
 }
 
 // ParseUsers reads names and passwords from lines of user:password. It skips empty lines and
-// lines that begin with #. All text behind the first colon is the password, blanks too. The error
+// lines that begin with #. The password is all text after the first colon, blanks included. The error
 // names the line, and shows no password.
 func ParseUsers(text string) (map[string]string, error) {
 	users := make(map[string]string)
@@ -86,7 +87,7 @@ func ParseUsers(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 		if _, again := users[name]; again {
-			return nil, fmt.Errorf("line %d: user %q is there twice", number, name)
+			return nil, fmt.Errorf("line %d: user %q is listed twice", number, name)
 		}
 		users[name] = password
 	}
@@ -96,7 +97,7 @@ func ParseUsers(text string) (map[string]string, error) {
 func checkUser(name, password string) error {
 	switch {
 	case name == "":
-		return errors.New("a user without a name")
+		return errors.New("a user has no name")
 	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, ":"):
 		return fmt.Errorf("user %q: a name is UTF-8 without colons and control characters", name)
 	case len("digest")+len(name)+len(":")+base64.StdEncoding.EncodedLen(sha1.Size) > MaxIdentityBytes:
@@ -113,8 +114,8 @@ func checkUser(name, password string) error {
 // password is right, since an ACL has the hash of its own user's password. If digest is required,
 // the password must be that of a user or the superuser; otherwise ok is false.
 //
-// If the name alone is longer than an identity may be, the identity is without its hash. [Add]
-// refuses it.
+// If the name alone exceeds the bound of an identity, ByDigest does not hash the password. [Add]
+// refuses the identity.
 func (u *Users) ByDigest(auth []byte) (ids []tree.Identity, ok bool) {
 	if name, _, _ := bytes.Cut(auth, []byte(":")); len(name) > MaxIdentityBytes {
 		return []tree.Identity{{Scheme: "digest", ID: string(name)}}, true
@@ -126,8 +127,7 @@ func (u *Users) ByDigest(auth []byte) (ids []tree.Identity, ok bool) {
 	return []tree.Identity{id}, !u.Requires("digest") || u.isUser(id)
 }
 
-// isUser reports whether id, of the scheme digest, is one of the users with the right
-// password.
+// isUser reports whether id, of the scheme digest, is a user with the right password.
 func (u *Users) isUser(id tree.Identity) bool {
 	name, _, _ := strings.Cut(id.ID, ":")
 	return same(id.ID, u.byName[name].digest)
@@ -140,12 +140,12 @@ func (u *Users) isSuper(id tree.Identity) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Requires reports whether scheme is one of the required ones. A client must have an identity of
-// one of them.
+// Requires reports whether scheme is a required one. A client must have an identity of
+// at least one required scheme.
 func (u *Users) Requires(scheme string) bool { return slices.Contains(u.require, scheme) }
 
 // Admits reports whether a client with these identities has authenticated as required. It takes
-// every identity of the scheme digest for a user's, since ByDigest refuses the others.
+// every digest identity for a user's, since ByDigest refuses the others.
 func (u *Users) Admits(ids []tree.Identity) bool {
 	if len(u.require) == 0 {
 		return true
@@ -155,7 +155,7 @@ func (u *Users) Admits(ids []tree.Identity) bool {
 	})
 }
 
-// Knows reports whether identities that a client proved to old are still valid: its user exists
+// Knows reports whether identities that a client proved under old are still valid: the user exists
 // and has the same password.
 func (u *Users) Knows(ids []tree.Identity, old *Users) bool {
 	for _, id := range ids {

@@ -9,7 +9,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// No error may show it.
+// planted is a password that no error may show.
 const planted = "pa55-planted"
 
 var testUsers = map[string]string{"bob": planted, "eve": "eve-password"}
@@ -34,8 +34,8 @@ func TestUsersAreReadFromLines(t *testing.T) {
 	for text, says := range map[string]string{
 		planted:                             "line 1: no colon",
 		"bob:" + planted + "\n\neve:":       `line 3: user "eve": the password is empty`,
-		"# eve\n:" + planted:                "line 2: a user without a name",
-		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is there twice`,
+		"# eve\n:" + planted:                "line 2: a user has no name",
+		"bob:" + planted + "\nbob:x":        `line 2: user "bob" is listed twice`,
 		"bob:" + planted + "\na@b@c:" + "x": `line 2: user "a@b@c": ACLs cannot name it`,
 	} {
 		if _, err := ParseUsers(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), planted) {
@@ -128,7 +128,7 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// FuzzParseUsers: users that were read and are written down again are the same, and no
+// FuzzParseUsers checks that users that were parsed and written parse to the same users, and that no
 // error shows a password.
 func FuzzParseUsers(f *testing.F) {
 	for _, s := range []string{"bob:secret", "# who\r\n\r\nbob: a:b \nann:x\n", "bob", ":x", "bob:", "bob:x\nbob:y", "\xff:x", "a:\x00"} {

@@ -1,17 +1,17 @@
 // Package sched decides in which order a server applies the requests of its connections, and
 // how many of them go into one batch.
 //
-// Everyone with a reply in a batch waits for all of it. So one connection must not fill the
-// batches of the others. It may have hundreds of requests under way. Each of them may be a megabyte,
-// be answered by a megabyte, or notify thousands of watchers.
+// Every client with a reply in a batch waits for the whole batch. So one connection must not fill the
+// batches of the others. A connection may have hundreds of requests under way. Each of them may be a
+// megabyte long, have an answer of a megabyte, or notify thousands of watchers.
 //
-// A small request is applied on arrival, whatever else waits, if its connection owes no work. Each
-// batch pays a share of what the connection has caused. If no connection waits for a turn, the
-// connection of the request may use a whole share. Every other request waits.
+// A small request whose connection owes no work is applied on arrival, whatever else waits. Each
+// batch pays off a share of the work that the connection has caused. If no connection waits for a
+// turn, the connection of the request may use a whole share. Every other request waits.
 //
 // Deficit round-robin (Shreedhar and Varghese, 1995) chooses among the connections with waiting
-// requests until the batch is full. A connection that does not read its answers gets no more of
-// them until it does.
+// requests until the batch is full. A connection whose client does not read its answers gets no more
+// answers until it does.
 //
 // The package counts work and batches and knows no clock, so the same requests make the same
 // batches on every machine. Its types are not safe for concurrent use, and it starts no goroutines.
@@ -19,16 +19,18 @@ package sched
 
 import "math"
 
-// Work is counted in bytes of requests and answers, and in what costs as much as a byte.
+// Work is counted in bytes of requests and answers. Other work counts as the bytes that take the
+// same time.
 const (
-	// Share is the work that a connection may cause before it is the turn of another one. The
-	// request that exceeds it is the last. Later shares pay for the excess.
+	// Share is the work that a connection may cause before another connection has its turn. The
+	// request that exceeds the share is the last. Later shares pay for the excess.
 	Share = 128 << 10
 
-	// Full is the work of a batch that takes no more waiting requests, but for the first.
+	// Full is the work from which a batch takes no more waiting requests. It takes the first in any
+	// case.
 	Full = 256 << 10
 
-	// maxDebt bounds for how long a connection pays for one request.
+	// maxDebt bounds how long a connection pays for one request.
 	maxDebt = 2 << 20
 )
 
@@ -38,8 +40,8 @@ type Flow[R any] struct {
 	waits []waiting[R]
 	next  *Flow[R] // in the ring
 	aside bool     // its client does not read
-	spent int      // work beyond what its shares have paid; it may go on while that is less than Share
-	paid  int64    // the number of the batch up to which shares have paid
+	spent int      // work that shares have not paid yet; the flow may continue while it is less than Share
+	paid  int64    // the number of the last batch whose share is paid
 }
 
 type waiting[R any] struct {
@@ -51,7 +53,7 @@ type waiting[R any] struct {
 // Waiting returns how many requests of f wait.
 func (f *Flow[R]) Waiting() int { return len(f.waits) }
 
-// pay takes n shares off what f has spent.
+// pay subtracts n shares from what f has spent.
 func (f *Flow[R]) pay(n int64) {
 	f.spent = max(f.spent-int(min(n, maxDebt/Share+1))*Share, 0)
 }
@@ -64,7 +66,7 @@ type Scheduler[R any] struct {
 	aside       map[*Flow[R]]struct{} // flows with requests whose clients do not read
 
 	batch int64 // the number of the batch that is being filled
-	work  int   // in the batch
+	work  int   // of the batch
 	taken bool  // the batch has requests that waited
 
 	newest, second arrival[R] // the latest request that did not wait, and the latest one of another flow
@@ -78,14 +80,14 @@ type arrival[R any] struct {
 	batch int64
 }
 
-// New returns a Scheduler without requests. It asks stalled whether the client of a request
-// has too many answers to read. The caller calls Resume when that is over.
+// New returns a Scheduler without requests. It calls stalled to ask whether the client of a request
+// has too many unread answers. The caller calls Resume when that is over.
 func New[R any](stalled func(R) bool) *Scheduler[R] {
 	return &Scheduler[R]{stalled: stalled, aside: make(map[*Flow[R]]struct{})}
 }
 
 // Admit reports whether r, a request of f, is applied now. Otherwise r waits until Next returns
-// it. The size is the least work that r causes. A large request always waits.
+// it. size is the least work of r. A large request always waits.
 func (s *Scheduler[R]) Admit(f *Flow[R], r R, size int, large bool) bool {
 	if len(f.waits) == 0 {
 		f.pay(s.batch - f.paid)
@@ -100,8 +102,8 @@ func (s *Scheduler[R]) Admit(f *Flow[R], r R, size int, large bool) bool {
 	return false
 }
 
-// Heard notes that f has sent a request that did not have to wait. Requests that nobody waits
-// for, such as pings, need not be noted.
+// Heard records that f has sent a request that did not have to wait. The caller may omit it for
+// requests such as pings, for which no client waits.
 func (s *Scheduler[R]) Heard(f *Flow[R]) {
 	if s.newest.flow != f {
 		s.second = s.newest
@@ -109,8 +111,8 @@ func (s *Scheduler[R]) Heard(f *Flow[R]) {
 	s.newest = arrival[R]{f, s.batch}
 }
 
-// Silence returns the number of batches since a connection was heard. If only one connection has
-// waiting requests, Silence does not count that one as heard. It is 0 in the batch in which a
+// Silence returns the number of batches since the Scheduler heard a connection. If only one
+// connection has waiting requests, Silence ignores that connection. It is 0 in the batch in which a
 // connection is heard, and the largest number if none was.
 func (s *Scheduler[R]) Silence() int64 {
 	heard := s.newest
@@ -127,7 +129,7 @@ func (s *Scheduler[R]) Silence() int64 {
 func (s *Scheduler[R]) Ready() bool { return s.first != nil }
 
 // Next removes and returns the next waiting request. It returns false if there is none, or none
-// that goes into this batch. The first one goes into every batch.
+// that fits into this batch. The first one fits into every batch.
 func (s *Scheduler[R]) Next() (r R, ok bool) {
 	for f := s.first; f != nil; f = s.first {
 		w := f.waits[0]
@@ -167,7 +169,8 @@ func (s *Scheduler[R]) HandedOver() {
 	s.work, s.taken = 0, false
 }
 
-// Resume is called when the client of f has read its answers, or is gone.
+// Resume returns f to the ring. The caller calls it when the client of f has read its answers, or
+// has disconnected.
 func (s *Scheduler[R]) Resume(f *Flow[R]) {
 	if f.aside {
 		f.aside = false
@@ -176,7 +179,7 @@ func (s *Scheduler[R]) Resume(f *Flow[R]) {
 	}
 }
 
-// Drain calls apply with each waiting request, those of one connection in their order.
+// Drain calls apply with each waiting request. Requests of one connection keep their order.
 func (s *Scheduler[R]) Drain(apply func(R)) {
 	for f := range s.aside {
 		s.Resume(f)
@@ -191,8 +194,7 @@ func (s *Scheduler[R]) Drain(apply func(R)) {
 	}
 }
 
-// Waited returns how many requests have waited and were applied, and for how many batches they
-// waited together.
+// Waited returns how many applied requests had waited, and the sum of the batches that each waited.
 func (s *Scheduler[R]) Waited() (requests, batches int64) { return s.waited, s.turns }
 
 // take removes the first request of f.

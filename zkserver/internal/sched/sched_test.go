@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// A request is one of a simulated client.
+// A request is a request of a simulated client.
 type request struct {
 	client *client
-	number int // of the client's
-	size   int // what the scheduler is told
-	work   int // what it turns out to be
+	number int // counts the client's requests
+	size   int // the size that the scheduler sees
+	work   int // the work that it really causes
 	large  bool
 }
 
@@ -23,7 +23,7 @@ type client struct {
 	underWay        int
 	sent, applied   int
 	work            int // applied
-	longest         int // batches that a request has waited for
+	longest         int // batches that one request has waited for, at most
 	arrived         map[int]int
 	stalled, silent bool
 }
@@ -34,10 +34,10 @@ type server struct {
 	turns     *Scheduler[*request]
 	clients   []*client
 	batch     int
-	work      int // in the batch
-	most      int // work of a batch
-	contended int // batches with waiting requests and a client that was heard lately
-	alone     int // batches with waiting requests and without
+	work      int // of the batch
+	most      int // greatest work of a batch
+	contended int // batches with waiting requests and another client that was heard lately
+	alone     int // batches with waiting requests and no such client
 }
 
 func newServer(t *testing.T, clients ...*client) *server {
@@ -60,7 +60,7 @@ func (s *server) apply(r *request) {
 	s.work += r.work
 }
 
-// round lets all clients send what they may, and fills and hands over one batch.
+// round lets all clients send as many requests as they may, and fills and hands over one batch.
 func (s *server) round() {
 	for _, c := range s.clients {
 		for c.sent-c.applied < c.underWay && !c.silent {
@@ -74,7 +74,7 @@ func (s *server) round() {
 			s.turns.Heard(&c.flow)
 			s.apply(&r)
 			if c.sent-c.applied < c.underWay && c.applied%c.underWay == 0 {
-				break // a client hears of it when the batch is handed over
+				break // a client gets its answer when the batch is handed over
 			}
 		}
 	}
@@ -100,7 +100,7 @@ const (
 	big    = 500 << 10
 )
 
-// floods are those of docs/floods.md, as their requests look to a scheduler.
+// floods are the floods of docs/floods.md, as a scheduler sees their requests.
 var floods = map[string]struct {
 	clients, underWay int
 	request           request
@@ -117,8 +117,8 @@ var floods = map[string]struct {
 	"writes just below the limit":       {16, 256, request{size: 4 << 10, work: 5 << 10}},
 }
 
-// Whatever the others do, a client that asks for little is served at once, a batch has a bounded
-// size, and the others get on together.
+// Whatever the other clients do, a client that asks for little is served at once. A batch has a bounded
+// size, and the other clients all make progress.
 func TestFloods(t *testing.T) {
 	const batches = 1000
 	for name, flood := range floods {
@@ -136,14 +136,15 @@ func TestFloods(t *testing.T) {
 			if honest.longest > 0 || honest.applied < batches {
 				t.Errorf("the honest client: %d requests in %d batches; one waited for %d", honest.applied, batches, honest.longest)
 			}
-			// Before its request comes one turn of each of the others, and half of a batch is for turns.
+			// Each other client has one turn before its request, and half of a batch is for turns.
 			turn := max(min(Share, flood.underWay*flood.request.work), flood.request.work)
 			fair := flood.clients*turn/max(Full/2, flood.request.work) + flood.clients*turn/Full + 3
 			if reader.longest > fair || reader.applied == 0 {
 				t.Errorf("the reader: %d requests; one waited for %d batches, want at most %d", reader.applied, reader.longest, fair)
 			}
-			// One request may exceed what is left, since its work is known afterwards.
-			// Small requests are applied at once, and some of them cost more than they look.
+			// One request may exceed the rest of the batch, since its work is known afterwards.
+			// Small requests are applied at once, and some of them cause more work than their size
+			// shows.
 			most := Full + max(flood.request.work, 100<<10) + small
 			if !flood.request.large {
 				most += flood.clients * flood.request.work
@@ -165,7 +166,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// A client that is alone fills its batches, and does so while the one before is committed.
+// A client that is alone fills its batches, and does so while the batch before is committed.
 func TestAlone(t *testing.T) {
 	const batches = 1000
 	for _, kind := range []request{
@@ -174,7 +175,7 @@ func TestAlone(t *testing.T) {
 		{size: 8 << 10, work: 9 << 10, large: true},
 		{size: 100 << 10, work: 101 << 10, large: true},
 		{size: 1 << 20, work: 1 << 20, large: true},
-		{size: small, work: 3 << 20}, // it pays its debts at once, since nobody waits
+		{size: small, work: 3 << 20}, // it pays its debts at once, since no other client waits
 	} {
 		t.Run(fmt.Sprint(kind.size, "/", kind.work), func(t *testing.T) {
 			c := &client{kind: kind, underWay: 256}
@@ -188,9 +189,9 @@ func TestAlone(t *testing.T) {
 			if s.contended > recent {
 				t.Errorf("contended in %d batches", s.contended)
 			}
-			// A second client is noticed as soon as it has been heard.
+			// The scheduler notices a second client as soon as it hears it.
 			other := &client{kind: request{size: small, work: small}, underWay: 1, arrived: make(map[int]int)}
-			s.clients = slices.Insert(s.clients, 0, other) // it is not the latest that is heard
+			s.clients = slices.Insert(s.clients, 0, other) // it is not the latest client that was heard
 			s.round()
 			before := s.alone
 			for range recent {
@@ -212,7 +213,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// Later shares pay for a request that costs more than one.
+// Later shares pay for a request that exceeds its share.
 func TestDebts(t *testing.T) {
 	for name, tt := range map[string]struct{ work, turns int }{
 		"half a share":  {Share / 2, 1},
@@ -222,7 +223,7 @@ func TestDebts(t *testing.T) {
 		"a little more": {Share + 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Both always have a request under way, so each share of the other is a turn.
+			// Both clients always have a request under way, so each share of the other is a turn.
 			c := &client{kind: request{size: small, work: tt.work, large: true}, underWay: 4}
 			other := &client{kind: request{size: Share, work: Share, large: true}, underWay: 4}
 			s := newServer(t, c, other)
@@ -236,7 +237,7 @@ func TestDebts(t *testing.T) {
 	}
 }
 
-// The requests of a client that does not read wait until it does, and only those.
+// The requests of a client that does not read wait until it does. Other requests do not.
 func TestStalled(t *testing.T) {
 	lazy := &client{kind: request{size: small, work: small}, underWay: 10, stalled: true}
 	other := &client{kind: request{size: big, work: big, large: true}, underWay: 10}
@@ -275,8 +276,8 @@ func TestDrain(t *testing.T) {
 	s.turns.Drain(func(*request) { t.Error("a request twice") })
 }
 
-// Whatever comes in whatever order, no request is lost, comes twice, or overtakes another one of
-// its client; and there is always somebody whose turn it is.
+// In any traffic, no request is lost, applied twice, or overtakes another request of
+// its client. While requests wait, there is always one whose turn it is.
 func TestAnyTraffic(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

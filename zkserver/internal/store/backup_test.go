@@ -12,7 +12,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// counting counts nodes.
+// counting returns a Visitor that counts nodes.
 func counting(nodes *int) store.Visitor {
 	return store.Visitor{
 		Node:    func(string, []byte) error { *nodes++; return nil },
@@ -57,8 +57,8 @@ func TestBackUpOfAJournalThatGrows(t *testing.T) {
 	mustClose(t, j)
 }
 
-// A store that has lost its end is not copied as if it had all. A start without a commit leaves an empty
-// journal after the damaged one.
+// A store that has lost its end is not copied as if it were complete. A start without a commit leaves
+// an empty journal after the damaged one.
 func TestBackUpRefusesAStoreThatHasLostItsEnd(t *testing.T) {
 	for _, starts := range []int{1, 2} {
 		t.Run(fmt.Sprint(starts, " starts"), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestBackUpRefusesAStoreThatHasLostItsEnd(t *testing.T) {
 	}
 }
 
-// After a power failure, the journal behind a snapshot may have no batch yet.
+// After a power failure, the journal after a snapshot may have no batch yet.
 func TestBackUpOfASnapshotWithAnEmptyJournal(t *testing.T) {
 	disk := crashfs.New(nil)
 	j := store.OpenOn(disk, 1<<10)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The first byte of a key is its kind. A path follows as it is, so every path that the
-// protocol allows can be kept.
+// The first byte of a key is its kind. A path follows as it is, so the store can keep every path
+// that the protocol allows.
 const (
 	keyNode    = 'n' // + path
 	keySession = 's' // + 8 bytes, big-endian
@@ -26,37 +26,37 @@ type Batch struct {
 	// [Meta.Restarted].
 	SyncLater bool
 
-	buf []byte // room for the header of the batch, and the changes as they are on disk
+	buf []byte // space for the header of the batch, then the changes as they are on disk
 }
 
 // Empty reports whether b changes nothing.
 func (b *Batch) Empty() bool { return len(b.buf) == 0 }
 
-// PutNode keeps the record of a node.
+// PutNode stores the record of a node.
 func (b *Batch) PutNode(path string, record []byte) {
 	b.begin(1+len(path), len(record))
 	b.buf = append(append(append(b.buf, keyNode), path...), record...)
 }
 
-// DeleteNode forgets a node.
+// DeleteNode deletes the record of a node.
 func (b *Batch) DeleteNode(path string) {
 	b.begin(1+len(path), -1)
 	b.buf = append(append(b.buf, keyNode), path...)
 }
 
-// PutSession keeps the record of a session.
+// PutSession stores the record of a session.
 func (b *Batch) PutSession(id int64, record []byte) {
 	b.begin(9, len(record))
 	b.buf = append(binary.BigEndian.AppendUint64(append(b.buf, keySession), uint64(id)), record...)
 }
 
-// DeleteSession forgets a session.
+// DeleteSession deletes the record of a session.
 func (b *Batch) DeleteSession(id int64) {
 	b.begin(9, -1)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, keySession), uint64(id))
 }
 
-// PutCeiling promises that no zxid above it has been given out.
+// PutCeiling stores the ceiling: no zxid above it has been given out.
 func (b *Batch) PutCeiling(zxid int64) {
 	b.begin(len(keyCeiling), 8)
 	b.buf = binary.BigEndian.AppendUint64(append(b.buf, keyCeiling...), uint64(zxid))
@@ -90,7 +90,7 @@ func eachChange(b []byte, f func(key, value []byte) error) error {
 		k, n := binary.Uvarint(b)
 		v, m := binary.Uvarint(b[max(n, 0):])
 		if n <= 0 || m <= 0 {
-			return fmt.Errorf("%w: a change has no lengths", ErrDamaged)
+			return fmt.Errorf("%w: the lengths of a change are missing", ErrDamaged)
 		}
 		b = b[n+m:]
 		if k > uint64(len(b)) || v > 0 && v-1 > uint64(len(b))-k {
@@ -107,7 +107,7 @@ func eachChange(b []byte, f func(key, value []byte) error) error {
 	return nil
 }
 
-// fresh is the first batch of a store.
+// fresh returns the first batch of a store.
 func fresh(init Meta) *Batch {
 	b := new(Batch)
 	b.put(keySecret, init.Secret)
@@ -115,7 +115,7 @@ func fresh(init Meta) *Batch {
 	return b
 }
 
-// dispatch hands one stored pair to where it belongs.
+// dispatch passes one stored pair to meta or to the visitor.
 func dispatch(key, value []byte, meta *Meta, v Visitor) error {
 	switch {
 	case len(key) > 1 && key[0] == keyNode:

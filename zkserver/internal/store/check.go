@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// A Summary says what is in a store.
+// A Summary describes the contents of a store.
 type Summary struct {
-	Batches uint64 // number of the last batch
+	Batches uint64 // the number of the last batch
 	Bytes   int64  // of the snapshot and the journals, up to the last batch
 }
 
-// Check reads the store in dir as a start does, hands its state to visit and changes nothing.
-// If another process has the store open, the error wraps ErrInUse: a batch that it is writing
+// Check reads the store in dir as a start does, passes its state to visit and changes nothing.
+// If another process has the store open, the error wraps ErrInUse: a half-written batch
 // would look like damage.
 func Check(dir string, visit Visitor) (s Summary, err error) {
 	return readStore(filepath.Join(dir, "store"), func(d readDir) (Summary, error) {
@@ -67,10 +67,10 @@ func (d readDir) Open(name string) (File, error) {
 	return f, nil
 }
 
-// BackUp copies the store in dir to dest, which it makes and which must not exist. Another
-// process may have the store open, and go on. The copy has all that was acknowledged when BackUp
-// was called, and maybe some later batches. Before BackUp returns, it reads the copy from
-// beginning to end and hands its state to visit. If it fails, it removes the copy.
+// BackUp copies the store in dir to dest, which must not exist. Another process may have the store
+// open and keep running. The copy has every batch that was acknowledged when BackUp was called, and
+// maybe some later batches. Before BackUp returns, it reads the copy from beginning to end and
+// passes its state to visit. If it fails, it removes the copy.
 //
 // The copy has no witness, since the witness of the store may be ahead of the copy. BackUp compares
 // the witness of the store with the store's files, so it notices a batch that is missing there.
@@ -94,8 +94,8 @@ func BackUp(dir, dest string, visit func() Visitor) (s Summary, err error) {
 }
 
 // backUpAtWork copies a store that another process may have open. That process may remove a file
-// that is about to be copied, and a batch that it is writing may look like damage. Neither happens
-// often, so backUpAtWork makes some attempts.
+// that is about to be copied, and a half-written batch may look like damage. Neither happens
+// often, so backUpAtWork tries several times.
 func backUpAtWork(from FS, dest string) (err error) {
 	const attempts = 10
 	for range attempts {
@@ -106,7 +106,7 @@ func backUpAtWork(from FS, dest string) (err error) {
 	return err
 }
 
-// backUpTo makes one attempt. It removes dest first, and makes it.
+// backUpTo makes one attempt. It removes dest first, and makes it anew.
 func backUpTo(from FS, dest string) error {
 	if err := os.RemoveAll(dest); err != nil {
 		return err
@@ -121,10 +121,10 @@ func backUpTo(from FS, dest string) error {
 	return errors.Join(backUp(from, to), to.root.Close())
 }
 
-// backUp copies the store in from. The parts that it copies are never written again.
+// backUp copies the store in from. It copies only parts that are never written again.
 func backUp(from, to FS) (err error) {
 	j := OpenOn(from, journalRoom)
-	if j.witness, err = openWitness(from); err != nil { // before the list: every batch that it knows is in the files
+	if j.witness, err = openWitness(from); err != nil { // before the list: the files then have every batch that the witness knows
 		return err
 	}
 	defer j.witness.close()

@@ -31,11 +31,11 @@ func testSeed(t *testing.T) uint64 {
 	return *seed
 }
 
-// counter is a node that every batch sets to its number in the history, so that a state
-// tells how many batches it has.
+// counter is a node that every batch sets to its number in the history. So a state
+// shows how many batches it has.
 const counter = "/counter"
 
-// A history is the batches that were committed, in order, and when Commit acknowledged how many.
+// A history has the committed batches, in order, and says when Commit acknowledged how many.
 type history struct {
 	start    map[string]string
 	batches  []map[string]string // "" deletes
@@ -44,7 +44,7 @@ type history struct {
 	restarts bool // some batches were to be synced later
 }
 
-// An ack says that a Commit had returned when the disk had seen so many changes.
+// An ack records that a Commit had returned after so many changes of the disk.
 type ack struct{ now, written, synced int }
 
 // state returns the nodes after the first n batches.
@@ -62,8 +62,7 @@ func (h *history) state(n int) map[string]string {
 	return nodes
 }
 
-// acknowledged returns how many batches were written and synced when the disk had seen so
-// many changes.
+// acknowledged returns how many batches were written and synced after so many changes of the disk.
 func (h *history) acknowledged(now int) (a ack) {
 	for _, b := range h.acks {
 		if b.now <= now {
@@ -73,8 +72,8 @@ func (h *history) acknowledged(now int) (a ack) {
 	return a
 }
 
-// check compares nodes that were found with the history. They must be the state after at least
-// so many batches. It returns how many batches they have.
+// check compares nodes with the history. They must be the state after at least atLeast batches. It
+// returns how many batches they include.
 func (h *history) check(nodes map[string]string, atLeast int) (int, error) {
 	n := 0
 	if c, there := nodes[counter]; there {
@@ -135,7 +134,7 @@ func (w *writer) write(s store.Store, fs *crashfs.FS, h *history, n int) error {
 	return nil
 }
 
-// keepImage writes an image that a check refused into a directory, for somebody to look at.
+// keepImage writes an image that a check refused to a directory for inspection.
 func keepImage(image map[string][]byte) string {
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
 	for name, data := range image {
@@ -156,7 +155,7 @@ func nextBoot() store.BootID {
 	return store.BootID{boots, 7}
 }
 
-// crashCount is what became of crash images.
+// crashCount counts the results of crash images.
 type crashCount struct {
 	images, killed, again, runs, batches, snapshots int
 	copies, refused                                 int // backups and checks; those of a store that Load refuses
@@ -169,8 +168,8 @@ type disk struct {
 	nodes map[string]string
 }
 
-// runAndCrash writes to a store, which begins with the files of a former crash, and crashes it
-// n times. It returns one of the disks that survived.
+// runAndCrash writes to a store, which begins with the files of an earlier crash, and crashes it
+// n times. It returns one of the surviving disks.
 func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
 	h := &history{start: from.nodes}
 	fs := crashfs.New(from.files)
@@ -189,7 +188,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 		if _, err := h.check(c.nodes, len(h.batches)); err != nil {
 			return disk{}, fmt.Errorf("start: %w", err)
 		}
-		h.synced = len(h.batches) // Load has made all durable that it has read
+		h.synced = len(h.batches) // Load has made durable everything that it has read
 		h.acks = append(h.acks, ack{fs.Now(), h.synced, h.synced})
 		if err := w.write(j, fs, h, 20+rng.IntN(60)); err != nil {
 			return disk{}, err
@@ -200,7 +199,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 				return disk{}, err
 			}
 		}
-		if killed { // the next one finds what is in the page cache
+		if killed { // the next process finds the contents of the page cache
 			continue
 		}
 		if err := j.Close(); err != nil {
@@ -223,7 +222,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 	for i := range n {
 		cut := rng.IntN(fs.Now() + 1)
 		if i%2 == 0 && len(syncs) > 0 {
-			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before a sync returns, or behind it
+			cut = syncs[rng.IntN(len(syncs))] + rng.IntN(2) // right before or after a sync returns
 		}
 		d := disk{boot: fs.BootID}
 		at := h.acknowledged(cut)
@@ -233,7 +232,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 			count.killed++
 		} else {
 			d.files, atLeast = fs.Image(cut, rng), at.synced
-			if h.restarts || rng.IntN(2) == 0 { // where all is synced the boot id must not matter
+			if h.restarts || rng.IntN(2) == 0 { // if everything is synced, the boot id must not matter
 				d.boot = nextBoot()
 			}
 			if rng.IntN(8) == 0 {
@@ -245,7 +244,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 				return disk{}, fmt.Errorf("crash behind change %d of %d: %w\n%s", cut, fs.Now(), err, keepImage(d.files))
 			}
 		}
-		// It may crash again while the store is read, and again.
+		// It may crash again while the store is read, several times.
 		for depth := 0; ; depth++ {
 			again := crashfs.New(d.files)
 			again.BootID = d.boot
@@ -261,7 +260,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 			}
 			loaded := again.Now()
 			var next map[string]string
-			if err == nil { // and goes on
+			if err == nil { // and the store is used further
 				more := &history{start: c.nodes}
 				if err = w.write(j, again, more, 2); err == nil {
 					next = more.state(2)
@@ -287,9 +286,9 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 	return left, nil
 }
 
-// checkCopies reads a store as Load, Check and BackUp do, as it is and when a file has lost its end or
-// a bit has flipped. If Load accepts the store, Check and BackUp accept it, and have the same nodes. If
-// Load refuses it, so do they.
+// checkCopies reads a store with Load, Check and BackUp: as it is, and after a file has lost its end or
+// a bit has flipped. If Load accepts the store, Check and BackUp accept it, and return the same nodes.
+// If Load refuses it, so do they.
 func checkCopies(d disk, rng *rand.Rand, room int64, count *crashCount) error {
 	damaged := maps.Clone(d.files)
 	for name, b := range d.files {
@@ -349,8 +348,8 @@ func checkCopies(d disk, rng *rand.Rand, room int64, count *crashCount) error {
 
 // Power fails, or the process is killed, at any moment: while the store is made, written to,
 // merged into a snapshot or loaded, once or three times in a row. Load finds the state after
-// some batch. After a power failure that is no earlier than the last synced batch that was
-// acknowledged, after a kill no earlier than the last one that was acknowledged.
+// some batch. After a power failure it includes the last synced batch that was
+// acknowledged, and after a kill the last batch that was acknowledged.
 func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))
@@ -378,7 +377,7 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 		count.snapshots, count.batches, count.copies, count.refused, time.Since(began).Round(time.Millisecond))
 }
 
-// The crash test finds disks that lose bytes or names which they have synced.
+// The crash test finds disks that lose synced bytes or names.
 func TestCrashCheckFindsDisksThatLose(t *testing.T) {
 	s := testSeed(t)
 	for name, lies := range map[string]crashfs.Lies{
@@ -400,7 +399,7 @@ func TestCrashCheckFindsDisksThatLose(t *testing.T) {
 	}
 }
 
-// Power fails after every single change in the life of a store with a snapshot. The disk loses
+// Power fails after every single change of a store with a snapshot. The disk loses
 // all changes that were not synced, or any part of them.
 func TestPowerFailsBehindEveryChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 1))

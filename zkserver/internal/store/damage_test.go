@@ -12,14 +12,14 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A specimen is a small store with a snapshot and two journals, and what is in it.
+// A specimen is a small store with a snapshot and two journals, and its contents.
 type specimen struct {
 	files map[string][]byte
 	boot  store.BootID
 	nodes map[string]string
 }
 
-// specimens are a store that was closed, and one whose process was killed.
+// specimens returns a store that was closed, and one whose process was killed.
 func specimens(t *testing.T) map[string]specimen {
 	t.Helper()
 	all := make(map[string]specimen)
@@ -34,7 +34,7 @@ func specimens(t *testing.T) map[string]specimen {
 	}
 	mustCommit(t, j, put("/1", "behind it"))
 	mustClose(t, j)
-	j = store.OpenOn(fs, 600) // enough for what follows: no snapshot is under way at the end
+	j = store.OpenOn(fs, 600) // enough for the rest: no snapshot is under way at the end
 	mustLoad(t, j)
 	for i := range 3 {
 		mustCommit(t, j, put(fmt.Sprint("/last", i), "in the last journal"))
@@ -61,7 +61,7 @@ func specimens(t *testing.T) map[string]specimen {
 	return all
 }
 
-// damages tries what can be wrong with one file, one after the other.
+// damages tries every kind of damage of one file, one after the other.
 func (s specimen) damages(each func(what string, files map[string][]byte)) {
 	crashfs.Damages(s.files, each)
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
@@ -81,9 +81,9 @@ func (s specimen) damages(each func(what string, files map[string][]byte)) {
 	}
 }
 
-// A bit flips, or a file loses its end, is missing, or is another file. Load finds everything that
-// was acknowledged, or returns an error that names the file. The same holds after the machine
-// has restarted.
+// A bit flips, or a file loses its end, is missing, or is replaced by another file. Load finds
+// everything that was acknowledged, or returns an error that names the file. The same holds after a
+// restart of the machine.
 func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 	for name, s := range specimens(t) {
 		for _, boot := range []store.BootID{s.boot, nextBoot()} {
@@ -120,8 +120,8 @@ func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 	}
 }
 
-// Without the witness, which may be old after a power failure, every batch but the last one
-// is protected by the one after it.
+// Without the witness, which may be old after a power failure, the next batch protects each batch. The
+// last one has no such protection.
 func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	for name, s := range specimens(t) {
 		delete(s.files, store.WitnessFile)
@@ -144,8 +144,8 @@ func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	}
 }
 
-// If a journal has lost its end, or is damaged before it, the message says how to go on without
-// the lost batches. That works.
+// If a journal has lost its end, or is damaged before it, the error says how to continue without
+// the lost batches, and that works.
 func TestALostEndCanBeAccepted(t *testing.T) {
 	const journal = "00000003.journal"
 	for _, tt := range []struct {
@@ -185,8 +185,8 @@ func closing(t *testing.T, fs *crashfs.FS) *store.Journal {
 	return j
 }
 
-// A torn end is no damage: zeros, a part of a batch, nonsense, or the bytes of another file.
-// Nor are batches that were to be synced later.
+// A torn end is no damage: zeros, a part of a batch, random bytes, or the bytes of another file.
+// Missing batches that were to be synced later are no damage either.
 func TestATornEndIsNoDamage(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<12)
@@ -219,7 +219,7 @@ func TestATornEndIsNoDamage(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			image := maps.Clone(files)
 			image[name] = tt.file
-			for again := range 2 { // what was left out does not come back
+			for again := range 2 { // the omitted batches do not come back
 				fs := crashfs.New(image)
 				fs.BootID = nextBoot()
 				j := store.OpenOn(fs, 1<<12)
@@ -227,7 +227,7 @@ func TestATornEndIsNoDamage(t *testing.T) {
 				if len(c.nodes) != tt.want+2*again {
 					t.Errorf("%d nodes; want %d", len(c.nodes), tt.want+2*again)
 				}
-				if again == 0 { // as long as what was left out
+				if again == 0 { // as long as the omitted batch
 					mustCommit(t, j, later("/later8", strings.Repeat("m", 600)))
 					mustCommit(t, j, put("/later9", strings.Repeat("m", 600)))
 				}
@@ -238,15 +238,15 @@ func TestATornEndIsNoDamage(t *testing.T) {
 	}
 }
 
-// end is where the last batch of the first journal ends, whose bytes are not zero.
+// end returns the end of the last batch of the first journal, whose bytes are not zero.
 func end(t *testing.T, fs *crashfs.FS) int {
 	t.Helper()
 	b := fs.Killed(fs.Now())["00000001.journal"]
 	return len(strings.TrimRight(string(b), "\x00"))
 }
 
-// FuzzJournal reads anything as a journal that was not closed. It is refused, or what was
-// read is found again.
+// FuzzJournal reads arbitrary bytes as a journal that was not closed. The store refuses it, or
+// finds the same contents again.
 func FuzzJournal(f *testing.F) {
 	const name = "00000001.journal"
 	fs := crashfs.New(nil)
@@ -272,7 +272,7 @@ func FuzzJournal(f *testing.F) {
 			data = slices.Clone(data)
 			data[flip%len(data)] ^= byte(flip >> 8)
 		}
-		if mend { // the checksums, so that what they protect is reached
+		if mend { // correct the checksums, so that the code behind them is reached
 			data = store.Mend(data)
 		}
 		fs := crashfs.New(map[string][]byte{name: data})

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzDispatch reads anything as a pair of key and value. What is known comes back when
-// it is written again; the rest is refused as no store of ours.
+// FuzzDispatch reads arbitrary bytes as a pair of key and value. A known pair is the same when
+// it is written again. Any other pair is refused with ErrFormat.
 func FuzzDispatch(f *testing.F) {
 	var b Batch
 	b.PutNode("/a", []byte("record"))
@@ -44,8 +44,8 @@ func FuzzDispatch(f *testing.F) {
 	})
 }
 
-// FuzzChanges reads anything as the changes of a batch. They come back when they are written
-// again, or it is damage; keys and values are parts of the input.
+// FuzzChanges reads arbitrary bytes as the changes of a batch. They are the same when they are written
+// again, or they are damaged. Keys and values are parts of the input.
 func FuzzChanges(f *testing.F) {
 	var b Batch
 	b.PutNode("/a", []byte("record"))
@@ -97,7 +97,7 @@ func (b *Batch) changes() []byte {
 	return b.buf[batchHeader:]
 }
 
-// FuzzParseName reads any file name. A name of ours is the one that is made from what was read.
+// FuzzParseName parses arbitrary file names. For a name of the store, fileName returns it again.
 func FuzzParseName(f *testing.F) {
 	for _, name := range []string{"00000001.journal", "123456789.snapshot", "1.journal", "00000000.journal",
 		"00000001.journal.tmp", "-0000001.snapshot", witnessFile, guard, "MANIFEST-000001", "99999999999999999999.journal"} {
@@ -110,7 +110,8 @@ func FuzzParseName(f *testing.F) {
 	})
 }
 
-// FuzzParseBoot reads anything as a boot id. It is none, or its hexadecimal digits.
+// FuzzParseBoot parses arbitrary text as a boot id. The result is zeros, or the hexadecimal digits of
+// the text.
 func FuzzParseBoot(f *testing.F) {
 	f.Add("6fd3c1b6-1f7b-4c39-8e53-1d9c2a5b7f10\n")
 	f.Add("6FD3C1B6-1F7B-4C39-8E53-1D9C2A5B7F10")

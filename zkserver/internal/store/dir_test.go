@@ -33,14 +33,14 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// Another directory has the name of the store's directory while the store is open. The store
+// While the store is open, another directory gets the name of the store's directory. The store
 // changes nothing in it.
 func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not rename a directory that is in use")
 	}
 	large := func(i int) *store.Batch { return put(fmt.Sprint("/", i%10), strings.Repeat("x", 200_000)) }
-	const commits = 80 // four journals
+	const commits = 80 // they fill four journals
 	for _, tt := range []struct {
 		name string
 		away func(dir, moved string) error
@@ -97,7 +97,7 @@ func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 	}
 }
 
-// Errors have the operation and the whole path of the file.
+// Errors have the operation and the full path of the file.
 func TestErrorsOfADirectoryHaveTheWholePath(t *testing.T) {
 	path := t.TempDir()
 	dir, closeDir, err := store.OpenDir(path)

@@ -19,13 +19,13 @@ func (j *Journal) Settle() error {
 	return err
 }
 
-// Compacting reports whether a compaction is under way that no Commit has taken note of.
+// Compacting reports whether there is a compaction whose result no Commit has taken.
 func (j *Journal) Compacting() bool { return j.compaction != nil }
 
-// Synced returns the numbers of the last batch that is durable and of the last one.
+// Synced returns the numbers of the last durable batch and of the last batch.
 func (j *Journal) Synced() (synced, last uint64) { return j.synced, j.last }
 
-// Each hands on the changes of b.
+// Each calls f for every change of b.
 func (b *Batch) Each(f func(key, value []byte) error) error { return b.each(f) }
 
 const (
@@ -37,10 +37,10 @@ const (
 	BatchHeader = batchHeader
 )
 
-// TooLarge returns a batch of a byte more than the limit.
+// TooLarge returns a batch of one byte more than the limit.
 func TooLarge() *Batch { return &Batch{buf: make([]byte, batchHeader+maxBatch+1)} }
 
-// Stopping is closed when Close has begun.
+// Stopping returns a channel that is closed when Close has begun.
 func (j *Journal) Stopping() chan struct{} { return j.stop }
 
 // Unknown returns a batch with a key that no version knows.
@@ -58,7 +58,7 @@ func WithFormat(file []byte, format uint32) []byte {
 	return b
 }
 
-// Mend makes the checksums of a file right, for its header and every batch in a row.
+// Mend corrects the checksums of a file: of its header and of all batches in a row.
 func Mend(file []byte) []byte {
 	b := slices.Clone(file)
 	if len(b) < fileHeader {

@@ -12,17 +12,17 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A fault makes one call fail, and if full is set, every later change of the disk.
+// A fault makes one call fail and, if full is set, every later change of the disk.
 type fault struct {
 	at    int // number of the call; 0: none
 	short bool
-	full  bool // the disk is full from there on
+	full  bool // from then on the disk is full
 
 	mu     sync.Mutex
 	calls  int
 	failed crashfs.Call
 	hit    bool
-	again  []crashfs.Call // changes that were tried afterwards
+	again  []crashfs.Call // changes that the store tried afterwards
 }
 
 func (f *fault) fail(c crashfs.Call) (keep int, err error) {
@@ -53,7 +53,7 @@ func (f *fault) String() string {
 }
 
 // life opens a store, writes to it and closes it, twice. It returns the history and the first
-// error. After an error, every Commit must fail. If settle is false, batches are committed while
+// error. After an error, every Commit must fail. If settle is false, it commits batches while
 // snapshots are under way.
 func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	t.Helper()
@@ -88,9 +88,9 @@ func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	return h, nil
 }
 
-// Any call fails, or falls short, or is the first to find the disk full. The error says what
-// failed in which file. Nothing is written to the journal afterwards, no file stays open, and
-// the next start has all that was acknowledged, also if power fails then.
+// Any call fails, or does a part only, or finds the disk full for the first time. The error says which
+// operation failed on which file. Nothing is written to the journal afterwards, no file stays open, and
+// the next start has everything that was acknowledged, also if power fails then.
 func TestFailedCallsLoseNothing(t *testing.T) {
 	for _, settle := range []bool{true, false} {
 		t.Run(fmt.Sprint("settle ", settle), func(t *testing.T) { failCalls(t, settle) })
@@ -164,8 +164,8 @@ func failCalls(t *testing.T, settle bool) {
 	t.Logf("%d failures of %d calls, %d reported, nothing lost", tried, clean.calls, reported)
 }
 
-// A sync has failed, so the kernel may call pages clean that are not on the disk. The next
-// process reads them, relies on them, and must write them again.
+// A sync has failed, so the kernel may call pages clean that are not on disk. The next
+// process reads them and relies on them, so it must write them again.
 func TestBytesThatASyncHasDroppedAreWrittenAgain(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<14)

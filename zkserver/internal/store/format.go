@@ -10,18 +10,18 @@ import (
 	"math/rand/v2"
 )
 
-// Numbers are big-endian. A checksum is the CRC-32C of everything before it in the header
+// Numbers are big-endian. A checksum is the CRC-32C of all bytes before it in the header
 // and, in a batch, of the changes after it.
 const (
 	fileMagic   = "holdfast"
 	fileHeader  = 128 // bytes: magic, format, kind, number, mark, first, boot, before, zeros, checksum
 	batchHeader = 32  // bytes: mark, length of the changes, number, synced, checksum
 
-	// maxBatch is the number of bytes that the changes of a batch may have.
+	// maxBatch is the most bytes of changes that a batch may have.
 	maxBatch = 1 << 30
 )
 
-// castagnoli returns the table of the checksums. It is no variable, so that a process without a
+// castagnoli returns the table of the checksums. It is not a variable, so that a process without a
 // store does not compute it.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
@@ -31,7 +31,7 @@ const (
 	kindSnapshot = 's'
 )
 
-// A header is how every journal and every snapshot begins.
+// A header is the beginning of every journal and every snapshot.
 type header struct {
 	kind   uint32
 	number uint64
@@ -62,9 +62,9 @@ func decodeHeader(b []byte) (h header, err error) {
 	format := binary.BigEndian.Uint32(b[8:])
 	switch {
 	case crc32.Checksum(b[:fileHeader-4], castagnoli()) != sum || string(b[:8]) != fileMagic:
-		return h, fmt.Errorf("%w: its header is not what was written; restore a backup", ErrDamaged)
+		return h, fmt.Errorf("%w: its header is damaged; restore a backup", ErrDamaged)
 	case format != Format:
-		return h, fmt.Errorf("%w: its format is %d, this program knows %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
+		return h, fmt.Errorf("%w: its format is %d, this program reads %d; use the version of holdfast that wrote it", ErrFormat, format, Format)
 	}
 	h.kind = binary.BigEndian.Uint32(b[12:])
 	for i, v := range [...]*uint64{&h.number, &h.mark, &h.first} {
@@ -75,7 +75,7 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// finish completes a batch whose changes are in place, after room for the header.
+// finish completes a batch whose changes are in place, after space for the header.
 func finish(b []byte, mark, number, synced uint64) {
 	binary.BigEndian.PutUint64(b, mark)
 	binary.BigEndian.PutUint32(b[8:], uint32(len(b)-batchHeader))
@@ -88,7 +88,7 @@ func sumOf(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:28], castagnoli()), castagnoli(), b[batchHeader:])
 }
 
-// whole reports whether b is a batch as it was written.
+// whole reports whether b is an undamaged batch.
 func whole(b []byte) bool { return binary.BigEndian.Uint32(b[28:]) == sumOf(b) }
 
 // A reader reads the batches of a file in order.
@@ -122,7 +122,7 @@ func openReader(dir FS, kind uint32, number uint64) (_ *reader, err error) {
 	}
 	b := make([]byte, fileHeader)
 	if _, err := f.ReadAt(b, 0); errors.Is(err, io.EOF) {
-		clear(b) // zeros are no header
+		clear(b) // zeros are an invalid header
 	} else if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (r *reader) lengthOf(b []byte, off int64) (int64, bool) {
 	return length, binary.BigEndian.Uint64(b) == r.head.mark && length <= min(maxBatch, r.size-off-batchHeader)
 }
 
-// next returns the changes of the next batch, valid until next is called again. If the batch
-// with this number is not there, it returns false, and must not be called any more.
+// next returns the changes of the next batch, which are valid until the following call. If the batch
+// with this number is not there, it returns false, and must not be called again.
 func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 	head, err := r.in.Peek(batchHeader)
 	if errors.Is(err, io.EOF) {
@@ -177,11 +177,11 @@ func (r *reader) next(number uint64) (changes []byte, ok bool, err error) {
 	return r.buf[batchHeader:], true, nil
 }
 
-// must is next for a batch that was synced: without it the store is damaged.
+// must is next for a batch that was synced: if the batch is missing, the store is damaged.
 func (r *reader) must(number uint64) ([]byte, error) {
 	b, ok, err := r.next(number)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written; restore a backup", ErrDamaged, r.path, r.off, number)
+		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged; restore a backup", ErrDamaged, r.path, r.off, number)
 	}
 	return b, err
 }

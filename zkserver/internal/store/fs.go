@@ -2,19 +2,19 @@ package store
 
 import "io"
 
-// FS is one directory, as far as a [Journal] needs it. Errors name the operation and the
+// FS is the part of a directory that a [Journal] needs. Errors name the operation and the
 // path, as those of package os do. A missing file is fs.ErrNotExist. Several goroutines may
-// use an FS at the same time, each with files of its own.
+// use an FS at the same time, each with its own files.
 //
-// There are two: a directory of the machine ([OpenJournal]), and that of package crashfs,
-// which fails and loses power on demand.
+// There are two implementations: a directory of the machine ([OpenJournal]), and that of package
+// crashfs, which fails and loses power on demand.
 type FS interface {
-	// Open opens a file that exists for reading and writing.
+	// Open opens an existing file for reading and writing.
 	Open(name string) (File, error)
-	// Create opens a file like Open. If there is none, Create makes it, empty and for its
+	// Create opens a file like Open. If the file does not exist, Create makes it, empty and for its
 	// owner only.
 	Create(name string) (File, error)
-	// Rename gives a file another name. A file that had this name is removed.
+	// Rename renames a file. It replaces an existing file of the new name.
 	Rename(from, to string) error
 	// Remove removes a file.
 	Remove(name string) error
@@ -35,7 +35,7 @@ type File interface {
 	io.Closer
 	// Size returns the length of the file in bytes.
 	Size() (int64, error)
-	// Allocate extends the file to size bytes, with zeros that have room on the disk. It may
+	// Allocate extends the file to size bytes of zeros, for which the disk has reserved space. It may
 	// do nothing, and never makes the file shorter.
 	Allocate(size int64) error
 	// Truncate sets the length of the file in bytes.

@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	// journalRoom is how many bytes a journal reserves at a time, and the length up to which
-	// journals are not worth a snapshot.
+	// journalRoom is how many bytes a journal reserves at a time. A snapshot is not worth while for
+	// journals up to this length.
 	journalRoom = 4 << 20
 
-	// maxSegments bounds the files that starts leave where little is written.
+	// maxSegments bounds the files that starts leave when little is written.
 	maxSegments = 8
 )
 
-// A Journal is a store in a directory. The package comment has its design. It is not safe for
+// A Journal is a store in a directory. The package comment describes its design. It is not safe for
 // concurrent use.
 type Journal struct {
 	fs   FS
 	held []io.Closer // the lock and the directory; none if nobody else can open fs
 	room int64
 	boot BootID
-	err  error // why nothing can be committed any more
+	err  error // why no further commit is possible
 
-	// The journal that is written.
+	// The current journal.
 	head header
 	file File
 	off  int64 // end of its last batch
 	size int64 // reserved
 
 	last    uint64 // number of the last batch
-	synced  uint64 // number of the last batch that is known to be durable
+	synced  uint64 // the number of the last batch that is known to be durable
 	witness *witness
 
 	snapshot     uint64    // number of the snapshot, 0 if there is none
@@ -50,7 +50,7 @@ func OpenOn(fs FS, room int64) *Journal {
 		err: errors.New("the store has not been loaded")}
 }
 
-// Load implements Store. A directory that it refuses is left as it is.
+// Load implements Store. It does not change a directory that it refuses.
 func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	meta, err := j.load(init, visit)
 	if j.err = err; err != nil {
@@ -63,8 +63,8 @@ func (j *Journal) Load(init Meta, visit Visitor) (Meta, error) {
 	return meta, nil
 }
 
-// Commit implements Store. It writes the batch after the others and, unless SyncLater is set,
-// syncs the journal. The sync makes earlier batches with SyncLater durable, too.
+// Commit implements Store. It appends the batch and, unless SyncLater is set, syncs the journal.
+// The sync makes earlier batches with SyncLater durable, too.
 func (j *Journal) Commit(b *Batch) error {
 	if j.err == nil {
 		j.err = j.commit(b)
@@ -108,7 +108,7 @@ func (j *Journal) commit(b *Batch) error {
 // Waits implements Store.
 func (j *Journal) Waits() bool { return j.due || !j.SyncsLater() }
 
-// SyncsLater reports whether Commit heeds SyncLater. It does not where there is no boot id.
+// SyncsLater reports whether Commit obeys SyncLater. It does not where there is no boot id.
 func (j *Journal) SyncsLater() bool { return j.boot != BootID{} }
 
 // sync makes all batches durable.
@@ -122,7 +122,7 @@ func (j *Journal) sync() error {
 
 func (j *Journal) name() string { return fileName(kindJournal, j.head.number) }
 
-// compact takes over the result of the last merge. If a merge is due, it starts one of the complete
+// compact takes the result of the last merge. If a merge is due, it starts one of the complete
 // journals into a new snapshot.
 func (j *Journal) compact() error {
 	select {
@@ -135,7 +135,7 @@ func (j *Journal) compact() error {
 	if !j.due {
 		return nil
 	}
-	if j.last >= j.head.first { // else it has no batch yet
+	if j.last >= j.head.first { // otherwise it has no batch yet
 		if err := j.rotate(); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (j *Journal) worthASnapshot() bool {
 	return j.compaction == nil && (length > max(j.room, j.snapshotSize) || len(j.segments) >= maxSegments)
 }
 
-// take takes over the result of a merge.
+// take replaces the merged files by the result of a merge.
 func (j *Journal) take(c compacted) error {
 	j.compaction = nil
 	if c.err != nil {
@@ -165,7 +165,7 @@ func (j *Journal) take(c compacted) error {
 	return nil
 }
 
-// rotate completes the journal and begins the next one. It syncs first, because the header
+// rotate completes the current journal and begins the next one. It syncs first, because the header
 // of the next journal says that these batches are durable.
 func (j *Journal) rotate() error {
 	if err := j.sync(); err != nil {
@@ -180,8 +180,8 @@ func (j *Journal) rotate() error {
 	return j.begin(j.head.number+1, j.boot)
 }
 
-// begin makes the journal with this number, after batch j.last, which must be durable. The
-// machine had the boot id before when that batch was written.
+// begin makes the journal with this number, after batch j.last, which must be durable. before is the
+// machine's boot id at the time when that batch was written.
 func (j *Journal) begin(number uint64, before BootID) error {
 	h := newHeader(kindJournal, number, j.last+1)
 	h.boot, h.before = j.boot, before
@@ -201,13 +201,13 @@ func (j *Journal) begin(number uint64, before BootID) error {
 }
 
 // makeFile makes a file and lets write fill it. The file gets its name when it is complete and
-// synced, and the name is durable when makeFile returns.
+// synced. The name is durable when makeFile returns.
 func makeFile(fs FS, name string, write func(File) error) error {
 	f, err := fs.Create(name + temporary)
 	if err != nil {
 		return err
 	}
-	if err = f.Truncate(0); err == nil { // a former process may have left one
+	if err = f.Truncate(0); err == nil { // an earlier process may have left one
 		err = write(f)
 	}
 	if err == nil {
@@ -238,7 +238,8 @@ func (j *Journal) Close() error {
 			}
 		}
 		if j.err == nil && err == nil {
-			// Directories at rest need no room. It does not matter if this fails or is lost.
+			// A closed store needs no reserved space. The result does not matter if this fails or
+			// is lost.
 			j.file.Truncate(j.off)
 		}
 		err = errors.Join(err, j.file.Close())

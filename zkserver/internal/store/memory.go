@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Memory is a store that lasts as long as the value itself: servers that are given
-// the same one, one after the other, are restarts of each other.
+// Memory is a store that lasts as long as the value itself. Servers that run one after the other on
+// the same Memory are restarts of each other.
 type Memory struct {
 	mu     sync.Mutex
 	values map[string][]byte
@@ -58,7 +58,7 @@ func (m *Memory) apply(b *Batch) {
 // Waits implements Store: there is no disk.
 func (m *Memory) Waits() bool { return false }
 
-// Close implements Store; what was committed stays.
+// Close implements Store. Committed batches stay.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

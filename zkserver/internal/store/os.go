@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// OpenJournal opens the store in dir, and makes it if it is not there. The files and
-// directories are for their owner only, regardless of the umask. If the store is open already,
+// OpenJournal opens the store in dir, and makes it if it does not exist. Files and
+// directories are for their owner only, whatever the umask. If the store is already open,
 // the error wraps ErrInUse. Load reads the store.
 func OpenJournal(dir string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
@@ -25,14 +25,14 @@ func OpenJournal(dir string) (*Journal, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	// A directory of our own below: dir may be one that the user made, with other
-	// things in it, and is left as it is.
+	// The store has a subdirectory of its own. dir may be a directory that the user made, with other
+	// files in it, and stays as it is.
 	parent := dir
 	dir = filepath.Join(dir, "store")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	if err := syncPath(parent); err != nil { // also if the process that made dir was killed then
+	if err := syncPath(parent); err != nil { // also if an earlier process that made dir was killed before its sync
 		return nil, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -51,8 +51,8 @@ func OpenJournal(dir string) (*Journal, error) {
 	return j, nil
 }
 
-// makeDir is os.MkdirAll for a directory that survives a power failure: each new
-// name is synced in the directory that holds it.
+// makeDir is os.MkdirAll for a directory that survives a power failure: it syncs each new
+// name in the parent directory.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -127,7 +127,7 @@ func (d osDir) Create(name string) (File, error) {
 	return f, nil
 }
 
-// create sets the mode, because the umask belongs to the whole process.
+// create sets the mode explicitly, because the umask belongs to the whole process.
 func (d osDir) create(name string) (*osFile, error) {
 	f, err := d.openFile(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -165,7 +165,7 @@ func (d osDir) List() ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
-// failed returns err with the whole path. The errors of an os.Root have the name only.
+// failed returns err with the full path. The errors of an os.Root have the name only.
 func (d osDir) failed(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -188,7 +188,8 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// parseBoot reads a boot id as Linux and macOS write it, as a UUID. Anything else is none.
+// parseBoot parses a boot id as Linux and macOS write it, as a UUID. It returns zeros for any other
+// text.
 func parseBoot(s string) (id BootID) {
 	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(s), "-", ""))
 	if err == nil && len(b) == len(id) {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync makes the bytes and the size durable. The file's times, for example, are not synced.
+// Sync makes the bytes and the size durable. It does not sync the file's times, for example.
 func (f *osFile) Sync() error { return f.do("sync", func(fd int) error { return unix.Fdatasync(fd) }) }
 
-// Allocate gives the file its size before it is written. So a sync writes the bytes, and does
-// not wait for the file system's journal as well, which takes half as long again. If there is
-// not so much room, or the file system cannot reserve it, the file grows with its writes.
+// Allocate gives the file its size before it is written. So a sync writes the bytes only, and does
+// not wait for the file system's journal, which takes half as long again. If there is
+// not enough space, or the file system cannot reserve it, the file grows with its writes.
 func (f *osFile) Allocate(size int64) error {
 	before, err := f.Size()
 	if err != nil {
@@ -24,7 +24,7 @@ func (f *osFile) Allocate(size int64) error {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
-		return f.Truncate(before) // some of it may be there
+		return f.Truncate(before) // some space may have been allocated
 	}
 	return err
 }
@@ -50,7 +50,7 @@ func (f *osFile) do(op string, call func(fd int) error) error {
 }
 
 // bootID returns the kernel's boot id, or zeros if there is none. It reads the id twice, because
-// some sandboxes make up a new one for each read.
+// some sandboxes invent a new one for each read.
 func bootID() BootID {
 	const name = "/proc/sys/kernel/random/boot_id"
 	b, err := os.ReadFile(name)

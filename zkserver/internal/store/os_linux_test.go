@@ -10,7 +10,7 @@ import (
 )
 
 // A journal has its size before it is full. After a crash the rest is zeros, which are no
-// damage. Close gives the rest back.
+// damage. Close frees the rest.
 func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	const commits = 20
 	dir, crashed := t.TempDir(), t.TempDir()
@@ -38,7 +38,7 @@ func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	}
 }
 
-// A batch that is longer than a journal's room makes the journal reserve more.
+// For a batch that is longer than the reserved space, the journal reserves more.
 func TestJournalMakesRoomForALargeBatch(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
@@ -59,7 +59,7 @@ func journalSize(t *testing.T, dir string) int64 {
 	return info.Size()
 }
 
-// Linux has a boot id, and it stays.
+// Linux has a boot id, and it stays the same.
 func TestBootIDOfLinux(t *testing.T) {
 	if a, b := store.MachineBoot(), store.MachineBoot(); a == (store.BootID{}) || a != b {
 		t.Errorf("boot ids %x and %x", a, b)

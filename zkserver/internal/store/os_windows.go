@@ -14,5 +14,5 @@ func tryLock(f *os.File) error {
 
 func lockedElsewhere(err error) bool { return errors.Is(err, windows.ERROR_LOCK_VIOLATION) }
 
-// syncDir has nothing to do: NTFS journals names, and a directory cannot be flushed.
+// syncDir does nothing: NTFS journals names, and a directory cannot be flushed.
 func syncDir(*os.Root) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// temporary ends the name of a file that is not complete.
+// temporary is the suffix of an incomplete file's name.
 const temporary = ".tmp"
 
 // guard is the name of an empty file. It keeps older versions of holdfast from making an
@@ -37,11 +37,11 @@ func parseName(name string) (kind uint32, number uint64) {
 	return 0, 0
 }
 
-// contents are the files of a directory.
+// contents lists the files of a directory.
 type contents struct {
 	snapshot  uint64   // the last one; 0 if there is none
-	journals  []uint64 // the ones after it, in order
-	leftovers []string // files that were not completed, or have been replaced
+	journals  []uint64 // the journals after it, in order
+	leftovers []string // incomplete files, and files that were replaced
 	guarded   bool
 }
 
@@ -60,7 +60,7 @@ func list(dir FS) (c contents, err error) {
 		kind, number := parseName(name)
 		switch {
 		case strings.HasPrefix(name, "MANIFEST-"), strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.") && name != guard:
-			return c, fmt.Errorf("%w: %s is of an older holdfast (format 1 or 2, this one knows %d); move %s away to begin with an empty store, "+
+			return c, fmt.Errorf("%w: %s is from an older holdfast (format 1 or 2, this program reads %d); move %s away to begin with an empty store, "+
 				"or serve it with that version and copy the nodes with a client",
 				ErrFormat, dir.Path(name), Format, dir.Path(""))
 		case name == guard:
@@ -76,7 +76,7 @@ func list(dir FS) (c contents, err error) {
 	return c, nil
 }
 
-// load reads the directory, hands the state to visit, and begins a new journal. It changes
+// load reads the directory, passes the state to visit, and begins a new journal. It changes
 // nothing before it has read everything.
 func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	meta, files, tail, err := j.read(visit)
@@ -111,7 +111,7 @@ func (j *Journal) load(init Meta, visit Visitor) (meta Meta, err error) {
 	return meta, removeAll(j.fs, files.leftovers)
 }
 
-// read hands the state to visit and changes nothing.
+// read passes the state to visit and changes nothing.
 func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err error) {
 	if j.witness, err = openWitness(j.fs); err != nil {
 		j.witness = new(witness)
@@ -129,7 +129,7 @@ func (j *Journal) read(visit Visitor) (meta Meta, files contents, t tail, err er
 	return meta, files, t, err
 }
 
-// survey finds out which batches there must be, and sets snapshot, segments and last. It reads
+// survey finds out which batches must exist, and sets snapshot, segments and last. It reads
 // the headers of all files, and the batches of the last journal. It returns the end of the last
 // journal.
 func (j *Journal) survey(files contents) (t tail, err error) {
@@ -143,7 +143,7 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 		j.snapshot, j.snapshotSize, next = files.snapshot, r.size, r.head.first
 	}
 	missing := func(number uint64) error {
-		return fmt.Errorf("%w: %s is missing, or the snapshot that has replaced it; restore a backup",
+		return fmt.Errorf("%w: %s or the snapshot that replaces it is missing; restore a backup",
 			ErrDamaged, j.fs.Path(fileName(kindJournal, number)))
 	}
 	for i, number := range files.journals {
@@ -179,7 +179,7 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 	if err := j.witness.check(j.fs, j.last, t.name, s.bytes); err != nil {
 		return t, err
 	}
-	if s.next == s.first { // nothing in it: the new journal takes its place
+	if s.next == s.first { // an empty journal: the new journal replaces it
 		j.segments = j.segments[:len(j.segments)-1]
 	}
 	return t, nil
@@ -188,7 +188,7 @@ func (j *Journal) survey(files contents) (t tail, err error) {
 // A tail is the end of the last journal, which may not be durable yet.
 type tail struct {
 	name     string // "" if there is no journal
-	from, to int64  // bytes that no batch says to be synced
+	from, to int64  // bytes that no batch reports as synced
 	boot     BootID // of the machine when the last batch was written
 }
 
@@ -202,7 +202,7 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	}
 	defer r.close()
 	t = tail{name: fileName(kindJournal, s.number), boot: r.head.before}
-	var starts []int64 // of the batches that no later one says to be synced
+	var starts []int64 // of the batches that no later batch reports as synced
 	for {
 		start := r.off
 		_, ok, err := r.next(s.next)
@@ -227,19 +227,19 @@ func findTail(dir FS, s *segment) (t tail, err error) {
 	if err != nil || later == 0 {
 		return t, err
 	}
-	// A server that has the store open may have written the missing batch in the meantime. It was
-	// complete before the later one was begun. See BackUp.
+	// A server that has the store open may have written the missing batch in the meantime. That batch
+	// was complete before the later one was begun. See BackUp.
 	now, _, err := r.batchAt(r.off)
 	if err == nil && now != s.next {
-		err = fmt.Errorf("%w: %s, byte %d: batch %d is not what was written, since batch %d after it is whole; restore a backup, "+
-			"or cut the file off there (truncate -s %d) and remove %s to go on without the rest",
+		err = fmt.Errorf("%w: %s, byte %d: batch %d is damaged, but the later batch %d is whole; restore a backup, "+
+			"or cut the file off there (truncate -s %d) and remove %s to continue without the rest",
 			ErrDamaged, r.path, r.off, s.next, later, r.off, dir.Path(witnessFile))
 	}
 	return t, err
 }
 
 // provesSynced searches the rest of the file of r for a batch that says that batch number
-// had been synced. It returns the number of the batch that it finds, 0 if there is none.
+// had been synced. It returns the number of that batch, or 0 if there is none.
 func provesSynced(r *reader, number uint64) (uint64, error) {
 	pattern := binary.BigEndian.AppendUint64(nil, r.head.mark)
 	window := make([]byte, min(1<<18, max(r.size-r.off, 0)))
@@ -269,7 +269,7 @@ func provesSynced(r *reader, number uint64) (uint64, error) {
 	return 0, nil
 }
 
-// batchAt returns the numbers in the batch at off, zeros if no batch is there.
+// batchAt returns the numbers in the batch at off, or zeros if there is no batch.
 func (r *reader) batchAt(off int64) (number, synced uint64, err error) {
 	b := make([]byte, batchHeader, 1<<12)
 	switch _, err := r.file.ReadAt(b, off); {
@@ -293,7 +293,7 @@ func (r *reader) batchAt(off int64) (number, synced uint64, err error) {
 }
 
 // settle makes the tail durable, since the next journal will rely on it. It writes the bytes
-// again: after a sync that failed, the page cache may have them and call them clean.
+// again: after a failed sync, the page cache may have them and call them clean.
 func (t tail) settle(dir FS) error {
 	if t.name == "" {
 		return nil
@@ -309,7 +309,7 @@ func (t tail) settle(dir FS) error {
 	return errors.Join(err, f.Close())
 }
 
-// rewrite writes the bytes from from to to once more.
+// rewrite writes the bytes between from and to again.
 func rewrite(f File, from, to int64) error {
 	b := make([]byte, min(1<<18, to-from))
 	for from < to {

@@ -1,6 +1,6 @@
 package store
 
-// Sizes returns the bytes of the journals, without room that is reserved, and of the snapshot.
+// Sizes returns the bytes of the journals, without reserved space, and of the snapshot.
 // Like Commit, it is not safe for concurrent use. A finished snapshot counts from the next Commit.
 func (j *Journal) Sizes() (journals, snapshot int64) {
 	journals = j.off

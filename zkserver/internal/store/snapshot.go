@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// A segment is the part of a journal that counts: its batches from first to next-1.
+// A segment is the valid part of a journal: its batches from first to next-1.
 type segment struct {
 	number, first, next uint64
 	bytes               int64 // up to the end of the last batch
 }
 
-// stopped returns errStopped when stop is closed.
+// stopped returns errStopped if stop is closed.
 func stopped(stop chan struct{}) error {
 	select {
 	case <-stop:
@@ -45,8 +45,8 @@ func (s segment) each(dir FS, stop chan struct{}, f func(key, value []byte) erro
 	return nil
 }
 
-// eachOfSnapshot calls f for every key and its value. A batch without changes is the end. When stop is
-// closed, it returns errStopped.
+// eachOfSnapshot calls f for every key and its value. A batch without changes ends the snapshot. When
+// stop is closed, it returns errStopped.
 func eachOfSnapshot(dir FS, number uint64, stop chan struct{}, f func(key, value []byte) error) error {
 	r, err := openReader(dir, kindSnapshot, number)
 	if err != nil {
@@ -68,10 +68,10 @@ func eachOfSnapshot(dir FS, number uint64, stop chan struct{}, f func(key, value
 }
 
 // merge calls f once for every key that has a value in the state after segments, in no
-// order. The segments follow the snapshot with this number; 0 is none. In memory merge has
-// the keys of the segments, and nothing else. When stop is closed, it returns errStopped.
+// order. The segments follow the snapshot with this number; 0 is none. merge holds only
+// the keys of the segments in memory. When stop is closed, it returns errStopped.
 func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f func(key, value []byte) error) error {
-	latest := make(map[string]int) // which change of a key is its last one
+	latest := make(map[string]int) // the index of the last change of each key
 	count := 0
 	for _, s := range segments {
 		err := s.each(dir, stop, func(key, _ []byte) error {
@@ -110,8 +110,8 @@ func merge(dir FS, snapshot uint64, segments []segment, stop chan struct{}, f fu
 	return nil
 }
 
-// compacted is the result of a compaction: the snapshot with this number replaces the former
-// one and the first segments.
+// compacted is the result of a compaction: the snapshot with this number replaces the old
+// snapshot and the first segments.
 type compacted struct {
 	number   uint64
 	size     int64
@@ -123,7 +123,7 @@ type compacted struct {
 var errStopped = errors.New("stopped")
 
 // startCompaction starts a goroutine that merges a snapshot and segments into the next
-// snapshot and removes them. Nobody else touches these files any more. The goroutine ends
+// snapshot and removes them. No other goroutine uses these files any more. The goroutine ends
 // when it has sent its result, and soon after stop is closed.
 func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan struct{}) chan compacted {
 	done := make(chan compacted, 1)
@@ -139,7 +139,7 @@ func startCompaction(dir FS, snapshot uint64, segments []segment, stop chan stru
 	return done
 }
 
-// replaced are the files that a snapshot of the state after segments replaces.
+// replaced returns the files that a snapshot of the state after segments replaces.
 func replaced(snapshot uint64, segments []segment) (names []string) {
 	if snapshot > 0 {
 		names = append(names, fileName(kindSnapshot, snapshot))
@@ -150,7 +150,7 @@ func replaced(snapshot uint64, segments []segment) (names []string) {
 	return names
 }
 
-// removeAll removes files. A file that is missing is no error.
+// removeAll removes files. A missing file is no error.
 func removeAll(dir FS, names []string) error {
 	for _, name := range names {
 		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func (w *snapshotWriter) flush() error {
 		return err
 	}
 	w.batch.buf = w.batch.buf[:0]
-	runtime.Gosched() // so that commits are not kept waiting
+	runtime.Gosched() // let commits run
 	return nil
 }
 

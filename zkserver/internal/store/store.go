@@ -4,7 +4,7 @@ import "errors"
 
 // Format is the version of the files of a [Journal]. A store of another version is refused.
 //
-// Formats 1 and 2 were Pebble databases. They are refused, too: only Pebble can read them.
+// Formats 1 and 2 were Pebble databases. They are refused, too, because only Pebble can read them.
 const Format = 3
 
 // Errors that Open, Load and Commit wrap.
@@ -12,13 +12,13 @@ var (
 	ErrInUse  = errors.New("another process has it open")
 	ErrFormat = errors.New("not a store that this version can read")
 
-	// ErrDamaged means that the store has lost a part of what was committed to it.
+	// ErrDamaged means that the store has lost a part of its committed data.
 	ErrDamaged = errors.New("the store is damaged")
 )
 
-// A Store is where a server's state survives.
+// A Store keeps a server's state.
 type Store interface {
-	// Load reads everything back. A fresh store is given init first. Load is called once,
+	// Load reads the whole state. It initializes an empty store with init. Load is called once,
 	// before the first Commit.
 	Load(init Meta, visit Visitor) (Meta, error)
 	// Commit makes b durable, all of it or none; see Batch.SyncLater for the exception. After
@@ -26,11 +26,11 @@ type Store interface {
 	Commit(b *Batch) error
 	// Waits reports whether the next Commit waits for the disk, whatever its batch says.
 	Waits() bool
-	// Close lets go of the store. It is called once, after the last Commit.
+	// Close closes the store. It is called once, after the last Commit.
 	Close() error
 }
 
-// Meta is what a server knows about itself.
+// Meta has the facts about the server itself.
 type Meta struct {
 	Secret  []byte // key of the session passwords
 	Ceiling int64  // no zxid above it has been given out
@@ -41,7 +41,7 @@ type Meta struct {
 	Restarted bool
 }
 
-// A Visitor receives what Load finds, in no particular order. Records are valid
+// A Visitor receives the records that Load reads, in no particular order. Records are valid
 // during the call only.
 type Visitor struct {
 	Node    func(path string, record []byte) error

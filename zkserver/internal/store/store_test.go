@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// contents is what Load found.
+// contents has everything that Load found.
 type contents struct {
 	meta     store.Meta
 	nodes    map[string]string
@@ -92,14 +92,14 @@ func mustClose(t *testing.T, s store.Store) {
 	}
 }
 
-// put is a batch with one node.
+// put returns a batch with one node.
 func put(path, record string) *store.Batch {
 	b := new(store.Batch)
 	b.PutNode(path, []byte(record))
 	return b
 }
 
-// later is put, to be synced with a later batch.
+// later is put for a batch that is synced with a later one.
 func later(path, record string) *store.Batch {
 	b := put(path, record)
 	b.SyncLater = true
@@ -117,7 +117,7 @@ func TestStoresKeepWhatWasCommitted(t *testing.T) {
 			if got := mustLoad(t, s); string(got.meta.Secret) != "secret" || got.meta.Ceiling != 5<<32 || len(got.nodes) != 0 {
 				t.Fatalf("fresh store: %+v", got)
 			}
-			odd := "/" + strings.Repeat("ü\u200b", 1000) // long, and nothing a file name could be
+			odd := "/" + strings.Repeat("ü\u200b", 1000) // long, and impossible as a file name
 			var b store.Batch
 			b.PutNode("/", []byte("root"))
 			b.PutNode(odd, []byte("odd"))
@@ -157,7 +157,7 @@ func TestOneOwnerAtATime(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	names := []string{dir, filepath.Join(dir, "..", filepath.Base(dir))}
-	if err := os.Symlink(dir, link); err == nil { // Windows may not let us
+	if err := os.Symlink(dir, link); err == nil { // Windows may not permit it
 		names = append(names, link)
 	}
 	j := mustOpen(t, dir)
@@ -188,7 +188,7 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	parent := t.TempDir()
 	j := mustOpen(t, filepath.Join(parent, "made", "deep"))
 	mustLoad(t, j)
-	for range 2 { // the second commit finds a journal that is worth a snapshot
+	for range 2 { // the second commit finds a journal long enough for a snapshot
 		var b store.Batch
 		for i := range 100 {
 			b.PutNode(fmt.Sprint("/", i), bytes.Repeat([]byte{byte(i)}, 50_000))
@@ -235,10 +235,10 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		files map[string][]byte
 		says  string
 	}{
-		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program knows 3; use the version"},
+		{"newer", newer, "00000001.journal: not a store that this version can read: its format is 4, this program reads 3; use the version"},
 		{"unknown key", foreign.Killed(foreign.Now()), `key "?" is unknown`},
 		{"Pebble", map[string][]byte{"LOCK": nil, "MANIFEST-000001": {1}, "marker.manifest.000001.MANIFEST-000001": nil},
-			"MANIFEST-000001 is of an older holdfast (format 1 or 2, this one knows 3); move d away to begin with an empty store, or serve it"},
+			"MANIFEST-000001 is from an older holdfast (format 1 or 2, this program reads 3); move d away to begin with an empty store, or serve it"},
 		{"Pebble without its manifest", map[string][]byte{"000004.sst": {1}, "OPTIONS-000003": {1}}, "format 1 or 2"},
 		{"Pebble with its markers alone", map[string][]byte{"marker.format-version.000001.013": nil}, "format 1 or 2"},
 	} {
@@ -259,7 +259,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	}
 }
 
-// filled returns the files of a store with n nodes that was closed.
+// filled returns the files of a closed store with n nodes.
 func filled(t *testing.T, n int) map[string][]byte {
 	t.Helper()
 	fs := crashfs.New(nil)
@@ -272,7 +272,7 @@ func filled(t *testing.T, n int) map[string][]byte {
 	return fs.Killed(fs.Now())
 }
 
-// Starts that change little must not leave a file each.
+// Starts that change little must not leave one file each.
 func TestStartsDoNotPileUpFiles(t *testing.T) {
 	fs := crashfs.New(nil)
 	for i := range 50 {
@@ -301,7 +301,7 @@ func idle(t *testing.T, fs store.FS) *store.Journal {
 	return j
 }
 
-// Commits go on while a snapshot is written, and their changes are there afterwards.
+// Commits continue while a snapshot is written, and their changes are there afterwards.
 func TestCommitsGoOnWhileASnapshotIsWritten(t *testing.T) {
 	fs := crashfs.New(nil)
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -349,7 +349,7 @@ func TestCommitsGoOnWhileASnapshotIsWritten(t *testing.T) {
 	mustClose(t, j)
 }
 
-// A store whose snapshot is under way can be closed, and leaves nothing of it behind.
+// A store can be closed while a snapshot is under way, and leaves nothing of it behind.
 func TestCloseStopsASnapshot(t *testing.T) {
 	fs := crashfs.New(nil)
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -386,7 +386,7 @@ func TestCloseStopsASnapshot(t *testing.T) {
 	mustClose(t, j)
 }
 
-// Close waits for a few reads of a snapshot that is under way, and not until all files are read.
+// Close waits for a few reads of a snapshot that is under way, not until all files are read.
 func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -401,7 +401,7 @@ func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
 			fs := crashfs.New(nil)
 			j := store.OpenOn(fs, 1<<21)
 			mustLoad(t, j)
-			fill := func() { // the same keys each time, so a snapshot has nothing of the former one
+			fill := func() { // the same keys each time, so that a snapshot replaces all earlier values
 				for i := 0; !j.Compacting(); i++ {
 					mustCommit(t, j, put(fmt.Sprint("/", i%5), strings.Repeat("a", 200_000)))
 				}
@@ -433,7 +433,7 @@ func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
 			if err := <-closed; err != nil {
 				t.Fatal(err)
 			}
-			if reads > 3 { // the header, and a batch
+			if reads > 3 { // of the header, and of a batch
 				t.Errorf("%d reads after Close", reads)
 			}
 		})
@@ -485,7 +485,7 @@ func TestBatchesThatAreSyncedLaterAreSyncedWithTheNext(t *testing.T) {
 	}
 }
 
-// Load says that the machine has restarted until a batch is committed. Starts without a
+// Load reports a restart of the machine until a batch is committed. Starts without a
 // commit do not change that.
 func TestARestartOfTheMachineIsSaid(t *testing.T) {
 	const none = ""
@@ -528,7 +528,7 @@ func TestARestartOfTheMachineIsSaid(t *testing.T) {
 	}
 }
 
-// A batch whose length is nonsense costs no memory.
+// A batch with an invalid length costs no memory.
 func TestLengthsAreCheckedBeforeRoomIsMade(t *testing.T) {
 	files := filled(t, 3)
 	journal := files["00000001.journal"]

@@ -9,18 +9,18 @@ import (
 	"io/fs"
 )
 
-// A witness is a file that has the number of the last batch, outside the journals. The
-// last journal may end anywhere after a power failure. A journal that is cut short later,
-// or whose last batch has a flipped bit, looks the same; the witness tells them apart.
+// A witness is a file that has the number of the last batch, outside the journals. After a power
+// failure, the last journal may end anywhere. A journal that was cut short later, or whose last
+// batch has a flipped bit, looks the same; the witness tells them apart.
 //
-// It is written after each batch, before Commit returns, and never synced. So it costs a
+// The witness is written after each batch, before Commit returns, and never synced. So it costs a
 // copy to the page cache, and survives the process. After a power failure it may be older
 // than the journal, and proves less. A damaged witness proves nothing.
 type witness struct {
 	file    File
 	synced  uint64 // number of the last batch that was synced
 	written uint64 // number of the last batch
-	boot    BootID // written holds while the machine has this boot id
+	boot    BootID // written is valid while the machine has this boot id
 }
 
 const (
@@ -34,7 +34,7 @@ func openWitness(dir FS) (*witness, error) {
 	var err error
 	switch w.file, err = dir.Open(witnessFile); {
 	case errors.Is(err, fs.ErrNotExist):
-		return w, nil // it is made by record
+		return w, nil // record makes it
 	case err != nil:
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func openWitness(dir FS) (*witness, error) {
 	return w, nil
 }
 
-// check fails if there must be batches after the last one, which ends at byte off of the
-// file with this name.
+// check returns an error if the witness knows a batch after the last one. The last one ends at byte
+// off of the file with this name.
 func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 	must, why := w.synced, "was acknowledged"
 	if w.boot == dir.Boot() && w.boot != (BootID{}) && w.written > must {
@@ -60,12 +60,12 @@ func (w *witness) check(dir FS, last uint64, name string, off int64) error {
 	if must <= last {
 		return nil
 	}
-	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: its end is lost, or a file is, "+
-		"or it is a copy made while the server ran; restore a backup, or remove %s to go on without what is lost",
+	return fmt.Errorf("%w: %s ends at byte %d with batch %d, but batch %d %s: the end of the file or a whole file is lost, "+
+		"or the directory was copied while the server ran; restore a backup, or remove %s to continue without the lost batches",
 		ErrDamaged, dir.Path(name), off, last, must, why, dir.Path(witnessFile))
 }
 
-// record writes the numbers, and makes the file if there is none. It does not sync.
+// record writes the numbers, and makes the file if it does not exist. It does not sync.
 func (w *witness) record(dir FS, synced, written uint64, boot BootID) (err error) {
 	if w.file == nil {
 		if w.file, err = dir.Create(witnessFile); err != nil {

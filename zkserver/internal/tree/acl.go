@@ -10,8 +10,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// The ACL of a client has bounds. They hold for the ACL as it arrives, and again after auth has
-// been replaced by the client's identities. An ACL from an older store may exceed the bounds:
+// The ACLs of clients have bounds. They hold for an ACL as it arrives, and again after the
+// client's identities have replaced auth. An ACL from an older store may exceed the bounds:
 // it is kept and enforced.
 const (
 	// MaxACLEntries is the greatest number of entries.
@@ -23,17 +23,17 @@ const (
 	maxGrowth = 1 << 20
 )
 
-// An acl is the list of a node, ready for checks. It never changes, so nodes may share one.
+// An acl is the ACL of a node, prepared for checks. It never changes, so nodes may share it.
 type acl struct {
 	entries  []zkproto.ACL
 	anyone   int32     // permissions of world:anyone
 	networks []network // the entries of the scheme ip, parsed
 	keys     []aclKey  // the other entries
-	index    *aclIndex // of a list that is longer than a client may make one; nil otherwise
+	index    *aclIndex // of a list longer than the bounds; nil otherwise
 }
 
-// An aclKey stands for the identity of an entry. A check looks at these few bytes instead of the
-// names, which may have 8 KiB and lie in a different place of memory for each entry.
+// An aclKey represents the identity of an entry. A check compares these few bytes instead of the
+// names, which may have 8 KiB, each in a different place of memory.
 type aclKey struct {
 	key   uint64
 	perms int32
@@ -51,19 +51,19 @@ type network struct {
 	perms  int32
 }
 
-// An aclIndex makes a check of a long list as fast as that of a short one.
+// An aclIndex makes a check of a long list as fast as a check of a short one.
 type aclIndex struct {
 	perms    map[Identity]int32
 	networks map[netip.Prefix]int32
 }
 
-// openACL is world:anyone with all permissions: what nearly every node has, so all
-// of them share one.
+// openACL is world:anyone with all permissions. Nearly every node has this list, so all
+// of them share it.
 var openACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}})
 
 var readOnlyACL = compileACL([]zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "world", ID: "anyone"}})
 
-// newACL returns openACL if it has the same entries, and otherwise compileACL(entries).
+// newACL returns openACL if that has the same entries, and otherwise compileACL(entries).
 func newACL(entries []zkproto.ACL) *acl {
 	if slices.Equal(entries, openACL.entries) {
 		return openACL
@@ -113,7 +113,7 @@ func shared(a *acl, parent *node) *acl {
 	return a
 }
 
-// wireSize is the length of a list in a request or an answer.
+// wireSize returns the length of a list in a request or an answer.
 func wireSize(entries []zkproto.ACL) int {
 	n := 4
 	for _, e := range entries {
@@ -122,22 +122,22 @@ func wireSize(entries []zkproto.ACL) int {
 	return n
 }
 
-// An Identity is something that a connection has been found to be: an address, or a
-// user with the hash of a password.
+// An Identity is a verified fact about a connection: its address, or a user with the hash of a
+// password.
 type Identity struct{ Scheme, ID string }
 
 // Super is the scheme of an identity that may do everything. No ACL can name it.
 const Super = "super"
 
-// authenticates reports whether it takes more than being there to have the identity:
-// only those stand for the scheme "auth" in an ACL.
+// authenticates reports whether a client must prove the identity. Only such identities
+// replace the scheme "auth" in an ACL.
 func (i Identity) authenticates() bool {
 	return i.Scheme == "digest" || i.Scheme == "sasl" || i.Scheme == "x509"
 }
 
 // checkACL turns a client's list into the list of a node: without duplicates, and with the
 // client's identities in place of "auth". It refuses a list beyond the bounds, and an entry
-// that this server could not enforce: a node that its creator believes protected must not be
+// that this server could not enforce. Otherwise a node that its creator believes protected would be
 // open to everyone.
 func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) {
 	if slices.Equal(list, openACL.entries) {
@@ -151,7 +151,7 @@ func (t *Tree) checkACL(list []zkproto.ACL, as []Identity) (*acl, zkproto.Code) 
 		return tooLong()
 	}
 	const few, checkSteps = 4, 50
-	var seen map[zkproto.ACL]struct{} // faster for many
+	var seen map[zkproto.ACL]struct{} // faster for long lists
 	if len(list) > few {
 		t.steps += checkSteps * len(list)
 		seen = make(map[zkproto.ACL]struct{}, len(list))
@@ -202,7 +202,7 @@ func validACL(a zkproto.ACL) bool {
 	case "world":
 		return a.ID == "anyone"
 	case "digest":
-		// As Java's split has it, which leaves out what is empty in the end.
+		// Like Java's split, this ignores empty parts at the end.
 		return strings.Count(strings.TrimRight(a.ID, ":"), ":") == 1
 	case "sasl":
 		return ValidSASL(a.ID)
@@ -215,15 +215,15 @@ func validACL(a zkproto.ACL) bool {
 	return false
 }
 
-// ValidSASL reports whether an ACL can name this user. Apache's server reads all users of
-// SASL as those of Kerberos: name, name@realm or name/host@realm, of which each may be
+// ValidSASL reports whether an ACL can name this user. Apache's server parses every SASL user
+// as a Kerberos name: name, name@realm or name/host@realm, where each part may be
 // empty (KerberosName).
 func ValidSASL(user string) bool {
 	name, realm, hasRealm := strings.Cut(user, "@")
 	return !hasRealm || strings.Count(name, "/") <= 1 && !strings.ContainsAny(realm, "/@")
 }
 
-// parseNetwork reads addr or addr/bits, of which only the first bits count.
+// parseNetwork parses addr or addr/bits. Only the first bits of the address count.
 func parseNetwork(s string) (netip.Prefix, bool) {
 	text, length, hasLength := strings.Cut(s, "/")
 	addr, err := netip.ParseAddr(text)
@@ -249,8 +249,8 @@ func (t *Tree) mayWrite(n *node, perms int32, as []Identity) bool {
 	return t.permits(n.acl, perms, as)
 }
 
-// permits reports whether a client with these identities may do any of perms. An entry of a
-// scheme that is not known here grants nothing; the superuser needs none.
+// permits reports whether a client with these identities may do any of perms. An entry with an
+// unknown scheme grants nothing. The superuser needs no entry.
 func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 	if a.anyone&perms != 0 {
 		return true
@@ -272,7 +272,7 @@ func (t *Tree) permits(a *acl, perms int32, as []Identity) bool {
 	}
 	t.steps += len(a.keys)
 	if len(as) > fewIdentities {
-		t.steps += 3 * len(a.keys) // a look-up each
+		t.steps += 3 * len(a.keys) // one look-up each
 	}
 	for _, k := range a.keys {
 		if k.perms&perms == 0 {
@@ -300,7 +300,7 @@ func (a *acl) permitsAddress(perms int32, addr netip.Addr) bool {
 	return false
 }
 
-// A keyring are the identities of a client with their keys, which take long to work out.
+// A keyring has the identities of a client with their keys, which take long to compute.
 type keyring struct {
 	as   []Identity
 	keys []uint64
@@ -323,8 +323,8 @@ func newKeyring(as []Identity) *keyring {
 	return k
 }
 
-// find returns the index of the identity with that key. It keeps the keyring of a client until it
-// is called for another one, since a transaction has thousands of checks for one client.
+// find returns the index of the identity with that key. It keeps the keyring of a client until the
+// next call for another one, since a transaction has thousands of checks for one client.
 func (t *Tree) find(as []Identity, key uint64) (int, bool) {
 	if len(as) == 0 {
 		return 0, false
@@ -341,7 +341,7 @@ func (t *Tree) find(as []Identity, key uint64) (int, bool) {
 	return i, ok
 }
 
-// ACL answers with the ACL of a node. It is the tree's: the caller must not change it.
+// ACL returns the ACL of a node. It belongs to the tree: the caller must not change it.
 func (t *Tree) ACL(path string, as ...Identity) ([]zkproto.ACL, zkproto.Stat, zkproto.Code) {
 	n := t.lookup(path)
 	switch {
@@ -352,7 +352,7 @@ func (t *Tree) ACL(path string, as ...Identity) ([]zkproto.ACL, zkproto.Stat, zk
 	case !t.permits(n.acl, zkproto.PermRead, as):
 		return nil, zkproto.Stat{}, zkproto.CodeNoAuth
 	}
-	// Who may only read is not shown the hashes of passwords.
+	// A client that may only read does not see the hashes of passwords.
 	acl := slices.Clone(n.acl.entries)
 	for i, a := range acl {
 		if a.Scheme == "digest" {
@@ -363,7 +363,7 @@ func (t *Tree) ACL(path string, as ...Identity) ([]zkproto.ACL, zkproto.Stat, zk
 	return acl, n.stat(), zkproto.CodeOK
 }
 
-// SetACL replaces the ACL of a node. Version is that of the ACL, -1 stands for any. No
+// SetACL replaces the ACL of a node. version is the ACL's version; -1 matches any. No
 // watch fires.
 func (t *Tree) SetACL(tx Txn, path string, acl []zkproto.ACL, version int32) (zkproto.Stat, zkproto.Code) {
 	stat, code := t.setACL(tx, path, acl, version)

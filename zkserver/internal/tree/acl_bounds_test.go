@@ -7,8 +7,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// loadACL loads a node with this list into a tree, as from a store that was written before there
-// were bounds.
+// loadACL loads a node with this list into a tree, as from a store that is older than the
+// bounds.
 func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	t.Helper()
 	from := New()
@@ -24,7 +24,7 @@ func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	return tr
 }
 
-// A long ACL that is in a store already is kept as it is, and holds.
+// A long ACL of an older store is kept unchanged and enforced.
 func TestLongACLsOfAnOlderStoreHold(t *testing.T) {
 	var list []zkproto.ACL
 	for i := range 20_000 {
@@ -61,7 +61,7 @@ func TestLongACLsOfAnOlderStoreHold(t *testing.T) {
 	}
 }
 
-// The text of a network is read when the ACL is made, and never again.
+// A network is parsed when the ACL is made, and never again.
 func TestNetworksAreParsedOnce(t *testing.T) {
 	list := []zkproto.ACL{{Perms: zkproto.PermRead, Scheme: "ip", ID: "10.0.0.0/8"}}
 	a, _ := New().checkACL(list, nil)
@@ -71,7 +71,7 @@ func TestNetworksAreParsedOnce(t *testing.T) {
 	}
 }
 
-// The logins of a client with many of them are in a set, which must be that client's own.
+// The identities of a client with many of them are in a set, which must be that client's own.
 func TestManyIdentitiesAreThoseOfTheClient(t *testing.T) {
 	tr := New()
 	ids := func(name string) (as []Identity) {

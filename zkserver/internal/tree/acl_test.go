@@ -93,7 +93,7 @@ func TestACLsPermit(t *testing.T) {
 	}
 }
 
-// What Apache's server 3.8.0 takes as the id of a SASL user in an ACL, and what it refuses.
+// Apache's server 3.8.0 accepts and refuses these ids of SASL users in an ACL.
 func TestSASLUsersAreNamedAsByKerberos(t *testing.T) {
 	for user, want := range map[string]bool{
 		"bob": true, "": true, "a@b": true, "a/b@c": true, "@": true, "a/b": true, "a/b/c": true, "a:b": true, " ": true,
@@ -213,10 +213,10 @@ func TestEventsGoToWhoMayRead(t *testing.T) {
 	assertEvents(t, tr, Event{1, created, "/p"})
 	tr.SetWatches(2, &zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{Data: []string{"/p"}, Exist: []string{"/p"}, Child: []string{"/p"}}})
 	assertEvents(t, tr)
-	tr.Delete(tx(), "/p", -1) // by the ACL that the node had
+	tr.Delete(tx(), "/p", -1) // the ACL that the node had decides
 	assertEvents(t, tr, Event{1, deleted, "/p"})
 
-	// And by the one that it has got since it was watched.
+	// The node's current ACL decides, not its ACL when the watch was set.
 	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL.entries})
 	if heard := tr.TakeEvents(); len(heard) != 3 { // in any order
 		t.Errorf("events: got %v; want one for everybody", heard)

@@ -9,7 +9,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// deepTree has a path of so many levels.
+// deepTree returns a tree that has a path of so many levels.
 func deepTree(t *testing.T, levels int) (tr *Tree, deepest string) {
 	t.Helper()
 	tr = New()
@@ -20,8 +20,8 @@ func deepTree(t *testing.T, levels int) (tr *Tree, deepest string) {
 	return tr, deepest
 }
 
-// A write looks for recursive watches on all levels above the node. It looks nothing up by path,
-// which takes a hundred times as long.
+// A write looks for recursive watches on all ancestors of the node. It looks up no path,
+// which would take a hundred times as long.
 func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 	const levels = 2000
 	took := func(tr *Tree, path string) time.Duration { // the shortest of many
@@ -52,8 +52,8 @@ func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// The watches of a connection that ends fire no more at once. Their memory is freed in portions,
-// also while others set watches.
+// The watches of a closed connection no longer fire. Their memory is freed in portions,
+// also while other connections set watches.
 func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 	const watches, portion = 50_000, 1000
 	tr := New()
@@ -98,7 +98,7 @@ func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// A watcher that was dropped may watch again.
+// A dropped watcher may set watches again.
 func TestDroppedWatcherWatchesAgain(t *testing.T) {
 	tr := New()
 	for i := range 3000 {
@@ -122,8 +122,8 @@ func TestDroppedWatcherWatchesAgain(t *testing.T) {
 	}
 }
 
-// The time of a transaction is bounded by its work, which depends on the tree. One that exceeds the
-// bound does nothing.
+// The time of a transaction is bounded by its work, which depends on the tree. A transaction that
+// exceeds the bound changes nothing.
 func TestWorkOfATransactionIsBounded(t *testing.T) {
 	const work = 200_000
 	long := make([]zkproto.ACL, MaxACLEntries)
@@ -140,7 +140,7 @@ func TestWorkOfATransactionIsBounded(t *testing.T) {
 		name  string
 		watch bool
 		op    func(i int, deepest string) zkproto.MultiOp
-		most  int // that are done
+		most  int // operations that succeed
 	}{
 		{"creates", false, func(i int, _ string) zkproto.MultiOp {
 			return zkproto.MultiOp{Op: zkproto.OpCreate, Path: fmt.Sprint("/n", i), ACL: openACL.entries}
@@ -205,7 +205,7 @@ func TestWorkOfATransactionIsBounded(t *testing.T) {
 	}
 }
 
-// A session ends in portions of so many nodes, bytes of paths, and levels.
+// A session ends in portions, which are bounded in nodes, bytes of paths, and levels.
 func TestASessionEndsInPortions(t *testing.T) {
 	tr, deepest := deepTree(t, 2000)
 	for name, tt := range map[string]struct {
@@ -239,7 +239,7 @@ func TestASessionEndsInPortions(t *testing.T) {
 	}
 }
 
-// Nodes that are reaped in one portion have so many bytes of paths, and so many levels.
+// One portion of reaped nodes is bounded in bytes of paths, and in levels.
 func TestReapingOfDeepNodesIsDoneInShares(t *testing.T) {
 	tr, deepest := deepTree(t, 2000)
 	for i := range 200 {
@@ -250,7 +250,7 @@ func TestReapingOfDeepNodesIsDoneInShares(t *testing.T) {
 	}
 }
 
-// One write with many watchers makes no later write slower.
+// One write with many watchers does not make later writes slower.
 func TestManyWatchersLeaveNoWorkBehind(t *testing.T) {
 	tr := New()
 	mustCreate(t, tr, "/n", 0)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzLoadNode reads anything as the record of a node. What is accepted is written as it
-// was read, except for a TTL of zero or less, which stands for none.
+// FuzzLoadNode loads arbitrary bytes as the record of a node. An accepted record is written as it
+// was read, except for a TTL of zero or less, which means none.
 func FuzzLoadNode(f *testing.F) {
 	tr := New()
 	tr.nodes["/a"] = &node{data: []byte("x"), acl: openACL, czxid: 1, ttl: 5, version: 2}
@@ -35,8 +35,8 @@ func FuzzLoadNode(f *testing.F) {
 	})
 }
 
-// FuzzParseNetwork: a network has the address that it is named by, and is written so that
-// it reads the same.
+// FuzzParseNetwork checks that a network contains the address that names it, and that its text parses
+// to the same network.
 func FuzzParseNetwork(f *testing.F) {
 	for _, s := range []string{"127.0.0.1", "10.0.0.0/8", "::1/7", "::ffff:1.2.3.4/96", "fe80::1%eth0", "1.2.3.4/33", "1.2.3.4/-1", "/8", "1.2.3.4/"} {
 		f.Add(s)

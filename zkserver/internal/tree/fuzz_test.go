@@ -7,9 +7,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// FuzzTree runs a program of small instructions and checks after each that the
-// indexes agree with the nodes, that a failed write left no trace, and that the
-// records alone bring everything back.
+// FuzzTree runs a program of small instructions. After each one it checks that the
+// indexes agree with the nodes, and that a failed write left no trace. It also checks that the
+// records alone restore the whole state.
 func FuzzTree(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 9, 1, 0, 2, 1, 0, 3, 1, 0})
 	f.Add([]byte{0, 1, 1, 0, 2, 2, 4, 9, 0, 1, 0, 2, 5, 0, 0})
@@ -19,7 +19,7 @@ func FuzzTree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		tr := New()
 		tr.AddWatch(1, "/a", zkproto.ModePersistentRecursive)
-		known := snapshot(tr) // what a store would hold
+		known := snapshot(tr) // the records that a store would have
 		zxid := int64(0)
 		for len(program) >= 3 {
 			instr, arg, mode := program[0], program[1], int32(program[2]%6)
@@ -38,7 +38,7 @@ func FuzzTree(f *testing.F) {
 				return o
 			}
 			switch instr % 9 {
-			case 0, 1, 2, 3, 4: // a transaction of one does what the write alone does
+			case 0, 1, 2, 3, 4: // a transaction of one operation must equal the plain write
 				o := op(instr)
 				results, code := tr.Multi(tx, []zkproto.MultiOp{o})
 				failed = code != zkproto.CodeOK || results[0].Err != zkproto.CodeOK
@@ -85,7 +85,7 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// orders are the lists of children.
+// orders returns the lists of children.
 func orders(tr *Tree) map[string][]string {
 	m := make(map[string][]string)
 	for path := range tr.nodes {

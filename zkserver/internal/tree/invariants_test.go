@@ -2,7 +2,7 @@ package tree
 
 import "testing"
 
-// assertUntouched fails if the last write left anything behind.
+// assertUntouched fails the test if the last write left events or changes.
 func assertUntouched(t *testing.T, tr *Tree) {
 	t.Helper()
 	if ev := tr.TakeEvents(); len(ev) != 0 {
@@ -12,7 +12,7 @@ func assertUntouched(t *testing.T, tr *Tree) {
 	assertConsistent(t, tr)
 }
 
-// snapshot is everything that survives a restart.
+// snapshot returns the whole state that survives a restart.
 func snapshot(tr *Tree) map[string]string {
 	m := make(map[string]string)
 	for path := range tr.nodes {
@@ -22,7 +22,7 @@ func snapshot(tr *Tree) map[string]string {
 	return m
 }
 
-// reload is the tree as a restart would find it.
+// reload returns the tree as a restart would load it.
 func reload(t *testing.T, tr *Tree) *Tree {
 	t.Helper()
 	again := New()
@@ -125,7 +125,7 @@ func assertConsistent(t *testing.T, tr *Tree) {
 	}
 }
 
-// sum counts the nodes from n on, and the bytes of their data.
+// sum counts n and all nodes below it, and the bytes of their data.
 func sum(n *node) (nodes, size int64) {
 	nodes, size = 1, int64(len(n.data))
 	for _, child := range n.below() {
@@ -135,7 +135,7 @@ func sum(n *node) (nodes, size int64) {
 	return nodes, size
 }
 
-// entries is how much the table holds, the empty entries included.
+// entries returns how many entries the table has, including empty ones.
 func (w *watchTable) entries() int {
 	n := len(w.byWatcher) + len(w.dropped)
 	for _, armed := range w.armed {

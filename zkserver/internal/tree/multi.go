@@ -6,14 +6,14 @@ import (
 	"holdfast/zkproto"
 )
 
-// Multi does all of ops, or none of them. The results are those of the wire: if one
-// fails, all are of type OpError, those before it with CodeOK and those behind it
+// Multi does all of ops, or none of them. It returns the results that the protocol defines. If one
+// operation fails, all results are of type OpError: those before it with CodeOK and those after it
 // with CodeRuntimeInconsistency.
 //
-// The code is for the whole answer and CodeOK in both cases. It is
+// The returned code is for the whole answer, and is CodeOK in both cases. It is
 // CodeMarshallingError, without results, if an operation cannot be in a transaction, and
-// CodeBadArguments, without results, if all of it takes more than Bounds.Work.
-// The results are valid until the next call.
+// CodeBadArguments, without results, if the transaction exceeds Bounds.Work. The results are valid
+// until the next call.
 func (t *Tree) Multi(tx Txn, ops []zkproto.MultiOp) ([]zkproto.MultiResult, zkproto.Code) {
 	t.nested = true
 	clear(t.results)
@@ -67,10 +67,10 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 	r.Op = o.Op
 	switch o.Op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL:
-		// As Apache's server has it (3.8.0, measured): inside a transaction the flags alone
-		// say what a create makes. It is answered without a Stat, also create2, and what is
-		// not there for good like create2 elsewhere. A client that was tested here and
-		// counts on more would fail there.
+		// This is as in Apache's server (3.8.0, measured). Inside a transaction the flags alone
+		// decide which kind of node a create makes. The answer has no Stat, not even for create2,
+		// unless the node is a container or has a time to live. A client that is tested here must
+		// not rely on more, because it would fail there.
 		req := *o
 		req.Op, r.Op = zkproto.OpCreate, zkproto.OpCreate
 		switch o.Flags {
@@ -80,7 +80,7 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 			req.Op, r.Op = zkproto.OpCreateTTL, zkproto.OpCreate2
 		}
 		if req.Op == zkproto.OpCreateTTL && o.Op != zkproto.OpCreateTTL {
-			return r, zkproto.CodeMarshallingError // there is no TTL in its record
+			return r, zkproto.CodeMarshallingError // its record has no TTL
 		}
 		r.Path, r.Stat, code = t.create(tx, &req)
 	case zkproto.OpDelete:
@@ -95,23 +95,23 @@ func (t *Tree) one(tx Txn, o *zkproto.MultiOp) (r zkproto.MultiResult, code zkpr
 	return r, code
 }
 
-// onUndo remembers how to take back the next step. Outside a transaction a write
-// checks everything before its only step, so there is nothing to take back.
+// onUndo records how to undo the next step. Outside a transaction a write checks everything before
+// its only step, so there is nothing to undo.
 func (t *Tree) onUndo(f func()) {
 	if t.nested {
 		t.undo = append(t.undo, f)
 	}
 }
 
-// touch notes that the write in progress changes n.
+// touch records that the current write changes n.
 func (t *Tree) touch(n *node) {
 	t.touched = append(t.touched, n.path)
 	t.lasts = t.lasts || n.owner == 0
 }
 
-// finish ends a write: on success its watches fire and its changes count, on failure
-// it is taken back step by step from the end. Watches wait until here, because those
-// of a failed transaction must stay armed.
+// finish ends a write. On success its watches fire and its changes count. On failure it is undone
+// step by step from the end. Watches fire only here, because those of a failed transaction must
+// stay set.
 func (t *Tree) finish(code zkproto.Code) {
 	if code != zkproto.CodeOK {
 		for i := len(t.undo) - 1; i >= 0; i-- {

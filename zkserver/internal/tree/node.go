@@ -8,9 +8,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// A node is one znode. Its data is its own copy, and replaced as a whole.
+// A node is one znode. It owns a copy of its data, which is replaced as a whole.
 type node struct {
-	path      string // its key in Tree.nodes
+	path      string // the key in Tree.nodes
 	data      []byte
 	acl       *acl
 	czxid     int64
@@ -24,21 +24,21 @@ type node struct {
 	aversion  int32
 	container bool
 	quota     bool  // Tree.quotas has the path
-	ttl       int64 // milliseconds; 0 if the node stays
+	ttl       int64 // milliseconds; 0 if there is none
 
-	recursive *watchers // of the path; nil or empty if there are none
+	recursive *watchers // recursive watches on the path; nil or empty if there are none
 
 	parent      *node      // nil for the root
 	children    *childList // nil if there has never been one
-	place       int32      // among the parent's children
-	rank        int32      // among the nodes of the owner
-	due         int32      // among Tree.reapable
+	place       int32      // index among the parent's children
+	rank        int32      // index among the nodes of the owner
+	due         int32      // index in Tree.reapable
 	descendants int32      // nodes below, on all levels
 	bytes       int64      // of data, here and below
 }
 
-// A childList has the children of one node. Their order changes only when a child comes or goes,
-// so a client that reads an unchanged list twice gets the same answer.
+// A childList has the children of one node. Their order changes only when a child is created or
+// removed, so a client that reads an unchanged list twice gets the same answer.
 type childList struct {
 	list
 	nameBytes int32 // as they are on the wire
@@ -52,7 +52,7 @@ func (l *list) add(n *node, index *int32) {
 	l.nodes = append(l.nodes, n)
 }
 
-// remove puts the last node in the place of n, and leaves the index of n as it was.
+// remove moves the last node to the index of n. It leaves the index that n has stored.
 func (l *list) remove(n *node, index func(*node) *int32) {
 	at, last := *index(n), len(l.nodes)-1
 	moved := l.nodes[last]
@@ -66,7 +66,7 @@ func (l *list) remove(n *node, index func(*node) *int32) {
 	}
 }
 
-// restore takes back remove of n, which must be the last change of the list.
+// restore undoes remove of n, which must be the last change of the list.
 func (l *list) restore(n *node, index func(*node) *int32) {
 	at := *index(n)
 	if int(at) == len(l.nodes) {
@@ -81,7 +81,7 @@ func place(n *node) *int32 { return &n.place }
 func rank(n *node) *int32  { return &n.rank }
 func due(n *node) *int32   { return &n.due }
 
-// count is the number of children.
+// count returns the number of children.
 func (n *node) count() int {
 	if n.children == nil {
 		return 0
@@ -97,7 +97,7 @@ func (n *node) below() []*node {
 	return n.children.nodes
 }
 
-// nameBytes is the length of the list of children on the wire.
+// nameBytes returns the length of the encoded list of children.
 func (n *node) nameBytes() int {
 	if n.children == nil {
 		return 0
@@ -105,7 +105,7 @@ func (n *node) nameBytes() int {
 	return int(n.children.nameBytes)
 }
 
-// grow adds to the bytes of n and of all nodes above it.
+// grow adds to the bytes of n and of all its ancestors.
 func (t *Tree) grow(n *node, bytes int64) {
 	for ; n != nil; n = n.parent {
 		n.bytes += bytes
@@ -113,8 +113,8 @@ func (t *Tree) grow(n *node, bytes int64) {
 	}
 }
 
-// stat is the public record. Cversion counts creations and deletions of children,
-// but only creations are stored: those that are gone must have been deleted.
+// stat returns the node's Stat. Cversion counts creations and deletions of children,
+// but only creations are stored: the missing children must have been deleted.
 func (n *node) stat() zkproto.Stat {
 	return zkproto.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime,
@@ -140,14 +140,14 @@ func (t *Tree) AppendNode(b []byte, path string) ([]byte, bool) {
 		b = zkproto.AppendInt32(b, v)
 	}
 	b = zkproto.AppendBool(b, n.container)
-	if n.ttl > 0 { // absent otherwise, as in records from before there was one
+	if n.ttl > 0 { // otherwise absent, as in records of versions without it
 		b = zkproto.AppendInt64(b, n.ttl)
 	}
 	return b, true
 }
 
-// LoadNode puts back a record that AppendNode made. Records may come in any order;
-// Loaded must be called behind the last.
+// LoadNode restores a record that AppendNode made. Records may come in any order. Call
+// Loaded after the last one.
 func (t *Tree) LoadNode(path string, record []byte) error {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *Tree) Loaded() error {
 	for _, n := range t.loading {
 		nodes[n.path] = n
 	}
-	for path, n := range t.nodes { // those of New, where there is no record
+	for path, n := range t.nodes { // the nodes of New, where the store has no record of them
 		if nodes[path] == nil {
 			n.children, n.parent, n.descendants = nil, nil, 0
 			nodes[path] = n
@@ -188,7 +188,7 @@ func (t *Tree) Loaded() error {
 		n.bytes = int64(len(n.data))
 	}
 	t.nodes = nodes
-	// Nothing that New has left may be counted twice.
+	// Count no node of New twice.
 	clear(t.ephemerals)
 	t.reapable, t.unreaped = list{}, 0
 	t.ephemeralCount, t.dataBytes = 0, int64(len("/")+len(nodes["/"].data))
@@ -198,7 +198,7 @@ func (t *Tree) Loaded() error {
 		if n.path == "/" {
 			continue
 		}
-		// The children of a node often follow each other, in the order they were made.
+		// Siblings often follow each other, in the order in which they were created.
 		if p := parentOf(n.path); parent == nil || p != parentPath {
 			if parent, parentPath = nodes[p], p; parent == nil {
 				return fmt.Errorf("node %s has no parent", n.path)
@@ -211,7 +211,7 @@ func (t *Tree) Loaded() error {
 	return nil
 }
 
-// parentOf is the path above path, which has a slash in it.
+// parentOf returns the path of the parent. path has a slash in it.
 func parentOf(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i > 0 {
 		return path[:i]
@@ -221,7 +221,7 @@ func parentOf(path string) string {
 
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// cloneData copies what may alias a connection's buffer; null stays null and empty
+// cloneData copies data that may alias a connection's buffer. null stays null and empty
 // stays empty.
 func cloneData(b []byte) []byte {
 	if b == nil {

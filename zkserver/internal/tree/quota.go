@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Quotas are kept in nodes, as Apache's server does (DataTree, Quotas, StatsTrack): of the
-// subtree at P, /zookeeper/quota/P/zookeeper_limits has what an administrator allows, and
-// zookeeper_stats beside it what there is, which the server keeps up to date. Clients with the
-// permission write both like any other node. Neither its version nor a watch shows that the
-// server has changed zookeeper_stats. No write counts nodes: each node has the sums of its
+// Quotas are stored in nodes, as in Apache's server (DataTree, Quotas, StatsTrack). For the
+// subtree at P, /zookeeper/quota/P/zookeeper_limits has the limits that an administrator set, and
+// zookeeper_stats beside it has the usage, which the server updates. Clients with the
+// permission write both like any other node. The server's updates of zookeeper_stats change no
+// version and fire no watch. No write counts nodes: each node has the sums of its
 // subtree.
 const (
 	quotaRoot  = "/zookeeper/quota"
@@ -20,16 +20,16 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
-// maxQuotaText is the greatest length of such a text. A longer one is ignored, like one that cannot
-// be parsed, since every write below would have to parse it.
+// maxQuotaText is the greatest length of the text of a quota. The server ignores a longer text, like
+// one that it cannot parse, since every write below would have to parse it.
 const maxQuotaText = 1 << 10
 
-// A usage is the text of such a node: numbers by name, like count=3,bytes=-1=;byteHardLimit=100.
-// The = before the first ; is for old parsers. What is missing is -1, which is no limit.
+// A usage is the text of a quota's node: numbers by name, like count=3,bytes=-1=;byteHardLimit=100.
+// The = before the first ; is for old parsers. A missing number is -1, which is no limit.
 type usage struct {
 	count, bytes, countHardLimit, byteHardLimit int64
 
-	rest string // the text behind bytes, which no write below changes
+	rest string // the text after bytes, which no write below changes
 }
 
 func parseUsage(text []byte) (usage, bool) {
@@ -80,11 +80,11 @@ func (u *usage) String() string {
 	return text
 }
 
-// A quota keeps the parsed texts of its two nodes, so that a write below need not parse them.
+// A quota has the parsed texts of its two nodes, so that a write below need not parse them.
 type quota struct{ limits, stats parsedUsage }
 
 type parsedUsage struct {
-	text  []byte // the data of the node, when they were parsed
+	text  []byte // the node's data, when it was parsed
 	known bool
 	usage usage
 	ok    bool
@@ -95,7 +95,7 @@ func (p *parsedUsage) of(n *node) (*usage, bool) {
 	if n == nil {
 		return nil, false
 	}
-	// Data are replaced and never changed, so the same bytes are the same text.
+	// Data is replaced and never changed, so the same memory has the same text.
 	if !p.known || len(p.text) != len(n.data) || len(p.text) > 0 && &p.text[0] != &n.data[0] {
 		p.text, p.known = n.data, true
 		p.usage, p.ok = parseUsage(n.data)
@@ -108,7 +108,7 @@ func inQuotas(path string) bool {
 	return strings.HasPrefix(path, quotaRoot) && (len(path) == len(quotaRoot) || path[len(quotaRoot)] == '/')
 }
 
-// quotaAt is the path whose quota the node at path is a part of.
+// quotaAt returns the subtree whose quota the node at path is a part of.
 func quotaAt(path string) (subtree, name string, ok bool) {
 	below, ok := strings.CutPrefix(path, quotaRoot+"/")
 	if !ok {
@@ -116,12 +116,12 @@ func quotaAt(path string) (subtree, name string, ok bool) {
 	}
 	i := strings.LastIndexByte(below, '/')
 	if i < 0 {
-		return "", "", false // of the root, which can have none
+		return "", "", false // a quota of the root, which can have none
 	}
 	return "/" + below[:i], below[i+1:], true
 }
 
-// quotaOver is the path of the nearest quota at or above n, or "" if there is none.
+// quotaOver returns the path of the nearest quota at or above n, or "" if there is none.
 func (t *Tree) quotaOver(n *node) string {
 	if len(t.quotas) == 0 {
 		return ""
@@ -135,7 +135,7 @@ func (t *Tree) quotaOver(n *node) string {
 	return ""
 }
 
-// quotaFor is quotaOver for a node that is about to be made at path, below parent.
+// quotaFor is quotaOver for a node that is about to be created at path, below parent.
 func (t *Tree) quotaFor(path string, parent *node) string {
 	if _, ok := t.quotas[path]; ok {
 		return path
@@ -143,7 +143,7 @@ func (t *Tree) quotaFor(path string, parent *node) string {
 	return t.quotaOver(parent)
 }
 
-// setQuota makes q the quota of subtree; nil is none.
+// setQuota makes q the quota of subtree; nil removes it.
 func (t *Tree) setQuota(subtree string, q *quota) {
 	if q == nil {
 		delete(t.quotas, subtree)
@@ -155,8 +155,8 @@ func (t *Tree) setQuota(subtree string, q *quota) {
 	}
 }
 
-// account notes that n has come (nodes 1), gone (-1) or changed (0), and that its data has grown
-// by size bytes. It is called after the change.
+// account updates the usage: n was created (nodes 1), removed (-1) or changed (0), and its data has
+// grown by size bytes. It is called after the change.
 func (t *Tree) account(n *node, nodes, size int64) {
 	if subtree, name, ok := quotaAt(n.path); ok && nodes != 0 {
 		switch {
@@ -183,7 +183,7 @@ func (t *Tree) account(n *node, nodes, size int64) {
 	q, stats := t.quotas[subtree], t.nodes[quotaRoot+subtree+"/"+statsName]
 	u, ok := q.stats.of(stats)
 	if !ok {
-		return // none, or somebody has written something else there
+		return // there is no node, or a client has written another text
 	}
 	u.count, u.bytes = u.count+nodes, u.bytes+size
 	q.stats.text = []byte(u.String())
@@ -196,10 +196,10 @@ func (t *Tree) account(n *node, nodes, size int64) {
 	}
 }
 
-// over says whether there is more of something than a limit allows.
+// over reports whether the usage exceeds a limit.
 func over(used, most int64) bool { return most > -1 && used > most }
 
-// keep makes text the data of a node.
+// keep replaces the data of a node by text.
 func (t *Tree) keep(n *node, text []byte) {
 	old := n.data
 	set := func(data []byte) {
@@ -213,9 +213,9 @@ func (t *Tree) keep(n *node, text []byte) {
 	t.touched = append(t.touched, n.path)
 }
 
-// overQuota says whether so many nodes and bytes more would exceed a hard limit of the quota
+// overQuota reports whether that many more nodes and bytes would exceed a hard limit of the quota
 // of subtree. As in Apache's server (ZooKeeperServer.checkQuota), a write that shrinks a node and
-// leaves too much is refused, too. Deletes are not checked.
+// still leaves too much is refused, too. Deletes are not checked.
 func (t *Tree) overQuota(subtree string, nodes, size int64) bool {
 	if subtree == "" {
 		return false
@@ -233,7 +233,7 @@ func (t *Tree) overQuota(subtree string, nodes, size int64) bool {
 	return false
 }
 
-// loadQuotas finds the limits among the nodes that were loaded.
+// loadQuotas finds the limits among the loaded nodes.
 func (t *Tree) loadQuotas() {
 	clear(t.quotas)
 	var visit func(n *node)

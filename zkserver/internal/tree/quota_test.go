@@ -8,7 +8,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// quotaTree has nodes below /a, and makes, deletes and sets others by short commands.
+// quotaTree has nodes below /a, and creates, deletes and sets others by short commands.
 type quotaTree struct {
 	*testing.T
 	*Tree
@@ -75,17 +75,17 @@ func TestQuotaCountsWhatIsThereAndWhatComesAndGoes(t *testing.T) {
 	if len(q.over) != 1 || q.over[0] != "/a" {
 		t.Errorf("over its quota: %v; want /a once", q.over)
 	}
-	// The nearest quota counts, and only that.
+	// Only the nearest quota counts.
 	q.limit("/a/b", "count=9,bytes=9=;countHardLimit=1")
 	q.wantStats("/a/b", "count=2,bytes=5")
 	q.Delete(q.tx(), "/a/b/c", -1)
 	q.wantStats("/a/b", "count=1,bytes=1")
 	q.wantStats("/a", "count=4,bytes=7")
-	// Hard limits are not kept unless asked for.
+	// Hard limits are not enforced unless configured.
 	if code := q.create("/a/b/e", ""); code != zkproto.CodeOK {
 		t.Errorf("create over a hard limit: %v", code)
 	}
-	// Without limits nothing is counted any more.
+	// Without limits nothing is counted.
 	q.Delete(q.tx(), quotaRoot+"/a/b/"+limitsName, -1)
 	q.create("/a/b/f", "")
 	q.wantStats("/a/b", "count=2,bytes=1")
@@ -158,7 +158,7 @@ func TestQuotaIsThereAfterARestart(t *testing.T) {
 	again.wantStats("/a", "count=2,bytes=3")
 }
 
-// What somebody else has written there harms nobody.
+// An invalid text of a client in a quota's node does no harm.
 func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "1")
@@ -173,8 +173,8 @@ func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 	}
 }
 
-// A write that leaves less than before is refused if there is still too much, as by Apache's
-// server. A write that leaves no more than allowed goes through, and so does a delete.
+// A write that shrinks a node is refused if too much is left, as in Apache's server. A write that
+// leaves no more than allowed succeeds, and so does a delete.
 func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "12345678")
@@ -198,7 +198,7 @@ func TestShrinkingWriteOverAHardQuotaIsRefused(t *testing.T) {
 	q.wantStats("/a", "count=1,bytes=1")
 }
 
-// A quota over a large subtree is set in the time of one over a small one: a walk would make a
+// Setting a quota takes no longer for a large subtree than for a small one. A walk would make a
 // path for every node.
 func TestQuotaIsSetWithoutAWalk(t *testing.T) {
 	q := newQuotaTree(t, false)
@@ -288,7 +288,7 @@ func TestOnlyTheSuperuserSetsQuotas(t *testing.T) {
 	}
 }
 
-// FuzzParseUsage: what was read and is written again reads the same.
+// FuzzParseUsage checks that a usage that was parsed and formatted parses to the same usage.
 func FuzzParseUsage(f *testing.F) {
 	for _, text := range []string{"count=1,bytes=2", "count=-1,bytes=-1=;byteHardLimit=5;countHardLimit=7", "", "bytes=", "a=1,a=2", "count", "=1"} {
 		f.Add([]byte(text))

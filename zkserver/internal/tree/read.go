@@ -7,7 +7,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// lookup finds a node for a read; the root has two names.
+// lookup returns a node for a read. The root has two names.
 func (t *Tree) lookup(path string) *node {
 	if path == "" {
 		path = "/"
@@ -15,7 +15,7 @@ func (t *Tree) lookup(path string) *node {
 	return t.nodes[path]
 }
 
-// Exists answers with the Stat of a node.
+// Exists returns the Stat of a node.
 func (t *Tree) Exists(path string, as ...Identity) (zkproto.Stat, zkproto.Code) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return zkproto.Stat{}, zkproto.CodeBadArguments
@@ -27,7 +27,7 @@ func (t *Tree) Exists(path string, as ...Identity) (zkproto.Stat, zkproto.Code) 
 	return n.stat(), zkproto.CodeOK
 }
 
-// Get answers with the data of a node, which stays the tree's: the caller must not
+// Get returns the data of a node. The data belongs to the tree: the caller must not
 // change it, nor read it after the next write.
 func (t *Tree) Get(path string, as ...Identity) ([]byte, zkproto.Stat, zkproto.Code) {
 	n, code := t.readable(path, as)
@@ -37,8 +37,8 @@ func (t *Tree) Get(path string, as ...Identity) ([]byte, zkproto.Stat, zkproto.C
 	return n.data, n.stat(), zkproto.CodeOK
 }
 
-// Children answers with the names of a node's children. Their order stays the same until a child
-// comes or goes, or the server starts again.
+// Children returns the names of a node's children. Their order stays the same until a child
+// is created or removed, or the server restarts.
 func (t *Tree) Children(path string, as ...Identity) ([]string, zkproto.Stat, zkproto.Code) {
 	n, code := t.readable(path, as)
 	if n == nil {
@@ -51,7 +51,7 @@ func (t *Tree) Children(path string, as ...Identity) ([]string, zkproto.Stat, zk
 	return names, n.stat(), zkproto.CodeOK
 }
 
-// DataSize is how long the data of a node are, 0 if there is none.
+// DataSize returns the length of a node's data, or 0 if there is no such node.
 func (t *Tree) DataSize(path string) int {
 	if n := t.lookup(path); n != nil {
 		return len(n.data)
@@ -59,7 +59,8 @@ func (t *Tree) DataSize(path string) int {
 	return 0
 }
 
-// NamesSize is how long the list of a node's children is on the wire, 0 if there is none.
+// NamesSize returns the length of the encoded list of a node's children, or 0 if there is no such
+// node.
 func (t *Tree) NamesSize(path string) int {
 	if n := t.lookup(path); n != nil {
 		return n.nameBytes()
@@ -67,7 +68,7 @@ func (t *Tree) NamesSize(path string) int {
 	return 0
 }
 
-// ACLSize is the length of a node's ACL on the wire, or 0 if there is no such node.
+// ACLSize returns the length of a node's encoded ACL, or 0 if there is no such node.
 func (t *Tree) ACLSize(path string) int {
 	if n := t.lookup(path); n != nil {
 		return wireSize(n.acl.entries)
@@ -86,14 +87,14 @@ func (t *Tree) readable(path string, as []Identity) (*node, zkproto.Code) {
 	return n, zkproto.CodeOK
 }
 
-// Ephemerals lists the nodes of a session, sorted.
+// Ephemerals returns the nodes of a session, sorted.
 func (t *Tree) Ephemerals(session int64) []string {
 	paths := t.EphemeralsBelow(session, "")
 	slices.Sort(paths)
 	return paths
 }
 
-// EphemeralsSize is the length of the list of a session's nodes on the wire.
+// EphemeralsSize returns the length of the encoded list of a session's nodes.
 func (t *Tree) EphemeralsSize(session int64) int {
 	if o := t.ephemerals[session]; o != nil {
 		return o.pathBytes
@@ -101,7 +102,7 @@ func (t *Tree) EphemeralsSize(session int64) int {
 	return 0
 }
 
-// Owners lists the sessions that own ephemeral nodes.
+// Owners returns the sessions that own ephemeral nodes.
 func (t *Tree) Owners() []int64 {
 	ids := make([]int64, 0, len(t.ephemerals))
 	for id := range t.ephemerals {
@@ -111,9 +112,9 @@ func (t *Tree) Owners() []int64 {
 	return ids
 }
 
-// EphemeralsBelow lists the nodes of a session whose path begins with prefix, byte by
-// byte; "" and "/" stand for all of them. The order stays the same until one of the session's
-// nodes comes or goes, or the server starts again.
+// EphemeralsBelow returns the nodes of a session whose path begins with prefix, byte by
+// byte; "" and "/" match all of them. The order stays the same until one of the session's
+// nodes is created or removed, or the server restarts.
 func (t *Tree) EphemeralsBelow(session int64, prefix string) []string {
 	if all := strings.TrimSpace(prefix); all == "" || all == "/" {
 		prefix = "/"
@@ -130,7 +131,7 @@ func (t *Tree) EphemeralsBelow(session int64, prefix string) []string {
 	return paths
 }
 
-// Descendants counts the nodes below a node, on all levels.
+// Descendants returns the number of nodes below a node, on all levels.
 func (t *Tree) Descendants(path string, as ...Identity) (int, zkproto.Code) {
 	n, code := t.readable(path, as)
 	if n == nil {

@@ -40,8 +40,8 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// Each call of Reapable has a bounded share, however many nodes there are. All calls together miss
-// no node, also if others come and go meanwhile.
+// Each call of Reapable visits a bounded number of nodes, however many there are. All calls together
+// miss no node, also if others are created and removed meanwhile.
 func TestReapingIsDoneInShares(t *testing.T) {
 	tr := New()
 	create := func(format string, i int, ttl int64) {
@@ -87,7 +87,7 @@ func TestTransactionsWithATTL(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		op     zkproto.MultiOp
-		before zkproto.Code // of an operation in front
+		before zkproto.Code // of an earlier operation
 		header zkproto.Code
 		result zkproto.Op
 	}{

@@ -2,13 +2,13 @@ package tree
 
 import "holdfast/zkproto"
 
-// A Tree holds all nodes and watches. It is not safe for concurrent use.
+// A Tree has all nodes and watches. It is not safe for concurrent use.
 type Tree struct {
 	nodes      map[string]*node // by full path
 	ephemerals map[int64]*owned
 	reapable   list              // containers and nodes with a time to live
-	unreaped   int               // of reapable that are still to be looked at; see Reapable
-	quotas     map[string]*quota // by the path that they begin at
+	unreaped   int               // those of reapable that are not visited yet; see Reapable
+	quotas     map[string]*quota // by the path of their subtree
 
 	bounds         Bounds
 	steps          int // see TakeSteps
@@ -18,40 +18,39 @@ type Tree struct {
 	watches    watchTable
 	identities map[Watcher]*keyring
 	events     []Event
-	told       map[Watcher]struct{} // of fire
-	foreseen   int                  // steps of the transaction in progress when it fires, see foresee
-	firing     int                  // steps when the write in progress began to tell, see maxTelling
+	told       map[Watcher]struct{} // reused by fire
+	foreseen   int                  // steps of the current transaction when it fires, see foresee
+	firing     int                  // steps when the current write began to notify, see maxTelling
 	overrun    []Watcher            // see TakeOverrun
 
-	last *keyring // of the client that was asked for last, see find
+	last *keyring // of the last client, see find
 
 	changed map[string]struct{}
 	lasting bool    // see TakeChanges
 	loading []*node // between LoadNode and Loaded
 
-	// What the write in progress has done so far; see finish.
+	// The state of the current write; see finish.
 	undo     []func()
 	triggers []trigger
 	touched  []string
 	lasts    bool                  // it changes a node that is not ephemeral
 	results  []zkproto.MultiResult // of Multi
-	grown    int                   // by auth in ACLs, in bytes
+	grown    int                   // bytes that auth has added to ACLs
 	nested   bool                  // inside a transaction, which finishes for its operations
 }
 
 // Bounds limit what clients can create; 0 is no limit.
 type Bounds struct {
-	ChildrenBytes int  // the names of a node's children, as they are on the wire
+	ChildrenBytes int  // the encoded names of a node's children
 	Ephemerals    int  // the nodes of one session
 	Work          int  // of one transaction, see workOf
-	Quotas        bool // whether the hard limits of quotas are kept
+	Quotas        bool // whether hard limits of quotas are enforced
 	QuotasBySuper bool // whether the superuser alone may set quotas
 	NoTTL         bool // whether nodes with a time to live are refused
 
-	// Exceeded hears of every write that is refused for one of these.
+	// Exceeded is called for every write that a bound refuses.
 	Exceeded func(by Bound)
-	// OverQuota hears of every write after which a subtree has more than its quota allows,
-	// and was done all the same.
+	// OverQuota is called after every write that was done although its subtree then exceeds its quota.
 	OverQuota func(subtree string)
 }
 
@@ -66,7 +65,7 @@ const (
 	BoundWork                    // Bounds.Work
 )
 
-// exceeded tells Exceeded, if there is one.
+// exceeded calls Exceeded, if it is set.
 func (b *Bounds) exceeded(by Bound) {
 	if b.Exceeded != nil {
 		b.Exceeded(by)
@@ -101,7 +100,7 @@ type Txn struct {
 	Zxid    int64
 	Time    int64 // wall clock, milliseconds since 1970
 	Session int64
-	As      []Identity // of who writes
+	As      []Identity // the identities of the client
 }
 
 // New returns a tree with the nodes that every ZooKeeper server has.
@@ -125,38 +124,38 @@ func New() *Tree {
 }
 
 // TakeSteps returns the work of operations since the last call, beyond a constant for each. It counts
-// the entries of ACLs that were compared, the visits to nodes above the changed ones, and the
-// watchers that were told.
+// the compared entries of ACLs, the visits to ancestors of changed nodes, and the
+// notified watchers.
 func (t *Tree) TakeSteps() int {
 	steps := t.steps
 	t.steps = 0
 	return steps
 }
 
-// Steps is what TakeSteps would return.
+// Steps returns the steps that TakeSteps would return.
 func (t *Tree) Steps() int { return t.steps }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// EphemeralCount is the number of nodes that belong to sessions.
+// EphemeralCount returns the number of ephemeral nodes.
 func (t *Tree) EphemeralCount() int { return t.ephemeralCount }
 
-// WatchCount is the number of watches that are armed.
+// WatchCount returns the number of watches.
 func (t *Tree) WatchCount() int { return t.watches.count }
 
-// WatchWeights are the sums of WatchWeight for the watches of one watcher, and for all.
+// WatchWeights returns the sums of WatchWeight for the watches of one watcher, and for all watches.
 func (t *Tree) WatchWeights(by Watcher) (own, all int) {
 	return t.watches.weights[by], t.watches.weight
 }
 
-// DataBytes is the length of all paths and data.
+// DataBytes returns the length of all paths and data.
 func (t *Tree) DataBytes() int64 { return t.dataBytes }
 
-// TakeChanges calls f for every path whose record may differ since the last call,
-// in no particular order. The record, or its absence, is asked for with AppendNode. TakeChanges
-// returns whether one of the changes outlives all sessions: a node that is not ephemeral was made,
-// removed or written. Changes of ephemeral nodes, and of the counters of their parents, do not.
+// TakeChanges calls f for every path whose record may have changed since the last call,
+// in no particular order. AppendNode returns the record, or that there is none. TakeChanges
+// reports whether one of the changes outlives all sessions: a node that is not ephemeral was created,
+// removed or written. Changes of ephemeral nodes, and of their parents' counters, do not count.
 func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
 	for path := range t.changed {
 		f(path)
@@ -166,16 +165,16 @@ func (t *Tree) TakeChanges(f func(path string)) (lasting bool) {
 	return lasting
 }
 
-// Changed reports whether TakeChanges has anything to tell.
+// Changed reports whether TakeChanges would call f.
 func (t *Tree) Changed() bool { return len(t.changed) > 0 }
 
-// wireBytes is what a name takes in a list of children.
+// wireBytes returns the length of a name in an encoded list of children.
 func wireBytes(name string) int32 { return int32(4 + len(name)) }
 
-// owned are the ephemeral nodes of one session.
+// owned has the ephemeral nodes of one session.
 type owned struct {
 	list
-	pathBytes int // of their paths, as they are on the wire
+	pathBytes int // of their encoded paths
 }
 
 func (o *owned) count() int {
@@ -185,7 +184,7 @@ func (o *owned) count() int {
 	return len(o.nodes)
 }
 
-// link hangs n into every index; its parent exists.
+// link adds n to every index. Its parent must exist.
 func (t *Tree) link(n *node) {
 	t.nodes[n.path] = n
 	n.bytes = int64(len(n.data))
@@ -194,7 +193,7 @@ func (t *Tree) link(n *node) {
 	t.index(n, t.nodes[parentOf(n.path)])
 }
 
-// index is link for a node that can be found already.
+// index is link for a node that is already in Tree.nodes.
 func (t *Tree) index(n, parent *node) {
 	n.parent = parent
 	if parent.children == nil {
@@ -214,7 +213,7 @@ func (t *Tree) index(n, parent *node) {
 	}
 }
 
-// count adds n to all sums, or takes it out of them if by is -1.
+// count adds n to all sums, or subtracts it if by is -1.
 func (t *Tree) count(n *node, by int32) {
 	t.dataBytes += int64(by) * int64(len(n.path)+len(n.data))
 	n.parent.children.nameBytes += by * wireBytes(nameOf(n.path))
@@ -246,7 +245,7 @@ func (t *Tree) unlink(n *node) {
 	}
 }
 
-// relink takes back unlink, which must be the last change. The children have their old order again.
+// relink undoes unlink, which must be the last change. The children have their old order again.
 func (t *Tree) relink(n *node) {
 	t.nodes[n.path] = n
 	n.parent.children.restore(n, place)

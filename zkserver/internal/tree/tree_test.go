@@ -24,7 +24,7 @@ const (
 
 var lastZxid int64 = 1000
 
-// tx is the next transaction, of session 7, at a time that can be told from its zxid.
+// tx returns the next transaction, of session 7, at a time that its zxid determines.
 func tx() Txn {
 	lastZxid++
 	return Txn{Zxid: lastZxid, Time: lastZxid * 10, Session: 7}
@@ -47,7 +47,7 @@ func worldACL(perms int32) []zkproto.ACL {
 	return []zkproto.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
 }
 
-// sample is a tree with a bit of everything.
+// sample returns a tree with nodes of every kind.
 func sample(t *testing.T) *Tree {
 	t.Helper()
 	tr := New()
@@ -206,7 +206,7 @@ func TestNullAndEmptyDataDiffer(t *testing.T) {
 	for path, data := range map[string][]byte{"/null": nil, "/empty": {}, "/some": buf} {
 		tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: path, Data: data, ACL: openACL.entries})
 	}
-	copy(buf, "XXXXXX") // a connection's buffer, used again
+	copy(buf, "XXXXXX") // a connection's buffer is reused
 	check := func(tr *Tree) {
 		t.Helper()
 		null, _, _ := tr.Get("/null")
@@ -337,7 +337,7 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			if after := snapshot(tr); !reflect.DeepEqual(before, after) {
 				t.Errorf("the tree differs:\nbefore %+v\nafter  %+v", before, after)
 			}
-			tr.Delete(tx(), "/a/e", -1) // the watches must still be armed
+			tr.Delete(tx(), "/a/e", -1) // the watches must still be set
 			if n := len(tr.TakeEvents()); n != 2 {
 				t.Errorf("%d events after the failed transaction; want 2", n)
 			}
@@ -436,7 +436,7 @@ func TestLoadRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// All ephemeral nodes of a session go in one transaction, and are one answer.
+// The paths of a session's nodes have a bound, since one answer lists all of them.
 func TestPathsOfASessionsNodesAreBounded(t *testing.T) {
 	tr := New()
 	exceeded := 0

@@ -2,18 +2,18 @@ package tree
 
 import "holdfast/zkproto"
 
-// A Watcher is one connection, numbered by the server, from 1: watches end with it.
+// A Watcher is one connection. The server numbers them from 1. Watches end with their connection.
 type Watcher int64
 
-// An Event is for one watcher.
+// An Event is a notification for one watcher.
 type Event struct {
 	Watcher Watcher
 	Type    zkproto.EventType
 	Path    string
 }
 
-// Identify sets the identities of a watcher. The caller must not change the slice afterwards. They
-// are checked when something happens: a watcher that may not read a node gets no event of it
+// Identify sets the identities of a watcher. The caller must not change the slice afterwards. The tree
+// checks them for each event: a watcher that may not read a node gets no event of it
 // (CVE-2024-23944).
 func (t *Tree) Identify(by Watcher, as []Identity) {
 	if len(as) > 0 {
@@ -21,18 +21,18 @@ func (t *Tree) Identify(by Watcher, as []Identity) {
 	}
 }
 
-// WatchData arms a watch of getData or exists; the node need not exist.
+// WatchData sets a watch of getData or exists; the node need not exist.
 func (t *Tree) WatchData(by Watcher, path string) {
 	t.watches.add(by, watchKey{watchData, rooted(path)})
 }
 
-// WatchChildren arms a watch of getChildren.
+// WatchChildren sets a watch of getChildren.
 func (t *Tree) WatchChildren(by Watcher, path string) {
 	t.watches.add(by, watchKey{watchChildren, rooted(path)})
 }
 
-// AddWatch arms a watch that stays armed when it fires; the node need not exist. One of
-// each mode can be on a node at the same time.
+// AddWatch sets a watch that stays when it fires; the node need not exist. A node can have one watch
+// of each mode at the same time.
 func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 	switch mode {
 	case zkproto.ModePersistent:
@@ -48,7 +48,7 @@ func (t *Tree) AddWatch(by Watcher, path string, mode int32) zkproto.Code {
 	return zkproto.CodeOK
 }
 
-// DropWatcher disarms all watches of a connection.
+// DropWatcher removes all watches of a connection.
 func (t *Tree) DropWatcher(by Watcher) {
 	t.drop(by)
 	t.Sweep()
@@ -59,16 +59,16 @@ func (t *Tree) drop(by Watcher) {
 	t.watches.drop(by)
 }
 
-// Sweep frees the memory of some watches that DropWatcher has disarmed. The owner calls it at each
+// Sweep frees the memory of some watches that DropWatcher has removed. The owner calls it at each
 // check of the sessions.
 func (t *Tree) Sweep() { t.watches.sweep(1000) }
 
-// RemoveWatches disarms watches of one kind, without an event.
+// RemoveWatches removes watches of one kind, without an event.
 func (t *Tree) RemoveWatches(by Watcher, path string, kind int32) zkproto.Code {
 	return t.eachWatch(path, kind, func(k watchKey) bool { return t.watches.remove(by, k) })
 }
 
-// CheckWatches says whether there is a watch that RemoveWatches would disarm.
+// CheckWatches reports whether there is a watch that RemoveWatches would remove.
 func (t *Tree) CheckWatches(by Watcher, path string, kind int32) zkproto.Code {
 	return t.eachWatch(path, kind, func(k watchKey) bool { return t.watches.has(by, k) })
 }
@@ -87,8 +87,8 @@ func (t *Tree) eachWatch(path string, kind int32, f func(watchKey) bool) zkproto
 	return code
 }
 
-// watchKinds are the kinds that a client can ask for. Those of persistent watches alone
-// are known since ZooKeeper 3.9.
+// watchKinds has the kinds of watch that a client can name. The kinds for persistent watches alone
+// exist since ZooKeeper 3.9.
 var watchKinds = map[int32][]watchKind{
 	zkproto.WatchChildren:            {watchChildren},
 	zkproto.WatchData:                {watchData},
@@ -97,9 +97,9 @@ var watchKinds = map[int32][]watchKind{
 	zkproto.WatchPersistentRecursive: {watchRecursive},
 }
 
-// SetWatches takes over the watches that a client had on an earlier connection.
-// What happened behind the client's back since RelativeZxid becomes an event now,
-// everything else is armed again. Persistent watches are armed only.
+// SetWatches sets the watches again that a client had on an earlier connection. A change since
+// RelativeZxid becomes an event now; without a change, the watch is set. Persistent watches are
+// only set.
 func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 	rel := req.RelativeZxid
 	for _, path := range req.Data {
@@ -139,8 +139,8 @@ func (t *Tree) SetWatches(by Watcher, req *zkproto.SetWatches2Request) {
 	}
 }
 
-// TakeEvents returns the events since the last call, in the order in which the
-// writes happened. The slice is valid until the next write.
+// TakeEvents returns the events since the last call, in the order of the writes. The slice is valid
+// until the next write.
 func (t *Tree) TakeEvents() []Event {
 	events := t.events
 	if t.events = t.events[:0]; cap(events) > 1<<16 {
@@ -149,23 +149,23 @@ func (t *Tree) TakeEvents() []Event {
 	return events
 }
 
-// maxTelling bounds the steps that a write takes to tell its watchers: some 130,000 events that
-// everybody may read. Beyond that, watchers lose their watches, see TakeOverrun.
+// maxTelling bounds the steps that a write takes to notify its watchers: some 130,000 events of a node
+// that everybody may read. Beyond that, watchers lose their watches, see TakeOverrun.
 const (
 	maxTelling = 4 << 20
-	tellSteps  = 8  // for each watch that matches
-	emitSteps  = 24 // for each watcher that is told, besides the check of the ACL
+	tellSteps  = 8  // for each matching watch
+	emitSteps  = 24 // for each notified watcher, besides the check of the ACL
 )
 
 // TakeOverrun returns the watchers that have lost their watches since the last call, because writes
-// had too many to tell. Their connections must end, so that they know.
+// had too many watchers to notify. The caller closes their connections, so that their clients know.
 func (t *Tree) TakeOverrun() []Watcher {
 	overrun := t.overrun
 	t.overrun = nil
 	return overrun
 }
 
-// A trigger is an event whose watchers are not known yet.
+// A trigger is an event before its watchers are found.
 type trigger struct {
 	kind      zkproto.EventType
 	path      string
@@ -175,9 +175,9 @@ type trigger struct {
 	parentACL *acl
 }
 
-// trigger notes a change of n. The present ACL decides whether a watcher may know of the
-// change: after a deletion nobody could look it up. parent is nil if its list of children did
-// not change.
+// trigger records a change of n. The node's current ACL decides whether a watcher may learn of the
+// change, because the node cannot be looked up after a deletion. parent is nil if its list of children
+// did not change.
 func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 	tr := trigger{kind: kind, path: path, node: n, acl: n.acl}
 	if parent != nil {
@@ -187,12 +187,12 @@ func (t *Tree) trigger(kind zkproto.EventType, path string, n, parent *node) {
 	t.foresee(n)
 }
 
-// fewLevels is the number of levels above a node on which recursive watches cost no more than their
+// fewLevels is the number of ancestors up to which recursive watches cost no more than their
 // events.
 const fewLevels = 16
 
-// foresee adds to t.foreseen the steps that fire will take for recursive watches on many levels
-// above n. A transaction with too many of them is refused before it fires.
+// foresee adds to t.foreseen the steps that fire will take for recursive watches on many ancestors of
+// n. A transaction with too many of them is refused before it fires.
 func (t *Tree) foresee(n *node) {
 	if !t.nested || len(t.watches.armed[watchRecursive]) <= fewLevels {
 		return
@@ -209,8 +209,8 @@ func (t *Tree) foresee(n *node) {
 	}
 }
 
-// fire tells the watchers of an event, each connection once however many of its watches match.
-// One-shot watches are disarmed, also if the ACL hides the event.
+// fire notifies the watchers of an event, each connection once however many of its watches match.
+// It removes one-shot watches, also if the ACL hides the event.
 func (t *Tree) fire(tr trigger) {
 	t.tell(watchData, tr.path)
 	t.tell(watchPersistent, tr.path)
@@ -218,7 +218,7 @@ func (t *Tree) fire(tr trigger) {
 		t.tell(watchChildren, tr.path)
 	}
 	if len(t.watches.armed[watchRecursive]) > 0 {
-		// A node that has been removed still knows the nodes that were above it.
+		// A removed node still has the pointers to its ancestors.
 		for above := tr.node; above != nil; above = above.parent {
 			t.steps++
 			switch {
@@ -273,7 +273,7 @@ func (t *Tree) emitTold(a *acl, kind zkproto.EventType, path string) {
 		t.emitIf(a, by, kind, path)
 	}
 	if len(t.told) > 100 {
-		t.told = make(map[Watcher]struct{}) // clear takes as long as for the most that it had
+		t.told = make(map[Watcher]struct{}) // clear would take as long as for the largest size it had
 	} else {
 		clear(t.told)
 	}

@@ -238,7 +238,7 @@ func TestCheckWatches(t *testing.T) {
 		{2, "/a", zkproto.WatchData, zkproto.CodeNoWatcher}, {1, "/none", zkproto.WatchAny, ok}, {1, "/none", 5, ok},
 		{1, "/none", 4, zkproto.CodeNoWatcher}, {1, "/a", 0, zkproto.CodeMarshallingError},
 	} {
-		for range 2 { // asking changes nothing
+		for range 2 { // reading changes nothing
 			if code := tr.CheckWatches(tt.by, tt.path, tt.kind); code != tt.want {
 				t.Errorf("%d %s %d: got %v; want %v", tt.by, tt.path, tt.kind, code, tt.want)
 			}
@@ -265,14 +265,15 @@ func TestSetWatchesCatchesUpOrArms(t *testing.T) {
 	mustCreate(t, tr, "/later", 0)
 	mustCreate(t, tr, "/a/x", 0)
 	tr.Set(tx(), "/c", nil, -1)
-	tr.Set(tx(), "/a", nil, -1) // not armed again
+	tr.Set(tx(), "/a", nil, -1) // not set again
 	assertEvents(t, tr, Event{1, created, "/later"}, Event{1, children, "/a"}, Event{1, changed, "/c"})
 	if tr.watches.entries() != 0 {
 		t.Errorf("empty entries stay in the watch table: %+v", tr.watches)
 	}
 }
 
-// A write takes so many steps to tell watchers and no more. Those beyond lose their watches, and are named.
+// A write takes a bounded number of steps to notify watchers. The other watchers lose their
+// watches, and TakeOverrun returns them.
 func TestNotificationsOfAWriteAreBounded(t *testing.T) {
 	tr := New()
 	const watchers, nodes = 1200, 1000

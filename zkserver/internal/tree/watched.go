@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// What the four-letter words tell of watches. A path with watches of several kinds by the
-// same watcher comes once.
+// The lists of watches for the four-letter words. A path on which one watcher has watches of several
+// kinds is listed once.
 
-// WatchersAndPaths counts those who have watches, and the paths that are watched.
+// WatchersAndPaths returns the number of watchers and the number of watched paths.
 func (t *Tree) WatchersAndPaths() (watchers, paths int) {
 	for range t.WatchedPaths() {
 		paths++
@@ -17,7 +17,7 @@ func (t *Tree) WatchersAndPaths() (watchers, paths int) {
 	return len(t.watches.byWatcher), paths
 }
 
-// WatchedBy are the paths that a connection watches, in no particular order.
+// WatchedBy returns the paths that a connection watches, in no particular order.
 func (t *Tree) WatchedBy(by Watcher) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for k := range t.watches.byWatcher[by] {
@@ -28,8 +28,7 @@ func (t *Tree) WatchedBy(by Watcher) iter.Seq[string] {
 	}
 }
 
-// WatchedPaths are the paths that are watched, in no particular order, each with those
-// who watch it.
+// WatchedPaths returns the watched paths, in no particular order, each with its watchers.
 func (t *Tree) WatchedPaths() iter.Seq2[string, iter.Seq[Watcher]] {
 	w := &t.watches
 	return func(yield func(string, iter.Seq[Watcher]) bool) {
@@ -52,7 +51,7 @@ func (t *Tree) WatchedPaths() iter.Seq2[string, iter.Seq[Watcher]] {
 	}
 }
 
-// first reports whether there is no watch on the path of k of a lesser kind.
+// first reports whether the path of k has no watch of a lower kind.
 func (w *watchTable) first(k watchKey, is func(watchKey) bool) bool {
 	for kind := range k.kind {
 		if is(watchKey{kind, k.path}) {
@@ -62,7 +61,7 @@ func (w *watchTable) first(k watchKey, is func(watchKey) bool) bool {
 	return true
 }
 
-// union is by and those who watch the path of k by another kind.
+// union returns by and the watchers of the path of k by other kinds.
 func (w *watchTable) union(k watchKey, by *watchers) iter.Seq[Watcher] {
 	union := make(map[Watcher]struct{})
 	for kind := k.kind + 1; kind < watchKindCount; kind++ {

@@ -18,7 +18,7 @@ const (
 
 func (k watchKind) oneShot() bool { return k == watchData || k == watchChildren }
 
-// A watchTable holds the watches by kind and path, and by watcher. A disconnect needs the index
+// A watchTable has the watches by kind and path, and by watcher. A disconnect needs the index
 // by watcher.
 type watchTable struct {
 	armed     [watchKindCount]map[string]*watchers
@@ -27,16 +27,17 @@ type watchTable struct {
 	weight    int // of all
 	weights   map[Watcher]int
 
-	// A connection may have 100,000 watches, and everybody would wait while they are removed at
-	// once. The watches of a dropped watcher stay in armed until sweep removes them.
+	// dropped has the watches of dropped watchers. A connection may have 100,000 watches,
+	// and all clients would wait while they are removed at once. The watches of a dropped watcher
+	// stay in armed until sweep removes them.
 	dropped map[Watcher][]watchKey
 }
 
-// watchers are the watchers of one kind on one path. Most paths have one watcher. A map for each of
-// these would be most of the memory that the garbage collector looks at.
+// watchers are the watchers of one kind on one path. Most paths have one watcher. If each had a map,
+// these maps would be most of the memory that the garbage collector scans.
 type watchers struct {
 	one  Watcher
-	more map[Watcher]struct{} // if there have been several, all of them
+	more map[Watcher]struct{} // all watchers, once there have been several
 }
 
 func (w *watchers) add(by Watcher) {
@@ -50,19 +51,19 @@ func (w *watchers) add(by Watcher) {
 	}
 }
 
-// remove removes by, which is one of w.
+// remove removes by, which must be in w.
 func (w *watchers) remove(by Watcher) {
-	w.one = 0 // of no meaning if there have been several
+	w.one = 0 // ignored once there have been several
 	delete(w.more, by)
 }
 
-// count is the number of watchers in w.
+// count returns the number of watchers in w.
 func (w *watchers) count() int { return max(1, len(w.more)) }
 
-// none reports whether w is empty. A nil w is.
+// none reports whether w is nil or empty.
 func (w *watchers) none() bool { return w == nil || w.one == 0 && len(w.more) == 0 }
 
-// all returns the watchers in w, which may be nil. They may be removed while it goes on.
+// all returns the watchers in w, which may be nil. The caller may remove them during the iteration.
 func (w *watchers) all() iter.Seq[Watcher] {
 	return func(yield func(Watcher) bool) {
 		if w == nil {
@@ -82,7 +83,8 @@ func (w *watchers) all() iter.Seq[Watcher] {
 	}
 }
 
-// WatchWeight is what a watch on path counts for in WatchWeights: paths are memory.
+// WatchWeight returns the weight of a watch on path in WatchWeights. Long paths weigh more, because
+// they take memory.
 func WatchWeight(path string) int { return 1 + len(path)/256 }
 
 type watchKey struct {
@@ -151,7 +153,7 @@ func (w *watchTable) disarm(by Watcher, k watchKey) {
 	}
 }
 
-// drop removes all watches of by. Their memory is free when sweep has been called often enough.
+// drop removes all watches of by. sweep frees their memory in portions.
 func (w *watchTable) drop(by Watcher) {
 	keys := w.byWatcher[by]
 	if keys == nil {
@@ -164,8 +166,8 @@ func (w *watchTable) drop(by Watcher) {
 	w.dropped[by] = slices.AppendSeq(make([]watchKey, 0, len(keys)), maps.Keys(keys))
 }
 
-// sweepPerAdd is how many watches of dropped watchers go for each new watch, so that they do not
-// pile up.
+// sweepPerAdd is how many watches of dropped watchers are removed for each new watch, so that they
+// do not accumulate.
 const sweepPerAdd = 4
 
 // sweep removes up to n watches of dropped watchers.
@@ -185,7 +187,7 @@ func (w *watchTable) sweep(n int) {
 	}
 }
 
-// sweepAll removes the watches that are left of one dropped watcher.
+// sweepAll removes the remaining watches of one dropped watcher.
 func (w *watchTable) sweepAll(by Watcher) {
 	for _, k := range w.dropped[by] {
 		w.disarm(by, k)
@@ -193,7 +195,7 @@ func (w *watchTable) sweepAll(by Watcher) {
 	delete(w.dropped, by)
 }
 
-// isDropped reports whether the watches that by has in armed are of a dropped watcher.
+// isDropped reports whether by is dropped, so that its watches in armed do not count.
 func (w *watchTable) isDropped(by Watcher) bool {
 	return len(w.dropped) > 0 && w.dropped[by] != nil
 }

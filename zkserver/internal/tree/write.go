@@ -8,15 +8,15 @@ import (
 	"holdfast/zkproto"
 )
 
-// Create makes a node and returns its path, with the sequence number if one was
-// asked for. req.Op is OpCreate, OpCreate2, OpCreateContainer or OpCreateTTL.
+// Create creates a node and returns its path, with the sequence number if the request asks for one.
+// req.Op is OpCreate, OpCreate2, OpCreateContainer or OpCreateTTL.
 func (t *Tree) Create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkproto.Code) {
 	path, stat, code := t.create(tx, req)
 	t.finish(code)
 	return path, stat, code
 }
 
-// A kind is what the operation and the flags of a create say about the node.
+// A kind is the kind of node that the operation and the flags of a create ask for.
 type kind struct{ ephemeral, sequential, container, ttl bool }
 
 func (t *Tree) kindOf(req *zkproto.MultiOp) (kind, zkproto.Code) {
@@ -30,8 +30,8 @@ func (t *Tree) kindOf(req *zkproto.MultiOp) (kind, zkproto.Code) {
 	case zkproto.FlagEphemeralSequential:
 		k.ephemeral, k.sequential = true, true
 	case zkproto.FlagContainer:
-		// On an ordinary create it makes a persistent node in Apache's server too; only
-		// the operation of its own makes a container.
+		// In an ordinary create, Apache's server, too, makes a persistent node of this flag; only
+		// createContainer makes a container.
 		k.container = req.Op == zkproto.OpCreateContainer
 	case zkproto.FlagTTL:
 		k.ttl = true
@@ -74,8 +74,9 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 		return refuse(zkproto.CodeNoAuth)
 	}
 	if kind.sequential {
-		// The count of creations, not of children and not Stat.Cversion: a number must
-		// not come back while the parent lives. It wraps, as ZooKeeper documents.
+		// The sequence number counts creations. It is neither the number of children nor
+		// Stat.Cversion: a number must not be reused while the parent exists. It wraps, as
+		// ZooKeeper documents.
 		path += fmt.Sprintf("%010d", parent.creations)
 	}
 	if zkproto.ValidatePath(path) != nil {
@@ -117,7 +118,7 @@ func (t *Tree) create(tx Txn, req *zkproto.MultiOp) (string, zkproto.Stat, zkpro
 	return path, n.stat(), zkproto.CodeOK
 }
 
-// Delete removes a node without children. Version -1 stands for any.
+// Delete removes a node without children. Version -1 matches any.
 func (t *Tree) Delete(tx Txn, path string, version int32) zkproto.Code {
 	code := t.delete(tx, path, version)
 	t.finish(code)
@@ -125,7 +126,7 @@ func (t *Tree) Delete(tx Txn, path string, version int32) zkproto.Code {
 }
 
 func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
-	// Only these checks: a path that is otherwise invalid just names no node.
+	// There are no further checks: another invalid path just names no node.
 	if !wellFormed(path) || builtIn(path) {
 		return zkproto.CodeBadArguments
 	}
@@ -149,7 +150,7 @@ func (t *Tree) delete(tx Txn, path string, version int32) zkproto.Code {
 	return zkproto.CodeOK
 }
 
-// remove takes out a node that has no children.
+// remove removes a node that has no children.
 func (t *Tree) remove(tx Txn, n *node) {
 	parent := n.parent
 	pzxid := parent.pzxid
@@ -165,7 +166,7 @@ func (t *Tree) remove(tx Txn, n *node) {
 	t.trigger(zkproto.EventNodeDeleted, n.path, n, parent)
 }
 
-// Set replaces the data of a node. Version -1 stands for any.
+// Set replaces the data of a node. Version -1 matches any.
 func (t *Tree) Set(tx Txn, path string, data []byte, version int32) (zkproto.Stat, zkproto.Code) {
 	stat, code := t.set(tx, path, data, version)
 	t.finish(code)
@@ -185,7 +186,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	}
 	oldData, oldVersion, mzxid, mtime := n.data, n.version, n.mzxid, n.mtime
 	grown := int64(len(data) - len(oldData))
-	switch { // in this order
+	switch { // the order is part of the protocol
 	case t.bounds.Quotas && t.overQuota(t.quotaOver(n), 0, grown):
 		return zkproto.Stat{}, zkproto.CodeQuotaExceeded
 	case version != -1 && version != n.version:
@@ -205,7 +206,7 @@ func (t *Tree) set(tx Txn, path string, data []byte, version int32) (zkproto.Sta
 	return n.stat(), zkproto.CodeOK
 }
 
-// check succeeds if the node exists at that version; -1 asks only for existence.
+// check succeeds if the node exists and has that version; -1 checks existence only.
 func (t *Tree) check(tx Txn, path string, version int32) zkproto.Code {
 	if zkproto.ValidatePath(path) != nil {
 		return zkproto.CodeBadArguments
@@ -228,16 +229,16 @@ func (t *Tree) CloseSession(tx Txn) {
 	}
 }
 
-// A transaction of EndSession removes at most endNodes nodes, and fewer if their paths are long or
-// deep. The removal of a node visits all nodes above it.
+// These constants bound a transaction of EndSession. It removes at most endNodes nodes, and fewer if
+// their paths are long or deep. The removal of a node visits all its ancestors.
 const (
 	endNodes  = 3000
 	endBytes  = 1 << 20
 	endLevels = 64 << 10
 )
 
-// EndSession removes ephemeral nodes of a session in one transaction, and reports whether there are
-// more of them.
+// EndSession removes ephemeral nodes of a session in one transaction, and reports whether some
+// are left.
 func (t *Tree) EndSession(tx Txn) (more bool) {
 	var nodes []*node
 	if owned := t.ephemerals[tx.Session]; owned != nil {
@@ -260,7 +261,7 @@ func (t *Tree) EndSession(tx Txn) (more bool) {
 	return more
 }
 
-// wellFormed is the little that creates and deletes ask of a path at first.
+// wellFormed is the first check of a path in a create or a delete.
 func wellFormed(path string) bool {
 	return strings.IndexByte(path, '/') >= 0 && strings.IndexByte(path, 0) < 0
 }
