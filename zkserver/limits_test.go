@@ -485,7 +485,9 @@ func TestClientsAreServedInTurn(t *testing.T) {
 		other.read()
 		before = greedyRead.Load()
 		synctest.Wait()
-		if most := int64(sched.Full / sched.Share); before > most {
+		// A batch has sched.Full / sched.Share large answers. The greedy client may read some more while
+		// the goroutines wake that write and read the other's answer.
+		if most := 5 * int64(sched.Full/sched.Share); before > most {
 			t.Errorf("the other client was served after %d large answers; want at most %d", before, most)
 		}
 		if st := s.Stats(); st.Sessions != 1 || st.Outstanding != 0 || greedyRead.Load() != 101 {
