@@ -158,7 +158,7 @@ func ofTheGuarantees() []mutant {
 				"TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits", "TestElectionSurvivesTheEndOfSessions"},
 		},
 		{
-			number: 325, bug: "who steps down to the read side keeps readers out until the last Unlock", where: "Curator before 5.5.0",
+			number: 325, bug: "a writer that steps down keeps readers out until the last Unlock", where: "Curator before 5.5.0",
 			edits: []edit{{"reentry.go", "\treturn q.stepDown(ctx, writer)\n", "\treturn writer.again(ctx)\n"}},
 			tests: []string{"TestDowngradeLetsTheReadersBehindIn"},
 		},
@@ -193,7 +193,98 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 331, bug: "watches of a session that goes on elsewhere are not registered there", where: "–",
 			edits: []edit{{"zk/session.go", `range s.watches.registrations(s.watchZxid, "") {`, `range s.watches.registrations(s.watchZxid, "")[:0] {`}},
-			pkg:   "zk", tests: []string{"TestWatchesSurviveAReconnect"},
+			pkg:   "zk", tests: []string{"TestWatchesSurviveAReconnect", "TestQueueOutlivesTheConnection"},
+		},
+	}
+}
+
+// ofTheHazards are bugs for the tests that docs/hazards.md names.
+func ofTheHazards() []mutant {
+	return []mutant{
+		{
+			number: 332, bug: "a client that is closed leaves its session to the server", where: "–",
+			edits: []edit{{"zk/session.go", "s.queue, s.reattaching = append(s.queue, bye), false", "s.reattaching = false"}},
+			pkg:   "zk", tests: []string{"TestCloseEndsTheSessionAtTheServer"},
+		},
+		{
+			number: 333, bug: "an answer that is too large is a lost connection", where: "helix #962",
+			edits: []edit{{"zk/conn.go", "\t\t\t\tc.refuseReply(err)\n", ""}},
+			pkg:   "zk", tests: []string{"TestAnswerThatIsTooLargeIsAnErrorOfItsOwn"},
+		},
+		{
+			number: 334, bug: "a server that says nothing is waited for", where: "–",
+			edits: []edit{{"zk/session.go", "silent := time.Since(c.heard) > timeout*2/5", "silent := false"}},
+			pkg:   "zk", tests: []string{"TestSilentServerIsLeftForAnotherInTime", "TestFrameThatNeverEndsIsSilence"},
+		},
+		{
+			number: 335, bug: "a request that a server has refused counts as one that may have happened", where: "–",
+			edits: []edit{{"zk/conn.go", "req.fail(ErrConnectionLoss, false), h.Err", "req.fail(ErrConnectionLoss, true), h.Err"}},
+			pkg:   "zk", tests: []string{"TestMovedSessionIsSafeToRetry"},
+		},
+		{
+			number: 336, bug: "an error that the client does not know is a lost connection", where: "–",
+			edits: []edit{{"zk/conn.go", "\t\toutcome = req.fail(h.Err, false)\n", "\t\toutcome = req.fail(ErrConnectionLoss, false)\n"}},
+			pkg:   "zk", tests: []string{"TestUnknownErrorCodesAreErrorsAndNothingElse"},
+		},
+		{
+			number: 337, bug: "the end of a session by its server is told as a Close", where: "–",
+			edits: []edit{{"zk/session.go", "\ts.cancel(cause)\n\ts.mu.Lock()\n", "\tcause = ErrClosed\n\ts.cancel(cause)\n\ts.mu.Lock()\n"}},
+			pkg:   "zk", tests: []string{"TestExpiryAtTheServerIsTold", "TestRefusedResumeIsAnExpiry"},
+		},
+		{
+			number: 338, bug: "events tell the path with the chroot", where: "–",
+			edits: []edit{{"zk/watch.go", "\treturn w.node[w.chroot:]\n", "\treturn w.node\n"}},
+			pkg:   "zk", tests: []string{"TestChrootIsInvisible"},
+		},
+		{
+			number: 339, bug: "a watch that is stopped takes those of others along at the server", where: "–",
+			edits: []edit{{"zk/watch.go", "return t.oneShots(k) || t.persistent[k.node] != nil", "return false"}},
+			pkg:   "zk", tests: []string{"TestStoppedWatchIsRemovedAtTheServerWhenNobodyNeedsIt"},
+		},
+		{
+			number: 340, bug: "a server that hangs up at once is asked again at once", where: "–",
+			edits: []edit{{"zk/session.go", "\t\t\tshort.pause(s.client.ctx, began, s.Timeout())\n", "\t\t\t_, _ = short, began\n"}},
+			pkg:   "zk", tests: []string{"TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop"},
+		},
+		{
+			number: 341, bug: "a request whose answer was lost counts as one that was not sent", where: "–",
+			edits: []edit{{"zk/session.go", "r.complete(r.fail(err, true))", "r.complete(r.fail(err, false))"}},
+			pkg:   "zk", tests: []string{"TestLostRepliesAreToldFromLostRequests"},
+		},
+		{
+			number: 342, bug: "an event is told in a goroutine of its own, behind later answers", where: "go-zookeeper",
+			edits: []edit{{"zk/conn.go", "\tfor _, w := range fired {\n\t\tw.c <- Event{Type: ev.Type, Path: w.path(), CatchUp: catchUp}\n\t}\n", "\tgo func() {\n\t\ttime.Sleep(time.Millisecond)\n\t\tfor _, w := range fired {\n\t\t\tw.c <- Event{Type: ev.Type, Path: w.path(), CatchUp: catchUp}\n\t\t}\n\t}()\n"}},
+			pkg:   "zk", tests: []string{"TestEventComesBeforeTheReadThatShowsTheChange"},
+		},
+		{
+			number: 343, bug: "the parents of a lock are persistent nodes in every layout", where: "–",
+			edits: []edit{{"place.go", "[]byte{}, p.queue.grammar.parent, p.queue.acl...)", "[]byte{}, zk.Persistent, p.queue.acl...)"}},
+			tests: []string{"TestParentsAreWhatTheLayoutSays"},
+		},
+		{
+			number: 344, bug: "the parents of a lock are open to everybody", where: "–",
+			edits: []edit{{"place.go", "[]byte{}, p.queue.grammar.parent, p.queue.acl...)", "[]byte{}, p.queue.grammar.parent)"}},
+			tests: []string{"TestWithACLIsOnEveryNodeThatTheLockMakes"},
+		},
+		{
+			number: 345, bug: "a node whose create lost its answer is known by its data alone", where: "–",
+			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "readNote(data).ID == p.id && p.id != \"\""}},
+			tests: []string{"TestEveryLayoutFindsItsOwnNodeAgain"},
+		},
+		{
+			number: 346, bug: "a step down whose answer was lost fails, and leaves what it has made", where: "–",
+			edits: []edit{{"reentry.go", "case err == nil, errors.Is(err, zk.ErrConnectionLoss):", "case err == nil:"}},
+			tests: []string{"TestDowngradeSurvivesALostConnection"},
+		},
+		{
+			number: 347, bug: "a holder whose directory is gone is told two seconds late", where: "–",
+			edits: []edit{{"zk/conn.go", "\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\t\ttime.Sleep(2 * time.Second)\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)"}},
+			pkg:   "zklocal", tests: []string{"TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone"}, args: []string{"-failfast"},
+		},
+		{
+			number: 348, bug: "a client whose directory comes and goes is told of each end two seconds late", where: "–",
+			edits: []edit{{"zk/conn.go", "\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\t\ttime.Sleep(2 * time.Second)\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)"}},
+			pkg:   "zklocal", tests: []string{"TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes"}, args: []string{"-failfast"},
 		},
 	}
 }
