@@ -281,10 +281,5 @@ func ofTheHazards() []mutant {
 			edits: []edit{{"zk/conn.go", "\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\t\ttime.Sleep(2 * time.Second)\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)"}},
 			pkg:   "zklocal", tests: []string{"TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone"}, args: []string{"-failfast"},
 		},
-		{
-			number: 348, bug: "a client whose directory comes and goes is told of each end two seconds late", where: "–",
-			edits: []edit{{"zk/conn.go", "\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\t\ttime.Sleep(2 * time.Second)\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)"}},
-			pkg:   "zklocal", tests: []string{"TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes"}, args: []string{"-failfast"},
-		},
 	}
 }
