@@ -281,5 +281,30 @@ func ofTheHazards() []mutant {
 			edits: []edit{{"zk/conn.go", "\t\tc.s.end(err)\n\t}\n\tc.fail(err)", "\t\ttime.Sleep(2 * time.Second)\n\t\tc.s.end(err)\n\t}\n\tc.fail(err)"}},
 			pkg:   "zklocal", tests: []string{"TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone"}, args: []string{"-failfast"},
 		},
+		{
+			number: 348, bug: "of a lock that a MultiLock names as reader and as writer, the reader stays", where: "–",
+			edits: []edit{{"multilock.go", "\t\t\tif a.weak {\n", "\t\t\tif !a.weak {\n"}},
+			tests: []string{"TestMultiLockTakesDuplicatesOnce"},
+		},
+		{
+			number: 349, bug: "paths are left for the server to check", where: "–",
+			edits: []edit{{"zkproto/path.go", "\tcase path == \"\":\n", "\tcase path != \"\":\n\t\treturn nil\n\tcase path == \"\":\n"}},
+			pkg:   "zk", tests: []string{"TestRequestsThatNoServerAcceptsAreNotSent"},
+		},
+		{
+			number: 350, bug: "the timeout of a wait begins anew at every wake-up", where: "kazoo",
+			edits: []edit{{"await.go", "func (p *place) await(ctx context.Context) error {\n", "func (p *place) await(ctx context.Context) error {\n\tif d, ok := ctx.Deadline(); ok {\n\t\tvar cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.Sub(p.joined))\n\t\tdefer cancel()\n\t}\n"}},
+			tests: []string{"TestWaitIsBoundedAsAWholeHoweverOftenItWakes"},
+		},
+		{
+			number: 351, bug: "all persistent watches are restored in one request", where: "ZOOKEEPER-706",
+			edits: []edit{{"zk/persistent.go", "if size+len(node)+4 > maxSetWatches {", "if size < 0 {"}},
+			pkg:   "zk", tests: []string{"TestPersistentWatchesAreRestoredInPieces"},
+		},
+		{
+			number: 352, bug: "all clients pause for the same time between two attempts", where: "–",
+			edits: []edit{{"zk/client.go", "time.NewTimer(d/2 + rand.N(d))", "time.NewTimer(d + 0*rand.N(d))"}},
+			pkg:   "zk", tests: []string{"TestPausesBetweenAttemptsDiffer"},
+		},
 	}
 }
