@@ -185,6 +185,11 @@ func TestLeaderIsToldBeforeTheNextLeads(t *testing.T) {
 		resume()
 		unlock(t, w.got(t))
 	})
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		mustBeToldBeforeTheNext(t, srv, func(c *zk.Client) holdfast.Locker {
+			return candidate{holdfast.NewElection(c, lockPath), "a"}
+		})
+	})
 }
 
 // A term that is over has no say, even if its Hold has not been told.

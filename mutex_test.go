@@ -33,11 +33,14 @@ func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	})
 }
 
-// client is a client of its own session, with a timeout of 10 s.
+// sessionTimeout is what the clients of these tests ask for.
+const sessionTimeout = 10 * time.Second
+
+// client is a client of its own session.
 func client(t *testing.T, srv *zktest.Server) *zk.Client {
 	t.Helper()
 	cfg := srv.Config()
-	cfg.SessionTimeout = 10 * time.Second
+	cfg.SessionTimeout = sessionTimeout
 	c, err := zk.Dial(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -375,10 +378,14 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 		h := lock(t, holdfast.NewMutex(holder, lockPath))
 		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
 		resume := srv.Stall()
+		stalled := time.Now()
 		deadline := h.Deadline()
 		<-h.Context().Done()
 		if now := time.Now(); now.Before(deadline) || now.Sub(deadline) > time.Millisecond {
 			t.Errorf("told %v after the deadline; want at it", now.Sub(deadline))
+		}
+		if told := time.Since(stalled); told >= sessionTimeout {
+			t.Errorf("told %v after the stall; a server may expire the session after %v", told, sessionTimeout)
 		}
 		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
 		wantErr(t, context.Cause(h.Context()), zk.ErrSessionExpired)
@@ -387,6 +394,27 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 		}
 		resume()
 	})
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		mustBeToldBeforeTheNext(t, srv, mutexAt)
+	})
+}
+
+// mustBeToldBeforeTheNext cuts a holder off. The server expires its session and gives the lock
+// to the next, and the holder must have been told by then.
+func mustBeToldBeforeTheNext(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) {
+	t.Helper()
+	holder := stand(t, srv, of)
+	if !holder.in(t) {
+		t.Fatal("the first does not hold the lock")
+	}
+	next := stand(t, srv, of)
+	began := time.Now()
+	holder.cut()
+	h := next.got(t)
+	if err := holder.hold.Context().Err(); err == nil {
+		t.Errorf("%v after the cut, the next holds the lock, and the holder has not been told", time.Since(began))
+	}
+	unlock(t, h)
 }
 
 func TestRemovedNodeIsALostLock(t *testing.T) {

@@ -71,6 +71,7 @@ type Op struct {
 	Node    string        `json:"node,omitempty"` // path of the node that holds
 	Seq     int32         `json:"seq,omitempty"`  // its number
 	HasSeq  bool          `json:"numbered,omitempty"`
+	Queued  time.Duration `json:"queued,omitempty"` // its node was in the queue by then; 0: not known
 	Session int64         `json:"session,omitempty"`
 	Strayed bool          `json:"strayed,omitempty"` // it had begun in another session, and may have left a node there until the server ends that
 	Error   string        `json:"error,omitempty"`

@@ -19,6 +19,7 @@ import (
 //	break t10 3
 //	observe 1-2 t10
 //	change 1-2 x4             the limit of a semaphore becomes 4
+//	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
 //
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
@@ -72,6 +73,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Token = int64(number(t, w[1:]))
 			case w[0] == 's' && w != "shared" && w != "strayed":
 				o.Session = int64(number(t, w[1:]))
+			case w[0] == 'q':
+				o.Queued = time.Duration(number(t, w[1:])) * time.Second
 			case w[0] == 'n':
 				o.Seq, o.HasSeq = int32(number(t, w[1:])), true
 			case w[0] == 'x':
@@ -225,6 +228,21 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 			release 1 2-3
 			acquire 2 0-4 t11 n1
 			release 2 5-6`, []string{"FIFO", "token order", lin}},
+		{"overtaken, with tokens by the order of the grants", mutex, `
+			acquire 1 0-6 t12 q1
+			acquire 2 2-3 t11
+			release 2 4-5
+			release 1 7-8`, []string{"FIFO"}},
+		{"overtaken, with numbers by the order of the grants", mutex, `
+			acquire 1 0-6 t12 n2 q1
+			acquire 2 2-3 t11 n1 q2
+			release 2 4-5
+			release 1 7-8`, []string{"FIFO"}},
+		{"it began before the other was in the queue", mutex, `
+			acquire 1 0-6 t12 q3
+			acquire 2 2-3 t11 q2
+			release 2 4-5
+			release 1 7-8`, nil},
 		{"numbers begin again with the parent", mutex, `
 			acquire 1 0-1 t10 n7
 			release 1 2-3
@@ -305,6 +323,18 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 		{"a reader beside a writer", readWrite, `
 			acquire 1 0-1 t10
 			acquire 2 0-2 t11 shared`, []string{"overlap", lin}},
+		{"a reader that passed a writer in the queue", readWrite, `
+			acquire 1 0-1 t10 shared q1
+			acquire 2 1-8 t11 q2
+			acquire 3 3-4 t12 shared q3
+			release 1 5-6
+			release 3 5-6
+			release 2 9-10`, []string{"FIFO", "token order", lin}},
+		{"a reader that passed a reader in the queue", readWrite, `
+			acquire 2 1-8 t11 shared q2
+			acquire 3 3-4 t12 shared q3
+			release 3 5-6
+			release 2 9-10`, nil},
 		{"two writers", readWrite, `
 			acquire 1 0-1 t10
 			acquire 2 0-2 t11`, []string{"overlap", lin}},

@@ -27,8 +27,9 @@ type network struct {
 	mu    sync.Mutex // guards the fields below and those of the lines
 	hosts []host     // of servers; nil while one is down
 	lines []*line
-	zxids []sighting // in their order
-	began time.Time  // not guarded
+	zxids []sighting               // in their order
+	born  map[string]time.Duration // when a client was told of a node, by path with the chroot
+	began time.Time                // not guarded
 
 	slotsApart time.Duration // at most, see untilSlot
 }
@@ -68,7 +69,7 @@ type line struct {
 
 // newNetwork has a line for each client, and one that nothing is wrong with.
 func newNetwork(seed uint64, clients, servers int) *network {
-	n := &network{seed: seed, began: time.Now(), hosts: make([]host, servers), slotsApart: 1600 * time.Millisecond}
+	n := &network{seed: seed, began: time.Now(), born: make(map[string]time.Duration), hosts: make([]host, servers), slotsApart: 1600 * time.Millisecond}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for i := range clients + 1 {
 		ln := &line{net: n, client: i, stretch: 1, links: make(map[*link]struct{}), cutOff: make([]cut, servers)}
@@ -150,7 +151,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := ln.net
 	n.mu.Lock()
 	ln.dials++
-	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool), busy: make(map[int32]bool)}
+	k := &link{line: ln, server: ln.server(addr), rng: rand.New(rand.NewPCG(n.seed, uint64(ln.client)<<32|ln.dials)), lost: make(map[int32]bool), busy: make(map[int32]bool), made: make(map[int32]bool)}
 	k.up.init(k)
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
@@ -225,6 +226,7 @@ type link struct {
 	mu   sync.Mutex     // guards the field below
 	lost map[int32]bool // requests whose answers get lost
 	busy map[int32]bool // those that are answered with ErrThrottled
+	made map[int32]bool // those that make a node
 }
 
 // reset breaks the connection for the client at once. What it has sent may still be under
@@ -306,7 +308,12 @@ func (k *link) request(frame []byte) []byte {
 		k.mu.Unlock()
 		h.Op = zkproto.OpExists
 		return zkproto.EndFrame((&zkproto.ReadRequest{Path: "/"}).Append(h.Append(zkproto.BeginFrame(nil))), 0)
-	case k.line.drop == 0 || k.line.drop != h.Op:
+	case h.Op == zkproto.OpCreate2:
+		k.mu.Lock()
+		k.made[h.Xid] = true
+		k.mu.Unlock()
+	}
+	if k.line.drop == 0 || k.line.drop != h.Op {
 		return frame
 	}
 	k.line.drop = 0
@@ -348,9 +355,19 @@ func (k *link) reply(frame []byte, first bool) []byte {
 		return frame
 	}
 	var h zkproto.ReplyHeader
-	h.Decode(zkproto.NewReader(frame[4:]))
+	r := zkproto.NewReader(frame[4:])
+	h.Decode(r)
+	k.mu.Lock()
+	made := k.made[h.Xid]
+	delete(k.made, h.Xid)
+	k.mu.Unlock()
 	n.mu.Lock()
 	n.committed(h.Zxid)
+	if made && h.Err == zkproto.CodeOK {
+		var m zkproto.CreateResponse
+		m.Decode(r) // the Stat behind it does not matter
+		n.born[m.Path] = time.Since(n.began)
+	}
 	n.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()

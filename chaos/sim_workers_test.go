@@ -196,30 +196,32 @@ func (k *worker) again(l locker, claim *chaos.Claim) *chaos.Claim {
 	return inner
 }
 
-// A counted counter is what holders add to by Commit.
-type counted struct{ done, unknown int }
+// A counted value is what holders update by Commit.
+type counted struct{ updates []chaos.Update }
 
-// add adds one to the lock's counter, slowly, by Commit: what another has added meanwhile
-// would be lost.
+// add updates the lock's value, slowly, by Commit: what another has written meanwhile would be
+// lost.
 func (k *worker) add(ctx context.Context, l locker, claim *chaos.Claim) {
 	data, _, err := k.of.Get(claim.Context(), l.counted)
 	if err != nil {
 		return
 	}
-	var value int
-	if _, err := fmt.Sscan(string(data), &value); err != nil {
-		k.found("error", l.counted, "the counter is %q", data)
+	var u chaos.Update
+	if _, err := fmt.Sscan(string(data), &u.Read); err != nil {
+		k.found("error", l.counted, "the value is %q", data)
 		return
 	}
+	k.mu.Lock()
+	k.updates++
+	u.ID = k.updates
+	k.mu.Unlock()
 	k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(100*time.Millisecond)))
-	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(l.counted, fmt.Append(nil, value+1), zk.AnyVersion))
+	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(l.counted, fmt.Append(nil, u.ID), zk.AnyVersion))
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch n := k.counters[l.counted]; {
-	case err == nil:
-		n.done++
-	case zk.MayHaveHappened(err):
-		n.unknown++
+	if u.Acknowledged = err == nil; u.Acknowledged || zk.MayHaveHappened(err) {
+		n := k.counters[l.counted]
+		n.updates = append(n.updates, u)
 	}
 }
 

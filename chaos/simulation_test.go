@@ -236,6 +236,7 @@ func (sum *summary) add(r result) bool {
 	all.Handed += r.Handed
 	all.Lost += r.Lost
 	all.Commits += r.Commits
+	all.Queued += r.Queued
 	all.Operations += r.Operations
 	all.Pieces += r.Pieces
 	all.Undecided += r.Undecided
@@ -270,9 +271,9 @@ func report(t *testing.T, r result, trace string) {
 
 func (sum *summary) String() string {
 	r := &sum.Results
-	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost and %d handed on in memory; "+
+	return fmt.Sprintf("%d seeds, %.1f virtual hours in %v by %d processes; %d attempts, %d claims, of which %d lost, %d handed on in memory and %d checked for their turn; "+
 		"%d commits; %d operations checked by Porcupine in %d pieces, %d undecided; %d frames lost and sent again, %d connections refused by servers that were behind; faults with an effect:%v",
-		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost, r.Handed,
+		sum.Seeds, r.Virtual.Hours(), sum.took.Round(time.Second), sum.processes, r.Attempts, r.Claims, r.Lost, r.Handed, r.Queued,
 		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Faults)
 }
 
@@ -284,6 +285,9 @@ func (sum *summary) mustBeWorthIt(t *testing.T) {
 	r, n := &sum.Results, sum.Seeds
 	if r.Claims < 20*n || r.Operations < 40*n || r.Lost < n/10 {
 		t.Errorf("%d claims, %d operations, %d losses from %d seeds: too few to tell anything", r.Claims, r.Operations, r.Lost, n)
+	}
+	if r.Queued < r.Claims/5 {
+		t.Errorf("of %d of %d claims it is known since when they were in the queue: too few to tell who overtook", r.Queued, r.Claims)
 	}
 	if r.Undecided > r.Pieces/100 {
 		t.Errorf("%d of %d pieces are undecided", r.Undecided, r.Pieces)

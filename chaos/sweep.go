@@ -25,7 +25,8 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, 
 //     or which had ended its attempt before this one began
 //   - handoff: more claims of one token than a client may hand on
 //   - FIFO: a claim that began after another which excludes it, with a smaller number, both
-//     of one parent's life
+//     of one parent's life; and, whatever the tokens and the numbers say, an attempt that began
+//     when another which excludes it was in the queue, and was granted first
 //   - try: an attempt that failed because somebody was ahead, when nobody was there
 //   - term: an observed term older than one that was observed or had ended before
 //
@@ -35,6 +36,7 @@ func Sweep(ops []Op) []Violation {
 	for _, l := range locks(ops) {
 		vs = append(vs, l.overlaps()...)
 		vs = append(vs, l.tokens()...)
+		vs = append(vs, l.order()...)
 		vs = append(vs, l.handoffs()...)
 		vs = append(vs, l.tries()...)
 		vs = append(vs, l.terms()...)
@@ -154,6 +156,44 @@ func (l *lock) realTime() []Violation {
 		}
 		if largest != nil && c.Inside == 0 && c.Token <= largest.Token && !c.handedBy(largest) {
 			vs = append(vs, l.violation("token order", "%v began after %v had returned", c.Op, largest.Op))
+		}
+	}
+	return vs
+}
+
+// order checks who overtook, by the times of the callers alone. Permits are in no queue of their
+// own, and a claim that is handed on has the place of an earlier one.
+func (l *lock) order() []Violation {
+	if l.typ == Semaphore {
+		return nil
+	}
+	var queued []*claim
+	for _, c := range l.claims {
+		if c.Queued > 0 && c.Inside == 0 && c.until > c.from() { // the last: not taken away before the client was told
+			queued = append(queued, c)
+		}
+	}
+	slices.SortFunc(queued, func(a, b *claim) int { return cmp.Compare(a.Queued, b.Queued) })
+	byCall := slices.Clone(l.claims)
+	slices.SortFunc(byCall, func(a, b *claim) int { return cmp.Compare(a.Call, b.Call) })
+	var vs []Violation
+	var last, lastWriter *claim // of those that were in the queue: who was granted last
+	for _, c := range byCall {
+		for ; len(queued) > 0 && queued[0].Queued < c.Call; queued = queued[1:] {
+			o := queued[0]
+			if last == nil || o.from() > last.from() {
+				last = o
+			}
+			if !o.Shared && (lastWriter == nil || o.from() > lastWriter.from()) {
+				lastWriter = o
+			}
+		}
+		before := last
+		if c.Shared {
+			before = lastWriter
+		}
+		if before != nil && c.Inside == 0 && c.Handoff == 0 && before.from() > c.from() {
+			vs = append(vs, l.violation("FIFO", "%v overtook %v, which was in the queue at %v", c.Op, before.Op, before.Queued))
 		}
 	}
 	return vs

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,7 @@ type chaosEvent struct {
 	Session int64         `json:"session,omitempty"`
 	For     time.Duration `json:"for,omitempty"`   // stalled
 	Value   int64         `json:"value,omitempty"` // written to a store
+	Read    int64         `json:"read,omitempty"`  // what was there before Value
 	Count   int           `json:"count,omitempty"` // left behind
 	Text    string        `json:"text,omitempty"`
 }
@@ -258,6 +260,12 @@ func chaosPath(typ string, i int) string {
 	return fmt.Sprintf("/chaos/%d/%s-%d", monotonic()/generation, typ, i)
 }
 
+// chaosPrivate is what locks are called that only one worker takes. They show that the recipes
+// outlast the faults, and nothing about who is let in.
+const chaosPrivate = "private"
+
+func isPrivate(lock string) bool { return strings.Contains(lock, "/"+chaosPrivate+"-") }
+
 // permitLimit is that of every semaphore.
 const permitLimit = 3
 
@@ -312,7 +320,7 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 		}
 		l = holdfast.NewMultiLock(parts...)
 	default: // one that nobody else wants
-		path := chaosPath("mutex", 100+client)
+		path := chaosPath(chaosPrivate, client)
 		one(path, chaos.Mutex)
 		l = holdfast.NewMutex(z, path)
 	}

@@ -77,3 +77,28 @@ func TestChaosExcusesWhoDidNotRun(t *testing.T) {
 		})
 	}
 }
+
+// A lock that one worker takes is no contended operation, and a Commit of which nobody knows
+// hides no loss.
+func TestChaosCountsWhatItShows(t *testing.T) {
+	attempt := chaos.Op{Kind: chaos.Acquire, Outcome: chaos.OK}
+	shared, private := attempt, attempt
+	shared.Claim, shared.Lock = 1, chaosPath("mutex", 1)
+	private.Claim, private.Lock = 2, chaosPath(chaosPrivate, 1003)
+	events := []chaosEvent{
+		{What: storeCommitting, Value: 5}, {What: storeCommit, Value: 5},
+		{What: storeCommitting, Value: 6, Read: 5}, {What: storeCommit, Value: 6},
+		{What: storeCommitting, Value: 7, Read: 5}, // it has written over 6
+	}
+	r := &chaosResult{Lost: make(map[string]int), Updates: make(map[string]int)}
+	r.count([]chaos.Op{shared, private}, events)
+	if r.Operations != 2 || r.Contended != 1 {
+		t.Errorf("%d operations, %d contended; want 2 and 1", r.Operations, r.Contended)
+	}
+	if r.commits(events, 7); r.Updates[storeCommit] != 2 || r.Lost[storeCommit] != 1 || len(r.Sweep) > 0 {
+		t.Errorf("%d of %d updates lost, %v; want 1 of 2", r.Lost[storeCommit], r.Updates[storeCommit], r.Sweep)
+	}
+	if r.commits(events, 8); len(r.Sweep) != 1 {
+		t.Errorf("%v; want that nobody has tried 8", r.Sweep)
+	}
+}

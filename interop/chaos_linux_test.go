@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -131,6 +132,18 @@ func ephemerals(ctx context.Context, z *zk.Client, path string) ([]string, error
 	return all, nil
 }
 
+// lastCommit is the update that the node of storeCommit names.
+func (c *chaosRun) lastCommit() int64 {
+	ctx, cancel := context.WithTimeout(c.ctx, stepTime)
+	defer cancel()
+	must(c.t, c.admin.Sync(ctx, commitPath))
+	data, _, err := c.admin.Get(ctx, commitPath)
+	must(c.t, err)
+	id, err := strconv.ParseInt(string(data), 10, 64)
+	must(c.t, err)
+	return id
+}
+
 // judge reads what everybody has written down.
 func (c *chaosRun) judge(took time.Duration) *chaosResult {
 	ops, events, err := c.history()
@@ -138,6 +151,7 @@ func (c *chaosRun) judge(took time.Duration) *chaosResult {
 	r := &chaosResult{Seed: c.seed, Took: took, Faults: c.faults, Excused: c.excused, Met: c.met, Lost: make(map[string]int), Updates: make(map[string]int)}
 	r.count(ops, events)
 	r.Sweep = texts(chaos.Sweep(ops))
+	r.commits(events, c.lastCommit())
 	exact := exactly(ops)
 	report := chaos.Linearizable(exact, 2*time.Second)
 	r.Linear, r.LinearOps, r.Pieces, r.Undecided = texts(report.Violations), report.Operations, report.Pieces, report.Undecided

@@ -15,15 +15,18 @@ import (
 	"holdfast/zk"
 )
 
-// What one lock guards: three numbers, each of which is read, and some time later written
-// plus one. Two who write the same number have lost an update.
+// What one lock guards: two numbers, each of which is read, and some time later written plus
+// one, and the name of an update, which is read and later replaced by another. Two writers of one
+// number have lost an update. Of the names, chaos.LostUpdates finds the lost ones.
 const (
 	storePath  = "/chaos/store"        // the lock
-	commitPath = "/chaos/store-number" // the number that is written by Commit
+	commitPath = "/chaos/store-update" // the name that is written by Commit: its holder's token
 
 	storeUnfenced = "unfenced" // a file that knows nothing of locks
 	storeFenced   = "fenced"   // a file that refuses tokens smaller than it has seen
 	storeCommit   = "commit"   // a node, by Hold.Commit
+
+	storeCommitting = "committing" // written down before Commit, which may happen and not be acknowledged
 )
 
 // stores are all of them.
@@ -84,10 +87,11 @@ func (c *chaosClient) update(claim *chaos.Claim) {
 		return
 	}
 	think(storeCommit)
-	n, _ = strconv.ParseInt(string(data), 10, 64)
-	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(commitPath, strconv.AppendInt(nil, n+1, 10), zk.AnyVersion))
+	read, _ := strconv.ParseInt(string(data), 10, 64)
+	c.event(chaosEvent{What: storeCommitting, Value: claim.Token(), Read: read})
+	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(commitPath, strconv.AppendInt(nil, claim.Token(), 10), zk.AnyVersion))
 	if err == nil {
-		c.event(chaosEvent{What: storeCommit, Value: n + 1})
+		c.event(chaosEvent{What: storeCommit, Value: claim.Token()})
 	}
 }
 

@@ -39,6 +39,7 @@ func chaosTable(path string) (string, error) {
 	row("runs, time under faults", "%d, %v", runs, sum.Took.Round(time.Second))
 	row("faults with an effect that was seen; without; kinds", "%d; %d; %d", effects, len(sum.Faults)-effects, len(seen))
 	row("lock operations checked by the sweep (claims among them)", "%d (%d)", sum.Operations, sum.Claims)
+	row("lock operations on locks that several want", "%d", sum.Contended)
 	row("of these, checked by Porcupine; pieces; undecided", "%d; %d; %d", sum.LinearOps, sum.Pieces, sum.Undecided)
 	row("violations: overlap of claims, token order, FIFO, permit limit, term, refused without cause", "%d", len(sum.Sweep))
 	row("violations: linearizability", "%d", len(sum.Linear))
@@ -66,7 +67,7 @@ func (r *chaosResult) add(o *chaosResult) {
 	r.Took += o.Took
 	r.Faults = append(r.Faults, o.Faults...)
 	for sum, n := range map[*int]int{
-		&r.Operations: o.Operations, &r.Claims: o.Claims, &r.LostClaims: o.LostClaims, &r.Excused: o.Excused,
+		&r.Operations: o.Operations, &r.Contended: o.Contended, &r.Claims: o.Claims, &r.LostClaims: o.LostClaims, &r.Excused: o.Excused,
 		&r.LinearOps: o.LinearOps, &r.Pieces: o.Pieces, &r.Undecided: o.Undecided,
 		&r.Sessions: o.Sessions, &r.Broken: o.Broken, &r.Stalls: o.Stalls,
 	} {

@@ -76,6 +76,7 @@ func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
+		began := time.Now() // the server has heard of the client since then, and of nothing more
 		c := dialTest(t, timeout, func(p *peer) {
 			p.accept(7, timeout)
 			go p.hang()
@@ -89,6 +90,9 @@ func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 		mustEnd(t, s)
 		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("over %v after the deadline", late)
+		}
+		if lasted := time.Since(began); lasted >= timeout {
+			t.Errorf("over %v after the client was heard for the last time; the server expires it after %v", lasted, timeout)
 		}
 		c.Close()
 		time.Sleep(2 * time.Second) // the peer sees that nobody is there

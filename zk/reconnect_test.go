@@ -159,8 +159,13 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ev := <-w.C; ev != (Event{Type: EventNodeDeleted, Path: "/a"}) {
-				t.Errorf("got %+v", ev)
+			select {
+			case ev := <-w.C:
+				if ev != (Event{Type: EventNodeDeleted, Path: "/a"}) {
+					t.Errorf("got %+v", ev)
+				}
+			case <-time.After(time.Hour): // pings go on for ever
+				t.Error("the watch is forgotten")
 			}
 		})
 	})
@@ -178,7 +183,12 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantErr(t, (<-w.C).Err, ErrSessionExpired)
+			select {
+			case ev := <-w.C:
+				wantErr(t, ev.Err, ErrSessionExpired)
+			case <-time.After(time.Hour):
+				t.Error("the watch is forgotten")
+			}
 			c.Close()
 		})
 	})
