@@ -7,29 +7,29 @@ func ofTheGuarantees() []mutant {
 	return []mutant{
 		{
 			number: 297, bug: "the last in the queue is served first", where: "–",
-			edits: []edit{{"kind.go", "return a-b < 0", "return b-a < 0"}},
+			edits: []edit{{"internal/queue/names/contender.go", "return a-b < 0", "return b-a < 0"}},
 			tests: []string{"TestOneHolderAtATimeFirstComeFirstServed", "TestMutexAndRWMutexOnOnePathExcludeEachOther", "TestManyGoroutinesLoseNoUpdate", "TestOwnNodeOfADyingSessionIsWaitedFor"},
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
-			edits: []edit{{"permits.go", "case v.used+n <= v.limit:", "case v.used+n <= v.limit+1:"}},
+			edits: []edit{{"semaphore.go", "case v.used+n <= v.limit:", "case v.used+n <= v.limit+1:"}},
 			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
 		},
 		{
 			number: 299, bug: "the removal of a waiter's own node is not looked at when its turn comes", where: "etcd #11456",
-			edits: []edit{{"await.go", "\tselect {\n\tcase ev := <-p.watch.own.C:\n\t\treturn false, p.changed(ev)\n\tdefault:\n\t\treturn true, nil\n\t}", "\treturn true, nil"}},
+			edits: []edit{{"internal/queue/await.go", "\tselect {\n\tcase ev := <-p.watches.own.C:\n\t\treturn false, p.ownFired(ev)\n\tdefault:\n\t\treturn true, nil\n\t}", "\treturn true, nil"}},
 			tests: []string{"TestRemovedNodeIsNeverAcquired"},
 		},
 		{
 			number: 300, bug: "a waiter takes the second nearest for the first in line when that leaves", where: "–",
-			edits: []edit{{"await.go", "\t\treturn p.ahead(ctx, found.Children)\n", "\t\treturn a.beforeGone(), nil\n"}},
+			edits: []edit{{"internal/queue/await.go", "\t\treturn p.position(ctx, found.Children)\n", "\t\treturn a.FarGone(), nil\n"}},
 			tests: []string{"TestLeavingTheQueueIsNoRelease"},
 		},
 		{
 			number: 301, bug: "Commit does not care whether the Hold is over, and writes in whatever session the client has", where: "–",
 			edits: []edit{
 				{"hold.go", "\tif err := h.over(); err != nil {\n\t\treturn nil, err\n\t}\n\tvar checks", "\tvar checks"},
-				{"hold.go", "zk.CheckOp(p.path(), zk.AnyVersion)", "zk.CheckOp(p.queue.path, zk.AnyVersion)"},
+				{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"},
 				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].queue.client.Multi("},
 			},
 			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitOfAMultiLockChecksEveryPart", "TestHolderThatWakesUpTooLateIsFenced"},
@@ -41,7 +41,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 303, bug: "permits whose answer was not waited for are forgotten", where: "–",
-			edits: []edit{{"permits.go", "p.doubt = err == nil || zk.MayHaveHappened(err)", "p.doubt = err == nil"}},
+			edits: []edit{{"semaphore.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
 			tests: []string{"TestCancelledAcquireLeavesNothing"},
 		},
 		{
@@ -90,7 +90,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 312, bug: "the next in line lists the queue when its turn comes", where: "Curator, kazoo",
-			edits: []edit{{"await.go", "p.settle(ctx, a, a.last() && !ev.CatchUp)", "p.settle(ctx, a, false)"}},
+			edits: []edit{{"internal/queue/await.go", "p.nearGone(ctx, a, a.Last() && !ev.CatchUp)", "p.nearGone(ctx, a, false)"}},
 			tests: []string{"TestReleaseHandsOverWithoutARequest"},
 		},
 		{
@@ -116,14 +116,14 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 317, bug: "a holder is not told that its node was removed", where: "–",
 			edits: []edit{
-				{"tenure.go", "\t\t\t\t\tt.lose(errPlaceGone) // unless it was us\n", ""},
-				{"tenure.go", "\t\t\tt.lose(errPlaceGone)\n\t\t\treturn\n\t\tcase session", "\t\t\treturn\n\t\tcase session"},
+				{"tenure.go", "\t\t\t\t\tt.lose(queue.ErrGone) // unless it was us\n", ""},
+				{"tenure.go", "\t\t\tt.lose(queue.ErrGone)\n\t\t\treturn\n\t\tcase session", "\t\t\treturn\n\t\tcase session"},
 			},
 			tests: []string{"TestRemovedNodeIsALostLock"},
 		},
 		{
 			number: 318, bug: "a holder looks at its node for the first time after a second", where: "–",
-			edits: []edit{{"young.go", "time.AfterFunc(youth, n.release)", "time.AfterFunc(youth+time.Second, n.release)"}},
+			edits: []edit{{"tenure.go", "time.AfterFunc(gracePeriod, t.startWatching)", "time.AfterFunc(gracePeriod+time.Second, t.startWatching)"}},
 			tests: []string{"TestYoungHoldIsToldAfterItsYouth"},
 		},
 		{
@@ -133,7 +133,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 320, bug: "of the parts of a MultiLock, one whose delete lost its answer stays in the queue", where: "CURATOR-486",
-			edits: []edit{{"place.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
+			edits: []edit{{"internal/queue/remove.go", "\t\t\tdoubt = true\n", "\t\t\treturn nil\n"}},
 			tests: []string{"TestMultiLockUnderLostConnectionsLeavesNothing"},
 		},
 		{
@@ -148,18 +148,18 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 323, bug: "permits whose answer was lost are taken a second time", where: "–",
-			edits: []edit{{"permits.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.name = \"\"\n"}},
+			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
 			tests: []string{"TestSemaphoreLosesNoPermitToLostConnections"},
 		},
 		{
 			number: 324, bug: "a wait ends with its session, or with its node", where: "–",
-			edits: []edit{{"queue.go", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn true, nil\n", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn false, err\n"}},
+			edits: []edit{{"lock.go", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn true, nil\n", "\t\treturn false, context.Cause(ctx)\n\t}\n\treturn false, err\n"}},
 			tests: []string{"TestWaiterQueuesAgainInTheNextSession", "TestWaiterWhoseNodeWasRemovedQueuesAgain", "TestNodeLockWaiterQueuesAgainInTheNextSession",
 				"TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits", "TestElectionSurvivesTheEndOfSessions"},
 		},
 		{
 			number: 325, bug: "a writer that steps down keeps readers out until the last Unlock", where: "Curator before 5.5.0",
-			edits: []edit{{"reentry.go", "\treturn q.stepDown(ctx, writer)\n", "\treturn writer.again(ctx)\n"}},
+			edits: []edit{{"reentry.go", "\treturn l.stepDown(ctx, writer)\n", "\treturn writer.again(ctx)\n"}},
 			tests: []string{"TestDowngradeLetsTheReadersBehindIn"},
 		},
 		{
@@ -169,25 +169,25 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 327, bug: "every lock is re-entrant", where: "–",
-			edits: []edit{{"reentry.go", "if !q.reentrant || s != sideRead", "if s != sideRead"}},
+			edits: []edit{{"reentry.go", "if !l.reentrant || s != names.Read", "if s != names.Read"}},
 			tests: []string{"TestReaderJoinsItselfOnlyIfReentrant"},
 		},
 		{
 			number: 328, bug: "a lock makes its directory only once", where: "–",
 			edits: []edit{
-				{"queue.go", "type queue struct {\n", "type queue struct {\n\tmade bool\n"},
-				{"place.go", "\t\t\tif err := p.ensure(ctx, p.dir); err != nil {\n\t\t\t\treturn ahead{}, err", "\t\t\tif p.queue.made {\n\t\t\t\treturn ahead{}, err\n\t\t\t}\n\t\t\tp.queue.made = true\n\t\t\tif err := p.ensure(ctx, p.dir); err != nil {\n\t\t\t\treturn ahead{}, err"},
+				{"internal/queue/queue.go", "type Queue struct {\n", "type Queue struct {\n\tmade bool\n"},
+				{"internal/queue/join.go", "\t\t\tif err := p.Ensure(ctx, p.Dir); err != nil {\n\t\t\t\treturn names.Ahead{}, err", "\t\t\tif p.Queue.made {\n\t\t\t\treturn names.Ahead{}, err\n\t\t\t}\n\t\t\tp.Queue.made = true\n\t\t\tif err := p.Ensure(ctx, p.Dir); err != nil {\n\t\t\t\treturn names.Ahead{}, err"},
 			},
 			tests: []string{"TestDirectoryThatIsRemovedIsMadeAgain"},
 		},
 		{
 			number: 329, bug: "whatever is in the directory of permits counts as a permit", where: "kazoo's Semaphore",
-			edits: []edit{{"grammar.go", "return len(n.queue.inQueue(names))", "return len(names)"}},
+			edits: []edit{{"internal/queue/names/grammar.go", "return len(s.Queue.InQueue(names))", "return len(names)"}},
 			tests: []string{"TestForeignChildrenAreNoPermits"},
 		},
 		{
 			number: 330, bug: "the queue is listed at a server that may be behind", where: "–",
-			edits: []edit{{"list.go", "return c.Sync(ctx, path)", "return ctx.Err()"}},
+			edits: []edit{{"list.go", "// The server that we read from may be behind the one that granted the lock.\n\tif err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) })", "if err := queue.Retry(ctx, func() error { return ctx.Err() })"}},
 			tests: []string{"TestListLetsTheServerCatchUpBeforeItReads"},
 		},
 		{
@@ -258,17 +258,17 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 343, bug: "the parents of a lock are persistent nodes in every layout", where: "–",
-			edits: []edit{{"place.go", "[]byte{}, p.queue.grammar.parent, p.queue.acl...)", "[]byte{}, zk.Persistent, p.queue.acl...)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, zk.Persistent, p.Queue.ACL...)"}},
 			tests: []string{"TestParentsAreWhatTheLayoutSays"},
 		},
 		{
 			number: 344, bug: "the parents of a lock are open to everybody", where: "–",
-			edits: []edit{{"place.go", "[]byte{}, p.queue.grammar.parent, p.queue.acl...)", "[]byte{}, p.queue.grammar.parent)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, p.queue.grammar.parent)"}},
 			tests: []string{"TestWithACLIsOnEveryNodeThatTheLockMakes"},
 		},
 		{
 			number: 345, bug: "a node whose create lost its answer is known by its data alone", where: "–",
-			edits: []edit{{"place.go", "(p.unique || readNote(data).ID == p.id)", "readNote(data).ID == p.id && p.id != \"\""}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", `ReadNote(data).ID == p.ID && p.ID != ""`}},
 			tests: []string{"TestEveryLayoutFindsItsOwnNodeAgain"},
 		},
 		{
@@ -293,7 +293,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 350, bug: "the timeout of a wait begins anew at every wake-up", where: "kazoo",
-			edits: []edit{{"await.go", "func (p *place) await(ctx context.Context) error {\n", "func (p *place) await(ctx context.Context) error {\n\tif d, ok := ctx.Deadline(); ok {\n\t\tvar cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.Sub(p.joined))\n\t\tdefer cancel()\n\t}\n"}},
+			edits: []edit{{"internal/queue/await.go", "func (p *Place) await(ctx context.Context) error {\n", "func (p *Place) await(ctx context.Context) error {\n\tif d, ok := ctx.Deadline(); ok {\n\t\tvar cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.Sub(p.joined))\n\t\tdefer cancel()\n\t}\n"}},
 			tests: []string{"TestWaitIsBoundedAsAWholeHoweverOftenItWakes"},
 		},
 		{
@@ -305,6 +305,16 @@ func ofTheHazards() []mutant {
 			number: 352, bug: "all clients pause for the same time between two attempts", where: "–",
 			edits: []edit{{"zk/client.go", "time.NewTimer(d/2 + rand.N(d))", "time.NewTimer(d + 0*rand.N(d))"}},
 			pkg:   "zk", tests: []string{"TestPausesBetweenAttemptsDiffer"},
+		},
+		{
+			number: 353, bug: "a reader waits for nobody ahead", where: "–",
+			edits: []edit{{"internal/queue/names/contender.go", "!(c.Shared && other.Shared)", "!c.Shared"}},
+			pkg:   "internal/queue/names", tests: []string{"TestReaderWaitsForTheNearestWriterAheadOnly"},
+		},
+		{
+			number: 354, bug: "the steps of a SASL login have the xid of a digest login", where: "ZooKeeper 3.5 with Netty counts them for ever",
+			edits: []edit{{"zk/sasl.go", "zkproto.OpSASL, xid,", "zkproto.OpSASL, zkproto.XidAuth+0*xid,"}},
+			pkg:   "zk", tests: []string{"TestSASLPacketsAreNumberedLikeRequests"},
 		},
 	}
 }
