@@ -30,7 +30,7 @@ func ofTheGuarantees() []mutant {
 			edits: []edit{
 				{"hold.go", "\tif err := h.over(); err != nil {\n\t\treturn nil, err\n\t}\n\tvar checks", "\tvar checks"},
 				{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"},
-				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].queue.client.Multi("},
+				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].lock.Client.Multi("},
 			},
 			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitOfAMultiLockChecksEveryPart", "TestHolderThatWakesUpTooLateIsFenced"},
 		},
@@ -263,7 +263,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 344, bug: "the parents of a lock are open to everybody", where: "–",
-			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, p.queue.grammar.parent)"}},
+			edits: []edit{{"internal/queue/join.go", "[]byte{}, p.Queue.parentMode(), p.Queue.ACL...)", "[]byte{}, p.Queue.parentMode())"}},
 			tests: []string{"TestWithACLIsOnEveryNodeThatTheLockMakes"},
 		},
 		{
