@@ -137,7 +137,7 @@ func (m *measurement) judge(g goal) []string {
 	}
 	if g.limit > 0 {
 		is := estimateOf(m.values[g.who][g.unit])
-		return []string{fmt.Sprintf("%s %s (%s … %s)", digits(is.median), g.unit, digits(is.lo), digits(is.hi)), g.String(), g.met(is.median)}
+		return []string{fmt.Sprintf("%s %s (%s … %s)", digits(is.median), g.unit, digits(is.lo), digits(is.hi)), g.String(), g.verdict(is)}
 	}
 	who := g.who
 	if who == "" {
@@ -151,7 +151,7 @@ func (m *measurement) judge(g goal) []string {
 	if g.unit != m.row.units[0] {
 		what += ", " + g.unit
 	}
-	return []string{what, g.String(), g.met(ratio.median)}
+	return []string{what, g.String(), g.verdict(ratio)}
 }
 
 // samples are all figures in the form that benchstat reads.

@@ -92,21 +92,34 @@ func (g goal) ratios(who, than []float64) []float64 {
 	return ratios
 }
 
-// met says whether, and if not, by how much the goal is missed.
-func (g goal) met(ratio float64) string {
+// verdict compares the interval of a ratio, or of a figure, with the goal. The goal is met or
+// missed if the whole interval is on one side of it. Otherwise the samples do not decide.
+func (g goal) verdict(e estimate) string {
+	bound, sign := g.atLeast, 1.0
 	switch {
-	case math.IsNaN(ratio):
-		return "not measured"
-	case g.atLeast > 0 && ratio < g.atLeast:
-		return fmt.Sprintf("missed by %.0f %%", 100*(1-ratio/g.atLeast))
-	case g.atMost > 0 && ratio > g.atMost:
-		return fmt.Sprintf("missed by %.0f %%", 100*(ratio/g.atMost-1))
-	case g.limit > 0 && ratio > g.limit:
-		return fmt.Sprintf("missed by %.0f %%", 100*(ratio/g.limit-1))
-	case g.atLeast == 0 && g.atMost == 0 && g.limit == 0:
+	case g.atLeast > 0:
+	case g.atMost > 0:
+		bound, sign = g.atMost, -1
+	case g.limit > 0:
+		bound, sign = g.limit, -1
+	default:
 		return ""
 	}
-	return "met"
+	worst, best := e.lo, e.hi
+	if sign < 0 {
+		worst, best = e.hi, e.lo
+	}
+	switch {
+	case math.IsNaN(e.median):
+		return "not measured"
+	case e.n < 2:
+		return "not decided"
+	case sign*(worst-bound) >= 0:
+		return "met"
+	case sign*(best-bound) < 0:
+		return fmt.Sprintf("missed by %.0f %%", 100*math.Abs(e.median/bound-1))
+	}
+	return "not decided"
 }
 
 func (g goal) String() string {
