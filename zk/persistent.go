@@ -323,7 +323,7 @@ func (s *Session) armedPersistent(r *request, code zkproto.Code) error {
 	s.disarmPersistent(w.node)
 	if code != zkproto.CodeOK && (s.watches.oneShots(armKey{node: w.node}) || s.watches.oneShots(armKey{child: true, node: w.node})) {
 		// Some of those one-shot watches may have relied on this watch, and missed events.
-		return fmt.Errorf("no persistent watch for the others on its node: %w", code)
+		return fmt.Errorf("the one-shot watches on the node relied on a persistent watch that was refused: %w", code)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 		return nil, explain("host", dir, err)
 	}
 	if h.watch, err = newWatch(dir); err != nil {
-		h.logger.Info("zklocal: nothing tells when the directory is removed, so the host looks in turns", "dir", dir, "every", removalCheck, "err", err)
+		h.logger.Info("zklocal: no notification when the directory is removed; checking it at intervals", "dir", dir, "every", removalCheck, "err", err)
 	}
 	h.watch.addSocket(h.socket)
 	if !lock.current() { // the directory was removed before the watch existed
@@ -252,10 +252,10 @@ func (h *Host) look() (again time.Duration) {
 	}
 	next, err := listenSocket(h.dir)
 	if err != nil {
-		h.logger.Error("zklocal: the directory's socket was removed, and cannot be made again yet", "dir", h.dir, "err", err)
+		h.logger.Error("zklocal: the directory's socket was removed and cannot be created again yet", "dir", h.dir, "err", err)
 		return removalCheck
 	}
-	h.logger.Warn("zklocal: the directory's socket was removed, and is made again", "dir", h.dir)
+	h.logger.Warn("zklocal: the directory's socket was removed; creating it again", "dir", h.dir)
 	h.watch.addSocket(next)
 	h.socket.Close()
 	if h.served != nil {

@@ -193,7 +193,7 @@ func (t Terms) deadline() time.Duration {
 func (s *Supervisor) order(c Command, t Terms) error {
 	deadline := t.deadline()
 	if isClosed(t.Lost) || deadline-clock() <= KillMargin {
-		return fmt.Errorf("%w: the lock was lost before", ErrGuards)
+		return fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
 	length, err := s.shared.write(order{command: c, grace: t.Grace, lender: s.tty.lender()})
@@ -244,7 +244,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 			case m.verb == verbFailed:
 				return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: syscall.Errno(m.value)}
 			case m.verb == verbTooLate:
-				return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
+				return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)
 			case m.verb == verbStarted:
 				start.Stop()
 				r.pid, r.cgroup = int(m.value), m.text

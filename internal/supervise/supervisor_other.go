@@ -34,7 +34,7 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	tty := openTerminal()
 	defer tty.close()
 	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
-		return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
+		return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	alarm, err := newAlarm()
 	if err != nil {
