@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A claim is what a client believed to hold, and for how long.
+// A claim is the time for which a client believed to hold a lock.
 type claim struct {
 	Op                  // the attempt
 	until time.Duration // it claims nothing any more; Never: to the end of the history
 	gone  time.Duration // the server may have had its node until then
 }
 
-// from is when the claim begins: when the client is told.
+// from returns the start of the claim: the time at which the client learns of it.
 func (c *claim) from() time.Duration { return c.Return }
 
 func (c *claim) permits() int { return max(c.Permits, 1) }
 
-// excludes reports whether two claims of one lock must not be held at a time. What was
-// taken inside another claim does not compete with it.
+// excludes reports whether two claims of one lock must not overlap. A claim inside another
+// claim does not compete with it.
 func (c *claim) excludes(o *claim) bool {
 	switch {
 	case c.Type == Semaphore, c.Shared && o.Shared:
@@ -29,31 +29,31 @@ func (c *claim) excludes(o *claim) bool {
 	return true
 }
 
-// handedBy reports whether c may have got its node, and so its token, from o, who had it
-// before in the same client.
+// handedBy reports whether c may have got its node, and so its token, from o, an earlier holder
+// in the same client.
 func (c *claim) handedBy(o *claim) bool {
 	return c.Handoff > 0 && o.Handoff > 0 && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
 }
 
-// A lock is all that happened to one.
+// A lock is the history of one lock.
 type lock struct {
 	path     string
 	typ      LockType
 	limit    int      // of a semaphore, at first
 	changes  []change // of that limit, in order
-	claims   []*claim // by their beginning
-	attempts []Op     // that claimed nothing in the end, and that failed
+	claims   []*claim // by their start
+	attempts []Op     // those that ended without a claim, and those that failed
 	observed []Op
 }
 
-// A change is when a limit becomes another. Nobody changes it at the same time as another.
+// A change is a change of a limit. Changes do not overlap.
 type change struct {
 	from, until time.Duration // at some instant in between
 	limit       int
 	op          Op
 }
 
-// mostDuring is the largest limit at any instant from one to another.
+// mostDuring returns the largest limit at any instant between from and until.
 func (l *lock) mostDuring(from, until time.Duration) int {
 	most, limit := 0, l.limit // before the changes seen so far
 	for _, c := range l.changes {
@@ -68,7 +68,7 @@ func (l *lock) mostDuring(from, until time.Duration) int {
 	return max(most, limit)
 }
 
-// locks sorts a history by locks, in the order in which they first appear.
+// locks splits a history by lock, in the order in which the locks first appear.
 func locks(ops []Op) []*lock {
 	var all []*lock
 	byPath := make(map[string]*lock)
@@ -130,7 +130,8 @@ func locks(ops []Op) []*lock {
 	return all
 }
 
-// takeAway ends the claims that were broken: nobody could have told their holders in time.
+// takeAway ends the claims that were broken, because no one could have notified their holders
+// in time.
 func takeAway(ops []Op, byPath map[string]*lock) {
 	for _, b := range ops {
 		if b.Kind != Break {
@@ -141,8 +142,8 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				continue
 			}
 			for _, c := range l.claims {
-				// A name may come back, a token does not. Only a claim that has stepped down has another
-				// token than its node, which is younger.
+				// A name may be used again, a token never. Only a claim that has stepped down
+				// has another token than its node, which is younger.
 				named := b.Node != "" && b.Node == c.Node && (b.Token == 0 || c.Inside != 0 && b.Token > c.Token)
 				hit := named || b.Token != 0 && b.Token == c.Token || b.Session != 0 && b.Session == c.Session
 				switch {
@@ -150,7 +151,8 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 				case b.Call >= c.Call:
 					c.until, c.gone = b.Call, Never
 				case c.Inside != 0, l.handedLate(c, b):
-					// Joined to a claim, or handed on by one, that had ended already, which its holder did not know.
+					// c joined a claim, or was handed a node by one, that had already ended
+					// without its holder's knowledge.
 					c.until, c.gone = 0, 0
 				case b.Session != 0: // it does not end at once
 					c.until, c.gone = c.Call, Never
@@ -162,20 +164,21 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 	}
 }
 
-// handedLate reports whether c, which began after the break, was handed a node that was
-// there before it.
+// handedLate reports whether c, which began after the break, was handed a node from before the
+// break.
 func (l *lock) handedLate(c *claim, b Op) bool {
 	return c.Handoff > 0 && slices.ContainsFunc(l.claims, func(o *claim) bool {
 		return o.Claim != c.Claim && o.Handoff > 0 && o.Token == c.Token && o.Call <= b.Call
 	})
 }
 
-// excused reports which of the attempts that failed had somebody in their way who claims
-// nothing: one who waited, one who tried at the same time, or one whose node nobody knows
-// to be gone. (If one of several permits was taken away, the nodes of the others may stay.) For
-// the other attempts, somebody must have held the lock.
+// excused reports which of the failed attempts had another client in their way that claims
+// nothing: a waiter, a simultaneous attempt, or an attempt whose node may still exist. (If one
+// of several permits was taken away, the nodes of the others may stay.) For all other failed
+// attempts, some client must have held the lock.
 func (l *lock) excused() []bool {
-	// Who waits: [Call, Return]. Two lists, since a reader minds writers alone.
+	// The waiters: [Call, Return]. There are two lists, because a reader conflicts with writers
+	// only.
 	var all, exclusive []window
 	add := func(o Op, until time.Duration) {
 		w := window{o.Call, until, o.Claim}
@@ -210,13 +213,13 @@ func (l *lock) excused() []bool {
 	return excused
 }
 
-// A window is a time during which somebody may have been in the way.
+// A window is a time during which a client may have been in the way.
 type window struct {
 	from, until time.Duration
 	claim       int
 }
 
-// A presence answers who was in the way at some time.
+// A presence finds the clients that were in the way at some time.
 type presence struct {
 	windows []window // by from
 	latest  [][2]int // of the windows up to here, the two that end last
@@ -238,7 +241,7 @@ func newPresence(ws []window) *presence {
 	return p
 }
 
-// during reports whether anybody but o was there at some instant of o.
+// during reports whether a client other than o's was there at some instant of o.
 func (p *presence) during(o Op) bool {
 	n, _ := slices.BinarySearchFunc(p.windows, o.Return, func(w window, t time.Duration) int {
 		if w.from <= t {

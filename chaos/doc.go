@@ -1,11 +1,11 @@
-// Package chaos checks histories of locks: what clients asked for and when, what they were
-// told and when, and what was done to them meanwhile.
+// Package chaos checks histories of locks: the requests of clients, the answers that they got,
+// and the faults meanwhile, all with their times.
 //
-// A history ([Op]) is recorded by a [Log], in one process or, as lines of JSON, in many.
-// Its unit is the claim: from the moment when Lock has returned a Hold until Unlock is
-// called, the Hold's Context ends, or somebody takes the lock away by force. That is what a
-// program goes by, so it is what is checked; what the server thinks is another matter
-// (a lock may be gone from the server while a paused holder still claims it).
+// A [Log] records a history of [Op], in one process or, as lines of JSON, in many. The unit of
+// a history is the claim. A claim begins when Lock has returned a Hold. It ends when Unlock is
+// called, the Hold's Context ends, or the lock is taken away by force. Programs rely on the
+// claim, so the claim is checked, not the state of the server: a lock may be gone from the
+// server while a paused holder still claims it.
 //
 // Three oracles read a history, each by itself:
 //
@@ -19,6 +19,6 @@
 //   - what the run itself can see when it is over: nodes, watches, goroutines left behind.
 //     The simulation (simulation_test.go) has that.
 //
-// A fourth reads what a server said instead: replay_test.go replays its writes by zxid
-// against a naive tree.
+// A fourth oracle reads the server's answers instead: replay_test.go replays the server's
+// writes by zxid against a naive tree.
 package chaos

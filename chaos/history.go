@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A LockType is what a lock promises, and so the model that it is checked against.
+// A LockType is the type of a lock. It selects the model that the lock is checked against.
 type LockType string
 
 // The types of lock.
@@ -21,41 +21,41 @@ const (
 	Election  LockType = "election"  // a mutex whose token is a term that others can observe
 )
 
-// A Kind is what an operation does.
+// A Kind is the kind of an operation.
 type Kind string
 
 // The kinds of operation.
 const (
 	Acquire Kind = "acquire" // waits; OK begins a claim
-	Try     Kind = "try"     // does not wait; OK begins a claim, Failed says that somebody was ahead
+	Try     Kind = "try"     // does not wait; OK begins a claim, Failed means that another client was ahead
 	Release Kind = "release" // ends a claim
 	Lose    Kind = "lose"    // ends a claim: Call is when its Context ended, Return is Never
-	Break   Kind = "break"   // somebody, who is no client, takes a lock away from Call on
-	Observe Kind = "observe" // reads who leads: Token is the term
+	Break   Kind = "break"   // an operator takes a lock away; it counts from Call on
+	Observe Kind = "observe" // reads the leader: Token is the term
 	Change  Kind = "change"  // sets the limit of a semaphore
 )
 
-// An Outcome is what is known of an operation's result.
+// An Outcome is the known part of an operation's result.
 type Outcome string
 
 // The outcomes.
 const (
 	OK Outcome = "ok"
-	// Failed: it has had no effect, and has none any more.
+	// Failed: the operation has had no effect, and will have none.
 	Failed Outcome = "failed"
-	// Unknown: it may have had an effect, also later: the answer was lost, the client was
-	// killed, or the caller left before it was tidied up.
+	// Unknown: the operation may have had an effect, or may have one later. The answer was
+	// lost, the client was killed, or the call returned before its clean-up was done.
 	Unknown Outcome = "unknown"
 )
 
 // Never is the Return of an operation that may take effect at any time after its Call.
 const Never time.Duration = math.MaxInt64
 
-// An Op is one operation on one lock. Instants count from the beginning of the history,
-// by one clock for all clients.
+// An Op is one operation on one lock. Its times count from the start of the history, by one
+// clock for all clients.
 type Op struct {
 	Client  int           `json:"client"`
-	Claim   int           `json:"claim,omitempty"` // joins what belongs to one attempt; new for each, also across clients
+	Claim   int           `json:"claim,omitempty"` // the number of the attempt, unique across clients
 	Kind    Kind          `json:"kind"`
 	Lock    string        `json:"lock"` // its path
 	Type    LockType      `json:"type"`
@@ -73,11 +73,11 @@ type Op struct {
 	HasSeq  bool          `json:"numbered,omitempty"`
 	Queued  time.Duration `json:"queued,omitempty"` // its node was in the queue by then; 0: not known
 	Session int64         `json:"session,omitempty"`
-	Strayed bool          `json:"strayed,omitempty"` // it had begun in another session, and may have left a node there until the server ends that
+	Strayed bool          `json:"strayed,omitempty"` // it began in another session, and may have left a node there until that session ends
 	Error   string        `json:"error,omitempty"`
 }
 
-// String is one line for people.
+// String returns a readable line.
 func (o Op) String() string {
 	end := "never"
 	if o.Return != Never {
@@ -111,7 +111,7 @@ func (o Op) String() string {
 	return s
 }
 
-// Write writes a history, one operation a line.
+// Write writes a history, one operation per line.
 func Write(w io.Writer, ops []Op) error {
 	b := bufio.NewWriter(w)
 	e := json.NewEncoder(b)
@@ -123,8 +123,8 @@ func Write(w io.Writer, ops []Op) error {
 	return b.Flush()
 }
 
-// Read reads what Write has written, or several such files one behind the other. A last
-// line without its end, which a process that was killed leaves behind, is left out.
+// Read reads the output of Write, or several such outputs in sequence. It ignores an incomplete
+// last line, which a killed process leaves behind.
 func Read(r io.Reader) ([]Op, error) {
 	var ops []Op
 	b := bufio.NewReader(r)

@@ -11,9 +11,9 @@ import (
 	"holdfast"
 )
 
-// A Log records a history. Its instants are all different and in the order in which they
-// were taken, whatever the clock says, so that what happened one after the other in this
-// process is never taken for simultaneous. It is safe for concurrent use.
+// A Log records a history. Its times are all different and in the order in which they were
+// taken, whatever the clock says. So two events that follow each other in this process never
+// seem simultaneous. It is safe for concurrent use.
 type Log struct {
 	clock func() time.Duration
 	sink  func(Op)
@@ -24,17 +24,17 @@ type Log struct {
 	ops   []Op
 }
 
-// NewLog makes an empty one. Clock is the time since the beginning of the history; for a
-// history of several processes, of a clock that they have in common. Their claims must
-// have different numbers: the first one here is firstClaim, which is above 0. Sink, if not
-// nil, is given every operation when it is added, one at a time; and every attempt also when
-// it begins, as one of unknown outcome that never returns, in case the process is killed
-// before it does. Of two records of one attempt, the later counts.
+// NewLog returns an empty Log. clock returns the time since the start of the history; the
+// processes of one history must share that clock. Their claims must have different numbers: the
+// first one of this Log is firstClaim, which is above 0. sink, if not nil, gets every operation
+// when it is added, one at a time. It also gets every attempt when it begins, with unknown
+// outcome and no return, in case the process is killed. Of two records of one attempt, the
+// later counts.
 func NewLog(clock func() time.Duration, firstClaim int, sink func(Op)) *Log {
 	return &Log{clock: clock, claim: firstClaim, sink: sink}
 }
 
-// Now is an instant for an operation.
+// Now returns the time for an operation.
 func (l *Log) Now() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,23 +60,23 @@ func (l *Log) add(o Op) {
 	}
 }
 
-// Ops is the history so far, in the order in which it was recorded: an operation that
-// returns, when it has.
+// Ops returns the history so far, in the order of recording. An operation that returns is
+// recorded at its return.
 func (l *Log) Ops() []Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.ops)
 }
 
-// An Attempt is what Acquire records of one call.
+// An Attempt describes one call to Acquire.
 type Attempt struct {
 	Client int
 	Try    bool
-	// Locks are what is taken: one, or the parts of a MultiLock. Of each, Lock, Type,
+	// Locks are the locks to acquire: one, or the parts of a MultiLock. Of each, Lock, Type,
 	// Shared, Permits, Limit and Inside count.
 	Locks []Op
-	// Session tells the client's present session. If that is not what it was at the
-	// beginning, nobody knows when the node of an attempt that failed goes.
+	// Session returns the client's current session. If it has changed since the attempt began,
+	// it is unknown when the node of a failed attempt is removed.
 	Session func() int64
 }
 
@@ -92,8 +92,8 @@ type Claim struct {
 	over bool
 }
 
-// Acquire calls lock and records it; from then on it records the end of the Hold too.
-// Unlock must be that of the Claim.
+// Acquire calls lock and records it. From then on it also records the end of the Hold. Release
+// the Hold with the Unlock of the Claim.
 func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context) (*holdfast.Hold, error)) (*Claim, error) {
 	c := &Claim{log: l, ops: slices.Clone(a.Locks), session: a.Session}
 	l.mu.Lock()
@@ -139,7 +139,8 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		case errors.Is(err, holdfast.ErrLocked) && sure && len(c.ops) == 1: // of several, it was one that was locked
 			o.Outcome, o.Error = Failed, err.Error()
 		default:
-			// Its node may outlive the call: what a context ends is tidied up behind it.
+			// The node may outlive the call: after a context has ended, the clean-up goes on in
+			// the background.
 			o.Outcome, o.Error = Unknown, err.Error()
 		}
 		l.add(*o)
@@ -179,7 +180,8 @@ func (c *Claim) end(k Kind) []Op {
 	return ends
 }
 
-// ID is the number of the claim, for Op.Inside; of a MultiLock's, that of its first part.
+// ID returns the number of the claim, for Op.Inside. For a MultiLock, it is that of its first
+// part.
 func (c *Claim) ID() int { return c.ops[0].Claim }
 
 // Unlock ends the claim, and then the Hold.
@@ -190,7 +192,7 @@ func (c *Claim) Unlock() error {
 	err := c.Hold.Unlock()
 	at := c.log.Now()
 	for _, o := range ends {
-		// If the session is over, the node goes when the server sees that.
+		// If the session is over, the server removes the node when it notices that.
 		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.Session()
 		if err == nil && !over {
 			o.Return = at
@@ -203,7 +205,7 @@ func (c *Claim) Unlock() error {
 	return err
 }
 
-// sequence is the number at the end of a node's name, as the server writes it.
+// sequence returns the number at the end of a node's name, as the server writes it.
 func sequence(node string) (int32, bool) {
 	for _, width := range [...]int{11, 10} { // a sign may come in front
 		if cut := len(node) - width; cut >= 0 && (width == 10 || node[cut] == '-' && node[cut-1] == '-') {
@@ -215,7 +217,7 @@ func sequence(node string) (int32, bool) {
 	return 0, false
 }
 
-// tokenOf is the token of the lock at path, among those that h holds.
+// tokenOf returns the token of the lock at path, among those that h holds.
 func tokenOf(h *holdfast.Hold, path string) int64 {
 	for _, t := range h.Tokens() {
 		if t.Path == path {

@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A Report is what Linearizable has found.
+// A Report is the result of Linearizable.
 type Report struct {
 	Operations int // that were checked
 	Pieces     int // the histories that were cut out of the whole, each checked by itself
@@ -18,12 +18,12 @@ type Report struct {
 	Violations []Violation
 }
 
-// Linearizable asks Porcupine about every lock of the history by itself, giving up on a
-// piece that takes longer than patience. In the models an attempt that succeeded takes
-// effect at some instant between its Call and its Return; a claim ends at some instant of
-// its Release, or at any instant from its Lose or Break on. An attempt whose outcome is
-// unknown claims nothing, and it is free to come and go as it must for others to be right:
-// so all that is left of it is that it excuses those who tried and were refused.
+// Linearizable checks every lock of the history by itself with Porcupine. It gives up on a
+// piece that takes longer than patience. In the models, an attempt that succeeded takes effect
+// at some instant between its Call and its Return. A claim ends at some instant of its Release,
+// or at any instant from its Lose or Break on. An attempt with unknown outcome claims nothing,
+// and may be in the queue at any time that makes the other results right. So its only effect is
+// to excuse attempts that were refused.
 func Linearizable(ops []Op, patience time.Duration) Report {
 	var r Report
 	for _, l := range locks(ops) {
@@ -41,13 +41,13 @@ func Linearizable(ops []Op, patience time.Duration) Report {
 	return r
 }
 
-// A piece is a part of a lock's history at whose ends nobody held anything.
+// A piece is a part of a lock's history with no holder at its ends.
 type piece struct {
 	model porcupine.Model
 	ops   []porcupine.Operation
 }
 
-// What an operation does to the state.
+// The effects of an operation on the state.
 const (
 	begins = "begins"
 	ends   = "ends"
@@ -56,19 +56,19 @@ const (
 	limits = "limits"
 )
 
-// step is the input of one operation. Outcomes are known, so there are no outputs.
+// A step is the input of one operation. Outcomes are known, so there are no outputs.
 type step struct {
 	what string
 	c    *claim // of begins and ends
 	o    Op
 }
 
-// pieceLength is about how many operations a piece has; Porcupine's memory grows with the
-// square of it.
+// pieceLength is the approximate number of operations in a piece. Porcupine's memory grows with
+// its square.
 const pieceLength = 400
 
-// pieces cuts the history where nobody holds anything and nobody is in between. What the
-// operations before a cut may still do behind it (see Never) excuses those who fail there.
+// pieces cuts the history at times with no holder and no operation in progress. An operation
+// before a cut may still act after it (see Never); that excuses attempts that fail there.
 func (l *lock) pieces() []piece {
 	var all []porcupine.Operation
 	add := func(call, ret time.Duration, s step) {
@@ -105,9 +105,9 @@ func (l *lock) pieces() []piece {
 	return l.cut(all)
 }
 
-// soonest is when each claim can have been granted: not before those have ended that exclude
-// it and have smaller tokens, for they came before it. The models say so, too, but where many
-// wait at the same time it takes Porcupine too long to find that out.
+// soonest returns the earliest time at which each claim can have been granted: not before the
+// end of the claims that exclude it and have smaller tokens, because those came first. The
+// models imply the same, but with many waiters Porcupine needs too long to find it.
 func (l *lock) soonest() map[*claim]time.Duration {
 	at := make(map[*claim]time.Duration)
 	byToken := slices.Clone(l.claims)
@@ -184,7 +184,7 @@ func (l *lock) cut(all []porcupine.Operation) []piece {
 	return out
 }
 
-// tokens are the largest that were granted.
+// tokens are the largest tokens granted so far.
 type tokens struct{ last, writer int64 }
 
 func (t *tokens) grant(c *claim) {
@@ -194,8 +194,7 @@ func (t *tokens) grant(c *claim) {
 	}
 }
 
-// state is what a lock of any type remembers. It is a value: holders is never changed in
-// place.
+// A state is the state of a lock of any type. It is a value: holders is never changed in place.
 type state struct {
 	holders []*claim // by their numbers
 	tokens
@@ -242,8 +241,9 @@ func (l *lock) model(start tokens, limit int) porcupine.Model {
 	}
 }
 
-// mayLock is the rule of a mutex: nobody holds it, and the token is above all before, or
-// that of the last, if its client hands on (by whom is for Sweep to see).
+// mayLock is the rule of a mutex. There must be no holder. The token must be larger than all
+// before it, or equal to the last one if its client hands on. (Sweep checks which client handed
+// it on.)
 func mayLock(st state, c *claim) bool {
 	if c.Inside != 0 {
 		return st.inside(c)
@@ -251,7 +251,7 @@ func mayLock(st state, c *claim) bool {
 	return len(st.holders) == 0 && (c.Token > st.last || c.Handoff > 0 && c.Token == st.last)
 }
 
-// mayShare is that of a lock with two sides: a reader minds writers alone.
+// mayShare is the rule of a read-write lock: a reader conflicts with writers only.
 func mayShare(st state, c *claim) bool {
 	if c.Inside != 0 || !c.Shared {
 		return mayLock(st, c)
@@ -271,7 +271,7 @@ func (st state) inside(c *claim) bool {
 	})
 }
 
-// refuses reports whether whoever holds the lock is a reason to refuse o.
+// refuses reports whether the lock's holders are a reason to refuse o.
 func (l *lock) refuses(st state, o Op) bool {
 	switch {
 	case l.typ == Semaphore:
@@ -297,8 +297,8 @@ func (st state) without(c *claim) state {
 	return st
 }
 
-// explain shows the piece up to where no order goes on: what of it is longest in order, and
-// what could not follow.
+// explain shows the piece up to the point where no order continues: the longest part that has
+// an order, and the operations that could not follow.
 func (p piece) explain() string {
 	_, info := porcupine.CheckOperationsVerbose(p.model, p.ops, time.Second)
 	longest := 0

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Overdue finds waiters whose turn came late: while one was waiting, nobody had the lock for
-// longer than within. It is for histories of locks that are taken by themselves, in which no
-// network, server or client failed; what somebody did to the nodes may be in them. Within has
-// to have room for one who is woken and gives up at that moment.
+// Overdue finds waiters that got the lock late: while one was waiting, the lock was free for
+// longer than within. It is for histories of single locks in which no network, server or client
+// failed. Edits of nodes by hand may be in them. within must leave room for a waiter that wakes
+// and gives up at that moment.
 func Overdue(ops []Op, within time.Duration) []Violation {
 	var vs []Violation
 	for _, l := range locks(ops) {

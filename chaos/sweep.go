@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Violation is something that must not be in a history.
+// A Violation is a broken rule in a history.
 type Violation struct {
 	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "linearizability"
 	Lock   string
@@ -30,7 +30,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, 
 //   - try: an attempt that failed because somebody was ahead, when nobody was there
 //   - term: an observed term older than one that was observed or had ended before
 //
-// It is not as strict as [Linearizable] where several explanations have to fit together.
+// Sweep is less strict than [Linearizable] where several explanations must fit together.
 func Sweep(ops []Op) []Violation {
 	var vs []Violation
 	for _, l := range locks(ops) {
@@ -48,7 +48,7 @@ func (l *lock) violation(oracle, format string, args ...any) Violation {
 	return Violation{Oracle: oracle, Lock: l.path, Text: fmt.Sprintf(format, args...)}
 }
 
-// overlaps walks through beginnings and ends of claims by time.
+// overlaps goes through the starts and ends of claims by time.
 func (l *lock) overlaps() []Violation {
 	type edge struct {
 		at    time.Duration
@@ -76,9 +76,9 @@ func (l *lock) overlaps() []Violation {
 	})
 	var vs []Violation
 	used := 0
-	// With no violation so far, these are one writer, or readers, or who is inside a claim;
-	// of several readers one is as good as all for what excludes a writer, but who is
-	// inside one of them needs it to be that one. The numbers are small.
+	// With no violation so far, live has one writer, or readers, or claims inside another
+	// claim. Any one of several readers is enough to find a writer that it excludes. But a
+	// claim inside one of them needs that one. The numbers are small.
 	live := make(map[int]*claim)
 	for _, e := range edges {
 		if !e.begin {
@@ -101,8 +101,8 @@ func (l *lock) overlaps() []Violation {
 	return vs
 }
 
-// tokens checks what grows with the grants. Claims that exclude each other are in order by
-// their beginnings, or they overlap.
+// tokens checks that tokens and numbers grow with the grants. Claims that exclude each other
+// are ordered by their starts, or they overlap.
 func (l *lock) tokens() []Violation {
 	var vs []Violation
 	var last, lastWriter *claim // with the largest token so far
@@ -140,8 +140,8 @@ func (l *lock) tokens() []Violation {
 	return append(vs, l.realTime()...)
 }
 
-// realTime: a token is the number of a transaction, so an attempt that begins after another
-// has returned has the larger one.
+// realTime checks tokens against real time: a token is the number of a transaction, so an
+// attempt that begins after another has returned must have the larger one.
 func (l *lock) realTime() []Violation {
 	byCall := slices.Clone(l.claims)
 	slices.SortFunc(byCall, func(a, b *claim) int { return cmp.Compare(a.Call, b.Call) })
@@ -199,7 +199,7 @@ func (l *lock) order() []Violation {
 	return vs
 }
 
-// handoffs checks that a client which hands its node on goes back to the queue in time.
+// handoffs checks that a client which hands its node on returns to the queue in time.
 func (l *lock) handoffs() []Violation {
 	var vs []Violation
 	shares := make(map[int64]int)
@@ -214,7 +214,7 @@ func (l *lock) handoffs() []Violation {
 	return vs
 }
 
-// tries checks who was refused.
+// tries checks the attempts that were refused.
 func (l *lock) tries() []Violation {
 	var held, writers []window
 	for _, c := range l.claims {
@@ -242,8 +242,8 @@ func (l *lock) tries() []Violation {
 	return vs
 }
 
-// terms checks what observers have seen: never a leader from before one whose term had
-// ended, or had been seen by anybody, when the look began.
+// terms checks the terms that observers have read. A term must not be older than one that had
+// ended, or that any observer had seen, before the read began.
 func (l *lock) terms() []Violation {
 	type known struct {
 		at   time.Duration

@@ -14,17 +14,17 @@ import (
 // Header carries the token, a decimal number, from the holder to the resource.
 const Header = "Holdfast-Token"
 
-// ErrNoToken is wrapped by the error of [Token] for a request without a token, or with
-// something else in its place.
+// ErrNoToken is wrapped by the error of [Token] for a request without a valid token.
 var ErrNoToken = errors.New("fence: no token")
 
-// Stamp puts the token of h into the header of r; of a MultiLock, that of its first lock.
+// Stamp puts the token of h into the header of r. For a MultiLock, it is that of the first
+// lock.
 func Stamp(r *http.Request, h *holdfast.Hold) {
 	r.Header.Set(Header, strconv.FormatInt(h.Token(), 10))
 }
 
-// Token is the token that r came with. For a handler that fences by itself, as with
-// [Check] in its transaction.
+// Token returns the token of the request r. It is for handlers that do their own fencing, for
+// example with [Check] in a transaction.
 func Token(r *http.Request) (int64, error) {
 	values := r.Header.Values(Header)
 	if len(values) != 1 {
@@ -37,26 +37,25 @@ func Token(r *http.Request) (int64, error) {
 	return token, nil
 }
 
-// A Gate lets one request at a time to each resource, and none with an older token than
-// it has let in before. The zero Gate is ready for use; it is safe for concurrent use
-// and must not be copied.
+// A Gate admits one request at a time to each resource, and none with a smaller token than it
+// has admitted before. The zero Gate is ready for use. It is safe for concurrent use and must
+// not be copied.
 //
-// It remembers the tokens in memory, one number for each resource that it has been asked
-// for, so the names should come from a known set. When the process starts anew, the gate
-// knows nothing, and lets an old token in until it has seen a younger one: where that
-// matters, keep the tokens where the data are, as Check does.
+// A Gate keeps one token in memory for each resource name, so the names should come from a
+// known set. After a restart of the process, the gate admits an old token until it has seen a
+// younger one. Where that matters, keep the tokens with the data, as Check does.
 type Gate struct {
 	mu        sync.Mutex
 	resources map[string]*resource // guarded by mu; the resources themselves are not
 }
 
 type resource struct {
-	busy   chan struct{} // holds a token while somebody is inside
-	newest int64         // for whoever is inside
+	busy   chan struct{} // holds a token while a request is inside
+	newest int64         // used by the request that is inside only
 }
 
-// Enter waits until nobody else is at the resource, and fails with ErrStale if a larger
-// token has been there; or with ctx's cause. Call leave when the work is done.
+// Enter waits until no other request is at the resource. It fails with ErrStale if the resource
+// has seen a larger token, or with ctx's cause. Call leave when the work is done.
 func (g *Gate) Enter(ctx context.Context, name string, token int64) (leave func(), err error) {
 	g.mu.Lock()
 	if g.resources == nil {
@@ -68,8 +67,8 @@ func (g *Gate) Enter(ctx context.Context, name string, token int64) (leave func(
 		g.resources[name] = r
 	}
 	g.mu.Unlock()
-	// Nobody may come in behind who is at work: between its look at the token and its last
-	// change, a younger one's changes would be overwritten.
+	// No second request may enter while one is at work. Otherwise an older request could
+	// overwrite a younger one's changes after its token was checked.
 	select {
 	case r.busy <- struct{}{}:
 	case <-ctx.Done():
@@ -83,10 +82,10 @@ func (g *Gate) Enter(ctx context.Context, name string, token int64) (leave func(
 	return sync.OnceFunc(func() { <-r.busy }), nil
 }
 
-// Handler puts the gate before next, for requests that change something: one without a
-// token is answered with 428 (Precondition Required), one with a stale token with 412
-// (Precondition Failed). The function resource names what the request is about, as by
-// its path; all that one lock protects must have one name.
+// Handler puts the gate in front of next, for requests that change the resource. It answers a
+// request without a token with 428 (Precondition Required), and one with a stale token with 412
+// (Precondition Failed). The function resource names the request's resource, for example by its
+// path. All resources that one lock protects must have one name.
 func (g *Gate) Handler(resource func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := Token(r)
@@ -99,7 +98,7 @@ func (g *Gate) Handler(resource func(*http.Request) string, next http.Handler) h
 		case errors.Is(err, ErrStale):
 			http.Error(w, err.Error(), http.StatusPreconditionFailed)
 			return
-		case err != nil: // the client has gone
+		case err != nil: // the client is gone
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

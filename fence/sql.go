@@ -11,28 +11,28 @@ import (
 	"holdfast"
 )
 
-// Table is the table that keeps the largest token of each resource. [CreateTable] makes
-// it, or your own migrations:
+// Table is the table that keeps the largest token of each resource. Create it with
+// [CreateTable], or in your own migrations:
 //
 //	CREATE TABLE holdfast_fence (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)
 const Table = "holdfast_fence"
 
-// A Dialect is the SQL that a database speaks. Use one of the constants.
+// A Dialect is a database's dialect of SQL. Use one of the constants.
 type Dialect int
 
 const (
-	// PostgreSQL is for PostgreSQL 9.5 and later, and databases that speak as it does. At
-	// the isolation levels above read committed a transaction that waited for another's
-	// token fails with a serialization error, and must be tried again as always there.
+	// PostgreSQL is for PostgreSQL 9.5 and later, and compatible databases. Above the isolation
+	// level read committed, a transaction that waited for another's token fails with a
+	// serialization error, and must be retried as usual there.
 	PostgreSQL Dialect = iota + 1
-	// SQLite is for SQLite 3.24 and later. The statement of Check takes the database's
-	// write lock; with another writer at work it fails with SQLITE_BUSY unless the
-	// connection has a busy timeout.
+	// SQLite is for SQLite 3.24 and later. The statement of Check acquires the database's write
+	// lock. While another connection writes, it fails with SQLITE_BUSY unless the connection
+	// has a busy timeout.
 	SQLite
 )
 
-// Both know upserts. The row stays locked until the transaction ends, so a younger holder
-// waits for it, and an older one that comes later finds the younger one's token.
+// Both dialects have upserts. The row stays locked until the transaction ends, so a younger
+// holder waits for it, and an older holder that comes later finds the younger one's token.
 var upserts = map[Dialect]string{
 	PostgreSQL: `INSERT INTO holdfast_fence (resource, token) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token WHERE holdfast_fence.token <= EXCLUDED.token`,
@@ -40,7 +40,7 @@ ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token WHERE holdfast_fence
 ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE holdfast_fence.token <= excluded.token`,
 }
 
-// CreateTable makes the table of tokens if it is not there.
+// CreateTable creates the table of tokens if it does not exist.
 func CreateTable(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+Table+` (resource TEXT PRIMARY KEY, token BIGINT NOT NULL)`); err != nil {
 		return fmt.Errorf("fence: create table %s: %w", Table, err)
@@ -48,13 +48,13 @@ func CreateTable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Check fails with ErrStale if the resource has seen a larger token than this one, and
-// remembers the token otherwise. Then roll back. It is to be the first statement of
-// the transaction that changes the resource: it holds whoever comes with another token
-// until the transaction is over, and what is read before it may be out of date.
+// Check fails with ErrStale if the resource has seen a larger token than this one; then roll
+// back. Otherwise it stores the token. It must be the first statement of the transaction that
+// changes the resource. It blocks holders of other tokens until the transaction is over, and
+// data read before it may be out of date.
 //
-// The name of the resource is any text; the lock's path is a good one. Errors of the
-// database come wrapped, also that of a table which is not there (see CreateTable).
+// The name of the resource is any text; the lock's path is a good choice. Errors of the
+// database come wrapped, also that of a missing table (see CreateTable).
 func Check(ctx context.Context, tx *sql.Tx, d Dialect, resource string, token int64) error {
 	upsert, ok := upserts[d]
 	if !ok {
@@ -77,8 +77,8 @@ func Check(ctx context.Context, tx *sql.Tx, d Dialect, resource string, token in
 	return nil
 }
 
-// Resource is what InTx calls the resource that a lock guards: the lock's path, followed by
-// # and the layout for locks that can share a directory with others.
+// Resource returns the name that InTx uses for the resource of a lock: the lock's path,
+// followed by # and the layout for locks that can share a directory with others.
 func Resource(t holdfast.LockToken) string {
 	if strings.Contains(t.Layout, ":") {
 		return t.Path + "#" + t.Layout
@@ -86,12 +86,12 @@ func Resource(t holdfast.LockToken) string {
 	return t.Path
 }
 
-// InTx runs f in a transaction that is fenced with h's token, for the resource that
-// Resource names; of a MultiLock, with the token of every lock. It commits if f returns nil, and rolls back otherwise, and when
-// ctx ends or the lock is lost before the commit; f should make its statements with the
-// context that it gets, which ends with the first of them. The error is ErrStale (then f
-// was not called), f's own, or the database's. As with every commit, an error of the
-// commit itself leaves open whether it happened.
+// InTx runs f in a transaction that is fenced with h's token, for the resource that Resource
+// names. For a MultiLock, it checks the token of every lock. It commits if f returns nil. It
+// rolls back if f fails, or if ctx ends or the lock is lost before the commit. f should use the
+// context that it gets, which ends in both cases. The error is ErrStale (then f was not
+// called), f's own, or the database's. As with every commit, if the commit itself fails, it may
+// have happened or not.
 func InTx(ctx context.Context, db *sql.DB, d Dialect, h *holdfast.Hold, f func(context.Context, *sql.Tx) error) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -104,14 +104,14 @@ func InTx(ctx context.Context, db *sql.DB, d Dialect, h *holdfast.Hold, f func(c
 	if err != nil {
 		return fmt.Errorf("fence: transaction for %s: %w", h.Path(), err)
 	}
-	// After a commit it does nothing; and it runs if f panics.
+	// After a commit the rollback does nothing. It also runs if f panics.
 	defer func() {
 		if rollback := tx.Rollback(); err != nil && rollback != nil && !errors.Is(rollback, sql.ErrTxDone) {
 			err = errors.Join(err, fmt.Errorf("fence: roll back: %w", rollback))
 		}
 	}()
 	tokens := h.Tokens()
-	// In one order for all, so that no two transactions wait for each other.
+	// All transactions use one order, so that no two wait for each other.
 	slices.SortFunc(tokens, func(a, b holdfast.LockToken) int { return strings.Compare(Resource(a), Resource(b)) })
 	for _, t := range tokens {
 		if err := Check(ctx, tx, d, Resource(t), t.Token); err != nil {

@@ -12,8 +12,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A server that answers what it has not read yet: from then on the caller may make its
-// next request in the same buffer, while the first is still on its way out.
+// A server answers a request before it has read it. The caller may then build its next request
+// in the same buffer while the first is still being written.
 func TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, timeout = 400, time.Minute // together more than any buffer of the writer

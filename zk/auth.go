@@ -13,14 +13,13 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Auth is an identity that the client proves to every server that it connects to.
-// Make one with [DigestAuth] or [SASLDigestAuth]. However it is printed or logged,
-// its password is not shown.
+// An Auth is an identity that the client proves to every server that it connects to. Make one
+// with [DigestAuth] or [SASLDigestAuth]. Printing or logging it never shows its password.
 type Auth struct {
 	scheme string
 	user   string
-	// A function, because what prints a struct with all that is in it, whatever its
-	// methods say, prints an address for it.
+	// A function, because fmt prints only an address for it, even where it prints the fields of
+	// a struct without calling its methods.
 	password func() string
 }
 
@@ -29,31 +28,31 @@ const (
 	schemeSASL   = "sasl-digest"
 )
 
-// DigestAuth is ZooKeeper's scheme "digest". Servers accept every password: another
-// one makes another identity, which nodes may not know (ErrNoAuth). The password goes
-// over the connection as it is, so use TLS.
+// DigestAuth is ZooKeeper's scheme "digest". Servers accept every password: another password is
+// another identity, which may have no permission on a node (ErrNoAuth). The password is sent in
+// clear text, so use TLS.
 func DigestAuth(user, password string) Auth {
 	return Auth{schemeDigest, user, func() string { return password }}
 }
 
-// SASLDigestAuth is SASL DIGEST-MD5, as ZooKeeper servers with a JAAS file offer it.
-// The server checks the password and proves that it knows it too; it does not go over
-// the connection, but MD5 protects a weak one badly, and what follows not at all: use
-// TLS. The identity has the scheme "sasl".
+// SASLDigestAuth is SASL DIGEST-MD5, which ZooKeeper servers with a JAAS file offer. The server
+// checks the password and proves that it knows it, too. The password itself is not sent. But
+// MD5 protects a weak password badly, and nothing protects the requests that follow: use TLS.
+// The identity has the scheme "sasl".
 func SASLDigestAuth(user, password string) Auth {
 	return Auth{schemeSASL, user, func() string { return password }}
 }
 
-// String shows the scheme and the user.
+// String returns the scheme and the user.
 func (a Auth) String() string { return fmt.Sprintf("%s user %q", a.scheme, a.user) }
 
 // Format writes String for every verb.
 func (a Auth) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
 
-// LogValue is String, for package log/slog.
+// LogValue returns String for package log/slog.
 func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// checkAuth says what is wrong with auths.
+// checkAuth returns an error if auths are invalid.
 func checkAuth(auths []Auth) error {
 	var sasl bool
 	for _, a := range auths {
@@ -61,8 +60,8 @@ func checkAuth(auths []Auth) error {
 		case a.password == nil:
 			return errors.New("an empty Auth: use DigestAuth or SASLDigestAuth")
 		case a.scheme == schemeDigest && strings.Contains(a.user, ":"):
-			// user:password is what is sent: the server would read another user. It is not
-			// shown, because it may be the password that has come into the wrong argument.
+			// The client sends user:password, so the server would read another user. The user
+			// is not shown, because it may be a password in the wrong argument.
 			return fmt.Errorf("auth %s: a user with a colon", a.scheme)
 		case a.user == "":
 			return fmt.Errorf("auth %v: no user", a)
@@ -76,10 +75,9 @@ func checkAuth(auths []Auth) error {
 	return nil
 }
 
-// authenticate proves all of auths on a connection that is attached to a session but
-// that nobody else uses yet: so no request, and no watch that is restored, can come
-// before, and if it fails there is none to fail with it. ErrAuthFailed is for good;
-// after any other error another connection may do better.
+// authenticate proves all of auths on a connection that is attached to a session but not in use
+// yet. So no request and no restored watch can come before, and none fails if authentication
+// fails. ErrAuthFailed is final; after any other error another connection may succeed.
 //
 // The answers do not prove the session: servers do not count authentication as a sign
 // of life (ZooKeeperServer.processPacket).
@@ -133,7 +131,7 @@ func exchange(nc net.Conn, op zkproto.Op, xid int32, body encoder) (*zkproto.Rea
 		return nil, fmt.Errorf("%w: reply %d to the authentication", zkproto.ErrMalformed, h.Xid)
 	case h.Err == zkproto.CodeSessionClosedRequireSASL:
 		return nil, ErrAuthFailed
-	case h.Err == zkproto.CodeUnimplemented: // a server that does not know of SASL at all
+	case h.Err == zkproto.CodeUnimplemented: // the server does not know SASL
 		return nil, fmt.Errorf("%w: %w", ErrAuthFailed, h.Err)
 	case h.Err != zkproto.CodeOK:
 		return nil, h.Err
@@ -141,8 +139,8 @@ func exchange(nc net.Conn, op zkproto.Op, xid int32, body encoder) (*zkproto.Rea
 	return r, nil
 }
 
-// refuse notes that server and client do not get on, and will not: to try again would be
-// to do so for ever, and against a server that counts failed logins.
+// refuse records that the servers refuse this client for good. A retry would go on for ever,
+// and some servers count failed logins.
 func (c *Client) refuse(server string, err error) error {
 	err = fmt.Errorf("connect to %s: %w", server, err)
 	c.mu.Lock()
@@ -154,7 +152,7 @@ func (c *Client) refuse(server string, err error) error {
 	return err
 }
 
-// end is why there is, or would be, no further session.
+// end returns the reason why there is no further session.
 func (c *Client) end() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,9 +162,9 @@ func (c *Client) end() error {
 	return ErrClosed
 }
 
-// authRequired ends the session and the client: instead of executing a request, the
-// server says that it wants an identity which this client has not given. h is its
-// answer to whatever was sent first, be it a ping.
+// authRequired ends the session and the client. Instead of executing a request, the server has
+// answered that it requires an identity which the client has not proven. h is its answer to the
+// first request, which may be a ping.
 func (c *conn) authRequired(h *zkproto.ReplyHeader) error {
 	s := c.s
 	has := "none"

@@ -308,8 +308,8 @@ func TestOneRefusalIsNotTheLastWord(t *testing.T) {
 	})
 }
 
-// A server that demands SASL answers whatever comes first with an error, and does not
-// touch the session: also its answer to a ping must not pass for a sign of life.
+// A server that requires SASL answers the first request with an error, and does not touch the
+// session. So its answer, also to a ping, must not count as proof of the session.
 func TestServerThatDemandsAuthIsNotAskedForEver(t *testing.T) {
 	for _, request := range []bool{true, false} {
 		t.Run(fmt.Sprint("request ", request), func(t *testing.T) {
@@ -393,8 +393,8 @@ func TestAuthsThatCannotWorkAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// secret tells whether s shows the planted password, in clear or in a form that one
-// who prints structs may make of it.
+// secret reports whether s shows the planted password, in clear text or in a form that printing
+// a struct may produce.
 func secret(s string) bool {
 	s = strings.ToLower(s)
 	return strings.Contains(s, planted) || strings.Contains(s, fmt.Sprintf("%x", planted)) ||

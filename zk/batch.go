@@ -10,8 +10,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Op is an operation for Multi or Pipeline. The functions whose names end in Op
-// make them.
+// An Op is an operation for Multi, MultiRead or Pipeline. The functions whose names end in Op
+// make one.
 type Op struct {
 	kind    zkproto.Op
 	path    string
@@ -23,7 +23,7 @@ type Op struct {
 	watch   bool
 }
 
-// CreateOp is Create. See there for what the arguments mean.
+// CreateOp is Create, with the same arguments.
 func CreateOp(path string, data []byte, mode Mode, acl ...ACL) Op {
 	return Op{kind: zkproto.OpCreate2, path: path, data: data, mode: mode, acl: slices.Clone(acl)}
 }
@@ -38,8 +38,8 @@ func DeleteOp(path string, version int32) Op {
 	return Op{kind: zkproto.OpDelete, path: path, version: version}
 }
 
-// CheckOp fails the transaction unless the node exists and has the version given.
-// It is for Multi only.
+// CheckOp fails the transaction unless the node exists and has the given version. It is for
+// Multi only.
 func CheckOp(path string, version int32) Op {
 	return Op{kind: zkproto.OpCheck, path: path, version: version}
 }
@@ -50,15 +50,15 @@ func GetOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path} }
 // GetWOp is GetW, for Pipeline only.
 func GetWOp(path string) Op { return Op{kind: zkproto.OpGetData, path: path, watch: true} }
 
-// ExistsOp is Exists, for Pipeline only. That the node does not exist is, unlike
-// there, the error ErrNoNode.
+// ExistsOp is Exists, for Pipeline only. Unlike Exists, it reports a missing node as the error
+// ErrNoNode.
 func ExistsOp(path string) Op { return Op{kind: zkproto.OpExists, path: path} }
 
 // ChildrenOp is Children, for Pipeline and MultiRead only.
 func ChildrenOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path} }
 
-// ChildrenWOp is ChildrenW, for Pipeline only. The watch is told when the node itself is
-// deleted, too, but not when its data change.
+// ChildrenWOp is ChildrenW, for Pipeline only. The watch also fires when the node itself is
+// deleted, but not when its data change.
 func ChildrenWOp(path string) Op { return Op{kind: zkproto.OpGetChildren2, path: path, watch: true} }
 
 // A Result is the outcome of one Op. Which fields are set depends on the operation.
@@ -71,7 +71,7 @@ type Result struct {
 	Err      error
 }
 
-// check says what is wrong with o before it is sent.
+// check returns an error if o is invalid.
 func (o Op) check() error {
 	if o.kind == zkproto.OpCreate2 || o.kind == zkproto.OpCreateTTL {
 		return validateNew(o.path, o.mode)
@@ -83,10 +83,10 @@ func (o Op) fail(err error) error {
 	return &Error{Op: o.kind.String(), Path: o.path, Err: err}
 }
 
-// Multi executes ops as one transaction: all or none. When the server refuses it,
-// the error is that of the operation at fault, and every Result says what became of
-// it (ErrNotTried for those behind). An invalid operation is refused before anything
-// is sent; then, and when no answer came, there are no results.
+// Multi executes ops as one transaction: all or none. If the server refuses it, the error is
+// that of the failed operation, and every Result has its own outcome (ErrNotTried for the
+// operations after the failed one). An invalid operation is refused before anything is sent. In
+// that case, and if no answer came, there are no results.
 func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	m := &zkproto.MultiRequest{Ops: make([]zkproto.MultiOp, len(ops))}
 	for i, o := range ops {
@@ -122,7 +122,7 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 			continue
 		}
 		results[i] = Result{}
-		if r.Err == zkproto.CodeOK { // undone, through no fault of its own
+		if r.Err == zkproto.CodeOK { // rolled back because of another operation
 			continue
 		}
 		results[i].Err = ops[i].fail(r.Err)
@@ -133,7 +133,7 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 	return results, first
 }
 
-// multiReply is an answer that has as many results as there were operations.
+// multiReply is an answer with one result per operation.
 type multiReply struct {
 	zkproto.MultiResponse
 	want int
@@ -144,17 +144,17 @@ func (m *multiReply) Decode(r *zkproto.Reader) {
 	wantResults(r, len(m.Results), m.want)
 }
 
-// wantResults refuses an answer that does not fit the request: what it says of which
-// operation is anybody's guess.
+// wantResults refuses an answer with a wrong number of results, because they cannot be matched
+// with the operations.
 func wantResults(r *zkproto.Reader, got, want int) {
 	if got != want {
 		r.Fail("%d results for %d operations", got, want)
 	}
 }
 
-// Pipeline sends ops in one go, without waiting for an answer in between; the server
-// executes them in order, each for itself. Every operation has a Result; the error is
-// the first that a Result has.
+// Pipeline sends ops together, without waiting for answers in between. The server executes them
+// in order, each for itself. Each operation has its own Result; the error is the first one in
+// the Results.
 func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	reqs := make([]*request, len(ops))
 	for i, o := range ops {
@@ -185,7 +185,7 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	return results, first
 }
 
-// pipelined makes o a request of its own.
+// pipelined returns the request for o.
 func (c calls) pipelined(o Op) (*request, error) {
 	if err := o.check(); err != nil {
 		return nil, o.fail(err)
@@ -235,7 +235,7 @@ func (c calls) pipelined(o Op) (*request, error) {
 	return r, nil
 }
 
-// take is the answer to a pipelined request that has succeeded.
+// take returns the answer to a pipelined request that has succeeded.
 func (c calls) take(r *request) Result {
 	switch reply := r.reply.(type) {
 	case *zkproto.Create2Response:

@@ -91,8 +91,8 @@ func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 	})
 }
 
-// Of all that ends with a session, its context is the first; a lease that was asked for right
-// behind that was granted, by what the others still said.
+// The context of a session ends first. A lease requested right after that was once granted,
+// because the rest of the session had not ended yet.
 func TestNoLeaseBehindTheEndOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, time.Hour, func(p *peer) {

@@ -9,8 +9,8 @@ import (
 	"holdfast/zktest"
 )
 
-// A ChildrenWOp watches what ChildrenW does: who comes, who goes, the end of the node
-// itself, and not its data.
+// A ChildrenWOp watches the same as ChildrenW: creation and deletion of children and the
+// deletion of the node itself, but not its data.
 func TestChildrenCanBeWatchedInAPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()

@@ -15,8 +15,8 @@ import (
 	"holdfast/zktest"
 )
 
-// What an operation shows must not depend on the chroot. Each entry is a use of one, in
-// the order of its name; what it returns holds neither ids nor times.
+// The results of an operation must not depend on the chroot. Each entry uses one operation, in
+// the order of the names; its result holds neither ids nor times.
 var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 	"Create": func(ctx context.Context, s *zk.Session) string {
 		a, _, err := s.Create(ctx, "/n/seq-", []byte("x"), zk.EphemeralSequential)
@@ -188,8 +188,8 @@ func TestEveryOperationIsTheSameUnderAChroot(t *testing.T) {
 	}
 }
 
-// CURATOR-58, CURATOR-715, ZOOKEEPER-2590: who may use nothing but the chroot has to be
-// able to make it, or to find it there. What is above may neither be read nor changed.
+// CURATOR-58, CURATOR-715, ZOOKEEPER-2590: a client with access to the chroot alone must be
+// able to create it, or to find it there. It may neither read nor change the nodes above.
 func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -239,8 +239,8 @@ func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 	})
 }
 
-// samuel #14: some of the parents are there already, or are made by somebody else at the
-// same time; and the answers to some creates are lost.
+// samuel #14: some of the parents exist already, or another client creates them at the same
+// time, and the answers to some creates are lost.
 func TestChrootIsMadeByManyAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		create(t, dial(t, srv.Config()), "/a")

@@ -17,8 +17,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A Client keeps a session at the ensemble, and makes the next one when that is
-// over. Use Dial to make one. It is safe for concurrent use.
+// A Client keeps a session at the ensemble, and creates a new one when that is over. Use Dial
+// to make one. It is safe for concurrent use.
 type Client struct {
 	calls
 	cfg    Config
@@ -35,14 +35,14 @@ type Client struct {
 	mu      sync.Mutex    // guards the fields below
 	changed chan struct{} // closed, and replaced, after session has changed
 	dialErr error         // the latest failure to connect, nil after a success
-	refused error         // Auth or certificates were turned down: there will be no further session
+	refused error         // Auth or certificates were refused: there will be no further session
 }
 
-// Dial connects to one of cfg.Servers and waits for a session. It keeps trying until
-// ctx ends; its error then says why the latest attempt failed. It fails at once when
-// cfg.Auth is refused, and again at the next attempt, with ErrAuthFailed; and when no
-// server had a certificate that cfg.TLS accepts, with a *tls.CertificateVerificationError.
-// The ctx has no meaning for the client after Dial has returned.
+// Dial connects to one of cfg.Servers and waits for a session. It retries until ctx ends; its
+// error then says why the latest attempt failed. It fails early, with ErrAuthFailed, when
+// servers have refused cfg.Auth twice. It fails early, with a
+// *tls.CertificateVerificationError, when no server has a certificate that cfg.TLS accepts.
+// After Dial has returned, ctx has no effect on the client.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("zk: dial: %w", err)
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Chroot == "/" {
 		cfg.Chroot = ""
 	}
-	cfg.Auth = slices.Clone(cfg.Auth) // the caller may go on to change its own (kazoo #509)
+	cfg.Auth = slices.Clone(cfg.Auth) // the caller may change its slice later (kazoo #509)
 	cfg.TLS = tlsAtLeast12(cfg.TLS)
 	c := &Client{
 		cfg: cfg, log: cfg.Logger, done: make(chan struct{}), changed: make(chan struct{}),
@@ -83,8 +83,8 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Chroot is what stands before every path on its way to the server, "" if nothing does:
-// two clients of one ensemble mean the same node if chroot and path together are the same.
+// Chroot returns the prefix of every path that is sent to the server, "" if there is none. Two
+// clients of one ensemble mean the same node if chroot and path together are the same.
 func (c *Client) Chroot() string { return c.cfg.Chroot }
 
 func (c *Client) createChroot(ctx context.Context) error {
@@ -92,10 +92,10 @@ func (c *Client) createChroot(ctx context.Context) error {
 	return bare.ensure(ctx, c.cfg.Chroot)
 }
 
-// ensure makes node and what is missing above it. It begins at the node itself, for a
-// client may be allowed that alone: neither to create what is above nor, since 3.8.4, to
-// ask whether it exists (ZOOKEEPER-2590). That a server refuses to let the node be read
-// says that it is there.
+// ensure creates node and its missing ancestors. It begins at the node itself, because that may
+// be the only node that the client has access to. The client may be allowed neither to create
+// its ancestors nor, since 3.8.4, to ask whether they exist (ZOOKEEPER-2590). If a server
+// refuses to let the client read the node, the node exists.
 func (c calls) ensure(ctx context.Context, node string) error {
 	for node != "" {
 		_, _, err := c.Get(ctx, node)
@@ -111,7 +111,7 @@ func (c calls) ensure(ctx context.Context, node string) error {
 		switch {
 		case err == nil, errors.Is(err, ErrNodeExists):
 			return nil
-		case errors.Is(err, ErrConnectionLoss): // made or not: look again
+		case errors.Is(err, ErrConnectionLoss): // created or not: read again
 		case errors.Is(err, ErrNoNode):
 			if err := c.ensure(ctx, node[:strings.LastIndexByte(node, '/')]); err != nil {
 				return err
@@ -123,20 +123,19 @@ func (c calls) ensure(ctx context.Context, node string) error {
 	return nil
 }
 
-// Close ends the session, here first and then at the server, which removes its
-// ephemeral nodes at once, and waits for all goroutines of the client. If the server
-// cannot be reached, the nodes stay until the session times out there. Operations
-// that are under way, and all later ones, fail with ErrClosed. It is safe to call
-// Close more than once; it returns nil.
+// Close ends the session, here first and then at the server, and waits for all goroutines of
+// the client. The server removes the session's ephemeral nodes at once. If the server cannot be
+// reached, the nodes stay until the session times out there. Outstanding and later operations
+// fail with ErrClosed. Close can be called more than once; it returns nil.
 func (c *Client) Close() error {
 	c.cancel()
 	<-c.done
 	return nil
 }
 
-// Session returns the present session, waiting for one if need be. When ctx ends
-// first, the error says why the servers could not be reached. Once the
-// servers have refused the client's Auth, it fails with ErrAuthFailed, for good.
+// Session returns the current session, and waits for one if there is none. If ctx ends first,
+// the error says why the client could not reach the servers. Once the servers have refused the
+// client's Auth, Session fails with ErrAuthFailed, for good.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	for ctx.Err() == nil {
 		if s := c.session.Load(); s != nil && s.ctx.Err() == nil {
@@ -146,7 +145,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		s, changed := c.session.Load(), c.changed
 		c.mu.Unlock()
 		if s != nil && s.ctx.Err() == nil {
-			return s, nil // it came before changed, which tells of the one after it
+			return s, nil // published before we read changed, which reports the next one
 		}
 		select {
 		case <-changed:
@@ -164,7 +163,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return nil, &Error{Op: "session", Err: err}
 }
 
-// run makes one session after the other and lives it, until Close.
+// run creates one session after the other and runs it, until Close.
 func (c *Client) run() {
 	defer close(c.done)
 	var short stumbles
@@ -174,7 +173,7 @@ func (c *Client) run() {
 		}
 		nc, resp, sent, err := c.connect(c.ctx, req)
 		if err != nil {
-			return // closed or refused: connect tries for as long as its context lives
+			return // closed or refused: connect retries for as long as its context lives
 		}
 		s := newSession(c, resp, sent)
 		c.log.Info("zk: session created", "session", hex(s.id), "server", nc.RemoteAddr(), "timeout", s.timeout)
@@ -187,9 +186,9 @@ func (c *Client) run() {
 	}
 }
 
-// stumbles counts what ended as soon as it had begun, in a row: the sessions of a client,
-// the connections of a session. A server that accepts and then drops us, over and over,
-// is not asked in a tight loop (samuel #72).
+// stumbles counts consecutive sessions of a client, or connections of a session, that ended
+// right after their start. If a server accepts us and drops us again and again, pause keeps the
+// client from reconnecting in a tight loop (samuel #72).
 type stumbles int
 
 func (n *stumbles) pause(ctx context.Context, began time.Time, timeout time.Duration) {
@@ -209,10 +208,10 @@ func (c *Client) publish(s *Session) {
 	c.changed = make(chan struct{})
 }
 
-// connect tries the servers in turn until one has attached req's session. It gives up when
-// a server or the transport says that the session expired, when two servers have refused
-// the client's Auth, when none has shown a certificate to be trusted, and when ctx ends.
-// Called by run only.
+// connect tries the servers in turn until one has attached req's session. It gives up when a
+// server or the transport reports that the session expired, when two servers have refused the
+// client's Auth, when no server has shown a trusted certificate, and when ctx ends. Called by
+// run only.
 func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
@@ -241,11 +240,11 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		}
 		c.cfg.Trace.connectDone(t.server, time.Since(began), err)
 		if req.SessionID != 0 && errors.Is(err, ErrSessionExpired) {
-			return nil, nil, sent, err // the server says so, or the transport: see Config.Dial
+			return nil, nil, sent, err // reported by the server or by the transport: see Config.Dial
 		}
 		if errors.Is(err, ErrAuthFailed) {
-			// Not at the first one: Apache's servers keep the name of whoever is logging
-			// in with SASL in one place for all connections (ZOOKEEPER-4839), so they can
+			// The first refusal is not final. Apache's servers keep the name of the SASL user
+			// that is logging in in one place for all connections (ZOOKEEPER-4839), so they can
 			// check one user's answer against the password of another.
 			if refusals++; refusals == 2 {
 				return nil, nil, sent, c.refuse(t.server, err)
@@ -254,8 +253,8 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 			distrusted = 0
 		} else if distrusted++; distrusted >= c.rotation.addresses() && !c.trusted {
-			// No server will ever do. Had there been a session, somebody may be replacing
-			// certificates at this moment.
+			// No server will ever be accepted. If there has been a session, we go on: somebody
+			// may be replacing certificates at this moment.
 			return nil, nil, sent, c.refuse(t.server, err)
 		}
 		if ctx.Err() != nil {
@@ -277,8 +276,8 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	return nil, nil, time.Time{}, ErrSessionExpired
 }
 
-// sleep waits for between half of d and one and a half, or until ctx ends. Without
-// the jitter, all clients of a server that restarts come back in step (CURATOR-441).
+// sleep waits for a random time between d/2 and 3d/2, or until ctx ends. Without the jitter,
+// all clients of a server that restarts reconnect in step (CURATOR-441).
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
@@ -294,8 +293,8 @@ func (c *Client) failed(err error) {
 	c.dialErr = err
 }
 
-// attach makes one connection to the next target, attaches it to req's session and
-// authenticates it. An error says which address it is about.
+// attach connects to the next target, attaches the connection to req's session and
+// authenticates it. An error names the address that it is about.
 func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	lookup, cancel := context.WithTimeout(ctx, c.patience(round))
 	t, err := c.rotation.target(lookup)
@@ -303,7 +302,7 @@ func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequ
 	if err != nil {
 		return t, nil, nil, time.Time{}, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, c.patience(round)) // the number of addresses is known now
+	ctx, cancel = context.WithTimeout(ctx, c.patience(round)) // the lookup may have changed the number of addresses
 	defer cancel()
 	nc, err := c.cfg.Dial(ctx, t.network, t.addr)
 	if err != nil {
@@ -316,7 +315,8 @@ func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequ
 	return t, nc, resp, sent, err
 }
 
-// open makes a session's connection of nc, or closes it.
+// open turns nc into a session's connection: TLS, handshake, authentication. It closes nc if
+// one of them fails.
 func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.ConnectRequest) (_ net.Conn, _ *zkproto.ConnectResponse, sent time.Time, err error) {
 	if c.cfg.TLS != nil {
 		if nc, err = startTLS(ctx, nc, c.cfg.TLS, t.host); err != nil {
@@ -327,7 +327,7 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 	switch {
 	case err != nil:
 		err = fmt.Errorf("handshake: %w%s", err, c.hint(err))
-	case resp.Timeout > 0: // otherwise the session is gone, and the server about to hang up
+	case resp.Timeout > 0: // otherwise the session is gone, and the server is about to close
 		err = authenticate(ctx, nc, c.cfg.Auth)
 	}
 	if err != nil {
@@ -351,8 +351,8 @@ func (c *Client) hint(err error) string {
 	return closed + "; or its port wants TLS)"
 }
 
-// send gives reqs to the present session; if it ends before anything was sent, to
-// the next one.
+// send gives reqs to the current session. If that ends before anything was sent, send gives
+// them to the next one.
 func (c *Client) send(ctx context.Context, reqs []*request) {
 	for {
 		s, err := c.Session(ctx)

@@ -240,8 +240,7 @@ func TestWatchesFireOnce(t *testing.T) {
 	})
 }
 
-// What happened while the client was away is told as soon as it is back, and before
-// any read of its own.
+// On reconnect, the client gets the events that it missed, before any read of its own.
 func TestWatchesSurviveAReconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -349,8 +348,8 @@ func TestStoppedWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.T) {
 	})
 }
 
-// The watch of a call that was given up is not wanted when it is armed after all; but
-// one that is being armed for somebody else must not be removed with it.
+// If a call was given up and its watch is armed later, the watch must be removed. But the
+// removal must not hit a watch that is being armed for another call.
 func TestWatchesOfCallsInFlight(t *testing.T) {
 	t.Run("given up", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -9,8 +9,8 @@ import (
 // sleptBefore is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the program began.
 var sleptBefore, _ = bootMinusMonotonic(0)
 
-// asleep is the shortest difference that is a suspend, and not the time between two
-// readings.
+// asleep is the shortest difference that counts as a suspend. A shorter one may be the time
+// between two readings.
 const asleep = 10 * time.Millisecond
 
 func systemSlept() time.Duration {
@@ -21,8 +21,8 @@ func systemSlept() time.Duration {
 	return d
 }
 
-// bootMinusMonotonic is exact, but for a difference below enough: that it may only seem
-// too large then, by the time between two readings, and a third is saved. It is asked
+// bootMinusMonotonic returns CLOCK_BOOTTIME - CLOCK_MONOTONIC. A result below enough may be too
+// large by the time between two readings; this saves a third of the system calls. It is called
 // several times for each request.
 func bootMinusMonotonic(enough time.Duration) (time.Duration, bool) {
 	var before, boot, after unix.Timespec
@@ -37,7 +37,7 @@ func bootMinusMonotonic(enough time.Duration) (time.Duration, bool) {
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {
 			return 0, false
 		}
-		// If we were held up in between, read again.
+		// If we were delayed between the readings, read again.
 		if after.Nano()-before.Nano() < int64(time.Millisecond) {
 			return time.Duration(boot.Nano() - before.Nano()), true
 		}

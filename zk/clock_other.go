@@ -4,6 +4,6 @@ package zk
 
 import "time"
 
-// systemSlept does not know on this system: after a suspend, a session is believed to be
-// proven for longer than it is.
+// systemSlept cannot measure suspends on this system. After a suspend, a session seems proven
+// for longer than it is.
 func systemSlept() time.Duration { return 0 }

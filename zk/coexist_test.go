@@ -202,7 +202,7 @@ func (s *watchServer) cut() {
 	s.peer.nc.Close()
 }
 
-// A user does this and that with watches, and remembers what it must hear of.
+// A user performs random operations with watches, and records the events that it must get.
 type user struct {
 	t        *testing.T
 	c        *Client
@@ -314,8 +314,8 @@ func (u *user) check(when string) {
 	}
 }
 
-// Whatever several users of one client do at the same time, and whenever the connection
-// breaks: no watch goes deaf, no event is lost without a word, nothing is left behind.
+// Several users of one client act at the same time, and the connection breaks at any time. No
+// watch stops working, no event is lost without a report, and nothing leaks.
 func TestWatchesOfAllKindsLiveSideBySide(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		for seed := range uint64(100) {

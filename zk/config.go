@@ -14,60 +14,59 @@ import (
 	"holdfast/zkproto"
 )
 
-// DefaultSessionTimeout is what a Config without one asks for.
+// DefaultSessionTimeout is the session timeout if Config does not set one.
 const DefaultSessionTimeout = 15 * time.Second
 
-// A Config says how to reach an ensemble. The zero value lacks only Servers.
+// A Config describes how to reach an ensemble. Only Servers is required.
 type Config struct {
-	// Servers are tried in random order: "host:port", "host" (port 2181) or
-	// "unix:///path". Host names are looked up again at each attempt. If a name has
-	// several addresses, each is tried, and each has its own share of the time.
+	// Servers are tried in random order: "host:port", "host" (port 2181) or "unix:///path". The
+	// client looks host names up again at each attempt. If a name has several addresses, it
+	// tries each, and each has its own share of the time.
 	Servers []string
 
-	// Chroot is put in front of every path; results and events come without it.
+	// Chroot is put in front of every path. Results and events come without it.
 	Chroot string
 
-	// CreateChroot lets Dial create the missing nodes of Chroot, persistent and open
-	// to all.
+	// CreateChroot makes Dial create the missing nodes of Chroot, persistent and open to all.
 	CreateChroot bool
 
-	// SessionTimeout is what the client asks for; the server decides
+	// SessionTimeout is the timeout that the client asks for; the server decides
 	// (Session.Timeout). Zero is DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
-	// Lease says what proves a session to those who depend on it, see Session.Lease.
-	// The default finds out.
+	// Lease says what proves a session that has a lease, see Session.Lease. The default depends
+	// on the server.
 	Lease LeaseMode
 
-	// TickTime is the tickTime of the ensemble, in which its proofs are measured. Zero is
-	// DefaultTickTime. If the ensemble's is longer, say so; if it is shorter, shorter
-	// session timeouts are possible.
+	// TickTime is the tickTime of the ensemble, the unit of its proofs. Zero is
+	// DefaultTickTime. If the ensemble's is longer, set it here. If it is shorter, setting it
+	// allows shorter session timeouts.
 	TickTime time.Duration
 
 	// Dial makes the connections. network is "tcp" or "unix", and addr is as in Servers. Nil
 	// uses a net.Dialer, once for each address of a host name.
 	//
-	// A transport can report that the server's sessions have ended. It does so with an
-	// error that wraps ErrSessionExpired. If Read or Write of a connection returns such an
-	// error, the session ends at once with that error as its cause, and no other server is
-	// asked. The same holds for an error of Dial while a session waits to be resumed.
-	// Without a session, the error is like any other, and the next server is tried.
+	// A transport can report that the server's sessions have ended, with an error that wraps
+	// ErrSessionExpired. If Read or Write of a connection returns such an error, the session
+	// ends at once with that error as its cause, and the client asks no other server. The same
+	// holds for an error of Dial while the client tries to resume a session. Without a session,
+	// the error is like any other, and the client tries the next server.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// TLS makes every connection a TLS one; nil leaves them plain. An empty ServerName
-	// stands for the host's name in Servers. Versions below 1.2 are never used,
-	// whatever MinVersion says. With Certificates, a server may take the client's
-	// certificate as its identity (scheme "x509"); that needs no Auth.
+	// TLS is the configuration of TLS on every connection; nil is plain TCP. If ServerName is
+	// empty, the host's name in Servers is used. Versions below 1.2 are never used, whatever
+	// MinVersion says. With Certificates, a server may accept the client's certificate as its
+	// identity (scheme "x509"); that needs no Auth.
 	TLS *tls.Config
 
-	// Auth is what the client identifies itself with, in this order, on every
-	// connection that it makes, before anything else is sent.
+	// Auth are the client's identities. On every connection, the client authenticates with them
+	// in this order before it sends anything else.
 	Auth []Auth
 
-	// Trace has hooks that are called as things happen. Nil has none.
+	// Trace has hooks for what happens to the client. Nil has none.
 	Trace *Trace
 
-	// Logger is told of connections, losses and expiries. Nil is silent.
+	// Logger gets connections, losses and expiries. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -77,12 +76,12 @@ type Config struct {
 //	zks://host1:2281,host2:2281/chroot?timeout=10s&tick=2s
 //	unix:///path/to/socket
 //
-// The chroot, the session timeout and the ensemble's tick time may be left out. zks is
-// TLS, for servers whose certificates the system trusts unless Config.TLS is changed;
-// there the ports have to be given.
+// The chroot, the session timeout and the ensemble's tick time are optional. zks is TLS, for
+// servers whose certificates the system trusts unless Config.TLS is changed. With zks, every
+// host needs a port.
 func ParseURL(s string) (Config, error) {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
-		// Not shown: what stands before it may be a password.
+		// The part before the @ is not shown, because it may be a password.
 		return Config{}, fmt.Errorf("zk: server URL …%q: credentials do not belong in a URL", s[at:])
 	}
 	bad := func(format string, args ...any) (Config, error) {
@@ -144,7 +143,7 @@ func ParseURL(s string) (Config, error) {
 	return cfg, nil
 }
 
-// check says what is wrong with cfg.
+// check returns an error if cfg is invalid.
 func (cfg *Config) check() error {
 	if len(cfg.Servers) == 0 {
 		return errors.New("no servers given")
@@ -175,7 +174,7 @@ func (cfg *Config) check() error {
 	return nil
 }
 
-// splitServer turns an entry of Config.Servers into what Dial wants.
+// splitServer returns the network and address of an entry of Config.Servers.
 func splitServer(s string) (network, addr string, err error) {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		if !strings.HasPrefix(path, "/") {

@@ -13,33 +13,33 @@ import (
 	"holdfast/zkproto"
 )
 
-// maxReply bounds what a server may send in one frame. It is above what any request
-// of ours can ask for by default (1 MiB), and above the longest list of children that
-// holdfast serve lets come into being (32 MiB), but below what would hurt.
+// maxReply bounds one frame from a server. It is above the largest answer that our requests can
+// get by default (1 MiB), and above the longest list of children that holdfast serve allows (32
+// MiB). It is low enough to protect our memory.
 const maxReply = 33 << 20
 
-// A conn is one connection of a session: a writer that sends what is queued, and a
-// reader that matches the replies, which come in order.
+// A conn is one connection of a session. Its writer sends the queue. Its reader matches the
+// replies, which come in order.
 type conn struct {
 	s      *Session
 	nc     net.Conn
-	wake   chan struct{} // holds a token while the writer has something to do
-	heart  chan struct{} // holds a token when heartbeat shall look again
+	wake   chan struct{} // holds a token while the writer has work
+	heart  chan struct{} // holds a token when heartbeat must check again
 	broken chan struct{}
 	once   sync.Once // the first error breaks the connection
 	cause  error     // that error; guarded by broken
 
-	filled time.Time // when the last bytes came; the reader's alone
+	filled time.Time // when the last bytes arrived; used by the reader only
 	in     zkproto.Reader
 
 	// guarded by s.mu:
 	pending fifo       // sent, in order, not answered yet
-	spare   []*request // for the queue that follows the batch being written
+	spare   []*request // room for the queue behind the batch that is being written
 	pingDue bool
-	pinged  time.Time            // when the ping that is under way was sent; zero if none is
+	pinged  time.Time            // when the outstanding ping was sent; zero if there is none
 	covered map[string]WatchMode // see orderWatches
-	mode    ensembleMode         // what the server has told
-	asked   bool                 // it was asked, see askMode
+	mode    ensembleMode         // as the server answered
+	asked   bool                 // the server was asked for its mode, see askMode
 	wrote   time.Time
 	heard   time.Time // as time.Now gives it
 }
@@ -52,10 +52,10 @@ func newConn(s *Session, nc net.Conn) *conn {
 	}
 }
 
-// handshake attaches nc to a session, new or old. It returns the time just before
-// the request was written. Nothing else is sent before the answer is there: a server
-// that refuses the session closes, and unread input would turn its answer into a
-// reset (ClientCnxnSocket waits likewise).
+// handshake attaches nc to a session, new or old. It returns the time just before it wrote the
+// request. It sends nothing else before the answer arrives. A server that refuses the session
+// closes the connection, and unread input would turn its answer into a reset (ClientCnxnSocket
+// waits, too).
 func handshake(ctx context.Context, nc net.Conn, req *zkproto.ConnectRequest) (*zkproto.ConnectResponse, time.Time, error) {
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -90,8 +90,8 @@ func (c *conn) fail(err error) {
 	})
 }
 
-// transportFailed breaks the connection after a Read or a Write that failed. If the error
-// says that the session has expired (see Config.Dial), it ends the session first.
+// transportFailed breaks the connection after a Read or a Write failed. If the error says that
+// the session has expired (see Config.Dial), it ends the session first.
 func (c *conn) transportFailed(err error) {
 	if errors.Is(err, ErrSessionExpired) {
 		c.s.end(err)
@@ -109,9 +109,9 @@ func wake(c chan struct{}) {
 	}
 }
 
-// write sends whatever is queued, in one system call.
+// write sends the queue, in one system call each time.
 func (c *conn) write() {
-	const keep = 256 << 10 // a larger buffer was for a rare flood
+	const keep = 256 << 10 // a larger buffer is rarely needed again
 	var buf []byte
 	for {
 		select {
@@ -133,12 +133,11 @@ func (c *conn) write() {
 	}
 }
 
-// letQueueGrow lets whoever is about to send something do so first, which are as many as
-// the last answers have woken: one system call for all of them, and one turn of the server,
-// cost more than the few turns of this goroutine that it takes to see that nobody comes
-// any more.
+// letQueueGrow yields until the goroutines that the last answers have woken have queued their
+// requests. Then one system call and one turn of the server serve all of them. That saves more
+// than the few yields cost.
 func (c *conn) letQueueGrow() {
-	const turns = 16 // under a load that never ends, enough is there by then
+	const turns = 16 // a bound for a load that never ends
 	queued := 0
 	for range turns {
 		runtime.Gosched()
@@ -152,18 +151,19 @@ func (c *conn) letQueueGrow() {
 	}
 }
 
-// take moves the queue to the pending list and appends its frames to buf. The list comes
-// first, since the answer must not find its request missing; and the frames are copied
-// under the same lock, since from the answer on a request may be on its way to the pool,
-// and there are servers that answer what they have not read. The time noted is before
-// the write, so that the proof it gives is never too good.
+// take moves the queue to the pending list and appends its frames to buf. It fills the list
+// before the write, because an answer must find its request there. It copies the frames under
+// the same lock, because an answered request may return to the pool, and some servers answer a
+// request before they have read it. It notes the time before the write, so that the proof is
+// never too optimistic.
 func (c *conn) take(buf []byte) []byte {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	t := now()
 	if !t.Before(c.s.deadline()) {
-		// It has lapsed, and heartbeat has not seen it yet (we may just have come back from
-		// a suspend). An answer to what we send now must not revive it.
+		// The session has lapsed, and heartbeat has not noticed yet: the machine may just have
+		// resumed from a suspend. An answer to a request that we send now must not revive the
+		// session.
 		c.wakeHeart()
 		return buf
 	}
@@ -191,7 +191,7 @@ func (c *conn) take(buf []byte) []byte {
 		c.wrote = t
 	}
 	c.spare = nil
-	if cap(batch) <= 4096 { // keep the room for the queue after the next
+	if cap(batch) <= 4096 { // keep the room for a later queue
 		clear(batch)
 		c.spare = batch[:0]
 	}
@@ -221,8 +221,9 @@ func (c *conn) read() {
 	}
 }
 
-// refuseReply fails the request whose answer is too large to be read, which would be so
-// again (helix #962): the connection is lost with it, but that is not what is wrong.
+// refuseReply fails the first pending request with ErrTooLarge, because its answer is too large
+// to read. The connection breaks too, but a retry would not help: the answer would be as large
+// again (helix #962).
 func (c *conn) refuseReply(err error) {
 	c.s.mu.Lock()
 	req := c.pending.first()
@@ -236,7 +237,7 @@ func (c *conn) refuseReply(err error) {
 	}
 }
 
-// handle deals with one frame from the server.
+// handle processes one frame from the server.
 func (c *conn) handle(frame []byte) error {
 	r := &c.in
 	r.Reset(frame)
@@ -294,7 +295,7 @@ func (c *conn) pong() error {
 	return nil
 }
 
-// prove takes note of an answer to what was sent at the time given. mu must be held.
+// prove records the answer to a request that was sent at the given time. mu must be held.
 func (s *Session) prove(sent time.Time) {
 	if sent.After(s.proven) {
 		s.proven = sent
@@ -304,7 +305,7 @@ func (s *Session) prove(sent time.Time) {
 	}
 }
 
-// answered takes the request that h answers off the pending list.
+// answered removes the request that h answers from the pending list.
 func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	s := c.s
 	s.mu.Lock()

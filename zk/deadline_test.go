@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A time with a reading of the monotonic clock is compared by that. Without one it is
-// compared by the wall clock, which somebody may set back by an hour (CURATOR-442).
+// A time with a monotonic reading is compared by that reading. Without one it is compared by
+// the wall clock, which can be set back by an hour (CURATOR-442).
 func TestDeadlinesAreByAClockThatNobodySets(t *testing.T) {
 	monotonic := func(at time.Time) bool { return at != at.Round(0) }
 	if !monotonic(time.Now()) || monotonic(time.Now().Round(0)) {
@@ -33,8 +33,8 @@ func TestDeadlinesAreByAClockThatNobodySets(t *testing.T) {
 	}
 }
 
-// The server's clock may run faster than ours by 1 %, and we may be woken late: what is
-// taken off the session timeout is what Session.Deadline says.
+// The server's clock may run faster than ours by 1 %, and we may be woken late. The margin must
+// be the one that Session.Deadline documents.
 func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 	for timeout, off := range map[time.Duration]time.Duration{
 		2 * time.Second:  220 * time.Millisecond,
@@ -67,7 +67,7 @@ func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 }
 
 // The machine slept while there was no connection, and no timer has noticed yet. The server
-// would take the session on; but somebody may have been told that it is over.
+// would continue the session, but callers may already have learned that it is over.
 func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 	var suspended atomic.Int64
 	slept = func() time.Duration { return time.Duration(suspended.Load()) }

@@ -10,22 +10,22 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Ensemble is what /zookeeper/config says of the servers. A server that is alone
-// says nothing: no members.
+// An Ensemble is the list of servers in /zookeeper/config. On a single server it is empty: no
+// members.
 type Ensemble struct {
 	Members []Member // in the server's order
-	Version int64    // the zxid that made it so; 0 if it is that of the files
+	Version int64    // the zxid of the last reconfiguration; 0 if the list is that of the files
 }
 
 // A Member is one server of an Ensemble.
 type Member struct {
 	ID       int64
-	Peers    string // where the other servers reach it, "host:2888:3888"; several with | in between
+	Peers    string // where the other servers reach it, "host:2888:3888"; several are separated by |
 	Observer bool   // it has no vote
-	Client   string // where clients reach it, "host:port"; "" if the ensemble does not tell
+	Client   string // where clients reach it, "host:port"; "" if the ensemble does not list it
 }
 
-// Config reads which servers the ensemble has, whatever the chroot is.
+// Config reads the ensemble's list of servers, whatever the chroot is.
 //
 // Needs ZooKeeper 3.5.
 func (c calls) Config(ctx context.Context) (Ensemble, Stat, error) {
@@ -61,24 +61,24 @@ func ensembleOf(data []byte, stat Stat, err error) (Ensemble, Stat, error) {
 	return e, stat, nil
 }
 
-// A Reconfiguration is a change of an ensemble: either some servers join, or change, and
-// some leave; or Members replaces all.
+// A Reconfiguration is a change of an ensemble. Either servers in Join join or change and
+// servers in Leave leave, or Members replaces the whole list.
 type Reconfiguration struct {
 	Join    []string // "server.4=host:2888:3888;2181"
 	Leave   []int64  // ids
 	Members []string // as Join
 }
 
-// Reconfig changes the ensemble if its version is the one given (Ensemble.Version;
-// AnyVersion: any), and returns what it has become.
+// Reconfig changes the ensemble if its version is the given one (Ensemble.Version; AnyVersion:
+// any), and returns the new ensemble.
 //
 // Needs ZooKeeper 3.5.
 //
 // Servers since 3.5.3 answer ErrReconfigDisabled unless reconfigEnabled=true is in their
-// configuration, and ErrNoAuth to those who may not write /zookeeper/config: unless the
-// administrator has given that away, all but the super user. A server alone answers
-// ErrUnimplemented, and keeps the connection. Other errors: ErrBadVersion,
-// ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
+// configuration. They answer ErrNoAuth to clients without write permission on
+// /zookeeper/config. Unless the administrator has granted it, only the super user has that
+// permission. A server alone answers ErrUnimplemented, and keeps the connection. Other errors:
+// ErrBadVersion, ErrBadArguments, ErrReconfigInProgress, ErrNewConfigNoQuorum.
 func (c calls) Reconfig(ctx context.Context, change Reconfiguration, version int64) (Ensemble, Stat, error) {
 	op := zkproto.OpReconfig
 	if (len(change.Join)+len(change.Leave) > 0) == (len(change.Members) > 0) {
@@ -98,8 +98,8 @@ func (c calls) Reconfig(ctx context.Context, change Reconfiguration, version int
 	return ensembleOf(reply.Data, reply.Stat, err)
 }
 
-// parseEnsemble reads the text of QuorumVerifier.toString. Lines that it does not know
-// (weights and groups of hierarchical quorums) are passed over.
+// parseEnsemble parses the text of QuorumVerifier.toString. It skips unknown lines (weights and
+// groups of hierarchical quorums).
 func parseEnsemble(text string) (Ensemble, error) {
 	var e Ensemble
 	for line := range strings.Lines(text) {
@@ -136,8 +136,8 @@ func parseEnsemble(text string) (Ensemble, error) {
 	return e, nil
 }
 
-// clientAddr completes the client part of a member's line, which may be a port alone or
-// an address to listen on, with the host that the peers use.
+// clientAddr completes the client part of a member's line with the host that the peers use. The
+// client part may be only a port or an address to listen on.
 func clientAddr(client, peers string) string {
 	if client == "" {
 		return ""
@@ -156,7 +156,7 @@ func clientAddr(client, peers string) string {
 	}
 	addr := net.JoinHostPort(strings.Trim(first, "[]"), port)
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return "" // nobody could connect to it
+		return "" // no client could connect to it
 	}
 	return addr
 }

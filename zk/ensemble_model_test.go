@@ -126,7 +126,7 @@ func (m *ensembleModel) step() bool {
 
 func (m *ensembleModel) link() *modelLink { return &modelLink{m: m, latest: m.now} }
 
-// send delivers a message behind those that were sent before it.
+// send delivers a message after all messages that were sent before it.
 func (l *modelLink) send(deliver func()) {
 	at := l.m.now.Add(l.m.upTo(l.m.slow))
 	if at.Before(l.latest) {
@@ -142,7 +142,7 @@ func (l *modelLink) send(deliver func()) {
 	})
 }
 
-// hold holds the link up. hold(false) delivers what has arrived meanwhile.
+// hold delays the link. hold(false) delivers the messages that have arrived meanwhile.
 func (l *modelLink) hold(yes bool) {
 	l.held = yes
 	for !l.held && len(l.queue) > 0 {
@@ -174,7 +174,7 @@ func (m *ensembleModel) join(s *modelServer, r *reign) {
 	}
 }
 
-// leave ends what s does for its leader, and closes its clients' connections.
+// leave ends s's work for its leader, and closes its clients' connections.
 func (m *ensembleModel) leave(s *modelServer) {
 	s.follows = nil
 	for _, c := range s.conns {
@@ -222,7 +222,7 @@ func (m *ensembleModel) touch(r *reign) {
 	})
 }
 
-// toLeader passes a message of s on. A leader that has been deposed takes what it gets.
+// toLeader forwards a message of s. A deposed leader still processes the messages that it gets.
 func (s *modelServer) toLeader(r *reign, deliver func()) {
 	if s == r.leader {
 		deliver()
@@ -284,8 +284,8 @@ func (m *ensembleModel) connect(s *modelServer) *modelConn {
 	return c
 }
 
-// request sends something of the client's. The server notes that it has heard the session,
-// or touches it if it leads itself, and then does as it is told.
+// request sends a request of the client. The server records that it has heard the session, or
+// touches it if it is the leader, and then executes the request.
 func (c *modelConn) request(do func(m *ensembleModel, s *modelServer, r *reign)) {
 	c.up.send(func() {
 		m, s := c.up.m, c.server

@@ -9,9 +9,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// Errors that servers report. They are compared with errors.Is; ErrNoNode is also
-// fs.ErrNotExist, ErrNodeExists is fs.ErrExist, ErrNoAuth and ErrAuthFailed are
-// fs.ErrPermission.
+// Errors that servers report. Compare them with errors.Is. ErrNoNode is also fs.ErrNotExist,
+// ErrNodeExists is fs.ErrExist, and ErrNoAuth and ErrAuthFailed are fs.ErrPermission.
 const (
 	ErrNoNode                  = zkproto.CodeNoNode
 	ErrNodeExists              = zkproto.CodeNodeExists
@@ -21,23 +20,23 @@ const (
 	ErrNoAuth                  = zkproto.CodeNoAuth
 	ErrInvalidACL              = zkproto.CodeInvalidACL
 	ErrBadArguments            = zkproto.CodeBadArguments
-	// ErrUnimplemented: the server does not have the operation. If it does not even
-	// know it, it has closed the connection, and what else was under way on it failed
-	// with ErrConnectionLoss; the session goes on.
+	// ErrUnimplemented: the server does not have the operation. If it does not know the
+	// operation at all, it has closed the connection, and every other outstanding request
+	// failed with ErrConnectionLoss. The session goes on.
 	ErrUnimplemented = zkproto.CodeUnimplemented
-	// ErrThrottled: the server has too much to do and did not execute the request.
+	// ErrThrottled: the server is overloaded and did not execute the request.
 	ErrThrottled = zkproto.CodeThrottled
-	// ErrQuotaExceeded: a quota that is set on the node or above it, or a limit of the
-	// server on what one client may have.
+	// ErrQuotaExceeded: a quota on the node or above it, or the server's limit per client, is
+	// exceeded.
 	ErrQuotaExceeded      = zkproto.CodeQuotaExceeded
 	ErrReconfigDisabled   = zkproto.CodeReconfigDisabled
 	ErrReconfigInProgress = zkproto.CodeReconfigInProgress
-	// ErrNewConfigNoQuorum: too few of the members wanted are connected to the leader.
+	// ErrNewConfigNoQuorum: too few of the new members are connected to the leader.
 	ErrNewConfigNoQuorum = zkproto.CodeNewConfigNoQuorum
-	// ErrAuthFailed: a server refused the client's Auth, or wants one that the client
-	// has not. The client makes no further session.
+	// ErrAuthFailed: a server refused the client's Auth, or requires an identity that the
+	// client does not have. The client creates no further session.
 	ErrAuthFailed = zkproto.CodeAuthFailed
-	// ErrNotTried marks the results of a failed Multi behind the one that failed.
+	// ErrNotTried marks the results of a failed Multi after the failed operation.
 	ErrNotTried = zkproto.CodeRuntimeInconsistency
 )
 
@@ -45,29 +44,29 @@ const (
 var (
 	// ErrConnectionLoss: the connection broke before the answer came.
 	ErrConnectionLoss = errors.New("connection lost")
-	// ErrSessionExpired: the session is over, and its ephemeral nodes are gone or
-	// about to go. It stays over.
+	// ErrSessionExpired: the session is over for good, and its ephemeral nodes are gone or
+	// about to go.
 	ErrSessionExpired = errors.New("session expired")
 	// ErrClosed: the Client has been closed.
 	ErrClosed = errors.New("client closed")
-	// ErrTooLarge: the request is larger than any server accepts by default, or the
-	// answer larger than any should be.
+	// ErrTooLarge: the request exceeds the default limit of all servers, or the answer exceeds
+	// the client's limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalidPath: the path breaks ZooKeeper's rules. Nothing was sent.
 	ErrInvalidPath = zkproto.ErrInvalidPath
 )
 
-// An Error is what every operation returns when it fails.
+// An Error is the error of a failed operation.
 type Error struct {
 	Op   string // the verb: "create", "get", …
 	Path string // as the caller gave it; "" if the operation has none
 	Err  error
 
-	unanswered bool // written to a connection, and no answer read
-	reads      bool // executed or not, it has no effect
+	unanswered bool // sent, and no answer read
+	reads      bool // the operation has no effect
 }
 
-// Error reads "zk: create /a: node exists".
+// Error returns text such as "zk: create /a: node exists".
 func (e *Error) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("zk: %s: %v", e.Op, e.Err)
@@ -78,19 +77,18 @@ func (e *Error) Error() string {
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// MayHaveHappened reports whether the operation that returned err may have been
-// executed all the same: it was sent, and no answer came. False means that it was
-// not executed.
+// MayHaveHappened reports whether the operation that returned err may have been executed: it
+// was sent, and no answer came. False means that it was not executed.
 func MayHaveHappened(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.unanswered
 }
 
-// SafeToRetry reports whether it is certain that the operation that returned err has
-// had no effect, and it is worth sending again: the connection broke before it was
-// sent, or while a mere read was under way, or the server was too busy. It is false for
-// what will fail again (a context that has ended, a session that is over, a refusal of
-// the server), and for all that MayHaveHappened unless it only reads.
+// SafeToRetry reports whether the operation that returned err certainly had no effect and is
+// worth a retry. That holds if the connection broke before the request was sent or during a
+// read, or if the server throttled. It is false for errors that a retry repeats (a context that
+// has ended, a session that is over, a refusal of the server). It is false if MayHaveHappened,
+// except for reads.
 func SafeToRetry(err error) bool {
 	var e *Error
 	switch {
@@ -100,10 +98,10 @@ func SafeToRetry(err error) bool {
 	return errors.Is(err, ErrConnectionLoss) || errors.Is(err, ErrThrottled)
 }
 
-// ended is the error of a call whose context has ended: the cause of that. But a context
-// may have ended because another call failed (errgroup.WithContext does that), and what a
-// server said of that one, or that its connection was lost, says nothing about this one: who asks
-// whether there was ErrNoNode must not be told so. So then the error only reads like it.
+// ended returns the error of a call whose context has ended: the context's cause. But a context
+// may have ended because another call failed (errgroup.WithContext does that). A server's error
+// in that call, or the loss of its connection, says nothing about this call: errors.Is(err,
+// ErrNoNode) must not be true. So in that case the error only has the cause's text.
 func ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	var code zkproto.Code
@@ -113,24 +111,24 @@ func ended(ctx context.Context) error {
 	return cause
 }
 
-// otherCall is an error of another call that ended the context of this one.
+// otherCall is the error of another call that ended the context of this one.
 type otherCall struct{ cause error }
 
 func (o *otherCall) Error() string { return o.cause.Error() }
 
-// Is is for causes that wrap more than what happened to the other call.
+// Is finds everything in the cause except the outcome of the other call.
 func (o *otherCall) Is(target error) bool {
 	if _, ok := target.(zkproto.Code); ok || target == ErrConnectionLoss {
 		return false
 	}
 	switch target {
-	case fs.ErrNotExist, fs.ErrExist, fs.ErrPermission: // as which a Code counts
+	case fs.ErrNotExist, fs.ErrExist, fs.ErrPermission: // a Code matches these
 		return false
 	}
 	return errors.Is(o.cause, target)
 }
 
-// As is the same for errors.As.
+// As does the same for errors.As.
 func (o *otherCall) As(target any) bool {
 	switch target.(type) {
 	case **Error, *zkproto.Code:

@@ -76,7 +76,7 @@ func ExampleMode() {
 	// /n30000000002 true <nil>
 }
 
-// A node that goes by itself when nobody has written to it for a day.
+// A node that the server removes when it has not been written to for a day.
 func ExampleClient_CreateTTL() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -85,7 +85,7 @@ func ExampleClient_CreateTTL() {
 	// Output: /cache <nil>
 }
 
-// Change what was read, and nothing else: the version says whether somebody was faster.
+// Replace the data only if no other client has changed it since: the version tells.
 func ExampleStat() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -200,7 +200,7 @@ func ExampleMayHaveHappened() {
 	// true <nil>
 }
 
-// Reads may be made again, and so may what certainly has not been executed.
+// A caller may retry reads, and requests that certainly have not been executed.
 func ExampleSafeToRetry() {
 	srv := zktest.NewServer()
 	defer srv.Close()

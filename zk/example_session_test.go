@@ -11,7 +11,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A Client goes on when its session is over; what depended on ephemeral nodes must not.
+// A Client goes on when its session is over. Work that depends on ephemeral nodes must stop.
 func ExampleClient() {
 	srv := zktest.NewServer() // stands for your ensemble
 	defer srv.Close()
@@ -39,7 +39,7 @@ func ExampleClient() {
 	// <nil>
 }
 
-// What is made on a Session belongs to it, and so does everybody who relies on it.
+// Nodes created on a Session end with it, and so must all work that relies on them.
 func ExampleSession() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -181,7 +181,7 @@ func ExampleAuth() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	// "auth" stands for whoever makes the node.
+	// "auth" stands for the identity that creates the node.
 	if _, _, err := c.Create(ctx, "/mine", nil, zk.Persistent, zk.ACL{Perms: zk.PermAll, Scheme: "auth"}); err != nil {
 		log.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A watch tells of one change. Who wants the next one, too, reads again with a watch.
+// A watch reports one change. For the next one, read again with a watch.
 func ExampleWatch() {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -1,7 +1,7 @@
 package zk
 
-// Left counts what the present session still has to do with: requests queued and
-// sent, watches armed and about to be.
+// Left counts the work of the current session: requests queued and sent, watches armed and
+// about to be.
 func (c *Client) Left() (requests, watches int) {
 	s := c.session.Load()
 	if s == nil {

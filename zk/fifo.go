@@ -1,16 +1,16 @@
 package zk
 
-// A fifo is a queue of requests that keeps its room.
+// A fifo is a queue of requests that reuses its memory.
 type fifo struct {
 	items []*request
-	head  int // the first that is still there
+	head  int // index of the oldest request
 }
 
 func (f *fifo) push(r *request) { f.items = append(f.items, r) }
 
 func (f *fifo) len() int { return len(f.items) - f.head }
 
-// first is the oldest request, nil if there is none.
+// first returns the oldest request, nil if there is none.
 func (f *fifo) first() *request {
 	if f.head == len(f.items) {
 		return nil
@@ -18,7 +18,7 @@ func (f *fifo) first() *request {
 	return f.items[f.head]
 }
 
-// pop removes the oldest request, which there must be.
+// pop removes the oldest request. The queue must not be empty.
 func (f *fifo) pop() {
 	f.items[f.head] = nil
 	f.head++
@@ -26,17 +26,17 @@ func (f *fifo) pop() {
 	case f.head == len(f.items):
 		f.items, f.head = f.items[:0], 0
 	case f.head >= 1024 && f.head > len(f.items)/2:
-		// It is never empty under load, and would only grow.
+		// Under load the queue is never empty, and would only grow.
 		n := copy(f.items, f.items[f.head:])
 		clear(f.items[n:])
 		f.items, f.head = f.items[:n], 0
 	}
 }
 
-// all is what there is, to be looked at only.
+// all returns all requests, to be read only.
 func (f *fifo) all() []*request { return f.items[f.head:] }
 
-// takeAll empties the queue.
+// takeAll empties the queue and returns what was in it.
 func (f *fifo) takeAll() []*request {
 	all := f.items[f.head:]
 	*f = fifo{}

@@ -15,8 +15,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// FuzzParseURL: what is accepted is a Config that Dial takes and a URL made of it reads
-// the same; what is not never shows a password.
+// FuzzParseURL: an accepted URL gives a Config that Dial accepts, and a URL made of that Config
+// parses to the same. The error for a refused URL never shows a password.
 func FuzzParseURL(f *testing.F) {
 	for _, s := range []string{
 		"zk://a:2181", "zk://a:1,b:2,c/app/x/?timeout=10s&tick=500ms", "zks://[::1]:2181,b:1/x", "unix:///run/zk.sock",
@@ -62,7 +62,7 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// FuzzParseEnsemble: what was read and is written down again reads the same.
+// FuzzParseEnsemble: a parsed ensemble that is written and parsed again is the same.
 func FuzzParseEnsemble(f *testing.F) {
 	f.Add("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=1")
 	f.Add("server.1=[::1]:1:2|b:1:2;2181")

@@ -12,8 +12,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// What other clients fell over, each in a test. The numbers are those of reports in
-// their projects.
+// Bugs of other clients, a test for each. The numbers are those of reports in their projects.
 
 // go-zookeeper #101, CURATOR-297: a consumer that does not look at its watches must
 // stop neither pings nor replies.
@@ -188,7 +187,7 @@ func TestServerWhoseDataWasWipedDoesNotTrapTheClient(t *testing.T) {
 	})
 }
 
-// curator #961: the clients of a server that restarts must not come back in step.
+// curator #961: the clients of a server that restarts must not reconnect in step.
 func TestPausesBetweenAttemptsDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(map[time.Duration]bool)

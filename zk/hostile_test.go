@@ -45,7 +45,7 @@ func TestChildrenCountIsComparedWithWhatIsThere(t *testing.T) {
 	})
 }
 
-// kazoo #42, ZOOKEEPER-4508: a client that can reach nobody must still learn that its
+// kazoo #42, ZOOKEEPER-4508: a client without any reachable server must still learn that its
 // session is over, by its own clock and before the server would end it.
 func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +71,7 @@ func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 	})
 }
 
-// What the server pushes proves nothing: our side of the connection may be cut while
-// its events still arrive.
+// Notifications prove nothing: our side of the connection may be cut while they still arrive.
 func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -236,8 +235,8 @@ func TestEndOfContextSaysWhetherTheRequestWasSent(t *testing.T) {
 	})
 }
 
-// What has not been sent when the connection breaks goes out on the next one, behind
-// the watches.
+// Requests that were not sent when the connection broke go out on the next one, after the
+// watches.
 func TestQueueOutlivesTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second,

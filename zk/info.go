@@ -7,8 +7,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// WhoAmI says as whom the server knows this client, in no order: its address, scheme
-// "ip", and what it has authenticated as; of digest the user's name only.
+// WhoAmI returns the identities that the server knows this client by, in no order: its address,
+// scheme "ip", and its authenticated identities. Of digest identities the server returns the
+// user's name only.
 //
 // Needs ZooKeeper 3.7. Older servers answer ErrUnimplemented and close the connection.
 func (c calls) WhoAmI(ctx context.Context) ([]ClientInfo, error) {
@@ -19,9 +20,9 @@ func (c calls) WhoAmI(ctx context.Context) ([]ClientInfo, error) {
 	return reply.Infos, nil
 }
 
-// Ephemerals lists the ephemeral nodes of the session whose paths start with prefix, in
-// no order. The prefix is compared byte by byte: "/a" also finds "/ab". "/" finds all
-// that the chroot holds. It starts with a slash.
+// Ephemerals lists the ephemeral nodes of the session whose paths start with prefix, in no
+// order. The prefix starts with a slash and is compared byte by byte: "/a" also finds "/ab".
+// "/" finds all ephemeral nodes under the chroot.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
 func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
@@ -29,7 +30,7 @@ func (c calls) Ephemerals(ctx context.Context, prefix string) ([]string, error) 
 	if err := zkproto.ValidatePath(prefix + "0"); err != nil {
 		return nil, &Error{Op: op.String(), Path: prefix, Err: err}
 	}
-	// Not c.node: of "/" that would make "/chroot", which also finds "/chroot2/a".
+	// Not c.node: it would turn "/" into "/chroot", which also finds "/chroot2/a".
 	m := &zkproto.GetEphemeralsRequest{Prefix: c.chroot + prefix}
 	var reply zkproto.GetEphemeralsResponse
 	if err := c.roundTrip(ctx, op, prefix, m, &reply, nil); err != nil {

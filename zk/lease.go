@@ -9,35 +9,35 @@ import (
 	"holdfast/zkproto"
 )
 
-// A LeaseMode says what counts as proof that a session lives, while something depends
-// on it. See [Session.Lease].
+// A LeaseMode says what counts as proof that a session lives, while a lease depends on it. See
+// [Session.Lease].
 type LeaseMode int
 
 const (
-	// LeaseAuto is LeasePing against a single server and LeaseQuorum against an ensemble. On
-	// every connection, /zookeeper/config tells which it is. If it cannot be read, the client
-	// assumes an ensemble.
+	// LeaseAuto is LeasePing against a single server and LeaseQuorum against an ensemble. The
+	// client reads /zookeeper/config on every connection to find out which it is. If the node
+	// is unreadable, the client assumes an ensemble.
 	LeaseAuto LeaseMode = iota
-	// LeasePing trusts every answer. That is right for a single server. Behind a
-	// follower that has lost its leader it lets a holder go on for seconds after the
-	// ensemble has given its lock away.
+	// LeasePing trusts every answer. That is right for a single server. Behind a follower that
+	// has lost its leader, a holder goes on for seconds after the ensemble has given its lock
+	// away.
 	LeasePing
-	// LeaseQuorum trusts what has certainly reached the leader: the making of the session,
-	// an attach that a write follows, and three writes in a row. It sends writes where there
-	// are none.
+	// LeaseQuorum trusts only requests that have certainly reached the leader: the creation of
+	// the session, an attach followed by a write, and three writes in a row. If the client
+	// sends no writes of its own, it sends probes.
 	LeaseQuorum
 )
 
-// DefaultTickTime is the tickTime of an ensemble if Config does not tell: that of the
-// configuration that ZooKeeper comes with.
+// DefaultTickTime is the tickTime of an ensemble if Config does not set it. It is the value in
+// ZooKeeper's sample configuration.
 const DefaultTickTime = 2 * time.Second
 
-// ErrTimeoutTooShort: with this session timeout and tick time, nothing can be proven
-// before it is too late. The error says what would do.
+// ErrTimeoutTooShort: with this session timeout and tick time, a proof would always come too
+// late. The error names the shortest timeout that works.
 var ErrTimeoutTooShort = errors.New("session timeout too short")
 
-// A Lease is the interest in one ephemeral node of a session: while there is one, the
-// session's Deadline is a proof. It is safe for concurrent use.
+// A Lease is a claim on one ephemeral node of a session. While a session has a lease, its
+// Deadline is a proof. It is safe for concurrent use.
 type Lease struct {
 	session *Session
 	node    string // with the chroot
@@ -46,10 +46,10 @@ type Lease struct {
 	index   int  // in session.leases; guarded by session.mu, -1 once it is released
 }
 
-// Gone is closed when a probe has found that the node does not exist any more.
+// Gone is closed when a probe has found that the node no longer exists.
 func (l *Lease) Gone() <-chan struct{} { return l.gone }
 
-// Release ends the lease. To release it twice does nothing.
+// Release ends the lease. Releasing it twice does nothing.
 func (l *Lease) Release() {
 	s := l.session
 	s.mu.Lock()
@@ -68,25 +68,25 @@ func (l *Lease) Release() {
 	}
 }
 
-// Lease makes sure that the session is proven to live, and keeps it so for the sake of the
-// ephemeral node at path, until Release. Deadline then moves only on what proves the session
-// to those who could end it. When the proof runs out, the session is over.
+// Lease makes sure that the session is proven to live, and keeps it proven until Release, for
+// the ephemeral node at path. Deadline then advances only on a proof that reaches the leader.
+// When the proof runs out, the session is over.
 //
 // Against an ensemble the proof costs one transaction that changes nothing per tenth of the
-// session timeout (or five eighths of a tick, if that is more). That is for the whole
-// session, however many leases it has. It goes on for one session timeout after the last
-// Release, so that a session which leases often stays proven. After that, an idle session
-// costs nothing.
+// session timeout (or per five eighths of a tick, if that is longer). All leases of a session
+// share it. Probing goes on for one session timeout after the last Release, so that a session
+// which leases often stays proven. After that, an idle session costs nothing.
 //
-// Lease returns at once if the server is alone, if there is another Lease, or if the proof lasts
-// for another half of the session timeout. If the session has just attached, Lease waits for the
-// answer to a write. Otherwise it attaches the session again first, which takes three round trips
-// with the write (more with TLS and Auth). Requests that are under way are answered first, and new
-// ones wait for the new connection: none fails because of that. Watches are registered
-// again, as after every reconnect, and a PersistentWatch gets ErrEventsMissed.
+// Lease returns at once if the server is alone, if there is another Lease, or if the proof
+// lasts for another half of the session timeout. If the session has just attached, Lease waits
+// for the answer to a write. Otherwise it re-attaches the session first, which takes three
+// round trips with the write (more with TLS and Auth). Outstanding requests are answered first,
+// and new ones wait for the new connection; the re-attach fails none of them. The client
+// registers its watches again, as after every reconnect, and a PersistentWatch gets
+// ErrEventsMissed.
 //
-// Errors: ErrTimeoutTooShort; ErrNoNode if the node is found to be gone; ErrSessionExpired
-// and the other ends of a session; the cause of ctx.
+// Errors: ErrTimeoutTooShort; ErrNoNode if the node does not exist; ErrSessionExpired,
+// ErrClosed or ErrAuthFailed if the session is over; the cause of ctx.
 func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	fail := func(err error) error { return &Error{Op: "lease", Path: path, Err: err} }
 	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{}), index: -1}
@@ -108,7 +108,7 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 		_, err = s.Multi(ctx, CheckOp(path, AnyVersion))
 		switch {
 		case err == nil, errors.Is(err, ErrConnectionLoss):
-		case errors.Is(err, ErrNoAuth): // a transaction all the same
+		case errors.Is(err, ErrNoAuth): // it was a transaction, too
 		default:
 			return nil, err
 		}
@@ -116,16 +116,16 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	return nil, fail(ended(ctx))
 }
 
-// grant makes l one of the leases if the session is proven. If it is not yet known whether the
-// server is alone, grant returns a channel that is closed when it is known. If it returns
-// neither, the caller sends a write and calls again. If that takes a re-attach, grant has begun
-// one.
+// grant makes l one of the session's leases if the session is proven. If the server's mode is
+// not known yet, grant returns a channel that is closed when it is. If it returns neither, the
+// caller sends a write and calls grant again. If the session has to re-attach first, grant has
+// started that.
 func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mode, t := s.mode(), now()
 	switch {
-	case s.ctx.Err() != nil: // of all that ends with the session, its context is the first
+	case s.ctx.Err() != nil: // at the end of a session, its context ends first
 		return false, nil, context.Cause(s.ctx)
 	case mode == modeUnknown:
 		return false, s.modeKnown, nil
@@ -137,7 +137,7 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 		if !t.Before(s.deadline()) {
 			return false, nil, ErrSessionExpired
 		}
-	case s.conn == nil: // disconnected has fixed the session's end already, by what is proven without a lease
+	case s.conn == nil: // disconnected has already computed the session's end, from the proof without a lease
 		return false, nil, nil
 	default:
 		switch s.proof.opening(t, s.timeout) {
@@ -156,9 +156,9 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 	return true, nil, nil
 }
 
-// isCommit reports whether a success of op shows that a quorum has agreed. (So does a
-// transaction that fails, in the body of its answer; but an error in the header may come
-// from a server that has asked nobody.)
+// isCommit reports whether a success of op shows that a quorum has agreed. (A transaction that
+// fails shows it, too, in the body of its answer. But an error in the header may come from a
+// server that has asked no other.)
 func isCommit(op zkproto.Op) bool {
 	switch op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL,
@@ -168,16 +168,16 @@ func isCommit(op zkproto.Op) bool {
 	return false
 }
 
-// probe sends the next probe if it is due, and says when to ask again. Called by
-// heartbeat, with mu held.
+// probe sends the next probe if it is due, and returns the time of the next call. Called by
+// heartbeat. mu must be held.
 func (s *Session) probe(t time.Time) (next time.Time) {
 	every, mode := probeEvery(s.proof.tick, s.timeout), s.mode()
 	switch {
 	case len(s.leases) == 0 && !t.Before(s.warm), mode == modeAlone, mode == modeUnknown && len(s.leases) == 0:
 		return t.Add(s.timeout)
 	case mode == modeUnknown && t.Before(s.proof.attached.Add(every)):
-		// A server alone needs no probe, and says soon that it is alone. If the answer does not
-		// come, an ensemble is assumed.
+		// A server alone needs no probe, and its answer to askMode comes soon. If no answer
+		// comes, we assume an ensemble.
 		return s.proof.attached.Add(every)
 	}
 	if s.probing != nil {
@@ -195,7 +195,8 @@ func (s *Session) probe(t time.Time) (next time.Time) {
 	}
 	node := "/" // it need not exist, and we need not be allowed to read it
 	if s.probingFor = nil; len(s.leases) > 0 {
-		// One node is as good as another for the session. In turn, each is looked after.
+		// Any node proves the session. Probing the leases' nodes in turn also finds removed
+		// ones.
 		s.turn++
 		s.probingFor = s.leases[s.turn%len(s.leases)]
 		node = s.probingFor.node
@@ -209,8 +210,8 @@ func (s *Session) probe(t time.Time) (next time.Time) {
 	return t.Add(every)
 }
 
-// probed looks at the answer to a probe. The proof itself was taken by the reader.
-// Called with mu held.
+// probed reads the answer to a probe and closes Gone if the node is gone. The reader has
+// already recorded the proof. mu must be held.
 func (s *Session) probed() {
 	r, l := s.probing, s.probingFor
 	s.probing, s.probingFor = nil, nil

@@ -185,7 +185,7 @@ func (c *leaseModel) lock() {
 	}
 }
 
-// lease does what Session.Lease does. worst is the most that it has had to do so far.
+// lease models Session.Lease. worst is the largest number of steps that it has needed so far.
 func (c *leaseModel) lease(worst opening, gaveUp func() bool, granted func()) {
 	if gaveUp() || c.conn == nil || c.drained != nil {
 		return // lock gives up some time
@@ -212,10 +212,10 @@ func (c *leaseModel) lease(worst opening, gaveUp func() bool, granted func()) {
 	}
 }
 
-// deadline is that of the session while something is leased.
+// deadline returns the session's deadline with a lease.
 func (c *leaseModel) deadline() time.Time { return deadlineFrom(c.proof.touched, c.m.timeout) }
 
-// check says what is wrong at this moment.
+// check returns the violations at this moment.
 func (c *leaseModel) check() error {
 	m := c.m
 	switch {
@@ -267,9 +267,9 @@ func (c *leaseModel) torment() {
 	m.after(m.upTo(m.timeout*3/2), c.torment)
 }
 
-// FuzzProofIsNeverAheadOfTheLeader runs random histories of an ensemble and a client. What
-// the client takes for proven is never later than the leader's last touch of the session,
-// and no lease outlasts the session.
+// FuzzProofIsNeverAheadOfTheLeader runs random histories of an ensemble and a client. The
+// client's proof is never later than the leader's last touch of the session, and no lease
+// outlasts the session.
 func FuzzProofIsNeverAheadOfTheLeader(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed)

@@ -249,9 +249,9 @@ func TestLeaseWaitsForTheAnswerAndHonoursItsContext(t *testing.T) {
 	})
 }
 
-// The question whether this is an ensemble is lost with the connection, and several leases
-// wait for its answer. All of them wait for the answer on the next connection, and none goes
-// by what is assumed meanwhile.
+// The request for the server's mode is lost with the connection, and several leases wait for
+// its answer. All of them wait for the answer on the next connection, and none acts on the
+// assumption in between.
 func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second // too short for an ensemble
@@ -285,8 +285,8 @@ func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 	})
 }
 
-// Without a connection, the end of the session is fixed by what was proven without a lease.
-// A lease that is granted then would promise more than that, or less.
+// Without a connection, the end of the session is computed from the proof without a lease. A
+// lease granted then would promise more than that, or less.
 func TestLeaseIsNotGrantedWithoutAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)

@@ -11,8 +11,8 @@ import (
 	"holdfast/zktest"
 )
 
-// Everything happens while the client has no connection. What it has seen before is no
-// news, what has happened since is.
+// All changes happen while the client has no connection. It gets no events for the changes that
+// it has seen before, and events for those since.
 func TestWatchesTellWhatWasMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()

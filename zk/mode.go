@@ -6,9 +6,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// An ensembleMode says whether the server of a connection is alone. LeaseAuto asks on every
-// connection: a server that was alone may come back as a member of an ensemble, with its
-// sessions. Until the answer comes, we assume an ensemble.
+// An ensembleMode says whether the server of a connection is alone. With LeaseAuto, the client
+// asks on every connection: a server that was alone may come back as a member of an ensemble,
+// with its sessions. Until the answer comes, we assume an ensemble.
 type ensembleMode uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	modeAlone
 )
 
-// configNode is where an ensemble describes itself. A server alone keeps it empty.
+// configNode is the node in which an ensemble lists its servers. On a server alone it is empty.
 const configNode = "/zookeeper/config"
 
-// askMode queues the question for the present connection, if it is to be asked. mu must be
-// held, and there must be a connection.
+// askMode queues a read of configNode for the current connection, if the client needs to know.
+// There must be a connection. mu must be held.
 func (s *Session) askMode() {
 	if s.client.cfg.Lease != LeaseAuto {
 		return
@@ -33,9 +33,8 @@ func (s *Session) askMode() {
 	s.conn.wakeWriter()
 }
 
-// toldMode takes note of the answer to askMode. It is called by the reader. If the node
-// cannot be read, an ensemble is assumed. If the server has too much to do, it is asked again
-// with the next heartbeat.
+// toldMode records the answer to askMode. The reader calls it. If the node is unreadable, we
+// assume an ensemble. If the server is throttling, the next heartbeat asks again.
 func (c *conn) toldMode(req *request, code zkproto.Code) {
 	s := c.s
 	s.mu.Lock()
@@ -54,7 +53,7 @@ func (c *conn) toldMode(req *request, code zkproto.Code) {
 	c.wakeHeart() // there may be something to probe for
 }
 
-// mode is that of the server of the present connection. Called with mu held.
+// mode returns the mode of the current connection's server. mu must be held.
 func (s *Session) mode() ensembleMode {
 	switch {
 	case s.client.cfg.Lease == LeasePing:

@@ -153,8 +153,8 @@ func TestLeaseWithoutAConnectionEndsWithItsContextOrTheSession(t *testing.T) {
 	})
 }
 
-// A server that never finds the time to say what it is, and that commits writes: a lease goes
-// on, since until the answer is there an ensemble is assumed, and an ensemble is probed.
+// A server never answers the request for its mode, and commits writes. A lease goes on: until
+// the answer comes, the client assumes an ensemble, and probes it.
 func TestLeaseGoesOnWhileTheModeIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newMember(ensembleConfig)

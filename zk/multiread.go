@@ -8,11 +8,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// MultiRead executes several GetOp and ChildrenOp in one request. Every operation has a
-// Result of its own; the error is the first that a Result has. The result of a
-// ChildrenOp has no Stat. An invalid operation is refused before anything is sent; then,
-// and when no answer came, there are no results. Pipeline does the same on any server,
-// with a few more bytes.
+// MultiRead executes several GetOp and ChildrenOp in one request. Each operation has its own
+// Result; the error is the first one in the Results. The result of a ChildrenOp has no Stat. An
+// invalid operation is refused before anything is sent. In that case, and if no answer came,
+// there are no results. Pipeline does the same on any server, with a few more bytes.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
 func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
@@ -50,8 +49,8 @@ func (c calls) MultiRead(ctx context.Context, ops ...Op) ([]Result, error) {
 	return results, first
 }
 
-// multiReadReply is an answer with as many results as there were operations. It keeps
-// the data beyond the life of the connection's buffer.
+// multiReadReply is an answer with one result per operation. It copies the data, because the
+// connection reuses its buffer.
 type multiReadReply struct {
 	zkproto.MultiReadResponse
 	want int

@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// Whatever a server sends, the client ends the connection with an error that says what
-// was wrong, also to the one whose request was on its way, and goes on with the next.
+// Whatever a server sends, the client ends the connection with an error that names the problem,
+// also for the caller of the outstanding request, and goes on with the next connection.
 func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 	type send func(p *peer, h zkproto.RequestHeader)
 	reply := func(xid int32, code zkproto.Code, body encoder) send {
@@ -202,8 +202,8 @@ func TestFrameThatNeverEndsIsSilence(t *testing.T) {
 	})
 }
 
-// Events of what was never watched, or is not any more, mean nothing: servers send them
-// when a removal and a change cross.
+// Events for nodes that are not watched are ignored: servers send them when a removal and a
+// change cross.
 func TestEventsThatNobodyWaitsForAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second, func(p *peer) {
@@ -233,8 +233,8 @@ func TestEventsThatNobodyWaitsForAreIgnored(t *testing.T) {
 	})
 }
 
-// What a server says in the handshake: each connection that makes no sense is left for
-// another, and the error of Dial says what was wrong.
+// Invalid answers to the handshake: the client leaves each such connection for another, and the
+// error of Dial names the problem.
 func TestNonsenseInTheHandshakeIsToldByDial(t *testing.T) {
 	connect := func(m zkproto.ConnectResponse) func(p *peer) {
 		return func(p *peer) { p.frame(); p.send(m.Append(nil)); p.hang() }

@@ -11,9 +11,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// calls are the operations that a Client and a Session share. Every one of them
-// waits for the answer, for a connection first if there is none, and at most until
-// ctx ends; what the error then says of the request, MayHaveHappened tells.
+// calls are the operations that a Client and a Session share. Each waits for a connection if
+// there is none, and then for the answer, until ctx ends. MayHaveHappened reports whether the
+// request of a failed call may have been executed.
 type calls struct {
 	chroot string
 	pool   *sync.Pool // of requests
@@ -23,7 +23,7 @@ type calls struct {
 	send func(ctx context.Context, reqs []*request)
 }
 
-// node is the path as the server knows it.
+// node returns the path as the server knows it.
 func (c calls) node(path string) string {
 	switch {
 	case c.chroot == "":
@@ -67,7 +67,8 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 	return err
 }
 
-// read sends one of the reads, with reply inside r or nil, from the pool.
+// read sends a read from the pool. The reply is inside the returned request, which is nil if
+// the path is invalid.
 func (c calls) read(ctx context.Context, op zkproto.Op, path string, watch *Watch) (*request, error) {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return nil, &Error{Op: op.String(), Path: path, Err: err}
@@ -89,11 +90,10 @@ func (c calls) newWatch(path string, kind watchKind) *Watch {
 	return &Watch{C: ch, c: ch, node: c.node(path), chroot: uint32(len(c.chroot)), kind: kind}
 }
 
-// Create makes a node and returns its path, which is longer than the one given if
-// mode is sequential. Nil data is stored as ZooKeeper's null. Without acl, everybody
-// may do everything. Errors: ErrNodeExists, ErrNoNode (of the parent),
-// ErrNoChildrenForEphemerals, ErrNoAuth, ErrInvalidACL, ErrTooLarge (data above 1 MiB),
-// ErrQuotaExceeded.
+// Create creates a node and returns its path; a sequential mode appends a number to the given
+// path. Nil data is stored as ZooKeeper's null. Without acl, everyone has all permissions.
+// Errors: ErrNodeExists, ErrNoNode (of the parent), ErrNoChildrenForEphemerals, ErrNoAuth,
+// ErrInvalidACL, ErrTooLarge (data above 1 MiB), ErrQuotaExceeded.
 func (c calls) Create(ctx context.Context, path string, data []byte, mode Mode, acl ...ACL) (string, Stat, error) {
 	if err := validateNew(path, mode); err != nil {
 		return "", Stat{}, &Error{Op: zkproto.OpCreate.String(), Path: path, Err: err}
@@ -121,8 +121,8 @@ func (c calls) create(path string, data []byte, mode Mode, acl []ACL) (zkproto.O
 	return op, zkproto.CreateRequest{Path: c.node(path), Data: data, ACL: acl, Flags: int32(mode)}
 }
 
-// validateNew checks the path of a node to be made: of a sequential one, what the
-// server will make of it.
+// validateNew checks the path of a new node. For a sequential node, it checks the path with a
+// number appended.
 func validateNew(path string, mode Mode) error {
 	switch mode {
 	case PersistentSequential, EphemeralSequential:
@@ -133,15 +133,15 @@ func validateNew(path string, mode Mode) error {
 	return fmt.Errorf("%w: unknown mode %d", ErrBadArguments, mode)
 }
 
-// Get reads a node's data, which is the caller's to keep and to change. Null data is nil,
-// empty data is not. Errors: ErrNoNode, ErrNoAuth.
+// Get reads a node's data. The caller owns it and may change it. Null data is nil, empty data
+// is not. Errors: ErrNoNode, ErrNoAuth.
 func (c calls) Get(ctx context.Context, path string) ([]byte, Stat, error) {
 	r, err := c.read(ctx, zkproto.OpGetData, path, nil)
 	return r.takeData(err)
 }
 
-// GetW is Get, and a watch for the next change or the deletion of the node. If the
-// node does not exist there is no watch.
+// GetW is Get with a watch for the next change or the deletion of the node. If the node does
+// not exist, there is no watch.
 func (c calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, error) {
 	w := c.newWatch(path, watchData)
 	r, err := c.read(ctx, zkproto.OpGetData, path, w)
@@ -152,7 +152,7 @@ func (c calls) GetW(ctx context.Context, path string) ([]byte, Stat, *Watch, err
 	return data, stat, w, nil
 }
 
-// takeData is the answer to a Get that ended with err; r is nil if it was not sent.
+// takeData returns the answer to a Get that ended with err. r is nil if it was not sent.
 func (r *request) takeData(err error) ([]byte, Stat, error) {
 	if r != nil {
 		defer r.put()
@@ -163,7 +163,7 @@ func (r *request) takeData(err error) ([]byte, Stat, error) {
 	return r.data.Data, r.data.Stat, nil
 }
 
-// dataReply keeps the data beyond the life of the connection's buffer.
+// dataReply copies the data, because the connection reuses its buffer.
 type dataReply struct{ zkproto.GetDataResponse }
 
 func (d *dataReply) Decode(r *zkproto.Reader) {
@@ -171,15 +171,15 @@ func (d *dataReply) Decode(r *zkproto.Reader) {
 	d.Data = bytes.Clone(d.Data)
 }
 
-// Exists reports whether a node exists, and its Stat if it does. That it does not is
-// no error. Errors: ErrNoAuth, from servers since 3.8.4 and 3.9.2.
+// Exists reports whether a node exists, and its Stat if it does. A missing node is no error.
+// Errors: ErrNoAuth, from servers since 3.8.4 and 3.9.2.
 func (c calls) Exists(ctx context.Context, path string) (Stat, bool, error) {
 	r, err := c.read(ctx, zkproto.OpExists, path, nil)
 	return r.takeExists(err)
 }
 
-// ExistsW is Exists, and a watch for the node's creation, next change or deletion. Servers
-// since 3.8.4 and 3.9.2 send no event of a node that the client may not read.
+// ExistsW is Exists with a watch for the node's creation, next change or deletion. Servers
+// since 3.8.4 and 3.9.2 send no event for a node that the client may not read.
 func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, error) {
 	w := c.newWatch(path, watchData)
 	r, err := c.read(ctx, zkproto.OpExists, path, w)
@@ -190,7 +190,7 @@ func (c calls) ExistsW(ctx context.Context, path string) (Stat, bool, *Watch, er
 	return stat, ok, w, nil
 }
 
-// takeExists is the answer to an Exists that ended with err; r is nil if it was not sent.
+// takeExists returns the answer to an Exists that ended with err. r is nil if it was not sent.
 func (r *request) takeExists(err error) (Stat, bool, error) {
 	if r != nil {
 		defer r.put()
@@ -215,8 +215,8 @@ func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error
 	return reply.Children, reply.Stat, nil
 }
 
-// ChildrenW is Children, and a watch for the next child that comes or goes, and for
-// the node's deletion.
+// ChildrenW is Children with a watch for the next creation or deletion of a child, and for the
+// node's deletion.
 func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Watch, error) {
 	var reply zkproto.Children2Response
 	w := c.newWatch(path, watchChild)
@@ -227,9 +227,8 @@ func (c calls) ChildrenW(ctx context.Context, path string) ([]string, Stat, *Wat
 	return reply.Children, reply.Stat, w, nil
 }
 
-// Set replaces a node's data if its version is the one given (AnyVersion: any).
-// Errors: ErrNoNode, ErrBadVersion, ErrNoAuth, ErrTooLarge (data above 1 MiB),
-// ErrQuotaExceeded.
+// Set replaces a node's data if its version is the given one (AnyVersion: any). Errors:
+// ErrNoNode, ErrBadVersion, ErrNoAuth, ErrTooLarge (data above 1 MiB), ErrQuotaExceeded.
 func (c calls) Set(ctx context.Context, path string, data []byte, version int32) (Stat, error) {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return Stat{}, &Error{Op: zkproto.OpSetData.String(), Path: path, Err: err}
@@ -245,8 +244,8 @@ func (c calls) Set(ctx context.Context, path string, data []byte, version int32)
 	return r.stat.Stat, nil
 }
 
-// Delete removes a node if its version is the one given (AnyVersion: any).
-// Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, ErrNoAuth.
+// Delete removes a node if its version is the given one (AnyVersion: any). Errors: ErrNoNode,
+// ErrBadVersion, ErrNotEmpty, ErrNoAuth.
 func (c calls) Delete(ctx context.Context, path string, version int32) error {
 	if err := zkproto.ValidatePath(path); err != nil {
 		return &Error{Op: zkproto.OpDelete.String(), Path: path, Err: err}
@@ -258,10 +257,10 @@ func (c calls) Delete(ctx context.Context, path string, version int32) error {
 	return c.exchange(ctx, r)
 }
 
-// Sync waits until the server that we talk to has caught up with what its leader
-// had committed when the request arrived there. The path need not exist. Where that server
-// is the leader itself, ZooKeeper 3.8 answers at once, though it may have applied less than a
-// follower has shown; behind a Multi with a CheckOp, it shows all of it.
+// Sync waits until the connected server has applied everything that its leader had committed
+// when the request arrived there. The path need not exist. If the server is the leader itself,
+// ZooKeeper 3.8 answers at once, though it may have applied less than a follower has shown.
+// After a Multi with a CheckOp, the leader shows all of it.
 func (c calls) Sync(ctx context.Context, path string) error {
 	m := &zkproto.SyncRequest{Path: c.node(path)}
 	return c.do(ctx, zkproto.OpSync, path, m, &zkproto.SyncRequest{}, nil)

@@ -10,34 +10,34 @@ import (
 	"holdfast/zkproto"
 )
 
-// A WatchMode says which changes a [PersistentWatch] tells of.
+// A WatchMode says which changes a [PersistentWatch] reports.
 type WatchMode int32
 
 // The modes of persistent watches.
 const (
-	// WatchPersistent: the node's creation, changes of its data, its deletion, and
-	// children that come or go.
+	// WatchPersistent: creation and deletion of the node, changes of its data, and creation and
+	// deletion of its children.
 	WatchPersistent WatchMode = WatchMode(zkproto.ModePersistent)
-	// WatchPersistentRecursive: creation, changes of data and deletion, of the node
-	// and of everything below it; no EventNodeChildrenChanged.
+	// WatchPersistentRecursive: creation, deletion and changes of data of the node and of
+	// everything below it; no EventNodeChildrenChanged.
 	WatchPersistentRecursive WatchMode = WatchMode(zkproto.ModePersistentRecursive)
 )
 
-// ErrEventsMissed is the Err of an [Event] of a [PersistentWatch]: from here on, read
-// again what the watch is for. The watch goes on.
+// ErrEventsMissed is the Err of an [Event] of a [PersistentWatch] that has missed events. The
+// receiver must read again what it watches. The watch goes on.
 var ErrEventsMissed = errors.New("events were missed, read again")
 
-// A PersistentWatch delivers the changes of a node, or of a tree, until it is stopped
-// or its session is over.
+// A PersistentWatch delivers the changes of a node, or of a tree, until it is stopped or its
+// session is over.
 //
-// C may skip changes, but never without saying so. It holds a few hundred events; when
-// its reader falls behind further than that, the rest is dropped, and the last thing in
-// C is an event with ErrEventsMissed. The same event comes after every reconnect, for
-// servers do not tell what happened meanwhile. Who keeps a copy of the tree reads it
-// again then. A change may be told twice.
+// C may skip changes, but always reports the gap. It holds a few hundred events. If its reader
+// falls further behind, later events are dropped, and the last event in C has ErrEventsMissed.
+// The same event follows every reconnect, because servers do not report the changes in between.
+// A reader that keeps a copy of the tree must then read it again. A change may be reported
+// twice.
 //
-// When the session is over, C gets an event with its error (ErrSessionExpired, ErrClosed
-// or ErrAuthFailed). Then, and after Stop, C is closed. A slow reader holds up nobody.
+// When the session is over, C gets an event with its error (ErrSessionExpired, ErrClosed or
+// ErrAuthFailed). Then, and after Stop, C is closed. A slow reader does not block the client.
 type PersistentWatch struct {
 	C <-chan Event
 
@@ -48,16 +48,15 @@ type PersistentWatch struct {
 	mode    WatchMode
 	session *Session
 	stopped bool // guarded by session.mu
-	missed  bool // the latest thing put into c was ErrEventsMissed; guarded by session.mu
+	missed  bool // the latest event put into c has ErrEventsMissed; guarded by session.mu
 }
 
 const persistentBuffer = 256
 
-// AddWatch watches a node, which need not exist, or everything from a node on
-// downwards. What is read after it returned is not older than the first event. In one
-// session a node has one mode at a time; another one is refused with ErrBadArguments
-// (servers before 3.9 would forget the former). One-shot watches on the same node are
-// independent of it.
+// AddWatch watches a node, which need not exist, or a node and everything below it. A read
+// after AddWatch returns data that is not older than the first event. In one session a node has
+// one mode at a time; AddWatch refuses another one with ErrBadArguments (servers before 3.9
+// would drop the first). One-shot watches on the same node are independent of it.
 //
 // Needs ZooKeeper 3.6. Older servers answer ErrUnimplemented and close the connection.
 func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*PersistentWatch, error) {
@@ -80,16 +79,15 @@ func (c calls) AddWatch(ctx context.Context, path string, mode WatchMode) (*Pers
 	return w, nil
 }
 
-// Stop gives the watch up and closes C. If no other watch of this client needs it, the
-// server is told to forget it too. To stop a watch twice, or one that has ended, does
-// nothing.
+// Stop ends the watch and closes C. If no other watch of this client needs the server's watch,
+// the server removes it, too. Stopping a watch twice, or after its end, does nothing.
 func (w *PersistentWatch) Stop() {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()
 	w.session.stopPersistent(w)
 }
 
-// stopPersistent is called with mu held.
+// stopPersistent implements PersistentWatch.Stop. mu must be held.
 func (s *Session) stopPersistent(w *PersistentWatch) {
 	if w.stopped {
 		return
@@ -100,11 +98,11 @@ func (s *Session) stopPersistent(w *PersistentWatch) {
 	s.disarmPersistent(w.node)
 }
 
-// The functions below are called with session.mu held: C has one sender at a time, and
-// is not closed under it. None of them ever waits.
+// The functions below need session.mu: C has one sender at a time, and is never closed during a
+// send. None of them blocks.
 
-// deliver puts ev into C. While ErrEventsMissed is in C and not received yet, it stands
-// for ev too: who receives it reads again, and then finds what ev would have told.
+// deliver puts ev into C. While an ErrEventsMissed waits in C, it covers ev, too: its receiver
+// reads again, and then finds the change.
 func (w *PersistentWatch) deliver(ev Event) {
 	switch {
 	case w.missed && len(w.c) > 0:
@@ -133,17 +131,17 @@ func (w *PersistentWatch) end(cause error) {
 	close(w.c)
 }
 
-// persistentTable holds the persistent watches, by path with chroot. What is there is
-// armed at the server, or about to be.
+// persistentTable holds the persistent watches, by path with chroot. Those in it are armed at
+// the server, or about to be.
 type persistentTable map[string]*persistentSet
 
 type persistentSet struct {
 	mode   WatchMode
 	armed  []*PersistentWatch
-	arming int // requests on their way
+	arming int // outstanding requests
 }
 
-// conflict says why w cannot be added.
+// conflict returns an error if w cannot be added.
 func (t persistentTable) conflict(w *PersistentWatch) error {
 	if set := t[w.node]; set != nil && set.mode != w.mode {
 		return fmt.Errorf("%w: this session has a persistent watch of another mode on the node", ErrBadArguments)
@@ -183,15 +181,15 @@ func (t persistentTable) drop(node string) {
 	}
 }
 
-// notify delivers an event to those whom it concerns: the node's own watches, and the
-// recursive ones above.
+// notify delivers an event to the watches that it concerns: those of the node itself, and the
+// recursive ones above it.
 func (t persistentTable) notify(typ EventType, node string, catchUp bool) {
 	if len(t) == 0 {
 		return
 	}
 	for at := node; ; {
 		if set := t[at]; set != nil && (at == node || set.mode == WatchPersistentRecursive) &&
-			// Servers send it because of some other watch (ZOOKEEPER-4475).
+			// Servers send the event because of another watch (ZOOKEEPER-4475).
 			(set.mode == WatchPersistent || typ != EventNodeChildrenChanged) {
 			for _, w := range set.armed {
 				path := strings.TrimPrefix(node, w.chroot)
@@ -211,7 +209,7 @@ func (t persistentTable) notify(typ EventType, node string, catchUp bool) {
 	}
 }
 
-// setWatches restores the watches on the nodes for which want is true.
+// setWatches returns requests that restore the watches on the nodes for which want is true.
 func (t persistentTable) setWatches(zxid int64, want func(node string) bool) []*request {
 	var reqs []*request
 	covers := make(map[string]WatchMode)
@@ -256,16 +254,16 @@ func (t persistentTable) end(cause error) {
 	}
 }
 
-// Servers before 3.9 keep one mode per connection and path, for one-shot and persistent
-// watches together (ZOOKEEPER-4466): the latest. There a read that registers a watch
-// turns the node's persistent watch into a one-shot one, and a removal takes both. So, on
-// a node with a persistent watch, a one-shot watch is kept here only and lives on the
-// other's events; when those end, it is registered for itself. All that follows is for
-// this. It does no harm to newer servers.
+// Servers before 3.9 keep one mode per connection and path, for one-shot and persistent watches
+// together (ZOOKEEPER-4466): the latest. There a read that registers a watch turns the node's
+// persistent watch into a one-shot one, and a removal removes both. So on a node with a
+// persistent watch, the client keeps one-shot watches to itself and fires them on the
+// persistent watch's events. When the persistent watch ends, the client registers the one-shot
+// watches at the server. The rest of this file does this. It does no harm on newer servers.
 
-// orderWatches is called with all that the writer is about to send, in that order. It
-// knows which nodes the server has a persistent watch on by then, and lets reads register
-// their watches on the others only. Called with mu held.
+// orderWatches gets all requests that the writer is about to send, in order. It tracks the
+// nodes on which the server will have a persistent watch, and lets reads register their watches
+// on the other nodes only. mu must be held.
 func (c *conn) orderWatches(queue []*request) []*request {
 	batch := queue
 	for i, r := range queue {
@@ -284,10 +282,10 @@ func (c *conn) orderWatches(queue []*request) []*request {
 	return batch
 }
 
-// cover notes what r does for the nodes that it covers. A recursive watch tells nothing
-// of the node's children, but overwrites the watch that does: it must be registered again
-// behind r. (One that comes later does no harm: servers keep the watches for children in
-// a table of their own.) Called with mu held.
+// cover records the persistent watches that r arms. A recursive watch reports nothing about the
+// node's children, but overwrites the watch that does. That one must be registered again after
+// r. (A later one does no harm: servers keep the watches for children in a table of their own.)
+// mu must be held.
 func (c *conn) cover(r *request) (again *request) {
 	var children []string
 	for node, mode := range r.covers {
@@ -306,9 +304,9 @@ func (c *conn) cover(r *request) (again *request) {
 	return again
 }
 
-// armedPersistent enters r's watch if the answer says that the server has it. It is
-// called by the reader before anything that the server sent later is looked at. An error
-// breaks the connection.
+// armedPersistent adds r's watch to the table if the answer says that the server has it. The
+// reader calls it before it reads anything that the server sent later. An error breaks the
+// connection.
 func (s *Session) armedPersistent(r *request, code zkproto.Code) error {
 	w := r.persistent
 	s.mu.Lock()
@@ -324,19 +322,19 @@ func (s *Session) armedPersistent(r *request, code zkproto.Code) error {
 	t.doneArming(w)
 	s.disarmPersistent(w.node)
 	if code != zkproto.CodeOK && (s.watches.oneShots(armKey{node: w.node}) || s.watches.oneShots(armKey{child: true, node: w.node})) {
-		// Some of them may have counted on this one, and missed what happened since.
-		return fmt.Errorf("no persistent watch for the others on its node: %w", code)
+		// Some of those one-shot watches may have relied on this watch, and missed events.
+		return fmt.Errorf("the one-shot watches on the node relied on a persistent watch that was refused: %w", code)
 	}
 	return nil
 }
 
-// disarmPersistent tells the server to forget the persistent watch on node unless it is
-// needed, and to remember the one-shot watches. Called with mu held.
+// disarmPersistent removes the persistent watch on node at the server unless it is needed, and
+// registers the one-shot watches there. mu must be held.
 func (s *Session) disarmPersistent(node string) {
 	if s.conn == nil || s.over != nil || s.watches.persistent[node] != nil {
 		return
 	}
-	// The removal also hits what reads in front of it have just registered.
+	// The removal also removes the watches that earlier reads have just registered.
 	for _, reqs := range [][]*request{s.conn.pending.all(), s.queue} {
 		for _, r := range reqs {
 			if r.watch != nil && r.watch.node == node {
@@ -344,7 +342,7 @@ func (s *Session) disarmPersistent(node string) {
 			}
 		}
 	}
-	// Any: the types for persistent watches alone are unknown before 3.9.
+	// WatchAny, because servers before 3.9 do not know the kinds for persistent watches.
 	m := &zkproto.RemoveWatchesRequest{Path: node, Kind: zkproto.WatchAny}
 	r := newRequest(zkproto.OpRemoveWatches, node, m, nil)
 	r.uncovers = node
@@ -352,20 +350,20 @@ func (s *Session) disarmPersistent(node string) {
 	s.rearm(node)
 }
 
-// rearm registers the one-shot watches on node at the server, and the persistent one
-// over them if there is one. Called with mu held.
+// rearm registers the one-shot watches on node at the server, and then the persistent one if
+// there is one. mu must be held.
 func (s *Session) rearm(node string) {
 	if s.conn == nil || s.over != nil {
-		return // there is no need: the next connection begins with all the watches
+		return // the next connection registers all watches first
 	}
 	for _, r := range s.watches.registrations(s.watchZxid, node) {
 		s.queueUpkeep(r)
 	}
 }
 
-// queueUpkeep puts a request for which nobody waits into the queue. The next connection
-// drops it if it is still there: that one begins with all the watches that there are.
-// Called with mu held, while there is a connection.
+// queueUpkeep queues a request that no caller waits for. If it is still queued when the next
+// connection starts, that connection drops it, because it registers all watches first. There
+// must be a connection. mu must be held.
 func (s *Session) queueUpkeep(r *request) {
 	r.upkeep = true
 	if r.op != zkproto.OpRemoveWatches {
@@ -375,8 +373,7 @@ func (s *Session) queueUpkeep(r *request) {
 	s.conn.wakeWriter()
 }
 
-// restored tells the persistent watches that r has restored that nobody knows what
-// they missed.
+// restored reports ErrEventsMissed on the persistent watches that r has restored.
 func (s *Session) restored(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

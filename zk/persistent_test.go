@@ -161,8 +161,8 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 	})
 }
 
-// What is registered in several requests is relative to what was seen before the first:
-// the answer to it must not let the rest miss what happened since.
+// Registrations in several requests are relative to the zxid before the first. The answer to
+// the first must not make the others miss events.
 func TestBreakBetweenTwoPartsOfTheRestorationLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var two zkproto.SetWatches2Request
@@ -463,7 +463,7 @@ func TestEventsReachTheWatchesThatTheyConcern(t *testing.T) {
 	})
 }
 
-// ZOOKEEPER-706: what restores the watches is cut into requests that a server accepts.
+// ZOOKEEPER-706: the requests that restore watches are small enough for a server.
 func TestPersistentWatchesAreRestoredInPieces(t *testing.T) {
 	table := newWatchTable()
 	const n = 5000

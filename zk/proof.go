@@ -2,72 +2,70 @@ package zk
 
 import "time"
 
-// A quorumProof knows a time at which the server that expires sessions had certainly heard of
-// this one.
-// It is pure; Session.mu guards it.
+// A quorumProof keeps a time at which the server that expires sessions had certainly heard of
+// this session. It is pure; Session.mu guards it.
 //
-// An ensemble's leader alone expires sessions. A follower answers pings and reads by
-// itself. It tells the leader which sessions it has heard in its answers to the leader's
-// pings, every half tick (Learner.ping, Leader.lead). A write that it passes on tells the
-// leader nothing (LeaderZooKeeperServer.submitLearnerRequest). So neither an answer nor a
-// committed write proves the session. Three things do.
+// Only an ensemble's leader expires sessions. A follower answers pings and reads by itself. It
+// reports the sessions that it has heard from in its answers to the leader's pings, which come
+// every half tick (Learner.ping, Leader.lead). The leader does not touch the session for a
+// write that a follower forwards (LeaderZooKeeperServer.submitLearnerRequest). So neither an
+// answer nor a committed write proves the session. Three things do.
 //
-// A new session: making it is a write, and starts the leader's clock.
+// A new session. Its creation is a write, and starts the leader's clock.
 //
-// A re-attach, and then a write on the same connection. The server that we attach to asks
-// its leader, and that one touches the session (Learner.validateSession,
-// Leader.revalidateSession). A leader that was deposed may do so, too, so the write is
-// needed: it proves that a quorum still followed that leader after the attach. A leader that
-// came later has started its clock later. Both requests reach the same leader, because a
-// connection belongs to one LearnerZooKeeperServer (ServerCnxn.zkServer), which is made for
-// one leader; a follower that changes its leader closes all connections
-// (Learner.shutdown).
+// A re-attach, and then a write on the same connection. The server that we attach to asks its
+// leader, which touches the session (Learner.validateSession, Leader.revalidateSession). A
+// deposed leader may do so, too, so the write is needed: it proves that a quorum still followed
+// that leader after the attach. A later leader has started its clock later. Both requests reach
+// the same leader, because a connection belongs to one LearnerZooKeeperServer
+// (ServerCnxn.zkServer), which is created for one leader. A follower that changes its leader
+// closes all connections (Learner.shutdown).
 //
 // Three writes, W1, W2 and W3, on one connection. W2 is sent half a tick or more after W1 is
-// acknowledged, and W3 after W2 is acknowledged. The leader's first ping after the commit of
-// W1 leaves within half a tick. So it is ahead of the commit of W2 on the same ordered link,
-// and the follower answers it before we send W3. That answer, or one before it, names our
-// session, heard at W1 or later, and is ahead of W3 on the way back. Hence the leader has
-// touched the session after W1 was sent when it commits W3. W3's commit also shows that no
-// other leader started its clock before W1. Half a tick means half a tick and an eighth, for
-// a leader that pings late.
+// acknowledged, and W3 after W2 is acknowledged. After the commit of W1, the leader sends its
+// next ping within half a tick. So this ping precedes the commit of W2 on the same ordered
+// link, and the follower answers it before we send W3. That answer, or an earlier one, names
+// our session, heard at W1 or later, and precedes W3 on the way back. Hence, when the leader
+// commits W3, it has touched the session after W1 was sent. W3's commit also shows that no
+// other leader started its clock before W1. For "half a tick" we use half a tick and an eighth,
+// for a leader that pings late.
 //
 // Three writes do not prove the session of a client behind an observer that follows an observer
-// master (observerMasterPort, since ZooKeeper 3.6). There the report takes two hops: the observer
-// names the session to the observer master, a follower, and the follower names it to the leader
-// in the answer to a later ping. So the leader may not have heard of the session when it commits
-// W3.
+// master (observerMasterPort, since ZooKeeper 3.6). There the report takes two hops. The
+// observer reports the session to the observer master, a follower. The follower reports it to
+// the leader in the answer to a later ping. So the leader may not have heard of the session
+// when it commits W3.
 //
-// Otherwise, none of this depends on how long a link between us, the follower and the leader holds up
-// what it carries, in either direction.
+// Otherwise, the proofs hold however long a link between us, the follower and the leader delays
+// its traffic, in either direction.
 //
 // A server alone touches the session at every request.
 type quorumProof struct {
 	tick    time.Duration
 	touched time.Time // the session was touched at this time or later
 
-	// attached is when we asked the server of the present connection to go on with the
-	// session. It is zero when a write has confirmed it.
+	// attached is when we asked the server of the current connection to attach the session. It
+	// is zero once a write has confirmed the attach.
 	attached time.Time
 
-	// commits are writes acknowledged on the present connection, oldest first: not all of
-	// them, but at most eight in a tick, since any choice of them is a valid one.
+	// commits are writes acknowledged on the current connection, oldest first. At most eight
+	// per tick are kept; any selection is valid.
 	commits []commit
-	last    commit // the latest of all
+	last    commit // the latest one, kept or not
 }
 
 type commit struct{ sent, acked time.Time }
 
-// created begins the proof of a new session.
+// created starts the proof of a new session.
 func (p *quorumProof) created(sent time.Time) { *p = quorumProof{tick: p.tick, touched: sent} }
 
-// resumed begins again on another connection, which was asked for at the time given. What
-// was proven stays.
+// resumed starts again on another connection, whose attach was sent at the given time. The
+// session stays proven as far as it was.
 func (p *quorumProof) resumed(sent time.Time) {
 	p.attached, p.commits, p.last = sent, p.commits[:0], commit{}
 }
 
-// committed takes note of a write that was sent and acknowledged at these times.
+// committed records a write that was sent and acknowledged at these times.
 func (p *quorumProof) committed(sent, acked time.Time) {
 	if !p.attached.IsZero() {
 		p.touch(p.attached)
@@ -99,11 +97,11 @@ func (p *quorumProof) touch(t time.Time) {
 	}
 }
 
-// pingEvery is the longest time between two pings of the leader that we assume.
+// pingEvery is the longest interval that we assume between two pings of the leader.
 func pingEvery(tick time.Duration) time.Duration { return tick/2 + tick/8 }
 
-// deadlineFrom is the end of a proof that the session was touched at base or later: 1 % of
-// the timeout is taken off for clocks that run at different rates, and a guard for a
+// deadlineFrom returns the end of a proof that the session was touched at base or later. It
+// subtracts 1 % of the timeout for clocks that run at different rates, and a guard for a
 // scheduler that wakes us late.
 func deadlineFrom(base time.Time, timeout time.Duration) time.Time {
 	guard := min(500*time.Millisecond, timeout/10)
@@ -115,12 +113,12 @@ type opening int
 
 const (
 	proven      opening = iota // nothing
-	unconfirmed                // a write on the present connection, which has attached lately
-	stale                      // another connection, and a write on that
+	unconfirmed                // a write on the current connection, which has attached recently
+	stale                      // another connection, and a write on it
 )
 
-// opening compares the proof with the time: half of the timeout must be ahead, so that the
-// probes of a lease have time to go on with the proof.
+// opening compares the proof with the time. Half of the timeout must be left, so that the
+// probes of a lease have time to extend the proof.
 func (p *quorumProof) opening(now time.Time, timeout time.Duration) opening {
 	lasts := func(base time.Time) bool { return deadlineFrom(base, timeout).Sub(now) > timeout/2 }
 	switch {
@@ -132,18 +130,18 @@ func (p *quorumProof) opening(now time.Time, timeout time.Duration) opening {
 	return stale
 }
 
-// probeEvery is how often a session with a timeout is probed: not so often that a probe
-// is sent too soon after the answer to the last, which would prove nothing.
+// probeEvery is the interval of probes. It is long enough that no probe is sent too soon after
+// the answer to the one before, which would prove nothing.
 func probeEvery(tick, timeout time.Duration) time.Duration {
 	return max(pingEvery(tick), timeout/10)
 }
 
-// smallestTimeout is the shortest session timeout with which the proof is always ahead:
-// room for three probes that are late by as much as they are apart, and half a second
-// each for a scheduler that is late and for the end of a process.
+// smallestTimeout is the shortest session timeout with which the proof never runs out by
+// itself. It has room for three probes that are each one interval late, half a second for a
+// late scheduler, and half a second to end a process.
 func smallestTimeout(tick time.Duration) time.Duration {
-	// With timeouts this short, probeEvery is pingEvery unless tick is tiny; then the
-	// tenths of the timeout count: t = 3 (t/10 + pingEvery) + 1s.
+	// With timeouts this short, probeEvery is pingEvery unless tick is tiny. Then the tenths of
+	// the timeout count: t = 3 (t/10 + pingEvery) + 1s.
 	every := pingEvery(tick)
 	return max(6*every+time.Second, (3*every+time.Second)*10/7)
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// send puts reqs, one behind the other, into the queue and waits for them.
+// send puts reqs into the queue, next to each other, and waits for their answers.
 func (s *Session) send(ctx context.Context, reqs []*request) {
 	if err := s.enqueue(reqs); err != nil {
 		for _, r := range reqs {
@@ -42,11 +42,11 @@ func (s *Session) enqueue(reqs []*request) error {
 	return nil
 }
 
-// nextXid numbers a request. The numbers go on from one connection to the next: a follower
-// knows the commit of a client's write by the session and the number alone, also that of a
-// write which the session has made through another server (CommitProcessor.run). If numbers
-// began again there, the answer to one write could be taken for that of another. mu must be
-// held.
+// nextXid returns the number of the next request. The numbers go on from one connection to the
+// next. A follower matches a commit to a client's write by session and number alone, also a
+// commit of a write that the session made through another server (CommitProcessor.run). If
+// numbers began again on each connection, the answer to one write could be taken for that of
+// another. mu must be held.
 func (s *Session) nextXid() int32 {
 	if s.xid == math.MaxInt32 {
 		s.xid = 0
@@ -55,8 +55,9 @@ func (s *Session) nextXid() int32 {
 	return s.xid
 }
 
-// withdraw takes back those of reqs that are still in the queue. The others were
-// sent: they complete unheard, and the watches that they may register are not wanted.
+// withdraw takes those of reqs that are still queued out of the queue, and completes them with
+// cause. The others were sent: their answers are dropped, and the watches that they may
+// register are stopped.
 func (s *Session) withdraw(reqs []*request, cause error) {
 	s.mu.Lock()
 	var back []*request

@@ -7,16 +7,15 @@ import (
 )
 
 // A planned re-attach proves an idle session (see quorumProof): the session goes on over
-// another connection, and a write follows. In contrast to a lost connection, no request is
-// lost: new requests wait for the next connection, and the old one is closed when all that
-// was sent on it is answered. If an answer does not come, that connection breaks like any
-// other.
+// another connection, and a write follows. Unlike a lost connection, it loses no request. New
+// requests wait for the next connection, and the old one is closed when all requests on it are
+// answered. If an answer does not come, the old connection breaks like any other.
 
-// errReattach is why a connection was closed for a planned re-attach.
+// errReattach is the cause of a connection that was closed for a planned re-attach.
 var errReattach = errors.New("attaching again, to prove the session")
 
-// reattach begins a planned re-attach, unless one is under way. Without a connection there
-// is nothing to do, since the next one attaches. mu must be held.
+// reattach starts a planned re-attach, unless one is in progress. Without a connection it does
+// nothing: the next connection attaches anyway. mu must be held.
 func (s *Session) reattach() {
 	if s.conn != nil && !s.reattaching {
 		s.reattaching = true
@@ -29,9 +28,9 @@ func (c *conn) drained() bool {
 	return c.s.reattaching && c.pending.first() == nil && c.pinged.IsZero()
 }
 
-// outliving returns a context for a planned re-attach. A Close that comes meanwhile ends the
-// session here at once, but the server still has to be told, since it removes the nodes. So
-// this context ends some time after the client's. The caller must call stop.
+// outliving returns a context for a planned re-attach. A Close in the meantime ends the session
+// here at once, but must still reach the server, which removes the nodes. So this context ends
+// some time after the client's. The caller must call stop.
 func (s *Session) outliving() (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

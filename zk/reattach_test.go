@@ -252,7 +252,7 @@ func TestPlannedReattachGoesToTheSameServerFirst(t *testing.T) {
 	})
 }
 
-// Nobody is told of a loss, since nothing was lost.
+// No loss is reported, because nothing was lost.
 func TestPlannedReattachIsNoLossInTraceAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -286,7 +286,7 @@ func TestPlannedReattachIsNoLossInTraceAndLog(t *testing.T) {
 	})
 }
 
-// Watches are restored before any request of a caller, and tell what they missed.
+// Watches are restored before any request of a caller, and report the events that they missed.
 func TestPlannedReattachRestoresWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder

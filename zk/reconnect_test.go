@@ -68,7 +68,7 @@ func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	}
 }
 
-// kazoo #66 and #67: the connection is half dead, what we send goes nowhere. It is given
+// kazoo #66 and #67: the connection is half dead, and our packets are lost. The client gives it
 // up while there is still time to resume the session elsewhere.
 func TestSilentServerIsLeftForAnotherInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestSilentServerIsLeftForAnotherInTime(t *testing.T) {
 	})
 }
 
-// kazoo 89e0660: what the server sends without end kept the client from sending.
+// kazoo 89e0660: an endless stream from the server kept the client from sending.
 func TestFloodOfEventsStarvesNeitherPingsNorRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 6 * time.Second

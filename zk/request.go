@@ -12,24 +12,24 @@ import (
 	"holdfast/zkproto"
 )
 
-// maxRequest is the longest body that is sent: what Apache's servers accept.
+// maxRequest is the longest request body: the limit of Apache's servers.
 const maxRequest = zkproto.MaxFrame
 
-// A request is one operation on its way. The caller that made it waits for done;
-// whoever takes it out of the session's queue or out of a connection's pending list
-// completes it, once.
+// A request is one operation from the call to its answer. The caller waits for done. The
+// goroutine that takes the request out of the session's queue or out of a connection's pending
+// list completes it, once.
 type request struct {
 	op    zkproto.Op
 	path  string // as the caller gave it, for errors
 	frame []byte // length, header and body; the xid is filled in when it is sent
 	xid   int32
 	reply decoder // where the reply's body goes; nil if there is none
-	watch *Watch  // to be armed if the reply says that the server did
+	watch *Watch  // armed if the reply says that the server armed it
 
 	persistent *PersistentWatch     // likewise
 	rearm      bool                 // a removal behind it may have hit watch. Guarded by Session.mu
-	upkeep     bool                 // it tells the server of this connection which watches there are
-	asksMode   bool                 // see askMode; the next connection asks for itself
+	upkeep     bool                 // it keeps this connection's server informed about our watches
+	asksMode   bool                 // see askMode; each connection sends its own
 	covers     map[string]WatchMode // nodes whose persistent watches this arms
 	uncovers   string               // node whose watches this removes
 
@@ -37,27 +37,27 @@ type request struct {
 
 	err      error         // set before finished
 	finished atomic.Bool   // it has its outcome
-	done     chan struct{} // then holds a token, for the one who waits
+	done     chan struct{} // then holds a token for the caller
 
-	// The caller's alone:
-	answered bool  // it has taken the token
-	left     error // the outcome for a caller that stopped waiting after it was sent
+	// Used by the caller only:
+	answered bool  // the caller has taken the token
+	left     error // the outcome if the caller stopped waiting after the request was sent
 
 	pool *sync.Pool // where it came from
 
-	// Room for what the common operations need, so that a request from the pool costs no
-	// allocation but that of the data it returns.
+	// Room for the common operations. With it, a request from the pool allocates nothing but
+	// the data that it returns.
 	self    [1]*request
 	data    dataReply
 	stat    zkproto.StatResponse
 	created zkproto.Create2Response
 }
 
-// request begins a request from the client's pool: what is to be its body is appended to
-// frame, then it is sealed. Whoever has its answer may put it back.
+// request begins a request from the client's pool. The caller appends the body to frame, seals
+// it, and may put the request back once it has the answer.
 //
-// The pool is the client's, not the package's: a channel made in a synctest bubble must
-// not come up in another.
+// The pool belongs to the client, not to the package: a channel made in one synctest bubble
+// must not be used in another.
 func (c calls) request(op zkproto.Op, path string) *request {
 	r, _ := c.pool.Get().(*request)
 	if r == nil {
@@ -69,7 +69,7 @@ func (c calls) request(op zkproto.Op, path string) *request {
 	return r
 }
 
-// begin begins the frame, again if need be.
+// begin starts the frame, or starts it anew.
 func (r *request) begin(op zkproto.Op) {
 	r.op = op
 	r.frame = (&zkproto.RequestHeader{Op: op}).Append(zkproto.BeginFrame(r.frame[:0]))
@@ -77,8 +77,8 @@ func (r *request) begin(op zkproto.Op) {
 
 func (r *request) seal() { r.frame = zkproto.EndFrame(r.frame, 0) }
 
-// put gives r back to the pool, unless somebody may still touch it: the session, if the
-// caller has given up waiting.
+// put returns r to the pool, unless the session may still use it because the caller stopped
+// waiting.
 func (r *request) put() {
 	if !r.answered {
 		return
@@ -97,8 +97,8 @@ func (r *request) put() {
 type encoder interface{ Append(b []byte) []byte }
 type decoder interface{ Decode(r *zkproto.Reader) }
 
-// newRequest encodes body (nil for none) in the caller's goroutine, so that the
-// writer only copies.
+// newRequest encodes body (nil for none) in the caller's goroutine, so that the writer only
+// copies.
 func newRequest(op zkproto.Op, path string, body encoder, reply decoder) *request {
 	frame := zkproto.BeginFrame(make([]byte, 0, 64+len(path)))
 	frame = (&zkproto.RequestHeader{Op: op}).Append(frame)
@@ -110,7 +110,7 @@ func newRequest(op zkproto.Op, path string, body encoder, reply decoder) *reques
 	return r
 }
 
-// check refuses what would make the server drop the connection.
+// check refuses a request for which the server would drop the connection.
 func (r *request) check() error {
 	if n := len(r.frame) - 4; n > maxRequest {
 		return fmt.Errorf("%w: %d bytes, ZooKeeper accepts %d", ErrTooLarge, n, maxRequest)
@@ -118,8 +118,8 @@ func (r *request) check() error {
 	return nil
 }
 
-// registers says whether the read r shall register its watch at the server: the last
-// byte of a ReadRequest.
+// registers sets whether the read r registers its watch at the server: the last byte of a
+// ReadRequest.
 func (r *request) registers(yes bool) {
 	r.frame[len(r.frame)-1] = 0
 	if yes {
@@ -136,16 +136,16 @@ func (r *request) setXid(xid int32) {
 func (r *request) complete(err error) {
 	r.err = err
 	r.finished.Store(true)
-	r.done <- struct{}{} // there is room: it happens once
+	r.done <- struct{}{} // never blocks: a request completes once
 }
 
-// fail wraps err with what the caller asked for.
+// fail wraps err in an Error with r's operation and path.
 func (r *request) fail(err error, unanswered bool) error {
 	return &Error{Op: r.op.String(), Path: r.path, Err: err, unanswered: unanswered, reads: r.reads()}
 }
 
-// reads reports whether the server has nothing to show for r once the connection is
-// gone: its watches go with it.
+// reads reports whether r leaves nothing behind at the server once the connection is gone:
+// watches end with their connection.
 func (r *request) reads() bool {
 	switch r.op {
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetACL, zkproto.OpGetChildren2, zkproto.OpSync, zkproto.OpMultiRead,
@@ -155,8 +155,8 @@ func (r *request) reads() bool {
 	return false
 }
 
-// result is r's outcome for the caller that has stopped waiting. Once the caller has
-// given a watch up, no answer brings it back.
+// result returns r's outcome to the caller once it waits no longer. If the caller has given a
+// watch up, no later answer brings it back.
 func (r *request) result() error {
 	if r.left != nil && (r.watch != nil || r.persistent != nil) {
 		return r.left
@@ -172,15 +172,15 @@ func (r *request) result() error {
 	return r.err
 }
 
-// again makes r ready for another session.
+// again prepares r for another session.
 func (r *request) again() {
 	r.err, r.left, r.sent, r.answered, r.rearm = nil, nil, time.Time{}, false, false
 	r.finished.Store(false)
 }
 
-// await waits for all of reqs. When ctx ends first, it takes back what was not sent
-// yet; what was sent completes unheard. The last is waited for first: answers come in
-// order, so the caller is woken once.
+// await waits for all of reqs. If ctx ends first, it withdraws the requests that were not sent
+// yet; the others complete with nobody waiting. It waits for the last request first: answers
+// come in order, so the caller wakes once.
 func (s *Session) await(ctx context.Context, reqs []*request) {
 	for _, r := range slices.Backward(reqs) {
 		select {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A target is one address of a server. A server's name may have several, and each of them
+// A target is one address of a server. A server's name may have several addresses, and each
 // gets its own share of the time.
 type target struct {
 	server  string // as Config.Servers has it
@@ -18,15 +18,14 @@ type target struct {
 	host    string // with the name instead of the address, which TLS verifies
 }
 
-// A rotation goes round the servers, and round the addresses of each. It is used by run
-// only.
+// A rotation iterates over the servers and over the addresses of each. It is used by run only.
 type rotation struct {
-	servers []string // in random order: without it, all clients would be with the first
-	resolve bool     // names are looked up here; otherwise Config.Dial gets them
-	counts  []int    // addresses of each server, as far as they are known
-	next    int      // the server that is looked up when left is empty
-	left    []target // of the server before that, not tried yet
-	last    target   // the one that connected last
+	servers []string // in random order, to spread the clients
+	resolve bool     // the rotation looks names up; otherwise Config.Dial does
+	counts  []int    // addresses of each server, 1 until they are known
+	next    int      // the server to look up when left is empty
+	left    []target // addresses of the server before next, not tried yet
+	last    target   // the target that connected last
 	repeat  bool     // last comes first in the next search
 }
 
@@ -41,8 +40,8 @@ func newRotation(servers []string, resolve bool) rotation {
 
 func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
 
-// target returns the next address. If the lookup of a name fails, target returns the error, and
-// the next call tries the next server.
+// target returns the next address. If it fails to look a name up, it returns the error, and the
+// next call tries the next server.
 func (r *rotation) target(ctx context.Context) (target, error) {
 	if len(r.left) == 0 {
 		at := r.next
@@ -61,8 +60,8 @@ func (r *rotation) target(ctx context.Context) (target, error) {
 // again makes the target that connected last the first one of the next search.
 func (r *rotation) again() { r.repeat = true }
 
-// begin begins a search for a server. The addresses that are left from the search before may
-// be hours old, so they are dropped, and the names are looked up again.
+// begin starts a search for a server. Addresses left from the previous search may be hours old,
+// so it drops them, and the names are looked up again.
 func (r *rotation) begin() {
 	r.left = nil
 	if r.repeat {
@@ -70,7 +69,7 @@ func (r *rotation) begin() {
 	}
 }
 
-// addresses is how many there are of all servers.
+// addresses returns the number of addresses of all servers.
 func (r *rotation) addresses() int {
 	n := 0
 	for _, c := range r.counts {
@@ -132,9 +131,9 @@ func rank(last bool) int {
 	return 0
 }
 
-// patience is how long one address may take to attach a session: one that is dead leaves time
-// for the others before a session lapses. If a whole round of them was too slow, the next
-// round gets more, up to a second.
+// patience is the time in which one address must attach a session. It is short enough that a
+// dead address leaves time for the others before a session lapses. If a whole round of
+// addresses was too slow, the next round gets more, up to a second.
 func (c *Client) patience(round int) time.Duration {
 	timeout := c.cfg.SessionTimeout
 	share := timeout / time.Duration(2+c.rotation.addresses())

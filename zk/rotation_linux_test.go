@@ -57,7 +57,7 @@ func fakeDNS(t *testing.T, addrs ...[4]byte) *net.Resolver {
 	}}
 }
 
-// blackHole makes addr lose the packets of those who want to connect: its backlog is full.
+// blackHole makes addr drop the packets of connecting clients: its backlog is full.
 func blackHole(t *testing.T, addr [4]byte, port int) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

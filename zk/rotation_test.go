@@ -172,7 +172,7 @@ func TestFailedAttemptNamesAddressAndCause(t *testing.T) {
 	}
 }
 
-// The certificate has to be for the name, whatever its address is.
+// The certificate must be for the name, whatever its address is.
 func TestTLSVerifiesTheNameAndNotItsAddress(t *testing.T) {
 	ca := newAuthority(t)
 	addr := listenPeers(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"zk.test"} })}}, serveSession)
@@ -193,8 +193,8 @@ func TestTLSVerifiesTheNameAndNotItsAddress(t *testing.T) {
 	}
 }
 
-// A connection has lasted for an hour. The addresses that were not needed for it may be
-// somebody else's now, so a name is looked up again before the next attempt.
+// A connection has lasted for an hour. Another machine may have its unused addresses now, so
+// the client looks the name up again before the next attempt.
 func TestNameIsLookedUpAgainAfterAConnectionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)

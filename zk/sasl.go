@@ -12,11 +12,10 @@ import (
 )
 
 // saslURI names the service. ZooKeeper has one name for all its servers
-// (ZooKeeperSaslClient.createSaslClient), so that clients need not know by which name
-// a server knows itself.
+// (ZooKeeperSaslClient.createSaslClient), so that clients need not know a server's own name.
 const saslURI = "zookeeper/zk-sasl-md5"
 
-// saslDigest is DIGEST-MD5 (RFC 2831) with the quality of protection "auth".
+// saslDigest authenticates by DIGEST-MD5 (RFC 2831) with the quality of protection "auth".
 func (a Auth) saslDigest(nc net.Conn) error {
 	challenge, err := saslStep(nc, 1, []byte{})
 	switch {
@@ -43,7 +42,7 @@ func (a Auth) saslDigest(nc net.Conn) error {
 	case err != nil:
 		return err
 	case len(answer) == 0:
-		// A server that lets the failed stay connected says so (allowSaslFailedClients).
+		// A server with allowSaslFailedClients answers a failed login this way.
 		return fmt.Errorf("%w: the server did not accept the user or the password; compare them with those in its JAAS file, or in --auth-users of holdfast serve", ErrAuthFailed)
 	}
 	fields, err := zkproto.ParseDirectives(string(answer))
@@ -71,7 +70,7 @@ func saslStep(nc net.Conn, xid int32, token []byte) ([]byte, error) {
 	return m.Token, r.Complete()
 }
 
-// digestMD5 is one run of the mechanism, from the client's side.
+// digestMD5 is one run of the mechanism, on the client's side.
 type digestMD5 struct {
 	realm, nonce string // as the server chose them
 	utf8         bool   // the server reads UTF-8
@@ -81,13 +80,13 @@ type digestMD5 struct {
 	cnonce         string
 }
 
-// parseChallenge reads what a client needs of a digest-challenge.
+// parseChallenge reads the fields that the client needs from a digest-challenge.
 func parseChallenge(s string) (d digestMD5, err error) {
 	fields, err := zkproto.ParseDirectives(s)
 	if err != nil {
 		return d, err
 	}
-	// Where the server has several realms the first is as good as any: ZooKeeper has one.
+	// If the server offers several realms, we take the first; ZooKeeper has one.
 	if realms := fields["realm"]; len(realms) > 0 {
 		d.realm = realms[0]
 	}
@@ -115,7 +114,7 @@ func parseChallenge(s string) (d digestMD5, err error) {
 	return d, fmt.Errorf("%w: the server offers no protection but %q; this client has auth", ErrAuthFailed, qops)
 }
 
-// respond is the digest-response, and what the server has to answer as rspauth.
+// respond returns the digest-response, and the rspauth that the server must answer.
 func (d *digestMD5) respond() (response, proof string, err error) {
 	user, ok := zkproto.DigestMD5Text(d.user, d.utf8)
 	if !ok {

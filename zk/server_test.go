@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A peer is the server's end of a connection, played by a test: what a real server
-// would never do is done by hand.
+// A peer is the server's end of a connection, played by a test, for behaviour that a real
+// server never shows.
 type peer struct {
 	t    *testing.T
 	nc   net.Conn
@@ -44,7 +44,7 @@ func (p *peer) frame() []byte {
 	return b
 }
 
-// accept answers the handshake and returns what was asked for.
+// accept answers the handshake and returns its request.
 func (p *peer) accept(id int64, timeout time.Duration) zkproto.ConnectRequest {
 	var req zkproto.ConnectRequest
 	body := p.frame()

@@ -13,9 +13,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// A Session is one life of a [Client] at the ensemble: it ends by expiry or by
-// Close, and never comes back. Its operations wait for a connection while it has
-// none, and fail with ErrSessionExpired, ErrClosed or ErrAuthFailed once it is over.
+// A Session is one life of a [Client] at the ensemble. It ends by expiry or by Close, and never
+// comes back. Its operations wait for a connection while it has none. Once it is over, they
+// fail with ErrSessionExpired, ErrClosed or ErrAuthFailed.
 type Session struct {
 	calls
 	client *Client
@@ -32,25 +32,26 @@ type Session struct {
 	queue    []*request    // not sent yet; outlives a connection
 	xid      int32         // of the latest request, see nextXid
 	watches  watchTable
-	// Watches are registered relative to watchZxid, which stands still while some are
-	// not at the server: what they missed would be lost if the connection broke then.
+	// Watches are registered relative to watchZxid. It does not advance while some watches are
+	// not at the server: if the connection broke then, the events that they missed would be
+	// lost.
 	watchZxid   int64
-	registering int   // registrations on their way, on the present connection
+	registering int   // outstanding registrations, on the current connection
 	conn        *conn // nil while disconnected
 
-	// Proof for those who depend on the session, see lease.go.
+	// The proof for callers that depend on the session, see lease.go.
 	leases      []*Lease
 	proof       quorumProof
-	warm        time.Time     // the proof is kept until then, though there is no lease
+	warm        time.Time     // probing goes on until then, though there is no lease
 	reattaching bool          // requests wait for the next connection, see reattach.go
-	modeKnown   chan struct{} // closed when the server of the present connection has told its mode
-	probing     *request      // nil if no probe is under way
-	probingFor  *Lease        // nil if it is for none in particular
+	modeKnown   chan struct{} // closed when the mode of the current connection's server is known
+	probing     *request      // nil if no probe is outstanding
+	probingFor  *Lease        // the lease whose node the probe checks; nil if there is none
 	turn        int
 }
 
-// newSession is a session that the server has just made, in answer to a request
-// sent at the time given.
+// newSession returns the session that the server has just created, in answer to a request sent
+// at the given time.
 func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Session {
 	s := &Session{
 		client: c, id: resp.SessionID, passwd: resp.Passwd,
@@ -65,7 +66,7 @@ func newSession(c *Client, resp *zkproto.ConnectResponse, sent time.Time) *Sessi
 
 func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// ID is the session's id, by which an ephemeral node names its owner.
+// ID is the session's id. An ephemeral node names its owner by this id.
 func (s *Session) ID() int64 { return s.id }
 
 // Timeout is the session timeout that the server granted.
@@ -75,29 +76,28 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Context ends when the session is over. Its cause is, or wraps, ErrSessionExpired,
-// ErrClosed or ErrAuthFailed. It ends at Deadline at the latest, whether the server can be
-// reached or not.
+// Context ends when the session is over. Its cause is, or wraps, ErrSessionExpired, ErrClosed
+// or ErrAuthFailed. It ends at Deadline at the latest, also if no server can be reached.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Deadline is the moment until which the session is proven to live. It moves on
-// whenever something proves it anew, and the session is over when it passes.
+// Deadline is the moment until which the session is proven to live. Each new proof extends it.
+// When it passes, the session is over.
 //
-// Against a single server, and without a Lease, every answer is a proof: a server that
-// answers a request which we sent at time t has seen it at t or later, so it does not
-// expire the session before t + Timeout. The followers of an ensemble answer without
-// their leader, which alone expires sessions. So with a Lease, only what reaches the
-// leader proves the session (proof.go).
+// Against a single server, and without a Lease, every answer is a proof. A server that answers
+// a request which we sent at time t has seen it at t or later, so it does not expire the
+// session before t + Timeout. The followers of an ensemble answer without their leader, which
+// alone expires sessions. So with a Lease, only requests that reach the leader prove the
+// session (proof.go).
 //
-// Of the timeout, 1 % is taken off for clocks that run at different rates, and half a
-// second (a tenth of the timeout, if that is less) for a scheduler that wakes us late.
+// Two margins are subtracted from the timeout: 1 % for clocks that run at different rates, and
+// half a second (a tenth of the timeout, if that is less) for a scheduler that wakes us late.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deadline().Add(-slept())
 }
 
-// deadline is called with mu held.
+// deadline is Deadline by the clock of now. mu must be held.
 func (s *Session) deadline() time.Time {
 	if len(s.leases) > 0 {
 		return deadlineFrom(s.proof.touched, s.timeout)
@@ -115,7 +115,7 @@ func (s *Session) live(nc net.Conn) {
 			return
 		}
 		if planned {
-			s.client.rotation.again() // others may have seen less than this server
+			s.client.rotation.again() // another server may lag behind this one
 		} else {
 			s.client.log.Info("zk: connection lost", "session", hex(s.id))
 			short.pause(s.client.ctx, began, s.Timeout())
@@ -126,15 +126,15 @@ func (s *Session) live(nc net.Conn) {
 	}
 }
 
-// connected serves one connection until it breaks or the session ends. It reports whether
-// it has closed the connection for a re-attach.
+// connected serves one connection until it breaks or the session ends. It reports whether it
+// closed the connection for a planned re-attach.
 func (s *Session) connected(nc net.Conn) (planned bool) {
 	c := newConn(s, nc)
 	s.mu.Lock()
 	s.conn, s.reattaching = c, false
-	// The watches go first, so that no read of a caller can overtake the events that
-	// the server owes us (go-zookeeper sends them from a goroutine of their own).
-	// The upkeep that the previous connection did not send is out of date.
+	// The watches go first, so that no read of a caller can overtake the events that the server
+	// owes us. (go-zookeeper sends them from a goroutine of their own.) Upkeep that the
+	// previous connection did not send is out of date.
 	rest := slices.DeleteFunc(s.queue, func(r *request) bool { return r.upkeep || r.asksMode })
 	s.queue, s.registering = nil, 0
 	for _, r := range s.watches.registrations(s.watchZxid, "") {
@@ -167,7 +167,8 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 		s.forgetArming(r)
 	}
 	s.mu.Unlock()
-	// Why it broke is for people: one request's bad answer must not be taken for another's.
+	// The cause is text only (%v, not %w): errors.Is must not take one request's bad answer for
+	// another's.
 	err := fmt.Errorf("%w: %v", ErrConnectionLoss, c.cause)
 	if c.cause == ErrClosed {
 		err = ErrClosed
@@ -178,8 +179,8 @@ func (s *Session) connected(nc net.Conn) (planned bool) {
 	return planned
 }
 
-// heartbeat keeps the session proven over c. It returns when c is broken, or closed for a
-// re-attach, or the session is over.
+// heartbeat keeps the session proven over c. It returns when c is broken or closed for a
+// re-attach, or when the session is over.
 func (s *Session) heartbeat(c *conn) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -195,9 +196,10 @@ func (s *Session) heartbeat(c *conn) {
 		}
 		s.mu.Lock()
 		t, timeout, lapse := now(), s.timeout, s.deadline()
-		// Pings leave every sixth of the timeout, so at least two thirds of it are
-		// ahead while the server answers. Nothing heard for two fifths leaves time to
-		// try other hosts before the session lapses.
+		// A ping goes out after a sixth of the timeout. So while the server answers, at least
+		// two thirds of the timeout are left. If nothing is heard for two fifths, the
+		// connection is given up, which leaves time to try other servers before the session
+		// lapses.
 		silent := time.Since(c.heard) > timeout*2/5
 		if c.pinged.IsZero() && t.Sub(c.wrote) >= timeout/6 {
 			c.pingDue = true
@@ -231,8 +233,8 @@ func (s *Session) heartbeat(c *conn) {
 	}
 }
 
-// disconnected looks for a server until the session is attached again. It returns
-// nil when the session is over.
+// disconnected looks for a server until the session is attached again. It returns nil when the
+// session is over.
 func (s *Session) disconnected(planned bool) net.Conn {
 	ctx := s.client.ctx
 	if planned {
@@ -254,8 +256,8 @@ func (s *Session) disconnected(planned bool) net.Conn {
 		s.end(err)
 		return nil
 	case resp.SessionID != s.id:
-		// The server does not say "expired" but hands out another session: to go on in
-		// it would be to lose every lock without a word.
+		// The server hands out another session instead of reporting the expiry. To go on in
+		// that session would be to lose every lock silently.
 		nc.Close()
 		s.end(ErrSessionExpired)
 		return nil
@@ -263,7 +265,7 @@ func (s *Session) disconnected(planned bool) net.Conn {
 	s.mu.Lock()
 	if !now().Before(s.deadline()) {
 		// The timer of ctx did not run while the machine was suspended. A session that has
-		// lapsed stays over, though this server would continue it.
+		// lapsed stays over, even if this server would continue it.
 		s.mu.Unlock()
 		nc.Close()
 		s.end(ErrSessionExpired)
@@ -282,7 +284,8 @@ func (s *Session) disconnected(planned bool) net.Conn {
 	return nc
 }
 
-// end makes the session over, once: holders are told first, then what waits.
+// end ends the session, once. It cancels the session's context first, so that holders stop
+// first, and then fails the waiting requests and watches.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
 	s.mu.Lock()
@@ -306,7 +309,8 @@ func (s *Session) end(cause error) {
 	s.client.log.Info("zk: session over", "session", hex(s.id), "cause", cause)
 }
 
-// close ends the session and asks the server to do so too, if it answers soon.
+// close ends the session and asks the server to end it too. It waits for the answer for
+// patience at most.
 func (s *Session) close(c *conn) {
 	s.end(ErrClosed)
 	bye := newRequest(zkproto.OpCloseSession, "", nil, nil)

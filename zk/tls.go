@@ -12,7 +12,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// checkTLS says what is wrong with cfg.TLS.
+// checkTLS returns an error if cfg.TLS is invalid.
 func (cfg *Config) checkTLS() error {
 	if cfg.TLS == nil {
 		return nil
@@ -28,7 +28,7 @@ func (cfg *Config) checkTLS() error {
 	return nil
 }
 
-// tlsAtLeast12 is a copy of cfg that does not go below version 1.2; nil for nil.
+// tlsAtLeast12 returns a copy of cfg that does not allow versions below 1.2; nil for nil.
 func tlsAtLeast12(cfg *tls.Config) *tls.Config {
 	if cfg != nil {
 		cfg = cfg.Clone()
@@ -37,7 +37,7 @@ func tlsAtLeast12(cfg *tls.Config) *tls.Config {
 	return cfg
 }
 
-// startTLS secures nc, and closes it if that fails or ctx ends first. The server must have
+// startTLS starts TLS on nc. It closes nc if that fails or ctx ends first. The server must have
 // a certificate for the host of hostPort, unless cfg names another.
 func startTLS(ctx context.Context, nc net.Conn, cfg *tls.Config, hostPort string) (net.Conn, error) {
 	if cfg.ServerName == "" {
@@ -60,16 +60,15 @@ func startTLS(ctx context.Context, nc net.Conn, cfg *tls.Config, hostPort string
 	return secured{c}, nil
 }
 
-// secured is a TLS connection that is closed without a farewell. tls.Conn waits up to
-// five seconds for a server that takes no bytes any more, which is when a session has
-// no time to lose; and requests and replies have lengths, so that nobody is deceived
-// by a connection that ends early.
+// secured is a TLS connection that closes without a close_notify. tls.Conn waits up to five
+// seconds for a server that no longer reads, and a session may not have that time. Requests and
+// replies carry their lengths, so a truncated connection is noticed without it.
 type secured struct{ *tls.Conn }
 
 func (c secured) Close() error { return c.NetConn().Close() }
 
-// hungUp tells whether err is what one sees where one side speaks TLS and the other
-// does not: a connection that breaks, or nonsense on it.
+// hungUp reports whether err looks as if one side speaks TLS and the other does not: a
+// connection that breaks, or malformed data.
 func hungUp(err error) bool {
 	var nonsense tls.RecordHeaderError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||

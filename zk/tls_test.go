@@ -134,8 +134,8 @@ func TestTLSChecksTheServer(t *testing.T) {
 		{"system's roots", &tls.Config{Certificates: []tls.Certificate{ca.issue(nil)}}, &tls.Config{}, "certificate"},
 		{"other address", &tls.Config{Certificates: []tls.Certificate{ca.issue(func(c *x509.Certificate) { c.IPAddresses[0] = net.IPv4(127, 0, 0, 2) })}},
 			&tls.Config{RootCAs: ca.pool()}, "valid for 127.0.0.2, not 127.0.0.1"},
-		// CVE-2026-24281: what the address resolves back to is no proof of anything. Nor
-		// is the common name.
+		// CVE-2026-24281: neither the reverse lookup of the address nor the common name proves
+		// anything.
 		{"name that the address resolves back to", &tls.Config{Certificates: []tls.Certificate{ca.issue(name("localhost"))}},
 			&tls.Config{RootCAs: ca.pool()}, "cannot validate certificate for 127.0.0.1"},
 		{"other name", &tls.Config{Certificates: []tls.Certificate{ca.issue(name("zk.test"))}}, &tls.Config{RootCAs: ca.pool(), ServerName: "zk2.test"}, "valid for zk.test, not zk2.test"},
@@ -205,8 +205,8 @@ func TestTLSChecksTheServer(t *testing.T) {
 	}
 }
 
-// To try a certificate that is not trusted again is to do so for ever. But one server
-// that can be trusted will do, and one that is merely down may come back.
+// A retry with an untrusted certificate would go on for ever. But one trusted server is enough,
+// and a server that is down may come back.
 func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	secure := func(a *authority) string {
@@ -271,8 +271,8 @@ func TestHandshakeOverTLSIsNotSaidToWantTLS(t *testing.T) {
 
 var errEnough, errDown = errors.New("enough attempts"), errors.New("down")
 
-// Who replaces certificates may do it in the wrong order; sessions are not to end for it
-// while there is time to put it right.
+// Certificates may be replaced in the wrong order. Sessions must not end because of that while
+// there is time to correct it.
 func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	good, bad := ca.issue(nil), other.issue(nil)
@@ -368,7 +368,8 @@ func TestTLSConnectionClosesAtOnce(t *testing.T) {
 	ours, theirs := net.Pipe()
 	cert := ca.issue(nil)
 	go func() {
-		// Without tickets, or the server would write once more, and nobody reads.
+		// Without tickets, because the server would write them after the handshake, and the
+		// client does not read.
 		tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true}).Handshake()
 	}()
 	nc, err := startTLS(t.Context(), ours, &tls.Config{RootCAs: ca.pool()}, "127.0.0.1:1")

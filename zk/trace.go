@@ -2,25 +2,26 @@ package zk
 
 import "time"
 
-// A Trace is a set of hooks that tell what happens to a Client, as net/http/httptrace
-// does for requests. Any of them may be nil. They are called by the client's own
-// goroutines, one at a time for each client (RequestDone: by the goroutine that made the
-// request), so they must return soon and must not call the client.
+// A Trace is a set of hooks that report what happens to a Client, as net/http/httptrace does
+// for requests. Any of them may be nil. The client's own goroutines call them, one at a time
+// for each client. RequestDone is called by the goroutine that made the request. Hooks must
+// return soon and must not call the client.
 type Trace struct {
-	// ConnectDone: an attempt to connect to a server, with TLS, handshake and
-	// authentication, has ended; err is nil if the session is attached.
+	// ConnectDone: an attempt to connect to a server, with TLS, handshake and authentication,
+	// has ended. err is nil if the session is attached.
 	ConnectDone func(server string, took time.Duration, err error)
-	// Disconnected: the connection of the session broke, or was given up for silence.
+	// Disconnected: the connection of the session broke, or the client closed it because the
+	// server was silent.
 	Disconnected func(session int64, cause error)
-	// Reattaching: the connection of the session was closed on purpose, when nothing was under
-	// way on it. The session attaches again, which proves it; see Session.Lease. It is not
-	// reported as Disconnected.
+	// Reattaching: the client closed the session's connection on purpose, when no request was
+	// outstanding. The session re-attaches, which proves it; see Session.Lease. Disconnected is
+	// not called for it.
 	Reattaching func(session int64)
 	// SessionCreated: a new session has begun.
 	SessionCreated func(session int64, timeout time.Duration)
 	// SessionResumed: the session goes on over another connection.
 	SessionResumed func(session int64)
-	// SessionOver: the session has ended, with the cause that its Context has.
+	// SessionOver: the session has ended, with the cause of its Context.
 	SessionOver func(session int64, cause error)
 	// RequestDone: a request has been answered, or its caller has stopped waiting.
 	RequestDone func(op, path string, took time.Duration, err error)

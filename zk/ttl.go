@@ -10,13 +10,12 @@ import (
 	"holdfast/zkproto"
 )
 
-// CreateTTL is Create of a node that the server removes when it has had no children and
-// its data have not been changed for ttl: 1 ms to about 34 years, of which whole
-// milliseconds count. The server looks once a minute by default. The mode is Persistent
-// or PersistentSequential.
+// CreateTTL is Create of a node that the server removes when it has had no children and no
+// changes of its data for ttl. The ttl is 1 ms to about 34 years, in whole milliseconds. The
+// server checks once a minute by default. The mode is Persistent or PersistentSequential.
 //
-// Needs ZooKeeper 3.5.3, started with -Dzookeeper.extendedTypesEnabled=true: without, it
-// answers ErrUnimplemented, and keeps the connection.
+// Needs ZooKeeper 3.5.3, started with -Dzookeeper.extendedTypesEnabled=true. Without that
+// option, the server answers ErrUnimplemented, and keeps the connection.
 func (c calls) CreateTTL(ctx context.Context, path string, data []byte, mode Mode, ttl time.Duration, acl ...ACL) (string, Stat, error) {
 	op := zkproto.OpCreateTTL
 	m, err := c.createTTL(path, data, mode, ttl, acl)

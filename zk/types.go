@@ -29,11 +29,11 @@ const (
 	Ephemeral            Mode = Mode(zkproto.FlagEphemeral)            // removed when the session ends
 	PersistentSequential Mode = Mode(zkproto.FlagPersistentSequential) // the parent's counter is appended to the name
 	EphemeralSequential  Mode = Mode(zkproto.FlagEphemeralSequential)
-	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child went; needs ZooKeeper 3.5.1
+	Container            Mode = Mode(zkproto.FlagContainer) // removed by the server some time after its last child; needs ZooKeeper 3.5.1
 )
 
-// What an ACL can permit; the bits are added up. Read is to see the data and the children,
-// Write to change the data, Create and Delete are about children, Admin about the ACL.
+// The permissions of an ACL, as bits. Read is for data and the list of children, Write for
+// data, Create and Delete for children, Admin for the ACL.
 const (
 	PermRead   = zkproto.PermRead
 	PermWrite  = zkproto.PermWrite
@@ -46,11 +46,11 @@ const (
 // AnyVersion is the version that matches every version.
 const AnyVersion = -1
 
-// openACL allows everything to everybody. It is what a create without ACL uses, as
-// every ZooKeeper client's default does.
+// openACL allows everything to everyone. It is the default of a create without ACL, as in every
+// ZooKeeper client.
 var openACL = []ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
 
 // ValidatePath applies ZooKeeper's rules for the path of a node. Its errors wrap
-// ErrInvalidPath. Every operation checks its path so; this is for programs that take
-// paths from people and want to refuse a wrong one early.
+// ErrInvalidPath. Every operation checks its path with it. A program that takes paths from its
+// users can refuse a wrong one early.
 func ValidatePath(path string) error { return zkproto.ValidatePath(path) }

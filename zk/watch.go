@@ -8,27 +8,28 @@ type Event struct {
 	Path string // as the caller gave it; of a recursive watch, where it happened
 	Err  error  // ErrSessionExpired, ErrClosed or ErrAuthFailed if the watch ended without an event; ErrEventsMissed
 
-	// CatchUp: it came while the server of a new connection told what the session had
-	// missed, which it does in no order. All other events come in the order in which
-	// things happened, those of a catch-up before them; and the answer to a request comes
-	// behind the events of all that it may have seen.
+	// CatchUp: the event arrived while the server of a new connection reported the events that
+	// the session had missed, which come in no order. All other events arrive in the order of
+	// the changes, after those of a catch-up. The answer to a request arrives after the events
+	// of all changes that it may show.
 	CatchUp bool
 }
 
-// A Watch is one one-shot watch. C gets exactly one event, unless Stop comes first, and is
-// never closed. The event waits in C for whoever receives it.
+// A Watch is a one-shot watch. C gets exactly one event, unless Stop comes first, and is never
+// closed. The event stays in C until it is received.
 type Watch struct {
 	C <-chan Event
 
 	c       chan Event // buffered for the one event: delivery never blocks the reader
 	node    string     // with the chroot
 	session *Session
-	chroot  uint32 // its length
+	chroot  uint32 // length of the chroot
 	kind    watchKind
 	stopped bool // guarded by session.mu
 }
 
-// path is as the caller gave it. It is not kept, because there may be many watches.
+// path returns the path as the caller gave it. It is not stored, because there may be many
+// watches.
 func (w *Watch) path() string {
 	if int(w.chroot) == len(w.node) {
 		return "/"
@@ -36,16 +37,15 @@ func (w *Watch) path() string {
 	return w.node[w.chroot:]
 }
 
-// Stop gives the watch up. If no other watch of this client needs it, the server is
-// told to forget it too. To stop a watch twice, or one that fired, does nothing.
+// Stop ends the watch. If no other watch of this client needs the server's watch, the server
+// removes it, too. Stopping a watch twice, or after it fired, does nothing.
 func (w *Watch) Stop() {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()
 	w.session.stopWatch(w)
 }
 
-// watchKind is the list that a watch must be in to be registered again after a
-// reconnect.
+// watchKind is the list of a setWatches request that restores the watch after a reconnect.
 type watchKind uint8
 
 const (
@@ -54,15 +54,15 @@ const (
 	watchChild
 )
 
-// watchTable holds the watches that the server is known to have, by kind and path
-// with chroot. The session's mutex guards it.
+// watchTable holds the watches that the server is known to have, by kind and path with chroot.
+// The session's mutex guards it.
 type watchTable struct {
 	armed [3]map[string][]*Watch
 
-	// arming counts, per server-side list (data and exist watches share one there)
-	// and path, the reads that are on their way to register a watch. While there is
-	// one, a watch must not be removed at the server: the removal would overtake
-	// nothing, but hit the watch that the read is about to register.
+	// arming counts the outstanding reads that will register a watch, per server-side list
+	// (data and exist watches share one there) and path. While there is one, no watch on that
+	// path may be removed at the server: the removal is sent after the read, so it would hit
+	// the watch that the read registers.
 	arming map[armKey]int
 
 	persistent persistentTable
@@ -102,14 +102,14 @@ func (t *watchTable) remove(w *Watch) {
 	}
 }
 
-// needed reports whether anybody still relies on the server-side watch that w used. A
-// persistent watch does: servers before 3.9 would remove it too.
+// needed reports whether another watch still relies on the server-side watch at k. A persistent
+// watch does: servers before 3.9 would remove it, too.
 func (t *watchTable) needed(k armKey) bool {
 	return t.oneShots(k) || t.persistent[k.node] != nil
 }
 
-// oneShots reports whether there are one-shot watches of a kind, or reads on their way
-// to register some.
+// oneShots reports whether there are one-shot watches at k, or outstanding reads that will
+// register some.
 func (t *watchTable) oneShots(k armKey) bool {
 	if t.arming[k] > 0 {
 		return true
@@ -126,7 +126,7 @@ func (t *watchTable) doneArming(k armKey) {
 	}
 }
 
-// fire takes the watches that an event ends (ZKWatchManager.materialize).
+// fire removes and returns the watches that an event ends (ZKWatchManager.materialize).
 func (t *watchTable) fire(typ EventType, node string) []*Watch {
 	var kinds []watchKind
 	switch typ {
@@ -145,7 +145,7 @@ func (t *watchTable) fire(typ EventType, node string) []*Watch {
 	return fired
 }
 
-// all takes every watch there is.
+// all removes and returns all one-shot watches.
 func (t *watchTable) all() []*Watch {
 	var ws []*Watch
 	for k := range t.armed {
@@ -157,14 +157,14 @@ func (t *watchTable) all() []*Watch {
 	return ws
 }
 
-// maxSetWatches bounds the paths in one setWatches request, in bytes, as Apache's
-// client does: a request above jute.maxbuffer would make the server drop the
-// connection, for ever (ZOOKEEPER-706).
+// maxSetWatches bounds the paths in one setWatches request, in bytes, as Apache's client does.
+// For a request above jute.maxbuffer the server would drop the connection, again and again
+// (ZOOKEEPER-706).
 const maxSetWatches = 128 << 10
 
-// registrations are the requests that tell the server of all watches, or of those on
-// one node. Their order is that of servers which keep one mode per path, see
-// orderWatches: the persistent watches, which do for the others, come last.
+// registrations returns the requests that register all watches at the server, or those on one
+// node. Their order suits servers that keep one mode per path, see orderWatches: the persistent
+// watches, which also serve the others, come last.
 func (t *watchTable) registrations(zxid int64, only string) []*request {
 	wanted := func(node string) bool { return only == "" || node == only }
 	lasting := func(node string) bool {
@@ -172,13 +172,14 @@ func (t *watchTable) registrations(zxid int64, only string) []*request {
 		return wanted(node) && set != nil && (only != "" || len(set.armed) > 0)
 	}
 	reqs := t.setWatches(zxid, func(k watchKind, node string) bool {
-		// A recursive watch overwrites the child watches of its node: they are sent behind it.
+		// A recursive watch overwrites the child watches of its node, so they are sent after
+		// it.
 		return wanted(node) && !(k == watchChild && lasting(node) && t.persistent[node].mode == WatchPersistentRecursive)
 	})
 	return append(reqs, t.persistent.setWatches(zxid, lasting)...)
 }
 
-// setWatches restores the one-shot watches for which want is true.
+// setWatches returns requests that restore the one-shot watches for which want is true.
 func (t *watchTable) setWatches(zxid int64, want func(watchKind, string) bool) []*request {
 	var msgs []*zkproto.SetWatchesRequest
 	size := maxSetWatches
@@ -209,8 +210,8 @@ func (t *watchTable) setWatches(zxid int64, want func(watchKind, string) bool) [
 	return reqs
 }
 
-// forgetArming takes r off the count of requests that will register a watch. Called
-// with mu held.
+// forgetArming removes r from the count of requests that will register a watch. mu must be
+// held.
 func (s *Session) forgetArming(r *request) {
 	if s.over != nil {
 		return
@@ -224,8 +225,8 @@ func (s *Session) forgetArming(r *request) {
 	}
 }
 
-// armed enters r's watch if the answer says that the server has it. It is called by
-// the reader before anything that the server sent later is looked at.
+// armed adds r's watch to the table if the answer says that the server has it. The reader calls
+// it before it reads anything that the server sent later.
 func (s *Session) armed(r *request, code zkproto.Code) {
 	w := r.watch
 	s.mu.Lock()
@@ -251,7 +252,7 @@ func (s *Session) armed(r *request, code zkproto.Code) {
 	}
 }
 
-// stopWatch is called with mu held.
+// stopWatch implements Watch.Stop. mu must be held.
 func (s *Session) stopWatch(w *Watch) {
 	if w.stopped {
 		return
@@ -264,8 +265,8 @@ func (s *Session) stopWatch(w *Watch) {
 	}
 }
 
-// disarm tells the server to forget w's watch if nobody else needs it. Without a
-// connection there is nothing to forget. Called with mu held.
+// disarm removes w's watch at the server if no other watch needs it. Without a connection there
+// is nothing to remove. mu must be held.
 func (s *Session) disarm(w *Watch) {
 	if s.conn == nil || s.over != nil || s.watches.needed(w.armKey()) {
 		return

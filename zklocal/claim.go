@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 )
 
-// paths are the directory's path as it was given, and the one without symbolic links if
-// that is another.
+// paths returns the directory's path as given, and the one without symbolic links if it
+// differs.
 func paths(dir string) []string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
 		return []string{dir, real}

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A claim orders the hosts of one path where the file lock cannot: a directory that is made
-// anew has a new host.lock, while the host of the removed one may still be ending the
-// sessions there.
+// A claim orders successive hosts of one path where the file lock cannot. A directory that
+// replaces a removed one has a new host.lock, while the former host may still be ending the
+// sessions of the removed one.
 //
-// The host listens on an abstract Unix socket whose name is made of the directory's path.
-// The kernel removes the name with the process. A process that is about to host the path
-// finds the name taken, connects, and asks by that whether the directory of the other host
-// is still there. If it is not, the other host ends its sessions and then closes the
-// connection. If it is there, the two have different directories at one path, in two mount
-// namespaces or behind two roots, and the newcomer goes on without a name.
+// The host listens on an abstract Unix socket with a name made of the directory's path. The
+// kernel removes the name with the process. If a new host finds the name taken, it connects,
+// which asks the other host whether its directory is still there. If it is gone, the other host
+// ends its sessions and then closes the connection. If it is there, the two have different
+// directories at one path, in two mount namespaces or under two roots, and the new host goes on
+// without a name.
 //
-// The name orders nothing between network namespaces, since each has its own names.
+// Claims have no effect between network namespaces, because each has its own names.
 type claim struct {
 	asked     chan struct{} // holds a token when a newcomer waits for our end
 	current   func() bool   // our directory is still there
@@ -32,13 +32,13 @@ type claim struct {
 	answering sync.WaitGroup
 }
 
-// claimPatience is how long a newcomer waits for the host of a removed directory. If that
-// host is stopped, its clients find out by their own looks at the directory, so the wait is
-// longer than the time between two looks.
+// claimPatience is the time that a newcomer waits for the host of a removed directory. If that
+// host is stopped, its clients detect the removal by their own checks, so the wait is longer
+// than the interval of these checks.
 const claimPatience = 2*removalCheck + removalGrace
 
-// claimPath waits for a former host of dir to end, and takes its place. The error is that
-// of ctx; whatever else goes wrong, the host has no claim and hosts all the same.
+// claimPath waits until a former host of dir has ended, and takes its name. It returns an error
+// only if ctx ends. After any other failure the host runs without a claim.
 func claimPath(ctx context.Context, dir string, current func() bool) (*claim, error) {
 	c := &claim{asked: make(chan struct{}, 1), current: current}
 	wait, cancel := context.WithTimeout(ctx, claimPatience)
@@ -70,12 +70,12 @@ func claimName(path string) string {
 	return fmt.Sprintf("@holdfast-%x", sha256.Sum256([]byte(path)))
 }
 
-// mayEndSoon asks the owner of the name, and returns when that has ended. It returns false
+// mayEndSoon asks the owner of the name, and returns when the owner has ended. It returns false
 // if there is no reason to wait for the owner, or if ctx ends.
 func mayEndSoon(ctx context.Context, name string) bool {
 	nc, err := dialUnix(ctx, name)
 	if err != nil {
-		return true // it ends just now, or many ask
+		return true // the owner is ending, or many newcomers ask
 	}
 	defer nc.Close()
 	defer context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })()
@@ -86,8 +86,8 @@ func mayEndSoon(ctx context.Context, name string) bool {
 	return n == 0 && ctx.Err() == nil
 }
 
-// isOurs reports whether a process of our user is at the other end. Everybody on the
-// machine can take a name.
+// isOurs reports whether a process of our user is at the other end. Every user of the machine
+// can take a name.
 func isOurs(nc *net.UnixConn) bool {
 	raw, err := nc.SyscallConn()
 	if err != nil {
@@ -101,7 +101,7 @@ func isOurs(nc *net.UnixConn) bool {
 	return ours
 }
 
-// answer tells newcomers that our directory is still there. If it is not, they wait until
+// answer answers newcomers that our directory is still there. If it is not, they wait until
 // close. It ends with close.
 func (c *claim) answer(l *net.UnixListener) {
 	var waiting []*net.UnixConn
@@ -113,7 +113,7 @@ func (c *claim) answer(l *net.UnixListener) {
 				nc.Close()
 			}
 			return
-		case err != nil: // out of file descriptors, most likely
+		case err != nil: // probably out of file descriptors
 			time.Sleep(10 * time.Millisecond)
 		case !isOurs(nc):
 			nc.Close()
@@ -127,7 +127,7 @@ func (c *claim) answer(l *net.UnixListener) {
 	}
 }
 
-// close gives the path to the next host.
+// close releases the path for the next host.
 func (c *claim) close() {
 	for _, l := range c.listeners {
 		l.Close()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The names that this package uses in the directory. None of them can be the name
-// of a file of the store, which has a directory of its own.
+// The names that this package uses in the directory. None can clash with a file of the store,
+// which has its own directory.
 const (
 	hostLockName  = "host.lock"
 	startLockName = "start.lock"
@@ -22,11 +22,12 @@ const (
 	socketName    = "socket"
 )
 
-// HostLock is the path of the file whose lock makes a process the host of the directory dir.
+// HostLock returns the path of the file whose lock makes a process the host of the directory
+// dir.
 func HostLock(dir string) string { return filepath.Join(dir, hostLockName) }
 
-// prepareDir makes the directory if there is none, checks that it is ours alone and
-// that we can write in it, and returns its absolute path.
+// prepareDir creates the directory if necessary, checks that it is private to us and writable,
+// and returns its absolute path.
 func prepareDir(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("zklocal: open: no directory given")
@@ -57,8 +58,8 @@ func prepareDir(name string) (string, error) {
 	if err := checkPrivate(dir, info); err != nil {
 		return "", err
 	}
-	// The lock file is needed anyway, and creating it here tells at once, and not in
-	// the middle of a reconnect, that the directory cannot be written.
+	// The lock file is needed anyway. To create it here reports an unwritable directory at
+	// once, and not during a reconnect.
 	f, err := openLockFile(filepath.Join(dir, hostLockName))
 	if err != nil {
 		return "", explain("open", dir, err)
@@ -66,11 +67,11 @@ func prepareDir(name string) (string, error) {
 	return dir, f.Close()
 }
 
-// removalPatience is how long a directory that is being removed is left alone.
+// removalPatience is the time for which a directory that is being removed is left alone.
 const removalPatience = time.Second
 
-// halfRemoved reports whether the directory has files but no host.lock, as while rm -rf is at
-// work. A file that is made there at this moment would let rm fail, and half a store remain.
+// halfRemoved reports whether the directory has files but no host.lock, as during rm -rf. If we
+// created a file there then, rm would fail, and half a store would remain.
 func halfRemoved(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, hostLockName)); !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -79,8 +80,8 @@ func halfRemoved(dir string) bool {
 	return err == nil && len(entries) > 0
 }
 
-// makeDir makes a directory, and its parents if need be. Each new name is durable when makeDir
-// returns, since the store makes its own names durable below them only.
+// makeDir creates a directory, and its parents if necessary. Each new name is durable when
+// makeDir returns, because the store syncs only the names below it.
 func makeDir(dir string) (fs.FileInfo, error) {
 	parent := filepath.Dir(dir)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
@@ -90,11 +91,11 @@ func makeDir(dir string) (fs.FileInfo, error) {
 	}
 	switch err := os.Mkdir(dir, 0o700); {
 	case err == nil:
-		// A umask cannot widen the mode, but it can take our own rights away.
+		// A umask cannot widen the mode, but it can remove our own permissions.
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return nil, err
 		}
-	case !errors.Is(err, fs.ErrExist): // else: another process was quicker, which is fine
+	case !errors.Is(err, fs.ErrExist): // otherwise another process was quicker, which is fine
 		return nil, err
 	}
 	if err := syncDir(parent); err != nil {
@@ -103,10 +104,9 @@ func makeDir(dir string) (fs.FileInfo, error) {
 	return os.Stat(dir)
 }
 
-// explain adds to an error of the operating system what its user can do about it.
+// explain adds a hint for the user to an error of the operating system.
 func explain(op, dir string, err error) error {
-	// The paths of *fs.PathError are files of ours inside dir, or dir again; dir is
-	// what the user knows.
+	// The path of an *fs.PathError is dir, or one of our files in it. The user knows only dir.
 	reason := err
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = path.Err
@@ -131,7 +131,7 @@ func explain(op, dir string, err error) error {
 
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) }
 
-// writePID notes this process in host.pid. Only the holder of host.lock calls it.
+// writePID writes our process id to host.pid. Only the holder of host.lock calls it.
 func writePID(dir string) error {
 	name := filepath.Join(dir, hostPIDName)
 	if err := os.WriteFile(name, strconv.AppendInt(nil, int64(os.Getpid()), 10), 0o600); err != nil {
@@ -140,13 +140,13 @@ func writePID(dir string) error {
 	return os.Chmod(name, 0o600)
 }
 
-// hostName is what messages call the present host: its process id, if it is known.
+// hostName returns the name of the current host for messages: its process id, if known.
 func hostName(dir string) string {
 	b, err := os.ReadFile(filepath.Join(dir, hostPIDName))
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || convErr != nil {
-		// The file is written just after the lock is taken, and removed just before it
-		// is given back.
+		// The file is written just after the lock is acquired, and removed just before it is
+		// released.
 		return "pid not known yet"
 	}
 	return "pid " + strconv.Itoa(pid)

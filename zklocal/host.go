@@ -13,33 +13,33 @@ import (
 	"holdfast/zkserver"
 )
 
-// ErrHosted is wrapped by the error of [OpenHost] when another process (or another
-// Host of this one) is the directory's host.
+// ErrHosted is wrapped by the error of [OpenHost] if another process (or another Host of this
+// process) is the directory's host.
 var ErrHosted = errors.New("another process hosts this directory")
 
 const (
-	// lockPatience is how long OpenHost asks for host.lock. A process that only looks
-	// whether there is a host holds it for some microseconds, and must not be taken
-	// for one.
+	// lockPatience is the time for which OpenHost tries to acquire host.lock. A process that
+	// only checks for a host holds it for some microseconds, and must not be mistaken for a
+	// host.
 	lockPatience = 100 * time.Millisecond
-	// handoverPatience is how long openHost waits for the store when it has the lock. The
-	// files of a killed process are closed one after the other, host.lock before those of
-	// the store, which have a lock of their own.
+	// handoverPatience is the time that openHost waits for the store once it has the lock. The
+	// kernel closes the files of a killed process one after the other, and may close host.lock
+	// before those of the store, which have their own lock.
 	handoverPatience = time.Second
-	// removalCheck is how often a host and its clients look whether the directory and its
-	// socket are still there. On Linux inotify tells the host at once; the look finds the
+	// removalCheck is the interval at which a host and its clients check that the directory and
+	// its socket are still there. On Linux inotify notifies the host at once; the check finds
 	// changes that inotify cannot see.
 	removalCheck = time.Second
-	// removalGrace is how long the host of a removed directory keeps its claim to the path
-	// after it has closed all connections. In this time the holders end their work; it is the
-	// time within which a process must be scheduled (assumption A3 of docs/guarantees.md).
+	// removalGrace is the time for which the host of a removed directory keeps its claim to the
+	// path after it has closed all connections. In this time the holders stop their work. A
+	// process must be scheduled within it (assumption A3 of docs/guarantees.md).
 	removalGrace = 500 * time.Millisecond
-	// socketPatience is how long a socket that was removed stays so. rm -rf may be about
-	// to remove the directory, and would fail if a file were made there.
+	// socketPatience is the time before a removed socket is created again. rm -rf may be about
+	// to remove the directory, and a new file there would make it fail.
 	socketPatience = 100 * time.Millisecond
 )
 
-// Host is this process as the host of a directory.
+// A Host serves one directory from this process.
 type Host struct {
 	dir    string
 	lock   *fileLock
@@ -58,16 +58,16 @@ type Host struct {
 	err  error // written before done is closed
 }
 
-// OpenHost makes this process the host of the directory cfg.Dir: it takes the
-// directory's lock, opens the store and serves it on the directory's socket, which
-// listens when OpenHost returns. The directory is made if there is none, and must be
-// the caller's alone (mode 0700).
+// OpenHost makes this process the host of the directory cfg.Dir. It acquires the directory's
+// lock, opens the store and serves it on the directory's socket. The socket listens when
+// OpenHost returns. OpenHost creates the directory if necessary. The directory must be private
+// to the caller (mode 0700).
 //
-// Set cfg.OneMachine, unless clients on other machines are served as well.
+// Set cfg.OneMachine, unless the host also serves clients on other machines.
 //
-// If there is a host already the error wraps [ErrHosted] and names the directory and
-// the host's process id. If other machines can mount the directory's file system, the
-// error wraps [ErrShared].
+// If there is a host already, the error wraps [ErrHosted] and names the directory and the
+// host's process id. If other machines can mount the directory's file system, the error wraps
+// [ErrShared].
 func OpenHost(cfg zkserver.Config) (*Host, error) {
 	dir, err := prepareDir(cfg.Dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func OpenHost(cfg zkserver.Config) (*Host, error) {
 	return openHost(context.Background(), cfg, lockPatience)
 }
 
-// openHost is OpenHost for a directory that is prepared. The ctx bounds the wait for the
-// host of a directory that had the same path.
+// openHost implements OpenHost for a prepared directory. ctx bounds the wait for the host of an
+// earlier directory at the same path.
 func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) (_ *Host, err error) {
 	dir := cfg.Dir
 	lock, err := tryLock(filepath.Join(dir, hostLockName))
@@ -101,7 +101,7 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 			h.release()
 		}
 	}()
-	// Written first, so that messages can name us while a large store is opened.
+	// Written before the store is opened, which can take long, so that messages can name us.
 	if err := writePID(dir); err != nil {
 		return nil, explain("host", dir, err)
 	}
@@ -117,17 +117,17 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 		if noRoom(err) {
 			return nil, explain("host", dir, err)
 		}
-		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // it names the file that is wrong
+		return nil, fmt.Errorf("zklocal: host %s: %w", dir, err) // err names the file
 	}
 	if h.socket, err = listenSocket(dir); err != nil {
 		h.server.Close()
 		return nil, explain("host", dir, err)
 	}
 	if h.watch, err = newWatch(dir); err != nil {
-		h.logger.Info("zklocal: nothing tells when the directory is removed, so the host looks in turns", "dir", dir, "every", removalCheck, "err", err)
+		h.logger.Info("zklocal: no notification when the directory is removed; checking it at intervals", "dir", dir, "every", removalCheck, "err", err)
 	}
 	h.watch.addSocket(h.socket)
-	if !lock.current() { // it was removed before there was a watch
+	if !lock.current() { // the directory was removed before the watch existed
 		h.server.Close()
 		h.socket.Close()
 		h.watch.close()
@@ -137,8 +137,7 @@ func openHost(ctx context.Context, cfg zkserver.Config, patience time.Duration) 
 	return h, nil
 }
 
-// Server returns the server, for serving further listeners and for waiting. It is
-// stopped with the Host's methods.
+// Server returns the server, for further listeners. Stop it with the Host's methods only.
 func (h *Host) Server() *zkserver.Server { return h.server }
 
 // Socket returns the path of the directory's Unix socket.
@@ -148,12 +147,12 @@ func (h *Host) Socket() string {
 	return h.socket.path
 }
 
-// Done returns a channel that is closed when the server has stopped, for whatever
-// reason, and the directory is free for the next host.
+// Done returns a channel that is closed when the server has stopped, for any reason, and the
+// directory is free for the next host.
 func (h *Host) Done() <-chan struct{} { return h.done }
 
-// Err says, once Done is closed, why the server stopped; nil after Shutdown, after
-// Close, and when its linger time was over.
+// Err returns the reason why the server stopped, once Done is closed. It is nil after Shutdown,
+// after Close, and after the end of the linger time.
 func (h *Host) Err() error {
 	select {
 	case <-h.done:
@@ -163,9 +162,9 @@ func (h *Host) Err() error {
 	}
 }
 
-// Shutdown stops taking requests, answers those that were taken, closes the store
-// and gives the directory back. Sessions stay in the store for the next host. When
-// ctx ends first, Shutdown stops at once, as Close does, and returns ctx's cause.
+// Shutdown accepts no further requests, answers the accepted ones, closes the store and
+// releases the directory. Sessions stay in the store for the next host. If ctx ends first,
+// Shutdown stops at once, as Close does, and returns ctx's cause.
 func (h *Host) Shutdown(ctx context.Context) error {
 	err := h.server.Shutdown(ctx)
 	if err != nil {
@@ -175,15 +174,15 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close stops the server at once and gives the directory back. What was acknowledged
-// is on disk, and sessions stay in the store for the next host.
+// Close stops the server at once and releases the directory. Acknowledged changes are on disk,
+// and sessions stay in the store for the next host.
 func (h *Host) Close() error {
 	err := h.server.Close()
 	<-h.done
 	return err
 }
 
-// run watches over the server until it has stopped, then gives the directory back.
+// run checks the directory until the server has stopped, and then releases the directory.
 func (h *Host) run() {
 	defer close(h.done)
 	h.serve()
@@ -194,7 +193,8 @@ func (h *Host) run() {
 		case err := <-h.served:
 			h.served = nil
 			if !errors.Is(err, zkserver.ErrServerClosed) {
-				// Without its socket the directory has no host, so let another process be it.
+				// Without a socket no client can reach this host, so another process must
+				// become the host.
 				h.err = err
 				h.server.Close()
 			}
@@ -209,8 +209,8 @@ func (h *Host) run() {
 		}
 	}
 	if !h.lock.current() {
-		// The holders were told when their connections broke. The next host of this path
-		// waits until they have had time to stop.
+		// The holders learned of the loss when their connections broke. The next host of this
+		// path waits until they have had time to stop.
 		h.err = fmt.Errorf("zklocal: host %s: %w", h.dir, errRemoved)
 		time.Sleep(removalGrace)
 	}
@@ -225,16 +225,16 @@ func (h *Host) run() {
 	h.release()
 }
 
-// serve serves the present socket.
+// serve serves the current socket.
 func (h *Host) serve() {
 	served, l := make(chan error, 1), h.socket.Listener
 	go func() { served <- h.server.Serve(l) }()
 	h.served = served
 }
 
-// look stops the server if the directory was removed: the clients find out why their
-// connections broke, and end their sessions. If only the socket was removed, look makes it
-// again. It returns when to look next.
+// look stops the server if the directory was removed. The clients' connections break, the
+// clients find the cause, and end their sessions. If only the socket was removed, look creates
+// it again. It returns the time until the next check.
 func (h *Host) look() (again time.Duration) {
 	if !h.lock.current() {
 		h.server.Close()
@@ -252,10 +252,10 @@ func (h *Host) look() (again time.Duration) {
 	}
 	next, err := listenSocket(h.dir)
 	if err != nil {
-		h.logger.Error("zklocal: the directory's socket was removed, and cannot be made again yet", "dir", h.dir, "err", err)
+		h.logger.Error("zklocal: the directory's socket was removed and cannot be created again yet", "dir", h.dir, "err", err)
 		return removalCheck
 	}
-	h.logger.Warn("zklocal: the directory's socket was removed, and is made again", "dir", h.dir)
+	h.logger.Warn("zklocal: the directory's socket was removed; creating it again", "dir", h.dir)
 	h.watch.addSocket(next)
 	h.socket.Close()
 	if h.served != nil {
@@ -269,8 +269,8 @@ func (h *Host) look() (again time.Duration) {
 	return removalCheck
 }
 
-// release gives the directory back. What lies there is removed only while the lock still
-// guards it: after a removal the names can belong to another host.
+// release removes the host's files and releases the directory. It removes files only while the
+// lock still guards them: after a removal the same names can belong to another host.
 func (h *Host) release() {
 	if h.lock.current() {
 		removeSocket(h.dir)

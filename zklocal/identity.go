@@ -15,8 +15,8 @@ import (
 
 var errRemoved = errors.New("the directory was removed or replaced")
 
-// leadsTo reports whether the name of f still leads to the file that is open. A new file
-// cannot be mistaken for it: its inode stays in use while f is open.
+// leadsTo reports whether the name of f still leads to the open file. A new file cannot be
+// mistaken for it, because its inode stays in use while f is open.
 func leadsTo(f *os.File) bool {
 	ours, err := f.Stat()
 	if err != nil {
@@ -24,16 +24,15 @@ func leadsTo(f *os.File) bool {
 	}
 	named, err := os.Stat(f.Name())
 	if err != nil {
-		// Only a name that is gone proves anything. A failing disk does not, nor does a
-		// lack of memory.
+		// Only a missing name proves a removal. A failing disk or a lack of memory does not.
 		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 	}
 	return os.SameFile(ours, named)
 }
 
-// An identity is a directory as clients of this process have connected to it. A path is
-// not enough: a directory that is made anew has the path of the old one, and none of its
-// sessions. It is safe for concurrent use.
+// An identity is a directory that clients of this process have connected to. Its path does not
+// identify it: a directory that replaces it has the same path, and none of its sessions. An
+// identity is safe for concurrent use.
 type identity struct {
 	dir string
 
@@ -45,7 +44,7 @@ type identity struct {
 // removed reports whether the directory was removed, moved or replaced.
 func (id *identity) removed() bool { return !id.removedAt().IsZero() }
 
-// removedAt is when the removal was noticed, zero if there was none.
+// removedAt returns the time at which the removal was noticed, zero if there was none.
 func (id *identity) removedAt() time.Time {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -69,7 +68,7 @@ func (id *identity) isOf(lock *os.File) bool {
 	return err == nil && err2 == nil && os.SameFile(ours, theirs)
 }
 
-// close lets go of the file. A directory that is removed later is not noticed.
+// close closes the file. A later removal of the directory is not detected.
 func (id *identity) close() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -79,8 +78,8 @@ func (id *identity) close() {
 	}
 }
 
-// watch looks at the directory every so often, and calls gone once if it was removed. The
-// caller ends the watching with stop.
+// watch checks the directory at an interval, and calls gone once if it was removed. The caller
+// must call stop.
 func (id *identity) watch(every time.Duration, gone func()) (stop func()) {
 	var (
 		mu      sync.Mutex // guards stopped, and timer until it is set
@@ -109,7 +108,7 @@ func (id *identity) watch(every time.Duration, gone func()) (stop func()) {
 	}
 }
 
-// errGone is the error of a connection whose directory was removed. It ends the client's
+// errGone returns the error of a connection whose directory was removed. It ends the client's
 // session, see [zk.Config.Dial].
 func (id *identity) errGone() error {
 	return fmt.Errorf("zklocal: %s: %w: %w", id.dir, errRemoved, zk.ErrSessionExpired)
@@ -120,7 +119,7 @@ func (id *identity) errGone() error {
 type conn struct {
 	net.Conn
 	id   *identity
-	stop func() // ends the watching
+	stop func() // stops the checks of the directory
 }
 
 func newConn(nc net.Conn, id *identity) *conn {
@@ -129,8 +128,8 @@ func newConn(nc net.Conn, id *identity) *conn {
 	return c
 }
 
-// Read also fails if the directory was removed. Usually the host sees that first and
-// closes the connection; then this is where the client learns why.
+// Read also fails if the directory was removed. Usually the host notices first and closes the
+// connection; Read then tells the client why.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	return n, c.explain(err)
@@ -149,7 +148,7 @@ func (c *conn) explain(err error) error {
 	return err
 }
 
-// Close ends the watching, too.
+// Close also stops the checks of the directory.
 func (c *conn) Close() error {
 	c.stop()
 	return c.Conn.Close()

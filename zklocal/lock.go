@@ -8,21 +8,21 @@ import (
 // errHeld: another open file, usually of another process, holds the lock.
 var errHeld = errors.New("the lock is held")
 
-// fileLock is a lock on a file. The operating system gives it back when the process
-// ends, however it ends.
+// A fileLock is a lock on a file. The operating system releases it when the process ends,
+// however it ends.
 //
-// It belongs to the open file and not to the process, so two of them in one process
-// exclude each other. For the same reason a child that inherited the file would keep
-// the lock of a dead parent: os.OpenFile opens with O_CLOEXEC (a handle that is not
-// inherited, on Windows), which rules that out.
+// The lock belongs to the open file and not to the process, so two of them in one process
+// exclude each other. For the same reason, a child that inherited the file would keep the lock
+// of a dead parent. os.OpenFile rules that out: it opens with O_CLOEXEC (on Windows, a handle
+// that is not inherited).
 //
-// The file is never deleted. Were it deleted, one process could lock the file that
-// is gone and another the new one of the same name.
+// The file is never deleted. Otherwise one process could lock the deleted file and another the
+// new one of the same name.
 type fileLock struct {
 	f *os.File
 }
 
-// tryLock takes the lock on the named file, or answers errHeld at once.
+// tryLock acquires the lock on the named file, or returns errHeld at once.
 func tryLock(name string) (*fileLock, error) {
 	for {
 		f, err := openLockFile(name)
@@ -37,7 +37,7 @@ func tryLock(name string) (*fileLock, error) {
 		if l.current() {
 			return l, nil
 		}
-		// Somebody removed the directory between our open and our lock.
+		// The directory was removed between our open and our lock.
 		l.unlock()
 	}
 }
@@ -53,9 +53,9 @@ func openLockFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// current reports whether the lock's name still leads to the file that is locked. If not,
-// somebody removed or replaced the directory, and the lock guards nothing.
+// current reports whether the lock's name still leads to the locked file. If not, the directory
+// was removed or replaced, and the lock guards nothing.
 func (l *fileLock) current() bool { return leadsTo(l.f) }
 
-// unlock gives the lock back. Closing is enough: no other descriptor shares the file.
+// unlock releases the lock. Closing is enough: no other descriptor shares the file.
 func (l *fileLock) unlock() { l.f.Close() }

@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// errQuota: the user has no room left, though the disk may have.
+// errQuota: the user's quota is used up, though the disk may have room.
 const errQuota = syscall.EDQUOT
 
-// lockFile uses flock and not fcntl: locks of fcntl belong to the process, so two
-// stores in one process would both get them, and closing any descriptor of the file
-// would drop them.
+// lockFile uses flock and not fcntl. Locks of fcntl belong to the process, so two stores in one
+// process would both get them, and closing any descriptor of the file would release them.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

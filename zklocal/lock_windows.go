@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errQuota: the user has no room left, though the disk may have.
+// errQuota: the user's quota is used up, though the disk may have room.
 const errQuota = windows.ERROR_DISK_QUOTA_EXCEEDED
 
 func lockFile(f *os.File) error {

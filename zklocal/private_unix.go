@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// checkPrivate says whether dir is ours and closed to everybody else. It never
-// changes an existing directory: that others may enter it can be meant so.
+// checkPrivate returns an error unless dir is ours and closed to other users. It never changes
+// an existing directory, because access for others may be intended.
 func checkPrivate(dir string, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		return fmt.Errorf("zklocal: open %s: it belongs to user id %d and this process runs as %d: run as that user, or give a directory of your own",
@@ -27,7 +27,7 @@ func checkPrivate(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// closeToOthers gives a socket the mode 0600, whatever the umask made of it.
+// closeToOthers sets the mode of a socket to 0600, whatever the umask was.
 func closeToOthers(socket string) error { return os.Chmod(socket, 0o600) }
 
 // syncDir makes the names in a directory durable.

@@ -14,9 +14,9 @@ var ErrShared = errors.New("its file system is shared between machines")
 // fileSystem is sharedFileSystem; tests replace it.
 var fileSystem = sharedFileSystem
 
-// checkLocal refuses a directory on a shared file system, also if it does not exist yet: then the
-// nearest directory above it counts. Two machines could host such a directory at once, or one
-// could wait for ever for the other's socket.
+// checkLocal refuses a directory on a shared file system. If the directory does not exist yet,
+// it checks the nearest existing parent. Two machines could host such a directory at once, or
+// one could wait for ever for the other's socket.
 func checkLocal(dir string) error {
 	at := dir
 	for {

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedByMagic has the file systems that several machines can mount, by their numbers in
-// statfs(2). Some of them have locks that exclude other machines. None has a Unix socket that
-// reaches another machine. The last line has those that virtual machines share with their host.
+// sharedByMagic lists the file systems that several machines can mount, by their numbers in
+// statfs(2). Some of them have locks that exclude other machines, but none has a Unix socket
+// that reaches another machine. The last line lists those that virtual machines share with
+// their host.
 var sharedByMagic = map[uint32]string{
 	unix.NFS_SUPER_MAGIC: "nfs", unix.SMB_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "cifs", unix.SMB2_SUPER_MAGIC: "smb3",
 	unix.V9FS_MAGIC: "9p", unix.CEPH_SUPER_MAGIC: "ceph", unix.AFS_SUPER_MAGIC: "afs", unix.AFS_FS_MAGIC: "afs",
@@ -22,8 +23,8 @@ var sharedByMagic = map[uint32]string{
 	0x786f4256: "vboxsf", 0xbacbacbc: "vmhgfs", 0x7c7c6673: "prl_fs",
 }
 
-// localFUSE has the FUSE file systems that are known to be of one machine. All others count as
-// shared: nothing else tells sshfs from an encrypted directory.
+// localFUSE lists the FUSE file systems that are known to be local to one machine. All others
+// count as shared, because sshfs and an encrypted directory cannot be told apart otherwise.
 var localFUSE = []string{"fuseblk", "fuse.fuse-overlayfs", "fuse.gocryptfs", "fuse.encfs", "fuse.cryfs", "fuse.securefs", "fuse.fuse2fs", "fuse.bindfs"}
 
 // sharedFileSystem returns the name of the file system of a directory if other machines can
@@ -48,7 +49,8 @@ func sharedFileSystem(dir string) string {
 	return sharedFUSE(mounts, uint64(st.Dev))
 }
 
-// sharedFUSE is sharedFileSystem for the FUSE file system with the device number dev.
+// sharedFUSE does the same as sharedFileSystem for the FUSE file system with the device number
+// dev.
 func sharedFUSE(mountinfo io.Reader, dev uint64) string {
 	name, number := "fuse", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev))
 	for lines := bufio.NewScanner(mountinfo); lines.Scan(); {

@@ -2,6 +2,6 @@
 
 package zklocal
 
-// sharedFileSystem returns "": this system does not tell whether other machines can mount a
+// sharedFileSystem returns "": on this system it is unknown whether other machines can mount a
 // directory.
 func sharedFileSystem(string) string { return "" }

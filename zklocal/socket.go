@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// maxSocketPath is the longest address that a Unix socket may have everywhere we
-// run: 104 bytes with the final zero on darwin, 108 on Linux and Windows.
+// maxSocketPath is the longest socket address that every system allows: 104 bytes with the
+// final zero on darwin, 108 on Linux and Windows.
 const maxSocketPath = 103
 
-// tempPrefix begins the names of the directories that hold the socket of a directory
-// with a long path, see [listenNoted].
+// tempPrefix is the prefix of the temporary directories that hold the sockets of directories
+// with long paths, see [listenNoted].
 const tempPrefix = "holdfast-socket-"
 
-// A socket is the directory's socket, as its host has bound it.
+// A socket is the directory's socket, bound by its host.
 type socket struct {
 	net.Listener
 	dir  string
@@ -28,8 +28,8 @@ type socket struct {
 	file fs.FileInfo
 }
 
-// listenSocket binds the directory's socket. Only the holder of host.lock may call it: it
-// replaces the socket that is there, which a dead host has left.
+// listenSocket binds the directory's socket. Only the holder of host.lock may call it, because
+// it replaces an existing socket, which is that of a dead host.
 func listenSocket(dir string) (*socket, error) {
 	if err := removeSocket(dir); err != nil {
 		return nil, err
@@ -58,8 +58,9 @@ func listenSocket(dir string) (*socket, error) {
 	return s, nil
 }
 
-// reachable reports whether the directory still leads to the socket. If it cannot look, for want of
-// open files or memory, it says yes: the socket could not be made again either.
+// reachable reports whether the directory still leads to the socket. If the check fails for
+// lack of open files or memory, it returns true, because the socket could not be created again
+// either.
 func (s *socket) reachable() bool {
 	if s.path != filepath.Join(s.dir, socketName) {
 		path, err := readNote(s.dir)
@@ -77,8 +78,8 @@ func (s *socket) reachable() bool {
 	return os.SameFile(s.file, file)
 }
 
-// unseen reports whether err leaves open if a file is there: the system has failed, and not
-// because of a name that leads nowhere.
+// unseen reports whether err leaves open if a file exists: the system failed for another reason
+// than a missing name.
 func unseen(err error) bool {
 	_, ofSystem := errors.AsType[syscall.Errno](err)
 	return ofSystem && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
@@ -89,14 +90,13 @@ func listenUnix(addr string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Left to itself the listener would remove the name when it is closed, also when
-	// by then the name is the socket of our successor, or an address under /proc that
-	// means another directory.
+	// By default the listener removes the name when it closes. By then the name may be our
+	// successor's socket, or an address under /proc that means another directory.
 	l.SetUnlinkOnClose(false)
 	return l, nil
 }
 
-// dialSocket connects to whoever listens on the directory's socket.
+// dialSocket connects to the process that listens on the directory's socket.
 func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	path := filepath.Join(dir, socketName)
 	info, err := os.Lstat(path)
@@ -125,7 +125,7 @@ func dialUnix(ctx context.Context, addr string) (net.Conn, error) {
 // host.lock may call it.
 func removeSocket(dir string) error {
 	if path, err := readNote(dir); err == nil {
-		// Errors are of no interest: the worst is an empty directory in the way of nobody.
+		// Errors are ignored: at worst an empty directory remains, which does no harm.
 		os.Remove(path)
 		os.Remove(filepath.Dir(path))
 	}
@@ -136,8 +136,8 @@ func removeSocket(dir string) error {
 	return err
 }
 
-// listenNoted binds a socket in a directory of its own for temporary files and
-// writes its path into the file "socket".
+// listenNoted binds a socket in a temporary directory of its own and writes its path into the
+// file "socket".
 func listenNoted(dir string) (*net.UnixListener, string, error) {
 	temp, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
@@ -167,9 +167,9 @@ func listenNoted(dir string) (*net.UnixListener, string, error) {
 	return l, path, nil
 }
 
-// readNote reads the path that listenNoted wrote. After a reboot or a clean-up of
-// temporary files the name may be free again, and anybody may have taken it, so a
-// directory that is not ours alone is refused.
+// readNote reads the path that listenNoted wrote. After a reboot or a clean-up of temporary
+// files the name may be free again, and any user may have taken it. So readNote refuses a
+// directory that is not private to us.
 func readNote(dir string) (string, error) {
 	note := filepath.Join(dir, socketName)
 	if info, err := os.Lstat(note); err != nil {
@@ -184,7 +184,7 @@ func readNote(dir string) (string, error) {
 	path, complete := strings.CutSuffix(string(b), "\n")
 	temp := filepath.Dir(path)
 	if !complete || !filepath.IsAbs(path) || !strings.HasPrefix(filepath.Base(temp), tempPrefix) {
-		// Half written: its writer was killed or is not done.
+		// The note is incomplete: its writer was killed or is still writing.
 		return "", fmt.Errorf("%s: does not name a socket: %w", note, fs.ErrNotExist)
 	}
 	info, err := os.Lstat(temp)

@@ -35,8 +35,8 @@ func dialLong(ctx context.Context, dir string) (net.Conn, error) {
 	return dialUnix(ctx, addr)
 }
 
-// shortAddress opens dir and returns an address of its socket that is valid while
-// the file is open, or "" if /proc is not mounted.
+// shortAddress opens dir and returns an address of its socket, which is valid while the file is
+// open. It returns "" if /proc is not mounted.
 func shortAddress(dir string) (*os.File, string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

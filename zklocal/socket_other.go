@@ -11,7 +11,7 @@ import (
 
 func listenLong(dir string) (*net.UnixListener, string, error) { return listenNoted(dir) }
 
-// dialLong is never asked for a socket of our own making: one at a long path is noted.
+// dialLong is never called for a socket that we have created: for a long path, there is a note.
 func dialLong(_ context.Context, dir string) (net.Conn, error) {
 	return nil, fmt.Errorf("%s: the path is too long for a socket address", filepath.Join(dir, socketName))
 }

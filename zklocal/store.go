@@ -20,45 +20,45 @@ import (
 var errClosed = errors.New("the store was closed")
 
 const (
-	// startPatience is how long, at most, a started host may take to get the directory's lock.
-	// Then we host ourselves; should it come after all, it finds the lock taken and
-	// ends, so a patience that is too short does no harm.
+	// startPatience is the time in which a started host must acquire the directory's lock.
+	// After that this process hosts the directory itself. If the started host comes later, it
+	// finds the lock taken and ends, so a short patience does no harm.
 	startPatience = 2 * time.Second
-	// dialCheck is how often a client without a connection looks whether the directory of
-	// its session is still there.
+	// dialCheck is the interval at which a client without a connection checks that the
+	// directory of its session is still there.
 	dialCheck = 5 * time.Millisecond
-	// shutdownPatience is how long Close lets the clients of other processes have
-	// the answers to what they have sent.
+	// shutdownPatience is the time that Close leaves to clients of other processes to receive
+	// the answers to their requests.
 	shutdownPatience = 2 * time.Second
 )
 
-// Config says where a store is and who shall host it.
+// A Config says where a store is and which process hosts it.
 type Config struct {
-	// Dir is the directory. It is made, with its parents, if there is none.
+	// Dir is the directory. Open creates it, with its parents, if necessary.
 	Dir string
-	// StartHost, if not nil, starts a process of its own that hosts dir with
-	// [OpenHost], and returns when it is started or has its lock; it should give up
-	// within seconds. It is called whenever the directory has no host. If it fails,
-	// this process hosts the directory itself. Nil: this process hosts it.
+	// StartHost, if not nil, starts another process that hosts dir with [OpenHost]. It returns
+	// when that process is started or has the lock, and should give up within seconds. It is
+	// called whenever the directory has no host. If it is nil or fails, this process hosts the
+	// directory itself.
 	StartHost func(dir string) error
-	// Logger gets what happens to the host. Nil: nothing is logged.
+	// Logger gets the host's events. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Store is a directory with a store in it that processes share. It is safe for
-// concurrent use, and several clients may use one Store.
+// A Store is a directory with a store that processes share. It is safe for concurrent use, and
+// several clients may use one Store.
 type Store struct {
 	dir       string
 	startHost func(dir string) error
 	logger    *slog.Logger
 
-	// life ends when Close begins, and with it every dial that is under way.
+	// life ends when Close begins, and ends every dial.
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// turn holds a token while somebody works on the fields below: opening a host can
-	// take long, and who waits for that must be able to give up, which a Mutex does
-	// not allow.
+	// turn holds a token while a goroutine works on the fields below. Opening a host can take
+	// long, and a goroutine that waits for it must be able to give up, which a Mutex does not
+	// allow.
 	turn   chan struct{}
 	host   atomic.Pointer[Host] // this process as the host, or nil; may have stopped; set with the token, read by all
 	closed bool
@@ -67,9 +67,9 @@ type Store struct {
 	identity *identity  // of the directory that clients are connected to; nil before the first
 }
 
-// Open checks the directory cfg.Dir, and makes it if there is none. It does not yet
-// connect or host: that happens when a client with the store's [Store.Config] dials.
-// If other machines can mount the directory's file system, the error wraps [ErrShared].
+// Open checks the directory cfg.Dir, and creates it if necessary. It neither connects nor hosts
+// yet: that happens when a client with the store's [Store.Config] dials. If other machines can
+// mount the directory's file system, the error wraps [ErrShared].
 func Open(cfg Config) (*Store, error) {
 	dir, err := prepareDir(cfg.Dir)
 	if err != nil {
@@ -83,13 +83,12 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Config returns the configuration for clients of the store. Its Dial function
-// connects to the directory's host, and if there is none, starts or becomes it; a
-// client that reconnects after the loss of a host takes over in this way. Session
-// timeout and chroot are the caller's to set.
+// Config returns the configuration for clients of the store. Its Dial function connects to the
+// directory's host. If there is none, it starts or becomes the host, also when a client
+// reconnects after the loss of a host. The caller may set session timeout and chroot.
 func (s *Store) Config() zk.Config {
-	// For messages only: the Dial function knows the socket. The slash is what a path
-	// with a drive letter lacks.
+	// For messages only: the Dial function knows the socket. A path with a drive letter lacks
+	// the slash.
 	name := strings.TrimPrefix(filepath.ToSlash(filepath.Join(s.dir, socketName)), "/")
 	last := new(lastDirectory)
 	return zk.Config{
@@ -99,7 +98,7 @@ func (s *Store) Config() zk.Config {
 	}
 }
 
-// lastDirectory is where the clients of one Config were connected last.
+// lastDirectory is the directory to which the clients of one Config connected last.
 type lastDirectory struct {
 	mu sync.Mutex // guards id
 	id *identity  // nil before the first connection
@@ -117,10 +116,9 @@ func (l *lastDirectory) set(id *identity) {
 	l.id = id
 }
 
-// Close ends every dial that is under way and, if this process hosts the directory,
-// gives it back: another process takes over, and sessions and locks of others go on.
-// Close the clients of this process first; a client that is still open can no longer
-// connect.
+// Close ends every dial and, if this process hosts the directory, releases it. Another process
+// takes over, and sessions and locks of other processes go on. Close the clients of this
+// process first; a client that is still open can no longer connect.
 func (s *Store) Close() error {
 	s.end(errClosed)
 	s.turn <- struct{}{}
@@ -146,10 +144,10 @@ func (s *Store) Close() error {
 	return host.Err()
 }
 
-// dial is the Dial hook of a Config, whose clients were connected to last before. If that
-// directory is gone, so are the sessions in it: dial fails at once with an error that says
-// so, once. It does not wait for the new directory to have a host, since by then another
-// client can have a lock there.
+// dial is the Dial hook of a Config. last is the directory to which the Config's clients
+// connected last. If that directory is gone, its sessions are over: dial fails at once with an
+// error that says so, once. It does not wait until the new directory has a host, because by
+// then another client can hold a lock there.
 func (s *Store) dial(ctx context.Context, last *lastDirectory) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,10 +171,9 @@ func (s *Store) dial(ctx context.Context, last *lastDirectory) (net.Conn, error)
 	return newConn(nc, id), nil
 }
 
-// connect goes round until a host answers on the socket: the lock says whether there is a
-// host, and the socket, when it is ready. A socket that refuses, is missing, or breaks off
-// belongs to a host that is dead, on its way out or on its way in, and nothing but the lock
-// can tell these apart.
+// connect retries until a host answers on the socket. The lock shows whether there is a host,
+// and the socket shows when it is ready. If the socket refuses, is missing, or breaks, its host
+// is dead, ending or starting, and only the lock can tell these apart.
 func (s *Store) connect(ctx context.Context) (net.Conn, *identity, error) {
 	for wait := (backoff{}); ; {
 		nc, id, err := s.reach(ctx)
@@ -199,7 +196,7 @@ func (s *Store) connect(ctx context.Context) (net.Conn, *identity, error) {
 	}
 }
 
-// reach connects to the host that there is, and says of which directory.
+// reach connects to the existing host, and returns the identity of its directory.
 func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 	id, err := s.identify()
 	if err != nil {
@@ -212,14 +209,15 @@ func (s *Store) reach(ctx context.Context) (net.Conn, *identity, error) {
 		}
 	}
 	if id.removed() {
-		nc.Close() // the host or the socket may be the new directory's
+		nc.Close() // the host or the socket may belong to the new directory
 		return nil, id, id.errGone()
 	}
 	return nc, id, nil
 }
 
-// dialHere connects over memory to the host in this process. It returns nil if there is none, or
-// not of this directory: a host may not have noticed yet that its directory was removed.
+// dialHere connects over memory to the host in this process. It returns nil if there is none,
+// or if the host has another directory: it may not have noticed yet that its directory was
+// removed.
 func (s *Store) dialHere(id *identity) net.Conn {
 	host := s.host.Load()
 	if host == nil || !id.isOf(host.lock.f) {
@@ -232,7 +230,7 @@ func (s *Store) dialHere(id *identity) net.Conn {
 	return nc
 }
 
-// identify returns the identity of the present directory, one for all clients.
+// identify returns the identity of the current directory, one for all clients.
 func (s *Store) identify() (*identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,9 +247,9 @@ func (s *Store) identify() (*identity, error) {
 	return s.identity, nil
 }
 
-// provideHost sees to it that the directory has a host. It reports whether one has
-// just come up, so that there is no need to wait before the next attempt. An error
-// is one that waiting does not cure.
+// provideHost makes sure that the directory has a host. It reports whether a host has just
+// started, so that the next attempt need not wait. It returns an error only if waiting does not
+// help.
 func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -270,13 +268,13 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 			}
 			s.host.Store(nil)
 		default:
-			return false, nil // it is us, and its queue of connections is full
+			return false, nil // this process is the host, and its queue of connections is full
 		}
 	}
 	if s.settling() {
 		return false, nil
 	}
-	// Again, for the directory may have been removed since.
+	// Prepare again, because the directory may have been removed since.
 	if _, err := prepareDir(s.dir); err != nil {
 		return false, err
 	}
@@ -286,17 +284,17 @@ func (s *Store) provideHost(ctx context.Context) (up bool, err error) {
 	return s.hostElsewhere(ctx)
 }
 
-// settling reports whether the directory was removed a moment ago. Then it is not made anew
-// yet: rm -rf may still have to remove the directories above, and would fail.
+// settling reports whether the directory was removed a moment ago. It must not be created again
+// yet: rm -rf may still have to remove its parents, and would fail.
 func (s *Store) settling() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.identity != nil && time.Since(s.identity.removedAt()) < removalGrace
 }
 
-// hostHere makes this process the host, unless there is one. The end of the dial does not end
-// it: a short attempt and its successors would never have waited long enough for a former
-// host that is stopped.
+// hostHere makes this process the host, unless there is one. The end of the dial does not
+// cancel it. Otherwise a series of short attempts would never wait long enough for a stopped
+// former host.
 func (s *Store) hostHere() (bool, error) {
 	host, err := openHost(s.life, zkserver.Config{Dir: s.dir, OneMachine: true, Logger: s.logger}, 0)
 	if errors.Is(err, ErrHosted) {
@@ -310,9 +308,8 @@ func (s *Store) hostHere() (bool, error) {
 	return true, nil
 }
 
-// hostElsewhere starts a process that hosts the directory and waits for its socket.
-// Of the processes that find no host, start.lock lets one do this at a time; when
-// that one is killed, the lock passes on.
+// hostElsewhere starts a process that hosts the directory, and waits for its socket. start.lock
+// lets one process do this at a time; when that one is killed, the next one acquires the lock.
 func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	starting, err := tryLock(filepath.Join(s.dir, startLockName))
 	if errors.Is(err, errHeld) {
@@ -323,7 +320,7 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	}
 	defer starting.unlock()
 
-	// Only now is it certain that nobody who saw the same as we is starting one.
+	// Only with start.lock held is it certain that no other process is starting a host.
 	if hosted, err := s.hosted(); hosted || err != nil {
 		return false, err
 	}
@@ -337,8 +334,8 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	}
 	patience := startPatience
 	if deadline, ok := ctx.Deadline(); ok {
-		// A short attempt must still come to the end of this, or it and its successors
-		// would start one hopeless host after the other.
+		// A short attempt must reach the end of this function. Otherwise a series of them would
+		// start one useless host after the other.
 		patience = min(patience, time.Until(deadline)/2)
 	}
 	for wait := (backoff{}); ; {
@@ -356,7 +353,7 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 				s.logger.Warn("zklocal: the host that was started did not come up, so this process hosts the directory", "dir", s.dir)
 				return s.hostHere()
 			}
-			return false, nil // it has the lock and takes long to open the store
+			return false, nil // the host has the lock and is still opening the store
 		}
 		if !wait.pause(ctx) {
 			return false, nil
@@ -364,7 +361,7 @@ func (s *Store) hostElsewhere(ctx context.Context) (bool, error) {
 	}
 }
 
-// hosted reports whether somebody has the host's lock.
+// hosted reports whether a process holds the host's lock.
 func (s *Store) hosted() (bool, error) {
 	lock, err := tryLock(filepath.Join(s.dir, hostLockName))
 	if errors.Is(err, errHeld) {
@@ -377,14 +374,14 @@ func (s *Store) hosted() (bool, error) {
 	return false, nil
 }
 
-// backoff waits ever longer between attempts, from a millisecond to a tenth of a
-// second: a host that starts is met early, and one that is stopped costs little.
+// A backoff waits ever longer between attempts, from a millisecond to a tenth of a second. So a
+// starting host is found early, and a stopped one costs little.
 type backoff struct {
 	next  time.Duration
 	total time.Duration // waited so far
 }
 
-// pause waits; it returns false if ctx ends, or has ended.
+// pause waits. It returns false if ctx ends or has ended.
 func (b *backoff) pause(ctx context.Context) bool {
 	b.next = min(max(2*b.next, time.Millisecond), 100*time.Millisecond)
 	b.total += b.next

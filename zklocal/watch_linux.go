@@ -8,8 +8,8 @@ import (
 )
 
 // A watch reports changes that may have removed the directory or its socket. Some reports are
-// of no interest, so the host looks for itself. A file system that is mounted over the
-// directory is not reported.
+// irrelevant, so the host checks. A file system that is mounted over the directory is not
+// reported.
 type watch struct {
 	changed chan struct{} // holds a token after a report
 	f       *os.File      // of inotify
@@ -23,8 +23,8 @@ func newWatch(dir string) (*watch, error) {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
 	w := &watch{changed: make(chan struct{}, 1), f: os.NewFile(uintptr(fd), "inotify"), ended: make(chan struct{})}
-	// The lock file goes first when the directory is removed with all that is in it. The
-	// host has it open, so its removal shows as a change of its number of links.
+	// When the directory is removed with its files, the lock file is removed first. The host
+	// has it open, so its removal shows as a change of its link count.
 	w.add(filepath.Join(dir, hostLockName), unix.IN_ATTRIB)
 	for _, path := range paths(dir) {
 		for ; path != filepath.Dir(path); path = filepath.Dir(path) {
@@ -35,8 +35,8 @@ func newWatch(dir string) (*watch, error) {
 	return w, nil
 }
 
-// add watches one more file or directory for its removal and for a new name. An error
-// means that the poll has to find out.
+// add watches one more file or directory for its removal and for a new name. After an error,
+// only the host's regular check detects them.
 func (w *watch) add(path string, events uint32) {
 	conn, err := w.f.SyscallConn()
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *watch) add(path string, events uint32) {
 	})
 }
 
-// addSocket watches the directory's socket, and the file that names it.
+// addSocket watches the directory's socket, and the note that contains its path.
 func (w *watch) addSocket(s *socket) {
 	if w != nil {
 		w.add(s.path, unix.IN_ATTRIB)
@@ -55,10 +55,10 @@ func (w *watch) addSocket(s *socket) {
 	}
 }
 
-// run ends with close.
+// run reads reports until close.
 func (w *watch) run() {
 	defer close(w.ended)
-	var events [4096]byte // their content does not matter
+	var events [4096]byte // the content does not matter
 	for {
 		if _, err := w.f.Read(events[:]); err != nil {
 			return
@@ -67,7 +67,7 @@ func (w *watch) run() {
 	}
 }
 
-// reports is never ready without a watch.
+// reports returns the channel of reports. Without a watch it is never ready.
 func (w *watch) reports() <-chan struct{} {
 	if w == nil {
 		return nil

@@ -4,8 +4,8 @@ package zklocal
 
 import "errors"
 
-// A watch would report changes of the directory. Here is none, so the host looks once in a
-// while.
+// A watch reports changes of the directory on Linux. Here there is none, so the host only
+// checks at intervals.
 type watch struct{}
 
 func newWatch(string) (*watch, error) { return nil, errors.ErrUnsupported }

@@ -1,14 +1,13 @@
-// Package zktest is httptest for ZooKeeper: a server in the test's process, reached
-// over a network in memory, with the faults that a program on ZooKeeper must survive
-// at hand.
+// Package zktest is httptest for ZooKeeper: a server in the test's process, reached over a
+// network in memory. It can produce the faults that a program on ZooKeeper must survive.
 //
 //	srv := zktest.NewServer()
 //	defer srv.Close()
 //	c := srv.Client()
 //
-// It is for whatever uses ZooKeeper, with holdfast's locks or without: hand the code under
-// test a client of [Server.Client], or make its own dial with what [Server.Config] has, and
-// then let happen what happens to a client in production:
+// It is for any program that uses ZooKeeper, with holdfast's locks or without. Give the code
+// under test a client of [Server.Client], or let it dial with [Server.Config]. Then produce the
+// faults of production:
 //
 //   - its session expires: [Server.Expire]
 //   - every connection breaks, sessions live on: [Server.CloseClientConnections]
@@ -16,10 +15,10 @@
 //   - nobody answers, nothing arrives, and no connection breaks: [Server.Stall]
 //   - one request is lost, or its answer, or the server is too busy for it: [Server.Intercept]
 //
-// The examples show what to ask of the code in each case.
+// The examples show what the code must do in each case.
 //
-// It fits inside a testing/synctest bubble, where session timeouts pass in no time, so that
-// an hour's outage is tested in milliseconds:
+// It works inside a testing/synctest bubble, where session timeouts take no real time, so a
+// test of an hour's outage takes milliseconds:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		srv := zktest.NewServer() // inside the bubble
@@ -31,8 +30,8 @@
 //		...
 //	})
 //
-// Nothing but memory is used.
+// It uses memory only, no files and no sockets.
 //
-// The goroutines are those of zkserver, one more for its Serve, and those of the
-// clients; Close ends all of them.
+// The goroutines are those of zkserver, one more for its Serve, and those of the clients. Close
+// ends all of them.
 package zktest

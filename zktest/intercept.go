@@ -8,19 +8,19 @@ import (
 	"holdfast/zkproto"
 )
 
-// An Action says what becomes of an intercepted request.
+// An Action says what happens to an intercepted request.
 type Action int
 
-// What Intercept's function may answer.
+// The results of Intercept's function.
 const (
-	Pass        Action = iota // as if nobody had looked
+	Pass        Action = iota // the request goes through
 	DropRequest               // the connection breaks before the server sees the request
 	DropReply                 // the server executes it, the connection breaks before the client sees the reply
 	Throttle                  // the server answers zk.ErrThrottled in its turn and does not execute it
 )
 
-// An inspector follows the frames of one connection. Requests are looked at when the
-// client writes them, replies when the server does, so no goroutine is needed.
+// An inspector follows the frames of one connection. It inspects requests when the client
+// writes them and replies when the server does, so it needs no goroutine.
 type inspector struct {
 	up, down direction
 
@@ -28,8 +28,8 @@ type inspector struct {
 	denied map[int32]Action // by xid: requests whose reply is DropReply or Throttle
 }
 
-// A direction is held by whoever writes, also while the write waits for room; so each
-// has a mutex of its own.
+// A writer holds its direction, also while the write waits for room. So each direction has its
+// own mutex.
 type direction struct {
 	mu sync.Mutex
 	frames
@@ -44,7 +44,7 @@ func (i *inspector) deny(xid int32, a Action) {
 	i.denied[xid] = a
 }
 
-// denial is Pass for a reply that the client may see as it is.
+// denial returns the action for a reply: Pass if the client may see it.
 func (i *inspector) denial(xid int32) Action {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -74,8 +74,8 @@ func (f *frames) next() []byte {
 	return frame
 }
 
-// fromClient passes on what the client writes, frame by frame. A partial frame waits
-// for its rest: the server could not do anything with it.
+// fromClient forwards the client's bytes, frame by frame. A partial frame waits for its rest,
+// because the server could not use it.
 func (c *connection) fromClient(b []byte) (int, error) {
 	up := &c.inspector.up
 	up.mu.Lock()
@@ -95,8 +95,7 @@ func (c *connection) fromClient(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inspectRequest returns the frame that the server is to see instead, nil if the
-// connection breaks.
+// inspectRequest returns the frame that the server gets, nil if the connection breaks.
 func (c *connection) inspectRequest(frame []byte) []byte {
 	r := zkproto.NewReader(frame[4:])
 	var h zkproto.RequestHeader
@@ -113,8 +112,8 @@ func (c *connection) inspectRequest(frame []byte) []byte {
 	case DropReply:
 		c.inspector.deny(h.Xid, a)
 	case Throttle:
-		// Replies come in the order of the requests, so the server answers something
-		// harmless in the place of this one.
+		// Replies come in the order of the requests, so the server gets a harmless request in
+		// place of this one.
 		c.inspector.deny(h.Xid, a)
 		h.Op = zkproto.OpExists
 		return framed(&h, &zkproto.ReadRequest{Path: "/"})
@@ -132,8 +131,8 @@ func framed(records ...interface{ Append([]byte) []byte }) []byte {
 	return frame
 }
 
-// pathOf is the path that a request is about: of a transaction that of its first
-// operation, "" if there is none.
+// pathOf returns the path of a request. For a transaction it is that of the first operation, ""
+// if there is none.
 func pathOf(op zkproto.Op, r *zkproto.Reader) string {
 	switch op {
 	case zkproto.OpPing, zkproto.OpCloseSession, zkproto.OpSetWatches, zkproto.OpSetWatches2, zkproto.OpAuth,
@@ -154,10 +153,10 @@ func pathOf(op zkproto.Op, r *zkproto.Reader) string {
 		}
 		return m.Ops[0].Path
 	}
-	return r.String() // every other record begins with it
+	return r.String() // every other record begins with the path
 }
 
-// fromServer passes on what the server writes, up to a reply that is to be lost.
+// fromServer forwards the server's bytes, up to a reply that must be lost.
 func (c *connection) fromServer(b []byte) (int, error) {
 	down := &c.inspector.down
 	down.mu.Lock()

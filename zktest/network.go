@@ -91,7 +91,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// A connection has two ends and looks at what passes between them.
+// A connection has two ends, and inspects the bytes between them.
 type connection struct {
 	net            *network
 	client, server *end
@@ -111,7 +111,7 @@ func (n *network) connect() *connection {
 	return c
 }
 
-// cut breaks the connection: each end reads what had reached it, then an error.
+// cut breaks the connection. Each end reads the bytes that have reached it, and then an error.
 func (c *connection) cut() {
 	for _, p := range []*pipe{c.client.in, c.client.out} {
 		p.finish(syscall.ECONNRESET, syscall.ECONNRESET)
@@ -142,7 +142,7 @@ func (n *network) cutAll() {
 	}
 }
 
-// stall holds back, or lets go, what is under way in either direction.
+// stall holds back, or releases, the bytes in both directions.
 func (n *network) stall(on bool) {
 	n.stalled.Store(on)
 	for _, c := range n.all() {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A pipe is one direction of a connection: bytes that one end has written and the
-// other has not read yet. Waiting is on a condition variable, so that a goroutine
-// that waits here counts as blocked inside a synctest bubble.
+// A pipe is one direction of a connection: the bytes that one end has written and the other has
+// not read yet. It waits on a condition variable, so that a waiting goroutine counts as blocked
+// inside a synctest bubble.
 type pipe struct {
 	net *network
 
@@ -24,7 +24,7 @@ type pipe struct {
 	readDeadline, writeDeadline deadline
 }
 
-// pipeCapacity stands for a socket's buffers: a writer whose peer does not read waits.
+// pipeCapacity stands for a socket's buffers: a writer waits if its peer does not read.
 const pipeCapacity = 64 << 10
 
 func newPipe(n *network) *pipe {
@@ -77,8 +77,8 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
-// finish ends the pipe: the reader gets end behind what is there, the writer refuse.
-// What was said first stands.
+// finish ends the pipe. The reader gets end after the remaining bytes, the writer gets refuse.
+// The first call counts.
 func (p *pipe) finish(end, refuse error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *pipe) finish(end, refuse error) {
 	p.changed.Broadcast()
 }
 
-// abandon is finish by the reader, who wants nothing more of it.
+// abandon is finish by the reader, which drops the remaining bytes.
 func (p *pipe) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,10 +112,10 @@ func (p *pipe) wake() {
 type deadline struct {
 	passed bool
 	timer  *time.Timer
-	set    int // counts, so that a timer that was replaced too late does nothing
+	set    int // number of changes, so that a replaced timer that still fires does nothing
 }
 
-// setDeadline sets d, which is one of p's.
+// setDeadline sets d, one of p's two deadlines.
 func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ type end struct {
 func (e *end) Read(b []byte) (int, error)  { return e.in.read(b) }
 func (e *end) Write(b []byte) (int, error) { return e.filter(b) }
 
-// Close is as of a socket: the peer reads what is under way, then io.EOF.
+// Close acts as on a socket: the peer reads the remaining bytes, then io.EOF.
 func (e *end) Close() error {
 	e.in.abandon()
 	e.out.finish(io.EOF, net.ErrClosed)
@@ -161,7 +161,7 @@ func (e *end) Close() error {
 	return nil
 }
 
-// CloseWrite is as of a socket: our peer reads to the end, we may still read.
+// CloseWrite acts as on a socket: our peer reads to the end, and we may still read.
 func (e *end) CloseWrite() error {
 	e.out.finish(io.EOF, net.ErrClosed)
 	return nil

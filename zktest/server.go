@@ -25,14 +25,14 @@ type Server struct {
 	closed  bool
 }
 
-// An Option changes what NewServer makes.
+// An Option changes the server that NewServer starts.
 type Option func(*zkserver.Config)
 
-// TickTime sets the server's unit of time, 2 s by default: session timeouts are
-// brought between 2 and 20 of it. A test on the real clock wants it small.
+// TickTime sets the server's unit of time, 2 s by default. The server limits session timeouts
+// to between 2 and 20 ticks. A test on the real clock needs a short tick.
 func TickTime(d time.Duration) Option { return func(c *zkserver.Config) { c.TickTime = d } }
 
-// NewServer starts a server. It panics if an option makes no sense.
+// NewServer starts a server. It panics if an option is invalid.
 func NewServer(opts ...Option) *Server {
 	s := &Server{cfg: zkserver.Config{Memory: zkserver.NewMemory()}, net: newNetwork()}
 	for _, o := range opts {
@@ -42,7 +42,7 @@ func NewServer(opts ...Option) *Server {
 	return s
 }
 
-// start runs a server on what the one before has left.
+// start runs a server on the store of its predecessor.
 func (s *Server) start() {
 	server, err := zkserver.Open(s.cfg)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Server) stop() {
 	<-s.served
 }
 
-// Config is how a client of one's own reaches the server. Whether a connection can be
-// made does not depend on the address it names.
+// Config returns the configuration for other clients of the server. Dialling ignores the
+// address in it.
 func (s *Server) Config() zk.Config {
 	return zk.Config{
 		Servers: []string{string(serverAddr)},
@@ -84,8 +84,8 @@ func (s *Server) Client() *zk.Client {
 	return c
 }
 
-// Close closes the clients that Client made, then the server, and waits until both
-// have ended. It may be called again.
+// Close closes the clients that Client made, then the server, and waits until all have ended.
+// It can be called more than once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,23 +93,23 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	s.net.stall(false) // or the clients would wait for their goodbye to be answered
+	s.net.stall(false) // otherwise the clients would wait for the answers to closeSession
 	for _, c := range s.clients {
 		c.Close()
 	}
 	s.stop()
 }
 
-// Expire ends a session as if its timeout had passed: its ephemeral nodes go, its
-// connection is closed. It returns when that is done. An unknown session is no error.
+// Expire ends a session as if its timeout had passed: the server removes its ephemeral nodes
+// and closes its connection. Expire returns when that is done. An unknown session is no error.
 func (s *Server) Expire(sessionID int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.server.ExpireSession(sessionID)
 }
 
-// Restart stops the server as a crash would and starts it on what it had made
-// durable: nodes and sessions survive, connections and watches do not.
+// Restart stops the server as a crash would and starts it again with its durable state. Nodes
+// and sessions survive; connections and watches do not.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,22 +123,21 @@ func (s *Server) Restart() {
 // CloseClientConnections breaks every connection. Sessions live on.
 func (s *Server) CloseClientConnections() { s.net.cutAll() }
 
-// Stall holds back every byte between clients and server until resume is called:
-// connections stay open and new ones can be made, but nobody hears anything. The
-// server's clock goes on, so sessions expire, as behind a network that swallows
-// packets. What was held back then arrives.
+// Stall holds back all bytes between clients and server until resume is called. Connections
+// stay open and new ones can be made, but no byte arrives. The server's clock goes on, so
+// sessions expire, as with a network that drops packets. After resume, the bytes that were held
+// back arrive.
 func (s *Server) Stall() (resume func()) {
 	s.net.stall(true)
 	return sync.OnceFunc(func() { s.net.stall(false) })
 }
 
-// Intercept lets f decide what becomes of every request of one kind, on every
-// connection; a later call for the same op replaces it, nil takes it away. op is what
-// is on the wire: this repository's client creates with [zkproto.OpCreate2] and
-// containers with [zkproto.OpCreateContainer], and reads children with
-// [zkproto.OpGetChildren2]. path is the node's (without its sequence number), in
-// transactions and multi-reads that of the first operation, "" if there is none. f runs while the
-// client's write waits.
+// Intercept lets f decide what happens to every request of one kind, on every connection. A
+// later call for the same op replaces f; nil removes it. op is the operation on the wire: this
+// repository's client creates with [zkproto.OpCreate2] and containers with
+// [zkproto.OpCreateContainer], and reads children with [zkproto.OpGetChildren2]. path is the
+// node's (without its sequence number). For transactions and multi-reads it is that of the
+// first operation, "" if there is none. f runs while the client's write waits.
 func (s *Server) Intercept(op zkproto.Op, f func(path string) Action) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()

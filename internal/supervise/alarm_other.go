@@ -6,7 +6,7 @@ import "time"
 
 var began = time.Now()
 
-// clock is a time of which only differences mean anything.
+// clock returns a time. Only differences between two values mean anything.
 func clock() time.Duration { return time.Since(began) }
 
 // An alarm rings after some time.

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobPrefix begins the names of the cgroups that jobs run in.
+// jobPrefix is the prefix of the names of jobs' cgroups.
 const jobPrefix = "holdfast-job-"
 
-// A cgroup is one of version 2 that a job runs in: none of its processes can leave it without
-// the right to write the cgroup above, and cgroup.kill ends all of them at once, whoever they
-// have become (Linux 5.14).
+// A cgroup is a job's cgroup, of version 2. No process can leave it without write access to the
+// parent cgroup. cgroup.kill (Linux 5.14) ends all of its processes at once, also those of
+// other users.
 type cgroup struct{ path string }
 
-// makeCgroup is newCgroup but in tests.
+// makeCgroup is newCgroup, except in tests.
 var makeCgroup = newCgroup
 
-// newCgroup makes a cgroup below our own. It fails where there is no version 2, or where we may
-// not write: then the job goes without.
+// newCgroup creates a cgroup below our own. It fails if there is no version 2, or without write
+// access. Then the job runs without a cgroup.
 func newCgroup() (*cgroup, error) {
 	own, err := ownCgroup()
 	if err != nil {
@@ -49,8 +49,8 @@ func newCgroup() (*cgroup, error) {
 	return &cgroup{path}, nil
 }
 
-// jobName is what the cgroup of a watchdog's job is called. The name says whose it is: a process of
-// a namespace for process ids, its id, and when it was started, since ids come again.
+// jobName returns the name of the cgroup of a watchdog's job. The name identifies the watchdog:
+// PID namespace, process id, and start time, because ids are reused.
 func jobName(watchdog int) (string, error) {
 	space, err := pidSpace()
 	if err != nil {
@@ -63,14 +63,15 @@ func jobName(watchdog int) (string, error) {
 	return fmt.Sprintf("%s%s-%d-%d", jobPrefix, space, watchdog, p.start), nil
 }
 
-// pidSpace is the number of our namespace for process ids.
+// pidSpace returns the number of our PID namespace.
 var pidSpace = sync.OnceValues(func() (string, error) {
 	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
 	return strings.Trim(strings.TrimPrefix(space, "pid:"), "[]"), err
 })
 
-// watchdogOf returns the watchdog that a job's cgroup is named after, and when that was started. It
-// is 0 for other names, and for those of other namespaces, whose processes we cannot see.
+// watchdogOf returns the process id and start time of the watchdog that a job's cgroup is named
+// after. It returns 0 for other names, and for those of other PID namespaces, whose processes
+// are not visible here.
 func watchdogOf(name string) (pid int, start uint64) {
 	rest, ok := strings.CutPrefix(name, jobPrefix)
 	if !ok {
@@ -89,18 +90,18 @@ func watchdogOf(name string) (pid int, start uint64) {
 	return pid, start
 }
 
-// hasEnded reports whether the process that was started then has certainly ended.
+// hasEnded reports whether the process with this id and start time has certainly ended.
 func hasEnded(pid int, start uint64) bool {
 	p, ok := readProcess(pid)
 	if !ok {
-		return unix.Kill(pid, 0) == unix.ESRCH // else it is hidden
+		return unix.Kill(pid, 0) == unix.ESRCH // otherwise it is hidden
 	}
 	return p.ended() || p.start != start
 }
 
-// endOrphans kills the jobs below the cgroup own whose watchdogs have died, and whose supervisors
-// as well, or they would have done so. Thus what two guards that died at the same moment have
-// left is gone before the next command begins.
+// endOrphans kills the jobs below the cgroup own whose watchdogs are dead. Their supervisors
+// are dead as well, or they would have killed them. So the leftovers of two guards that died at
+// the same moment are gone before the next command starts.
 func endOrphans(own string) {
 	d, err := os.Open(own)
 	if err != nil {
@@ -113,18 +114,18 @@ func endOrphans(own string) {
 		if pid == 0 || !hasEnded(pid, start) {
 			continue
 		}
-		if c := (&cgroup{filepath.Join(own, name)}); c.kill() == nil { // else it is another user's
+		if c := (&cgroup{filepath.Join(own, name)}); c.kill() == nil { // an error: it belongs to another user
 			c.remove(orphanPatience)
 		}
 	}
 }
 
-// open returns the descriptor that a process is started into the cgroup with.
+// open returns the descriptor with which a process is started in the cgroup.
 func (c *cgroup) open() (*os.File, error) {
 	return os.OpenFile(c.path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
-// kill kills all that is in the cgroup, and in those below it. It does not wait for their end.
+// kill kills all processes in the cgroup and in those below it. It does not wait for their end.
 func (c *cgroup) kill() error {
 	if c == nil {
 		return nil
@@ -137,7 +138,7 @@ func (c *cgroup) kill() error {
 }
 
 // killHeadless kills the processes in a cgroup, and in those below it, whose main threads have
-// ended. cgroup.kill misses those: it signals the main thread alone (__cgroup_kill).
+// ended. cgroup.kill misses those, because it signals only the main thread (__cgroup_kill).
 func killHeadless(path string) {
 	list, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 	for _, field := range strings.Fields(string(list)) {
@@ -154,20 +155,20 @@ func killHeadless(path string) {
 	}
 }
 
-// removePatience is how long the end of processes that were killed may take. A process that the
-// kernel cannot kill (state D) does nothing any more. orphanPatience is shorter, since the lock
-// is held meanwhile.
+// removePatience is the time to wait for the end of killed processes. A process that the kernel
+// cannot kill (state D) runs no more code of its program. orphanPatience is shorter, because
+// the lock is held meanwhile.
 const (
 	removePatience = 5 * time.Second
 	orphanPatience = time.Second
 )
 
-// removeEmpty removes the cgroup if no process is in it or below it, and no cgroup below it. It
-// reports whether the cgroup is gone.
+// removeEmpty removes the cgroup if it has no processes and no cgroups below it. It reports
+// whether the cgroup is gone.
 func (c *cgroup) removeEmpty() bool { return c == nil || unix.Rmdir(c.path) == nil }
 
-// remove removes the cgroup and what the job has made below it. Processes that have just been
-// killed keep it for a moment.
+// remove removes the cgroup and the cgroups that the job has made below it. Processes that have
+// just been killed keep it busy for a moment.
 func (c *cgroup) remove(patience time.Duration) {
 	if c == nil {
 		return
@@ -197,7 +198,7 @@ func removeCgroup(path string) error {
 	return unix.Rmdir(path)
 }
 
-// ownCgroup is the directory of our cgroup of version 2.
+// ownCgroup returns the directory of our cgroup of version 2.
 func ownCgroup() (string, error) {
 	list, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -211,7 +212,7 @@ func ownCgroup() (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// cgroupDir is where the cgroup of that path is mounted.
+// cgroupDir returns the directory at which the cgroup of that path is mounted.
 func cgroupDir(path string) (string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -233,8 +234,8 @@ func cgroupDir(path string) (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// LeaveJob takes this process out of the cgroup of the job that has started it, for one that is
-// to outlive the job. It does nothing where there is none, or where it may not.
+// LeaveJob moves this process out of the cgroup of the job that started it, so that it can
+// outlive the job. It does nothing if there is no such cgroup, or without write access.
 func LeaveJob() {
 	own, err := ownCgroup()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The watchdog has one processor, whatever the user gives his own programs.
+// The watchdog runs with GOMAXPROCS=1, whatever the user sets for the command.
 func TestWatchdogEnv(t *testing.T) {
 	for _, tt := range []struct{ ours, want []string }{
 		{nil, []string{"GOMAXPROCS=1"}},

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock is the time since the machine was booted. It goes on while the machine is suspended,
-// and it is the same in every process.
+// clock returns the time since the machine was booted. It goes on while the machine is
+// suspended, and is the same in every process.
 func clock() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -18,10 +18,9 @@ func clock() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// An alarm rings after some time, by clock. It also continues this process if it is stopped by
-// then: a SIGCONT that a timer of the kernel sends reaches a stopped process
-// (timer_create(2); send_sigqueue calls prepare_signal, as kill does). So SIGSTOP holds the
-// process up until its next alarm at most.
+// An alarm rings after some time, by clock. It also continues this process if it is stopped: a
+// SIGCONT from a kernel timer reaches a stopped process (timer_create(2); send_sigqueue calls
+// prepare_signal, as kill does). So SIGSTOP stops the process until its next alarm at most.
 type alarm struct {
 	C     <-chan struct{}
 	fd    int      // timerfd
@@ -30,7 +29,7 @@ type alarm struct {
 	ended chan struct{}
 }
 
-// newAlarm fails only where the system has no more files or timers for us.
+// newAlarm fails only if the system has no files or timers left.
 func newAlarm() (*alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -63,7 +62,7 @@ func (a *alarm) in(d time.Duration) {
 	setTimer(a.timer, &at)
 }
 
-// stop takes the alarm back.
+// stop cancels the alarm.
 func (a *alarm) stop() {
 	var never unix.ItimerSpec
 	_ = unix.TimerfdSettime(a.fd, 0, &never, nil)
@@ -76,7 +75,7 @@ func (a *alarm) close() {
 	<-a.ended
 }
 
-// continueTimer makes a timer that sends SIGCONT to this process.
+// continueTimer creates a timer that sends SIGCONT to this process.
 func continueTimer() (id int32, err error) {
 	const sigevSignal = 0 // SIGEV_SIGNAL
 	event := struct {     // struct sigevent

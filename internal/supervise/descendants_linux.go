@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is one line of /proc.
+// A process is one entry of /proc.
 type process struct {
 	pid, parent, group, session int
-	state                       byte   // 'Z' or 'X': its main thread has ended
+	state                       byte   // 'Z' or 'X': the main thread has ended
 	headless                    bool   // the main thread has ended, and others live
-	start                       uint64 // when it was started, in ticks since boot
+	start                       uint64 // start time, in ticks since boot
 }
 
 // ended reports whether all threads have ended.
 func (p process) ended() bool { return (p.state == 'Z' || p.state == 'X') && !p.headless }
 
-// readProc reads a file of /proc into b, or into more room if it takes more. It makes fewer system
-// calls than os.ReadFile, which counts where all processes are looked at.
+// readProc reads a file of /proc into b, or into a larger buffer if needed. It makes fewer
+// system calls than os.ReadFile, which matters when all processes are read.
 func readProc(name string, b []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -48,7 +48,7 @@ func readProc(name string, b []byte) ([]byte, error) {
 	}
 }
 
-// readProcess reads /proc/PID/stat; false if the process has gone.
+// readProcess reads /proc/PID/stat. It returns false if the process is gone.
 func readProcess(pid int) (process, bool) {
 	var room [1024]byte
 	f, ok := readStat("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
@@ -68,19 +68,19 @@ func readProcess(pid int) (process, bool) {
 	return p, true
 }
 
-// readStat reads a stat file of /proc, using room if that is enough, and returns its fields from
-// the third on.
+// readStat reads a stat file of /proc, into room if that is large enough, and returns its
+// fields from the third on.
 func readStat(name string, room []byte) (fields [][]byte, ok bool) {
 	stat, err := readProc(name, room)
 	if err != nil {
 		return nil, false
 	}
-	// The name in parentheses can contain anything, parentheses as well.
+	// The name in parentheses can contain any character, also parentheses.
 	fields = bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	return fields, len(fields) >= 20
 }
 
-// numbers are the entries of a directory in /proc that are numbers.
+// numbers returns the numeric entries of a directory in /proc.
 func numbers(dir string) []int {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func children(pid int) []int {
 		var room [4096]byte
 		list, err := readProc(dir+strconv.Itoa(thread)+"/children", room[:])
 		if err != nil {
-			continue // a thread that has just ended; its children are another thread's now
+			continue // the thread has just ended; another thread has its children now
 		}
 		for _, f := range strings.Fields(string(list)) {
 			if child, err := strconv.Atoi(f); err == nil {
@@ -123,12 +123,12 @@ func children(pid int) []int {
 	return all
 }
 
-// A family is the descendants of this process, but for those that are spared, and for theirs.
-// Its process must be a subreaper: nobody leaves the family then.
+// A family is the set of descendants of this process, without spared processes and their
+// descendants. This process must be a subreaper: then no process leaves the family.
 type family struct {
 	spare  func(pid int) bool
 	spared bool             // a child of this process was spared
-	reaped func(childEvent) // is told of every child that reap has reaped; may be nil
+	reaped func(childEvent) // called for every child that reap has reaped; may be nil
 }
 
 func newFamily(spare func(pid int) bool) *family { return &family{spare: spare} }
@@ -139,7 +139,7 @@ var listsChildren = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// list lists those of the family that live. It may miss some, see children.
+// list lists the living processes of the family. It may miss some, see children.
 func (f *family) list() []process {
 	if !listsChildren() {
 		return f.everybody()
@@ -150,7 +150,7 @@ func (f *family) list() []process {
 		next = next[1:]
 		p, ok := readProcess(pid)
 		if !ok && unix.Kill(pid, 0) != unix.ESRCH {
-			p, ok = process{pid: pid}, true // another user's, with hidepid
+			p, ok = process{pid: pid}, true // a process of another user, with hidepid
 		}
 		if !ok || f.spares(p) {
 			continue
@@ -163,8 +163,8 @@ func (f *family) list() []process {
 	return found
 }
 
-// everybody is list from the parents of all processes of the machine. It takes longer, and
-// misses only what is started meanwhile.
+// everybody does the same as list, from the parents of all processes of the machine. It is
+// slower, and misses only processes that start meanwhile.
 func (f *family) everybody() []process {
 	below := make(map[int][]process)
 	for _, pid := range numbers("/proc") {
@@ -195,15 +195,16 @@ func (f *family) spares(p process) bool {
 	return true
 }
 
-// looks is how often all processes are looked at where a spared child keeps the kernel from
-// saying that no other is left. One look can miss a process that forks and ends over and over.
+// looks is the number of times that reap lists all processes if a spared child exists, because
+// then the kernel cannot confirm that no other is left. One listing can miss a process that
+// forks and ends again and again.
 const looks = 30
 
-// reap reaps the children of this process that have ended, the command too. It reports whether
-// the family has died out.
+// reap reaps the ended children of this process, the command too. It reports whether no process
+// of the family is left.
 //
-// If the kernel knows of no other child, nobody has descended from us. If it knows of one, that
-// is not spared, the family lives, whatever a look at /proc shows.
+// If the kernel knows of no child, we have no descendants. If it knows of one that is not
+// spared, the family lives, even if /proc shows none.
 func (f *family) reap() (diedOut bool) {
 	for {
 		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WALL)
@@ -239,16 +240,17 @@ func (f *family) zombies() (some bool) {
 	return some
 }
 
-// ourSession is the session that the command begins in.
+// ourSession returns the session in which the command starts.
 var ourSession = sync.OnceValue(func() int {
 	sid, _ := unix.Getsid(0)
 	return sid
 })
 
-// signalAll signals each of the processes, and first their process groups: a signal to a group
-// reaches also what its processes fork at this moment (kill(2) walks through the group with
-// forks locked out). A group may have strangers in it if it is of our own session, and if none of
-// the processes leads it; then it is left alone. It reports those that may not be signalled.
+// signalAll sends sig to the process groups of all, and then to each process. A signal to a
+// group also reaches processes that its members fork at this moment (kill(2) walks the group
+// with forks locked out). A group of our own session that none of the processes leads may have
+// strangers in it, so it gets no signal. signalAll returns the processes that it may not
+// signal.
 func signalAll(all []process, sig unix.Signal) (refused []process) {
 	members := make(map[int]bool, len(all))
 	for _, p := range all {
@@ -269,12 +271,12 @@ func signalAll(all []process, sig unix.Signal) (refused []process) {
 	return refused
 }
 
-// maxFreezes bounds how often the family is frozen before it is killed: one that grows
-// faster than it can be listed is killed while it runs, again and again.
+// maxFreezes bounds the number of times that the family is frozen before it is killed. A family
+// that grows faster than it can be listed is killed while it runs, again and again.
 const maxFreezes = 20
 
-// strike freezes the family and then kills it. Frozen first, because a parent would replace
-// the child that it sees die. What was forked unseen is left for the next strike.
+// strike freezes the family and then kills it. It freezes first, because a running parent could
+// replace a killed child. A process that was forked unseen is left for the next strike.
 func (f *family) strike() (struck, refused []process) {
 	frozen := make(map[int]bool)
 	for range maxFreezes {
@@ -293,12 +295,13 @@ func (f *family) strike() (struck, refused []process) {
 	return struck, signalAll(struck, unix.SIGKILL)
 }
 
-// unseenPatience is after what time end says that it waits for processes that it cannot see.
+// unseenPatience is the time after which end reports that it waits for processes that it cannot
+// see.
 const unseenPatience = time.Second
 
-// end strikes until the family has died out, however long that takes: a process that has become
-// another user, and that we may not kill, keeps it waiting. say is told of it, once. An empty
-// list proves nothing; reap decides.
+// end strikes until no process of the family is left, however long that takes. If a process has
+// become another user and we may not kill it, end waits for it, and reports that once through
+// say. An empty list proves nothing; reap decides.
 func (f *family) end(say func(format string, args ...any)) {
 	warned := make(map[int]bool)
 	unseen := time.Now()
@@ -317,7 +320,7 @@ func (f *family) end(say func(format string, args ...any)) {
 			unseen = time.Now()
 		} else if time.Since(unseen) > unseenPatience {
 			if f.zombies() {
-				return // a debugger keeps us from reaping them
+				return // a debugger prevents us from reaping them
 			}
 			if !warned[0] {
 				warned[0] = true
@@ -328,7 +331,7 @@ func (f *family) end(say func(format string, args ...any)) {
 	}
 }
 
-// awaitEnd waits until one of the processes has ended, but not longer than patience.
+// awaitEnd waits until one of the processes has ended, for patience at most.
 func awaitEnd(all []process, patience time.Duration) {
 	if len(all) > 0 {
 		if fd, err := unix.PidfdOpen(all[0].pid, 0); err == nil {

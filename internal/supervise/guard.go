@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// A guard watches over one job and ends it in time. It runs where the job's parent is: in the
-// watchdog on Linux, in the supervisor elsewhere.
+// A guard ends one job in time. It runs in the process that is the job's parent: the watchdog
+// on Linux, the supervisor elsewhere.
 type guard struct {
 	job     *job
-	left    func() time.Duration // until the deadline; it can grow
+	left    func() time.Duration // time until the deadline; it can grow
 	grace   time.Duration
-	lost    <-chan struct{}      // closed when the job is to be killed at once
+	lost    <-chan struct{}      // closed when the job must be killed at once
 	signals <-chan os.Signal     // for the job
 	stopped func(syscall.Signal) // the command was stopped by this signal
-	resume  <-chan struct{}      // the job goes on after a stop, if it may
+	resume  <-chan struct{}      // continue the job after a stop, if the lock allows it
 	look    <-chan struct{}      // the deadline may have become earlier
 	say     func(format string, args ...any)
 	alarm   *alarm
 }
 
-// run returns when no process of the job is left. It reports whether the lock was not
-// provably ours until then.
+// run returns when no process of the job is left. It reports whether the lock was not provably
+// ours until then.
 func (g *guard) run() (lost bool) {
 	var (
-		told          bool          // the job has got TERM, since the lock is going
-		killAt        time.Duration // when told: the end of the grace, by clock
+		told          bool          // the job got TERM because the lock may be lost soon
+		killAt        time.Duration // if told: the end of the grace, by clock
 		killed        bool
 		lastInterrupt time.Duration
 		stoppedBy     syscall.Signal
@@ -69,8 +69,8 @@ func (g *guard) run() (lost bool) {
 		select {
 		case <-g.job.exited:
 			g.job.sweep(g.say)
-			// Also if nobody was told: what was left behind may have outlived the deadline, and
-			// a loss may have come at the same moment as the exit.
+			// Also check if the job got no TERM: leftover processes may have outlived the
+			// deadline, and a loss may have come at the same moment as the exit.
 			return told || isClosed(g.lost) || g.left() <= 0
 
 		case sig := <-g.job.stopped:
@@ -79,8 +79,8 @@ func (g *guard) run() (lost bool) {
 			}
 
 		case <-g.resume:
-			// A job must not do another instruction without the lock. One that may not go on is
-			// killed at the next turn.
+			// A job must not run without the lock. If it may not continue, the next turn kills
+			// it.
 			if g.left() > KillMargin && !isClosed(g.lost) {
 				g.job.resume(stoppedBy)
 			}

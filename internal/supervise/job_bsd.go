@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A job is a running command with its process group. Processes that have left the group are
-// not known. The job outlives this process if this process is killed.
+// A job is a running command with its process group. Processes that have left the group are not
+// found. If this process is killed, the job goes on.
 type job struct {
 	pid     int                 // of the command, and the number of its process group
 	exited  chan struct{}       // closed when the command has exited
@@ -41,7 +41,7 @@ func (j *job) wait() {
 		case j.status.Stopped():
 			select {
 			case j.stopped <- j.status.StopSignal():
-			default: // an earlier stop is still to be dealt with, and that deals with this one
+			default: // an earlier stop is not handled yet; its handling covers this one
 			}
 		default:
 			return
@@ -49,14 +49,15 @@ func (j *job) wait() {
 	}
 }
 
-// signal sends sig to the group; to the command alone if it has left the group.
+// signal sends sig to the group, or to the command alone if it has left the group.
 func (j *job) signal(sig os.Signal) {
 	if s, ok := sig.(syscall.Signal); ok && syscall.Kill(-j.pid, s) == syscall.ESRCH && !isClosed(j.exited) {
 		_ = syscall.Kill(j.pid, s)
 	}
 }
 
-// terminate asks the group to stop. CONT, because a stopped process would not hear it.
+// terminate asks the group to stop. It sends CONT after TERM, because a stopped process would
+// not handle the TERM.
 func (j *job) terminate() {
 	j.signal(syscall.SIGTERM)
 	j.signal(syscall.SIGCONT)
@@ -65,16 +66,16 @@ func (j *job) terminate() {
 func (j *job) kill()                 { j.signal(syscall.SIGKILL) }
 func (j *job) resume(syscall.Signal) { j.signal(syscall.SIGCONT) }
 
-// sweep kills what the command has left in its process group and returns when that is
-// gone. The command is reaped already; its group's number stays taken while anybody is
-// left in the group.
+// sweep kills leftover processes in the command's process group, and returns when they are
+// gone. The command is reaped already, but the kernel does not reuse the group's number while a
+// process is left in the group.
 func (j *job) sweep(func(string, ...any)) {
 	for syscall.Kill(-j.pid, syscall.SIGKILL) == nil {
-		time.Sleep(5 * time.Millisecond) // their parent is init: nobody tells us when it has reaped them
+		time.Sleep(5 * time.Millisecond) // their parent is init, so we must poll until it has reaped them
 	}
 }
 
-// code is the exit code for a shell.
+// code returns the exit code as a shell reports it.
 func (j *job) code() int {
 	if j.status.Signaled() {
 		return 128 + int(j.status.Signal())

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A job is a running command with all that it has started. This process is its parent, and
-// a subreaper: what the command leaves behind becomes our child, not that of init. The methods
-// are called by one goroutine; the one that waits for processes ends when exited is closed.
+// A job is a running command with all its descendants. This process is the command's parent and
+// a subreaper, so orphans of the command become our children, not init's. One goroutine calls
+// the methods. The goroutine that waits for processes ends when exited is closed.
 type job struct {
-	pid     int // of the command, and the number of its process group
+	pid     int // of the command, and of its process group
 	cgroup  *cgroup
 	family  *family
 	exited  chan struct{}       // closed when the command has exited
@@ -25,18 +25,18 @@ type job struct {
 	status  syscall.WaitStatus  // valid when exited is closed
 }
 
-// becomeSubreaper makes this process the parent of all its descendants that lose theirs.
+// becomeSubreaper makes this process the parent of its orphaned descendants.
 func becomeSubreaper() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// startJob starts a command as the leader of a process group of its own, in a cgroup of its
-// own if there can be one, and calls lend to give it the terminal.
+// startJob starts a command as the leader of its own process group, and in a cgroup if cg is
+// not nil. It calls lend to give the command the terminal.
 //
-// The terminal is given after the start and not by SysProcAttr.Foreground: that needs SIGTTOU
-// ignored during the fork, and the command would inherit this for life. If the command
-// touches the terminal before it has it, it is stopped by SIGTTIN or SIGTTOU, and the
-// supervisor's pause puts that right.
+// The command gets the terminal after the start and not by SysProcAttr.Foreground. That needs
+// SIGTTOU ignored during the fork, and the command would inherit this for life. If the command
+// uses the terminal before it has it, SIGTTIN or SIGTTOU stops it, and the supervisor's pause
+// continues it.
 func startJob(c Command, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
 	j := &job{cgroup: cg, family: family, exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	started := make(chan error)
@@ -44,27 +44,28 @@ func startJob(c Command, family *family, cg *cgroup, lend func(pid int)) (*job, 
 	return j, <-started
 }
 
-// startAndWait starts the command, reports that, and then waits for it on the same
-// thread: Linux sends the parent-death signal when the *thread* that forked ends
-// (go.dev/issue/27505), so this goroutine owns its thread until the command has exited.
-// The signal is for the moment when this process and the supervisor die together.
+// startAndWait starts the command, reports that, and then waits for it on the same thread.
+// Linux sends the parent-death signal when the *thread* that forked ends (go.dev/issue/27505),
+// so this goroutine owns its thread until the command has exited. The signal matters when this
+// process and the supervisor die together.
 func (j *job) startAndWait(c Command, lend func(pid int), started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := &syscall.ProcAttr{
 		Env:   c.Env,
-		Files: []uintptr{0, 1, 2}, // the descriptors that we have inherited are not close-on-exec, and go along
+		Files: []uintptr{0, 1, 2}, // inherited descriptors are not close-on-exec, so the command gets them, too
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	pid, err := j.forkInto(c, attr)
 	if err != nil && j.cgroup != nil {
-		// Perhaps a seccomp filter without clone3, or a cgroup that takes no processes.
+		// Possible causes: a seccomp filter without clone3, or a cgroup that takes no
+		// processes.
 		j.cgroup.remove(removePatience)
 		j.cgroup = nil
 		pid, err = j.forkInto(c, attr)
 	}
 	if j.pid = pid; err == nil {
-		lend(pid) // at once: keys that are pressed now are for the job
+		lend(pid) // at once: keys pressed from now on are for the job
 	}
 	started <- err
 	if err != nil {
@@ -88,20 +89,20 @@ func (j *job) forkInto(c Command, attr *syscall.ProcAttr) (pid int, err error) {
 	return syscall.ForkExec(c.Path, c.Args, attr)
 }
 
-// wait returns when the command has exited, and does not reap it: as long as the zombie is
-// there, the number of its process group cannot be given to others, and signals may be sent by
-// it. Orphans that have come to us meanwhile are reaped.
+// wait returns when the command has exited, and does not reap it. While the zombie exists, the
+// kernel does not reuse the number of its process group, so we can still send signals to it.
+// wait reaps orphans that have become our children.
 func (j *job) wait() {
 	for {
 		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT)
 		switch {
-		case err != nil: // ECHILD: somebody else has reaped it; nothing more to see
+		case err != nil: // ECHILD: the command has been reaped elsewhere
 			return
 		case e.code == cldStopped:
 			if s, err := waitID(unix.P_PID, e.pid, unix.WSTOPPED|unix.WNOHANG); err == nil && s.pid == j.pid {
 				select {
 				case j.stopped <- syscall.Signal(s.status):
-				default: // an earlier stop is still to be dealt with, and that deals with this one
+				default: // an earlier stop is not handled yet; its handling covers this one
 				}
 			}
 		case e.pid == j.pid:
@@ -113,7 +114,7 @@ func (j *job) wait() {
 	}
 }
 
-// signal sends sig to the command's process group, as a terminal would; to the command alone
+// signal sends sig to the command's process group, as a terminal would, or to the command alone
 // if it has left the group.
 func (j *job) signal(sig os.Signal) {
 	if s, ok := sig.(syscall.Signal); ok && unix.Kill(-j.pid, s) == unix.ESRCH {
@@ -121,11 +122,11 @@ func (j *job) signal(sig os.Signal) {
 	}
 }
 
-// terminate asks all processes of the job to stop, as systemd does. CONT, because a stopped
-// process would not hear it.
+// terminate asks all processes of the job to stop, as systemd does. It sends CONT after TERM,
+// because a stopped process would not handle the TERM.
 //
-// The process group comes first: to list the others can take long, or for ever, if one of
-// them hangs in the kernel.
+// The process group comes first. Listing the other processes can take long, or for ever if one
+// of them hangs in the kernel.
 func (j *job) terminate() {
 	j.signal(unix.SIGTERM)
 	j.signal(unix.SIGCONT)
@@ -139,7 +140,7 @@ func (j *job) terminate() {
 	}
 }
 
-// kill kills all processes of the job, but for those that are just being started: sweep gets
+// kill kills all processes of the job, except those that start at this moment: sweep kills
 // them.
 func (j *job) kill() {
 	_ = j.cgroup.kill()
@@ -147,8 +148,8 @@ func (j *job) kill() {
 	j.family.strike()
 }
 
-// resume continues the job after a stop by sig. If the job was stopped because it asked for the
-// terminal, and the user has pressed ctrl-Z since, it stops again: CONT alone would discard that
+// resume continues the job after a stop by sig. If the job had stopped to ask for the terminal,
+// and the user has pressed ctrl-Z since, resume stops it again: CONT alone would discard that
 // key.
 func (j *job) resume(sig syscall.Signal) {
 	asked := sig == unix.SIGTTIN || sig == unix.SIGTTOU
@@ -159,7 +160,7 @@ func (j *job) resume(sig syscall.Signal) {
 	}
 }
 
-// pending reports whether the command has yet to get a signal.
+// pending reports whether a signal to the command is pending.
 func (j *job) pending(sig unix.Signal) bool {
 	status, err := readProc(fmt.Sprintf("/proc/%d/status", j.pid), make([]byte, 4096))
 	if err != nil {
@@ -178,12 +179,12 @@ func (j *job) pending(sig unix.Signal) bool {
 	return false
 }
 
-// sweep kills what the command has left behind, and returns when nothing is left of the job.
-// Then the lock may be released.
+// sweep kills leftover processes, and returns when nothing is left of the job. Then the lock
+// may be released.
 func (j *job) sweep(say func(format string, args ...any)) {
 	j.signal(unix.SIGKILL) // before the command is reaped, see wait
-	// Mostly nothing is left. Then sweep looks nothing up in /proc/self/task: the kernel keeps each
-	// name that was looked up there, and forgets them slowly when this process is reaped.
+	// Mostly nothing is left. Then sweep does not use /proc/self/task: the kernel caches each
+	// name that was looked up there, and drops them slowly when this process is reaped.
 	if j.family.reap() && j.cgroup.removeEmpty() {
 		return
 	}
@@ -192,13 +193,13 @@ func (j *job) sweep(say func(format string, args ...any)) {
 	j.cgroup.remove(removePatience)
 }
 
-// A child is a process that this one has started. Its methods are safe for concurrent use. It is
-// not an os.Process, because package os forks once more to find out what the kernel can do.
+// A child is a process that this process has started. It is safe for concurrent use. It is not
+// an os.Process, because package os forks once more to detect features of the kernel.
 type child struct {
 	Pid int
 
 	mu    sync.Mutex // guards ended
-	ended bool       // it is reaped, and the number may be that of another process
+	ended bool       // it is reaped, and another process may have its number
 }
 
 // Signal sends a signal, unless the child has been reaped.
@@ -230,7 +231,7 @@ const (
 
 type childEvent struct{ code, pid, status int }
 
-// waitStatus is what wait(2) would have told.
+// waitStatus returns the status as wait(2) would report it.
 func (e childEvent) waitStatus() syscall.WaitStatus {
 	switch e.code {
 	case cldExited:
@@ -251,8 +252,8 @@ func waitID(idType, id, options int) (childEvent, error) {
 		if err != nil {
 			return childEvent{}, err
 		}
-		// The part of siginfo_t that package unix leaves opaque. The empty array aligns
-		// what follows as the kernel's union is: to the size of a pointer.
+		// The part of siginfo_t that package unix leaves opaque. The empty array aligns the
+		// rest like the kernel's union: to the size of a pointer.
 		child := (*struct {
 			_      [3]int32
 			_      [0]uintptr
@@ -264,7 +265,7 @@ func waitID(idType, id, options int) (childEvent, error) {
 	}
 }
 
-// code is the exit code for a shell.
+// code returns the exit code as a shell reports it.
 func code(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -7,7 +7,7 @@ import (
 )
 
 // A job is a running command. Without process groups and signals only the command itself is
-// killed, and without warning; a ctrl-C at the console reaches it directly.
+// killed, and without a warning. A ctrl-C at the console reaches it directly.
 type job struct {
 	cmd     *exec.Cmd
 	pid     int
@@ -36,7 +36,7 @@ func (j *job) resume(syscall.Signal)      {}
 func (j *job) sweep(func(string, ...any)) {}
 func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }
 
-// terminal is what there is of job control here: nothing.
+// terminal does nothing: there is no job control here.
 type terminal struct{}
 
 func openTerminal() *terminal                    { return nil }

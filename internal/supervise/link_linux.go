@@ -23,27 +23,27 @@ type (
 )
 
 const (
-	// The supervisor's.
+	// From the supervisor.
 	verbStart  verb = iota + 1 // an order, value bytes long, is in the shared memory
 	verbSignal                 // the job gets this signal
 	verbLook                   // the deadline in the shared memory has become earlier
-	verbResume                 // the job goes on after a stop, if it may
+	verbResume                 // continue the job after a stop, if the lock allows it
 	verbKill                   // the lock is lost
 
-	// The watchdog's.
+	// From the watchdog.
 	verbStarted // the command runs, with this process id; text is its cgroup
 	verbFailed  // it could not be started: this error number
-	verbTooLate // it was not started, since the lock is lost, or about to be
+	verbTooLate // it was not started, because the lock is lost or about to be
 	verbStopped // the command was stopped by this signal
 	verbSay     // text is for the user
 	verbGone    // no process of the job is left; this is the command's wait status
-	verbLost    // the same, and the lock was not ours until then
+	verbLost    // the same, and the lock was not provably ours until then
 )
 
-// A link is one end of the socket between the two.
+// A link is one end of the socket between supervisor and watchdog.
 type link struct{ file *os.File }
 
-// newLink makes both ends. The second is for the other process.
+// newLink creates both ends. The second is for the other process.
 func newLink() (*link, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -54,7 +54,7 @@ func newLink() (*link, *os.File, error) {
 
 const maxText = 4 << 10
 
-// sendPatience is how long a message may wait for room. A process that is stopped reads none.
+// sendPatience is the time that a message may wait for room. A stopped process reads none.
 const sendPatience = 50 * time.Millisecond
 
 func (l *link) send(v verb, value int64, text string) error {
@@ -67,13 +67,13 @@ func (l *link) send(v verb, value int64, text string) error {
 	return err
 }
 
-// forward passes all messages on to c, and closes it when the link ends.
+// forward sends all messages to c, and closes it when the link ends.
 func (l *link) forward(c chan<- message) {
 	defer close(c)
 	for {
 		m, err := l.receive()
 		switch {
-		case errors.Is(err, unix.ECONNRESET): // the other process has died with our message unread; its own come now
+		case errors.Is(err, unix.ECONNRESET): // the other process died with our message unread; its own messages follow
 		case err != nil:
 			return
 		default:
@@ -82,7 +82,8 @@ func (l *link) forward(c chan<- message) {
 	}
 }
 
-// receive waits for the next message. io.EOF: the other end is closed, or its process is dead.
+// receive waits for the next message. It returns io.EOF if the other end is closed or its
+// process is dead.
 func (l *link) receive() (message, error) {
 	b := make([]byte, 9+maxText)
 	n, err := l.file.Read(b)

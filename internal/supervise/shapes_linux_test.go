@@ -39,7 +39,7 @@ func init() {
 	}
 }
 
-// prepareProcess makes this process what its environment says.
+// prepareProcess turns this process into the one that its environment describes.
 func prepareProcess() {
 	if os.Getenv(noCgroupVariable) != "" {
 		makeCgroup = func() (*cgroup, error) { return nil, errors.ErrUnsupported }
@@ -99,7 +99,8 @@ func chain(shell string) string {
 	return `export N=3000 CHAIN='N=$((N-1)); test $N = 0 && exit; ` + shell + ` -c "$CHAIN" & exit'; sh -c "$CHAIN" & `
 }
 
-// shapes are those of the issue trackers and of ours. Each says "ready" when all of it runs.
+// shapes are the shapes of process trees from issue trackers and our own. Each prints "ready"
+// when all of it runs.
 func shapes(t *testing.T) []shape {
 	exe, err := os.Executable()
 	if err != nil {
@@ -199,7 +200,7 @@ func anyOf(mark string) []process {
 	return nil
 }
 
-// killMarked kills what a job has left, also if it starts new processes meanwhile.
+// killMarked kills a job's leftover processes, also if they start new ones meanwhile.
 func killMarked(mark string) {
 	for left := anyOf(mark); len(left) > 0; left = anyOf(mark) {
 		for _, p := range left {
@@ -492,8 +493,8 @@ func watchOpens(t *testing.T, path string) (opened func() bool) {
 // A watchdog that has died while the lock was waited for is replaced. One that is stopped is
 // continued.
 func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
-	// Start makes this process a subreaper. It must not stay one: the thousands of orphans of
-	// other tests would come here, and nobody would reap them.
+	// Start makes this process a subreaper. It must not remain one: it would get the thousands
+	// of orphans of other tests, and never reap them.
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		s, err := Start(spareInTest)

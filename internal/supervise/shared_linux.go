@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shared is memory that supervisor and watchdog have in common: the deadline, by clock, and
-// behind the first page the order to start a job, which may be too long for a message.
+// A shared is memory that supervisor and watchdog share. It has the deadline, by clock. After
+// the first page it has the order to start a job, which may be too long for a message.
 type shared struct {
 	file  *os.File
 	page  []byte
@@ -33,7 +33,7 @@ func newShared() (*shared, error) {
 	return mapShared(file)
 }
 
-// mapShared maps what newShared has made.
+// mapShared maps the file of newShared.
 func mapShared(file *os.File) (*shared, error) {
 	page, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -48,27 +48,27 @@ func (m *shared) close() {
 	_ = m.file.Close()
 }
 
-// left is the time until the deadline.
+// left returns the time until the deadline.
 func (m *shared) left() time.Duration { return time.Duration(m.until.Load()) - clock() }
 
-// publish sets the deadline, by clock. It reports whether that is earlier than the last one: then
-// the other process has to be told, since its alarm is set for later.
+// publish sets the deadline, by clock. It reports whether the new deadline is earlier. Then the
+// other process must be notified, because its alarm is set for later.
 func (m *shared) publish(deadline time.Duration) (earlier bool) {
 	until := int64(deadline)
-	return until < m.until.Swap(until)-int64(time.Millisecond) // less is the time between two clocks
+	return until < m.until.Swap(until)-int64(time.Millisecond) // a smaller difference is the time between two readings
 }
 
-// An order is what the watchdog is to do.
+// An order makes the watchdog start a command.
 type order struct {
 	command Command
 	grace   time.Duration
-	lender  int // of the terminal, see terminal.lender
+	lender  int // see terminal.lender
 }
 
-// errNul is that of an argument that no program can be given.
+// errNul: no program can get such an argument.
 var errNul = errors.New("a NUL byte in an argument or in the environment")
 
-// write puts the order behind the first page, and returns its length.
+// write puts the order after the first page, and returns its length.
 func (m *shared) write(o order) (int, error) {
 	fields := []string{o.grace.String(), strconv.Itoa(o.lender), o.command.Path, strconv.Itoa(len(o.command.Args))}
 	fields = append(append(fields, o.command.Args...), o.command.Env...)
@@ -82,7 +82,7 @@ func (m *shared) write(o order) (int, error) {
 	return len(text), err
 }
 
-// read reads an order of that length.
+// read reads an order of the given length.
 func (m *shared) read(length int) (o order, err error) {
 	text := make([]byte, length)
 	if _, err := m.file.ReadAt(text, int64(len(m.page))); err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// StopSignals end the wait for a lock: those that would end this process.
+// StopSignals end the wait for a lock: the signals that would end this process.
 var StopSignals = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
@@ -16,7 +16,7 @@ var StopSignals = []os.Signal{
 // ReloadSignals make a server read its files again, and do not stop it.
 var ReloadSignals = []os.Signal{syscall.SIGHUP}
 
-// JobSignals go to a running command only; before it runs they keep their usual meaning.
+// JobSignals go to a running command only. Before it runs they keep their usual meaning.
 var JobSignals = []os.Signal{syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP}
 
 // Notify relays sigs to c, except the signals that this process was started to ignore (nohup, a
@@ -29,14 +29,14 @@ func Notify(c chan<- os.Signal, sigs ...os.Signal) {
 	}
 }
 
-// SurviveBrokenPipe makes a write to a closed stdout or stderr an error instead of the end
-// of this process, which would kill the command with it. (Not signal.Ignore: the
+// SurviveBrokenPipe makes a write to a closed stdout or stderr return an error. Otherwise
+// SIGPIPE would end this process, and the command with it. (Not signal.Ignore, because the
 // command would inherit that.)
 func SurviveBrokenPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// SignalNumber is N of the exit code 128+N.
+// SignalNumber returns N of the exit code 128+N.
 func SignalNumber(sig os.Signal) int {
 	if n, ok := sig.(syscall.Signal); ok {
 		return int(n)

@@ -22,10 +22,10 @@ func Notify(c chan<- os.Signal, sigs ...os.Signal) {
 	}
 }
 
-// SurviveBrokenPipe has nothing to do here.
+// SurviveBrokenPipe does nothing here.
 func SurviveBrokenPipe() {}
 
-// SignalNumber is N of the exit code 128+N.
+// SignalNumber returns N of the exit code 128+N.
 func SignalNumber(sig os.Signal) int {
 	if n, ok := sig.(syscall.Signal); ok {
 		return int(n)

@@ -6,42 +6,43 @@ import (
 	"time"
 )
 
-// KillMargin is how long before the deadline the last process of the job is killed: time
-// for the watchdog to be scheduled, and for the kernel to take the job down.
+// KillMargin is the time before the deadline at which the whole job is killed. It leaves time
+// to schedule the watchdog and for the kernel to end the job.
 const KillMargin = 250 * time.Millisecond
 
 // doubleInterrupt is the time within which a second INT means KILL.
 const doubleInterrupt = 2 * time.Second
 
-// A Command is what to run. It inherits the working directory, standard input, output and
-// error, and every other descriptor that this process has inherited itself.
+// A Command is the command to run. It inherits the working directory, standard input, output
+// and error, and every other descriptor that this process has inherited.
 type Command struct {
 	Path string   // the file to execute
-	Args []string // the first is the name that the command is called by
-	Env  []string // its whole environment
+	Args []string // as argv: the first is the command's name
+	Env  []string // the whole environment
 }
 
-// Terms are what a command runs under.
+// Terms are the conditions under which a command runs.
 type Terms struct {
-	// Lost is closed when the lock is lost for certain. Then the job is killed at once.
+	// Lost is closed when the lock is certainly lost. The job is then killed at once.
 	Lost <-chan struct{}
-	// Deadline is the moment until which the lock is proven ours. It is called often.
+	// Deadline returns the moment until which the lock is proven ours. It is called often.
 	Deadline func() time.Time
-	// Grace is how long before the deadline the job gets TERM.
+	// Grace is the time before the deadline at which the job gets TERM.
 	Grace time.Duration
-	// Signals are what this process receives, for the command.
+	// Signals delivers the signals that this process receives for the command.
 	Signals <-chan os.Signal
-	// Warn tells the user something. It must not block.
+	// Warn shows the user a message. It must not block.
 	Warn func(format string, args ...any)
 }
 
-// ErrGuards is for a failure of the guards, not of the command, which did not run.
+// ErrGuards means that supervisor or watchdog failed before the command started. The command
+// did not run.
 var ErrGuards = errors.New("the command was not started")
 
-// An Outcome is how a command ended.
+// An Outcome describes how a command ended.
 type Outcome struct {
 	Code int  // its exit code, or 128+N if signal N killed it
-	Lost bool // the lock was not provably ours until the end
+	Lost bool // the lock was not provably ours until the command's end
 }
 
 const (
@@ -60,7 +61,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// poke puts a token into a channel that has room for one.
+// poke puts a token into a channel with room for one.
 func poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

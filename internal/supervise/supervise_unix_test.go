@@ -129,7 +129,7 @@ type supervised struct {
 	watchdog int // its process id; 0 where there is none
 }
 
-// said is what processes have written to a file: all of it, as soon as they have written it.
+// said returns everything that processes have written to a file, as soon as it is complete.
 type said struct{ file *os.File }
 
 func (s said) String() string {
@@ -230,7 +230,7 @@ func (s *supervised) signal(sig os.Signal) {
 	}
 }
 
-// outcome is what superviseMain reports.
+// outcome is the report of superviseMain.
 type outcome struct {
 	Code int
 	Lost bool

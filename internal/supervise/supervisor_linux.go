@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Supervisor is this process with its watchdog. It runs one command. Its methods are for one
-// goroutine.
+// A Supervisor is this process with its watchdog. It runs one command. Only one goroutine may
+// use it.
 type Supervisor struct {
 	spare    func(pid int) bool
-	others   map[int]bool // children that this process had before; in bash, exec holdfast run … > >(logger)
-	backstop *alarm       // by then the job must be gone
+	others   map[int]bool // children that this process had at its start, as with bash's exec holdfast run … > >(logger)
+	backstop *alarm       // rings when the job must be gone
 	watchdog *child
 	link     *link
 	shared   *shared
@@ -29,8 +29,8 @@ type Supervisor struct {
 	pid      int // of the command
 }
 
-// Start starts the watchdog, which waits for a command to run. spare recognises processes
-// among the job's descendants that serve others too and are left alone.
+// Start starts the watchdog, which waits for a command to run. spare recognises descendants of
+// the job that also serve other programs. They are left alone.
 func Start(spare func(pid int) bool) (*Supervisor, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.New("/proc is not that of this PID namespace, so the command's processes could not be found: mount it (unshare --mount-proc)")
@@ -41,7 +41,7 @@ func Start(spare func(pid int) bool) (*Supervisor, error) {
 			s.others[pid] = true
 		}
 	}
-	// If the watchdog dies, its children become ours.
+	// If the watchdog dies, this process becomes the parent of its children.
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
@@ -57,14 +57,14 @@ func Start(spare func(pid int) bool) (*Supervisor, error) {
 }
 
 const (
-	// watchdogName is what the watchdog is called by, and how it knows itself.
+	// watchdogName is the watchdog's argv[0], by which it recognises itself.
 	watchdogName = "holdfast-watchdog"
-	// watchdogComm is its name for the kernel. It is not like that of the supervisor: killall
-	// and pkill with the supervisor's name leave the watchdog, and that ends the job.
+	// watchdogComm is its name for the kernel. It differs from the supervisor's name, so that
+	// killall and pkill with that name leave the watchdog alive, which then ends the job.
 	watchdogComm = "hf-watchdog"
 )
 
-// startWatchdog starts the watchdog process and the goroutine that reads its messages and then
+// startWatchdog starts the watchdog process, and the goroutine that reads its messages and then
 // reaps it.
 func (s *Supervisor) startWatchdog() error {
 	if err := s.forkWatchdog(); err != nil {
@@ -76,7 +76,7 @@ func (s *Supervisor) startWatchdog() error {
 	go func() {
 		defer close(dead)
 		link.forward(messages)
-		// Only when it is about to end, since the wait occupies a thread.
+		// Wait only when the watchdog is about to end, because the wait occupies a thread.
 		watchdog.wait()
 	}()
 	return nil
@@ -92,8 +92,8 @@ func (s *Supervisor) forkWatchdog() (err error) {
 		return err
 	}
 	defer end.Close()
-	// The command has to find the descriptors that this process has inherited at their
-	// numbers. So the watchdog gets its two at numbers that are free.
+	// The command must find the descriptors that this process has inherited at their numbers.
+	// So the watchdog gets its own two at free numbers.
 	files := []uintptr{0, 1, 2}
 	inherited := inheritedFiles()
 	var at []string
@@ -104,10 +104,11 @@ func (s *Supervisor) forkWatchdog() (err error) {
 		at = append(at, strconv.Itoa(len(files)))
 		files = append(files, f)
 	}
-	// Not the name of the file, which may have been replaced by another version.
+	// Not the file's name: the file may have been replaced by another version.
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{watchdogName}, at...), &syscall.ProcAttr{
 		Env: watchdogEnv(os.Environ()), Files: files,
-		// A group of its own, so that what is meant for the terminal's job does not reach it.
+		// A process group of its own, so that the terminal's signals for the job do not reach
+		// it.
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
@@ -119,16 +120,16 @@ func (s *Supervisor) forkWatchdog() (err error) {
 	return nil
 }
 
-// watchdogEnv is the environment of the watchdog, made from ours. The watchdog mostly waits. With
-// one processor it starts faster and has fewer threads. The command's environment comes with the
-// order.
+// watchdogEnv returns the watchdog's environment, made from ours. The watchdog mostly waits;
+// with one processor it starts faster and has fewer threads. The command's environment comes
+// with the order.
 func watchdogEnv(ours []string) []string {
 	env := slices.DeleteFunc(ours, func(variable string) bool { return strings.HasPrefix(variable, "GOMAXPROCS=") })
 	return append(env, "GOMAXPROCS=1")
 }
 
-// inheritedFiles are the descriptors that came from whoever started this process: those that
-// Go has opened are close-on-exec.
+// inheritedFiles returns the descriptors that this process inherited. Those that Go has opened
+// are close-on-exec.
 func inheritedFiles() []int {
 	var all []int
 	for _, fd := range numbers("/proc/self/fd") {
@@ -139,7 +140,7 @@ func inheritedFiles() []int {
 	return all
 }
 
-// Close ends the watchdog. If a job is running, that ends too.
+// Close ends the watchdog and any running job.
 func (s *Supervisor) Close() {
 	s.endWatchdog()
 	s.backstop.close()
@@ -157,17 +158,17 @@ func (s *Supervisor) endWatchdog() {
 	s.shared.close()
 }
 
-// closePatience is how long an idle watchdog may take to end. It takes a millisecond unless it
-// is stopped.
+// closePatience is the time that an idle watchdog may take to end. It needs a millisecond
+// unless it is stopped.
 const closePatience = time.Second
 
-// Run starts the command and returns when it and all that it has left behind are gone. It can be
-// called once. If there is an error, nothing runs. It is that of a command that could not be
-// started, or ErrGuards.
+// Run starts the command, and returns when the command and all its leftover processes are gone.
+// It can be called once. If it returns an error, nothing runs: the command could not be
+// started, or the error is ErrGuards.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	s.tty = openTerminal()
 	defer s.tty.close()
-	if isClosed(s.dead) { // the wait for the lock was long enough for many accidents
+	if isClosed(s.dead) { // the watchdog died during the wait for the lock
 		s.endWatchdog()
 		if err := s.startWatchdog(); err != nil {
 			return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
@@ -181,18 +182,18 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	return out, err
 }
 
-// deadline is t's, by clock. If this process is held up in between, it comes out earlier than it
-// is, and not later.
+// deadline returns t's deadline by clock. If this process is delayed in between, the result is
+// too early, never too late.
 func (t Terms) deadline() time.Duration {
 	now := clock()
 	return now + time.Until(t.Deadline())
 }
 
-// order tells the watchdog to start the command.
+// order makes the watchdog start the command.
 func (s *Supervisor) order(c Command, t Terms) error {
 	deadline := t.deadline()
 	if isClosed(t.Lost) || deadline-clock() <= KillMargin {
-		return fmt.Errorf("%w: the lock was lost before", ErrGuards)
+		return fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
 	length, err := s.shared.write(order{command: c, grace: t.Grace, lender: s.tty.lender()})
@@ -202,7 +203,7 @@ func (s *Supervisor) order(c Command, t Terms) error {
 	if err := s.link.send(verbStart, int64(length), ""); err != nil {
 		return fmt.Errorf("%w: the watchdog process does not answer: %w", ErrGuards, err)
 	}
-	_ = s.watchdog.Signal(unix.SIGCONT) // it may have been stopped, and has no alarm yet
+	_ = s.watchdog.Signal(unix.SIGCONT) // it may be stopped, and has no alarm yet
 	return nil
 }
 
@@ -215,13 +216,13 @@ type run struct {
 }
 
 const (
-	// late is what is left of the margin when the job should be gone.
+	// late is the part of the margin that is left when the job must be gone.
 	late = KillMargin / 2
-	// inboxPatience is how long the watchdog's last messages take to be read by then, if this
-	// process was stopped. After that the watchdog is not trusted any more.
+	// inboxPatience is the time to read the watchdog's last messages after late, in case this
+	// process was stopped. After that the supervisor acts without the watchdog.
 	inboxPatience = 20 * time.Millisecond
-	// startPatience is how long the watchdog may take to start the command. Mostly it takes a
-	// millisecond, but there may be orphans to be ended.
+	// startPatience is the time that the watchdog may take to start the command. It mostly
+	// needs a millisecond, but it may have to end orphans first.
 	startPatience = 10 * time.Second
 )
 
@@ -243,7 +244,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 			case m.verb == verbFailed:
 				return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: syscall.Errno(m.value)}
 			case m.verb == verbTooLate:
-				return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
+				return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)
 			case m.verb == verbStarted:
 				start.Stop()
 				r.pid, r.cgroup = int(m.value), m.text
@@ -270,7 +271,8 @@ func (r *run) watch(c Command) (Outcome, error) {
 			return r.alone("the watchdog process does not start the command", false)
 
 		case <-r.backstop.C:
-			// It continues us if we are stopped, and then the deadline may have moved on.
+			// The alarm also continues this process after a stop. The deadline may have
+			// advanced since.
 			if !r.lost && time.Until(r.Deadline()) > late {
 				continue
 			}
@@ -284,8 +286,8 @@ func (r *run) watch(c Command) (Outcome, error) {
 	}
 }
 
-// publish tells the watchdog until when the lock is proven ours, and returns after what time to
-// do so again: often enough that the watchdog sees the deadline move on long before it would act.
+// publish sends the deadline to the watchdog, and returns the time until the next call. That is
+// soon enough for the watchdog to see the new deadline long before it would act.
 func (r *run) publish() (again time.Duration) {
 	deadline := r.deadline()
 	if r.shared.publish(deadline) {
@@ -296,34 +298,34 @@ func (r *run) publish() (again time.Duration) {
 	return min(max((left-r.Grace)/8, 10*time.Millisecond), time.Second)
 }
 
-// forward passes a signal on to the job.
+// forward sends a signal to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
 	if !ok || s == syscall.SIGCONT && time.Until(r.Deadline()) <= KillMargin {
-		return // CONT: our own alarm's, perhaps
+		return // the CONT may come from our own alarm
 	}
 	_ = r.link.send(verbSignal, int64(s), "")
 }
 
-// pause does what the stop of the command asks for.
+// pause handles a stop of the command.
 func (r *run) pause(sig syscall.Signal) {
 	if r.tty.pause(sig, r.pid) {
 		_ = r.link.send(verbResume, 0, "")
 	}
 }
 
-// gone is the outcome of a job that is gone.
+// gone returns the outcome of a job that is gone.
 func (r *run) gone(code int, lost bool) Outcome {
 	r.tty.takeBack(r.pid)
 	return Outcome{Code: code, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
-// alone ends the job without the watchdog. When that is dead, the processes of the job are
-// our children, or descend from them. The error is ErrGuards if the command was never started.
+// alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are
+// our descendants. The error is ErrGuards if the command was never started.
 func (r *run) alone(why string, lost bool) (Outcome, error) {
 	r.killCgroup()
 	_ = r.watchdog.Signal(unix.SIGKILL)
-	// Its last words: what it has started, or how the command has ended.
+	// The watchdog's last messages say what it started, or how the command ended.
 	for m := range r.messages {
 		switch m.verb {
 		case verbStarted:
@@ -335,15 +337,15 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		}
 	}
 	if r.pid != 0 {
-		_ = unix.Kill(-r.pid, unix.SIGKILL) // at once: to list the others can take long
+		_ = unix.Kill(-r.pid, unix.SIGKILL) // before the others, because listing them can take long
 		r.Warn("%s; killing the command", why)
 	}
-	status := syscall.WaitStatus(syscall.SIGKILL) // if nobody can tell
+	status := syscall.WaitStatus(syscall.SIGKILL) // if the real status is unknown
 	f := newFamily(func(pid int) bool { return r.others[pid] || r.spare(pid) })
 	select {
 	case <-r.dead:
 	case <-time.After(inboxPatience):
-		f.spared = true // the watchdog: a debugger of it can keep us from reaping it
+		f.spared = true // the watchdog: its debugger can keep us from reaping it
 	}
 	started := r.pid != 0
 	f.reaped = func(e childEvent) {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A Supervisor runs one command. Its methods are for one goroutine.
+// A Supervisor runs one command. Only one goroutine may use it.
 type Supervisor struct{}
 
-// Start has nothing to start here: one process does all. spare is not used.
+// Start starts nothing here, because there is no watchdog. spare is not used.
 func Start(func(pid int) bool) (*Supervisor, error) { return &Supervisor{}, nil }
 
-// Close has nothing to end.
+// Close does nothing here.
 func (s *Supervisor) Close() {}
 
-// IsWatchdog is false: there is no such process here.
+// IsWatchdog returns false: there is no watchdog here.
 func IsWatchdog() bool { return false }
 
 // Main is never called.
@@ -27,13 +27,14 @@ func Main(func(pid int) bool) int { return 1 }
 // LeaveJob does nothing: jobs have no cgroups here.
 func LeaveJob() {}
 
-// Run starts the command and returns when it and, on Unix, what it has left in its process group
-// are gone. The error is that of a command that could not be started; then nothing runs.
+// Run starts the command, and returns when the command and, on Unix, leftover processes in its
+// process group are gone. If the command cannot be started, Run returns the error, and nothing
+// runs.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	tty := openTerminal()
 	defer tty.close()
 	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
-		return Outcome{}, fmt.Errorf("%w: the lock was lost before", ErrGuards)
+		return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	alarm, err := newAlarm()
 	if err != nil {

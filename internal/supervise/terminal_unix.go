@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is this process's controlling terminal, whose foreground belongs to one process
-// group at a time: to ours, or lent to the job's.
+// terminal is this process's controlling terminal. Its foreground belongs to one process group
+// at a time: ours, or, if lent, the job's.
 type terminal struct {
 	fd  int
 	own int // our process group
-	// wholly: stdin and stdout are terminals, so the job is given the foreground at
-	// once. In a pipeline (holdfast run … | less) the other end is in our group and needs
-	// the terminal itself; there the job gets it only when it asks, by being stopped.
+	// wholly: stdin and stdout are terminals, so the job gets the foreground at once. In a
+	// pipeline (holdfast run … | less) the other end is in our group and needs the terminal
+	// itself. There the job gets the terminal only when it asks for it, by being stopped.
 	wholly bool
 	lent   bool // the job may have had it
 }
@@ -52,8 +52,8 @@ func (t *terminal) foreground() int {
 
 func (t *terminal) isOurs() bool { return t.foreground() == t.own }
 
-// lender is the process group that has the terminal and gives it to a job at once; 0 if the job
-// has to ask for it.
+// lender returns the process group that has the terminal and gives it to a job at once. It
+// returns 0 if the job has to ask for the terminal.
 func (t *terminal) lender() int {
 	if t == nil || !t.wholly {
 		return 0
@@ -61,9 +61,9 @@ func (t *terminal) lender() int {
 	return t.own
 }
 
-// lend gives the terminal to a job that has been started, if the lender still has it. From here
-// on this process may be in the background of its terminal and has to take the terminal back all
-// the same. The command has been started already and does not inherit that SIGTTOU is ignored.
+// lend gives the terminal to a started job, if the lender still has it. From then on this
+// process may be in the background of its terminal and must be able to take the terminal back,
+// so lend ignores SIGTTOU. The command has been started already and does not inherit that.
 func (t *terminal) lend(lender, job int) {
 	if t == nil {
 		return
@@ -74,7 +74,7 @@ func (t *terminal) lend(lender, job int) {
 	}
 }
 
-// isLent takes note that another process has lent the terminal to the job.
+// isLent records that another process has lent the terminal to the job.
 func (t *terminal) isLent() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU)
@@ -87,9 +87,9 @@ func (t *terminal) give(pgrp int) {
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) // fails if the job has just ended
 }
 
-// takeBack reports whether the job had the terminal. It leaves it alone when a third
-// group has it: the shell's, if this is a background job. A group that is gone is one that
-// the job had passed it on to.
+// takeBack takes the terminal back from the job, and reports whether the job had it. If a third
+// group has the terminal, takeBack leaves it alone: it is the shell's group, if this is a
+// background job. If that group no longer exists, the job had passed the terminal on to it.
 func (t *terminal) takeBack(job int) bool {
 	if t == nil {
 		return false
@@ -108,17 +108,17 @@ func (t *terminal) close() {
 	}
 }
 
-// suspendSettle is how long pause waits for its own stop to take effect. In an orphaned
-// process group (a container's first process, ssh -t HOST holdfast …) the kernel drops
-// terminal stops, as nobody could continue us.
+// suspendSettle is the time that pause waits for its own stop to take effect. In an orphaned
+// process group (a container's first process, ssh -t HOST holdfast …) the kernel drops terminal
+// stops, because no shell could continue us.
 const suspendSettle = 200 * time.Millisecond
 
-// pause does what the stop of the command asks for and reports whether the job is to be
-// continued now. At a terminal there are two reasons for a stop. If the job wants the
-// terminal, it gets it. If the user has pressed ctrl-Z, this process stops as well, so that
-// the shell gets its prompt back, until the shell continues it. While it is stopped nobody
-// proves the session and the lock may go; so first the whole group is stopped for sure.
-// Without a terminal the stop is somebody's wish: CONT to this process is forwarded.
+// pause handles a stop of the command, and reports whether the job must be continued now. At a
+// terminal there are two reasons for a stop. If the job wants the terminal, it gets it. If the
+// user has pressed ctrl-Z, this process stops as well, so that the shell shows its prompt,
+// until the shell continues it. While it is stopped the session is not proven and the lock may
+// be lost, so pause first stops the whole group for certain. Without a terminal the stop is
+// deliberate: a CONT to this process is forwarded.
 func (t *terminal) pause(sig syscall.Signal, job int) bool {
 	if t == nil {
 		return false
@@ -134,10 +134,10 @@ func (t *terminal) pause(sig syscall.Signal, job int) bool {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	// The whole group: a script that runs us, a pipe's other end. TTIN stops as TSTP does;
-	// but for TSTP we have a handler (ctrl-Z in a pipeline comes to us, and the job must be
-	// stopped first), and os/signal cannot take one away again: Reset leaves a handler that
-	// does nothing.
+	// The signal goes to our whole group: a script that runs us, the other end of a pipe. TTIN
+	// stops as TSTP does. But TSTP has a handler here (ctrl-Z in a pipeline comes to us, and
+	// the job must be stopped first), and os/signal cannot remove one: Reset leaves a handler
+	// that does nothing.
 	_ = syscall.Kill(0, syscall.SIGTTIN)
 	select {
 	case <-continued:

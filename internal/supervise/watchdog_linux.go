@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsWatchdog reports whether this process was started to be a watchdog. Then it calls Main, and
-// nothing else. It may do so while its packages are being initialised.
+// IsWatchdog reports whether this process was started as a watchdog. If so, the program must
+// call Main and nothing else, possibly while it initialises its packages.
 func IsWatchdog() bool { return len(os.Args) == 3 && os.Args[0] == watchdogName }
 
-// Main is the watchdog process. It returns the exit code. spare is as for Start.
+// Main runs the watchdog process and returns its exit code. spare is as for Start.
 func Main(spare func(pid int) bool) int {
 	w, err := newWatchdog(spare)
 	if err != nil {
@@ -33,8 +33,8 @@ type watchdog struct {
 	signals chan os.Signal
 	resume  chan struct{}
 	look    chan struct{}
-	lost    chan struct{} // closed when the job is to be killed at once, or there is none to be
-	gone    chan struct{} // closed when the supervisor has gone
+	lost    chan struct{} // closed when the job must be killed at once, or must not start
+	gone    chan struct{} // closed when the supervisor is gone
 	alarm   *alarm        // the guard's
 }
 
@@ -58,8 +58,8 @@ func newWatchdog(spare func(pid int) bool) (*watchdog, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
-	// Signals to all processes of a service (systemd's KillMode=control-group) come to us as
-	// well. The supervisor passes on what concerns the job.
+	// Signals to all processes of a service (systemd's KillMode=control-group) reach us as
+	// well. We ignore them; the supervisor forwards those for the job.
 	Notify(make(chan os.Signal, 1), StopSignals...)
 	_ = os.WriteFile("/proc/self/comm", []byte(watchdogComm), 0) // in place of "exe"
 	w.link = &link{files[0]}
@@ -76,12 +76,12 @@ func (w *watchdog) work() {
 	select {
 	case o := <-w.orders:
 		w.run(o)
-		<-w.gone // it may be stopped, and has to find our last message
+		<-w.gone // the supervisor may be stopped, and must find our last message
 	case <-w.gone:
 	}
 }
 
-// listen hears the supervisor, until that has gone.
+// listen handles the supervisor's messages until the supervisor is gone.
 func (w *watchdog) listen() {
 	defer close(w.gone)
 	lost := false
@@ -120,19 +120,19 @@ func (w *watchdog) listen() {
 	}
 }
 
-// run starts the command and guards it until no process of it is left.
+// run starts the command and guards it until none of its processes is left.
 func (w *watchdog) run(o order) {
-	cg, _ := makeCgroup() // nil: the job goes without
+	cg, _ := makeCgroup() // nil: the job runs without one
 	tty := openTerminal()
 	defer tty.close()
-	// Much can have happened since the order: this process may have been stopped, or the end of
+	// Time may have passed since the order: this process may have been stopped, or ending
 	// orphans may have taken long.
 	if isClosed(w.lost) || w.shared.left() <= KillMargin {
 		cg.remove(removePatience)
 		_ = w.link.send(verbTooLate, 0, "")
 		return
 	}
-	w.alarm.in(w.shared.left()) // it continues us if we are stopped before the guard sets it
+	w.alarm.in(w.shared.left()) // continues us if we are stopped before the guard sets it
 	j, err := startJob(o.command, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
 	if err != nil {
 		j.cgroup.remove(removePatience)

@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// hostLock is the name that zklocal.HostLock gives. This package does not import zklocal, because
-// that imports the client and the server.
+// hostLock is the name in zklocal.HostLock. This package does not import zklocal, because that
+// imports the client and the server.
 const hostLock = "host.lock"
 
-// IsHost reports whether a process is the detached host of a file:// store: it serves others
-// too, so it is left alone when the job is killed whose command has started it. The kernel
-// says which file it has locked. Its arguments say where its directory would be; they are read
-// last, because a process that hangs in the kernel can hold up the reader of its arguments.
+// IsHost reports whether a process is the detached host of a file:// store. A host also serves
+// other programs, so it is left alone when the job that started it is killed. The kernel knows
+// which file the host has locked. The host's arguments name its directory. They are read last,
+// because a process that hangs in the kernel can block the reader of its arguments.
 func IsHost(pid int) bool {
 	locked := lockedBy(pid)
 	if len(locked) == 0 {
@@ -40,8 +40,9 @@ func IsHost(pid int) bool {
 	return slices.Contains(locked, lock.Ino)
 }
 
-// lockedBy lists the inodes of the files that a process has an exclusive flock on. Their devices
-// are left out: on btrfs, and on some overlays, the kernel does not list what stat(2) says.
+// lockedBy lists the inodes of the files on which a process has an exclusive flock. It ignores
+// their devices: on btrfs, and on some overlays, the kernel lists other numbers than stat(2)
+// returns.
 func lockedBy(pid int) (inodes []uint64) {
 	f, err := os.Open("/proc/locks")
 	if err != nil {

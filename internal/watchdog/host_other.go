@@ -2,5 +2,5 @@
 
 package watchdog
 
-// IsHost is not asked here: the host of a file:// store is in a process group of its own.
+// IsHost is not needed here: the host of a file:// store has its own process group.
 func IsHost(int) bool { return false }

@@ -1,9 +1,10 @@
-// Package watchdog makes a process that was started as a watchdog do its work, and nothing else.
+// Package watchdog makes a process that was started as a watchdog do its work, and nothing
+// else.
 //
-// The work begins in this package's init. Go initialises packages in the order of their import
-// paths, each after its imports. So a watchdog never initialises the packages that come later: TLS,
-// HTTP, the locks and the command line. They would cost each run of a command time and memory.
-// Therefore this package imports little.
+// The work starts in this package's init. Go initialises packages in the order of their import
+// paths, each after its imports. So a watchdog never initialises later packages: TLS, HTTP, the
+// locks and the command line. They would cost each run of a command time and memory. Therefore
+// this package imports little.
 package watchdog
 
 import (
@@ -20,7 +21,7 @@ func init() {
 	}
 }
 
-// The arguments of serve that IsHost knows a host by.
+// The arguments of serve by which IsHost recognises a host.
 const (
 	DetachedFlag = "--detached" // marks a serve that was started by a client of its directory
 	DataDirFlag  = "--data-dir" // stands before the directory
