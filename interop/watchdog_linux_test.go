@@ -357,15 +357,28 @@ func environOf(pid int) []string {
 
 // state is the letter of /proc/PID/stat; 'Z' if there is no such process.
 func state(pid int) byte {
+	letter, _ := statOf(pid)
+	return letter
+}
+
+// statOf returns the state of a process, and its start, which tells it from another that had the
+// same id. The state is 'Z' if there is no such process.
+func statOf(pid int) (state byte, start string) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 'Z'
+		return 'Z', ""
 	}
-	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
-	if len(rest) < 2 || rest[1] == 'X' {
-		return 'Z'
+	rest := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(rest) < 20 || rest[0][0] == 'X' {
+		return 'Z', ""
 	}
-	return rest[1]
+	return rest[0][0], string(rest[19])
+}
+
+// A process is identified by its start, too: tests that fork without end use up the ids.
+type process struct {
+	pid   int
+	start string
 }
 
 // A jobWatch knows of all jobs which of their processes live. One goroutine looks through /proc
@@ -391,7 +404,7 @@ func newJobWatch(t *testing.T) *jobWatch {
 	})
 	go func() {
 		defer close(done)
-		marks := make(map[int]string) // of processes, by id and start
+		marks := make(map[process]string)
 		for {
 			select {
 			case <-stop:
@@ -406,13 +419,18 @@ func newJobWatch(t *testing.T) *jobWatch {
 
 // look counts the processes of each job. A process keeps its mark for life: its environment is
 // read once.
-func (w *jobWatch) look(marks map[int]string) {
+func (w *jobWatch) look(marks map[process]string) {
 	at := bootTime()
 	alive := make(map[string]int)
-	seen := make(map[int]bool)
+	seen := make(map[process]bool)
 	for _, pid := range processes() {
-		seen[pid] = true
-		mark, known := marks[pid]
+		letter, start := statOf(pid)
+		if letter == 'Z' {
+			continue
+		}
+		p := process{pid, start}
+		seen[p] = true
+		mark, known := marks[p]
 		if !known {
 			environ := environOf(pid)
 			for _, e := range environ {
@@ -421,10 +439,10 @@ func (w *jobWatch) look(marks map[int]string) {
 				}
 			}
 			if len(environ) > 1 { // in the middle of an exec there is none
-				marks[pid] = mark
+				marks[p] = mark
 			}
 		}
-		if mark != "" && state(pid) != 'Z' {
+		if mark != "" {
 			w.mu.Lock()
 			j := w.jobs[mark]
 			w.mu.Unlock()
@@ -433,9 +451,9 @@ func (w *jobWatch) look(marks map[int]string) {
 			}
 		}
 	}
-	for pid := range marks {
-		if !seen[pid] {
-			delete(marks, pid)
+	for p := range marks {
+		if !seen[p] {
+			delete(marks, p)
 		}
 	}
 	w.mu.Lock()
