@@ -89,6 +89,63 @@ func TestReadmeCommandsWork(t *testing.T) {
 	if address == "" {
 		t.Error("the README does not say how to serve")
 	}
+	for _, block := range readmeBlocks(t, "crontab") {
+		for line := range strings.Lines(block) {
+			fields := strings.SplitN(strings.TrimSpace(line), " ", 6) // five of the time, and the command
+			run(t, work, fields[5])
+		}
+	}
+}
+
+// Every link between the documents leads to a file, and to a heading in it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	files, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"docs", "interop"} {
+		more, err := filepath.Glob(filepath.Join(dir, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
+	}
+	links := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			to := filepath.Join(filepath.Dir(file), target)
+			if target == "" {
+				to = file
+			}
+			there, err := os.ReadFile(to)
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			found := anchor == ""
+			for _, h := range heading.FindAllStringSubmatch(string(there), -1) {
+				slug := strings.ReplaceAll(strings.ToLower(h[1]), " ", "-")
+				found = found || regexp.MustCompile(`[^\pL\pN_-]`).ReplaceAllString(slug, "") == anchor
+			}
+			if !found {
+				t.Errorf("%s: %s has no heading #%s", file, to, anchor)
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("only %d links found", links)
+	}
 }
 
 // serve starts line and returns the address it listens on; it is interrupted at the
