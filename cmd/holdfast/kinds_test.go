@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -22,9 +24,11 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		held  bool // another client holds the lock
 		try   bool
 		also  bool // the node is in the directory of another lock that is taken with ours
+		late  bool // the check ends only after the lock is acquired
 		want  string
 	}{
 		{name: "unknown", child: "n_", mode: zk.EphemeralSequential, want: "job: the node /holdfast/locks/job/n_0000000000 looks like"},
+		{name: "unknown, and the lock is acquired first", child: "n_", mode: zk.EphemeralSequential, late: true, want: "job: the node "},
 		{name: "unknown, and we would wait", child: "n_", mode: zk.EphemeralSequential, held: true, want: "job: the node "},
 		{name: "--try", child: "n_", mode: zk.EphemeralSequential, try: true, want: "job: the node "},
 		{name: "a semaphore's", child: "n_", mode: zk.EphemeralSequential, kind: kindFlags{limit: 2, permits: 1}, want: "job: the node "},
@@ -65,6 +69,16 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := len(queueOf(t, c))
+				if tt.late {
+					// The check begins with a sync. An uncontended Lock sends none.
+					began := time.Now()
+					srv.Intercept(zkproto.OpSync, func(string) zktest.Action {
+						if time.Since(began) < time.Second {
+							return zktest.Throttle
+						}
+						return zktest.Pass
+					})
+				}
 				tenure, err := k.take(nil)
 				if tt.want == "" {
 					if err != nil {
