@@ -128,6 +128,7 @@ func children(pid int) []int {
 type family struct {
 	spare  func(pid int) bool
 	spared bool             // a child of this process was spared
+	over   bool             // the command has exited, so strike may reap
 	reaped func(childEvent) // called for every child that reap has reaped; may be nil
 }
 
@@ -206,24 +207,31 @@ const looks = 30
 // If the kernel knows of no child, we have no descendants. If it knows of one that is not
 // spared, the family lives, even if /proc shows none.
 func (f *family) reap() (diedOut bool) {
+	if f.collect() {
+		return true
+	}
+	if !f.spared {
+		return false
+	}
+	for range looks {
+		if len(f.everybody()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// collect reaps the ended children of this process. It reports whether no child is left.
+func (f *family) collect() (none bool) {
 	for {
 		e, err := waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WALL)
 		switch {
 		case err != nil: // ECHILD
 			return true
-		case e.pid != 0:
-			if f.reaped != nil {
-				f.reaped(e)
-			}
-		case !f.spared:
+		case e.pid == 0:
 			return false
-		default:
-			for range looks {
-				if len(f.everybody()) > 0 {
-					return false
-				}
-			}
-			return true
+		case f.reaped != nil:
+			f.reaped(e)
 		}
 	}
 }
@@ -277,9 +285,15 @@ const maxFreezes = 20
 
 // strike freezes the family and then kills it. It freezes first, because a running parent could
 // replace a killed child. A process that was forked unseen is left for the next strike.
+//
+// Every ended child makes the lists longer, and a process that forks and ends again and again leaves
+// thousands of them. So strike reaps them before each list, once the command has exited.
 func (f *family) strike() (struck, refused []process) {
 	frozen := make(map[int]bool)
 	for range maxFreezes {
+		if f.over {
+			f.collect()
+		}
 		all := f.list()
 		grown := false
 		for _, p := range all {
@@ -303,6 +317,7 @@ const unseenPatience = time.Second
 // become another user and we may not kill it, end waits for it, and reports that once through
 // say. An empty list proves nothing; reap decides.
 func (f *family) end(say func(format string, args ...any)) {
+	f.over = true
 	warned := make(map[int]bool)
 	unseen := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +32,7 @@ const (
 const (
 	mainThreadEnds      = "main thread ends"
 	forksWhileLookedFor = "forks while looked for"
+	leavesMany          = "leaves many ended children"
 )
 
 func init() {
@@ -58,6 +60,8 @@ func prepareProcess() {
 		return
 	case forksWhileLookedFor:
 		endWhatForksWhileLookedFor()
+	case leavesMany:
+		strikeAmongEnded()
 	case mainThreadEnds:
 		go func() {
 			fmt.Println("ready")
@@ -408,6 +412,56 @@ func endWhatForksWhileLookedFor() {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// A command that forks and ends again and again leaves thousands of ended children. They are reaped
+// before each list, or each list takes longer than the one before.
+func TestEndedChildrenDoNotMakeTheListsLonger(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), shapeVariable+"="+leavesMany)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// strikeAmongEnded is that process. It exits with 0 if the strike has reaped the ended children.
+func strikeAmongEnded() {
+	r, w, err := os.Pipe() // its other end is closed when all of them have ended
+	if err != nil {
+		panic(err)
+	}
+	ended := make(map[int]bool)
+	for range 50 {
+		pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 0"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2, w.Fd()}})
+		if err != nil {
+			panic(err)
+		}
+		ended[pid] = true
+	}
+	w.Close()
+	if _, err := io.ReadAll(r); err != nil {
+		panic(err)
+	}
+	living := exec.Command("sleep", "1000")
+	living.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := living.Start(); err != nil {
+		panic(err)
+	}
+	f := newFamily(func(int) bool { return false })
+	f.over = true
+	for range ended {
+		f.strike() // a process closes its files a moment before it has ended
+		left := slices.DeleteFunc(children(os.Getpid()), func(pid int) bool { return !ended[pid] })
+		if len(left) == 0 {
+			os.Exit(0)
+		}
+	}
+	fmt.Println("not reaped:", children(os.Getpid()))
+	os.Exit(1)
 }
 
 // A command asks for the terminal before it has it, and is stopped. ctrl-Z comes then. The

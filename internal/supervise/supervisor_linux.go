@@ -340,7 +340,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		_ = unix.Kill(-r.pid, unix.SIGKILL) // before the others, because listing them can take long
 		r.Warn("%s; killing the command", why)
 	}
-	status := syscall.WaitStatus(syscall.SIGKILL) // if the real status is unknown
+	status, known := syscall.WaitStatus(syscall.SIGKILL), false // if it is unknown which child is the command
 	f := newFamily(func(pid int) bool { return r.others[pid] || r.spare(pid) })
 	select {
 	case <-r.dead:
@@ -352,10 +352,10 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		if e.pid == r.watchdog.Pid || r.others[e.pid] {
 			return
 		}
-		if e.pid == r.pid || !started { // the watchdog died between the fork and its message
-			status = e.waitStatus()
+		if e.pid == r.pid && !known {
+			status, known = e.waitStatus(), true // a later child can have the same number
 		}
-		started = true
+		started = true // perhaps between the fork and the watchdog's message
 	}
 	f.end(r.Warn) // also if no command is known: the watchdog may have died right after the fork
 	if r.cgroup != "" {
