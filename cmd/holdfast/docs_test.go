@@ -21,7 +21,7 @@ import (
 
 func readServeDocs(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/serve.md")
+	text, err := os.ReadFile("../../docs/howto/serve.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestEveryFlagOfServeIsDocumented(t *testing.T) {
 	})
 	slices.Sort(want)
 	if got := rows(readServeDocs(t), "--"); !slices.Equal(got, want) {
-		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+		t.Errorf("docs/howto/serve.md has\n%q\nand serve has\n%q", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("docs/serve.md does not show how to start it")
+		t.Error("docs/howto/serve.md does not show how to start it")
 	}
 }
 
@@ -116,6 +116,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		want = append(want, string(m[1]))
 	}
 	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+		t.Errorf("docs/howto/serve.md has\n%q\nand serve has\n%q", got, want)
 	}
 }
