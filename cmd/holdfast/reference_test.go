@@ -63,7 +63,7 @@ func reference(root *cobra.Command) string {
 			b.WriteString("\n```\n")
 		}
 		if cmd.Name() == "serve" {
-			b.WriteString("\nThe flags are in [Run holdfast serve](../howto/serve.md#flags-and-keys).\n")
+			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
 			continue
 		}
 		own, shared := pflag.NewFlagSet("", pflag.ContinueOnError), false
