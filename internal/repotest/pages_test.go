@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ var pages = []string{
 	"docs/howto/leader.md",
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",
+	"docs/howto/tls.md",
 }
 
 // patience is how long a command may take before its page fails.
@@ -39,7 +41,8 @@ const patience = 60 * time.Second
 //   - crontab: each line is a command that must succeed, or sets a variable for those below it.
 //   - go with a package clause: the file main.go, in the working directory.
 //
-// zk1:2181,zk2:2181,zk3:2181 is a server that the test starts, and 127.0.0.1:2181 is a free port.
+// zk1:2181,zk2:2181,zk3:2181 is a server that the test starts, 127.0.0.1:2181 and :2281 are free ports,
+// and locks.example is localhost.
 func TestPagesWork(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/holdfast").CombinedOutput(); err != nil {
@@ -58,8 +61,8 @@ func runPage(t *testing.T, page, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"sqlite3", "flock"} {
-		if _, err := exec.LookPath(program); err != nil && strings.Contains(string(text), "\n"+program+" ") {
+	for _, program := range []string{"sqlite3", "flock", "openssl"} {
+		if _, err := exec.LookPath(program); err != nil && strings.Contains(string(text), program+" ") {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("install %s", program)
 			}
@@ -96,7 +99,8 @@ func runPage(t *testing.T, page, bin string) {
 	}
 	t.Cleanup(func() { endHost(t, state) })
 
-	here := map[string]string{"127.0.0.1:2181": freeAddress(t)}
+	tls := freeAddress(t)
+	here := map[string]string{"127.0.0.1:2181": freeAddress(t), ":2281": tls[strings.LastIndex(tls, ":"):], "locks.example": "localhost"}
 	const ensemble = "zk1:2181,zk2:2181,zk3:2181"
 	if strings.Contains(string(text), ensemble) {
 		here[ensemble] = serve(t, dir, env, "holdfast serve --log-level error --data-dir "+filepath.Join(dir, "ensemble")+" --listen 127.0.0.1:0")
@@ -142,13 +146,19 @@ func runPage(t *testing.T, page, bin string) {
 	}
 }
 
+// freeAddress returns an address that is free now. Its port is below those that the kernel gives to
+// other processes.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 type exchange struct{ command, output string }
