@@ -60,7 +60,7 @@ type ensemble struct {
 	passwds map[int64][]byte
 	conns   int // ever
 
-	expired, refused, moved, elections, stalled int // how often it happened
+	expired, refused, moved, elections int // how often it happened
 }
 
 // A server is one member. What is on its disk outlives its process.

@@ -92,7 +92,7 @@ func (b *bungler) refused(ctx context.Context, what string, call func() error, w
 		b.found("bungler", what, "refused after %v: %v", took, err)
 	}
 	for _, w := range want {
-		if errors.Is(err, w) || w == anyError && err != nil {
+		if errors.Is(err, w) || w == errAny && err != nil {
 			return
 		}
 	}
@@ -151,8 +151,8 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.refused(ctx, "root", func() error { _, err := holdfast.NewMutex(c, "/").Lock(ctx); return err }, zk.ErrInvalidPath)
 	b.refused(ctx, "limit", func() error { return holdfast.NewSemaphore(c, path, 1).SetLimit(ctx, 0) }, holdfast.ErrLimit)
 	b.refused(ctx, "permits", func() error { _, err := holdfast.NewSemaphore(c, path, 1).AcquireN(ctx, 0); return err }, holdfast.ErrLimit)
-	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock().Lock(ctx); return err }, anyError)
-	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock(foreign{}).TryLock(ctx); return err }, anyError)
+	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock().Lock(ctx); return err }, errAny)
+	b.refused(ctx, "several", func() error { _, err := holdfast.NewMultiLock(foreign{}).TryLock(ctx); return err }, errAny)
 	for _, name := range []string{"", "nonsense", "named:", "named:a/b", "named:a_lock_b"} {
 		if l, err := holdfast.ParseLayout(name); !errors.Is(err, holdfast.ErrLayout) {
 			b.found("bungler", name, "it is the layout %v (%v)", l.Name, err)
@@ -238,5 +238,5 @@ var anyPlace = map[string]string{
 // foreign is no lock of this package.
 type foreign struct{ holdfast.Locker }
 
-// anyError stands for errors that have no name.
-var anyError = errors.New("some error")
+// errAny stands for errors that have no name.
+var errAny = errors.New("some error")

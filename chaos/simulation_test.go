@@ -3,15 +3,21 @@ package chaos_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -87,10 +93,61 @@ func TestSimulationOfWrongClocks(t *testing.T) {
 	}
 }
 
+// A simulation that is stopped says how many seeds have run.
+func TestStoppedSimulationTellsItsSeeds(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		signal os.Signal
+		want   string
+	}{
+		{"interrupt", []string{"-test.timeout=10m"}, os.Interrupt, "interrupt signal received"},
+		{"timeout", []string{"-test.timeout=13s"}, nil, "the time of the test is over"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.signal != nil && runtime.GOOS == "windows" {
+				t.Skip("Windows sends no signals")
+			}
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], append(tt.args, "-test.run=^TestSimulation$", "-test.count=1", "-test.v", "-seeds=1000000")...)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			said, line := bufio.NewReader(out), ""
+			for !strings.Contains(line, "1000000 seeds from 0 on") {
+				if line, err = said.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.signal != nil {
+				if err := cmd.Process.Signal(tt.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rest, err := io.ReadAll(said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("the simulation that was stopped passes")
+			}
+			if want := regexp.MustCompile(`stopped after \d+ of 1000000 seeds, 0 of them bad: ` + tt.want); !want.Match(rest) {
+				t.Errorf("%s\nwant %s", rest, want)
+			}
+		})
+	}
+}
+
 // mark begins what a process tells the one that started it.
 const mark = "simulation: "
 
 func simulateShare(t *testing.T, text string) {
+	signal.Ignore(os.Interrupt) // of a terminal: the process that started this one ends it
 	var s share
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		t.Fatal(err)
@@ -122,23 +179,36 @@ type summary struct {
 	processes int
 }
 
-// simulateAll shares the seeds out to processes. It stops at the first violation.
+// simulateAll shares the seeds out to processes. It stops at the first violation. A signal and the
+// end of the test's time stop it, too. It then says how many seeds have run.
 func simulateAll(t *testing.T, first, n uint64, o options) *summary {
 	sum := &summary{processes: runtime.NumCPU()}
 	began := time.Now()
+	ctx, stopSignals := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stopSignals()
+	if deadline, ok := t.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-10*time.Second), errors.New("the time of the test is over"))
+		defer cancel()
+	}
+	t.Logf("%d seeds from %d on", n, first)
+	stopped := ctx // by somebody else than a seed
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	var once sync.Once
 	for i := range uint64(sum.processes) {
 		s := share{First: first + i, End: first + n, Step: uint64(sum.processes), Options: o}
 		wg.Go(func() {
-			if !sum.process(t, s, stop) {
-				once.Do(func() { close(stop) })
+			if !sum.process(ctx, t, s) {
+				stop()
 			}
 		})
 	}
 	wg.Wait()
 	sum.took = time.Since(began)
+	if stopped.Err() != nil {
+		t.Errorf("stopped after %d of %d seeds, %d of them bad: %v", sum.Seeds, n, sum.Bad, context.Cause(stopped))
+	}
 	return sum
 }
 
@@ -146,7 +216,7 @@ func simulateAll(t *testing.T, first, n uint64, o options) *summary {
 const stuckAfter = 2 * time.Minute
 
 // process runs one share, and reports whether all was well.
-func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
+func (sum *summary) process(ctx context.Context, t *testing.T, s share) bool {
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Error(err)
@@ -219,7 +289,7 @@ func (sum *summary) process(t *testing.T, s share, stop <-chan struct{}) bool {
 		case <-timer.C:
 			t.Errorf("seed %s: stuck: it has run for %v", seed, stuckAfter)
 			return false
-		case <-stop:
+		case <-ctx.Done():
 			return true
 		}
 	}

@@ -96,7 +96,6 @@ func typical(releases []traffic, f func(traffic) int) int {
 }
 
 func bothWays(t traffic) int { return t.toServer + t.toClients }
-func awake(t traffic) int    { return t.woken }
 
 // A release of our Mutex wakes two clients at most, and what it sends does not grow with
 // the number of those who wait.

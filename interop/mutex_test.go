@@ -4,21 +4,46 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"holdfast"
+	"holdfast/interop/peers"
 	"holdfast/zk"
 )
 
-// Sessions take turns on one lock while the ensemble's servers are killed and
-// started again, one at a time. Requests are cut off at every stage, so creates
-// and deletes happen whose answers never come; still one holds at a time, tokens
-// grow, everybody gets all turns, and the queue is empty in the end.
+// Sessions take turns on one lock while the ensemble's servers are killed and started again, one at a
+// time. Requests are cut off at every stage, so creates and deletes happen whose answers never come.
+// One session holds the lock at a time, tokens grow, all get all turns, and the queue is empty at the
+// end.
+//
+// ZooKeeper 3.8.0 can lose its own consistency when a server is killed during its synchronisation
+// (ZOOKEEPER-3023, ZOOKEEPER-4785): then one server shows nodes that the others do not have, and a
+// client there waits for them. That server logs that its digest does not match. If the lock stands
+// still on such an ensemble, the test begins anew, twice at most.
 func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
+	for attempt := 1; ; attempt++ {
+		z := startEnsemble(t)
+		err := outliveServers(t, z)
+		if err == nil {
+			return
+		}
+		var logs strings.Builder
+		z.WriteLogs(&logs)
+		if attempt == 3 || !strings.Contains(logs.String(), "Digests are not matching") {
+			t.Fatal(err)
+		}
+		measured(t, "%v: but the servers of the ensemble have different trees; another ensemble", err)
+	}
+}
+
+// outliveServers fails the test if the lock is wrong. It returns an error if the lock stands still.
+func outliveServers(t *testing.T, z *peers.ZooKeeper) error {
 	const (
 		sessions = 8
 		kills    = 6 // each server twice, on the average
@@ -26,7 +51,6 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	z := startEnsemble(t)
 	const path = "/outlives"
 
 	var (
@@ -34,6 +58,7 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 		lastToken atomic.Int64
 		turns     atomic.Int64
 		stop      = make(chan struct{}) // closed after the last kill
+		failed    = make(chan error, sessions)
 		all       sync.WaitGroup
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
@@ -50,7 +75,7 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 				}
 				hold, err := m.Lock(ctx)
 				if err != nil {
-					t.Errorf("lock: %v", err)
+					failed <- err
 					return
 				}
 				if n := holders.Add(1); n != 1 {
@@ -71,21 +96,29 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 		// The fault is to hit a lock that is in use, so wait until it is again.
 		for from := turns.Load(); turns.Load() < from+2*sessions; {
 			select {
-			case <-ctx.Done():
-				t.Fatalf("the lock stands still after %d turns", turns.Load())
+			case err := <-failed:
+				return fmt.Errorf("the lock stands still after %d turns: %w", turns.Load(), err)
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
 		i := random.IntN(3)
 		must(t, z.Kill(i))
-		must(t, z.Restart(ctx, i))
+		if err := z.Restart(ctx, i); err != nil {
+			return err
+		}
 	}
 	close(stop)
 	all.Wait()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("the lock stands still after %d turns: %w", turns.Load(), err)
+	default:
+	}
 	entries, err := holdfast.List(ctx, dialURL(t, z.URL()), path)
 	must(t, err)
 	for _, e := range entries {
 		t.Errorf("left in the queue: %+v", e)
 	}
 	measured(t, "%d turns over %d kills", turns.Load(), kills)
+	return nil
 }

@@ -248,7 +248,7 @@ func (r *pairResult) trial(t *testing.T, watch *jobWatch, url string, f pairFaul
 	case alive > 0 && f.name == "both killed" && !caged:
 		r.left = append(r.left, between)
 	case alive > 0:
-		t.Errorf("%d processes of the former holder's command were alive when that of the next began: %s", alive, watch.describe(mark))
+		t.Errorf("%d processes of the former holder's command were alive when that of the next began (at %d): %s", alive, began, line)
 	default:
 		last := watch.state(mark).last
 		r.margins = append(r.margins, time.Duration(began)-last)
@@ -304,15 +304,27 @@ const jobVariable = "HOLDFAST_INTEROP_JOB"
 func init() {
 	moreCommands["witness"] = func(mark string) error {
 		began := bootTime()
-		alive := 0
+		var alive []string
 		for _, pid := range processes() {
-			if hasMark(pid, mark) && state(pid) != 'Z' && !isGuard(pid) {
-				alive++
+			_, start := statOf(pid)
+			if !hasMark(pid, mark) || isGuard(pid) {
+				continue
+			}
+			// A guard that has just ended has no command line. So the state comes last.
+			if letter, again := statOf(pid); letter != 'Z' && again == start {
+				alive = append(alive, describe(pid))
 			}
 		}
-		fmt.Println(int64(began), alive)
+		fmt.Println(int64(began), len(alive), strings.Join(alive, "; "))
 		return nil
 	}
+}
+
+// describe returns the id, state, parent, start, name and command line of a process.
+func describe(pid int) string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return fmt.Sprintf("%q %q", stat, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 }
 
 // isGuard reports whether a process is a holdfast: supervisor or watchdog.
@@ -494,8 +506,7 @@ func (w *jobWatch) describe(mark string) string {
 	var lines []string
 	for _, pid := range processes() {
 		if hasMark(pid, mark) {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			lines = append(lines, fmt.Sprintf("%d %c %q", pid, state(pid), bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+			lines = append(lines, describe(pid))
 		}
 	}
 	return strings.Join(lines, "; ")

@@ -420,6 +420,7 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 				t.Errorf("slog of %T: %s%s", v, text.String(), jsn.String())
 			}
 		}
+		//lint:ignore SA9005 the test shows that JSON gets none of the fields
 		if b, err := json.Marshal(auth); err != nil || secret(string(b)) {
 			t.Errorf("JSON: %s, %v", b, err)
 		}

@@ -18,7 +18,6 @@ type leaseModel struct {
 	drained func() // is called when there are none; new writes wait until then
 	leased  bool
 	warm    time.Time // probes go on until then though nothing is leased
-	lapsed  bool
 
 	leases    map[opening]int // granted, by what came before
 	attaches  int

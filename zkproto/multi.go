@@ -16,10 +16,8 @@ type MultiOp struct {
 // A MultiRequest is the body of OpMulti: all of its operations happen, or none.
 type MultiRequest struct{ Ops []MultiOp }
 
-// A multi header is {op, done, err}, 9 bytes. It precedes each operation. One more, with done
-// set, follows the last operation.
-const multiHeaderLen = 9
-
+// appendMultiHeader appends {op, done, err}, 9 bytes, which precede each operation. One more
+// header, with done set, follows the last operation.
 func appendMultiHeader(b []byte, op Op, done bool, code Code) []byte {
 	return AppendInt32(AppendBool(AppendInt32(b, int32(op)), done), int32(code))
 }

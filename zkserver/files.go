@@ -53,5 +53,6 @@ func Passing(err error) bool {
 		return true
 	}
 	ne, ok := err.(net.Error)
-	return ok && ne.Temporary() //nolint:staticcheck // a connection that was aborted meanwhile, say
+	//lint:ignore SA1019 no other method tells that, say, a connection was aborted before it was accepted
+	return ok && ne.Temporary()
 }

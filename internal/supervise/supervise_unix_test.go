@@ -187,7 +187,7 @@ func startSupervisedIn(t *testing.T, env []string, killAfter time.Duration, argv
 	controlR.Close()
 	resultW.Close()
 	stderr.Close()
-	line, err := s.result.ReadString('\n')
+	line, _ := s.result.ReadString('\n') // an incomplete line is no number
 	if s.watchdog, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Fatalf("no supervisor: %v; stderr:\n%s", err, s.stderr.String())
 	}
@@ -208,7 +208,12 @@ func (s *supervised) line() string {
 
 func (s *supervised) waitFor(line string) {
 	s.t.Helper()
-	if got := s.line(); got != line {
+	got := s.line()
+	if got == "" { // its output has ended: why?
+		report, err := s.result.ReadString('\n')
+		s.t.Fatalf("the command said nothing; want %q; the supervisor reports %q, %v, and ends with: %v; stderr:\n%s", line, report, err, s.cmd.Wait(), s.stderr.String())
+	}
+	if got != line {
 		s.t.Fatalf("the command said %q; want %q; stderr:\n%s", got, line, s.stderr.String())
 	}
 }

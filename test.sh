@@ -1,0 +1,113 @@
+#!/bin/sh
+# Runs the tests: sh test.sh [check|quick|test|prove]; without an argument: test.
+#
+#   check   formatting, go vet, staticcheck, the size of the command
+#   quick   the product's tests without the race detector: two minutes, needs nothing but Go
+#   test    check, the product's tests with the race detector, and its tests against the clients
+#           and servers of others: 15 minutes
+#   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
+#           ensemble, power cuts: half an hour
+#
+# docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
+# out. With CI=true it fails.
+set -eu
+cd "$(dirname "$0")"
+
+# The tests against others that take longest. They run in prove and nowhere else.
+long='^(TestChaos|TestClientMatrix)$'
+
+say() { printf '\n== %s\n' "$*"; }
+
+# The race detector needs cgo, and cgo a C compiler.
+race=
+if [ "$(go env CGO_ENABLED)" = 1 ]; then
+	race=-race
+fi
+
+do_check() {
+	say "gofmt"
+	unformatted=$("$(go env GOROOT)/bin/gofmt" -l .)
+	if [ -n "$unformatted" ]; then
+		echo "not formatted, run gofmt -w on:" $unformatted >&2
+		exit 1
+	fi
+	say "go vet"
+	for os in linux darwin windows; do
+		GOOS=$os go vet ./...
+	done
+	(cd interop && go vet ./...)
+	say "staticcheck"
+	go tool -modfile=tools/go.mod staticcheck ./...
+	(cd interop && go tool -modfile=../tools/go.mod staticcheck ./...)
+	do_release
+}
+
+# The command as it is released: without cgo, so that it runs with any libc and starts sooner, and
+# without symbols. At most 15 MB.
+do_release() {
+	say "release"
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/holdfast
+	for f in bin/holdfast*; do
+		size=$(($(wc -c <"$f")))
+		echo "$f: $size bytes"
+		if [ "$size" -gt 15000000 ]; then
+			echo "$f: more than 15 MB" >&2
+			exit 1
+		fi
+	done
+}
+
+do_quick() {
+	say "quick"
+	go vet ./...
+	go test -shuffle=on ./...
+}
+
+do_test() {
+	do_check
+	if [ -z "$race" ]; then
+		echo "no C compiler: the tests run without the race detector (on Debian: apt-get install gcc libc6-dev)"
+		if [ "${CI:-}" = true ]; then
+			exit 1
+		fi
+	fi
+	say "the product"
+	go test $race -shuffle=on ./...
+	# In lines of their own for the figures that they print.
+	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
+	go test -count=1 -run='^TestNoOperationIsUnbounded$' -v ./zkserver
+	go test -count=1 -run='^(TestSimulation|TestASeedIsReplayed)$' -v ./chaos -seeds=500
+	say "beside others"
+	# Without the race detector: the tests measure how soon a lock passes on. No package is named, since
+	# go test hides what passing tests print if one is.
+	(cd interop && go test -shuffle=on -timeout=40m -skip="$long")
+}
+
+do_prove() {
+	say "simulation"
+	go test -count=1 -run='^TestSimulation$' -v ./chaos -seeds=5000
+	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
+	say "seeded bugs"
+	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=20m -v ./chaos/mutants -mutants
+	say "beside others, longer"
+	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10)
+	do_fuzz
+}
+
+# Every fuzz test, each for FUZZTIME.
+do_fuzz() {
+	say "fuzzing, ${FUZZTIME:=1m} each"
+	for package in $(go list ./...); do
+		for name in $(go test -list='^Fuzz' "$package" | grep '^Fuzz'); do
+			go test -run='^$' -fuzz="^$name\$" -fuzztime="$FUZZTIME" "$package"
+		done
+	done
+}
+
+case ${1:-test} in
+check | release | quick | test | prove | fuzz) "do_${1:-test}" ;;
+*)
+	echo "usage: sh test.sh [check|quick|test|prove]" >&2
+	exit 2
+	;;
+esac
