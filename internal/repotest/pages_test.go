@@ -30,8 +30,8 @@ var pages = []string{
 	"docs/howto/tls.md",
 }
 
-// patience is how long a command may take before its page fails.
-const patience = 60 * time.Second
+// patience is how long the output of a command may take before its page fails.
+const patience = 30 * time.Second
 
 // The blocks of a page run in their order, in one shell, as a newcomer types them:
 //
@@ -228,25 +228,36 @@ func (s *shell) run(command, want string) {
 	s.output.Reset()
 	s.mu.Unlock()
 	fmt.Fprintf(s.in, "{ %s\n} </dev/null\nstatus=$?; printf '\\001%%s\\n' $status; (exit $status)\n", strings.TrimSpace(command))
-	parts := strings.Split(strings.TrimSpace(want), "…")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
+	patterns := []*regexp.Regexp{wildcards(`^\s*`, want, `\s*$`)}
+	if strings.HasSuffix(strings.TrimSpace(command), "&") {
+		// stdout and stderr of a background job are in no order.
+		patterns = nil
+		for line := range strings.Lines(want) {
+			patterns = append(patterns, wildcards(`(?m)^`, line, `$`))
+		}
 	}
-	pattern := regexp.MustCompile(`(?s)^\s*` + strings.Join(parts, `.*`) + `\s*$`)
+	matches := func(got string) bool {
+		return !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return !p.MatchString(got) })
+	}
 	var got string
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		got = s.output.String()
 		s.mu.Unlock()
-		prompted := prompt.MatchString(got)
-		if prompted && pattern.MatchString(prompt.ReplaceAllString(got, "")) {
+		if prompt.MatchString(got) && matches(prompt.ReplaceAllString(got, "")) {
 			return
-		}
-		if prompted && !slices.ContainsFunc([]string{"&", "kill"}, func(late string) bool { return strings.Contains(command, late) }) {
-			break // all of its output is there
 		}
 	}
 	s.t.Fatalf("$ %sprinted\n%s\nwant\n%s", command, got, want)
+}
+
+// wildcards returns a pattern for text, in which … stands for any text.
+func wildcards(before, text, after string) *regexp.Regexp {
+	parts := strings.Split(strings.TrimSpace(text), "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile("(?s)" + before + strings.Join(parts, ".*") + after)
 }
 
 // succeeded fails unless the exit code of the last command is 0.
