@@ -31,7 +31,7 @@ var pages = []string{
 }
 
 // patience is how long the output of a command may take before its page fails.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // The blocks of a page run in their order, in one shell, as a newcomer types them:
 //
