@@ -3,13 +3,13 @@
 check release quick test prove:
 	sh test.sh $@
 
-# The table of docs/benchmarks.md and its plots: six rounds of everything, some ten
+# The table of docs/explanation/benchmarks.md and its plots: six rounds of everything, some ten
 # minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
 # BENCHFLAGS=-quick is rougher.
 BENCH ?= Table$$
 ROUNDS ?= 6
 bench:
-	cd interop && go test -run='^$$' -bench='$(BENCH)' -benchtime=$(ROUNDS)x -timeout=30m $(BENCHFLAGS) $(if $(filter Table$$,$(BENCH)),-table=../docs/benchmarks.md)
+	cd interop && go test -run='^$$' -bench='$(BENCH)' -benchtime=$(ROUNDS)x -timeout=30m $(BENCHFLAGS) $(if $(filter Table$$,$(BENCH)),-table=../docs/explanation/benchmarks.md)
 
 # A real ensemble of three, hurt for so many minutes while processes take locks from it.
 MINUTES := 10

@@ -53,7 +53,7 @@ type share struct {
 // goroutines run that can run at one instant, every process runs one goroutine at a time
 // (GOMAXPROCS=1) without collecting garbage, and there is one process for every processor.
 // So most runs of a seed are the same, and a seed that failed mostly fails again; -times
-// says how often to try. How often that is so is in docs/reliability.md.
+// says how often to try. How often that is so is in docs/contributing/reliability.md.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)

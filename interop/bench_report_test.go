@@ -15,7 +15,7 @@ import (
 )
 
 // A report collects what a run of BenchmarkTable has measured, prints it, and writes it
-// into docs/benchmarks.md if asked to.
+// into docs/explanation/benchmarks.md if asked to.
 type report struct {
 	began time.Time
 	disk  []float64 // µs of an append and fdatasync each, before and after the rows

@@ -37,7 +37,7 @@ const (
 // to the ensemble.
 const localTurns = 1000
 
-// rows is the table of docs/benchmarks.md, with the goals of the issue.
+// rows is the table of docs/explanation/benchmarks.md, with the goals of the issue.
 var rows = []row{
 	{
 		number: 1, name: "uncontended", work: "lock + unlock, nobody else; one Apache ZooKeeper", units: []string{"cycles/s"}, warm: true,

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Every contestant of docs/benchmarks.md takes a few turns with several workers on each
+// Every contestant of docs/explanation/benchmarks.md takes a few turns with several workers on each
 // lock, and a counter shows that it lets in one at a time. Nothing is said of how fast: a
 // figure from a lock that excludes nobody would be worth nothing, and a contestant that
 // has ceased to work would only be noticed when the table is made again.

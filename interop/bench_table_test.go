@@ -15,7 +15,7 @@ import (
 	"holdfast/interop/peers"
 )
 
-// BenchmarkTable measures the table of docs/benchmarks.md: every kind of work by us and by
+// BenchmarkTable measures the table of docs/explanation/benchmarks.md: every kind of work by us and by
 // others, in rounds. One iteration is a round: each contestant does the same work, one
 // after the other, and in the next round in the opposite order, so whatever drifts (the
 // disk, the JVM, the neighbours on the machine) meets all alike. The figures are medians

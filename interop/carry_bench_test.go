@@ -13,7 +13,7 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkCarry is what docs/scale.md reckons from: how many locks, handoffs and quorum
+// BenchmarkCarry is what docs/explanation/scale.md reckons from: how many locks, handoffs and quorum
 // probes a second `holdfast serve`, one Apache ZooKeeper and an ensemble of three carry on
 // this machine, and what of the first's memory a session and a held lock take.
 //

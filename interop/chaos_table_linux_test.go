@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// chaosTable makes the table of docs/reliability.md of all results in a file.
+// chaosTable makes the table of docs/contributing/reliability.md of all results in a file.
 func chaosTable(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *curve) add(b *testing.B, n int, rates []float64) {
 // BenchmarkGrowth is how many cycles of lock and unlock `holdfast serve` carries as the
 // number of locks grows, and as the queue of one lock does.
 //
-//	go test -run '^$' -bench Growth -benchtime 1x -growth-most 10000 -growth-doc ../docs
+//	go test -run '^$' -bench Growth -benchtime 1x -growth-most 10000 -growth-doc ../docs/explanation
 func BenchmarkGrowth(b *testing.B) {
 	server, err := peers.StartHoldfast(b.Context(), holdfastBin(b), b.TempDir())
 	closing(b, server, err)

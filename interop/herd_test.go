@@ -119,7 +119,7 @@ func TestReleaseOfAMutexWakesNoHerd(t *testing.T) {
 // The recipes side by side. With few waiters it shows that the relay counts right, since
 // it is known what each recipe does; the comparison is
 //
-//	go test -run HerdCompared -herd-waiters 10,100,1000 -herd-doc ../docs -timeout 30m
+//	go test -run HerdCompared -herd-waiters 10,100,1000 -herd-doc ../docs/explanation -timeout 30m
 func TestHerdCompared(t *testing.T) {
 	var numbers []int
 	for text := range strings.SplitSeq(*herdWaiters, ",") {

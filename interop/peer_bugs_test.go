@@ -19,7 +19,7 @@ import (
 
 // What is wrong with the other libraries in these very versions (Curator 5.4.0, kazoo
 // 2.8.0, go-zookeeper 1.0.4, WriteLock of ZooKeeper 3.8.0) and breaks a lock that we share
-// with them: each breaks the same way without us. docs/peers.md has the table.
+// with them: each breaks the same way without us. docs/reference/peers.md has the table.
 func TestPeersBreakAsTheyDoAlone(t *testing.T) {
 	s := newStage(t)
 	for _, bug := range []struct {

@@ -30,7 +30,7 @@ const sharedPermits = 3
 
 // sharedLocks are the locks that we share with other libraries: in whose layout, by which
 // recipe of ours, and by which of theirs, in SharedTurns, shared_turns.py and turnsProgram;
-// "" takes no part. docs/peers.md says what holds for each pair, and what breaks it.
+// "" takes no part. docs/reference/peers.md says what holds for each pair, and what breaks it.
 var sharedLocks = []struct {
 	name                       string
 	layout                     string

@@ -187,7 +187,7 @@ func (m *ensembleModel) leave(s *modelServer) {
 }
 
 // pings lets r's leader ping s every half tick. Each ping is late by up to an eighth of a
-// tick (A2 in docs/guarantees.md).
+// tick (A2 in docs/explanation/guarantees.md).
 func (m *ensembleModel) pings(s *modelServer, r *reign) {
 	if r.over || s.follows != r {
 		return

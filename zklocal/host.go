@@ -32,7 +32,7 @@ const (
 	removalCheck = time.Second
 	// removalGrace is the time for which the host of a removed directory keeps its claim to the
 	// path after it has closed all connections. In this time the holders stop their work. A
-	// process must be scheduled within it (assumption A3 of docs/guarantees.md).
+	// process must be scheduled within it (assumption A3 of docs/explanation/guarantees.md).
 	removalGrace = 500 * time.Millisecond
 	// socketPatience is the time before a removed socket is created again. rm -rf may be about
 	// to remove the directory, and a new file there would make it fail.

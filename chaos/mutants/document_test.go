@@ -10,7 +10,7 @@ import (
 )
 
 // document has the table of all mutants; what stands around it is written by hand.
-const document = root + "/docs/mutants.md"
+const document = root + "/docs/contributing/mutants.md"
 
 const tableHead = "| # | The bug | Where it was real | Caught by | s |\n|---|---|---|---|---|\n"
 

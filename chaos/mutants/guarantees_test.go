@@ -1,6 +1,6 @@
 package mutants
 
-// ofTheGuarantees are bugs that break what docs/guarantees.md claims, for the tests that it
+// ofTheGuarantees are bugs that break what docs/explanation/guarantees.md claims, for the tests that it
 // names. Each breaks the claim itself.
 func ofTheGuarantees() []mutant {
 	const late = "return base.Add(timeout - timeout/100 - guard + time.Minute)"
@@ -198,7 +198,7 @@ func ofTheGuarantees() []mutant {
 	}
 }
 
-// ofTheHazards are bugs for the tests that docs/hazards.md names.
+// ofTheHazards are bugs for the tests that docs/contributing/hazards.md names.
 func ofTheHazards() []mutant {
 	return []mutant{
 		{

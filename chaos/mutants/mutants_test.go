@@ -7,7 +7,7 @@
 //	go test ./chaos/mutants                        do the bugs still fit the source, and the document the table?
 //	go test ./chaos/mutants -mutants               is every one of them caught? (some minutes)
 //	go test ./chaos/mutants -mutants -v -run 'Caught/each/^13_'
-//	go test ./chaos/mutants -mutants -write        and write the table of docs/mutants.md
+//	go test ./chaos/mutants -mutants -write        and write the table of docs/contributing/mutants.md
 package mutants
 
 import (
@@ -32,7 +32,7 @@ import (
 
 var (
 	run   = flag.Bool("mutants", false, "put the bugs in and run the tests that must find them")
-	write = flag.Bool("write", false, "write the table of docs/mutants.md anew")
+	write = flag.Bool("write", false, "write the table of docs/contributing/mutants.md anew")
 )
 
 // root is the module's directory, seen from here.
@@ -40,7 +40,7 @@ const root = "../.."
 
 // A mutant is a bug and the tests that must fail because of it.
 type mutant struct {
-	number int    // up to 24 as in the list that we began with, see docs/mutants.md
+	number int    // up to 24 as in the list that we began with, see docs/contributing/mutants.md
 	bug    string // in one line, what the changed code does
 	where  string // who had it
 	edits  []edit

@@ -19,13 +19,18 @@ import (
 	"holdfast/zkserver"
 )
 
+// readServeDocs returns the pages about serve, one after the other.
 func readServeDocs(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/serve.md")
-	if err != nil {
-		t.Fatal(err)
+	var all strings.Builder
+	for _, page := range []string{"howto/serve.md", "howto/tls.md", "reference/serve.md", "reference/metrics.md", "reference/limits.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
 	}
-	return string(text)
+	return all.String()
 }
 
 // rows returns the first cells of table rows that begin with prefix.
@@ -55,7 +60,7 @@ func TestEveryFlagOfServeIsDocumented(t *testing.T) {
 	})
 	slices.Sort(want)
 	if got := rows(readServeDocs(t), "--"); !slices.Equal(got, want) {
-		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+		t.Errorf("docs/reference/serve.md has\n%q\nand serve has\n%q", got, want)
 	}
 }
 
@@ -99,7 +104,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("docs/serve.md does not show how to start it")
+		t.Error("docs/howto/serve.md does not show how to start it")
 	}
 }
 
@@ -116,6 +121,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		want = append(want, string(m[1]))
 	}
 	if got := rows(readServeDocs(t), "holdfast_"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Errorf("docs/serve.md has\n%q\nand serve has\n%q", got, want)
+		t.Errorf("docs/reference/metrics.md has\n%q\nand serve has\n%q", got, want)
 	}
 }

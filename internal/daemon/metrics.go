@@ -10,7 +10,7 @@ import (
 	"holdfast/zkserver"
 )
 
-// Metrics serves the page /metrics. docs/serve.md documents the names. It does without Prometheus's
+// Metrics serves the page /metrics. docs/reference/metrics.md documents the names. It does without Prometheus's
 // library, because every holdfast process would initialise it: see ARCHITECTURE.md. It is safe for
 // concurrent use.
 type Metrics struct {

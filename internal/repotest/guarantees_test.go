@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// docs/guarantees.md claims nothing without a test: every row of its tables of claims names
+// docs/explanation/guarantees.md claims nothing without a test: every row of its tables of claims names
 // some, S1 to S8, C1 and L1 are there, and all tests
-// that it and docs/mutants.md name anywhere exist.
+// that it and docs/contributing/mutants.md name anywhere exist.
 func TestEveryGuaranteeHasATest(t *testing.T) {
-	text, err := os.ReadFile("docs/guarantees.md")
+	text, err := os.ReadFile("docs/explanation/guarantees.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	exists := testNames(t)
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
-	mutants, err := os.ReadFile("docs/mutants.md")
+	mutants, err := os.ReadFile("docs/contributing/mutants.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,11 +38,11 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// docs/hazards.md and docs/security.md say of every report which test would fail. The
+// docs/contributing/hazards.md and docs/reference/security.md say of every report which test would fail. The
 // tables are one row for each, the first sorted by number, and all that they name exists.
 func TestEveryHazardHasATest(t *testing.T) {
 	var text []byte
-	for _, name := range []string{"docs/hazards.md", "docs/security.md"} {
+	for _, name := range []string{"docs/contributing/hazards.md", "docs/reference/security.md"} {
 		doc, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ const (
 	big    = 500 << 10
 )
 
-// floods are the floods of docs/floods.md, as a scheduler sees their requests.
+// floods are the floods of docs/contributing/floods.md, as a scheduler sees their requests.
 var floods = map[string]struct {
 	clients, underWay int
 	request           request

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var writeReference = flag.Bool("write", false, "write docs/reference/cli.md from the help")
+
+const (
+	referenceFile = "../../docs/reference/cli.md"
+	referenceMark = "<!-- The rest is written by: go test ./cmd/holdfast -run TestReferenceIsTheHelp -write -->\n"
+)
+
+// The reference of the command line is made from the help, so the two agree.
+func TestReferenceIsTheHelp(t *testing.T) {
+	text, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, got, ok := strings.Cut(string(text), referenceMark)
+	if !ok {
+		t.Fatalf("%s has no line %s", referenceFile, referenceMark)
+	}
+	want := reference(newRoot())
+	if *writeReference {
+		if err := os.WriteFile(referenceFile, []byte(above+referenceMark+want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("%s differs from the help. Run: go test ./cmd/holdfast -run TestReferenceIsTheHelp -write", referenceFile)
+	}
+}
+
+// reference returns the help of all commands as Markdown.
+func reference(root *cobra.Command) string {
+	var b strings.Builder
+	clients := newGlobals().flags
+	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
+	flagTable(&b, clients)
+	for _, cmd := range root.Commands() {
+		fmt.Fprintf(&b, "\n## holdfast %s\n\n`holdfast %s`\n\n%s.", cmd.Name(), cmd.Use, cmd.Short)
+		if len(cmd.Aliases) > 0 {
+			fmt.Fprintf(&b, " Another name is `%s`.", strings.Join(cmd.Aliases, "`, `"))
+		}
+		b.WriteString("\n")
+		if cmd.Long != "" {
+			fmt.Fprintf(&b, "\n```text\n%s\n```\n", cmd.Long)
+		}
+		if cmd.Example != "" {
+			b.WriteString("\nExamples:\n\n```text\n")
+			for line := range strings.Lines(cmd.Example) {
+				b.WriteString(strings.TrimPrefix(line, "  "))
+			}
+			b.WriteString("\n```\n")
+		}
+		if cmd.Name() == "serve" {
+			b.WriteString("\nThe flags are in [Settings of holdfast serve](serve.md).\n")
+			continue
+		}
+		own, shared := pflag.NewFlagSet("", pflag.ContinueOnError), false
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if clients.Lookup(f.Name) != nil {
+				shared = true
+			} else if f.Name != "help" {
+				own.AddFlag(f)
+			}
+		})
+		if own.HasAvailableFlags() {
+			b.WriteString("\n")
+			flagTable(&b, own)
+		}
+		if shared {
+			b.WriteString("\nThe flags of [holdfast](#holdfast) apply, too.\n")
+		}
+	}
+	return b.String()
+}
+
+func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| Flag | Default | |\n|---|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		kind, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if kind != "" {
+			name += " " + strings.TrimSuffix(kind, "Array")
+		}
+		standard := f.DefValue
+		if standard == "false" || standard == "[]" || f.Value.Type() != "string" && standard == "0" || standard == "0s" {
+			standard = ""
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, standard, strings.ReplaceAll(usage, "|", `\|`))
+	})
+}

@@ -1,0 +1,77 @@
+package repotest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// docs/reference/go.md names every exported type, function, method and variable of the root package,
+// and nothing else.
+func TestTheReferenceHasTheExportedNames(t *testing.T) {
+	text, err := os.ReadFile("docs/reference/go.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, _, ok := strings.Cut(string(text), "\n## Other packages\n")
+	if !ok {
+		t.Fatal("no section about other packages")
+	}
+	var got []string
+	for _, m := range regexp.MustCompile("`([A-Z]\\w*)`").FindAllStringSubmatch(section, -1) {
+		got = append(got, m[1])
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type)) && !wellKnown[d.Name.Name] {
+					want = append(want, d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						want = append(want, s.Name.Name)
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							want = append(want, name.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	want = slices.DeleteFunc(want, func(name string) bool { return !ast.IsExported(name) || name == "Option" })
+	slices.Sort(want)
+	slices.Sort(got)
+	want, got = slices.Compact(want), slices.Compact(got)
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("docs/reference/go.md does not name %s", name)
+		}
+	}
+	for _, name := range got {
+		if !slices.Contains(want, name) {
+			t.Errorf("docs/reference/go.md names %s, which is not exported", name)
+		}
+	}
+}
