@@ -14,7 +14,7 @@ set -eu
 cd "$(dirname "$0")"
 
 # The tests against others that take longest. They run in prove and nowhere else.
-long='^(TestChaos|TestClientMatrix)$'
+long='^(TestChaos|TestClientMatrix|TestCommandsOfTwoHoldersNeverRunTogether|TestCounterUnderTheLockLosesNoUpdate|TestEveryOperationUnderFaults|TestGoZookeepersOwnTestsPassOnHoldfastServe|TestHoldfastServeAnswersAsApacheZooKeeper|TestKazoosOwnTestsPassOnHoldfastServe|TestLeaseEndsBeforeTheEnsembleRemovesTheNode)$'
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -90,7 +90,7 @@ do_prove() {
 	say "seeded bugs"
 	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=20m -v ./chaos/mutants -mutants
 	say "beside others, longer"
-	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10)
+	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10 -cuts=20)
 	do_fuzz
 }
 
