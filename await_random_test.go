@@ -22,11 +22,11 @@ var (
 	randomRuns = flag.Int("runs", 150, "how many random queues")
 )
 
-// A random queue of mutexes, writers and readers, each with a connection of its own: they
-// come and go, nodes are removed and written to by hand, connections break and come
-// back. The model is the line of the nodes. Whoever gets a Hold must have been at the
-// head of it at some moment of the history, with the node of the Hold; and whoever is at
-// the head and hears of it has one.
+// A random queue of mutexes, writers and readers, each with its own connection. They join
+// and leave, nodes are removed and written by hand, connections break and come back. The
+// model is the order of the nodes. A client that gets a Hold must have been at the head at
+// some moment of the history, with the node of the Hold. A client at the head that hears
+// of it has a Hold.
 func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
 	seed := *randomSeed
 	if seed == 0 {
@@ -48,7 +48,7 @@ func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
 	}
 }
 
-// The same for the places of two sessions that share their lists.
+// The same for places of two sessions that share their lists.
 func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
 	seed := *randomSeed
 	if seed == 0 {
@@ -79,8 +79,8 @@ type queueModel struct {
 	admin  *zk.Client
 	all    []*standing
 	line   []string        // the nodes, in order
-	headed map[string]bool // those that have had nobody ahead
-	crowd  []*line         // that all come through; nil: everybody has a connection
+	headed map[string]bool // nodes that have had nobody ahead
+	crowd  []*line         // the connections they share; nil: each has its own
 	story  []string
 }
 
@@ -89,7 +89,7 @@ func (m *queueModel) tell(format string, args ...any) {
 }
 
 func (m *queueModel) step(t *testing.T) {
-	var order []string // in which nodes are removed, if it is more than one
+	var order []string // the order in which nodes are removed, if there are several
 	s := m.any()
 	switch n := m.rng.IntN(12); {
 	case s == nil && len(m.crowd) == 0 || n < 3 && len(m.crowd) == 0 && len(m.all) < 9:
@@ -97,7 +97,7 @@ func (m *queueModel) step(t *testing.T) {
 		m.tell("%s joins", m.all[len(m.all)-1].node)
 	case s == nil || n < 3 && len(m.crowd) > 0 && len(m.all) < 30:
 		m.flock(t)
-	case n < 6: // leaves, in its way
+	case n < 6: // leaves, by cancelling or unlocking
 		m.tell("%s leaves", s.node)
 		if s.isCut() {
 			m.mend(s)
@@ -113,7 +113,7 @@ func (m *queueModel) step(t *testing.T) {
 		var ops []zk.Op
 		for range 1 + m.rng.IntN(4) {
 			name := m.line[m.rng.IntN(min(3, len(m.line)))]
-			if s.isCut() { // itself, and then those ahead of it
+			if s.isCut() { // its own node, then those ahead of it
 				i := slices.Index(m.line, strings.TrimPrefix(s.node, lockPath+"/"))
 				name = m.line[max(i-len(order), 0)]
 			}
@@ -133,7 +133,7 @@ func (m *queueModel) step(t *testing.T) {
 		}
 	case n < 10:
 		m.tell("%s: data changed", s.node)
-		m.admin.Set(t.Context(), s.node, []byte("changed"), zk.AnyVersion) // it may be gone
+		m.admin.Set(t.Context(), s.node, []byte("changed"), zk.AnyVersion) // the node may be gone
 	default:
 		if s.isCut() {
 			m.mend(s)
@@ -143,13 +143,13 @@ func (m *queueModel) step(t *testing.T) {
 			s.cut()
 		}
 	}
-	slowest := 20 * time.Millisecond // for those who hear slowly
+	slowest := 20 * time.Millisecond // for clients that receive slowly
 	if len(m.crowd) > 0 {
-		slowest *= 20 // what all of them hear, one after the other
+		slowest *= 20 // all of them receive, one after the other
 	}
 	time.Sleep(slowest)
 	m.look(t, order)
-	// No session may end: then nobody would know in which order the nodes went.
+	// No session may end, or the order in which its nodes went would be unknown.
 	for _, s := range m.all {
 		if s.isCut() && m.rng.IntN(3) == 0 {
 			m.mend(s)
@@ -162,7 +162,7 @@ func (m *queueModel) kind() func(*zk.Client) holdfast.Locker {
 	return [...]func(*zk.Client) holdfast.Locker{mutexAt, writeAt, readAt}[m.rng.IntN(3)]
 }
 
-// flock has several join at the same moment, all through one connection.
+// flock makes several join at the same moment, all through one connection.
 func (m *queueModel) flock(t *testing.T) {
 	s := standing{line: m.crowd[m.rng.IntN(len(m.crowd))]}
 	if s.isCut() {
@@ -196,13 +196,13 @@ func (m *queueModel) any() *standing {
 	}
 	for _, s := range m.all {
 		if s.isCut() && m.rng.IntN(2) == 0 {
-			return s // where it is difficult
+			return s // a removal at a difficult moment
 		}
 	}
 	return m.all[m.rng.IntN(len(m.all))]
 }
 
-// look brings the line up to date and compares.
+// look updates the order of the nodes and compares.
 func (m *queueModel) look(t *testing.T, order []string) {
 	synctest.Wait()
 	now := queued(t, m.admin)
@@ -220,7 +220,7 @@ func (m *queueModel) look(t *testing.T, order []string) {
 	heads := m.heads()
 	for _, s := range m.all {
 		if s.waiting() {
-			// Its node may be another than the first: when that was removed, it queued again.
+			// Its node may not be the first: when that was removed, it queued again.
 			continue
 		}
 		if s.err != nil {
@@ -229,18 +229,18 @@ func (m *queueModel) look(t *testing.T, order []string) {
 		}
 		name := strings.TrimPrefix(s.hold.Path(), lockPath+"/")
 		if !m.headed[name] {
-			t.Errorf("%s has a Hold, and was never at the head", name)
+			t.Errorf("%s has a Hold, but was never at the head", name)
 		}
 		delete(heads, name)
 	}
 	for name := range heads {
 		if !slices.ContainsFunc(m.all, func(s *standing) bool { return s.isCut() }) {
-			t.Errorf("%s is at the head and has no Hold", name)
+			t.Errorf("%s is at the head, but has no Hold", name)
 		}
 	}
 }
 
-// heads are the nodes that wait for nobody.
+// heads returns the nodes that wait for nobody.
 func (m *queueModel) heads() map[string]bool {
 	queue, waitsFor := holdfast.ContendersOf(m.line)
 	heads := make(map[string]bool)

@@ -20,7 +20,7 @@ import (
 func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		all := standAll(t, srv, 7, mutexAt)
-		synctest.Wait() // the last answers are there
+		synctest.Wait() // the last answers have arrived
 		for i, s := range all[:6] {
 			requests, bytes := make([]int64, len(all)), make([]int64, len(all))
 			for j, o := range all {
@@ -31,7 +31,7 @@ func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 			}
 			unlock(t, s.hold)
 			if !all[i+1].in(t) {
-				t.Fatalf("%d does not have the lock when %d has let go", i+1, i)
+				t.Fatalf("%d does not have the lock after %d released it", i+1, i)
 			}
 			for j, o := range all {
 				asked, heard := o.requests.Load()-requests[j], o.bytes.Load()-bytes[j]
@@ -39,19 +39,19 @@ func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 				case j == i && asked != 1:
 					t.Errorf("release %d: the holder made %d requests; want 1", i, asked)
 				case j == i+1 && asked != 0:
-					t.Errorf("release %d: the next made %d requests; want none", i, asked)
+					t.Errorf("release %d: the next waiter made %d requests; want none", i, asked)
 				case j == i+2 && asked != 3:
-					t.Errorf("release %d: the one behind the next made %d requests; want 3", i, asked)
+					t.Errorf("release %d: the second next waiter made %d requests; want 3", i, asked)
 				case j > i+2 && heard != 0:
-					t.Errorf("release %d woke %d: %d bytes", i, j, heard)
+					t.Errorf("release %d woke waiter %d: it received %d bytes; want none", i, j, heard)
 				}
 			}
 		}
 	})
 }
 
-// The node of somebody who waits is removed before that of the holder. Whatever it hears
-// of that first, it must not take the lock, which is the next one's.
+// A waiter's node is removed before the holder's. Whichever event arrives first, the waiter
+// must not acquire the lock: it belongs to the next one.
 func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 	for _, kind := range []struct {
 		name string
@@ -61,9 +61,9 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 			t.Run(kind.name+"/"+how, func(t *testing.T) {
 				rounds := 1
 				switch how {
-				case "catching up": // the server tells in the order in which it is asked, which is random
+				case "catching up": // the server sends events in the order of the watches, which is random
 					rounds = 20
-				case "in one go with the look ahead": // which of two events that are there is taken is random
+				case "in one go with the look ahead": // the select between two ready events is random
 					rounds = 20
 				}
 				for range rounds {
@@ -102,15 +102,15 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 							victim.mend()
 						case "in one go with the look ahead":
 							if victim.deaf.Load() == nil {
-								t.Fatal("it has not looked ahead")
+								t.Fatal("the waiter has not looked ahead")
 							}
 							victim.hear()
 						}
 						if victim.in(t) {
-							t.Fatal("it has acquired the lock with a node that was gone before its turn")
+							t.Fatal("the waiter acquired the lock with a node that was gone before its turn")
 						}
 						if !next.in(t) {
-							t.Error("the next does not have the lock")
+							t.Error("the next waiter does not have the lock")
 						}
 						if !victim.waiting() {
 							t.Error("two hold the lock")
@@ -122,13 +122,13 @@ func TestRemovedNodeIsNeverAcquired(t *testing.T) {
 	}
 }
 
-// Clients leave the queue in any order, in one transaction or one by one. Nobody gets the lock
-// before its turn, and everybody gets it in its turn.
+// Clients leave the queue in any order, in one transaction or one by one. Nobody acquires
+// the lock before its turn, and everybody acquires it in its turn.
 func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	tests := []struct {
 		name  string
-		leave []int // those who leave, of six: 0 holds
-		next  int   // who has the lock then
+		leave []int // which of the six leave; 0 is the holder
+		next  int   // the next holder
 	}{
 		{"the second", []int{1}, 0},
 		{"the third", []int{2}, 0},
@@ -184,7 +184,7 @@ func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 								continue
 							}
 							if in := s.in0(t); in != (i == tt.next) {
-								t.Errorf("%d has the lock: %v", i, in)
+								t.Errorf("%d has the lock before its turn: %v", i, in)
 							}
 						}
 						for i, s := range all[tt.next:] {
@@ -204,11 +204,11 @@ func TestLeavingTheQueueIsNoRelease(t *testing.T) {
 	}
 }
 
-// in0 is in for those whose wait may have been cancelled.
+// in0 is in, for waiters whose wait may have been cancelled.
 func (s *standing) in0(t *testing.T) bool { return !s.waiting() && s.err == nil && s.in(t) }
 
-// A writer that takes the read side leaves a reader in its place, which no list has shown
-// to those who wait.
+// A writer that takes the read side leaves a reader in its place. No list has shown this
+// reader to the waiters.
 func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
 	for _, waiters := range []int{1, 2, 40} {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
@@ -222,12 +222,12 @@ func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
 				}
 				unlock(t, w)
 				if !all[0].waiting() {
-					t.Fatal("a mutex beside a reader")
+					t.Fatal("a mutex is held beside a reader")
 				}
 				unlock(t, r)
 				for _, s := range all {
 					if !s.in(t) {
-						t.Fatal("not in its turn")
+						t.Fatal("a lock was acquired out of turn")
 					}
 					unlock(t, s.hold)
 				}
@@ -236,7 +236,7 @@ func TestReaderInAWritersPlaceIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Who waits for the node of a Mutex goes by that alone, so it takes no read side beside it.
+// The waiter behind a Mutex relies on its node alone, so the Mutex takes no read side beside it.
 func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -247,7 +247,7 @@ func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Token() != h.Token() {
-			t.Errorf("token %d beside %d", r.Token(), h.Token())
+			t.Errorf("the read side has token %d; want the Mutex's, %d", r.Token(), h.Token())
 		}
 		unlock(t, h)
 		if !next.waiting() {
@@ -255,13 +255,13 @@ func TestMutexThatTakesTheReadSideKeepsEverybodyOut(t *testing.T) {
 		}
 		unlock(t, r)
 		if !next.in(t) {
-			t.Error("the next does not have the lock")
+			t.Error("the next waiter does not have the lock")
 		}
 	})
 }
 
-// The name of a waiter's node has come back with another node. The watch on that is of no
-// use to the waiter, so it is stopped: a server has a limit of them.
+// Another node now has the name of a waiter's node. The watch on it is useless, and servers
+// limit watches, so the client removes it.
 func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		use := holdfast.WithLayout(holdfast.LayoutWriteLock)
@@ -292,9 +292,9 @@ func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 			return zktest.Pass
 		})
 		ctx, cancel := context.WithCancel(t.Context())
-		w := wait(ctx, holdfast.NewMutex(c, lockPath, use)) // which queues again, behind that node
+		w := wait(ctx, holdfast.NewMutex(c, lockPath, use)) // queues again, behind that node
 		if !replaced.Load() || !w.waiting() {
-			t.Fatal("the test shows nothing")
+			t.Fatal("the node did not come back under its name: the test shows nothing")
 		}
 		if stopped.Load() != 1 {
 			t.Errorf("%d watches were stopped; want 1", stopped.Load())
@@ -305,7 +305,7 @@ func TestWatchOnAnotherNodeOfOurNameIsStopped(t *testing.T) {
 	})
 }
 
-// A heldConn gives out all that comes within a second as one read, once.
+// A heldConn collects everything that arrives within a second and returns it in one read, once.
 type heldConn struct {
 	net.Conn
 	held *atomic.Bool
@@ -321,18 +321,18 @@ func (c heldConn) Read(b []byte) (int, error) {
 	return n + more, err
 }
 
-// Our node goes, and then the one ahead, and we hear of both before we begin to wait: the
-// first counts, whichever we look at first.
+// Our node is removed, then the one ahead, and both events arrive before we begin to wait.
+// The first event counts, whichever we look at first.
 func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that both are there before the waiter runs
-	for range 20 {                                  // it looks at either first
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // both events are there before the waiter runs
+	for range 20 {                                  // the order of the looks is random
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			admin := client(t, srv)
 			holder := stand(t, srv, mutexAt)
 			var once, held atomic.Bool
 			srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
 				if path == holder.node && once.CompareAndSwap(false, true) {
-					held.Store(true) // the answer comes together with what happens then
+					held.Store(true) // the answer arrives together with the events that follow
 				}
 				return zktest.Pass
 			})
@@ -357,7 +357,7 @@ func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			if !once.Load() || held.Load() {
-				t.Fatal("nothing came: the test shows nothing")
+				t.Fatal("no event arrived: the test shows nothing")
 			}
 			if victim.in(t) || !next.in(t) {
 				t.Fatal("the lock was taken with a node that was gone before its turn")
@@ -366,7 +366,7 @@ func TestEventsThatComeTogetherAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// A slowConn reads a few bytes in every millisecond.
+// A slowConn reads a few bytes per millisecond.
 type slowConn struct{ net.Conn }
 
 func (c slowConn) Read(b []byte) (int, error) {
@@ -374,8 +374,8 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b[:min(len(b), 16)])
 }
 
-// What happened while there was no connection is told afterwards, in no order, and slowly:
-// that the node ahead has gone may be known long before it is known that ours went first.
+// After a reconnect, the events of the meantime arrive slowly and in no order. The waiter
+// may hear of the removal of the node ahead long before it hears that its own went first.
 func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
 	for range 20 { // the order is random
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -424,7 +424,7 @@ func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
 				t.Fatalf("the lock was taken with a node that was gone before its turn (%v)", victim.err)
 			}
 			if !next.in(t) {
-				t.Fatal("the next does not have the lock")
+				t.Fatal("the next waiter does not have the lock")
 			}
 			unlock(t, next.hold)
 			unlock(t, victim.got(t))
@@ -432,7 +432,7 @@ func TestCatchUpThatComesInPiecesIsNoRelease(t *testing.T) {
 	}
 }
 
-// The writer right ahead gives up, and another one holds the lock.
+// The writer right ahead gives up while another writer holds the lock.
 func TestReaderOutlastsTheWriterThatGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, second := stand(t, srv, writeAt), stand(t, srv, writeAt)
@@ -440,7 +440,7 @@ func TestReaderOutlastsTheWriterThatGivesUp(t *testing.T) {
 		second.cancel()
 		<-second.done
 		if !reader.waiting() || !another.waiting() {
-			t.Fatal("a reader came in beside a writer")
+			t.Fatal("a reader holds the lock beside a writer")
 		}
 		unlock(t, holder.hold)
 		unlock(t, reader.got(t))
@@ -448,19 +448,19 @@ func TestReaderOutlastsTheWriterThatGivesUp(t *testing.T) {
 	})
 }
 
-// In a long queue a holder leaves a mark that proves that all up to its own place have
-// gone. Of those behind it proves nothing.
+// In a long queue a holder leaves a watermark. It proves that all up to the holder's own
+// place have gone, and nothing about those behind it.
 func TestMarkOfSomebodyFurtherAheadIsNoProof(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		const n = 42
 		all := standAll(t, srv, n, mutexAt)
-		const holds = 36 // came when the queue was long, and so did some before it
+		const holds = 36 // those who joined when the queue was long, and some before
 		for _, s := range all[:holds] {
 			unlock(t, s.got(t))
 		}
 		data, _, err := all[n-1].Get(t.Context(), lockPath)
 		if err != nil || len(data) == 0 {
-			t.Fatalf("no mark: %q, %v: the test shows nothing", data, err)
+			t.Fatalf("no watermark: %q, %v: the test shows nothing", data, err)
 		}
 		for _, i := range []int{holds + 1, holds + 2, holds + 3} {
 			all[i].cancel()
@@ -469,7 +469,7 @@ func TestMarkOfSomebodyFurtherAheadIsNoProof(t *testing.T) {
 		}
 		for i, s := range all[holds+4:] {
 			if !s.waiting() {
-				t.Errorf("%d took the lock, which %d has", holds+4+i, holds)
+				t.Errorf("%d acquired the lock that %d holds", holds+4+i, holds)
 			}
 		}
 		unlock(t, all[holds].got(t))
@@ -478,7 +478,7 @@ func TestMarkOfSomebodyFurtherAheadIsNoProof(t *testing.T) {
 	})
 }
 
-// The directory's data may be somebody's: then there are no marks.
+// The directory's data may belong to somebody. Then holders leave no watermarks.
 func TestMarksLeaveOthersDataAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
@@ -496,11 +496,11 @@ func TestMarksLeaveOthersDataAlone(t *testing.T) {
 	})
 }
 
-// An audited client takes its server for an ensemble, and counts what it sends.
+// An audited client takes its server for an ensemble, and counts its requests.
 type audited struct {
 	*zk.Client
 	dials  atomic.Int64
-	writes atomic.Int64 // to connections
+	writes atomic.Int64 // written to connections
 }
 
 type auditedConn struct {
@@ -513,7 +513,7 @@ func (c auditedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// auditedTimeout is a session timeout that can be proven with the usual tick.
+// auditedTimeout is a session timeout that is provable with the usual tick.
 const auditedTimeout = 10 * time.Second
 
 func audit(t *testing.T, srv *zktest.Server) *audited {
@@ -536,7 +536,7 @@ func audit(t *testing.T, srv *zktest.Server) *audited {
 	return a
 }
 
-// idles reports what the client sends in 20 minutes, above the pings of an idle session.
+// idles returns how many messages the client sends in 20 minutes, beyond an idle session's pings.
 func (a *audited) idles() int64 {
 	synctest.Wait()
 	before := a.writes.Load()
@@ -550,50 +550,50 @@ func (a *audited) join(t *testing.T, of func(*zk.Client) holdfast.Locker) (*wait
 	return wait(ctx, of(a.Client)), cancel
 }
 
-// The next in line proves its session while it waits. When its turn comes, it holds the lock
-// without having sent anything. Those behind it prove nothing yet.
+// The next waiter in line proves its session while it waits. In its turn it holds the lock
+// without sending anything. Those behind it prove nothing yet.
 func TestNextInLineIsProvenBeforeItsTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, next, third := audit(t, srv), audit(t, srv), audit(t, srv)
-		time.Sleep(10 * time.Minute) // none of them was proven lately
+		time.Sleep(10 * time.Minute) // no session was proven lately
 		hold := lock(t, mutexAt(holder.Client))
 		waits, _ := next.join(t, mutexAt)
 		behind, _ := third.join(t, mutexAt)
 		if n := third.idles(); n > 0 {
-			t.Errorf("the third sends %d probes", n)
+			t.Errorf("the third waiter sends %d probes; want none", n)
 		}
 		if next.dials.Load() != 2 || third.dials.Load() != 1 {
-			t.Errorf("the next has attached %d times and the third %d times; want 2 and 1", next.dials.Load(), third.dials.Load())
+			t.Errorf("the next waiter attached %d times and the third %d times; want 2 and 1", next.dials.Load(), third.dials.Load())
 		}
 		before := next.writes.Load()
 		unlock(t, hold)
 		synctest.Wait()
 		if waits.waiting() || waits.err != nil {
-			t.Fatalf("the next does not hold the lock: %v", waits.err)
+			t.Fatalf("the next waiter does not hold the lock: %v", waits.err)
 		}
 		if n := next.writes.Load() - before; n != 0 {
-			t.Errorf("the next has sent %d messages to hold the lock; want none", n)
+			t.Errorf("the next waiter sent %d messages to hold the lock; want none", n)
 		}
-		if dials := third.dials.Load(); dials != 2 { // it is the next in line now
-			t.Errorf("the third has attached %d times; want 2", dials)
+		if dials := third.dials.Load(); dials != 2 { // the third is next in line now
+			t.Errorf("the third waiter attached %d times; want 2", dials)
 		}
 		unlock(t, waits.hold)
 		synctest.Wait()
 		if behind.waiting() || behind.err != nil {
-			t.Fatalf("the third does not hold the lock: %v", behind.err)
+			t.Fatalf("the third waiter does not hold the lock: %v", behind.err)
 		}
 		unlock(t, behind.hold)
 	})
 }
 
-// There may be many readers behind one writer. They wait without a proof.
+// Many readers may wait behind one writer. They wait without a proof.
 func TestReadersInLineProveNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		writer, reader := audit(t, srv), audit(t, srv)
 		hold := lock(t, writeAt(writer.Client))
 		waits, _ := reader.join(t, readAt)
 		if n := reader.idles(); n > 0 {
-			t.Errorf("the reader sends %d probes", n)
+			t.Errorf("the waiting reader sends %d probes; want none", n)
 		}
 		unlock(t, hold)
 		synctest.Wait()
@@ -603,7 +603,7 @@ func TestReadersInLineProveNothing(t *testing.T) {
 	})
 }
 
-// However a wait ends, its lease ends too, and after a while the session sends pings only.
+// However a wait ends, its lease ends too. After a while the session sends only pings.
 func TestNextInLineLeavesNoLease(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -640,7 +640,7 @@ func TestNextInLineLeavesNoLease(t *testing.T) {
 			}
 			synctest.Wait()
 			if len(queued(t, admin)) != 2 {
-				t.Fatal("it has not queued again")
+				t.Fatal("the waiter has not queued again")
 			}
 			cancel()
 			synctest.Wait()
@@ -654,12 +654,12 @@ func TestNextInLineLeavesNoLease(t *testing.T) {
 				w, cancel := next.join(t, mutexAt)
 				defer cancel()
 				if next.idles() <= 0 {
-					t.Fatal("the next in line does not probe: the test shows nothing")
+					t.Fatal("the next waiter in line does not probe: the test shows nothing")
 				}
 				tt.end(t, holder, hold, w, cancel)
 				time.Sleep(2 * auditedTimeout)
 				if n := next.idles(); n > 0 {
-					t.Errorf("%d probes when nobody waits any more", n)
+					t.Errorf("%d probes after the last wait ended; want none", n)
 				}
 			})
 		})

@@ -33,7 +33,7 @@ func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) { panic("not offered") }
 
-// seen is what an observer was told.
+// seen collects what an observer is told.
 type seen struct {
 	leaders chan string
 	terms   []int64
@@ -60,7 +60,7 @@ func observe(ctx context.Context, t *testing.T, e *holdfast.Election) *seen {
 	return s
 }
 
-// so far takes what was told up to now.
+// sofar returns what the observer was told up to now.
 func (s *seen) sofar() []string {
 	synctest.Wait()
 	var all []string
@@ -97,7 +97,7 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 				_, err := observer.Leader(t.Context())
 				wantErr(t, err, holdfast.ErrNoLeader)
 
-				// Two of one session, and one of another.
+				// Two candidates share a session, and one has another.
 				e := election(t, srv, use)
 				a := lock(t, candidate{e, "a"})
 				b, c := wait(t.Context(), candidate{e, "b"}), wait(t.Context(), candidate{election(t, srv, use), "c"})
@@ -123,7 +123,7 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 	}
 }
 
-// The leader dies, and the next in line leads; the one that died campaigns again in its
+// The leader dies, and the next in line leads. The dead candidate campaigns again in its
 // next session, and observers see terms that grow.
 func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -136,14 +136,14 @@ func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 		b := wait(t.Context(), candidate{holdfast.NewElection(eb, lockPath), "b"})
 		wantSeen(t, s, "-", "a")
 
-		// A candidate that waits loses its session: it queues again by itself.
+		// A waiting candidate loses its session and queues again by itself.
 		bs, err := eb.Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		srv.Expire(bs.ID())
 		<-bs.Context().Done()
-		// So does the observer, which is told nothing twice.
+		// The observer's session ends, too. It is told nothing twice.
 		os, err := observing.Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -165,13 +165,13 @@ func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 		unlock(t, next)
 		wantSeen(t, s, "-")
 		if !slices.IsSorted(s.terms) {
-			t.Errorf("terms %v; they must grow", s.terms)
+			t.Errorf("terms %v; want them to grow", s.terms)
 		}
 	})
 }
 
-// Two leaders of different sessions never overlap: the old one's term has ended, by its
-// own clock, before the other's begins (CURATOR-460, CURATOR-696).
+// Two leaders of different sessions never overlap: the old leader's term ends, by its own
+// clock, before the new one's begins (CURATOR-460, CURATOR-696).
 func TestLeaderIsToldBeforeTheNextLeads(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := lock(t, candidate{election(t, srv), "a"})
@@ -192,7 +192,7 @@ func TestLeaderIsToldBeforeTheNextLeads(t *testing.T) {
 	})
 }
 
-// A term that is over has no say, even if its Hold has not been told.
+// A Proclaim of a lost term changes nothing, even if its Hold has not been told.
 func TestProclaimOfALostTermChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		e, admin := election(t, srv), client(t, srv)
@@ -236,7 +236,7 @@ func TestProclaimSurvivesALostConnection(t *testing.T) {
 	}
 }
 
-// Whatever request of an observer is lost, it tells of the next leader.
+// Whichever request of an observer is lost, it reports the next leader.
 func TestObserverMissesNothingThroughLostConnections(t *testing.T) {
 	for _, op := range []zkproto.Op{zkproto.OpSync, zkproto.OpGetData, zkproto.OpGetChildren2, zkproto.OpExists} {
 		for _, fault := range faults {
@@ -275,7 +275,7 @@ func TestObserverMissesNothingThroughLostConnections(t *testing.T) {
 	}
 }
 
-// Candidates come and go behind the leader, and observers do not hear of it.
+// Observers do not hear of candidates that come and go behind the leader.
 func TestObserverCostsOneWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -12,17 +12,17 @@ import (
 	"holdfast/zktest"
 )
 
-// An ensemble is one of several among which locks are split. Its name stays when its
+// An ensemble is one of several over which locks are split. It keeps its name when its
 // servers change, because the name decides which locks it has.
 type ensemble struct {
 	Name   string
 	Config zk.Config
 }
 
-// home is the ensemble that a lock lives on, by rendezvous hashing: every ensemble draws a
-// number for the lock, and the highest has it. So when one is added, it takes its share
-// from all others, and no lock moves between those. Everybody has to use the same names,
-// and the same function: that is why it is SHA-256, which every language has.
+// home returns the ensemble of a lock, by rendezvous hashing: every ensemble draws a number
+// for the lock, and the highest wins. A new ensemble takes its share from all others, and
+// no lock moves between those. All programs must use the same names and the same function,
+// so it is SHA-256, which every language has.
 func home(ensembles []*ensemble, lock string) *ensemble {
 	var best *ensemble
 	var most uint64
@@ -35,8 +35,8 @@ func home(ensembles []*ensemble, lock string) *ensemble {
 	return best
 }
 
-// Locks split over several ensembles, which know nothing of each other: a client for each,
-// and the lock's name says which.
+// Locks are split over several ensembles that do not know each other. The program has a
+// client for each, and the lock's name selects it.
 func Example_severalEnsembles() {
 	ctx := context.Background()
 	var ensembles []*ensemble
@@ -68,9 +68,9 @@ func Example_severalEnsembles() {
 	// /locks/search is on cedar
 }
 
-// While an ensemble is added, some programs know of it and some do not. Those that do take
-// a lock that moves in both places, the old one first; when nobody is left who knows only
-// the old list, the new place alone will do.
+// While an ensemble is being added, some programs do not know it yet. A program that does
+// takes a moving lock in both places, the old one first. Once every program knows the new
+// list, the new place alone is enough.
 func Example_severalEnsembles_adding() {
 	ctx := context.Background()
 	var before []*ensemble

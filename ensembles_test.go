@@ -25,8 +25,8 @@ func namedEnsembles(n int) []*ensemble {
 	return list
 }
 
-// homes is the home of each of the simulated locks, as an index into the list. Half of the
-// locks have names that differ in their last digits only.
+// homes returns the home of each simulated lock, as an index into the list. Half of the
+// locks have names that differ only in their last digits.
 func homes(list []*ensemble) []uint8 {
 	of := make(map[*ensemble]uint8)
 	for i, e := range list {
@@ -60,19 +60,19 @@ func share(homes []uint8, ensembles int) []int {
 	return n
 }
 
-// A million locks are spread evenly, and when an ensemble is added, it gets its share from
-// all others, and nothing else moves; when one goes, what it had is spread.
+// A million locks are spread evenly. A new ensemble gets its share from all others, and no
+// other lock moves. When an ensemble goes, its locks are spread over the rest.
 func TestAMillionLocksSpreadEvenlyAndMoveLittle(t *testing.T) {
 	six := namedEnsembles(6)
 	of5, of6 := homesOnFive(), homes(six)
 	for n, counts := range map[int][]int{5: share(of5, 5), 6: share(of6, 6)} {
 		mean := float64(simulatedLocks) / float64(n)
-		// Five standard deviations of the draw of a fair die with n sides. The names are the
-		// same on every run, so it is never off by chance.
+		// Five standard deviations of a fair die with n sides. The names are the same on every
+		// run, so the bound never fails by chance.
 		bound := 5 * math.Sqrt(mean*(1-1/float64(n)))
 		for i, c := range counts {
 			if math.Abs(float64(c)-mean) > bound {
-				t.Errorf("%d ensembles: %d of %d locks are on the one numbered %d; want %.0f ± %.0f", n, c, simulatedLocks, i, mean, bound)
+				t.Errorf("%d ensembles: %d of %d locks are on ensemble %d; want %.0f ± %.0f", n, c, simulatedLocks, i, mean, bound)
 			}
 		}
 		t.Logf("%d ensembles: %v", n, counts)
@@ -100,15 +100,15 @@ func TestAMillionLocksSpreadEvenlyAndMoveLittle(t *testing.T) {
 	}
 }
 
-// What splitting does for the sessions: a client has one on every ensemble that has a lock
-// of its. With many locks per client, each ensemble has nearly all clients.
+// A client has a session on every ensemble that has one of its locks. With many locks per
+// client, nearly every client has a session on each ensemble.
 func TestSplittingDividesLocksButNotAlwaysSessions(t *testing.T) {
 	const ensembles = 5
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	home := homesOnFive()
-	for _, locks := range []int{1, 4, 16} { // of each client
+	for _, locks := range []int{1, 4, 16} { // per client
 		sessions := make([]int, ensembles)
 		for range simulatedClients {
 			var on [ensembles]bool
@@ -121,8 +121,8 @@ func TestSplittingDividesLocksButNotAlwaysSessions(t *testing.T) {
 				}
 			}
 		}
-		// 1 − (1 − 1/n)^k of the clients, give or take the chance of the draw and the
-		// ensembles' unequal shares.
+		// Expected: 1 − (1 − 1/n)^k of the clients. The draw and the ensembles' unequal shares
+		// add some error.
 		want := simulatedClients * (1 - math.Pow(1-1.0/ensembles, float64(locks)))
 		t.Logf("%d clients with %d locks each on %d ensembles: sessions %v, %.0f expected", simulatedClients, locks, ensembles, sessions, want)
 		if low, high := slices.Min(sessions), slices.Max(sessions); float64(low) < 0.96*want || float64(high) > 1.04*want {

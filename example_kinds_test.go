@@ -12,7 +12,7 @@ import (
 	"holdfast/zktest"
 )
 
-// At most three at a time, whoever they are; one may ask for several.
+// At most three permits are out at a time; a client may take several.
 func ExampleSemaphore() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -34,7 +34,7 @@ func ExampleSemaphore() {
 	fmt.Println("too many:", errors.Is(err, holdfast.ErrLocked))
 	fmt.Println(h.Unlock())
 
-	// With Do, as any lock.
+	// Do works with a Semaphore as with any lock.
 	fmt.Println(holdfast.Do(ctx, licences.Locker(), func(context.Context) error { return nil }))
 	// Output:
 	// 1 of 3 free <nil>
@@ -43,7 +43,7 @@ func ExampleSemaphore() {
 	// <nil>
 }
 
-// Many goroutines of one program want one lock: they hand it on among themselves.
+// Many goroutines of one program want one lock: they hand it on locally.
 func ExampleWithLocalHandoff() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -54,7 +54,7 @@ func ExampleWithLocalHandoff() {
 	}
 	defer c.Close()
 
-	// After a hundred turns here, it is the turn of whoever waits elsewhere.
+	// After a hundred local turns, waiters of other clients get theirs.
 	m := holdfast.NewMutex(c, "/holdfast/locks/stock", holdfast.WithLocalHandoff(100))
 	stock := 1000
 	var wg sync.WaitGroup
@@ -74,7 +74,7 @@ func ExampleWithLocalHandoff() {
 	// Output: 0
 }
 
-// Two accounts are locked as one, in an order that everybody keeps.
+// Two accounts are locked as one, in the same order everywhere.
 func ExampleMultiLock() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -100,7 +100,7 @@ func ExampleMultiLock() {
 	// <nil>
 }
 
-// One node, and whoever makes it has the lock.
+// One node: the client that creates it has the lock.
 func ExampleNodeLock() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -126,7 +126,7 @@ func ExampleNodeLock() {
 	// <nil>
 }
 
-// Candidates campaign; everybody can follow who leads, and where to find it.
+// Candidates campaign; anyone can follow the leader and its address.
 func ExampleElection() {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -17,7 +17,7 @@ func backup(context.Context) error {
 	return nil
 }
 
-// The whole of it: connect, name the lock, do the work under it.
+// A whole program: connect, name the lock, do the work under it.
 func Example() {
 	srv := zktest.NewServer() // stands for your ensemble
 	defer srv.Close()
@@ -40,7 +40,7 @@ func Example() {
 	// Output: backing up
 }
 
-// A Mutex is a name: who calls Lock gets a Hold, and lets go with its Unlock.
+// A Mutex is a name: Lock returns a Hold, and its Unlock releases the lock.
 func ExampleMutex_Lock() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -158,8 +158,8 @@ func ExampleRWMutex() {
 	fmt.Println("beside readers:", errors.Is(err, holdfast.ErrLocked))
 	fmt.Println(one.Unlock(), two.Unlock())
 
-	// A writer that has finished its changes goes on reading, and no other writer can
-	// come between.
+	// A writer that has finished its changes continues as a reader. No other writer can come
+	// between.
 	w, err := m.Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -177,7 +177,7 @@ func ExampleRWMutex() {
 	// <nil>
 }
 
-// A function that needs the lock can be called by one that has it.
+// A caller that holds the lock can call a function that takes it.
 func ExampleReentrant() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -206,8 +206,8 @@ func ExampleReentrant() {
 	// <nil>
 }
 
-// What is kept in ZooKeeper can be written so that only the holder writes it, however
-// long it was asleep.
+// A transaction guarded by Commit writes to ZooKeeper only while the lock is held, however
+// long the holder was asleep.
 func ExampleHold_Commit() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -228,7 +228,7 @@ func ExampleHold_Commit() {
 	_, err = h.Commit(ctx, zk.SetOp("/position", []byte("100"), zk.AnyVersion))
 	fmt.Println(err)
 
-	// An operator has seen that the import hangs.
+	// An operator sees that the import hangs.
 	if err := holdfast.Break(ctx, c, "/holdfast/locks/import", h.Token()); err != nil {
 		log.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func ExampleHold_Commit() {
 	// 100 <nil>
 }
 
-// A holder that can stop early looks whether somebody asks it to.
+// A holder that can stop early checks whether a client asks it to release.
 func ExampleRevoke() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -265,7 +265,7 @@ func ExampleRevoke() {
 	// Output: letting go: <nil>
 }
 
-// Locks in the forms of other programs, and in one of our own.
+// Locks with the node names of other programs, and with our own.
 func ExampleWithLayout() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -279,7 +279,7 @@ func ExampleWithLayout() {
 	own := holdfast.Layout{
 		Name:      "ours",
 		Mutex:     "job.{uuid}.",      // the server appends the number
-		Exclusive: []string{"job.*."}, // what contends; everything else is ignored
+		Exclusive: []string{"job.*."}, // contenders; everything else is ignored
 	}
 	for _, layout := range []holdfast.Layout{holdfast.LayoutKazoo, holdfast.LayoutNamed("db"), own} {
 		m := holdfast.NewMutex(c, "/locks/"+layout.Name, holdfast.WithLayout(layout))

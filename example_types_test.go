@@ -12,7 +12,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A function that does not care which lock it runs under.
+// A function that works under any kind of lock.
 func ExampleLocker() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -43,7 +43,7 @@ func ExampleLocker() {
 	// under one node
 }
 
-// The options that all locks of a program share are written once.
+// A program declares the options of all its locks once.
 func ExampleOption() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -65,7 +65,7 @@ func ExampleOption() {
 	// Output: billing-3 <nil>
 }
 
-// An entry says who holds the lock and for how long; Break and Revoke take an entry.
+// An Entry names the holder and how long it has held the lock; Break and Revoke take an Entry.
 func ExampleEntry() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -97,7 +97,7 @@ func ExampleEntry() {
 	// told: true
 }
 
-// A layout of one's own, for programs that have named their nodes in a way of their own.
+// A custom layout, for programs that already name their nodes in their own way.
 func ExampleLayout() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -111,7 +111,7 @@ func ExampleLayout() {
 	jobs := holdfast.WithLayout(holdfast.Layout{
 		Name:      "jobs",
 		Mutex:     "job.{uuid}.",      // the server appends the number
-		Exclusive: []string{"job.*."}, // what contends; everything else is ignored
+		Exclusive: []string{"job.*."}, // contenders; everything else is ignored
 		Parent:    zk.Container,
 	})
 	err = holdfast.Do(ctx, holdfast.NewMutex(c, "/jobs/nightly", jobs), func(context.Context) error { return nil })
@@ -124,7 +124,7 @@ func ExampleLayout() {
 	// it has no read side: true
 }
 
-// A leader's value says where to find it, and its term is a fencing token.
+// A leader's value is its address, and its term is a fencing token.
 func ExampleLeader() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -154,7 +154,7 @@ func ExampleLeader() {
 	// node-2:7000 leads, and that is us: true
 }
 
-// Errors say what was attempted on which lock, and wrap why it failed.
+// Errors name the operation and the lock, and wrap the cause.
 func ExampleError() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -177,7 +177,7 @@ func ExampleError() {
 	// true true
 }
 
-// Two locks of one directory have a token each.
+// Two locks in one directory have a token each.
 func ExampleLockToken() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -198,7 +198,7 @@ func ExampleLockToken() {
 	// /app/locks named:red true
 }
 
-// Nodes that the lock takes no notice of, and who might have made them.
+// Nodes that the lock ignores, and the programs that may have made them.
 func ExampleForeignNode() {
 	srv := zktest.NewServer()
 	defer srv.Close()

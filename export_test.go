@@ -5,10 +5,10 @@ import (
 	"holdfast/internal/queue/names"
 )
 
-// What the tests of the waiting, which are in another package, need of the names.
+// Exports for the tests of waiting, which are in another package.
 
-// ContendersOf is the queue of the default layout, first place first: the names, and for each
-// those that it waits for.
+// ContendersOf returns the queue of the default layout, first place first: the names, and
+// for each the names it waits for.
 func ContendersOf(listed []string) (queue []string, waitsFor map[string][]string) {
 	waitsFor = make(map[string][]string)
 	in := names.Default.InQueue(listed)
@@ -23,11 +23,11 @@ func ContendersOf(listed []string) (queue []string, waitsFor map[string][]string
 	return queue, waitsFor
 }
 
-// GracePeriod is how long a Hold does not watch its node.
+// GracePeriod is how long a Hold leaves its node unwatched.
 const GracePeriod = gracePeriod
 
-// Ahead is whom me waits for in the default layout, as found in the names one by one, and in a sorted
-// list of them.
+// Ahead returns the nodes me waits for in the default layout, found from the names one by
+// one and from a sorted list of them.
 func Ahead(listed []string, me string) (alone, inList [2]string, aloneErr, inListErr error) {
 	g := names.Default
 	a, aloneErr := g.Ahead(listed, me)
@@ -38,13 +38,13 @@ func Ahead(listed []string, me string) (alone, inList [2]string, aloneErr, inLis
 	return [2]string{a.Near, a.Far}, [2]string{b.Near, b.Far}, aloneErr, inListErr
 }
 
-// Outlive is how Lock goes on after the end of a session.
+// Outlive retries Lock after the end of a session.
 var Outlive = outlive
 
-// Compile is the grammar of a layout.
+// Compile returns the grammar of a layout.
 func Compile(l Layout) *names.Grammar { return l.compile() }
 
-// SetShareFrom makes fewer places share their lists, until restore is called.
+// SetShareFrom lowers the number of places from which they share lists, until restore is called.
 func SetShareFrom(n int) (restore func()) {
 	before := queue.ShareFrom
 	queue.ShareFrom = n

@@ -24,7 +24,7 @@ func TestCommitWritesWhileHeld(t *testing.T) {
 		if err != nil || len(res) != 2 || res[0].Path != ledger {
 			t.Fatal(res, err)
 		}
-		// What is refused for a reason of its own does not end the hold.
+		// A transaction that fails for another reason does not end the hold.
 		_, err = h.Commit(t.Context(), zk.SetOp(ledger, []byte("3"), 7))
 		wantErr(t, err, zk.ErrBadVersion)
 		if errors.Is(err, holdfast.ErrLost) || h.Context().Err() != nil {
@@ -39,8 +39,8 @@ func TestCommitWritesWhileHeld(t *testing.T) {
 	})
 }
 
-// The holder does not know yet that it is one no more, and its successor has written: the
-// transaction finds out (CURATOR-607).
+// The holder does not know yet that it lost the lock, and its successor has written. The
+// transaction fails (CURATOR-607).
 func TestCommitAfterTheLossDoesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := client(t, srv), client(t, srv)
@@ -74,7 +74,7 @@ func TestCommitAfterExpiryIsLost(t *testing.T) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		srv.Expire(h.Session())
 		_, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent))
-		if zk.MayHaveHappened(err) { // it was under way when the server broke the connection
+		if zk.MayHaveHappened(err) { // in flight when the server broke the connection
 			_, err = h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent))
 		}
 		wantErr(t, err, holdfast.ErrLost)
@@ -118,14 +118,14 @@ func TestHolderIsAskedForItsLock(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				// Other changes of the data are no request.
+				// Other changes of the data are no release request.
 				if _, err := c.Set(t.Context(), h.Path(), []byte("hello"), zk.AnyVersion); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
 				select {
 				case <-h.Revoked():
-					t.Fatal("revoked by a greeting")
+					t.Fatal("a change of the data without a release request revoked the hold")
 				default:
 				}
 				if err := ask(c, h); err != nil {
@@ -134,7 +134,7 @@ func TestHolderIsAskedForItsLock(t *testing.T) {
 				<-h.Revoked()
 				<-inner.Revoked()
 				if h.Context().Err() != nil {
-					t.Error("a request ended the hold")
+					t.Error("a release request ended the hold")
 				}
 				late, err := m.Lock(h.Context()) // joins after the request
 				if err != nil {
@@ -149,7 +149,7 @@ func TestHolderIsAskedForItsLock(t *testing.T) {
 	}
 }
 
-// Who is asked while it still waits hears of it when it has the lock.
+// A waiter that is asked to release hears of it once it holds the lock.
 func TestRequestToAWaiterIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -180,12 +180,12 @@ func TestBreakRemovesTheTenureOfOneToken(t *testing.T) {
 		<-h.Lost()
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		n := next.got(t)
-		// Compare and delete: the token of one who has gone hits nobody.
+		// Compare and delete: the token of a former holder matches no other node.
 		wantErr(t, holdfast.Break(t.Context(), c, lockPath, h.Token()), holdfast.ErrNotHeld)
 		wantErr(t, holdfast.Revoke(t.Context(), c, lockPath, h.Token()), holdfast.ErrNotHeld)
 		wantErr(t, holdfast.Break(t.Context(), c, lockPath+"/none", h.Token()), holdfast.ErrNotHeld)
 		if n.Context().Err() != nil {
-			t.Error("its successor was hit")
+			t.Error("Break with an old token hit the successor")
 		}
 		unlock(t, n)
 	})
@@ -208,7 +208,7 @@ func TestBreakTakesBothSidesOfADowngrade(t *testing.T) {
 	})
 }
 
-// A lost answer to the delete: it happened, and is not a loss.
+// The answer to the delete is lost. The delete happened, and Break reports no loss.
 func TestBreakSurvivesALostConnection(t *testing.T) {
 	for _, fault := range faults {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -232,8 +232,7 @@ func TestBreakSurvivesALostConnection(t *testing.T) {
 	}
 }
 
-// Unlock goes on through a connection that is away, until the node is gone (CURATOR-678,
-// kazoo #732).
+// Unlock retries over a broken connection until the node is gone (CURATOR-678, kazoo #732).
 func TestUnlockOutlastsALostConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -250,8 +249,8 @@ func TestUnlockOutlastsALostConnection(t *testing.T) {
 	})
 }
 
-// While nobody can be reached, Unlock waits for the end of the session: then the node is
-// gone by the server's doing. It takes no longer than that.
+// While no server is reachable, Unlock waits for the end of the session, which removes the
+// node. It takes no longer than that.
 func TestUnlockWithoutAServerEndsWithTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
@@ -266,8 +265,7 @@ func TestUnlockWithoutAServerEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// When the node goes, the next may begin at once: whatever works with the Hold's context is
-// told before.
+// The next holder may begin as soon as the node is gone. So the Hold's context ends first.
 func TestContextEndsBeforeTheNodeGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

@@ -16,13 +16,13 @@ import (
 	"holdfast/zktest"
 )
 
-// A use is one way to use a name.
+// A use is one way to use a lock's name.
 type use struct {
 	name string
 	of   func(c *zk.Client) holdfast.Locker
 }
 
-// uses are kinds of locks and layouts, of which no two go together.
+// uses lists kinds of locks and layouts, no two of which are compatible.
 func uses() []use {
 	all := []use{
 		{"semaphore", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
@@ -40,7 +40,7 @@ func uses() []use {
 	return all
 }
 
-// refused says whether a lock was refused, or another is waited for.
+// refused reports whether a lock was refused, or waits for another.
 func refused(err error) bool {
 	return errors.Is(err, holdfast.ErrKind) || errors.Is(err, holdfast.ErrLocked)
 }
@@ -68,22 +68,22 @@ func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 						if err == nil {
 							unlock(t, got)
 						}
-						t.Fatalf("%v; want it to be refused, or to wait", err)
+						t.Fatalf("%v; want a refusal or a wait", err)
 					}
 					if errors.Is(err, holdfast.ErrKind) {
-						if _, err := second.of(c).Lock(t.Context()); !errors.Is(err, holdfast.ErrKind) { // it does not wait
+						if _, err := second.of(c).Lock(t.Context()); !errors.Is(err, holdfast.ErrKind) { // TryLock does not wait
 							t.Errorf("%v; want ErrKind", err)
 						}
 						synctest.Wait()
 						if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
-							t.Errorf("left behind: %q, %v", names, err)
+							t.Errorf("nodes left behind: %q, %v", names, err)
 						}
 					}
 					if d := time.Since(began); d != 0 {
-						t.Errorf("it took %v", d)
+						t.Errorf("the refusal took %v", d)
 					}
 					if h.Context().Err() != nil {
-						t.Error("the first has lost its lock")
+						t.Error("the first holder lost its lock")
 					}
 					unlock(t, h)
 					if first.name == "node" || second.name != "node" { // a queue leaves its directory behind
@@ -95,8 +95,8 @@ func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 	}
 }
 
-// Two different uses of a name come at one time: one of them at any moment of the other's
-// Lock. Both may be refused, but not both let in.
+// Two different uses of a name race: one of them runs at each request of the other's Lock.
+// Both may be refused, but both must not acquire.
 func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 	together := 0
 	for _, first := range uses() {
@@ -134,7 +134,7 @@ func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 					}
 					together++
 					if h != nil && got != nil && h.Context().Err() == nil && got.Context().Err() == nil {
-						t.Errorf("%s and %s at its request %d both have the lock", first.name, second.name, at)
+						t.Errorf("%s and %s, at its request %d, both have the lock", first.name, second.name, at)
 					}
 					for who, err := range map[string]error{first.name: firstErr, second.name: err} {
 						if err != nil && !refused(err) {
@@ -153,18 +153,18 @@ func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
 	t.Logf("figure: %d moments of two uses of one name", together)
 }
 
-// A semaphore's turn goes when the permit is there, so who looks for both has to look for
-// the turn first: the other way round it can miss both.
+// A semaphore's turnstile node goes when the permit is there. So a client that looks for
+// both must look for the turnstile first: in the other order it can miss both.
 func TestTurnIsLookedForBeforePermits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		one, other := client(t, srv), client(t, srv)
 		sem := holdfast.NewSemaphore(one, lockPath, 2)
-		unlock(t, lock(t, sem.Locker())) // all directories are there
+		unlock(t, lock(t, sem.Locker())) // creates all directories
 		var looks atomic.Int32
 		var began atomic.Bool
 		admitted, second := make(chan struct{}), make(chan struct{})
 		var w *waiter
-		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the permit is to be taken
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the permit is about to be taken
 			if !began.Swap(true) {
 				w = &waiter{done: make(chan struct{})}
 				go func() {
@@ -189,7 +189,7 @@ func TestTurnIsLookedForBeforePermits(t *testing.T) {
 		close(admitted)
 		<-w.done
 		if looks.Load() == 0 {
-			t.Error("the test shows nothing")
+			t.Error("no look for the turn was intercepted: the test shows nothing")
 		}
 		if err == nil && w.err == nil {
 			t.Error("a permit and the lock are held at once")
@@ -202,7 +202,7 @@ func TestTurnIsLookedForBeforePermits(t *testing.T) {
 	})
 }
 
-// The error names both kinds, the node, and what to do.
+// The error names both kinds, the node, and the remedy.
 func TestErrKindSaysWhatIsWrong(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, second func(c *zk.Client) holdfast.Locker
@@ -262,8 +262,8 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A node that is no lock of another kind is no obstacle: the directories of an idle
-// semaphore and of other locks, other named locks, and unknown nodes.
+// Nodes that are no lock of another kind do not block: directories of an idle semaphore
+// and of other locks, other named locks, and unknown nodes.
 func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -290,10 +290,10 @@ func TestWhatIsNoOtherKindIsNoObstacle(t *testing.T) {
 	})
 }
 
-// A persistent node is nobody's place, whatever its name is.
+// A persistent node is no place in the queue, whatever its name.
 func TestPersistentNodeIsNoStranger(t *testing.T) {
 	for _, u := range uses() {
-		if u.name == "node" || u.name == "semaphore of kazoo" { // they count whatever there is
+		if u.name == "node" || u.name == "semaphore of kazoo" { // these count every node
 			continue
 		}
 		t.Run(u.name, func(t *testing.T) {
@@ -317,8 +317,8 @@ func TestPersistentNodeIsNoStranger(t *testing.T) {
 	}
 }
 
-// While a lock looks at a writer of another layout, that becomes a reader: its node goes, and
-// another node of its own has come beside it.
+// While a lock looks at a writer of another layout, that writer becomes a reader: its node
+// goes, and it has made another node beside it.
 func TestStrangerThatStepsDownIsSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := rw(t, srv)
@@ -338,14 +338,14 @@ func TestStrangerThatStepsDownIsSeen(t *testing.T) {
 		_, err := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLayout(holdfast.LayoutKazoo)).TryLock(t.Context())
 		wantErr(t, err, holdfast.ErrKind)
 		if !looked.Load() {
-			t.Fatal("the test shows nothing")
+			t.Fatal("the writer did not step down during the look: the test shows nothing")
 		}
 		unlock(t, r)
 	})
 }
 
-// A waiter has checked the kind once. A client that tries another kind under the name later
-// is refused, and does not disturb the waiter.
+// A waiter checks the kind once. A client that later tries another kind under the name is
+// refused, and does not disturb the waiter.
 func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
 	for _, crowd := range []bool{false, true} {
 		t.Run(fmt.Sprint("crowd ", crowd), func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
 				for range 4 {
 					all = append(all, wait(t.Context(), mutexAt(c)))
 				}
-				// A program of another make, which does not care.
+				// A foreign program that does not check for other kinds.
 				stranger, _, err := client(t, srv).Create(t.Context(), lockPath+"/"+strings.Repeat("a", 32)+"__lock__", nil, zk.EphemeralSequential)
 				if err != nil {
 					t.Fatal(err)
@@ -366,7 +366,7 @@ func TestWaitersAreNotDisturbedByOtherKinds(t *testing.T) {
 				for i, w := range all {
 					<-w.done
 					if crowd && i > 0 && errors.Is(w.err, holdfast.ErrKind) {
-						continue // it had put off its first look
+						continue // it had postponed its first look
 					}
 					unlock(t, w.got(t))
 				}
@@ -399,7 +399,7 @@ func TestLockAloneCostsOneRoundTrip(t *testing.T) {
 		before := line.requests.Load()
 		unlock(t, lock(t, mutexAt(line.Client)))
 		if n := line.requests.Load() - before; n != 3 {
-			t.Errorf("%d requests; want 3: create and list in one go, and delete", n)
+			t.Errorf("%d requests; want 3: create and list in one flush, and delete", n)
 		}
 	})
 }
@@ -422,9 +422,9 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 		}
 		unlock(t, lock(t, mutexAt(c)))
 		const hex = "0123456789abcdef0123456789abcdef"
-		add("_c_x-lock-", "-", zk.EphemeralSequential) // its own
+		add("_c_x-lock-", "-", zk.EphemeralSequential) // the lock's own
 		add("note", "-", zk.Persistent)
-		add("job-0000000001", "-", zk.Persistent) // the directory of another lock, perhaps
+		add("job-0000000001", "-", zk.Persistent) // perhaps the directory of another lock
 		add("n_", "", zk.EphemeralSequential)
 		add(hex+"__lock__", "a lock with a queue, layout kazoo", zk.EphemeralSequential)
 		add(hex, "a semaphore, layout kazoo", zk.Ephemeral)
@@ -444,7 +444,7 @@ func TestForeignNodesCanBeAskedFor(t *testing.T) {
 			}
 		}
 
-		// The locks of one directory are not foreign to each other.
+		// Locks of one directory are not foreign to each other.
 		found, err = holdfast.Foreign(t.Context(), c, lockPath, holdfast.WithLayout(holdfast.LayoutNamed("web")))
 		if err != nil || slices.ContainsFunc(found, func(f holdfast.ForeignNode) bool { return strings.Contains(f.Path, "db_lock_") }) {
 			t.Errorf("%+v, %v; want no other named lock", found, err)

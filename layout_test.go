@@ -37,8 +37,7 @@ func TestParseLayout(t *testing.T) {
 	}
 }
 
-// two makes two layouts that have nothing in common but what change leaves as it is in
-// both.
+// two makes two layouts that share nothing but the parts that change leaves alone in both.
 func two(of holdfast.Layout, change func(l *holdfast.Layout, word string)) (a, b holdfast.Layout) {
 	a, b = of, of
 	change(&a, "left")
@@ -46,14 +45,14 @@ func two(of holdfast.Layout, change func(l *holdfast.Layout, word string)) (a, b
 	return a, b
 }
 
-// own gives l names of its own, with word in them.
+// own gives l its own names, with word in them.
 func own(l *holdfast.Layout, word string) {
 	l.Mutex, l.Write, l.Read = word+"-{uuid}.m", word+"-{uuid}.w", word+"-{uuid}.r"
 	l.Exclusive, l.Shared = []string{word + "-*.m", word + "-*.w"}, []string{word + "-*.r"}
 }
 
-// A mark says that everybody up to a number has gone: of the queue of those who believe
-// it, and of no other in the same directory. The layouts are copies of one that has marks.
+// A watermark says that all up to a number have gone. It applies to one queue, and to no
+// other in the same directory. The layouts are copies of one that has watermarks.
 func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		left, right := two(holdfast.LayoutCurator, own)
@@ -62,7 +61,7 @@ func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
 		}
 		c := client(t, srv)
 		unlock(t, lock(t, in(left)))
-		for i := range 40 { // what is in no queue makes the directory long all the same
+		for i := range 40 { // nodes of no queue make the directory long, too
 			if _, _, err := c.Create(t.Context(), fmt.Sprintf("%s/note-%d", lockPath, i), nil, zk.Persistent); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +74,7 @@ func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
 
 		other := lock(t, in(right))
 		time.Sleep(time.Second)
-		unlock(t, other) // which leaves a mark, if it is to leave any
+		unlock(t, other) // leaves a watermark, if anything does
 		for i, cancel := range []func(){forget, leave} {
 			time.Sleep(time.Second)
 			cancel()
@@ -89,7 +88,7 @@ func TestMarkOfAnotherQueueInTheDirectoryIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A lock is what its names make it, not what its layout is called.
+// A lock is defined by its node names, not by its layout's name.
 func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		left, right := two(holdfast.Layout{Parent: zk.Container}, own)
@@ -113,7 +112,7 @@ func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
 		h := lock(t, in(left, holdfast.WithLocalHandoff(3)))
 		w := wait(t.Context(), in(right, holdfast.WithLocalHandoff(3)))
 		if w.waiting() {
-			t.Error("a lock that is free is waited for, in the line of another")
+			t.Error("a free lock waits in the local queue of another")
 		}
 		unlock(t, h)
 		if other := w.got(t); other.Path() == h.Path() {
@@ -123,7 +122,7 @@ func TestLayoutsWithoutANameAreTwoLocks(t *testing.T) {
 	})
 }
 
-// The same forms make the same lock, whatever the layouts are called.
+// Layouts with the same forms make the same lock, whatever their names.
 func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		renamed := holdfast.LayoutCurator
@@ -134,7 +133,7 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 		b := holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(3), holdfast.WithLayout(renamed))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		h, err := holdfast.NewMultiLock(a, b).Lock(ctx) // taken once, or it waits for itself
+		h, err := holdfast.NewMultiLock(a, b).Lock(ctx) // taken once, or it would wait for itself
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +141,7 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 		wantQueued(t, c, 1)
 		unlock(t, h)
 		if got := next.got(t); got.Path() != h.Path() {
-			t.Error("not handed on in memory")
+			t.Error("the lock was not handed on in memory")
 		}
 		unlock(t, next.got(t))
 		synctest.Wait()
@@ -150,8 +149,8 @@ func TestLayoutsOfTheSameFormsAreOneLock(t *testing.T) {
 	})
 }
 
-// Two turnstiles in one directory would let too many in: each would count the permits
-// while the other gives some away.
+// Two turnstiles in one directory would admit too many: each would count the permits while
+// the other gives some away.
 func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		left, _ := two(holdfast.LayoutCurator, own)
@@ -160,8 +159,8 @@ func TestLayoutWithNamesOfItsOwnHasNoSemaphore(t *testing.T) {
 	})
 }
 
-// Each lock has its token, also where several have one path; and its layout says which,
-// whatever that is called.
+// Each lock has its token, even where several share a path. The layout tells them apart,
+// whatever its name.
 func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 	left, right := two(holdfast.Layout{Name: "ours"}, own)
 	for _, layouts := range []map[string]holdfast.Layout{
@@ -172,7 +171,7 @@ func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 			c := client(t, srv)
 			var parts []holdfast.Locker
 			for _, l := range layouts {
-				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // or all tokens were neighbours
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))) // so that not all tokens are neighbours
 				parts = append(parts, holdfast.NewMutex(c, lockPath, holdfast.WithLayout(l)))
 			}
 			h := lock(t, holdfast.NewMultiLock(parts...))
@@ -183,11 +182,11 @@ func TestTokensTellLocksOfOneDirectoryApart(t *testing.T) {
 			for _, token := range h.Tokens() {
 				l, ok := layouts[token.Layout]
 				if !ok || token.Path != lockPath {
-					t.Fatalf("%+v is of none of the locks", token)
+					t.Fatalf("%+v belongs to none of the locks", token)
 				}
 				delete(layouts, token.Layout)
 				if token.Token <= last {
-					t.Errorf("%+v comes behind one with token %d", token, last)
+					t.Errorf("%+v is not in the order of tokens: the one before has %d", token, last)
 				}
 				last = token.Token
 				queue, err := holdfast.List(t.Context(), c, lockPath, holdfast.WithLayout(l))
@@ -217,7 +216,7 @@ func TestTokensNameTheLayout(t *testing.T) {
 	})
 }
 
-// A lock keeps its own copy of the Layout that it was given.
+// A lock keeps its own copy of its Layout.
 func TestLayoutIsCopied(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -234,8 +233,8 @@ func TestLayoutIsCopied(t *testing.T) {
 	})
 }
 
-// FuzzParseLayout: a layout that has a name can be asked for by it, and knows the names
-// that it makes.
+// FuzzParseLayout: a layout with a name can be looked up by it, and recognizes the node
+// names it makes.
 func FuzzParseLayout(f *testing.F) {
 	for _, name := range []string{"curator", "kazoo", "named:db", "named:", "named:a_lock_b", "named:a_lock", "named:{hex}", "Curator", "article", "form:lock-{session}", "form:a-{host}.{uuid}", "form:{x}-", "form:-", ""} {
 		f.Add(name)

@@ -19,7 +19,7 @@ func inMemory(c *zk.Client, n int) *holdfast.Mutex {
 	return holdfast.NewMutex(c, lockPath, holdfast.WithLocalHandoff(n))
 }
 
-// Two clients with many goroutines each: one holder at a time, tokens never go back, and
+// Two clients with many goroutines each: one holder at a time, tokens never decrease, and
 // most turns cost the server nothing.
 func TestGoroutinesOfOneClientShareANode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -36,7 +36,7 @@ func TestGoroutinesOfOneClientShareANode(t *testing.T) {
 							t.Error("two hold the lock")
 						}
 						if h.Token() < token {
-							t.Errorf("token %d after %d", h.Token(), token)
+							t.Errorf("token %d after %d; want it not to decrease", h.Token(), token)
 						}
 						token = h.Token()
 						tokens[token] = true
@@ -52,7 +52,7 @@ func TestGoroutinesOfOneClientShareANode(t *testing.T) {
 		if count != 2*16*20 {
 			t.Errorf("%d turns", count)
 		}
-		// Eleven turns a node, and some with fewer at the end.
+		// Eleven turns per node, and fewer for some at the end.
 		if n := len(tokens); n > count/11+10 {
 			t.Errorf("%d nodes for %d turns", n, count)
 		}
@@ -60,7 +60,7 @@ func TestGoroutinesOfOneClientShareANode(t *testing.T) {
 	})
 }
 
-// Other waiters wait for n local handoffs at most.
+// Waiters of other clients wait for at most n local handoffs.
 func TestLocalHandoffsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -72,7 +72,7 @@ func TestLocalHandoffsAreBounded(t *testing.T) {
 			synctest.Wait() // one after the other
 		}
 		stranger := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		wantQueued(t, c, 2) // the line has one node
+		wantQueued(t, c, 2) // the local queue has one node
 		unlock(t, first)
 		for i, w := range line[:3] {
 			h := w.got(t)
@@ -86,13 +86,13 @@ func TestLocalHandoffsAreBounded(t *testing.T) {
 		}
 		h := stranger.got(t)
 		if !line[3].waiting() {
-			t.Error("a fourth handoff")
+			t.Error("the lock was handed on a fourth time; want three")
 		}
 		unlock(t, h)
 		for _, w := range line[3:] {
 			h := w.got(t)
 			if h.Token() <= first.Token() {
-				t.Error("an old token")
+				t.Error("the lock has an old token")
 			}
 			unlock(t, h)
 		}
@@ -100,8 +100,8 @@ func TestLocalHandoffsAreBounded(t *testing.T) {
 	})
 }
 
-// A waiter that gives up takes nothing from the others: neither their order nor the
-// place in the queue, although it was the first to come.
+// A waiter that gives up changes nothing for the others: they keep their order and their
+// place in the queue, even if it came first.
 func TestALineOutlivesItsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -130,7 +130,7 @@ func TestALineOutlivesItsFirst(t *testing.T) {
 	})
 }
 
-// When nobody waits any more, no node is left behind; and the line works again.
+// When the last waiter leaves, no node is left behind, and the local queue works again.
 func TestALineThatAllHaveLeftIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -152,8 +152,8 @@ func TestALineThatAllHaveLeftIsGone(t *testing.T) {
 	})
 }
 
-// The session ends: the holder is told, and those in line queue again in the next one
-// without waiting for its Unlock.
+// The session ends: the holder is told, and the local waiters queue again in the next
+// session without waiting for its Unlock.
 func TestALineOutlivesItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -175,7 +175,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		if !last.waiting() {
-			t.Error("the Unlock of a lost Hold has handed on another's tenure")
+			t.Error("the Unlock of a lost Hold handed on another's tenure")
 		}
 		unlock(t, second)
 		unlock(t, last.got(t))
@@ -183,7 +183,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// Our node is removed while the lock is handed on: the same.
+// Our node is removed while the lock is handed on, with the same result.
 func TestALineLosesItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -201,7 +201,7 @@ func TestALineLosesItsNode(t *testing.T) {
 		<-h.Lost()
 		next := third.got(t)
 		if next.Token() <= h.Token() {
-			t.Error("an old token")
+			t.Error("the lock has an old token")
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		unlock(t, next)
@@ -209,8 +209,8 @@ func TestALineLosesItsNode(t *testing.T) {
 	})
 }
 
-// A Hold that joined keeps the lock when the one it descends from is unlocked, and a
-// context whose Hold is over joins nobody else's tenure.
+// A Hold that joined keeps the lock when the Hold it descends from is unlocked. The context
+// of a Hold that is over joins no other tenure.
 func TestReentryInALine(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLocalHandoff(5), holdfast.Reentrant())
@@ -222,21 +222,21 @@ func TestReentryInALine(t *testing.T) {
 		next := wait(t.Context(), m)
 		unlock(t, outer)
 		if !next.waiting() {
-			t.Fatal("handed on under a Hold that joined")
+			t.Fatal("the lock was handed on while a Hold that joined has it")
 		}
 		unlock(t, inner)
 		h := next.got(t)
 		stale := wait(outer.Context(), m)
 		<-stale.done
 		if stale.err == nil {
-			t.Fatal("an unlocked Hold's context has joined its successor")
+			t.Fatal("the context of an unlocked Hold joined its successor")
 		}
 		unlock(t, h)
 	})
 }
 
-// A writer that has taken the read side as well is not handed on: the next writer in line
-// would hold the lock beside the reader.
+// A writer that also took the read side is not handed on: the next local writer would hold
+// the lock beside the reader.
 func TestDowngradeInALine(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -250,7 +250,7 @@ func TestDowngradeInALine(t *testing.T) {
 		}
 		unlock(t, w)
 		if !next.waiting() {
-			t.Fatal("reader and writer hold the lock")
+			t.Fatal("a reader and a writer hold the lock")
 		}
 		unlock(t, r)
 		unlock(t, next.got(t))
@@ -281,7 +281,7 @@ func TestTryLockSeesTheLine(t *testing.T) {
 	})
 }
 
-// Somebody elsewhere has asked for the lock: it is not handed on any more.
+// Another client has asked for the lock: it is no longer handed on.
 func TestARevokedLockLeavesTheLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := client(t, srv), client(t, srv)
@@ -305,7 +305,7 @@ func TestARevokedLockLeavesTheLine(t *testing.T) {
 	})
 }
 
-// A refusal by the ensemble reaches every waiter in line, and does not end the line.
+// A refusal by the ensemble reaches every local waiter, and the local queue survives it.
 func TestALineIsToldOfErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -322,12 +322,13 @@ func TestALineIsToldOfErrors(t *testing.T) {
 		if _, err := m.TryLock(t.Context()); err == nil {
 			t.Error("allowed")
 		} else {
-			wantErr(t, err, zk.ErrNoAuth) // and not ErrLocked: nobody is in line
+			wantErr(t, err, zk.ErrNoAuth) // not ErrLocked: the local queue is empty
 		}
 	})
 }
 
-// Two Mutexes of the same name are one lock, and a MultiLock hands on what it was handed.
+// Two Mutexes of the same name are one lock, and a MultiLock hands on the lock that it was
+// handed.
 func TestALineIsFoundByItsName(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -340,15 +341,15 @@ func TestALineIsFoundByItsName(t *testing.T) {
 		unlock(t, h)
 		got := next.got(t)
 		if got.Token() != tokenOf(h, lockPath) {
-			t.Error("not handed on")
+			t.Error("the lock was not handed on")
 		}
 		unlock(t, got)
 		wantQueued(t, c, 0)
 	})
 }
 
-// Unlock and a Lock that joins, at the same moment: either the one that joins keeps the
-// lock, or the next in line has it.
+// Unlock races a Lock that joins: either the joining Lock keeps the lock, or the next in
+// line has it.
 func TestReentryRacesWithAHandoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithLocalHandoff(1000), holdfast.Reentrant())
@@ -359,7 +360,7 @@ func TestReentryRacesWithAHandoff(t *testing.T) {
 			var inside atomic.Int32
 			enter := func(h *holdfast.Hold) {
 				if inside.Add(1) != 1 {
-					t.Error("the tenure was joined and handed on")
+					t.Error("the tenure was both joined and handed on")
 				}
 				time.Sleep(time.Millisecond)
 				inside.Add(-1)
@@ -384,7 +385,7 @@ func TestReentryRacesWithAHandoff(t *testing.T) {
 	})
 }
 
-// Each candidate has a node of its own, since it has a value of its own.
+// Each candidate has its own node, since it has its own value.
 func TestCandidatesStandInNoLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -397,7 +398,7 @@ func TestCandidatesStandInNoLine(t *testing.T) {
 	})
 }
 
-// A hookedContext calls hook when somebody asks which Hold it descends from.
+// A hookedContext calls hook when its Hold is looked up.
 type hookedContext struct {
 	context.Context
 	hook func()
@@ -410,9 +411,9 @@ func (c *hookedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// The line has the lock, and takes its first waiter out to hand it over. In that moment
-// the session ends, and the waiter gives up: it must not be put back into the line, where
-// nobody would tell it anything before the line has the lock again.
+// The local queue has the lock and removes its first waiter to hand it over. At this moment
+// the session ends and the waiter gives up. The waiter must not go back into the local
+// queue: nothing would wake it there before the queue has the lock again.
 func TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -424,7 +425,7 @@ func TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		asked := 0
 		w := wait(&hookedContext{ctx, func() {
-			if asked++; asked != 2 { // the first time is at the door
+			if asked++; asked != 2 { // the first lookup is at the entry
 				return
 			}
 			srv.Expire(session.ID())
@@ -436,21 +437,21 @@ func TestWaiterThatGivesUpWhileItsTurnFailsIsNotPutBack(t *testing.T) {
 		unlock(t, first)
 		h := next.got(t)
 		if asked != 2 {
-			t.Fatalf("asked %d times: the test shows nothing", asked)
+			t.Fatalf("looked up %d times: the test shows nothing", asked)
 		}
 		time.Sleep(time.Second) // the hook has returned by then
 		if w.waiting() {
-			t.Error("a Lock whose context has ended waits on")
+			t.Error("a Lock whose context has ended still waits")
 		} else {
 			wantErr(t, w.err, context.Canceled)
 		}
 		unlock(t, h)
-		unlock(t, lock(t, inMemory(c, 3))) // and the line works again
+		unlock(t, lock(t, inMemory(c, 3))) // the local queue works again
 		wantQueued(t, c, 0)
 	})
 }
 
-// A lock is handed on to those who want this one: a client may wait for several.
+// A lock is handed on only to waiters for this lock: a client may wait for several.
 func TestLinesOfTwoLocksDoNotMix(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -458,18 +459,18 @@ func TestLinesOfTwoLocksDoNotMix(t *testing.T) {
 		a := lock(t, inMemory(c, 5))
 		w := wait(t.Context(), other) // free
 		if w.waiting() {
-			t.Fatal("waits for a lock that nobody has")
+			t.Fatal("it waits for a free lock")
 		}
 		b := w.got(t)
 		next := wait(t.Context(), other)
 		unlock(t, a)
 		if !next.waiting() {
-			t.Errorf("%s is handed on to who waits for %s", a.Path(), b.Path())
+			t.Errorf("%s is handed on to a waiter for %s", a.Path(), b.Path())
 		}
 		unlock(t, b)
 		h := next.got(t)
 		if h.Token() != b.Token() || h.Path() != b.Path() {
-			t.Errorf("%s, token %d; want what was handed on, %s, token %d", h.Path(), h.Token(), b.Path(), b.Token())
+			t.Errorf("got %s, token %d; want the lock that was handed on, %s, token %d", h.Path(), h.Token(), b.Path(), b.Token())
 		}
 		unlock(t, h)
 		wantQueued(t, c, 0)

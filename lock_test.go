@@ -19,8 +19,8 @@ import (
 	"holdfast/zktest"
 )
 
-// The context ends, and in the same moment the session does or the node goes: whoever gave
-// up is told so, and no attempt is made after that.
+// The context ends, and at the same moment the session ends or the node goes. The caller
+// gets the context's cause, and Lock makes no further attempt.
 func TestWhoGivesUpIsToldThatItDid(t *testing.T) {
 	enough := errors.New("enough")
 	for _, ended := range []error{zk.ErrSessionExpired, queue.ErrGone} {
@@ -38,8 +38,8 @@ func TestWhoGivesUpIsToldThatItDid(t *testing.T) {
 	}
 }
 
-// The session has lapsed here and the server has not noticed: our node of that life is at
-// the head, and not ours any more (CURATOR-604, CURATOR-653, CURATOR-696).
+// The session has lapsed here, but the server has not noticed. Our node of that session is
+// at the head, and no longer ours (CURATOR-604, CURATOR-653, CURATOR-696).
 func TestOwnNodeOfADyingSessionIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -49,11 +49,11 @@ func TestOwnNodeOfADyingSessionIsWaitedFor(t *testing.T) {
 		<-h.Lost()
 		resume()
 		if _, err := m.TryLock(t.Context()); err == nil {
-			t.Fatal("took the lock beside the node of its own last session")
+			t.Fatal("acquired the lock beside the node of its own last session")
 		}
 		next := lock(t, m)
 		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d", next.Session(), next.Token(), h.Session(), h.Token())
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		synctest.Wait()
@@ -78,16 +78,16 @@ func TestTokensGrowThoughTheNumbersStartAgain(t *testing.T) {
 		second := lock(t, m)
 		number := func(h *holdfast.Hold) string { return h.Path()[strings.LastIndexByte(h.Path(), '-'):] }
 		if number(second) >= number(first) {
-			t.Fatalf("numbers %s, %s: the test shows nothing", number(first), number(second))
+			t.Fatalf("numbers %s, %s did not start again: the test shows nothing", number(first), number(second))
 		}
 		if second.Token() <= first.Token() {
-			t.Errorf("token %d after %d", second.Token(), first.Token())
+			t.Errorf("token %d after %d; want it to grow", second.Token(), first.Token())
 		}
 		unlock(t, second)
 	})
 }
 
-// The directory goes between its creation and that of our node, again and again (kazoo
+// The directory is removed between its creation and our node's, again and again (kazoo
 // #563, CURATOR-435).
 func TestDirectoryThatIsReapedWhileWeLockIsMadeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -108,12 +108,12 @@ func TestDirectoryThatIsReapedWhileWeLockIsMadeAgain(t *testing.T) {
 	})
 }
 
-// kazoo begins its timeout anew at every wake-up.
+// One deadline bounds the whole wait. kazoo restarts its timeout at every wake-up.
 func TestWaitIsBoundedAsAWholeHoweverOftenItWakes(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		var cancels []context.CancelFunc
-		for range 3 { // who gives up one after the other, the nearest last
+		for range 3 { // those ahead give up one after the other, the nearest last
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			wait(ctx, holdfast.NewMutex(client(t, srv), lockPath))
@@ -136,7 +136,7 @@ func TestWaitIsBoundedAsAWholeHoweverOftenItWakes(t *testing.T) {
 	})
 }
 
-// CURATOR-376: two releases raced, and one cleared what was not its own.
+// CURATOR-376: two releases raced, and one cleared state that was not its own.
 func TestUnlockByManyAtOnceSucceedsOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := holdfast.NewMutex(client(t, srv), lockPath)
@@ -160,13 +160,13 @@ func TestUnlockByManyAtOnceSucceedsOnce(t *testing.T) {
 		again := lock(t, m)
 		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
 		if again.Context().Err() != nil {
-			t.Error("an old Hold ended a new one")
+			t.Error("the Unlock of an old Hold ended a new one")
 		}
 		unlock(t, again)
 	})
 }
 
-// The lock outlives the context that it was taken with, for longer than a session lasts
+// The lock outlives the context it was acquired with, for longer than a session lasts
 // (vitess #11794).
 func TestCancelAfterSuccessKeepsTheLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -186,8 +186,8 @@ func TestCancelAfterSuccessKeepsTheLock(t *testing.T) {
 	})
 }
 
-// A client that is closed in the middle of everything: its locks are free at once, and its
-// waits end with the reason (CURATOR-18).
+// A client is closed in the middle of everything. Its locks are free at once, and its waits
+// end with the reason (CURATOR-18).
 func TestCloseEndsHoldsAndWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, observer := client(t, srv), client(t, srv)
@@ -207,9 +207,9 @@ func TestCloseEndsHoldsAndWaits(t *testing.T) {
 	})
 }
 
-// A holder slept past the end of its session, its successor has written, and it wakes up
-// in the middle of its work: with nothing to check, an update is lost; the token, and
-// Commit, notice.
+// A holder sleeps past the end of its session, and its successor writes. Then the holder
+// wakes up in the middle of its work. Without a check, an update is lost; the token and
+// Commit both detect it.
 func TestHolderThatWakesUpTooLateIsFenced(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		store := map[string]struct {
@@ -234,35 +234,35 @@ func TestHolderThatWakesUpTooLateIsFenced(t *testing.T) {
 		if _, err := next.Commit(t.Context(), zk.SetOp(ledger, []byte("new"), zk.AnyVersion)); err != nil {
 			t.Fatal(err)
 		}
-		// It wakes up, and has not looked at its context yet.
+		// The sleeper wakes up, and has not looked at its context yet.
 		write("unfenced", "old", sleeper.Token(), false)
 		write("fenced", "old", sleeper.Token(), true)
 		_, err := sleeper.Commit(t.Context(), zk.SetOp(ledger, []byte("old"), zk.AnyVersion))
 		if err == nil {
-			t.Error("committed after its tenure")
+			t.Error("Commit succeeded after its tenure")
 		}
 		if store["unfenced"].value != "old" {
-			t.Error("unfenced, the update should be lost: the test shows nothing")
+			t.Error("without a fence the update should be lost: the test shows nothing")
 		}
 		if store["fenced"].value != "new" {
-			t.Error("the token did not help")
+			t.Error("the token did not stop the stale write")
 		}
 		if data, _, err := client(t, srv).Get(t.Context(), ledger); err != nil || string(data) != "new" {
 			t.Errorf("%q, %v", data, err)
 		}
 		unlock(t, next)
-		synctest.Wait() // it is told that its session is over
+		synctest.Wait() // the sleeper is told that its session is over
 		wantErr(t, sleeper.Unlock(), holdfast.ErrLost)
 	})
 }
 
-// Somebody removes our node before the list of those ahead is read, and nobody is in the
-// list: that is not "nobody ahead" (etcd #11456).
+// Our node is removed before the list of those ahead is read, and the list is empty. That is
+// not "nobody ahead" (etcd #11456).
 func TestNodeThatIsRemovedBeforeTheListIsNoHold(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, admin := client(t, srv), client(t, srv)
 		m := holdfast.NewMutex(c, lockPath)
-		unlock(t, lock(t, m)) // the parents exist
+		unlock(t, lock(t, m)) // creates the parents
 		synctest.Wait()
 		var removed atomic.Bool
 		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
@@ -280,7 +280,7 @@ func TestNodeThatIsRemovedBeforeTheListIsNoHold(t *testing.T) {
 		h := lock(t, m)
 		synctest.Wait()
 		if !removed.Load() {
-			t.Error("nothing was removed: the test shows nothing")
+			t.Error("no node was removed: the test shows nothing")
 		}
 		if h.Context().Err() != nil {
 			t.Errorf("a Hold without a node: %v", h.Context().Err())
@@ -290,9 +290,9 @@ func TestNodeThatIsRemovedBeforeTheListIsNoHold(t *testing.T) {
 	})
 }
 
-// The create in the next session is lost, and who looks for its node finds that of the
-// session before, which the server has not ended yet: it is another attempt's, and about to
-// go (CURATOR-604, CURATOR-498).
+// The create in the next session is lost. The search for its node finds the node of the
+// former session, which the server has not ended yet. That node belongs to another attempt
+// and is about to go (CURATOR-604, CURATOR-498).
 func TestNodeOfADyingSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := holdfast.NewMutex(client(t, srv), lockPath)
@@ -314,18 +314,18 @@ func TestNodeOfADyingSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 			t.Error("no create was lost: the test shows nothing")
 		}
 		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d", next.Session(), next.Token(), h.Session(), h.Token())
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
 		}
 		time.Sleep(time.Minute)
 		if next.Context().Err() != nil {
-			t.Error("the node that was found is gone")
+			t.Error("the node of the Hold is gone")
 		}
 		unlock(t, next)
 	})
 }
 
-// helix #1118, pravega #3985: who only looks gets it from a server that may be behind the
-// others, so it has to catch up first. Who locks need not: its own create sees to that.
+// helix #1118, pravega #3985: a mere reader may read from a server that lags, so List makes
+// it catch up first. A locker need not: its own create ensures this.
 func TestListLetsTheServerCatchUpBeforeItReads(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -352,9 +352,9 @@ func TestListLetsTheServerCatchUpBeforeItReads(t *testing.T) {
 	})
 }
 
-// Apache's leader answers a sync at once, whatever it has still to apply. So a node whose
-// creation was not answered is looked for behind a write, or it would be made twice, and
-// the first would stay in the queue for as long as the session.
+// Apache's leader answers a sync at once, whatever it still has to apply. So the search for
+// a node whose creation was not answered follows a write. Otherwise the node would be made
+// twice, and the first would stay in the queue for the rest of the session.
 func TestLostCreateIsLookedForBehindAWrite(t *testing.T) {
 	for _, fault := range []zktest.Action{zktest.DropRequest, zktest.DropReply} {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -366,7 +366,7 @@ func TestLostCreateIsLookedForBehindAWrite(t *testing.T) {
 				srv.Intercept(op, func(string) zktest.Action {
 					mu.Lock()
 					defer mu.Unlock()
-					if len(order) > 0 || op != zkproto.OpGetChildren2 { // not the list of the join that is lost
+					if len(order) > 0 || op != zkproto.OpGetChildren2 { // skips the list of the join that is lost
 						order = append(order, op)
 					}
 					return zktest.Pass
@@ -388,8 +388,8 @@ func TestLostCreateIsLookedForBehindAWrite(t *testing.T) {
 	}
 }
 
-// A spentContext ends without a word to those who wait for its Done: so it is for whoever
-// is woken by something else at the same moment.
+// A spentContext has ended without waking those that wait for its Done. So a waiter sees it
+// that another event wakes at the same moment.
 type spentContext struct {
 	context.Context
 	spent atomic.Bool
@@ -404,8 +404,8 @@ func (c *spentContext) Err() error {
 	return nil
 }
 
-// The context ends, and the way is free: whoever gets the lock then has nobody who would
-// give it back (etcd #10111).
+// The context ends and the lock becomes free at once. If the waiter acquired it then, nobody
+// would release it (etcd #10111).
 func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
 	kinds := map[string]func(*testing.T, *zktest.Server) holdfast.Locker{
 		"mutex": func(t *testing.T, srv *zktest.Server) holdfast.Locker {
@@ -435,15 +435,15 @@ func TestWhoHasGivenUpGetsNoLock(t *testing.T) {
 				<-w.done
 				wantErr(t, w.err, context.Canceled)
 				if w.hold != nil {
-					t.Error("there is a Hold")
+					t.Error("Lock returned a Hold though its context had ended")
 				}
-				unlock(t, lock(t, kind(t, srv))) // and nobody's node is in the way
+				unlock(t, lock(t, kind(t, srv))) // no node is left in the way
 			})
 		})
 	}
 }
 
-// lostHold is the cause that the Context of a Hold has whose node was removed.
+// lostHold returns the cause of a Hold's Context after the Hold's node was removed.
 func lostHold(t *testing.T, srv *zktest.Server) error {
 	c := client(t, srv)
 	h := lock(t, holdfast.NewMutex(c, "/holdfast/locks/another"))
@@ -454,11 +454,10 @@ func lostHold(t *testing.T, srv *zktest.Server) error {
 	return context.Cause(h.Context())
 }
 
-// What ended the context of a wait is no answer to anything that the wait has asked: the
-// loss of another lock was taken for an empty queue, and the node whose create had no
-// answer stayed (found by the simulation: a MultiLock that lost one lock while it
-// queued for the next); and a lost connection of somebody else's request, as
-// errgroup.WithContext passes it on, was asked about for ever.
+// The cause that ended a wait's context is no answer to the wait's own requests. The loss of
+// another lock was taken for an empty queue, so a node whose create had no answer stayed: a
+// MultiLock lost one lock while it queued for the next. And a connection that another
+// request lost, as errgroup.WithContext passes it on, was retried for ever.
 func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 	causes := map[string]func(*testing.T, *zktest.Server) error{
 		"another lock was lost":     lostHold,
@@ -473,7 +472,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 		"semaphore": func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
 		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },
 	}
-	// What is asked while the wait finds out whether its node was made.
+	// Requests of a wait that finds out whether its node was made.
 	ops := []zkproto.Op{zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpCreateContainer}
 	for kindName, kind := range kinds {
 		for causeName, cause := range causes {
@@ -483,7 +482,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 						c := client(t, srv)
 						why := cause(t, srv)
 						if op != zkproto.OpCreateContainer {
-							h, err := kind(c).Lock(t.Context()) // the parents exist
+							h, err := kind(c).Lock(t.Context()) // creates the parents
 							if err != nil {
 								t.Fatal(err)
 							}
@@ -491,7 +490,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 						}
 						ctx, cancel := context.WithCancelCause(t.Context())
 						defer cancel(nil)
-						var settled atomic.Bool // what comes before asks something else
+						var settled atomic.Bool // earlier requests ask something else
 						settled.Store(op == zkproto.OpMulti || op == zkproto.OpCreateContainer)
 						srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 							settled.Store(true)
@@ -502,7 +501,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 								return zktest.Pass
 							}
 							cancel(why)
-							synctest.Wait() // it has been heard
+							synctest.Wait() // the cause has arrived
 							return zktest.DropReply
 						})
 						srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
@@ -511,7 +510,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 						})
 						h, err := kind(c).Lock(ctx)
 						srv.Intercept(op, nil)
-						if ctx.Err() == nil { // this kind does not ask that
+						if ctx.Err() == nil { // this kind does not send that request
 							if err != nil {
 								t.Fatal(err)
 							}
@@ -522,7 +521,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 						time.Sleep(3 * time.Second) // for the reconnect
 						synctest.Wait()
 						if nodes, err := c.Ephemerals(t.Context(), "/"); err != nil || len(nodes) > 0 {
-							t.Errorf("left behind: %v, %v", nodes, err)
+							t.Errorf("nodes left behind: %v, %v", nodes, err)
 						}
 					})
 				})
@@ -531,7 +530,7 @@ func TestCauseOfTheContextIsNotTakenForAnAnswer(t *testing.T) {
 	}
 }
 
-// Nor is it a reason to say that the lock of a Commit is lost.
+// Nor is such a cause a reason to report the lock of a Commit as lost.
 func TestCommitWhoseContextEndedWithAnotherSessionIsNotLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))

@@ -25,7 +25,7 @@ func mutexes(c *zk.Client, names ...string) []holdfast.Locker {
 	return ls
 }
 
-// tokenOf is the token of one of the locks that h holds, 0 if it does not hold that.
+// tokenOf returns the token of one of the locks that h holds, or 0.
 func tokenOf(h *holdfast.Hold, path string) int64 {
 	for _, t := range h.Tokens() {
 		if t.Path == path {
@@ -35,7 +35,7 @@ func tokenOf(h *holdfast.Hold, path string) int64 {
 	return 0
 }
 
-// wantNoNodes says that none of the locks below lockPath has anybody in its queue.
+// wantNoNodes checks that the queues of the locks below lockPath are empty.
 func wantNoNodes(t *testing.T, c *zk.Client) {
 	t.Helper()
 	names, err := c.Ephemerals(t.Context(), lockPath)
@@ -44,7 +44,7 @@ func wantNoNodes(t *testing.T, c *zk.Client) {
 	}
 }
 
-// Two who name their locks in opposite orders would wait for each other.
+// Two MultiLocks that name their locks in opposite orders would wait for each other.
 func TestMultiLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -62,7 +62,7 @@ func TestMultiLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 						return
 					}
 					if holders.Add(1) != 1 {
-						t.Error("two hold all of it")
+						t.Error("two MultiLocks hold all of their locks")
 					}
 					count++
 					time.Sleep(time.Millisecond)
@@ -89,10 +89,10 @@ func TestMultiLockHasOneDeadlineAndRollsBack(t *testing.T) {
 		_, err := m.Lock(ctx)
 		wantErr(t, err, context.DeadlineExceeded)
 		if took := time.Since(begin); took != 3*time.Second {
-			t.Errorf("gave up after %v; want 3 s for all together", took)
+			t.Errorf("gave up after %v; want 3 s for all locks together", took)
 		}
 		if err != nil && !strings.Contains(err.Error(), lockPath+"/c") {
-			t.Errorf("%v: does not say which one is taken", err)
+			t.Errorf("%v: the error does not name the lock that is taken", err)
 		}
 		synctest.Wait()
 		wantNoNodes(t, c)
@@ -121,7 +121,7 @@ func TestMultiLockTakesDuplicatesOnce(t *testing.T) {
 			t.Errorf("tokens %v; want those of a, b, rw and sem", got)
 		}
 		_, err := rw.TryRLock(t.Context())
-		wantErr(t, err, holdfast.ErrLocked) // it is the writer that stayed
+		wantErr(t, err, holdfast.ErrLocked) // the writer is left
 		unlock(t, h)
 		wantNoNodes(t, c)
 	})
@@ -150,7 +150,7 @@ func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
 		}
 		<-h.Revoked()
 		_, err := h.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent))
-		wantErr(t, err, zk.ErrBadArguments) // there is no transaction over two sessions
+		wantErr(t, err, zk.ErrBadArguments) // no transaction spans two sessions
 		unlock(t, h)
 	})
 }
@@ -175,14 +175,14 @@ func TestCommitOfAMultiLockChecksEveryPart(t *testing.T) {
 	})
 }
 
-// The first part is lost while it waits for the second: it starts again, and does not end
-// up with one of two.
+// The first part is lost while the MultiLock waits for the second. It starts again, and does
+// not end up with one of two.
 func TestMultiLockStartsAgainWhenAPartIsLostMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, admin := client(t, srv), client(t, srv)
 		blocks := lock(t, holdfast.NewMutex(admin, lockPath+"/b"))
 		w := wait(t.Context(), holdfast.NewMultiLock(mutexes(c, "a", "b")...))
-		time.Sleep(2 * holdfast.GracePeriod) // sooner, it would have the lock and be told a moment later
+		time.Sleep(2 * holdfast.GracePeriod) // sooner, it would acquire and lose the lock a moment later
 		entries, err := holdfast.List(t.Context(), admin, lockPath+"/a")
 		if err != nil || len(entries) != 1 {
 			t.Fatal(entries, err)
@@ -221,7 +221,7 @@ func TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits(t *testing.T) {
 		unlock(t, blocks)
 		h := w.got(t)
 		if h.Session() == s.ID() {
-			t.Error("held by a session that is over")
+			t.Error("the MultiLock is held by a session that is over")
 		}
 		unlock(t, h)
 	})
@@ -243,7 +243,7 @@ func TestMultiLockUnderLostConnectionsLeavesNothing(t *testing.T) {
 					m := holdfast.NewMultiLock(append(mutexes(c, "a", "b"), holdfast.NewNodeLock(c, lockPath+"/c"))...)
 					for range 3 {
 						h := lock(t, m)
-						time.Sleep(2 * holdfast.GracePeriod) // the look at the own nodes
+						time.Sleep(2 * holdfast.GracePeriod) // the look at its own nodes
 						unlock(t, h)
 					}
 					wantNoNodes(t, c)
@@ -287,8 +287,8 @@ func TestMultiLockRefusesWhatItCannotOrder(t *testing.T) {
 	})
 }
 
-// Two locks that differ in nothing but the client: what one MultiLock takes first is a
-// matter of how it was made, and two of them would wait for each other.
+// Two locks differ in nothing but the client. Then the order of a MultiLock would depend on
+// how it was made, and two of them would wait for each other.
 func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		other := zktest.NewServer()
@@ -311,13 +311,13 @@ func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
 				}
 			}
 		}
-		// The same paths are no matter where nothing else is.
+		// Equal paths are fine where the ensembles differ.
 		unlock(t, lock(t, holdfast.NewMultiLock(holdfast.NewMutex(here, lockPath), holdfast.NewMutex(there, lockPath+"2"))))
 	})
 }
 
-// Through clients with different chroots, one lock has different paths. The order is that
-// of the server's paths.
+// Clients with different chroots see one lock under different paths. A MultiLock orders by
+// the server's paths.
 func TestMultiLocksOfDifferentChrootsDoNotDeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		cfg := srv.Config()
@@ -343,7 +343,7 @@ func TestMultiLocksOfDifferentChrootsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// Two layouts on one path, of which one waits for the other's node.
+// Two layouts on one path: one waits for the other's node.
 func TestMultiLockRefusesLayoutsThatWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

@@ -20,11 +20,11 @@ import (
 
 const lockPath = "/holdfast/locks/db"
 
-// inBubble runs f with a server of its own and fake time.
+// inBubble runs f with its own server and fake time.
 func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		// Pings keep a bubble busy, so a wait for what never comes would spin for ever.
+		// Pings keep a bubble busy, so a wait for an event that never comes would spin for ever.
 		hangs := time.AfterFunc(2*time.Hour, func() { panic(t.Name() + " has hung for two hours of its own time") })
 		defer hangs.Stop()
 		srv := zktest.NewServer()
@@ -33,10 +33,10 @@ func inBubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	})
 }
 
-// sessionTimeout is what the clients of these tests ask for.
+// sessionTimeout is the timeout that these tests' clients ask for.
 const sessionTimeout = 10 * time.Second
 
-// client is a client of its own session.
+// client returns a client with its own session.
 func client(t *testing.T, srv *zktest.Server) *zk.Client {
 	t.Helper()
 	cfg := srv.Config()
@@ -194,7 +194,7 @@ func TestContextOfLockBoundsTheWaitNotTheHold(t *testing.T) {
 		cancel()
 		time.Sleep(time.Minute)
 		if err := h.Context().Err(); err != nil {
-			t.Errorf("the hold ended with the context of Lock: %v", err)
+			t.Errorf("the hold ended with Lock's context: %v", err)
 		}
 		if h.Context().Value(key{}) != "kept" {
 			t.Error("the hold's context has lost the values")
@@ -221,11 +221,11 @@ func TestCancelledWaitLeavesNoNode(t *testing.T) {
 	})
 }
 
-// faults are the ways in which a request can be hit.
+// faults are the two ways to lose a request.
 var faults = []zktest.Action{zktest.DropRequest, zktest.DropReply}
 
-// Every request that a lock makes is lost once, in either direction. The lock is had
-// all the same, by one node, and nothing is left.
+// Every request of a lock is lost once, in either direction. The lock is acquired all the
+// same, with one node, and nothing is left behind.
 func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpDelete}
 	for _, op := range ops {
@@ -234,7 +234,7 @@ func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 				inBubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, observer := client(t, srv), client(t, srv)
 					if op != zkproto.OpCreateContainer {
-						unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // the parents exist
+						unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // creates the parents
 						synctest.Wait()
 					}
 					var hit atomic.Bool
@@ -248,14 +248,14 @@ func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 					})
 					h := lock(t, holdfast.NewMutex(c, lockPath))
 					wantQueued(t, observer, 1)
-					time.Sleep(2 * holdfast.GracePeriod) // the look at the own node
+					time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
 					synctest.Wait()
 					if h.Context().Err() != nil {
 						t.Errorf("lost: %v", context.Cause(h.Context()))
 					}
 					stat, ok, err := observer.Exists(t.Context(), h.Path())
 					if err != nil || !ok || stat.Czxid != h.Token() {
-						t.Errorf("node %v %v %v; token %d", stat, ok, err, h.Token())
+						t.Errorf("the holder's node is %v %v %v; want one, with token %d", stat, ok, err, h.Token())
 					}
 					unlock(t, h)
 					wantQueued(t, observer, 0)
@@ -268,15 +268,14 @@ func TestLostConnectionsAtAnyPointLeaveNoOrphan(t *testing.T) {
 	}
 }
 
-// The wait is cancelled while the create is under way and its answer is lost: the
-// node, which nobody knows the name of, must still go (CURATOR-79, kazoo #732,
-// vitess #15756).
+// The wait is cancelled while the create is in flight and its answer is lost. The node must
+// still be removed, though nobody knows its name (CURATOR-79, kazoo #732, vitess #15756).
 func TestCancelWhileTheCreateIsLostLeavesNoOrphan(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c, observer := client(t, srv), client(t, srv)
-				unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // the parents exist
+				unlock(t, lock(t, holdfast.NewMutex(c, lockPath))) // creates the parents
 				ctx, cancel := context.WithCancel(t.Context())
 				srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
 					cancel()
@@ -302,7 +301,7 @@ func TestWaiterSurvivesReconnects(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if !w.waiting() {
-			t.Fatal("the wait ended")
+			t.Fatal("the wait ended before its turn")
 		}
 		if h.Context().Err() != nil {
 			t.Fatalf("lost: %v", context.Cause(h.Context()))
@@ -319,7 +318,7 @@ func TestHoldsAndWaitsSurviveARestartOfTheServer(t *testing.T) {
 		srv.Restart()
 		time.Sleep(5 * time.Second)
 		if !w.waiting() || h.Context().Err() != nil {
-			t.Fatalf("waiting %v, hold %v", w.waiting(), context.Cause(h.Context()))
+			t.Fatalf("waiting %v, hold %v; want a wait that goes on", w.waiting(), context.Cause(h.Context()))
 		}
 		unlock(t, h)
 		unlock(t, w.got(t))
@@ -338,12 +337,12 @@ func TestWaiterQueuesAgainInTheNextSession(t *testing.T) {
 		srv.Expire(s.ID())
 		<-s.Context().Done()
 		if !w.waiting() {
-			t.Fatalf("the wait ended: %v", w.err)
+			t.Fatalf("the wait ended with the session: %v", w.err)
 		}
 		unlock(t, h)
 		got := w.got(t)
 		if got.Session() == s.ID() {
-			t.Error("granted to a session that is over")
+			t.Error("the lock was granted to a session that is over")
 		}
 		unlock(t, got)
 		wantQueued(t, c, 0)
@@ -361,17 +360,17 @@ func TestHolderIsToldThatItsSessionExpired(t *testing.T) {
 		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		wantErr(t, h.Unlock(), holdfast.ErrNotHeld)
-		// consul #4902: what was lost can be had again.
+		// consul #4902: a lost lock can be acquired again.
 		again := lock(t, m)
 		if again.Token() <= h.Token() {
-			t.Errorf("token %d after %d", again.Token(), h.Token())
+			t.Errorf("token %d after %d; want it to grow", again.Token(), h.Token())
 		}
 		unlock(t, again)
 	})
 }
 
-// Told in time: the server does not answer any more. The holder's context must have
-// ended before the server can give the lock to the next.
+// Told in time: the server stops answering. The holder's context must end before the server
+// can give the lock to the next client.
 func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder := client(t, srv)
@@ -382,10 +381,10 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 		deadline := h.Deadline()
 		<-h.Context().Done()
 		if now := time.Now(); now.Before(deadline) || now.Sub(deadline) > time.Millisecond {
-			t.Errorf("told %v after the deadline; want at it", now.Sub(deadline))
+			t.Errorf("the holder was told %v after the deadline; want at it", now.Sub(deadline))
 		}
 		if told := time.Since(stalled); told >= sessionTimeout {
-			t.Errorf("told %v after the stall; a server may expire the session after %v", told, sessionTimeout)
+			t.Errorf("the holder was told %v after the stall; a server may expire the session after %v", told, sessionTimeout)
 		}
 		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
 		wantErr(t, context.Cause(h.Context()), zk.ErrSessionExpired)
@@ -399,20 +398,20 @@ func TestHolderIsToldBeforeTheLockCanPassOn(t *testing.T) {
 	})
 }
 
-// mustBeToldBeforeTheNext cuts a holder off. The server expires its session and gives the lock
-// to the next, and the holder must have been told by then.
+// mustBeToldBeforeTheNext cuts a holder off. The server expires its session and gives the
+// lock to the next client. The holder must have been told by then.
 func mustBeToldBeforeTheNext(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) {
 	t.Helper()
 	holder := stand(t, srv, of)
 	if !holder.in(t) {
-		t.Fatal("the first does not hold the lock")
+		t.Fatal("the first client does not hold the lock")
 	}
 	next := stand(t, srv, of)
 	began := time.Now()
 	holder.cut()
 	h := next.got(t)
 	if err := holder.hold.Context().Err(); err == nil {
-		t.Errorf("%v after the cut, the next holds the lock, and the holder has not been told", time.Since(began))
+		t.Errorf("%v after the cut, the next client holds the lock, and the holder has not been told", time.Since(began))
 	}
 	unlock(t, h)
 }
@@ -430,7 +429,7 @@ func TestRemovedNodeIsALostLock(t *testing.T) {
 	})
 }
 
-// The removal and Unlock cross: the event is on its way, but the delete tells.
+// The removal and Unlock cross: the event is in flight, but the delete reports the loss.
 func TestUnlockTellsThatTheNodeWasGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -446,8 +445,7 @@ func TestUnlockTellsThatTheNodeWasGone(t *testing.T) {
 	})
 }
 
-// etcd #11456: a waiter whose own node is gone must not take "nobody ahead" for
-// "mine".
+// etcd #11456: a waiter whose own node is gone must not take "nobody ahead" for "mine".
 func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -460,7 +458,7 @@ func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
 		if err := c.Delete(t.Context(), entries[1].Path, zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it watches its own node, and is at the back of the queue again
+		synctest.Wait() // it has queued again at the back, and watches its own node
 		third := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
 		unlock(t, h)
 		got := w.got(t)
@@ -475,8 +473,8 @@ func TestWaiterWhoseNodeWasRemovedQueuesAgain(t *testing.T) {
 	})
 }
 
-// The node ahead goes between the list and the watch: there will be no event
-// (CURATOR-527, helix #44).
+// The node ahead goes between the list and the watch, so there is no event (CURATOR-527,
+// helix #44).
 func TestPredecessorThatVanishesBeforeTheWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
@@ -562,7 +560,7 @@ func TestDo(t *testing.T) {
 			})
 			wantErr(t, err, boom)
 			if errors.Is(err, holdfast.ErrLost) {
-				t.Errorf("%v: nothing was lost", err)
+				t.Errorf("%v: no request was lost: the test shows nothing", err)
 			}
 		})
 	})
@@ -576,7 +574,7 @@ func TestDo(t *testing.T) {
 				}
 				srv.Expire(s.ID())
 				<-ctx.Done()
-				return nil // f does not tell
+				return nil // f is not told
 			})
 			wantErr(t, err, holdfast.ErrLost)
 		})
@@ -610,11 +608,11 @@ func TestListShowsTheQueueInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		if entries, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(entries) != 0 {
-			t.Fatalf("a lock that never was: %v, %v", entries, err)
+			t.Fatalf("a lock that never existed: %v, %v", entries, err)
 		}
 		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithOwner("api-7"), holdfast.WithReason("reindex")))
 		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
-		// Curator writes the host's address.
+		// Curator writes the host's address into the node.
 		if _, _, err := c.Create(t.Context(), lockPath+"/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", []byte("10.0.0.5"), zk.EphemeralSequential); err != nil {
 			t.Fatal(err)
 		}
@@ -627,7 +625,7 @@ func TestListShowsTheQueueInOrder(t *testing.T) {
 			t.Errorf("holder: %+v", e)
 		}
 		if time.Since(e.Since).Abs() > time.Minute {
-			t.Errorf("since %v; it is %v", e.Since, time.Now())
+			t.Errorf("held since %v; want %v", e.Since, time.Now())
 		}
 		if entries[1].Held || entries[1].Owner != "" || entries[2].Owner != "10.0.0.5" {
 			t.Errorf("waiters: %+v", entries[1:])
@@ -640,7 +638,7 @@ func TestListShowsTheQueueInOrder(t *testing.T) {
 	})
 }
 
-// One release wakes one waiter: the others are not even read to.
+// One release wakes one waiter: the others receive nothing.
 func TestReleaseWakesOnlyTheNext(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
@@ -677,10 +675,10 @@ func TestManyGoroutinesLoseNoUpdate(t *testing.T) {
 					for range 5 {
 						h := lock(t, m)
 						if h.Token() <= token {
-							t.Errorf("token %d after %d", h.Token(), token)
+							t.Errorf("token %d after %d; want it to grow", h.Token(), token)
 						}
 						token = h.Token()
-						count++ // the race detector watches
+						count++ // for the race detector
 						unlock(t, h)
 					}
 				})

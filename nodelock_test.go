@@ -19,7 +19,7 @@ func nodeLock(t *testing.T, srv *zktest.Server) *holdfast.NodeLock {
 	return holdfast.NewNodeLock(client(t, srv), lockPath, holdfast.WithOwner("api-7"))
 }
 
-// wantNode says whether the lock's node is there.
+// wantNode checks whether the lock's node exists.
 func wantNode(t *testing.T, c *zk.Client, want bool) {
 	t.Helper()
 	if _, ok, err := c.Exists(t.Context(), lockPath); ok != want || err != nil {
@@ -44,14 +44,14 @@ func TestNodeLockIsOneNode(t *testing.T) {
 		unlock(t, h)
 		next := w.got(t)
 		if next.Token() <= h.Token() {
-			t.Errorf("token %d after %d", next.Token(), h.Token())
+			t.Errorf("token %d after %d; want it to grow", next.Token(), h.Token())
 		}
 		unlock(t, next)
 		wantNode(t, c, false)
 	})
 }
 
-// Every request is lost once, in either direction: the node says whose it is.
+// Every request is lost once, in either direction. The node's data say whose it is.
 func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 	for _, op := range []zkproto.Op{zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete} {
 		for _, fault := range faults {
@@ -66,11 +66,11 @@ func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 						return zktest.Pass
 					})
 					h := lock(t, l)
-					time.Sleep(2 * holdfast.GracePeriod) // the look at the own node
+					time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
 					synctest.Wait()
 					looking.Store(true)
 					if stat, ok, err := observer.Exists(t.Context(), lockPath); !ok || err != nil || stat.Czxid != h.Token() || stat.EphemeralOwner != h.Session() {
-						t.Errorf("%+v, %v, %v; token %d", stat, ok, err, h.Token())
+						t.Errorf("the node is %+v, %v, %v; want one with token %d", stat, ok, err, h.Token())
 					}
 					if h.Context().Err() != nil {
 						t.Errorf("lost: %v", context.Cause(h.Context()))
@@ -88,7 +88,7 @@ func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// Two goroutines of one session: the node is their session's, but only one's.
+// Two goroutines share a session: the node belongs to the session, but only one holds the lock.
 func TestNodeLockOfOneSessionIsHeldOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := nodeLock(t, srv)
@@ -96,7 +96,7 @@ func TestNodeLockOfOneSessionIsHeldOnce(t *testing.T) {
 		var hit atomic.Bool
 		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
 			if hit.CompareAndSwap(false, true) {
-				return zktest.DropReply // what it finds then is not its own
+				return zktest.DropReply // the node that it finds then is not its own
 			}
 			return zktest.Pass
 		})
@@ -130,8 +130,8 @@ func TestNodeLockCancelledInDoubtLeavesNoNode(t *testing.T) {
 	}
 }
 
-// Release touches only what is ours: not the successor's node of the same name (zk-ruby
-// #34, etcd #22082).
+// A release removes only our own node, never the successor's of the same name (zk-ruby #34,
+// etcd #22082).
 func TestNodeLockDoesNotRemoveItsSuccessor(t *testing.T) {
 	steal := func(t *testing.T, srv *zktest.Server, c *zk.Client, h *holdfast.Hold) *holdfast.Hold {
 		if err := c.Delete(t.Context(), lockPath, zk.AnyVersion); err != nil {
@@ -180,8 +180,8 @@ func TestNodeLockDoesNotRemoveItsSuccessor(t *testing.T) {
 	})
 }
 
-// NodeExists is the node of our own session that died: it is waited for, not stolen and
-// not taken for ours (KAFKA-1387).
+// The create fails with NodeExists: the node is our own, of a session that died. We wait for
+// its end, and neither steal it nor take it for ours (KAFKA-1387).
 func TestNodeLockWaitsForItsOwnDyingPredecessor(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -193,7 +193,7 @@ func TestNodeLockWaitsForItsOwnDyingPredecessor(t *testing.T) {
 		w := wait(t.Context(), l)
 		next := w.got(t)
 		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d", next.Session(), next.Token(), h.Session(), h.Token())
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		synctest.Wait()
@@ -204,7 +204,7 @@ func TestNodeLockWaitsForItsOwnDyingPredecessor(t *testing.T) {
 	})
 }
 
-// A node that would never go is no lock: say so instead of waiting for ever.
+// A node that never goes away is no lock: the error says so instead of a wait for ever.
 func TestNodeLockOnAnotherSortOfNodeIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)

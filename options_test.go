@@ -19,10 +19,10 @@ var layouts = []holdfast.Layout{
 	holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle, holdfast.LayoutNamed("db"),
 }
 
-// In every layout, also in those whose names do not tell two goroutines of one session
-// apart, answers to creates and deletes are lost all the time, and the lock is still had
-// by one at a time, and nothing is left (hazards 4, 18, 19; WriteLocks of one session
-// adopt each other's nodes).
+// Every layout finds its own nodes again, even if its names do not tell two goroutines of one
+// session apart. Answers to creates and deletes are lost all the time. Still one client
+// holds the lock at a time, and nothing is left (hazards 4, 18, 19; WriteLocks of one
+// session adopt each other's nodes).
 func TestEveryLayoutFindsItsOwnNodeAgain(t *testing.T) {
 	for _, layout := range layouts {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEveryLayoutFindsItsOwnNodeAgain(t *testing.T) {
 									t.Error("two hold the lock")
 								}
 								if h.Token() <= token {
-									t.Errorf("token %d after %d", h.Token(), token)
+									t.Errorf("token %d after %d; want it to grow", h.Token(), token)
 								}
 								token = h.Token()
 								count++
@@ -65,7 +65,7 @@ func TestEveryLayoutFindsItsOwnNodeAgain(t *testing.T) {
 				wg.Wait()
 				wantQueued(t, c, 0)
 				if count != 30 || hits.Load() == 0 {
-					t.Errorf("count is %d, %d faults; want 30, some", count, hits.Load())
+					t.Errorf("count is %d, %d faults; want 30 and at least one fault", count, hits.Load())
 				}
 			})
 		})
@@ -82,7 +82,7 @@ func TestParentsAreWhatTheLayoutSays(t *testing.T) {
 		})
 		unlock(t, lock(t, holdfast.NewMutex(c, "/a/b", holdfast.WithLayout(holdfast.LayoutKazoo))))
 		if n := containers.Load(); n != 0 {
-			t.Errorf("%d containers for kazoo, which fails when its directory has gone", n)
+			t.Errorf("%d containers for kazoo, which fails when its directory is gone; want none", n)
 		}
 		unlock(t, lock(t, holdfast.NewMutex(c, "/c/d")))
 		if n := containers.Load(); n < 2 {

@@ -23,7 +23,7 @@ func TestReentrantLockIsFreeAfterTheLastUnlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Token() != a.Token() || d.Token() != a.Token() || b.Path() != a.Path() {
-			t.Errorf("tokens %d, %d, %d: one tenure has one", a.Token(), b.Token(), d.Token())
+			t.Errorf("tokens %d, %d, %d; want the same, since one tenure has one", a.Token(), b.Token(), d.Token())
 		}
 		wantQueued(t, c, 1)
 		other := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
@@ -32,7 +32,7 @@ func TestReentrantLockIsFreeAfterTheLastUnlock(t *testing.T) {
 		unlock(t, d)
 		wantErr(t, d.Unlock(), holdfast.ErrNotHeld)
 		if !other.waiting() || b.Context().Err() != nil {
-			t.Fatal("free before the last Unlock")
+			t.Fatal("the lock is free before the last Unlock")
 		}
 		unlock(t, b)
 		unlock(t, other.got(t))
@@ -56,7 +56,7 @@ func TestAllHoldsOfOneTenureAreTold(t *testing.T) {
 	})
 }
 
-// The lineage counts, not the goroutine or the client.
+// Re-entry depends on the context's ancestry, not on the goroutine or the client.
 func TestReentryIsByContext(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -64,14 +64,14 @@ func TestReentryIsByContext(t *testing.T) {
 		a := lock(t, m)
 		_, err := m.TryLock(t.Context()) // not a descendant
 		wantErr(t, err, holdfast.ErrLocked)
-		b, err := m.Lock(context.WithoutCancel(a.Context())) // still one
+		b, err := m.Lock(context.WithoutCancel(a.Context())) // still a descendant
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := context.WithoutCancel(b.Context())
 		unlock(t, b)
 		unlock(t, a)
-		again, err := m.Lock(ctx) // nothing is held any more: a new tenure
+		again, err := m.Lock(ctx) // no longer held, so a new tenure begins
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestReaderJoinsItselfOnlyIfReentrant(t *testing.T) {
 		}
 		unlock(t, r)
 		if !w.waiting() {
-			t.Fatal("a writer beside a reader")
+			t.Fatal("a writer holds the lock beside a reader")
 		}
 		unlock(t, again)
 		unlock(t, w.got(t))

@@ -14,18 +14,18 @@ import (
 	"holdfast/zktest"
 )
 
-// A throttle is a server that has too much to do, for as long as it is on. It counts what
-// it refuses.
+// A throttle is an overloaded server, for as long as it is on. It counts the requests that it
+// refuses.
 type throttle struct {
 	on      atomic.Bool
 	refused atomic.Int64
 }
 
-// enough is how many requests a throttle refuses: time stands still for a caller that
-// sends without a pause, so it would never end otherwise.
+// enough bounds how many requests a throttle refuses. Fake time stands still for a caller
+// that sends without a pause, so the test would never end otherwise.
 const enough = 20_000
 
-// newThrottle throttles requests of the kinds given, or of all kinds. It is off.
+// newThrottle returns a throttle for requests of the given kinds, or of all kinds. It starts off.
 func newThrottle(srv *zktest.Server, ops ...zkproto.Op) *throttle {
 	if len(ops) == 0 {
 		ops = []zkproto.Op{
@@ -45,8 +45,8 @@ func newThrottle(srv *zktest.Server, ops ...zkproto.Op) *throttle {
 	return th
 }
 
-// A server that throttles makes everything late, and nothing fail: not what waits, nor what
-// is to be removed. Nobody gives up, and nobody asks without a pause.
+// A throttling server delays everything, and makes neither waits nor removals fail. No client
+// gives up, and none retries without a pause.
 func TestThrottledServerMakesNothingFail(t *testing.T) {
 	ctx := context.Background()
 	type setup struct {
@@ -54,7 +54,7 @@ func TestThrottledServerMakesNothingFail(t *testing.T) {
 		c   *zk.Client
 	}
 	mutex := func(s setup) *holdfast.Mutex { return holdfast.NewMutex(s.c, lockPath) }
-	// Each prepares something without faults, and returns what is to be done under them.
+	// Each case prepares something without faults, and returns the operation to run under them.
 	cases := map[string]func(t *testing.T, s setup) func() error{
 		"lock": func(t *testing.T, s setup) func() error {
 			return func() error { return locked(mutex(s).Lock(ctx)) }
@@ -168,28 +168,28 @@ func TestThrottledServerMakesNothingFail(t *testing.T) {
 				began := time.Now()
 				go func() { done <- do() }()
 				time.Sleep(20 * time.Second)
-				if n := th.refused.Load(); n == 0 || n > 200 { // some ask twice in one flush
-					t.Errorf("%d requests in 20 s", n)
+				if n := th.refused.Load(); n == 0 || n > 200 { // some send two requests per flush
+					t.Errorf("%d requests in 20 s; want 1 to 200", n)
 				}
 				select {
 				case err := <-done:
-					t.Fatalf("it has returned while the server throttles: %v", err)
+					t.Fatalf("the operation returned while the server throttled: %v", err)
 				default:
 				}
 				th.on.Store(false)
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				// Each request of it may have backed off a second more.
+				// Each of its requests may have backed off a second more.
 				if late := time.Since(began) - 20*time.Second; late > 2*time.Second {
-					t.Errorf("%v until it was done", late)
+					t.Errorf("the operation took %v", late)
 				}
 			})
 		})
 	}
 }
 
-// locked gives back what it got.
+// locked unlocks the Hold that it got.
 func locked(h *holdfast.Hold, err error) error {
 	if err != nil {
 		return err
@@ -197,8 +197,8 @@ func locked(h *holdfast.Hold, err error) error {
 	return h.Unlock()
 }
 
-// TryLock waits for an answer, until its context ends; it does not fail for want of one,
-// and leaves nothing behind.
+// TryLock waits for an answer until its context ends. It does not fail for lack of one, and
+// leaves nothing behind.
 func TestTryLockWaitsForAThrottledServer(t *testing.T) {
 	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
 		"mutex":     func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
@@ -216,22 +216,21 @@ func TestTryLockWaitsForAThrottledServer(t *testing.T) {
 				_, err := kind(c).TryLock(ctx)
 				wantErr(t, err, context.DeadlineExceeded)
 				if d := time.Since(began); d != time.Minute {
-					t.Errorf("after %v; want a minute", d)
+					t.Errorf("TryLock returned after %v; want a minute", d)
 				}
 				th.on.Store(false)
 				time.Sleep(2 * time.Second)
 				unlock(t, lock(t, kind(c)))
 				if names, err := c.Ephemerals(t.Context(), "/"); err != nil || len(names) > 0 {
-					t.Errorf("left behind: %q, %v", names, err)
+					t.Errorf("nodes left behind: %q, %v", names, err)
 				}
 			})
 		})
 	}
 }
 
-// Waiters that are woken, or watch, while the server throttles have their turn all the
-// same: in a queue, in a crowd that shares its lists, before a semaphore, an election and
-// a node.
+// A server throttles while waiters wake up or set watches. They get their turn all the same:
+// in a queue, in a group that shares its lists, before a semaphore, an election and a node.
 func TestWaitersOutlastAThrottledServer(t *testing.T) {
 	for name, kind := range map[string]func(c *zk.Client) holdfast.Locker{
 		"mutex":    func(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPath) },
@@ -268,7 +267,7 @@ func TestWaitersOutlastAThrottledServer(t *testing.T) {
 				th.on.Store(true)
 				time.Sleep(10 * time.Second)
 				if n := th.refused.Load(); n == 0 || n > 1000 {
-					t.Errorf("%d requests in 20 s, of five waiters", n)
+					t.Errorf("%d requests in 20 s from five waiters", n)
 				}
 				th.on.Store(false)
 				deadline := time.After(time.Minute)
@@ -287,7 +286,7 @@ func TestWaitersOutlastAThrottledServer(t *testing.T) {
 					}
 					select {
 					case <-deadline:
-						t.Fatalf("%d wait for ever", len(waiters))
+						t.Fatalf("%d waiters wait for ever", len(waiters))
 					case <-time.After(time.Second):
 					}
 				}
@@ -296,7 +295,7 @@ func TestWaitersOutlastAThrottledServer(t *testing.T) {
 	}
 }
 
-// A Hold is told that its node was removed, though the server was throttling when it set
+// A Hold is told that its node was removed, even if the server throttled when the Hold set
 // its watch, or set it again.
 func TestHoldIsToldThoughTheServerWasThrottling(t *testing.T) {
 	for name, watched := range map[string]bool{"young": false, "watched": true} {
@@ -309,7 +308,7 @@ func TestHoldIsToldThoughTheServerWasThrottling(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				th.on.Store(true)
-				if _, err := admin.Set(t.Context(), h.Path(), []byte("something"), zk.AnyVersion); err != nil { // which wakes it
+				if _, err := admin.Set(t.Context(), h.Path(), []byte("something"), zk.AnyVersion); err != nil { // the change wakes it
 					t.Fatal(err)
 				}
 				time.Sleep(8 * time.Second)
@@ -327,7 +326,7 @@ func TestHoldIsToldThoughTheServerWasThrottling(t *testing.T) {
 				select {
 				case <-h.Lost():
 				case <-time.After(20 * time.Minute):
-					t.Error("untold for 20 minutes")
+					t.Error("the holder was not told for 20 minutes")
 				}
 				h.Unlock()
 			})
@@ -335,7 +334,7 @@ func TestHoldIsToldThoughTheServerWasThrottling(t *testing.T) {
 	}
 }
 
-// An early Unlock ends the watching also while that backs off.
+// An early Unlock also ends the tenure's watch while that backs off.
 func TestUnlockEndsWatchingThatBacksOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		th := newThrottle(srv, zkproto.OpGetData)
@@ -347,12 +346,12 @@ func TestUnlockEndsWatchingThatBacksOff(t *testing.T) {
 		n := th.refused.Load()
 		time.Sleep(10 * time.Second)
 		if th.refused.Load() != n {
-			t.Error("a Hold that is over asks for its node")
+			t.Error("a Hold that is over still reads its node")
 		}
 	})
 }
 
-// Observers of an election follow it through a time in which the server throttles.
+// Observers keep following an election while the server throttles.
 func TestObserverOutlastsAThrottledServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		e := holdfast.NewElection(client(t, srv), lockPath)
@@ -375,10 +374,10 @@ func TestObserverOutlastsAThrottledServer(t *testing.T) {
 			t.Fatal(got)
 		}
 		th.on.Store(true)
-		unlock(t, first) // and the observer has to read who is next
+		unlock(t, first) // the observer has to read the next leader
 		time.Sleep(20 * time.Second)
 		if n := th.refused.Load(); n == 0 || n > 80 {
-			t.Errorf("%d requests in 20 s, of an observer and a candidate", n)
+			t.Errorf("%d requests in 20 s from an observer and a candidate", n)
 		}
 		th.on.Store(false)
 		if got := <-seen; got != "second" {
@@ -389,8 +388,8 @@ func TestObserverOutlastsAThrottledServer(t *testing.T) {
 	})
 }
 
-// A wait that backs off ends with its client, and goes on in the next session when the
-// one that it began in ends.
+// A wait that backs off ends with its client. If only its session ends, it continues in the
+// next one.
 func TestEndOfTheSessionIsSeenWhileBackingOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -418,7 +417,7 @@ func TestEndOfTheSessionIsSeenWhileBackingOff(t *testing.T) {
 		th.on.Store(false)
 		h := w.got(t)
 		if h.Session() == before.ID() {
-			t.Error("held in a session that is over")
+			t.Error("the lock is held in a session that is over")
 		}
 		unlock(t, h)
 	})

@@ -16,10 +16,10 @@ import (
 	"holdfast/zktest"
 )
 
-// request is what Curator's Revoker writes, and looks for.
+// request is the data that Curator's Revoker writes, and that Curator looks for.
 const request = "__REVOKE__"
 
-// dataOf are those of a node.
+// dataOf returns the data of a node.
 func dataOf(t *testing.T, c *zk.Client, path string) string {
 	t.Helper()
 	data, _, err := c.Get(t.Context(), path)
@@ -36,13 +36,13 @@ func revoke(t *testing.T, c *zk.Client, token int64) {
 	}
 }
 
-// asked waits until h was asked to let go.
+// asked waits until h is asked to release.
 func asked(t *testing.T, h *holdfast.Hold) {
 	t.Helper()
 	select {
 	case <-h.Revoked():
 	case <-time.After(time.Minute):
-		t.Error("nobody has told the holder")
+		t.Error("the holder was not told of the release request")
 	}
 }
 
@@ -91,10 +91,10 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 						ask(t, admin, h)
 						asked(t, h)
 						time.Sleep(100 * time.Millisecond)
-						// The request in a note may stay; it was not there before.
+						// The request may stay in a note; it was not there before.
 						after := strings.Replace(dataOf(t, admin, h.Path()), `,"revoke":true}`, "}", 1)
 						if after != before {
-							t.Errorf("the node had %q and has %q", before, after)
+							t.Errorf("the node had data %q and now has %q", before, after)
 						}
 						if _, n, err := admin.Get(t.Context(), h.Path()); err != nil || n.Version > 2 {
 							t.Errorf("version %d, %v: the node is written again and again", n.Version, err)
@@ -107,15 +107,14 @@ func TestRevokeKeepsTheDataOfTheNode(t *testing.T) {
 	}
 }
 
-// A lock of Curator's is asked in the words that it understands, which take the place of
-// everything else.
+// A Curator lock is asked in Curator's own format, which replaces all other data.
 func TestRevokeAsksCuratorInItsOwnWords(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		if err := holdfast.Do(t.Context(), holdfast.NewMutex(c, lockPath), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		for i, data := range []string{"", "10.0.0.5", `{"host":"web-1"}`, "{}"} { // "" are those of revocable locks
+		for i, data := range []string{"", "10.0.0.5", `{"host":"web-1"}`, "{}"} { // "" is the data of revocable locks
 			path := fmt.Sprintf("%s/_c_%036d-lock-", lockPath, i)
 			path, stat, err := c.Create(t.Context(), path, []byte(data), zk.EphemeralSequential)
 			if err != nil {
@@ -129,8 +128,8 @@ func TestRevokeAsksCuratorInItsOwnWords(t *testing.T) {
 	})
 }
 
-// A reader that was a writer keeps the writer's token when it is asked to let go, so it
-// can still be found by it.
+// A reader that was a writer keeps the writer's token when it is asked to release. So Break
+// still finds it by that token.
 func TestBreakFindsADowngradedReaderThatWasRevoked(t *testing.T) {
 	for how, ask := range map[string]func(t *testing.T, c *zk.Client, r *holdfast.Hold){
 		"Revoke": func(t *testing.T, c *zk.Client, r *holdfast.Hold) { revoke(t, c, r.Token()) },
@@ -166,8 +165,8 @@ func TestBreakFindsADowngradedReaderThatWasRevoked(t *testing.T) {
 	}
 }
 
-// The answer to the create is lost, and before the client looks for its node, somebody
-// asks it to let go. It finds its node all the same.
+// The answer to the create is lost. Before the client looks for its node, another client asks
+// it to release. The client finds its node all the same.
 func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 	for name, of := range map[string]func(c *zk.Client) holdfast.Locker{
 		"node lock": func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath+"/node") },
@@ -181,7 +180,7 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c, admin := client(t, srv), client(t, srv)
-				unlock(t, lock(t, of(c))) // what is above is there
+				unlock(t, lock(t, of(c))) // creates the parents
 				var lost, revoked atomic.Bool
 				srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
 					if strings.HasPrefix(path, lockPath+"/node") && !lost.Swap(true) {
@@ -189,7 +188,7 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 					}
 					return zktest.Pass
 				})
-				srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // with which it begins to look
+				srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the transaction that begins the search
 					if !lost.Load() || revoked.Swap(true) {
 						return zktest.Pass
 					}
@@ -214,7 +213,7 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 					t.Fatalf("it waits for its own node: %v", err)
 				}
 				if !revoked.Load() {
-					t.Error("the test shows nothing")
+					t.Error("the search for the node was never intercepted: the test shows nothing")
 				}
 				asked(t, h)
 				unlock(t, h)
@@ -223,7 +222,7 @@ func TestNodeThatWasRevokedIsFoundAgain(t *testing.T) {
 	}
 }
 
-// An observer of an election never gets a request as the leader's value.
+// An observer of an election never gets a release request as the leader's value.
 func TestObserversSeeNoRequestForAValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
@@ -260,7 +259,7 @@ func TestObserversSeeNoRequestForAValue(t *testing.T) {
 		revoke(t, admin, h.Token())
 		time.Sleep(time.Second)
 		if l, err := holdfast.NewElection(admin, lockPath).Leader(t.Context()); err != nil || string(l.Value) != "10.0.0.5:80" {
-			t.Errorf("the leader is %+v, %v", l, err)
+			t.Errorf("the leader is %+v, %v; want its value", l, err)
 		}
 		if err := e.Proclaim(t.Context(), h, []byte("10.0.0.6:80")); err != nil {
 			t.Fatal(err)
@@ -276,8 +275,8 @@ func TestObserversSeeNoRequestForAValue(t *testing.T) {
 	})
 }
 
-// A value is proclaimed beside what else the node says, and neither it nor a request to let
-// go gets lost when both come together.
+// Proclaim keeps the node's other data. If a value and a release request come together,
+// neither is lost.
 func TestProclaimAndRevokeTogetherLoseNothing(t *testing.T) {
 	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutSessionID} {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -301,7 +300,7 @@ func TestProclaimAndRevokeTogetherLoseNothing(t *testing.T) {
 					asked(t, h)
 					time.Sleep(100 * time.Millisecond)
 					if l, err := holdfast.NewElection(admin, lockPath, in).Leader(t.Context()); err != nil || string(l.Value) != "4" {
-						t.Fatalf("%d: the leader is %+v, %v", i, l, err)
+						t.Fatalf("%d: the leader is %+v, %v; want the value", i, l, err)
 					}
 					if data := dataOf(t, admin, h.Path()); layout.Name == "sessionid" && !strings.Contains(data, `"id":`) {
 						t.Fatalf("%d: the node has lost its id: %s", i, data)
@@ -313,7 +312,7 @@ func TestProclaimAndRevokeTogetherLoseNothing(t *testing.T) {
 	}
 }
 
-// No tenure has the token zero, though most notes name none.
+// No tenure has token zero, though most notes name none.
 func TestNobodyHasTheTokenZero(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -328,7 +327,7 @@ func TestNobodyHasTheTokenZero(t *testing.T) {
 	})
 }
 
-// A value that asks to let go would be taken for a request.
+// A value that looks like a release request would be taken for one.
 func TestRequestIsRefusedAsAValue(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -344,8 +343,8 @@ func TestRequestIsRefusedAsAValue(t *testing.T) {
 	})
 }
 
-// The answer to the delete is lost, and a successor's node has the same name. It is not the
-// one to be broken.
+// The answer to the delete is lost, and a successor's node has the same name. Break must not
+// remove it.
 func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
@@ -383,15 +382,15 @@ func TestBreakWithALostAnswerSparesTheSuccessor(t *testing.T) {
 	}
 }
 
-// A holder that writes its data back, at a server that throttles writes, is told of the loss
-// of its node meanwhile. Later requests are taken out as well.
+// A holder restores its data at a server that throttles writes. It is told of the removal of
+// its node meanwhile. It also takes out later requests.
 func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithValue([]byte("mine"))))
 		time.Sleep(time.Second)
 		var throttled atomic.Bool
-		var own atomic.Int64 // writes by the holder
+		var own atomic.Int64 // writes of the holder
 		srv.Intercept(zkproto.OpSetData, func(string) zktest.Action {
 			if throttled.Load() && own.Add(1) < enough {
 				return zktest.Throttle
@@ -411,12 +410,12 @@ func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
 			write()
 		}
 		if own.Load() == 0 {
-			t.Fatal("the test shows nothing")
+			t.Fatal("the holder did not write: the test shows nothing")
 		}
 		throttled.Store(false)
 		time.Sleep(5 * time.Second)
 		if got := dataOf(t, admin, h.Path()); got != "mine" {
-			t.Errorf("the node has %q", got)
+			t.Errorf("the node has data %q", got)
 		}
 		write()
 		if err := admin.Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
@@ -425,7 +424,7 @@ func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
 		select {
 		case <-h.Lost():
 		case <-time.After(time.Second):
-			t.Error("untold for a second")
+			t.Error("the holder was not told for a second")
 		}
 		throttled.Store(false)
 		h.Unlock()

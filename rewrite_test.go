@@ -13,8 +13,7 @@ import (
 	"holdfast/zktest"
 )
 
-// heldSince is what the list of the lock says of its holders, and the versions of their
-// nodes.
+// heldSince returns the holders' times from the lock's list, and the versions of their nodes.
 func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []time.Time, versions []int32) {
 	t.Helper()
 	queue, err := holdfast.List(t.Context(), c, lockPath, opts...)
@@ -24,7 +23,7 @@ func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []tim
 	for _, e := range queue {
 		if !e.Held {
 			if !e.HeldSince.IsZero() {
-				t.Errorf("a waiter holds since %v", e.HeldSince)
+				t.Errorf("a waiter is listed as holding since %v", e.HeldSince)
 			}
 			continue
 		}
@@ -37,7 +36,7 @@ func heldSince(t *testing.T, c *zk.Client, opts ...holdfast.Option) (since []tim
 	return since, versions
 }
 
-// A lock that was waited for is held since it was had, not since its node is there.
+// A lock that was waited for is held since it was acquired, not since its node was created.
 func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 	kinds := map[string]func(c *zk.Client) holdfast.Locker{
 		"mutex":  mutexAt,
@@ -63,7 +62,7 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 				h := w.got(t)
 				began := time.Now()
 				time.Sleep(500 * time.Millisecond)
-				atOnce, version := name == "node", int32(1) // a NodeLock is held since its node is there
+				atOnce, version := name == "node", int32(1) // a NodeLock is held since its node exists
 				if atOnce {
 					version = 0
 				}
@@ -81,10 +80,10 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 				if h.Context().Err() != nil {
 					t.Error(context.Cause(h.Context()))
 				}
-				revoke(t, admin, h.Token()) // the note is still one
+				revoke(t, admin, h.Token()) // the note is still a note
 				asked(t, h)
 				if since, _ := heldSince(t, admin); len(since) != 1 || since[0].Sub(began).Abs() > 20*time.Millisecond {
-					t.Errorf("held since %v, listed as %v when it was asked to let go", began, since)
+					t.Errorf("held since %v, listed as %v after a release request", began, since)
 				}
 				unlock(t, h)
 				wantNoNodes(t, admin)
@@ -94,9 +93,9 @@ func TestListTellsSinceWhenALockIsHeld(t *testing.T) {
 	}
 }
 
-// The cost of HeldSince, once for a tenure of more than a second: the holder writes, and
-// reads again with a watch. Of those who wait, the next and the one that looks ahead are woken,
-// and watch again with one request. A shorter tenure costs nothing.
+// HeldSince has a cost, once per tenure of more than a second: the holder writes, then reads
+// again with a watch. Two waiters wake and watch again with one request each: the next one
+// and the one that looks ahead. A shorter tenure costs nothing.
 func TestHeldSinceWakesNoHerd(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		all := standAll(t, srv, 12, mutexAt)
@@ -116,22 +115,22 @@ func TestHeldSinceWakesNoHerd(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		if requests, _ := count(800 * time.Millisecond); requests[0] != 0 {
-			t.Errorf("%v requests before it has held for a second", requests)
+			t.Errorf("%v requests before the lock was held for a second; want none", requests)
 		}
-		requests, bytes := count(500 * time.Millisecond) // in which no ping is due
+		requests, bytes := count(500 * time.Millisecond) // no ping is due in this time
 		want := make([]int64, len(all))
 		want[0], want[1], want[2] = 2, 1, 1
 		for i := range all {
 			if requests[i] != want[i] {
-				t.Errorf("%d has made %d requests; want %d", i, requests[i], want[i])
+				t.Errorf("waiter %d made %d requests; want %d", i, requests[i], want[i])
 			}
 			if i > 2 && bytes[i] != 0 {
-				t.Errorf("%d was woken: %d bytes", i, bytes[i])
+				t.Errorf("waiter %d was woken: it received %d bytes", i, bytes[i])
 			}
 		}
 		t.Logf("figure: requests for a tenure of more than a second, besides lock and unlock: %v", requests)
 		if requests, _ := count(10 * time.Minute); requests[0] != 0 || requests[1] != 0 {
-			t.Errorf("%v requests in the ten minutes after that", requests)
+			t.Errorf("%v requests in the ten minutes after that; want none", requests)
 		}
 		for i, s := range all {
 			if !s.in(t) {
@@ -142,7 +141,7 @@ func TestHeldSinceWakesNoHerd(t *testing.T) {
 	})
 }
 
-// All permits of a tenure say it, in one transaction.
+// All permits of a tenure record the time, in one transaction.
 func TestAllPermitsSaySinceWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
@@ -195,20 +194,20 @@ func TestChosenDataSayNothingElse(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			if got := dataOf(t, admin, h.Path()); got != "hands off" {
-				t.Errorf("the node has %q", got)
+				t.Errorf("the node has data %q", got)
 			}
 			unlock(t, h)
 		})
 	})
 }
 
-// The answer to the create is lost, and it takes seconds to find the node: that time is
-// not counted.
+// The answer to the create is lost, and the search for the node takes seconds. That time does
+// not count as held.
 func TestHeldSinceCountsNoTimeOfDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := client(t, srv)
 		unlock(t, lock(t, mutexAt(admin)))
-		th := newThrottle(srv, zkproto.OpMulti) // with which it looks for its node
+		th := newThrottle(srv, zkproto.OpMulti) // the search for its node
 		th.on.Store(true)
 		lost := false
 		srv.Intercept(zkproto.OpCreate2, func(string) zktest.Action {
@@ -231,8 +230,8 @@ func TestHeldSinceCountsNoTimeOfDoubt(t *testing.T) {
 	})
 }
 
-// The write is lost, refused, throttled, or comes together with a request to let go: the
-// tenure goes on, and in the end its node says all that it has to say.
+// The write is lost, refused, throttled, or races with a release request. The tenure goes on,
+// and its node has all its data in the end.
 func TestHeldSinceUnderFaults(t *testing.T) {
 	for name, fault := range map[string]func(t *testing.T, srv *zktest.Server, admin *zk.Client, h *holdfast.Hold) (told bool){
 		"request lost": func(t *testing.T, srv *zktest.Server, _ *zk.Client, _ *holdfast.Hold) bool {
@@ -294,7 +293,7 @@ func TestHeldSinceUnderFaults(t *testing.T) {
 					t.Errorf("held since %v, listed as %v", began, since)
 				}
 				if data := dataOf(t, admin, h.Path()); !strings.Contains(data, `"owner":"me"`) {
-					t.Errorf("the node has %s", data)
+					t.Errorf("the node has data %s", data)
 				}
 				if strings.Contains(name, "same time") {
 					asked(t, h)
@@ -313,7 +312,7 @@ func TestHeldSinceUnderFaults(t *testing.T) {
 	}
 }
 
-// dropOnce has one request go wrong.
+// dropOnce makes one request fail.
 func dropOnce(srv *zktest.Server, op zkproto.Op, how zktest.Action) {
 	done := false
 	srv.Intercept(op, func(string) zktest.Action {
@@ -325,8 +324,7 @@ func dropOnce(srv *zktest.Server, op zkproto.Op, how zktest.Action) {
 	})
 }
 
-// A release in the moment of the write, at every millisecond around it, removes the node
-// and hands the lock over.
+// A release around the write, at every millisecond, removes the node and passes the lock on.
 func TestReleaseWhileItIsSaidSinceWhen(t *testing.T) {
 	for ms := range 8 {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -356,7 +354,7 @@ func TestReleaseWhileItIsSaidSinceWhen(t *testing.T) {
 }
 
 // Many may wait for one node: the readers behind a writer, and every waiter of a NodeLock.
-// Neither the holder's own writes to that node nor a request to let go wake them.
+// Neither the holder's own writes to that node nor a release request wake them.
 func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
 	for name, kind := range map[string]struct {
 		holder, waiter func(c *zk.Client) holdfast.Locker
@@ -385,15 +383,15 @@ func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
 				revoke(t, admin, h.Token())
 				time.Sleep(time.Second)
 				if data := dataOf(t, admin, h.Path()); !strings.Contains(data, "revoke") || strings.Contains(data, "since") == (name == "node") {
-					t.Errorf("the node has %s: the test shows nothing", data)
+					t.Errorf("the node has data %s: the test shows nothing", data)
 				}
 				for i, l := range lines {
 					if n := l.requests.Load() - before[i]; n != 0 {
-						t.Errorf("%d has made %d requests", i, n)
+						t.Errorf("waiter %d made %d requests; want none", i, n)
 					}
 				}
 				unlock(t, h)
-				for range waiters { // a NodeLock's in any order
+				for range waiters { // a NodeLock's waiters get it in any order
 					for i, w := range waiters {
 						if w != nil && !w.waiting() {
 							unlock(t, w.got(t))
@@ -404,7 +402,7 @@ func TestChangesOfTheDataWakeNoCrowd(t *testing.T) {
 				}
 				for i, w := range waiters {
 					if w != nil {
-						t.Errorf("%d has not had its turn", i)
+						t.Errorf("waiter %d did not get its turn", i)
 					}
 				}
 			})

@@ -25,11 +25,11 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		r1, r2 := lock(t, rw(t, srv).RLocker()), lock(t, rw(t, srv).RLocker())
 		w := wait(t.Context(), rw(t, srv))
 		if _, err := rw(t, srv).TryLock(t.Context()); err == nil {
-			t.Fatal("a writer beside readers")
+			t.Fatal("a writer holds the lock beside readers")
 		}
 		unlock(t, r1)
 		if !w.waiting() {
-			t.Fatal("a writer beside a reader")
+			t.Fatal("a writer holds the lock beside a reader")
 		}
 		unlock(t, r2)
 		h := w.got(t)
@@ -38,15 +38,15 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 			wantErr(t, err, holdfast.ErrLocked)
 		}
 		if h.Token() <= r2.Token() {
-			t.Errorf("writer's token %d after reader's %d", h.Token(), r2.Token())
+			t.Errorf("the writer's token is %d after the reader's %d", h.Token(), r2.Token())
 		}
 		unlock(t, h)
 		wantQueued(t, client(t, srv), 0)
 	})
 }
 
-// Readers that come while a writer waits stay behind it, and those that came before it
-// do not wait for it: nobody starves (hazards 30 and 58).
+// Readers that come while a writer waits stay behind it. Readers that came before it do not
+// wait for it. Nobody starves (hazards 30 and 58).
 func TestNobodyOvertakesAWaitingWriter(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		reader := lock(t, rw(t, srv).RLocker())
@@ -60,14 +60,14 @@ func TestNobodyOvertakesAWaitingWriter(t *testing.T) {
 		unlock(t, reader)
 		h := w.got(t)
 		if !late.waiting() {
-			t.Fatal("a reader beside a writer")
+			t.Fatal("a reader holds the lock beside a writer")
 		}
 		unlock(t, h)
 		unlock(t, late.got(t))
 	})
 }
 
-// A writer that gives up lets the readers behind it join the one that holds.
+// When a writer gives up, the readers behind it join the reader that holds the lock.
 func TestReadersMoveUpWhenTheWriterAheadGivesUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		reader := lock(t, rw(t, srv).RLocker())
@@ -81,8 +81,8 @@ func TestReadersMoveUpWhenTheWriterAheadGivesUp(t *testing.T) {
 	})
 }
 
-// Curator's readers all watch the first writer, and list again whenever one goes
-// (hazard 53).
+// One writer's end wakes one reader. Curator's readers all watch the first writer, and list
+// again whenever one goes (hazard 53).
 func TestReadersAreWokenByTheNearestWriterAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		w1 := lock(t, rw(t, srv))
@@ -109,7 +109,7 @@ func TestReadersAreWokenByTheNearestWriterAlone(t *testing.T) {
 	})
 }
 
-// One directory, one truth: what other locks have put there counts as what it is.
+// All kinds of locks in one directory respect each other's nodes.
 func TestMutexAndRWMutexOnOnePathExcludeEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := holdfast.NewMutex(client(t, srv), lockPath)
@@ -125,7 +125,7 @@ func TestMutexAndRWMutexOnOnePathExcludeEachOther(t *testing.T) {
 					}
 					unlock(t, got)
 				} else if wantErr(t, err, holdfast.ErrLocked); err == nil {
-					t.Fatalf("%s beside %s", b, a)
+					t.Fatalf("%s is held beside %s", b, a)
 				}
 				unlock(t, h)
 			}
@@ -161,13 +161,13 @@ func TestWriterTakesTheReadSideAtItsOwnPlace(t *testing.T) {
 				}
 				unlock(t, w)
 				if !otherWriter.waiting() || r.Context().Err() != nil {
-					t.Fatal("a writer slipped in")
+					t.Fatal("a writer acquired the lock in between")
 				}
 				// The writer was there before the other reader.
 				if !otherReader.waiting() {
 					t.Fatal("a reader passed the waiting writer")
 				}
-				// But a reader with no writer between would share; see below.
+				// Without a writer in between, a reader would share; see below.
 				unlock(t, r)
 				h := otherWriter.got(t)
 				if h.Token() <= r.Token() {
@@ -191,10 +191,10 @@ func TestDowngradeLetsTheReadersBehindIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reader.waiting() {
-			t.Fatal("a reader beside the writer")
+			t.Fatal("a reader holds the lock beside the writer")
 		}
 		unlock(t, w)
-		unlock(t, reader.got(t)) // while r lasts
+		unlock(t, reader.got(t)) // while r is held
 		_, err = m.Lock(r.Context())
 		wantErr(t, err, holdfast.ErrDeadlock)
 		unlock(t, r)
@@ -232,8 +232,8 @@ func TestDowngradeSurvivesALostConnection(t *testing.T) {
 	}
 }
 
-// The writer's node is gone, but it has not been told yet: it must not leave a reader's
-// node at a place that is not its own any more.
+// The writer's node is gone, but the writer has not been told. It must not leave a reader's
+// node in a place that is no longer its own.
 func TestDowngradeOfALostWriterFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, m := client(t, srv), rw(t, srv)
@@ -267,8 +267,8 @@ func TestReaderThatAsksForTheWriteSideIsADeadlock(t *testing.T) {
 	})
 }
 
-// Many goroutines, some of them writers, over connections that break all the time: a
-// counter that loses nothing, and readers that see no writer.
+// Many goroutines read and write over connections that break all the time. The counter loses
+// nothing, and no reader sees a writer.
 func TestReadersAndWritersUnderFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		var frames atomic.Int64
@@ -303,7 +303,7 @@ func TestReadersAndWritersUnderFaults(t *testing.T) {
 						h := lock(t, m.RLocker())
 						readers.Add(1)
 						if writers.Load() != 0 {
-							t.Error("a reader beside a writer")
+							t.Error("a reader holds the lock beside a writer")
 						}
 						time.Sleep(time.Millisecond)
 						readers.Add(-1)
@@ -321,7 +321,7 @@ func TestReadersAndWritersUnderFaults(t *testing.T) {
 	})
 }
 
-// A Mutex in a layout without readers waits for writers of other layouts, too. A writer that
+// A Mutex in a layout without readers also waits for writers of other layouts. A writer that
 // takes the read side and unlocks the write side still holds the lock, as a reader.
 func TestMutexOfALayoutWithoutReadersWaitsForADowngradedWriter(t *testing.T) {
 	dashes := holdfast.Layout{Name: "dashes", Mutex: "{uuid}-", Exclusive: []string{"*-"}}

@@ -53,13 +53,13 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 				a, b := lock(t, s.Locker()), lock(t, permits{s, 2})
 				wantFree(t, s, 0, 3)
 				if b.Token() <= a.Token() {
-					t.Errorf("token %d after %d", b.Token(), a.Token())
+					t.Errorf("token %d after %d; want it to grow", b.Token(), a.Token())
 				}
 				_, err := s.TryAcquire(t.Context())
 				wantErr(t, err, holdfast.ErrLocked)
 				w := wait(t.Context(), semaphore(t, srv, 3, use).Locker())
 				if !w.waiting() {
-					t.Fatal("four permits of three")
+					t.Fatal("four permits of three are out")
 				}
 				unlock(t, a)
 				c := w.got(t)
@@ -72,7 +72,7 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 	}
 }
 
-// A waiter for many permits is not overtaken by waiters for few, and gets all at once.
+// Waiters for few permits do not overtake a waiter for many, which gets all at once.
 func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 3)
@@ -81,9 +81,9 @@ func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
 		one := wait(t.Context(), semaphore(t, srv, 3).Locker())
 		unlock(t, a)
 		if !three.waiting() || !one.waiting() {
-			t.Fatal("let in out of turn, or with too few")
+			t.Fatal("a waiter was admitted out of turn, or with too few permits")
 		}
-		wantFree(t, s, 2, 3) // it does not hoard
+		wantFree(t, s, 2, 3) // a waiter does not hoard
 		unlock(t, b)
 		h := three.got(t)
 		wantFree(t, s, 0, 3)
@@ -98,7 +98,7 @@ func TestSemaphoreLimitIsStoredAndVerified(t *testing.T) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			use := holdfast.WithLayout(layout)
 			_, err := semaphore(t, srv, 0, use).Acquire(t.Context())
-			wantErr(t, err, holdfast.ErrLimit) // nobody has said
+			wantErr(t, err, holdfast.ErrLimit) // no limit is set
 			h := lock(t, semaphore(t, srv, 2, use).Locker())
 			_, err = semaphore(t, srv, 3, use).Acquire(t.Context())
 			wantErr(t, err, holdfast.ErrLimit)
@@ -122,13 +122,13 @@ func TestSemaphoreLimitIsStoredAndVerified(t *testing.T) {
 func TestSemaphoreLimitChangesLive(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 0)
-		if err := s.SetLimit(t.Context(), 1); err != nil { // on a path where nothing is
+		if err := s.SetLimit(t.Context(), 1); err != nil { // the path does not exist yet
 			t.Fatal(err)
 		}
 		a := lock(t, s.Locker())
 		w := wait(t.Context(), semaphore(t, srv, 0).Locker())
 		if !w.waiting() {
-			t.Fatal("two permits of one")
+			t.Fatal("two permits of one are out")
 		}
 		if err := s.SetLimit(t.Context(), 2); err != nil {
 			t.Fatal(err)
@@ -138,16 +138,16 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Context().Err() != nil || b.Context().Err() != nil {
-			t.Error("a cut took a permit away")
+			t.Error("lowering the limit took a permit away")
 		}
 		w = wait(t.Context(), semaphore(t, srv, 0).Locker())
 		unlock(t, a)
 		if !w.waiting() {
-			t.Fatal("let in though one of one is out")
+			t.Fatal("a waiter was admitted though the only permit is out")
 		}
 		unlock(t, b)
 		unlock(t, w.got(t))
-		// A request for more permits than the limit fails, also while it waits.
+		// A request for more permits than the limit fails, even while it waits.
 		if err := s.SetLimit(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +163,8 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 	})
 }
 
-// The limit is cut while somebody is about to be let in on the old one: the transaction
-// notices.
+// The limit is lowered while a waiter is about to be admitted under the old one. The
+// transaction fails.
 func TestAdmissionOnAnOldLimitFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s, admin := semaphore(t, srv, 0), semaphore(t, srv, 0)
@@ -188,8 +188,8 @@ func TestAdmissionOnAnOldLimitFails(t *testing.T) {
 	})
 }
 
-// A holder of the turnstile slept, was thrown out, and another was let in meanwhile: it
-// must not add to what that one has taken.
+// A holder of the turnstile sleeps and is thrown out, and another client is admitted
+// meanwhile. The sleeper must not take permits on top of that.
 func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -218,7 +218,7 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 		w := wait(t.Context(), s.Locker())
 		h := <-taken
 		if !w.waiting() {
-			t.Fatalf("two permits of one (%v)", w.err)
+			t.Fatalf("two permits of one are out (%v)", w.err)
 		}
 		unlock(t, h)
 		unlock(t, w.got(t))
@@ -226,8 +226,8 @@ func TestSleeperAtTheTurnstileTakesNothing(t *testing.T) {
 	})
 }
 
-// Every request is lost once, in either direction, and permits are had all the same, no
-// more than asked for; none is missing afterwards (CURATOR-462, CURATOR-335).
+// Every request is lost once, in either direction. Permits are acquired all the same, no more
+// than asked for, and none is missing afterwards (CURATOR-462, CURATOR-335).
 func TestSemaphoreLosesNoPermitToLostConnections(t *testing.T) {
 	ops := []zkproto.Op{zkproto.OpCreate2, zkproto.OpMulti, zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpDelete, zkproto.OpSetData}
 	for _, layout := range semaphoreLayouts {
@@ -274,7 +274,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 					})
 					h, err := s.AcquireN(ctx, 2)
 					if err == nil {
-						unlock(t, h) // it was through before it noticed
+						unlock(t, h) // admitted before it noticed
 					} else {
 						wantErr(t, err, context.Canceled)
 					}
@@ -289,8 +289,8 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	}
 }
 
-// Permits of a client that died come back, and who waited at the turnstile when its own
-// session ended queues again (CURATOR-595).
+// Permits of a client that died come back. A waiter at the turnstile whose own session ended
+// queues again (CURATOR-595).
 func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		dead := lock(t, permits{semaphore(t, srv, 3), 3})
@@ -313,7 +313,7 @@ func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 	})
 }
 
-// All permits of one Hold stand and fall together.
+// Losing one permit of a Hold loses them all.
 func TestOnePermitRemovedIsAllLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 3)
@@ -351,7 +351,7 @@ func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
 		<-h.Lost()
 		unlock(t, w.got(t))
 		if one.Context().Err() != nil {
-			t.Error("another token was hit")
+			t.Error("Break hit another token")
 		}
 		unlock(t, one)
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
@@ -374,8 +374,7 @@ func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {
 	})
 }
 
-// Foreign children are no permits: else a file that somebody dropped there would cost one
-// for ever.
+// Foreign children are no permits. Otherwise a stray node would cost a permit for ever.
 func TestForeignChildrenAreNoPermits(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 1)
@@ -389,8 +388,8 @@ func TestForeignChildrenAreNoPermits(t *testing.T) {
 	})
 }
 
-// A storm of tries and waits, with connections breaking: never more than the limit, and
-// none is missing afterwards (hazards 24 and 47).
+// Many clients try and wait over breaking connections. Never more permits than the limit are
+// out, and none is missing afterwards (hazards 24 and 47).
 func TestSemaphoreUnderFaults(t *testing.T) {
 	for _, layout := range semaphoreLayouts {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -418,7 +417,7 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 								}
 								now := held.Add(int32(want))
 								if now > 3 {
-									t.Errorf("%d permits of 3", now)
+									t.Errorf("%d permits of 3 are out", now)
 								}
 								most.Store(max(most.Load(), now))
 								got.Add(1)
@@ -439,9 +438,9 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 	}
 }
 
-// A waiter's turn comes by an event, and its session goes on at a server that has not applied
-// the end of the turn before yet. Permits that were given in that turn may be missing there.
-// Here, somebody makes the node of that turn anew, so that the server shows it.
+// An event starts a waiter's turn, and its session continues at a server that has not applied
+// the end of the turn before. Permits given in that turn may be missing there. Here, the node
+// of that turn is made anew, so that the server shows it.
 func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 	for _, layout := range semaphoreLayouts {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -476,7 +475,7 @@ func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 					t.Error("permits were counted at a server that may miss some")
 				}
 				if n := looks.Load(); n < 2 || n > 500 {
-					t.Errorf("looked %d times in 5 s; want several, with pauses", n)
+					t.Errorf("the waiter looked %d times in 5 s; want several, with pauses", n)
 				}
 				admin.Delete(t.Context(), turn, zk.AnyVersion)
 				b := second.got(t)
@@ -488,10 +487,10 @@ func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 	}
 }
 
-// Whoever waits for permits watches the limit and the permits, and takes these watches
-// back however the wait ends: they are as many as the semaphores that one program has ever
-// waited for, and a server has a limit. Here it is a low one, so what is left behind is
-// soon in the way of the next.
+// A waiter for permits watches the limit and the permits, and removes these watches however
+// the wait ends. Otherwise they would add up over all semaphores that a program ever waited
+// for, and servers limit watches. The limit here is low, so a leftover watch soon fails the
+// next wait.
 func TestGivenUpAcquireLeavesNoWatch(t *testing.T) {
 	const limit = 8
 	ends := map[string]func(t *testing.T, c *zk.Client, path string, cancel context.CancelFunc){
@@ -516,7 +515,7 @@ func TestGivenUpAcquireLeavesNoWatch(t *testing.T) {
 				c, other := client(t, srv), srv.Client()
 				for i := range limit {
 					path := fmt.Sprintf("%s-%d", lockPath, i)
-					holder := srv.Client() // that its own watches are not in its way
+					holder := srv.Client() // on another client, so that its own watches do not count
 					h := lock(t, holdfast.NewSemaphore(holder, path, 1).Locker())
 					ctx, cancel := context.WithCancel(t.Context())
 					w := wait(ctx, holdfast.NewSemaphore(c, path, 1).Locker())

@@ -14,7 +14,7 @@ import (
 	"holdfast/zktest"
 )
 
-// lister is a client that counts the lists of a queue that it has asked for.
+// lister returns a client that counts its lists of a queue.
 func lister(t *testing.T, srv *zktest.Server) (*zk.Client, *atomic.Int64) {
 	t.Helper()
 	var lists atomic.Int64
@@ -33,7 +33,7 @@ func lister(t *testing.T, srv *zktest.Server) (*zk.Client, *atomic.Int64) {
 	return c, &lists
 }
 
-// crowdOf has n join at the same moment.
+// crowdOf makes n clients join at the same moment.
 func crowdOf(ctx context.Context, n int, l holdfast.Locker) []*waiter {
 	all := make([]*waiter, n)
 	for i := range all {
@@ -48,7 +48,7 @@ func crowdOf(ctx context.Context, n int, l holdfast.Locker) []*waiter {
 	return all
 }
 
-// apart tells those who have what they waited for from those who wait.
+// apart separates the waiters that hold the lock from those that still wait.
 func apart(all []*waiter) (in, waiting []*waiter) {
 	for _, w := range all {
 		select {
@@ -65,7 +65,7 @@ func TestCrowdThatJoinsSharesItsLists(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		of   func(*zk.Client) holdfast.Locker
-		most int64 // lists, besides those of the first 32, who ask each for itself
+		most int64 // besides those of the first 32, which list for themselves
 	}{
 		{"mutexes", mutexAt, 20},
 		{"writers", writeAt, 20},
@@ -101,7 +101,7 @@ func TestCrowdThatJoinsSharesItsLists(t *testing.T) {
 	}
 }
 
-// Waiters that queue again, one after the other, as each has had its turn.
+// Waiters queue again one after the other, each after its turn.
 func TestWhoQueuesAgainBehindItsOwnCrowdReadsNoList(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, lists := lister(t, srv)
@@ -141,7 +141,7 @@ func TestWhoQueuesAgainBehindItsOwnCrowdReadsNoList(t *testing.T) {
 	})
 }
 
-// Half of a crowd gives up at once, and whoever was behind somebody looks again.
+// Half of a group gives up at once, and every waiter right behind one of them looks again.
 func TestCrowdThatGivesUpIsLookedAtTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, lists := lister(t, srv)
@@ -159,7 +159,7 @@ func TestCrowdThatGivesUpIsLookedAtTogether(t *testing.T) {
 		asked := lists.Load() - before - 1 // ours
 		t.Logf("%d lists when %d of %d give up", asked, n/3, n)
 		if asked > 20 {
-			t.Errorf("%d lists when %d of %d give up", asked, n/3, n)
+			t.Errorf("%d lists when %d of %d give up; want fewer", asked, n/3, n)
 		}
 		unlock(t, first)
 		for len(stay) > 0 {
@@ -175,8 +175,8 @@ func TestCrowdThatGivesUpIsLookedAtTogether(t *testing.T) {
 	})
 }
 
-// A reader does not count on a writer of its session that waits ahead of it: with the writer's
-// node removed by hand, which the writer need not notice yet, nobody keeps the reader out.
+// A reader does not rely on a waiting writer of its own session ahead of it. If that writer's
+// node is removed by hand, the writer may not notice yet, and then nothing blocks the reader.
 func TestReaderOfACrowdDoesNotWaitForAWriterThatIsGone(t *testing.T) {
 	defer holdfast.SetShareFrom(0)()
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -205,7 +205,7 @@ func TestCrowdIsOfOneLayout(t *testing.T) {
 		wait(t.Context(), holdfast.NewMutex(c, lockPath))
 		other := wait(t.Context(), holdfast.NewMutex(c, lockPath, holdfast.WithLayout(blind)))
 		if other.waiting() {
-			t.Error("a lock of other names waits for those that it does not see")
+			t.Error("a lock with other names waits for nodes that it does not see")
 		}
 		unlock(t, first)
 	})
@@ -225,9 +225,9 @@ func TestRollSaysTheSameAsTheNames(t *testing.T) {
 			seq := start + i
 			switch rng.IntN(12) {
 			case 0:
-				seq = rng.Int32() - rng.Int32() // by hand
+				seq = rng.Int32() - rng.Int32() // as if made by hand
 			case 1:
-				seq-- // two have it
+				seq-- // two nodes have it
 			}
 			names = append(names, fmt.Sprintf("_c_%d-%s%010d", i, form, seq))
 		}
@@ -235,16 +235,16 @@ func TestRollSaysTheSameAsTheNames(t *testing.T) {
 		for _, me := range append(names, "_c_-lock-0000000003") {
 			alone, inRoll, aloneErr, inRollErr := holdfast.Ahead(names, me)
 			if aloneErr != inRollErr {
-				t.Fatalf("-seed %d: %s in %q: %v from the names, %v from a roll", seed, me, names, aloneErr, inRollErr)
+				t.Fatalf("-seed %d: %s in %q: %v from the names, %v from a shared list", seed, me, names, aloneErr, inRollErr)
 			}
 			if alone != inRoll && !twins(names) {
-				t.Fatalf("-seed %d: %s in %q: %q from the names, %q from a roll", seed, me, names, alone, inRoll)
+				t.Fatalf("-seed %d: %s in %q: %q from the names, %q from a shared list", seed, me, names, alone, inRoll)
 			}
 		}
 	}
 }
 
-// twins reports whether a number comes twice: which of the two is nearer is anybody's guess.
+// twins reports whether a number occurs twice. Then it is undefined which of the two is nearer.
 func twins(names []string) bool {
 	seen := make(map[string]bool)
 	for _, n := range names {

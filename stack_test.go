@@ -16,10 +16,9 @@ import (
 	"holdfast/zktest"
 )
 
-// A goroutine that is blocked in Lock, or in Do, has little on its stack, so that the collector can
-// take most of that back: what a waiting lock costs is its stack above all. How much is
-// little depends on the compiler, and on the race detector, so waiters are compared with
-// goroutines that wait in a select with a frame of a certain size above it.
+// A goroutine that is blocked in Lock or Do uses little stack, so the collector can shrink it.
+// The stack is most of a waiter's cost. How much is little depends on the compiler and the race
+// detector. So the test compares waiters with goroutines in a select below a frame of known size.
 func TestWaitersStandOnSmallStacks(t *testing.T) {
 	tests := []struct {
 		name string
@@ -56,17 +55,17 @@ func TestWaitersStandOnSmallStacks(t *testing.T) {
 					}()
 				}
 				ours, small := (stacks()-between)/n, (between-before)/n
-				t.Logf("a waiter has a stack of %d bytes, one that has a small frame one of %d", ours, small)
+				t.Logf("a waiter has a stack of %d bytes, a goroutine below a small frame one of %d", ours, small)
 				if ours > small+1024 {
-					t.Error("that is too much")
+					t.Error("a waiter's stack is over 1 KiB larger than that of a goroutine below a small frame")
 				}
 			})
 		})
 	}
 }
 
-// alone reports whether t runs in a process of its own, where no stacks are used again that
-// other tests have left. If not, it does so there.
+// alone reports whether t runs in its own process, without stacks that other tests left to be
+// reused. If not, it runs the test in one.
 func alone(t *testing.T) bool {
 	const variable = "HOLDFAST_TEST_ALONE"
 	if os.Getenv(variable) != "" {
@@ -82,11 +81,11 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// stacks is what all stacks take when the collector has taken back what it can.
+// stacks returns the size of all stacks after the collector has shrunk them.
 func stacks() int64 {
 	time.Sleep(time.Second)
 	synctest.Wait()
-	for range 4 { // each collection takes half of a stack
+	for range 4 { // each collection halves a stack
 		runtime.GC()
 	}
 	var m runtime.MemStats

@@ -15,7 +15,7 @@ import (
 	"holdfast/zktest"
 )
 
-// countLooks counts the reads of nodes in a lock's queue, which are what sets a watch.
+// countLooks counts the reads that set a watch on nodes in a lock's queue.
 func countLooks(srv *zktest.Server) *atomic.Int32 {
 	looks := new(atomic.Int32)
 	srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
@@ -31,12 +31,12 @@ func wantLooks(t *testing.T, looks *atomic.Int32, want int32) {
 	t.Helper()
 	synctest.Wait()
 	if n := looks.Swap(0); n != want {
-		t.Errorf("%d looks at nodes of the queue, want %d", n, want)
+		t.Errorf("%d reads of nodes of the queue, want %d", n, want)
 	}
 }
 
-// A lock that is let go soon costs a create, a list and a delete, and no look at its node,
-// whatever the timer that others of its session have set.
+// A lock that is released soon costs a create, a list and a delete. It does not look at its
+// node, whatever timer others of its session have set.
 func TestYoungHoldDoesNotLookAtItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -54,14 +54,14 @@ func TestYoungHoldDoesNotLookAtItsNode(t *testing.T) {
 	})
 }
 
-// Who holds on looks once, at its time and not before, however many others of the session
-// come and go.
+// A longer Hold looks once, at the end of its grace period and not before, however many others
+// of the session come and go.
 func TestHoldLooksAtItsNodeOnceAfterItsYouth(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		looks := countLooks(srv)
 		var holds []*holdfast.Hold
-		for i := range 10 { // each half of its youth after the one before
+		for i := range 10 { // each half a grace period after the one before
 			holds = append(holds, lock(t, holdfast.NewRWMutex(c, lockPath).RLocker()))
 			unlock(t, lock(t, holdfast.NewRWMutex(c, lockPath).RLocker()))
 			time.Sleep(holdfast.GracePeriod/2 - 1)
@@ -81,8 +81,7 @@ func TestHoldLooksAtItsNodeOnceAfterItsYouth(t *testing.T) {
 	})
 }
 
-// What happens to the node while it is not watched is told when it is: the loss and the
-// request to let go.
+// A loss or a release request during the grace period is reported at its end.
 func TestYoungHoldIsToldAfterItsYouth(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, admin := client(t, srv), client(t, srv)
@@ -95,7 +94,7 @@ func TestYoungHoldIsToldAfterItsYouth(t *testing.T) {
 			}
 			<-h.Revoked()
 			if told := time.Since(began); told > holdfast.GracePeriod {
-				t.Errorf("asked %v after Lock, told after %v", after, told)
+				t.Errorf("asked to release %v after Lock, told after %v", after, told)
 			}
 			unlock(t, h)
 
@@ -114,9 +113,8 @@ func TestYoungHoldIsToldAfterItsYouth(t *testing.T) {
 	})
 }
 
-// The directory is removed with all that is in it, and begins to count anew: another node
-// of our session has the name that ours had, in a layout whose names tell sessions apart and
-// not attempts.
+// The directory is removed with everything in it, and its numbers start again. Another node of
+// our session gets our node's name, in a layout whose names tell sessions apart, not attempts.
 func TestYoungHoldWhoseNameIsAnothersIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
@@ -129,7 +127,7 @@ func TestYoungHoldWhoseNameIsAnothersIsLost(t *testing.T) {
 		}
 		next := lock(t, m)
 		if next.Path() != h.Path() {
-			t.Fatalf("%s and %s: the test shows nothing", next.Path(), h.Path())
+			t.Fatalf("the names %s and %s differ: the test shows nothing", next.Path(), h.Path())
 		}
 		time.Sleep(holdfast.GracePeriod)
 		synctest.Wait()
@@ -159,7 +157,7 @@ func TestEndOfTheSessionIsToldAtOnce(t *testing.T) {
 				over := time.Now()
 				<-h.Lost()
 				if late := time.Since(over); late != 0 {
-					t.Errorf("told %v after the end of the session", late)
+					t.Errorf("told %v after the end of the session; want at once", late)
 				}
 				wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
 				wantErr(t, h.Unlock(), holdfast.ErrLost)
@@ -168,7 +166,7 @@ func TestEndOfTheSessionIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Who was asked to let go while it waited knows it when it holds the lock.
+// A waiter that was asked to release while it waited knows it when it holds the lock.
 func TestWaiterThatWasAskedKnowsItAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, admin := client(t, srv), client(t, srv)
@@ -181,7 +179,7 @@ func TestWaiterThatWasAskedKnowsItAtOnce(t *testing.T) {
 		if err := holdfast.Revoke(t.Context(), admin, lockPath, entries[1].Token); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it has seen that its node has changed, and watches again
+		synctest.Wait() // it has seen the change of its node, and watches again
 		unlock(t, first)
 		h := w.got(t)
 		select {

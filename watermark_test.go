@@ -19,12 +19,12 @@ import (
 
 var longest = flag.Int("waiters", 400, "how many wait in the longest queue")
 
-// A release costs as much in a long queue as in a longer one. Everybody comes and goes in
-// turn, and only the first few, who came while the queue was short, list it again.
+// A release costs the same in a long queue as in a longer one. Clients come and go in turn, and
+// only the first few, which came while the queue was short, list it again.
 func TestLongQueueCostsConstantBytesPerRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		const first = 40
-		clients := max(20, *longest/20) // more through one would share their lists, see crowd.go
+		clients := max(20, *longest/20) // more places per client would share their lists, see shared_list.go
 		var lines []*line
 		for range clients {
 			lines = append(lines, newLine(t, srv))
@@ -60,7 +60,7 @@ func TestLongQueueCostsConstantBytesPerRelease(t *testing.T) {
 	})
 }
 
-// directoryData are those of the lock's directory.
+// directoryData returns the data of the lock's directory.
 func directoryData(t *testing.T, c *zk.Client) string {
 	t.Helper()
 	data, _, err := c.Get(t.Context(), lockPath)
@@ -70,7 +70,7 @@ func directoryData(t *testing.T, c *zk.Client) string {
 	return string(data)
 }
 
-// drain has everybody hold the lock in turn.
+// drain lets every client hold the lock in turn.
 func drain(t *testing.T, all []*standing) {
 	t.Helper()
 	for i, s := range all {
@@ -130,22 +130,22 @@ func TestMarkIsLeftOnlyWhereTheDataAreNobodys(t *testing.T) {
 					t.Errorf("data %q; want %q", got, tt.data)
 				}
 				if tt.marked && (!strings.HasPrefix(got, "holdfast: passed ") || got == tt.data) {
-					t.Errorf("data %q: no mark", got)
+					t.Errorf("data %q: no watermark", got)
 				}
 			})
 		})
 	}
 }
 
-// A mark tells of those who have held the lock. Nobody concludes more from it.
+// A watermark covers clients that have held the lock. Waiters conclude no more from it.
 func TestMarksOfALongQueue(t *testing.T) {
 	const long = 40
 	tests := []struct {
 		name string
 		of   func(i int) func(*zk.Client) holdfast.Locker
-		// then happens when the one at 34 holds; the one at 35 is the next.
+		// then runs when the client at 34 holds the lock; the client at 35 is next.
 		then func(t *testing.T, admin *zk.Client, all []*standing)
-		next []int // who has the lock then, one after the other
+		next []int // the next holders, one after the other
 	}{
 		{"nothing", nil, nil, []int{34, 35, 36, 37, 38, 39}},
 		{"the second nearest leaves", nil, func(t *testing.T, _ *zk.Client, all []*standing) { all[36].cancel() }, []int{34, 35, 37, 38, 39}},
@@ -206,7 +206,7 @@ func TestMarksOfALongQueue(t *testing.T) {
 				for _, i := range tt.next {
 					for j := i + 1; j < long; j++ {
 						if all[j].in0(t) {
-							t.Fatalf("%d has the lock before %d lets go", j, i)
+							t.Fatalf("%d has the lock before %d releases it", j, i)
 						}
 					}
 					if !all[i].in0(t) {
@@ -216,14 +216,14 @@ func TestMarksOfALongQueue(t *testing.T) {
 					synctest.Wait()
 				}
 				if got := directoryData(t, admin); tt.name == "the data are taken" && got != "5" {
-					t.Errorf("somebody's data were written over with %q", got)
+					t.Errorf("a watermark replaced somebody's data: %q", got)
 				}
 			})
 		})
 	}
 }
 
-// A writer that has come through a long queue and takes the read side leaves no mark: the
+// A writer that has come through a long queue and takes the read side leaves no watermark: the
 // reader is in its place.
 func TestWriterThatStepsDownLeavesNoMark(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -240,16 +240,16 @@ func TestWriterThatStepsDownLeavesNoMark(t *testing.T) {
 		}
 		unlock(t, all[34].hold)
 		if !all[35].waiting() {
-			t.Fatal("a writer beside a reader")
+			t.Fatal("a writer holds the lock beside a reader")
 		}
-		all[35].cancel() // who watched it must not take the next for the head
+		all[35].cancel() // its watcher must not take the next for the head
 		time.Sleep(time.Second)
 		if got := directoryData(t, c); got != before {
-			t.Errorf("a mark was left: %q, before %q", got, before)
+			t.Errorf("a watermark was left: %q, before %q", got, before)
 		}
 		for _, s := range all[36:] {
 			if !s.waiting() {
-				t.Fatal("a writer beside a reader")
+				t.Fatal("a writer holds the lock beside a reader")
 			}
 		}
 		unlock(t, r)
@@ -272,20 +272,20 @@ func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
 		}
 		unlock(t, h)
 		if got := directoryData(t, c); got != "3" {
-			t.Errorf("the limit is %q", got)
+			t.Errorf("the limit is %q; want it unchanged", got)
 		}
 	})
 }
 
-// A line is a client that is watched: it counts what it asks and hears, and its
-// connection can be cut and kept from coming back.
+// A line is an instrumented client: it counts its requests and received bytes. Its connection
+// can be cut and kept from coming back.
 type line struct {
 	*zk.Client
-	requests atomic.Int64 // those that somebody waits for
+	requests atomic.Int64 // requests that are answered
 	bytes    atomic.Int64 // both ways
-	slowly   atomic.Bool  // it hears
+	slowly   atomic.Bool  // it receives slowly
 
-	deafen atomic.Bool // it hears nothing any more once it has said something
+	deafen atomic.Bool // it receives nothing more after its next write
 	deaf   atomic.Pointer[chan struct{}]
 
 	mu   sync.Mutex
@@ -332,7 +332,7 @@ func newLine(t *testing.T, srv *zktest.Server) *line {
 	return l
 }
 
-// stay keeps the client from connecting again, until mend. A connection that it has goes on.
+// stay keeps the client from reconnecting, until mend. An open connection stays.
 func (l *line) stay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,8 +372,8 @@ type countedConn struct {
 	line *line
 }
 
-// Read can hear one byte after the other, so that between two events there is time for
-// what the first makes somebody do, or nothing at all.
+// Read can return one byte at a time. So there is time between two events for the reaction to
+// the first, or it returns nothing at all.
 func (c *countedConn) Read(b []byte) (int, error) {
 	if c.line.slowly.Load() {
 		b = b[:min(1, len(b))]
@@ -397,7 +397,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// hear ends the deafness: what was said meanwhile comes in one go.
+// hear ends the deafness: everything from the meantime arrives at once.
 func (l *line) hear() {
 	if gate := l.deaf.Swap(nil); gate != nil {
 		close(*gate)
@@ -405,7 +405,7 @@ func (l *line) hear() {
 	synctest.Wait()
 }
 
-// A standing is a waiter, or a holder, with a line of its own, and its node.
+// A standing is a waiter or holder with its own line, and its node.
 type standing struct {
 	*waiter
 	*line
@@ -413,7 +413,7 @@ type standing struct {
 	cancel context.CancelFunc
 }
 
-// stand puts somebody at the end of the queue.
+// stand puts a client at the end of the queue.
 func stand(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker) *standing {
 	t.Helper()
 	s := &standing{line: newLine(t, srv)}
@@ -427,7 +427,7 @@ func stand(t *testing.T, srv *zktest.Server, of func(*zk.Client) holdfast.Locker
 		}
 	}
 	if s.node == "" {
-		t.Fatal("it did not join the queue")
+		t.Fatal("the client did not join the queue")
 	}
 	return s
 }
@@ -436,7 +436,7 @@ func mutexAt(c *zk.Client) holdfast.Locker { return holdfast.NewMutex(c, lockPat
 func writeAt(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath) }
 func readAt(c *zk.Client) holdfast.Locker  { return holdfast.NewRWMutex(c, lockPath).RLocker() }
 
-// line up n of a kind.
+// standAll queues n clients of a kind.
 func standAll(t *testing.T, srv *zktest.Server, n int, of func(*zk.Client) holdfast.Locker) []*standing {
 	t.Helper()
 	var all []*standing

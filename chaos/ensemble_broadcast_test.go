@@ -2,22 +2,22 @@ package chaos_test
 
 import "holdfast/zkproto"
 
-// How writes are put in order and reach every server (ProposalRequestProcessor, Leader), and
-// the pings of the leader, whose answers tell it of sessions (Leader.lead, Learner.ping).
+// How writes are ordered and reach every server (ProposalRequestProcessor, Leader), and the
+// leader's pings, whose answers report sessions to it (Leader.lead, Learner.ping).
 
 // A txn is one entry of the log. All servers apply it in the same way.
 type txn struct {
 	zxid    int64
 	session int64
-	xid     int32 // of the client's request
+	xid     int32 // xid of the client's request
 	op      zkproto.Op
-	ops     []zkproto.MultiOp // several of a multi
-	timeout int32             // of a session that begins
-	err     zkproto.Code      // why the leader has refused it
-	at      int64             // by the leader's clock, in milliseconds
+	ops     []zkproto.MultiOp // several for a multi
+	timeout int32             // timeout of a new session
+	err     zkproto.Code      // the leader's reason for refusing it
+	at      int64             // the leader's clock, in milliseconds
 }
 
-// propose puts t behind all that there is.
+// propose appends t to the leader's log.
 func (l *leading) propose(t *txn) {
 	s, e := l.s, l.s.e
 	l.counter++
@@ -45,7 +45,7 @@ func (l *leading) propose(t *txn) {
 	})
 }
 
-// append puts t into a learner's log.
+// append adds t to a learner's log.
 func (s *server) append(t *txn, length int) {
 	if len(s.log) != length-1 {
 		panic("a learner's log has a gap")
@@ -53,7 +53,7 @@ func (s *server) append(t *txn, length int) {
 	s.log = append(s.log, t)
 }
 
-// acknowledge takes note of what the learner has in its log.
+// acknowledge records how much of the log the learner has.
 func (c *learnerConn) acknowledge(length int) {
 	c.matches = max(c.matches, length)
 	for len(c.unacked) > 0 && c.unacked[0].length <= length {
@@ -91,8 +91,7 @@ func (l *leading) commit() {
 				c.learner.commitTo(length)
 			})
 		}
-		// Requests are answered in the order in which they came, those of the leader's own
-		// clients last.
+		// Requests are answered in order of arrival, the requests of the leader's own clients last.
 		for _, answer := range l.waiting[length] {
 			answer()
 		}
@@ -101,14 +100,13 @@ func (l *leading) commit() {
 	}
 }
 
-// commitTo commits a learner's log up to here.
+// commitTo commits a learner's log up to this length.
 func (s *server) commitTo(length int) {
 	s.committed = max(s.committed, length)
 	s.applyTo(s.committed)
 }
 
-// beat is what the leader does every half of a tick: it asks itself whether it still has a
-// quorum, and pings.
+// beat runs every half tick: the leader checks that it still has a quorum, and pings.
 func (l *leading) beat() {
 	s, e := l.s, l.s.e
 	if s.leading != l || e.standalone {

@@ -12,25 +12,25 @@ import (
 type clientConn struct {
 	s       *server
 	nc      net.Conn
-	number  int   // of all connections, by their beginning
-	session int64 // 0 until the client has said
+	number  int   // counts all connections, in the order of their start
+	session int64 // 0 until the client has named it
 	timeout int32
-	begun   bool // the first frame has come
+	begun   bool // the first frame has arrived
 	ready   bool // the session is attached
 	leaving bool // the client has closed its session
-	short   bool // the client's connect request lacked the last byte, so the answer does
+	short   bool // the client's connect request lacked the last byte, so the answer lacks it too
 }
 
-// A pending request waits for a commit, or for one of its session's that does.
+// A pending request waits for a commit, or for another request of its session that does.
 type pending struct {
-	conn    *clientConn // nil: that of another server
+	conn    *clientConn // nil: a connection of another server
 	session int64
 	xid     int32
 	op      zkproto.Op
 	body    []byte
 }
 
-// accept takes a connection. The goroutine that reads it ends with it.
+// accept takes a connection. The goroutine that reads the connection ends with it.
 func (e *ensemble) accept(s *server, nc net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *clientConn) read() {
 	}
 }
 
-// close ends the connection. Its watches go with it; writes that are under way do not.
+// close ends the connection. Its watches end too; writes in flight continue.
 func (c *clientConn) close() {
 	s := c.s
 	delete(s.clients, c)
@@ -80,9 +80,9 @@ func (c *clientConn) close() {
 	c.nc.Close()
 }
 
-// drop closes the connection of a session that has ended. Queued replies may be lost: a client
-// that watches its own node then sees the end of the connection and no event of the deletion
-// (in half of the runs on 3.8.0).
+// drop closes the connection of a session that has ended. Queued replies may be lost. Then a
+// client that watches its own node sees the end of the connection, but no event of the
+// deletion (in half of the runs on 3.8.0).
 func (c *clientConn) drop() {
 	if nc, ok := c.nc.(*end); ok && !c.leaving && c.s.rng.IntN(2) == 0 {
 		nc.out.finish(io.EOF, true)
@@ -121,7 +121,7 @@ func (c *clientConn) connect(frame []byte) {
 		return
 	}
 	c.session = req.SessionID
-	if old := s.attached[c.session]; old != nil { // before the password is looked at, as Apache does
+	if old := s.attached[c.session]; old != nil { // before the password check, as in Apache's server
 		old.close()
 	}
 	if passwd := e.passwds[c.session]; passwd == nil || !bytes.Equal(passwd, req.Passwd) {
@@ -163,8 +163,8 @@ func (c *clientConn) attach(valid bool) {
 	}
 }
 
-// heard says that a session has sent something. The leader knows at once whether it lives; a
-// learner believes it and tells the leader with its next answer to a ping.
+// heard records that a session has sent something. The leader knows at once whether the session
+// lives. A learner assumes so, and tells the leader in its next answer to a ping.
 func (s *server) heard(session int64, timeout int32) bool {
 	if l := s.leading; l != nil {
 		return l.touch(session, timeout)
@@ -173,7 +173,7 @@ func (s *server) heard(session int64, timeout int32) bool {
 	return true
 }
 
-// request takes one frame behind the handshake.
+// request handles one frame after the handshake.
 func (c *clientConn) request(frame []byte) {
 	s := c.s
 	r := zkproto.NewReader(frame)
@@ -185,9 +185,9 @@ func (c *clientConn) request(frame []byte) {
 	}
 	p := &pending{conn: c, session: c.session, xid: h.Xid, op: h.Op, body: r.Rest()}
 	switch {
-	case h.Op == zkproto.OpAuth: // it touches nothing, and waits for nothing
+	case h.Op == zkproto.OpAuth: // it touches nothing and waits for nothing
 		p.reply(zkproto.CodeOK, nil)
-	case !s.heard(c.session, c.timeout): // dropped without a word (submitRequestNow)
+	case !s.heard(c.session, c.timeout): // dropped without an answer (submitRequestNow)
 	case p.commits():
 		s.await(p)
 	case len(s.pending[p.session]) > 0:
@@ -197,8 +197,8 @@ func (c *clientConn) request(frame []byte) {
 	}
 }
 
-// commits reports whether the request waits for the leader. A sync does where the server is
-// not the leader itself.
+// commits reports whether the request waits for the leader. A sync does, unless the server is the
+// leader.
 func (p *pending) commits() bool {
 	switch p.op {
 	case zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpCreateTTL, zkproto.OpDelete,
@@ -210,7 +210,7 @@ func (p *pending) commits() bool {
 	return false
 }
 
-// await passes a write on to the leader, and holds back what its session asks behind it
+// await forwards a write to the leader, and holds back later requests of its session
 // (CommitProcessor).
 func (s *server) await(p *pending) {
 	p.conn.leaving = p.conn.leaving || p.op == zkproto.OpCloseSession
@@ -234,7 +234,7 @@ func (s *server) await(p *pending) {
 		return
 	}
 	s.syncs = append(s.syncs, p)
-	up.toLeader(func() { // Leader.processSync: when all that is proposed is committed
+	up.toLeader(func() { // Leader.processSync: once all proposals are committed
 		l := up.leader.leading
 		answer := func() {
 			up.toLearner(func() {
@@ -250,10 +250,10 @@ func (s *server) await(p *pending) {
 	})
 }
 
-// answer lets go who waits for this commit. The leader has all writes in its queue, in the
-// order of their commits. A learner has those of its own clients, and looks whether the first
-// of them has the session and the number of the commit: as if a session counted its requests
-// over all of its connections, also those to other servers (CommitProcessor.run).
+// answer releases the requests that wait for this commit. The leader has all writes in its queue,
+// in the order of their commits. A learner has the writes of its own clients. It checks whether
+// the first of them has the session and number of the commit, as if a session numbered its
+// requests over all its connections, even to other servers (CommitProcessor.run).
 func (s *server) answer(t *txn, done []refDone) {
 	var p *pending
 	if l := s.leading; l != nil {
@@ -286,7 +286,7 @@ func (s *server) answer(t *txn, done []refDone) {
 	}
 }
 
-// reply answers p, unless its connection is gone.
+// reply answers p, unless its connection is closed.
 func (p *pending) reply(code zkproto.Code, body interface{ Append([]byte) []byte }) {
 	if _, open := p.conn.s.clients[p.conn]; !open {
 		return

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A quorumLink is one direction between two servers: what one of them sends arrives at the
-// other in order. While it is held, nothing arrives, and nothing is lost.
+// A quorumLink is one direction between two servers. Messages arrive in order. While the link is
+// held, no message arrives and none is lost.
 type quorumLink struct {
 	rng     *rand.Rand
 	way     way
-	slow    time.Duration // a message takes up to this in addition
+	slow    time.Duration // additional delay of a message, at most
 	held    bool
-	last    time.Duration // when the latest message arrives, or would have
-	waiting []func()      // what would have arrived while it was held
-	stalled int           // messages that had to wait, ever
+	last    time.Duration // when the latest message arrives, or would have arrived
+	waiting []func()      // messages that would have arrived while it was held
+	stalled int           // messages ever held back
 }
 
 func newQuorumLink(rng *rand.Rand) *quorumLink {
 	return &quorumLink{rng: rng, way: way{base: 50 * time.Microsecond, jitter: 150 * time.Microsecond}}
 }
 
-// send lets do happen at the other server, when the message arrives there.
+// send runs do at the other server when the message arrives there.
 func (s *server) send(to *server, do func()) {
 	e := s.e
 	l := e.links[[2]int{s.id, to.id}]
@@ -42,8 +42,8 @@ func (e *ensemble) whole(a, b *server) bool {
 	return !e.links[[2]int{a.id, b.id}].held && !e.links[[2]int{b.id, a.id}].held
 }
 
-// hold stalls one direction, or lets what has been stalled arrive. It returns how many
-// messages had to wait so far.
+// hold stalls one direction, or delivers the stalled messages. It returns how many messages had to
+// wait so far.
 func (e *ensemble) hold(from, to *server, held bool) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,15 +63,15 @@ func (e *ensemble) hold(from, to *server, held bool) int {
 	return l.stalled
 }
 
-// slowDown makes one direction slower, or as fast as before.
+// slowDown makes one direction slower; by 0 restores its speed.
 func (e *ensemble) slowDown(from, to *server, by time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.links[[2]int{from.id, to.id}].slow = by
 }
 
-// breakLearner breaks the connection of a learner to its leader, at both ends at once; false
-// if it has none. Of a leader, it breaks the connection of one of its learners.
+// breakLearner breaks a learner's connection to its leader, at both ends at once. If s is a leader,
+// it breaks the connection of one of its learners. It returns false if there is none.
 func (e *ensemble) breakLearner(s *server) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,22 +97,22 @@ type learnerConn struct {
 	leader, learner *server
 
 	// The leader's end:
-	heard     time.Duration // when the latest packet of the learner came
-	deadline  int           // the tick until which it counts as one that follows (tickOfNextAckDeadline)
+	heard     time.Duration // arrival of the learner's latest packet
+	deadline  int           // the tick until which it counts as a follower (tickOfNextAckDeadline)
 	matches   int           // how many entries of the leader's log it has acknowledged
-	forwards  bool          // proposals and commits are sent to it
+	forwards  bool          // proposals and commits are sent to the learner
 	joined    bool          // it has acknowledged NEWLEADER
 	unacked   []sentAt      // proposals that it has not acknowledged (SyncLimitCheck)
-	leaderEnd bool          // the leader has not closed it
+	leaderEnd bool          // the leader has not closed the connection
 
 	// The learner's end:
-	told       time.Duration // when the latest packet of the leader came
-	synced     bool          // it has UPTODATE
-	learnerEnd bool          // the learner has not closed it
+	told       time.Duration // arrival of the leader's latest packet
+	synced     bool          // it has received UPTODATE
+	learnerEnd bool          // the learner has not closed the connection
 }
 
 type sentAt struct {
-	length int // of the log, with the proposal
+	length int // length of the log including the proposal
 	at     time.Duration
 }
 
@@ -139,7 +139,7 @@ func (c *learnerConn) toLeader(do func()) {
 	})
 }
 
-// close closes one end. The other is told behind what is under way.
+// close closes one end. The other end learns of it after the packets in flight.
 func (c *learnerConn) close(by *server) {
 	if by == c.leader {
 		if !c.leaderEnd {

@@ -16,10 +16,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// These are tests of the model of an ensemble: does it do what Apache's servers were seen to
-// do (RELIABILITY.md §0 and its addenda, PROTOCOL.md §2 and §4)?
+// These tests check the model of an ensemble: does it behave as Apache's servers were seen to
+// (RELIABILITY.md §0 and its addenda, PROTOCOL.md §2 and §4)?
 
-// A modelTest has an ensemble and clients of it.
+// A modelTest has an ensemble and its clients.
 type modelTest struct {
 	*testing.T
 	*manyServers
@@ -53,7 +53,7 @@ func onSeededEnsemble(t *testing.T, seed uint64, tick time.Duration, voters, obs
 	})
 }
 
-// until waits for something that the ensemble does by itself.
+// until waits for something that the ensemble does on its own.
 func (m *modelTest) until(what string, is func() bool) {
 	m.Helper()
 	for range 100_000 {
@@ -62,10 +62,10 @@ func (m *modelTest) until(what string, is func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	m.Fatalf("not in 100 s: %s", what)
+	m.Fatalf("not within 100 s: %s", what)
 }
 
-// follower is one that serves and does not lead.
+// follower returns a server that serves and does not lead.
 func (m *modelTest) follower() *server {
 	var found *server
 	m.until("a follower", func() bool {
@@ -79,7 +79,7 @@ func (m *modelTest) follower() *server {
 	return found
 }
 
-// asks looks at the servers between two events.
+// asks evaluates what between two events.
 func (m *modelTest) asks(what func() bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *modelTest) cutOff(s *server, held bool) {
 	}
 }
 
-// dial makes a client of one server alone.
+// dial makes a client of a single server.
 func (m *modelTest) dial(s *server, timeout time.Duration, mode zk.LeaseMode) *zk.Client {
 	m.Helper()
 	ln := m.lineTo(s)
@@ -115,7 +115,7 @@ func (m *modelTest) lineTo(s *server) *line {
 	return ln
 }
 
-// A rawConn is a connection without a client's mind.
+// A rawConn is a connection without a client's logic.
 type rawConn struct {
 	m      *modelTest
 	nc     net.Conn
@@ -124,7 +124,7 @@ type rawConn struct {
 	xid    int32
 }
 
-// connect makes one. A session of 0 is new. ok is false if the server hangs up.
+// connect opens a rawConn. Session 0 asks for a new session. ok is false if the server hangs up.
 func (m *modelTest) connect(s *server, timeout time.Duration, session int64, passwd []byte, seen int64) (*rawConn, bool) {
 	m.Helper()
 	nc, err := m.lineTo(s).dial(m.Context(), "", "one")
@@ -148,13 +148,13 @@ func (m *modelTest) connect(s *server, timeout time.Duration, session int64, pas
 
 func (c *rawConn) send(frame []byte) { c.nc.Write(zkproto.EndFrame(frame, 0)) }
 
-// ask sends a request and does not wait.
+// ask sends a request without waiting.
 func (c *rawConn) ask(op zkproto.Op, body interface{ Append([]byte) []byte }) {
 	c.xid++
 	c.send(body.Append((&zkproto.RequestHeader{Xid: c.xid, Op: op}).Append(zkproto.BeginFrame(nil))))
 }
 
-// hear reads the answer to a request. ok is false if there is none any more.
+// hear reads the answer to a request. ok is false if the connection ended.
 func (c *rawConn) hear() (h zkproto.ReplyHeader, r *zkproto.Reader, ok bool) {
 	for {
 		frame, err := zkproto.ReadFrame(c.nc, nil, 1<<20)
@@ -192,7 +192,7 @@ func TestEnsembleAgreesAndSurvivesItsLeaders(t *testing.T) {
 					return true
 				})
 			})
-			// Through every server, and read at every other.
+			// Write through every server, and read at every other.
 			for _, s := range m.all() {
 				c := m.dial(s, 5*time.Second, zk.LeasePing)
 				if _, _, err := c.Create(ctx, fmt.Sprintf("/n%d", made), nil, zk.Persistent); err != nil {
@@ -224,7 +224,7 @@ func TestEnsembleAgreesAndSurvivesItsLeaders(t *testing.T) {
 					}
 				}
 				if s.data.zxid>>32 < 5 {
-					t.Errorf("server %d is in epoch %d after six leaders", s.id, s.data.zxid>>32)
+					t.Errorf("server %d is in epoch %d after six leaders; want 5 at least", s.id, s.data.zxid>>32)
 				}
 				return true
 			})
@@ -232,9 +232,9 @@ func TestEnsembleAgreesAndSurvivesItsLeaders(t *testing.T) {
 	})
 }
 
-// Measured on 3.8.0: with sessions of 6 s, a tick of 2 s and a syncLimit of 5, the ensemble
-// deleted the node of a holder behind a follower that was cut off 6.4 s after the cut, and the
-// holder had answers to pings and reads up to 9.5 s after it.
+// Measured on 3.8.0 with sessions of 6 s, a tick of 2 s and a syncLimit of 5: a holder's follower
+// was cut off. The ensemble deleted the holder's node 6.4 s after the cut. The holder got answers to
+// pings and reads up to 9.5 s after it.
 func TestFollowerThatIsCutOffServesOn(t *testing.T) {
 	onEnsemble(t, 2*time.Second, 3, 0, func(m *modelTest) {
 		t := m.T
@@ -260,7 +260,7 @@ func TestFollowerThatIsCutOffServesOn(t *testing.T) {
 			}
 			cancel()
 		}
-		t.Logf("deleted after %v, served on until %v", deleted, served)
+		t.Logf("deleted after %v, served until %v", deleted, served)
 		if deleted < 4*time.Second || deleted > 8*time.Second {
 			t.Errorf("the node was deleted %v after the cut; want 4 to 8 s", deleted)
 		}
@@ -270,7 +270,7 @@ func TestFollowerThatIsCutOffServesOn(t *testing.T) {
 	})
 }
 
-// A write that a follower passes on does not touch its session at the leader.
+// A write that a follower forwards does not touch its session at the leader.
 func TestForwardedWritesTouchNothing(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		t.Run(fmt.Sprintf("leader hears answers to its pings: %v", heard), func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestForwardedWritesTouchNothing(t *testing.T) {
 				m.syncLimit = 20
 				f, l := m.follower(), m.leader()
 				c, _ := m.connect(f, 4*time.Second, 0, nil, 0)
-				m.hold(l, f, !heard) // so no ping comes to the follower, and no commit
+				m.hold(l, f, !heard) // then no ping and no commit reaches the follower
 				began := time.Now()
 				for i := 0; time.Since(began) < 8*time.Second && m.tracks(c.resp.SessionID); i++ {
 					c.create(fmt.Sprintf("/n%d", i), zkproto.FlagPersistent)
@@ -288,7 +288,7 @@ func TestForwardedWritesTouchNothing(t *testing.T) {
 				lived := time.Since(began)
 				m.asks(func() bool {
 					if l.data.nodes["/n30"] == nil {
-						t.Error("writes do not reach the leader")
+						t.Error("no write reaches the leader")
 					}
 					return true
 				})
@@ -319,7 +319,7 @@ func TestSessionExpiresAtATick(t *testing.T) {
 			c.hear()
 			created := m.asks(func() bool { return m.leaderLocked().data.nodes["/e"] != nil })
 			m.until("the end of the session", func() bool { return !m.tracks(c.resp.SessionID) })
-			// Its nodes and the session go at one zxid.
+			// The session and its nodes end at one zxid.
 			m.until("the end of its node", func() bool {
 				return m.asks(func() bool {
 					d := m.leaderLocked().data
@@ -331,14 +331,14 @@ func TestSessionExpiresAtATick(t *testing.T) {
 				})
 			})
 			if lived := time.Since(heard); !created || lived < 2*time.Second || lived > 2600*time.Millisecond {
-				t.Errorf("it lived for %v", lived)
+				t.Errorf("the session lived for %v", lived)
 			}
 		}
 	})
 }
 
-// A session that has gone to another server does not write through the first any more, and a
-// wrong password or an unknown session is refused.
+// A session that moved to another server can no longer write through the first. A wrong password or
+// an unknown session is refused.
 func TestSessionMoves(t *testing.T) {
 	onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
 		t := m.T
@@ -349,13 +349,13 @@ func TestSessionMoves(t *testing.T) {
 				t.Fatalf("a new session: %+v", c.resp)
 			}
 			if bad, ok := m.connect(to, 4*time.Second, c.resp.SessionID, bytes.Repeat([]byte{7}, 16), 0); !ok || bad.resp.Timeout != 0 || bad.resp.SessionID != 0 {
-				t.Errorf("with another password: %+v", bad)
+				t.Errorf("with a wrong password: %+v; want a refusal", bad)
 			}
 			if bad, ok := m.connect(to, 4*time.Second, c.resp.SessionID+1, c.resp.Passwd, 0); !ok || bad.resp.Timeout != 0 {
-				t.Errorf("an unknown session: %+v", bad)
+				t.Errorf("an unknown session: %+v; want a refusal", bad)
 			}
 			if _, ok := m.connect(to, 4*time.Second, c.resp.SessionID, c.resp.Passwd, 1<<40); ok {
-				t.Error("a client that has seen the future was let in")
+				t.Error("a client with a newer zxid than the server's was admitted")
 			}
 			c.create(fmt.Sprintf("/a%d", i), zkproto.FlagEphemeral)
 			if h, _, ok := c.hear(); !ok || h.Err != zkproto.CodeOK {
@@ -367,7 +367,7 @@ func TestSessionMoves(t *testing.T) {
 			}
 			c.create(fmt.Sprintf("/b%d", i), zkproto.FlagEphemeral)
 			if _, _, ok := c.hear(); ok {
-				t.Error("the first connection was answered")
+				t.Error("the first connection was answered after the session moved")
 			}
 			d.create(fmt.Sprintf("/c%d", i), zkproto.FlagEphemeral)
 			if h, _, ok := d.hear(); !ok || h.Err != zkproto.CodeOK {
@@ -376,7 +376,7 @@ func TestSessionMoves(t *testing.T) {
 			m.asks(func() bool {
 				nodes := m.leaderLocked().data.nodes
 				if nodes[fmt.Sprintf("/a%d", i)] == nil || nodes[fmt.Sprintf("/b%d", i)] != nil || nodes[fmt.Sprintf("/c%d", i)] == nil {
-					t.Error("of three nodes, not the first and the third are there")
+					t.Error("want the first and the third of three nodes, and not the second")
 				}
 				return true
 			})
@@ -384,7 +384,7 @@ func TestSessionMoves(t *testing.T) {
 	})
 }
 
-// Reads are a follower's own, and may be old; a sync is not.
+// A follower answers reads on its own, and they may be stale; a sync is not.
 func TestFollowerIsBehind(t *testing.T) {
 	onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
 		t := m.T
@@ -396,7 +396,7 @@ func TestFollowerIsBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok, err := reader.Exists(ctx, "/new"); ok || err != nil {
-			t.Errorf("behind a stalled link, the follower has it: %v, %v", ok, err)
+			t.Errorf("behind a stalled link, the follower shows the node: %v, %v", ok, err)
 		}
 		time.AfterFunc(time.Second, func() { m.hold(l, f, false) })
 		began := time.Now()
@@ -404,13 +404,13 @@ func TestFollowerIsBehind(t *testing.T) {
 			t.Errorf("sync: %v after %v", err, time.Since(began))
 		}
 		if _, ok, err := reader.Exists(ctx, "/new"); !ok || err != nil {
-			t.Errorf("behind a sync, the follower does not have it: %v, %v", ok, err)
+			t.Errorf("after a sync, the follower does not show the node: %v, %v", ok, err)
 		}
 	})
 }
 
-// A leader that hears nothing of its followers goes on for up to syncLimit ticks and one more,
-// and a new one starts the clocks of all sessions again.
+// A leader that hears nothing from its followers goes on for up to syncLimit ticks and one more. A new
+// leader restarts the clocks of all sessions.
 func TestLeaderChange(t *testing.T) {
 	onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
 		t := m.T
@@ -456,19 +456,19 @@ func TestUncommittedWriteOfADeposedLeaderIsUndone(t *testing.T) {
 		m.cutOff(old, true)
 		c.create("/lost", zkproto.FlagPersistent)
 		if _, _, ok := c.hear(); ok {
-			t.Error("the write was answered")
+			t.Error("the uncommitted write was answered")
 		}
 		if !m.asks(func() bool { return len(old.log) > old.committed }) {
 			t.Fatal("nothing was proposed")
 		}
 		m.killServer(old)
-		m.startServer(old) // it applies all that is in its log
+		m.startServer(old) // the server applies its whole log
 		m.until("another leader", func() bool { l := m.leader(); return l != nil && l != old })
 		m.cutOff(old, false)
 		m.until("the old leader follows", func() bool { return m.asks(func() bool { return old.serving }) })
 		m.asks(func() bool {
 			if old.data.nodes["/lost"] != nil {
-				t.Error("it is there again")
+				t.Error("the undone write is back")
 			}
 			return true
 		})
@@ -502,7 +502,7 @@ func TestEnsembleOfOneTellsOfNoOthers(t *testing.T) {
 			t.Errorf("config: %q, %v", data, err)
 		}
 		if _, stat, err := c.Get(ctx, "/mine"); err != nil || stat.EphemeralOwner != session.ID() {
-			t.Errorf("the node of before: %+v, %v", stat, err)
+			t.Errorf("the node from before: %+v, %v", stat, err)
 		}
 	})
 }
@@ -570,7 +570,7 @@ func TestEnsembleDoesWhatClientsAsk(t *testing.T) {
 	})
 }
 
-// On a new connection, watches tell what was missed.
+// On a new connection, watches report changes that the client missed.
 func TestEnsembleTellsWhatWasMissed(t *testing.T) {
 	onEnsemble(t, 500*time.Millisecond, 3, 0, func(m *modelTest) {
 		t := m.T
@@ -621,15 +621,15 @@ func TestEnsembleTellsWhatWasMissed(t *testing.T) {
 		}
 		select {
 		case ev := <-watches["same"].C:
-			t.Errorf("event %+v of a node that has not changed", ev)
+			t.Errorf("event %+v for a node that has not changed", ev)
 		default:
 		}
 	})
 }
 
-// A follower takes the commit of what a session has written through another server for that
-// of its own write, if both have one number (CommitProcessor.run). Seen on 3.8.0, with these
-// answers.
+// A session writes through another server. If a follower has a write of the same session with the same
+// number, it takes the other server's commit for its own write's (CommitProcessor.run). Seen on
+// 3.8.0, with these answers.
 func TestFollowerTakesOneCommitForAnother(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -654,7 +654,7 @@ func TestFollowerTakesOneCommitForAnother(t *testing.T) {
 				m.hold(l, g, true)
 				a.create("/other", zkproto.FlagPersistent)
 				time.Sleep(100 * time.Millisecond)
-				// The leader has proposed it. The session comes to g before it is committed there.
+				// The leader has proposed the write. The session moves to g before it is committed there.
 				time.AfterFunc(100*time.Millisecond, func() {
 					m.hold(g, l, true)
 					m.hold(l, g, false)

@@ -8,11 +8,11 @@ import (
 	"holdfast/zkproto"
 )
 
-// A database is what one server has applied: the tree, and the sessions.
+// A database is what one server has applied: the tree and the sessions.
 type database struct {
 	*refTree
 	zxid     int64
-	sessions map[int64]int32 // with their timeouts
+	sessions map[int64]int32 // session timeouts
 }
 
 // The nodes that every server has.
@@ -27,10 +27,10 @@ func newDatabase() *database {
 	return d
 }
 
-// configure writes down who the ensemble is, as a server does when it starts.
+// configure stores the members of the ensemble, as a server does when it starts.
 func (d *database) configure(e *ensemble) { d.nodes[configPath].data = e.config() }
 
-// applyTo applies the log up to here, and lets clients know.
+// applyTo applies the log up to this length, and notifies clients.
 func (s *server) applyTo(length int) {
 	for s.applied < length {
 		t := s.log[s.applied]
@@ -56,7 +56,7 @@ func (s *server) applyTo(length int) {
 	}
 }
 
-// apply does what t says. It is the same on every server.
+// apply executes t. It does the same on every server.
 func (d *database) apply(t *txn) []refDone {
 	d.zxid, d.now = t.zxid, t.at
 	switch {
@@ -77,7 +77,7 @@ func (d *database) apply(t *txn) []refDone {
 	return nil
 }
 
-// emptyContainers are those that have had children.
+// emptyContainers returns the containers without children that have had some.
 func (d *database) emptyContainers() []string {
 	var paths []string
 	for path, n := range d.nodes {
@@ -89,7 +89,7 @@ func (d *database) emptyContainers() []string {
 	return paths
 }
 
-// decodeWrite reads the operations of a write.
+// decodeWrite decodes the operations of a write.
 func (p *pending) decodeWrite() ([]zkproto.MultiOp, error) {
 	r := zkproto.NewReader(p.body)
 	o := zkproto.MultiOp{Op: p.op}
@@ -122,10 +122,10 @@ func (p *pending) decodeWrite() ([]zkproto.MultiOp, error) {
 	return []zkproto.MultiOp{o}, r.Complete()
 }
 
-// committed answers a write with what the transaction has done.
+// committed answers a write with the results of its transaction.
 func (p *pending) committed(t *txn, done []refDone) {
 	switch {
-	case t.err == zkproto.CodeSessionMoved: // the connection is not the session's any more
+	case t.err == zkproto.CodeSessionMoved: // the connection no longer belongs to the session
 		if _, open := p.conn.s.clients[p.conn]; open {
 			p.conn.close()
 		}
@@ -147,8 +147,8 @@ func (p *pending) committed(t *txn, done []refDone) {
 		p.reply(zkproto.CodeOK, nil)
 		return
 	case p.op != t.op:
-		// Not the transaction of this request, see answer. Apache's server
-		// answers in one of several ways; a marshalling error is one of them.
+		// This is not the transaction of this request, see answer. Apache's server answers in one of
+		// several ways; a marshalling error is one of them.
 		p.reply(zkproto.CodeMarshallingError, nil)
 		return
 	}
@@ -169,8 +169,8 @@ func (p *pending) committed(t *txn, done []refDone) {
 	}
 }
 
-// multiResponse is the answer to a transaction. Of one that failed, the results say where. A
-// session that may not write fails at the first operation.
+// multiResponse returns the answer to a transaction. If it failed, the results say where. A session that
+// may not write fails at the first operation.
 func multiResponse(t *txn, done []refDone) *zkproto.MultiResponse {
 	m := &zkproto.MultiResponse{Results: make([]zkproto.MultiResult, len(t.ops))}
 	failed := -1
@@ -185,7 +185,7 @@ func multiResponse(t *txn, done []refDone) *zkproto.MultiResponse {
 		switch {
 		case failed < 0:
 			*r = zkproto.MultiResult{Op: t.ops[i].Op, Path: done[i].path, Stat: done[i].stat}
-			if r.Op == zkproto.OpCreate2 { // Apache's server says less in a transaction
+			if r.Op == zkproto.OpCreate2 { // Apache's server returns less in a transaction
 				r.Op, r.Stat = zkproto.OpCreate, zkproto.Stat{}
 			}
 		case i < failed:
@@ -201,7 +201,7 @@ func multiResponse(t *txn, done []refDone) *zkproto.MultiResponse {
 	return m
 }
 
-// read answers a request that only this server is asked.
+// read answers a request that concerns only this server.
 func (p *pending) read() {
 	s := p.conn.s
 	if _, open := s.clients[p.conn]; !open {
@@ -237,7 +237,7 @@ func (p *pending) read() {
 		read.Path = r.String()
 	case zkproto.OpExists, zkproto.OpGetData, zkproto.OpGetChildren, zkproto.OpGetChildren2:
 		read.Decode(r)
-	default: // nothing that this model knows
+	default: // the model does not know it
 		p.reply(zkproto.CodeUnimplemented, nil)
 		p.conn.close()
 		return
@@ -278,7 +278,8 @@ func (p *pending) read() {
 	}
 }
 
-// childrenOf are a node's children. Apache's servers have them in no order; a seed has.
+// childrenOf returns a node's children. Apache's servers return them in no order; the model sorts them, for
+// the seed.
 func (d *database) childrenOf(n *refNode) []string { return slices.Sorted(maps.Keys(n.children)) }
 
 func (p *pending) multiRead(r *zkproto.Reader) {

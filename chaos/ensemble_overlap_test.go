@@ -10,10 +10,10 @@ import (
 	"holdfast/zk"
 )
 
-// An idle session behind a follower takes a lock while one direction of the follower's link
-// stalls, and then the other direction stalls instead. The leader has heard nothing of the
-// session for as long as the first stall lasted, though it commits the session's write. Seen
-// on Apache's servers: with a lease that trusts one committed write, two held in 11 of 12 tries.
+// An idle session behind a follower takes a lock while one direction of the follower's link stalls.
+// Then the other direction stalls instead. The leader commits the session's write, but has not
+// heard the session for as long as the first stall. Seen on Apache's servers: with a lease that
+// trusts one committed write, two clients held the lock in 11 of 12 tries.
 func TestStallsOfBothDirectionsInTurnLetNobodyHoldTwice(t *testing.T) {
 	for _, tt := range []struct {
 		tick, timeout, stall time.Duration
@@ -43,14 +43,14 @@ func TestStallsOfBothDirectionsInTurnLetNobodyHoldTwice(t *testing.T) {
 	}
 }
 
-// stallsInTurn returns for how long two held a lock.
+// stallsInTurn returns how long two clients held the lock at once.
 func (m *modelTest) stallsInTurn(timeout, stall time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(m.Context(), 10*timeout)
 	defer cancel()
 	f, l := m.follower(), m.leader()
 	behind, healthy := m.dial(f, timeout, zk.LeaseAuto), m.dial(l, timeout, zk.LeaseAuto)
 	if h, err := holdfast.NewMutex(healthy, "/lock").Lock(ctx); err != nil || h.Unlock() != nil {
-		m.Fatal(err) // now the directory is there
+		m.Fatal(err) // the directory exists now
 	}
 	m.mu.Lock()
 	idle := 2*timeout + upTo(f.rng, m.tick)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// How a leader comes to lead: it is elected, it learns the epochs that its followers have
-// promised and makes them promise a new one, it gives them its history, and leads when a
-// quorum has taken that over (FastLeaderElection, Leader.lead, Learner.syncWithLeader).
+// How a leader comes to lead. It is elected. It learns the epochs that its followers have promised,
+// and makes them promise a new one. It gives them its history, and leads once a quorum has taken that
+// over (FastLeaderElection, Leader.lead, Learner.syncWithLeader).
 
 // electionWait is how long a server looks for a better candidate before it decides
 // (FastLeaderElection.finalizeWait).
@@ -25,7 +25,7 @@ func (e *ensemble) voters() (all []*server) {
 
 func (e *ensemble) quorum() int { return len(e.voters())/2 + 1 }
 
-// ticks is so many of the servers' ticks.
+// ticks returns the duration of n ticks.
 func (e *ensemble) ticks(n int) time.Duration { return time.Duration(n) * e.tick }
 
 // look begins an election.
@@ -44,9 +44,9 @@ func (s *server) vote() {
 	}
 }
 
-// elect sends everybody who looks for a leader to one. Servers that have one tell of it, and
-// a quorum has to agree. Otherwise the most recent history wins, then the highest id, among
-// those that look and can talk to a quorum of each other.
+// elect sends every server that looks for a leader to one. Servers that have a leader report it, and a
+// quorum must agree. Otherwise the most recent history wins, then the highest id, among the servers
+// that look for a leader and can talk to a quorum of each other.
 func (e *ensemble) elect() {
 	var ready []*server
 	for _, s := range e.servers {
@@ -87,7 +87,7 @@ func (e *ensemble) elect() {
 	}
 }
 
-// elected is the leader that a quorum of those whom s can talk to have.
+// elected returns the leader that a quorum of the servers within s's reach follow.
 func (e *ensemble) elected(s *server) *server {
 	for _, l := range e.servers {
 		if l.role != leads || !l.up || l.frozen || !e.whole(s, l) {
@@ -113,34 +113,34 @@ func (s *server) lastZxid() int64 {
 	return s.log[len(s.log)-1].zxid
 }
 
-// compareHistory orders servers by what they have in their logs.
+// compareHistory orders servers by their logs.
 func (s *server) compareHistory(o *server) int {
 	return cmp.Or(cmp.Compare(s.currentEpoch, o.currentEpoch), cmp.Compare(s.lastZxid(), o.lastZxid()), cmp.Compare(s.id, o.id))
 }
 
-// leading is what a leader has beyond other servers.
+// leading is the additional state of a leader.
 type leading struct {
 	s        *server
-	learners map[int]*learnerConn // by the ids of servers
+	learners map[int]*learnerConn // by server id
 	tick     int
-	odd      bool // every second half of a tick
+	odd      bool // alternates every half tick
 
-	epoch       int64          // 0: not chosen
+	epoch       int64          // 0: not chosen yet
 	infos       map[int]int64  // the epochs that voters had promised
-	promised    map[int]bool   // voters that have promised ours
-	histories   map[int][]*txn // of learners that have done so, and wait for ours
-	fixed       bool           // a quorum has promised: it is our history that counts
-	established bool           // a quorum has taken it over
+	promised    map[int]bool   // voters that have promised the new epoch
+	histories   map[int][]*txn // logs of learners that have promised, and wait for ours
+	fixed       bool           // a quorum has promised: our history is the one that counts
+	established bool           // a quorum has taken our history over
 
 	synced   int // how many entries of our log are on our disk
 	counter  int64
 	sessions map[int64]*tracked
-	phase    time.Duration     // of the clock by which sessions expire
-	asked    map[*txn]*pending // the writes of clients that are not applied yet
-	waiting  map[int][]func()  // what is answered when so many entries are committed
+	phase    time.Duration     // phase of the clock by which sessions expire
+	asked    map[*txn]*pending // writes of clients that are not applied yet
+	waiting  map[int][]func()  // to be answered when this many entries are committed
 }
 
-// inOrder are the learners by their ids.
+// inOrder returns the learners by id.
 func (l *leading) inOrder() (all []*learnerConn) {
 	for _, s := range l.s.e.servers {
 		if c := l.learners[s.id]; c != nil {
@@ -150,7 +150,7 @@ func (l *leading) inOrder() (all []*learnerConn) {
 	return all
 }
 
-// lead begins to lead: the election has said so, the others have yet to come.
+// lead starts to lead after the election; the others have yet to join.
 func (s *server) lead() {
 	s.become(leads)
 	l := &leading{
@@ -165,7 +165,7 @@ func (s *server) lead() {
 	})
 }
 
-// leadAlone is how a standalone server begins.
+// leadAlone starts a standalone server.
 func (s *server) leadAlone() {
 	s.become(leads)
 	s.leading = &leading{s: s, synced: len(s.log), waiting: make(map[int][]func()), asked: make(map[*txn]*pending)}
@@ -204,8 +204,8 @@ func (s *server) follow(leader *server) {
 	c.expectLeader(false)
 }
 
-// expectLeader waits for packets of the leader, and gives it up if none comes in time. What
-// is there when the time is over is read first.
+// expectLeader waits for packets of the leader, and drops it if none comes in time. Packets that are
+// there at the deadline are read first.
 func (c *learnerConn) expectLeader(late bool) {
 	s := c.learner
 	if s.toLead != c {
@@ -246,7 +246,7 @@ func (c *learnerConn) expectLearner(late bool) {
 	}
 }
 
-// join takes a learner in.
+// join admits a learner.
 func (l *leading) join(c *learnerConn, accepted int64) {
 	s, e := l.s, l.s.e
 	if old := l.learners[c.learner.id]; old != nil {
@@ -274,7 +274,7 @@ func (l *leading) join(c *learnerConn, accepted int64) {
 	}
 }
 
-// propagate asks a learner to promise that it follows no earlier leader (LEADERINFO).
+// propagate asks a learner to promise not to follow an earlier leader (LEADERINFO).
 func (l *leading) propagate(c *learnerConn) {
 	epoch := l.epoch
 	c.toLearner(func() {
@@ -314,8 +314,8 @@ func (l *leading) promise(c *learnerConn, current, last int64, log []*txn) {
 	}
 }
 
-// giveHistory makes the learner's log what ours is (TRUNC, DIFF or SNAP, and NEWLEADER). From
-// here on it gets our proposals.
+// giveHistory replaces the learner's log with ours (TRUNC, DIFF or SNAP, and NEWLEADER). From now on it
+// gets our proposals.
 func (l *leading) giveHistory(c *learnerConn, log []*txn) {
 	s := l.s
 	common := min(len(log), len(s.log))
@@ -325,7 +325,7 @@ func (l *leading) giveHistory(c *learnerConn, log []*txn) {
 	end, epoch, committed := len(s.log), l.epoch, 0
 	if l.established {
 		committed = s.committed
-		if c.learner.observer { // which is told of commits, and not of proposals
+		if c.learner.observer { // an observer gets commits, but no proposals
 			end = committed
 		}
 	}
@@ -350,7 +350,7 @@ func (l *leading) giveHistory(c *learnerConn, log []*txn) {
 	})
 }
 
-// takeOver replaces all of the log behind its first entries.
+// takeOver replaces the log after its first common entries.
 func (s *server) takeOver(common int, rest []*txn, committed int) {
 	cut := common < len(s.log)
 	s.log = append(s.log[:common:common], rest...)
@@ -361,7 +361,7 @@ func (s *server) takeOver(common int, rest []*txn, committed int) {
 	s.applyTo(s.committed)
 }
 
-// followers counts the voters that have taken our history over, and ourselves.
+// followers counts the voters that have taken our history over, including ourselves.
 func (l *leading) followers() int {
 	n := 1
 	for _, c := range l.learners {
@@ -372,8 +372,8 @@ func (l *leading) followers() int {
 	return n
 }
 
-// establish begins to serve: a quorum has our history, so all of it is committed. The clock
-// of every session begins anew.
+// establish starts to serve: a quorum has our history, so all of it is committed. The clock of every
+// session restarts.
 func (l *leading) establish() {
 	s := l.s
 	l.established = true
@@ -396,7 +396,7 @@ func (l *leading) establish() {
 	s.in(s.e.reapEvery, l.reap)
 }
 
-// upToDate lets a learner serve.
+// upToDate allows a learner to serve.
 func (l *leading) upToDate(c *learnerConn) {
 	committed := l.s.committed
 	c.toLearner(func() {

@@ -8,21 +8,21 @@ import (
 	"holdfast/zkproto"
 )
 
-// The leader's sessions (SessionTrackerImpl, ExpiryQueue). The leader touches a session when
-// it is created, when it attaches to a server (REVALIDATE), when a client that is connected
-// to the leader itself sends a request, and when a learner answers a ping. A request that a
-// learner passes on does not touch it.
+// The leader's sessions (SessionTrackerImpl, ExpiryQueue). The leader touches a session when it is
+// created, when it attaches to a server (REVALIDATE), when a client connected to the leader sends a
+// request, and when a learner answers a ping. A request that a learner forwards does not touch
+// it.
 
 // A tracked session is one that the leader knows.
 type tracked struct {
 	expires time.Duration
 	closing bool
-	// owner is the server whose client it is, by its connection to the leader; nil: nobody
-	// has asked since the leader began.
+	// owner is the server of the session's client, as its connection to the leader; nil if nobody
+	// has asked since this leader began.
 	owner any
 }
 
-// track begins the clock of a session.
+// track starts the clock of a session.
 func (l *leading) track(id int64, timeout int32) {
 	if l.sessions[id] == nil {
 		l.sessions[id] = &tracked{}
@@ -30,7 +30,7 @@ func (l *leading) track(id int64, timeout int32) {
 	l.touch(id, timeout)
 }
 
-// touch says that the session has been heard; false if there is none, any more.
+// touch records that the session was heard. It returns false if the session does not exist, or no longer.
 func (l *leading) touch(id int64, timeout int32) bool {
 	t := l.sessions[id]
 	if t == nil || t.closing {
@@ -74,9 +74,8 @@ func (s *server) expire(id int64) bool {
 	return true
 }
 
-// submit puts a client's write in order. owner is the learner's connection that it came
-// over, or the leader (PrepRequestProcessor). p is answered, and what its session asks behind it
-// waits for that.
+// submit orders a client's write. owner is the learner's connection that it came over, or the leader
+// (PrepRequestProcessor). p gets the answer, and later requests of its session wait for that.
 func (l *leading) submit(t *txn, owner any, p *pending) {
 	l.asked[t] = p
 	l.s.pending[t.session] = append(l.s.pending[t.session], p)
@@ -95,7 +94,7 @@ func (l *leading) submit(t *txn, owner any, p *pending) {
 	l.propose(t)
 }
 
-// check says whether a session may write over this connection.
+// check returns an error if a session may not write over this connection.
 func (l *leading) check(session int64, owner any) zkproto.Code {
 	switch t := l.sessions[session]; {
 	case t == nil, t.closing:
@@ -109,8 +108,7 @@ func (l *leading) check(session int64, owner any) zkproto.Code {
 	return zkproto.CodeOK
 }
 
-// attach is REVALIDATE: a client has come to another connection. From here on the session is
-// the property of that.
+// attach is REVALIDATE: a client has moved to another connection, which owns the session from now on.
 func (l *leading) attach(session int64, timeout int32, owner any) bool {
 	if !l.touch(session, timeout) {
 		return false
@@ -119,7 +117,7 @@ func (l *leading) attach(session int64, timeout int32, owner any) bool {
 	return true
 }
 
-// reap removes containers that have fallen empty (ContainerManager).
+// reap removes containers that have become empty (ContainerManager).
 func (l *leading) reap() {
 	s := l.s
 	if s.leading != l {

@@ -13,93 +13,91 @@ import (
 	"holdfast/zkproto"
 )
 
-// An ensemble is a model of the servers of Apache ZooKeeper 3.8, as their clients see them:
-// a leader, followers and observers, joined by links that delay, stall and break. It speaks
-// the wire protocol to real clients, in virtual time. PROTOCOL.md and RELIABILITY.md say what
-// ZooKeeper does and how that is known; the comments here name ZooKeeper's classes.
-//
+// An ensemble is a model of Apache ZooKeeper 3.8's servers, as their clients see them: a leader,
+// followers and observers, joined by links that delay, stall and break. It speaks the wire protocol
+// to real clients, in virtual time. PROTOCOL.md and RELIABILITY.md describe ZooKeeper's behaviour
+// and how it is known. The comments here name ZooKeeper's classes.
 // The files of the model:
 //
 //	ensemble_test.go           the servers' processes, virtual time
 //	ensemble_link_test.go      the links between servers
-//	ensemble_quorum_test.go    who leads: election, epochs, catching up
+//	ensemble_quorum_test.go    leaders: election, epochs, catching up
 //	ensemble_broadcast_test.go proposals, acknowledgements, commits, pings
 //	ensemble_sessions_test.go  the leader's table of sessions, and what touches it
 //	ensemble_conn_test.go      one client's connection: handshake, order of replies
 //	ensemble_ops_test.go       reads and writes on one server's tree
 //	ensemble_watch_test.go     watches
 //
-// The model simplifies: the votes of an election are counted by an arbiter that sees all links
-// (see elect); logs are in memory and survive a kill, so there is no disk to fail; there are
-// no ACLs, quotas, local sessions, read-only servers or reconfigurations.
-//
-// All of it runs under one mutex, and everything that takes time is an event in one queue.
-// So a run depends on the seed and on the instants at which clients' requests arrive.
+// The model simplifies. An arbiter that sees all links counts the votes of an election (see elect).
+// Logs are in memory and survive a kill, so no disk fails. There are no ACLs, quotas, local
+// sessions, read-only servers or reconfigurations.
+// Everything runs under one mutex, and everything that takes time is an event in one queue. So a run
+// depends on the seed and on the times at which clients' requests arrive.
 type ensemble struct {
 	began      time.Time
 	tick       time.Duration
-	syncLimit  int  // ticks
-	initLimit  int  // ticks
-	standalone bool // one server, which knows of no others (Mode: standalone)
+	syncLimit  int  // in ticks
+	initLimit  int  // in ticks
+	standalone bool // one server that knows no others (Mode: standalone)
 
-	// The largest delay of a commit on its way from the leader's proposer to its tree, and
-	// how often containers are looked at.
+	// The largest delay of a commit between the leader's proposer and its tree, and how often the
+	// leader checks containers.
 	applyLag, reapEvery time.Duration
 
 	tell func(format string, args ...any)
 
-	seed uint64 // of random numbers: every server and every link has its own
+	seed uint64 // of random numbers: every server and link has its own stream
 
-	mu      sync.Mutex // guards the fields below, and the servers with all that they have
+	mu      sync.Mutex // guards the fields below, and the servers' state
 	servers []*server
 	links   map[[2]int]*quorumLink // by the ids of the two servers: from, to
 	events  eventQueue
-	order   uint64 // of events that fall due at one instant
+	order   uint64 // of events at the same time
 	timer   *time.Timer
 	closed  bool
 	passwds map[int64][]byte
-	conns   int // ever
+	conns   int // count of all connections so far
 
 	expired, refused, moved, elections int // how often it happened
 }
 
-// A server is one member. What is on its disk outlives its process.
+// A server is one member. Its disk outlives its process.
 type server struct {
 	e        *ensemble
-	id       int // from 1
+	id       int // starting at 1
 	observer bool
 	rng      *rand.Rand
 
 	// On disk:
 	log           []*txn
-	acceptedEpoch int64 // the latest that it has promised a leader
-	currentEpoch  int64 // of the latest leader whose history it has taken over
+	acceptedEpoch int64 // the latest epoch that it has promised a leader
+	currentEpoch  int64 // epoch of the latest leader whose history it has taken over
 
 	// Of the process:
 	up     bool
-	life   int // which process it is: timers of former ones do nothing
+	life   int // number of the process: timers of former ones do nothing
 	frozen bool
-	inbox  []func() // what is to be done as soon as it is not frozen any more
-	timers []func() // likewise: what fell due
+	inbox  []func() // to be done once the process is no longer frozen
+	timers []func() // timers that fired while it was frozen
 	role   role
-	since  time.Duration // when the role began
+	since  time.Duration // start of the role
 	data   *database
-	// committed is how many entries of the log are known to be committed. The database has
-	// all of them, except on the leader, which applies a moment later.
+	// committed is how many entries of the log are known to be committed. The database has all
+	// of them, except on the leader, which applies them a moment later.
 	committed int
 	applied   int // how many entries of the log the database has
 	serving   bool
 	clients   map[*clientConn]struct{}
 	attached  map[int64]*clientConn // by session
 	pending   map[int64][]*pending  // requests of a session that wait for one of its writes
-	writes    []*pending            // the writes of all sessions that wait for their commits
+	writes    []*pending            // writes of all sessions that wait for their commits
 	watches   watchManager
 
-	toLead  *learnerConn          // of a learner: to its leader
-	touched map[int64]int32       // of a learner: sessions heard since the last ping of the leader, with their timeouts
-	asking  map[int64]*clientConn // of a learner: sessions that the leader is asked about
-	syncs   []*pending            // of a learner: syncs on their way to the leader
-	leading *leading              // of a leader
+	toLead  *learnerConn          // on a learner: the connection to its leader
+	touched map[int64]int32       // on a learner: sessions heard since the leader's last ping, with their timeouts
+	asking  map[int64]*clientConn // on a learner: sessions that it has asked the leader about
+	syncs   []*pending            // on a learner: syncs on their way to the leader
+	leading *leading              // on a leader
 }
 
 type role int
@@ -138,8 +136,8 @@ func (e *ensemble) addServer(observer bool) {
 	e.servers = append(e.servers, s)
 }
 
-// grow makes a standalone server that is down a member of an ensemble. It keeps its log, and
-// its sessions with that.
+// grow makes a stopped standalone server a member of an ensemble. The server keeps its log, and with
+// it its sessions.
 func (e *ensemble) grow(voters int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,10 +148,10 @@ func (e *ensemble) grow(voters int) {
 	e.tell("the server is one of %d from now on", voters)
 }
 
-// now is the time since the ensemble's beginning, by which all servers count.
+// now returns the time since the ensemble's start, which all servers use.
 func (e *ensemble) now() time.Duration { return time.Since(e.began) }
 
-// An event is something that happens at an instant.
+// An event happens at a given time.
 type event struct {
 	at    time.Duration
 	order uint64
@@ -176,7 +174,7 @@ func (q *eventQueue) Pop() any {
 	return x
 }
 
-// at lets something happen. The caller has locked mu.
+// at schedules do. e.mu must be held.
 func (e *ensemble) at(when time.Duration, do func()) {
 	e.order++
 	heap.Push(&e.events, event{when, e.order, do})
@@ -187,7 +185,7 @@ func (e *ensemble) at(when time.Duration, do func()) {
 
 func (e *ensemble) after(d time.Duration, do func()) { e.at(e.now()+d, do) }
 
-// run does what is due.
+// run runs the events that are due.
 func (e *ensemble) run() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -199,12 +197,12 @@ func (e *ensemble) run() {
 	}
 }
 
-// random are the random numbers of a link, or of a server.
+// random returns the random numbers of a link or a server.
 func (e *ensemble) random(from, to int) *rand.Rand {
 	return rand.New(rand.NewPCG(e.seed, uint64(1000+16*from+to)))
 }
 
-// upTo is a random duration from 0 on, below d.
+// upTo returns a random duration from 0 up to, but not including, d.
 func upTo(rng *rand.Rand, d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -224,8 +222,8 @@ func (e *ensemble) close() {
 	e.timer.Stop()
 }
 
-// start starts a server's process: it reads its log, applies all of it, and looks for a
-// leader (QuorumPeer.start). One that is alone leads at once.
+// start starts a server's process: it reads its log, applies all of it, and looks for a leader
+// (QuorumPeer.start). A standalone server leads at once.
 func (e *ensemble) start(s *server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -245,7 +243,7 @@ func (e *ensemble) start(s *server) {
 	s.look()
 }
 
-// all are the servers that there are now.
+// all returns the current servers.
 func (e *ensemble) all() []*server {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -268,15 +266,15 @@ func (e *ensemble) killLocked(s *server) {
 	s.life++
 }
 
-// freeze stops a server's process (SIGSTOP). What is sent to it waits.
+// freeze stops a server's process (SIGSTOP). Messages to it wait.
 func (e *ensemble) freeze(s *server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.frozen = s.up
 }
 
-// thaw lets it go on. All its threads wake at the same time, so either its timers or what
-// was sent to it may come first.
+// thaw lets the process continue. All its threads wake at the same time, so its timers or the waiting
+// messages may come first.
 func (e *ensemble) thaw(s *server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -297,7 +295,7 @@ func (e *ensemble) thaw(s *server) {
 	}
 }
 
-// handle lets the process do something that comes from outside.
+// handle runs do in the process, for a message from outside.
 func (s *server) handle(do func()) {
 	switch {
 	case !s.up:
@@ -308,7 +306,7 @@ func (s *server) handle(do func()) {
 	}
 }
 
-// in lets the process do something after d, unless it has ended by then.
+// in runs do in the process after d, unless the process has ended by then.
 func (s *server) in(d time.Duration, do func()) {
 	life := s.life
 	s.e.after(d, func() {
@@ -322,14 +320,14 @@ func (s *server) in(d time.Duration, do func()) {
 	})
 }
 
-// become takes a role.
+// become changes the role.
 func (s *server) become(r role) {
 	s.role, s.since = r, s.e.now()
 	s.e.tell("server %d is %v", s.id, r)
 }
 
-// leave ends whatever part the server has in the ensemble: its clients' connections are
-// closed, and what was under way is forgotten (Learner.shutdown, Leader.shutdown).
+// leave ends the server's part in the ensemble: it closes its clients' connections, and forgets
+// requests in flight (Learner.shutdown, Leader.shutdown).
 func (s *server) leave(why string) {
 	s.e.tell("server %d stops %v: %s", s.id, s.role, why)
 	if l := s.leading; l != nil {
@@ -352,7 +350,7 @@ func (s *server) leave(why string) {
 	s.watches = watchManager{}
 }
 
-// serve lets clients in.
+// serve admits clients.
 func (s *server) serve() {
 	s.serving = true
 	s.attached = make(map[int64]*clientConn)
@@ -363,7 +361,7 @@ func (s *server) serve() {
 	s.e.tell("server %d serves, having applied %#x", s.id, s.data.zxid)
 }
 
-// config is what /zookeeper/config says of the ensemble.
+// config returns the data of /zookeeper/config.
 func (e *ensemble) config() string {
 	if e.standalone {
 		return ""
@@ -379,7 +377,7 @@ func (e *ensemble) config() string {
 	return text + "version=0"
 }
 
-// leader is the one that has a quorum behind it now; nil if there is none.
+// leader returns the leader that has a quorum now, or nil.
 func (e *ensemble) leader() *server {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -396,7 +394,7 @@ func (e *ensemble) leaderLocked() *server {
 	return latest
 }
 
-// watchers is what is watched at which server.
+// watchers returns the watches at each server.
 func (e *ensemble) watchers() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -413,7 +411,7 @@ func (e *ensemble) watchers() string {
 	return b.String()
 }
 
-// waiting is what the servers have not answered yet.
+// waiting returns the requests that the servers have not answered yet.
 func (e *ensemble) waiting() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -431,7 +429,7 @@ func (e *ensemble) waiting() string {
 	return b.String()
 }
 
-// counts are what the ensemble has to remember of its clients.
+// counts returns the number of client objects that the ensemble keeps.
 func (e *ensemble) counts() (sessions, connections, watches int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -452,7 +450,7 @@ func (e *ensemble) inStep() bool {
 	return !slices.ContainsFunc(e.servers, func(s *server) bool { return !s.serving })
 }
 
-// expire ends a session as if nothing had been heard of it for too long.
+// expire ends a session as if it had been silent for too long.
 func (e *ensemble) expire(session int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

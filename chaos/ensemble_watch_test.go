@@ -6,10 +6,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// The watches of one server, which are its connections' (DataTree, WatchManager). There are
-// two tables, for data and for children. In each, a connection has one mode for a path, the
-// latest that it has asked for: before 3.9 that is so (ZOOKEEPER-4466), and clients have to
-// live with it.
+// The watches of one server, which belong to its connections (DataTree, WatchManager). There are two
+// tables, for data and for children. In each, a connection has one mode per path, the latest it
+// asked for. Servers before 3.9 do that (ZOOKEEPER-4466), and clients must cope with it.
 type watchManager [2]map[string][]watcher // by watchOn and path
 
 type watcher struct {
@@ -57,7 +56,7 @@ func (m *watchManager) remove(on watchOn, path string, c *clientConn) bool {
 	return len(left) < before
 }
 
-// forget drops all of a connection's.
+// forget drops all watches of a connection.
 func (m *watchManager) forget(c *clientConn) {
 	for on := range m {
 		for path := range m[on] {
@@ -75,8 +74,8 @@ func (m *watchManager) count() (n int) {
 	return n
 }
 
-// fire tells of the events of one transaction, in their order. Nobody is told twice that one
-// node was deleted.
+// fire reports the events of one transaction, in their order. It reports a node's deletion to each
+// connection only once.
 func (m *watchManager) fire(events []refEvent) {
 	type deletion struct {
 		conn *clientConn
@@ -100,8 +99,8 @@ func (m *watchManager) fire(events []refEvent) {
 	}
 }
 
-// heard are the connections that hear of an event; those of its watches that fire once are
-// gone (WatchManager.triggerWatch).
+// heard returns the connections that get an event, and removes those of its watches that fire once
+// (WatchManager.triggerWatch).
 func (m *watchManager) heard(e refEvent) []*clientConn {
 	var conns []*clientConn
 	for at := e.event.Path; len(m[e.kind]) > 0; at, _ = split(at) {
@@ -126,7 +125,7 @@ func (m *watchManager) heard(e refEvent) []*clientConn {
 	return slices.Compact(conns)
 }
 
-// watch answers requests that are about watches.
+// watch answers requests about watches.
 func (p *pending) watch(r *zkproto.Reader) {
 	s, c := p.conn.s, p.conn
 	switch p.op {
@@ -166,8 +165,8 @@ func (p *pending) watch(r *zkproto.Reader) {
 	}
 }
 
-// restore arms the watches that a client had on another connection, and tells it what it has
-// missed; of persistent ones, nothing (DataTree.setWatches).
+// restore arms the watches that a client had on another connection, and reports the events that it has
+// missed; for persistent watches, none (DataTree.setWatches).
 func (c *clientConn) restore(m *zkproto.SetWatches2Request) {
 	d, w := c.s.data, &c.s.watches
 	tell := func(t zkproto.EventType, path string) {

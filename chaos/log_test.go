@@ -66,10 +66,10 @@ func TestLogRecordsClaimsWithTheirEnds(t *testing.T) {
 			t.Errorf("a release that was answered is %v", o)
 		}
 		if o := ops[5]; o.Return != chaos.Never {
-			t.Errorf("a loss is %v; want it to have effect at any time", o)
+			t.Errorf("a loss is %v; want it to take effect at any time", o)
 		}
 		if len(sunk) != len(ops)+4 {
-			t.Errorf("%d operations told, of %d with 4 attempts", len(sunk), len(ops))
+			t.Errorf("%d operations recorded, of %d with 4 attempts", len(sunk), len(ops))
 		}
 	})
 }

@@ -10,17 +10,15 @@ import (
 )
 
 // The histories of these tests are in lines, one operation each:
-//
-//	acquire 1 0-2 t10 n5      claim 1, from 0 s to 2 s, token 10, number 5
-//	acquire 2 1-x unknown     nobody knows
-//	try 3 1-2 failed
-//	release 1 3-4
-//	lose 1 3
-//	break t10 3
-//	observe 1-2 t10
-//	change 1-2 x4             the limit of a semaphore becomes 4
-//	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
-//
+// 	acquire 1 0-2 t10 n5      claim 1, from 0 s to 2 s, token 10, number 5
+// 	acquire 2 1-x unknown     the outcome is unknown
+// 	try 3 1-2 failed
+// 	release 1 3-4
+// 	lose 1 3
+// 	break t10 3
+// 	observe 1-2 t10
+// 	change 1-2 x4             the limit of a semaphore becomes 4
+// 	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
 var (
@@ -117,7 +115,7 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 		name string
 		of   Op
 		ops  string
-		want []string // the rules that are broken, each once
+		want []string // the violated rules, each once
 	}{
 		{"one after the other", mutex, `
 			acquire 1 0-1 t10 n0
@@ -560,6 +558,6 @@ func TestHistoryIsReadAsWritten(t *testing.T) {
 		t.Errorf("read %v, %v; want %v", got, err, ops)
 	}
 	if _, err := Read(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("nonsense was read with %v; want an error that names line 2", err)
+		t.Errorf("an invalid history was read with %v; want an error that names line 2", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// turns is a history of n claims one after the other; change may spoil it.
+// turns returns a history of n claims, one after the other; change may corrupt it.
 func turns(n int, change func(i int, acquire, end *Op)) []Op {
 	var ops []Op
 	for i := range n {
@@ -66,7 +66,7 @@ func TestLongHistoriesAreCut(t *testing.T) {
 	}
 }
 
-// Many claims that end when nobody knows could be put into very many orders.
+// Many claims that end at an unknown time could be put into very many orders.
 func TestAHardPieceIsUndecidedNotRight(t *testing.T) {
 	var ops []Op
 	for i := range 200 {
@@ -75,7 +75,7 @@ func TestAHardPieceIsUndecidedNotRight(t *testing.T) {
 		end.Kind, end.Call, end.Return = Release, 2, 1001
 		ops = append(ops, o, end)
 	}
-	ops[0].Limit, ops[0].Permits = 100, 101 // it cannot be
+	ops[0].Limit, ops[0].Permits = 100, 101 // which is impossible
 	r := Linearizable(ops, time.Millisecond)
 	if r.Undecided != 1 || len(r.Violations) != 0 {
 		t.Errorf("%d undecided, violations %v; want the piece given up", r.Undecided, r.Violations)

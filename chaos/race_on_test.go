@@ -2,7 +2,7 @@
 
 package chaos_test
 
-// fewSeeds are simulated unless -seeds says otherwise.
+// fewSeeds is the number of seeds without -seeds.
 const fewSeeds = 60
 
 // shuffled: under the race detector goroutines run in random order.

@@ -13,18 +13,17 @@ import (
 	"holdfast/zkproto"
 )
 
-// A replayRun is what its clients share.
+// A replayRun is the state that its clients share.
 type replayRun struct {
 	addr   string
 	expire func(session int64) bool
-	known  atomic.Int64 // the highest zxid that a client was told
+	known  atomic.Int64 // the highest zxid that any client got
 
 	mu       sync.Mutex
 	numbered []string // paths with sequence numbers, likely to exist
 }
 
-// A replayClient does random things, one session after the other, and writes down what it
-// is told.
+// A replayClient does random things, one session after the other, and records the answers.
 type replayClient struct {
 	run     *replayRun
 	rng     *rand.Rand
@@ -33,20 +32,20 @@ type replayClient struct {
 	serial  int
 	wires   []*wire
 	found   []found
-	wire    *wire // at hand
-	seen    int64 // by the session
+	wire    *wire // the current connection
+	seen    int64 // the highest zxid that the session got
 	passwd  []byte
 	version map[string]int32
-	armed   map[zxidWatch]bool // what it believes to watch; of nodes that exist
-	absent  map[string]bool    // and of those that do not
+	armed   map[zxidWatch]bool // watches that it believes to be armed, on existing nodes
+	absent  map[string]bool    // and on missing ones
 
 	begun, resumed, inDoubt, expired int
 }
 
 func own(session int64) string { return fmt.Sprintf("/t/own/%x", session) }
 
-// begin makes a session, with a node to see its end by: an ephemeral one, alone in a
-// directory that nobody else changes.
+// begin makes a session, and a node that shows the session's end: an ephemeral one, alone in a directory
+// that no other client changes.
 func (c *replayClient) begin() error {
 	c.seen, c.armed, c.absent = 0, map[zxidWatch]bool{}, map[string]bool{}
 	c.wire = &wire{}
@@ -132,7 +131,7 @@ func (c *replayClient) ask(all ...asked) error {
 	return nil
 }
 
-// go on until so many requests in all have been answered.
+// goOn continues until this many requests in all have been answered.
 func (c *replayClient) goOn(until int) error {
 	for c.done < until {
 		var err error
@@ -179,7 +178,7 @@ func (c *replayClient) close() error {
 	return c.begin()
 }
 
-// drain reads to the end that the server makes.
+// drain reads up to the end of the stream that the server makes.
 func (c *replayClient) drain() error {
 	defer c.wire.nc.Close()
 	for {
@@ -195,7 +194,7 @@ func (c *replayClient) drain() error {
 	}
 }
 
-// sendDoubt sends reads with one create between them, of a node that nobody else touches.
+// sendDoubt sends reads with one create between them, of a node that no other client touches.
 func (c *replayClient) sendDoubt() (create asked, err error) {
 	c.serial++
 	create = creates(fmt.Sprintf("/t/doubt/%x-%d", c.wire.session, c.serial), int32(c.rng.IntN(2)))
@@ -203,8 +202,7 @@ func (c *replayClient) sendDoubt() (create asked, err error) {
 	return create, c.send(append(all, c.some(c.randomRead)...))
 }
 
-// doubt cuts the connection while replies are under way, so that it is not known whether
-// the create has happened.
+// doubt cuts the connection while replies are in flight, so the outcome of the create is unknown.
 func (c *replayClient) doubt() (create asked, err error) {
 	if create, err = c.sendDoubt(); err != nil {
 		return create, err
@@ -220,7 +218,7 @@ func (c *replayClient) doubt() (create asked, err error) {
 
 var errSessionGone = errors.New("the session is gone")
 
-// resume connects again, and finds out what became of a create that was in doubt.
+// resume reconnects, and finds out the outcome of a create that was in doubt.
 func (c *replayClient) resume(create asked) error {
 	old := c.wire
 	c.wire = &wire{}
@@ -267,7 +265,7 @@ func (c *replayClient) resume(create asked) error {
 	return nil
 }
 
-// closeUnheard closes the session and does not wait for the answer.
+// closeUnheard closes the session without waiting for the answer.
 func (c *replayClient) closeUnheard() error {
 	if err := c.send(append(c.some(c.randomRead), asked{op: zkproto.OpCloseSession})); err != nil {
 		return err
@@ -279,7 +277,7 @@ func (c *replayClient) closeUnheard() error {
 	return c.findEnd()
 }
 
-// beExpired has the server end the session while requests are under way.
+// beExpired makes the server end the session while requests are in flight.
 func (c *replayClient) beExpired() error {
 	if err := c.send(c.some(c.randomRead)); err != nil {
 		return err
@@ -294,8 +292,8 @@ func (c *replayClient) beExpired() error {
 	return c.findEnd()
 }
 
-// findEnd begins a new session and finds the zxid at which the one before has ended: the
-// last change below its directory.
+// findEnd begins a new session and finds the zxid at which the former one ended: the last change below
+// its directory.
 func (c *replayClient) findEnd() error {
 	old := c.wire
 	if err := c.begin(); err != nil {

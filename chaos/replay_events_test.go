@@ -21,8 +21,8 @@ func (o *zxidOracle) arm(w *wire, kind watchOn, path string) {
 	o.watches[k][w] = true
 }
 
-// fire says who must hear of the write at hand: each connection once per event, and each
-// watch for the last time.
+// fire computes who must get the events of the current write: each connection once per event, and each
+// one-shot watch for the last time.
 func (o *zxidOracle) fire(zxid int64) {
 	told := map[*wire]bool{}
 	var before refEvent
@@ -43,7 +43,7 @@ func (o *zxidOracle) fire(zxid int64) {
 	o.tree.fired = o.tree.fired[:0]
 }
 
-// resume takes over the watches of an earlier connection: what was missed is due at once.
+// resume takes over the watches of an earlier connection: missed events are due at once.
 func (o *zxidOracle) resume(w *wire, a *answered) {
 	tell := func(e zkproto.EventType, path string) {
 		event := zkproto.WatcherEvent{Type: e, State: zkproto.StateSyncConnected, Path: path}
@@ -78,8 +78,8 @@ func (o *zxidOracle) resume(w *wire, a *answered) {
 	}
 }
 
-// eventsAre compares what a connection has heard since its last reply with what it had to
-// hear. Where the connection was cut, it may have heard less.
+// eventsAre compares the events that a connection got since its last reply with the expected ones. If
+// the connection was cut, it may have got fewer.
 func (o *zxidOracle) eventsAre(w *wire, got []zkproto.WatcherEvent, zxid int64, cut bool) {
 	due := o.due[w]
 	delete(o.due, w)

@@ -12,25 +12,24 @@ import (
 // A refNode is a node as ZooKeeper documents it, with its Stat counted step by step.
 type refNode struct {
 	data     string
-	stat     zkproto.Stat // but for times, DataLength and NumChildren
+	stat     zkproto.Stat // without times, DataLength and NumChildren
 	children map[string]bool
-	created  int // children, ever
+	created  int // children ever created
 
 	container bool
 	acl       []zkproto.ACL
 }
 
-// A refTree is what a server must be like, in the plainest form: it is there to be
-// compared with, and shares no code with the server.
+// A refTree is the reference for a server, in the plainest form. It shares no code with the server.
 type refTree struct {
 	nodes map[string]*refNode
 	ended map[int64]int64     // zxid at which a session ended
-	saved map[string]*refNode // of a transaction: what its nodes were before, nil for none
-	fired []refEvent          // of the write at hand
-	now   int64               // of the write at hand, in milliseconds; 0 leaves times out
+	saved map[string]*refNode // in a transaction: the nodes before it, nil for none
+	fired []refEvent          // events of the current write
+	now   int64               // time of the current write, in milliseconds; 0 leaves times out
 }
 
-// A refEvent is an event and the kind of watch that hears of it.
+// A refEvent is an event and the kind of watch that gets it.
 type refEvent struct {
 	kind  watchOn
 	event zkproto.WatcherEvent
@@ -43,7 +42,7 @@ const (
 	watchChildren
 )
 
-// newRefTree has a root of which nothing is known but that it is there.
+// newRefTree returns a tree with a root of which nothing else is known.
 func newRefTree() *refTree {
 	return &refTree{nodes: map[string]*refNode{"/": {children: map[string]bool{}}}, ended: map[int64]int64{}}
 }
@@ -54,7 +53,7 @@ func (t *refTree) statOf(n *refNode) zkproto.Stat {
 	return s
 }
 
-// keep remembers a node before its first change in a transaction.
+// keep saves a node before its first change in a transaction.
 func (t *refTree) keep(path string) {
 	if t.saved == nil {
 		return
@@ -82,7 +81,7 @@ func split(path string) (parent, name string) {
 	return path[:max(i, 1)], path[i+1:]
 }
 
-// A refDone is what a write did, or every reason for which it could not.
+// A refDone is the result of a write, or every valid reason for its failure.
 type refDone struct {
 	path    string
 	stat    zkproto.Stat
@@ -186,8 +185,7 @@ func (t *refTree) remove(zxid int64, path string) {
 	t.fire(zkproto.EventNodeChildrenChanged, dir, watchChildren)
 }
 
-// multi applies all of ops or none, and says of each what became of it up to the first
-// that failed.
+// multi applies all of ops or none. It returns the result of each, up to the first that failed.
 func (t *refTree) multi(zxid, session int64, ops []zkproto.MultiOp) (done []refDone, failed bool) {
 	t.saved = map[string]*refNode{}
 	defer func() { t.saved = nil }()
@@ -209,7 +207,7 @@ func (t *refTree) multi(zxid, session int64, ops []zkproto.MultiOp) (done []refD
 	return done, false
 }
 
-// owned are the nodes of a session, in order.
+// owned returns the nodes of a session, in order.
 func (t *refTree) owned(session int64) []string {
 	var paths []string
 	for path, n := range t.nodes {

@@ -8,18 +8,18 @@ import (
 	"holdfast/zkproto"
 )
 
-// A found is a write whose reply nobody has, and which was found in the tree afterwards,
-// with its zxid: a create whose connection was cut, or the end of a session.
+// A found is a write whose reply was lost, and which was later found in the tree with its zxid: a create
+// whose connection was cut, or the end of a session.
 type found struct {
 	zxid    int64
 	session int64
 	write   zkproto.MultiOp // a create; none for the end of the session
-	wire    *wire           // that was read to its end, if it was
+	wire    *wire           // the connection that was read to its end, if any
 }
 
-// A zxidHistory is what came over all connections of some clients, and what they found.
+// A zxidHistory is everything that came over all connections of some clients, and what they found.
 type zxidHistory struct {
-	clients [][]*wire // of each client, in the order in which it made them
+	clients [][]*wire // per client, in the order in which it made them
 	found   []found
 }
 
@@ -28,16 +28,16 @@ type zxidOracle struct {
 	tree    *refTree
 	watches map[zxidWatch]map[*wire]bool
 	due     map[*wire][]expectation
-	times   map[int64]int64 // milliseconds, of each zxid that a Stat tells of
-	last    int64           // the write at hand
+	times   map[int64]int64 // milliseconds, for each zxid that a Stat names
+	last    int64           // the current write
 	bad     []string
 
 	ops, writes, refused, reads, events, closed, found int
 	numbered                                           int   // nodes with a sequence number
-	holes                                              int64 // zxids between two writes that nobody knows of
+	holes                                              int64 // unknown zxids between two known writes
 }
 
-// A zxidStep is one thing to replay: a reply or something found.
+// A zxidStep is one thing to replay: a reply or a found.
 type zxidStep struct {
 	zxid  int64
 	write bool
@@ -46,7 +46,7 @@ type zxidStep struct {
 	found *found
 }
 
-// replayZxids checks a history and returns what it has counted and what is wrong.
+// replayZxids checks a history and returns its counts and violations.
 func replayZxids(h *zxidHistory) *zxidOracle {
 	o := &zxidOracle{
 		tree: newRefTree(), watches: map[zxidWatch]map[*wire]bool{},
@@ -54,7 +54,7 @@ func replayZxids(h *zxidHistory) *zxidOracle {
 	}
 	var steps []zxidStep
 	for _, wires := range h.clients {
-		last := map[int64]int64{} // of each session
+		last := map[int64]int64{} // per session
 		for _, w := range wires {
 			for i := range w.replies {
 				a := &w.replies[i]
@@ -139,8 +139,7 @@ func (o *zxidOracle) takeFound(f *found) {
 	}
 }
 
-// take replays one reply. The tree is that of its zxid now, or, if it is a write, of the
-// one before.
+// take replays one reply. The tree has the state at its zxid or, for a write, just before it.
 func (o *zxidOracle) take(w *wire, a *answered) {
 	o.ops++
 	if ended, ok := o.tree.ended[w.session]; ok {
@@ -195,7 +194,7 @@ func (o *zxidOracle) count(done bool, op *zkproto.MultiOp) {
 	}
 }
 
-// outcome compares whether and why an operation failed.
+// outcome compares whether an operation failed, and why.
 func (o *zxidOracle) outcome(w *wire, zxid int64, op *zkproto.MultiOp, code zkproto.Code, d refDone) bool {
 	ok := code == zkproto.CodeOK && d.reasons == nil || slices.Contains(d.reasons, code)
 	if !ok {
@@ -289,8 +288,7 @@ func (o *zxidOracle) read(w *wire, a *answered) {
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
-// statIs compares all of a Stat. The server's clock is not known, but one transaction has
-// one time.
+// statIs compares a whole Stat. The server's clock is unknown, but one transaction has one time.
 func (o *zxidOracle) statIs(w *wire, zxid int64, path string, got, want zkproto.Stat) {
 	for _, at := range [][2]int64{{got.Czxid, got.Ctime}, {got.Mzxid, got.Mtime}} {
 		if known, ok := o.times[at[0]]; ok && known != at[1] {

@@ -6,7 +6,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// path is one of a small tree, where clients meet, or one with a sequence number.
+// path returns a path of a small tree, where clients meet, or one with a sequence number.
 func (c *replayClient) path() string {
 	pick := func(names ...string) string { return names[c.rng.IntN(len(names))] }
 	switch c.rng.IntN(8) {
@@ -25,8 +25,8 @@ func (c *replayClient) path() string {
 	return "/t/queue"
 }
 
-// numbered is a path with a sequence number, if there are more than so many. Of many it is
-// taken out, so that nobody asks for it again.
+// numbered returns a path with a sequence number, if there are more than atLeast. If there are many, it
+// removes the path, so that no client asks for it again.
 func (c *replayClient) numbered(atLeast int) string {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
@@ -81,8 +81,8 @@ func (c *replayClient) randomRead() asked {
 	return a
 }
 
-// inTree avoids what the oracle finds ends of sessions by, and nodes that the server removes
-// by itself: containers never have children, and those with a time to live live for long.
+// inTree avoids the nodes that show the oracle the ends of sessions, and nodes that the server removes on
+// its own: containers never have children, and nodes with a time to live live long.
 func (c *replayClient) inTree() string {
 	for {
 		if path := c.path(); path != "/t/own" && path != "/t/queue" && path != "/t/kept" {

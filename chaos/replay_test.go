@@ -21,13 +21,10 @@ var (
 	replaySeed = flag.Uint64("replay-seed", 0, "what they send; 0 is anything")
 )
 
-// TestZxidReplay has clients do all sorts of things to one server, without any care, and
-// replays what they were told in the order of the zxids: whatever was read must be what a
-// plain tree (refTree) is like at that zxid, whatever failed must have had a reason there,
-// and events must come once and before any reply that is newer.
-//
-// The seed decides what clients ask; it does not decide which of them the server hears
-// first.
+// TestZxidReplay makes clients send random requests to one server, and replays the answers in the
+// order of the zxids. Every read must match a plain tree (refTree) at that zxid, and every failure
+// must have a reason there. Events must come once, and before any newer reply.
+// The seed decides the clients' requests. It does not decide which of them the server gets first.
 func TestZxidReplay(t *testing.T) {
 	seed := *replaySeed
 	if seed == 0 {
@@ -50,11 +47,11 @@ func TestZxidReplay(t *testing.T) {
 
 const replayClients = 6
 
-// replayServer runs clients on a server, which is stopped and opened again in the middle
-// if there is a stop.
+// replayServer runs clients on a server. If there is a stop, it stops the server in the middle and opens
+// it again.
 func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zkserver.Server) error, crashed bool) {
 	t.Logf("-replay-seed=%d -replay-ops=%d", seed, *replayOps)
-	cfg.MaxSessionTimeout = time.Hour // sessions end when they are ended
+	cfg.MaxSessionTimeout = time.Hour // no session expires by itself
 	cfg.Limits.ConnectionsPerSecond = -1
 	server := serveReplay(t, cfg)
 	run := &replayRun{addr: server.addr, expire: server.ExpireSession}
@@ -62,7 +59,7 @@ func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zks
 	for i := range clients {
 		clients[i] = &replayClient{run: run, id: i, rng: rand.New(rand.NewPCG(seed, uint64(i))), version: map[string]int32{}}
 	}
-	// The first one lays out the tree, and begins its session afterwards like the others.
+	// The first client makes the tree, and begins its session afterwards like the others.
 	first := clients[0]
 	first.wire = &wire{}
 	resp, err := first.wire.connect(run.addr, &zkproto.ConnectRequest{Timeout: 3600_000, Passwd: make([]byte, 16), HasReadOnly: true})
@@ -112,7 +109,7 @@ func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zks
 		each(func(c *replayClient) error { return c.resume(creates[c.id]) })
 	}
 	each(func(c *replayClient) error { return c.goOn(share) })
-	each(func(c *replayClient) error { return c.ask(reads(zkproto.OpSync, "/t")) }) // all events have come
+	each(func(c *replayClient) error { return c.ask(reads(zkproto.OpSync, "/t")) }) // all events have arrived
 	if err := clients[0].readAll("/t"); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +117,8 @@ func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zks
 		c.wire.nc.Close()
 	}
 	o := judge(t, clients)
-	// The begin of a session takes a zxid that its client is not told. A server that was cut
-	// off goes on above all that it may have said.
+	// The start of a session uses a zxid that its client does not learn. A server that was cut off
+	// continues above every zxid that it may have used.
 	begun := 0
 	for _, c := range clients {
 		begun += c.begun
@@ -131,7 +128,7 @@ func replayServer(t *testing.T, seed uint64, cfg zkserver.Config, stop func(*zks
 	}
 }
 
-// readAll reads whatever there is below path.
+// readAll reads everything below path.
 func (c *replayClient) readAll(path string) error {
 	if err := c.ask(reads(zkproto.OpGetData, path), reads(zkproto.OpGetChildren2, path)); err != nil {
 		return err
@@ -144,7 +141,7 @@ func (c *replayClient) readAll(path string) error {
 	return nil
 }
 
-// judge replays what the clients were told.
+// judge replays the answers that the clients got.
 func judge(t *testing.T, clients []*replayClient) *zxidOracle {
 	t.Helper()
 	var h zxidHistory
@@ -162,7 +159,7 @@ func judge(t *testing.T, clients []*replayClient) *zxidOracle {
 	t.Logf("figure: %d requests checked (%d reads, %d writes, %d refused), %d events, %d sequence numbers, %d sessions closed, %d expired, %d resumed, %d writes in doubt, %d found later; violations: %d (replayed in %v)",
 		o.ops, o.reads, o.writes, o.refused, o.events, o.numbered, o.closed, expired, resumed, inDoubt, o.found, len(o.bad), time.Since(began).Round(time.Millisecond))
 	if few := []int{o.reads, o.writes, o.refused, o.events, o.numbered, o.closed, expired, resumed, inDoubt, o.found}; slices.Contains(few, 0) {
-		t.Error("some of it did not happen at all: nothing is shown by this run")
+		t.Error("some kind of request or event never occurred: the run shows nothing")
 	}
 	return o
 }

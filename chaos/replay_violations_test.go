@@ -7,7 +7,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// smallHistory is a correct one: a writes and ends its session, b looks on.
+// smallHistory returns a correct history: a writes and ends its session, b watches.
 func smallHistory() (h *zxidHistory, a, b *wire) {
 	event := func(e zkproto.EventType) []zkproto.WatcherEvent {
 		return []zkproto.WatcherEvent{{Type: e, State: zkproto.StateSyncConnected, Path: "/t/n"}}
@@ -41,7 +41,7 @@ func smallHistory() (h *zxidHistory, a, b *wire) {
 
 func TestZxidReplayFindsWhatIsWrong(t *testing.T) {
 	for _, tt := range []struct {
-		name, want string // want is part of the violation; none: all is well
+		name, want string // want is part of the violation; "" for none
 		change     func(h *zxidHistory, a, b *wire)
 	}{
 		{"nothing", "", func(h *zxidHistory, a, b *wire) {}},

@@ -13,15 +13,14 @@ import (
 // An asked is a request as it was sent.
 type asked struct {
 	op      zkproto.Op
-	write   zkproto.MultiOp // its Path is that of a read, too
+	write   zkproto.MultiOp // its Path is also a read's
 	multi   []zkproto.MultiOp
 	watch   bool
 	watches zkproto.SetWatchesRequest
-	floor   int64 // the highest zxid that anybody had been told before this was sent
+	floor   int64 // the highest zxid that any client got before this was sent
 }
 
-// An answered is a request with its reply, and the events that came before the reply
-// and after the one before it.
+// An answered is a request with its reply, and the events between the former reply and this one.
 type answered struct {
 	asked
 	events  []zkproto.WatcherEvent
@@ -38,8 +37,8 @@ type answered struct {
 type wire struct {
 	session int64
 	replies []answered
-	tail    []zkproto.WatcherEvent // behind the last reply
-	// drained: it was read to the end that the server made, so nothing is missing.
+	tail    []zkproto.WatcherEvent // events after the last reply
+	// drained: the connection was read to the end that the server made, so nothing is missing.
 	drained bool
 
 	nc      net.Conn
@@ -48,7 +47,7 @@ type wire struct {
 	waiting []asked
 }
 
-// noProgress is how long a reply may take; a server that hangs is a failure, not a wait.
+// noProgress bounds the time of a reply: a server that hangs is a failure.
 const noProgress = time.Minute
 
 func (w *wire) writeFrame(b []byte) error {
@@ -57,7 +56,7 @@ func (w *wire) writeFrame(b []byte) error {
 	return err
 }
 
-// connect begins or resumes a session. A timeout of 0 in the response: it is over.
+// connect begins or resumes a session. A timeout of 0 in the response means that the session is over.
 func (w *wire) connect(addr string, req *zkproto.ConnectRequest) (*zkproto.ConnectResponse, error) {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"holdfast/zk"
 )
 
-// adminFaults are what somebody does to queues, by hand or with this package's functions.
+// adminFaults are edits of queues by an operator, by hand or with this package's functions.
 var adminFaults = []fault{
 	{kind: "admin deletes a holder", do: func(n *nemesis) bool { return n.remove(0) }},
 	{kind: "admin deletes a waiter", weight: 3, do: func(n *nemesis) bool { return n.remove(1) }},
@@ -26,13 +26,13 @@ var adminFaults = []fault{
 	{kind: "limit changed", weight: 3, do: (*nemesis).limit},
 }
 
-// remove takes the first node of a lock's queue away, or one of the others.
+// remove removes the first node of a lock's queue, or another one.
 func (n *nemesis) remove(which int) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
 	l := n.locks[n.rng.IntN(len(n.locks))]
 	nodes, err := n.ephemerals(ctx, l.dirs[n.rng.IntN(len(l.dirs))])
-	if err != nil { // under another fault, and the admin is not more patient than n
+	if err != nil { // another fault is active, and the admin gives up as soon as n does
 		return false
 	}
 	type place struct {
@@ -49,7 +49,7 @@ func (n *nemesis) remove(which int) bool {
 		return false
 	}
 	victim := queue[0]
-	for _, p := range queue { // the oldest, most likely the one that holds
+	for _, p := range queue { // the oldest, most likely the holder's
 		if p.stat.Czxid < victim.stat.Czxid {
 			victim = p
 		}
@@ -63,8 +63,8 @@ func (n *nemesis) remove(which int) bool {
 	return n.delete(ctx, victim.path, victim.stat)
 }
 
-// delete takes one node away. If it was a claim's, the claim ends here, since nobody can
-// tell its holder in time.
+// delete removes one node. If it was a claim's, the claim ends now, since its holder cannot be told in
+// time.
 func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
 	at := n.log.Now()
 	err := n.admin.Delete(ctx, path, zk.AnyVersion)
@@ -79,8 +79,8 @@ func (n *nemesis) delete(ctx context.Context, path string, stat zk.Stat) bool {
 	return err == nil
 }
 
-// broken takes note that a node was removed, or may have been. If it was a claim's, the claim
-// ends at that time, since nobody can tell its holder before.
+// broken records that a node was removed, or may have been. If it was a claim's, the claim ends at that
+// time, since its holder cannot be told before.
 func (n *nemesis) broken(path string, token int64, at time.Duration) {
 	for _, l := range n.locks {
 		for _, id := range l.ids {
@@ -98,15 +98,15 @@ type removal struct {
 	from, to time.Duration
 }
 
-// mayHit takes note of a removal that has just returned. If the name can come back, it may have
-// met the next node of that name.
+// mayHit records a removal that has just returned. If the name can come back, the removal may have hit
+// the next node of that name.
 func (n *nemesis) mayHit(path string, token int64, from time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.removals = append(n.removals, removal{path, token, from, n.log.Now()})
 }
 
-// pick lists the queue of a lock and picks a holder, or a waiter.
+// pick lists the queue of a lock and picks a holder or a waiter.
 func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdfast.Entry, ok bool) {
 	spec = n.locks[n.rng.IntN(len(n.locks))]
 	all, err := holdfast.List(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
@@ -123,7 +123,7 @@ func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdf
 	return spec, all[n.rng.IntN(len(all))], true
 }
 
-// strangers lists what is beside a lock of one kind and layout: never its own places.
+// strangers lists the nodes beside a lock of one kind and layout. It must never show the lock's own places.
 func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
 	found, err := holdfast.Foreign(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
 	for _, f := range found {
@@ -134,7 +134,7 @@ func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
 	}
 }
 
-// breakOne takes the lock, or the place in its queue, away from whoever has a token.
+// breakOne breaks a lock, or removes a place in its queue, by its token.
 func (n *nemesis) breakOne(holder bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (n *nemesis) breakOne(holder bool) bool {
 	return true
 }
 
-// revoke asks for it.
+// revoke asks for the lock.
 func (n *nemesis) revoke(holder bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
@@ -177,8 +177,8 @@ func (n *nemesis) revoke(holder bool) bool {
 	return true
 }
 
-// relabelled removes the node of a NodeLock if it has got a request that was meant for the node
-// before it. A maker that has lost the answer to its creation would not know it again (see Revoke).
+// relabelled removes the node of a NodeLock if it got a request that was meant for the node before it.
+// A creator that has lost the answer to its create would not recognize it (see Revoke).
 func (n *nemesis) relabelled(ctx context.Context, e holdfast.Entry) {
 	stat, ok, err := n.admin.Exists(ctx, e.Path)
 	if err == nil && ok && stat.Czxid != e.Token && stat.Version > 0 {
@@ -211,11 +211,11 @@ func (n *nemesis) limit() bool {
 	return false
 }
 
-// hitByName are the claims that a delete ended which was meant for an earlier node of the same
+// hitByName returns the claims that a stray delete ended: it was meant for an earlier node of the same
 // name. The server compares versions, not czxids, so nothing can prevent that. The delete is the
-// admin's, or that of the earlier node's maker, which was under way when the admin removed the
-// node. A maker deletes its node after a claim, or when it gives up its place in a queue, and
-// needs no longer than late for that.
+// admin's, or it comes from the creator of the earlier node, and was in flight when the admin removed
+// that node. A creator deletes its node after a claim, or when it gives up its place in a queue, and
+// needs at most late for that.
 func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.Op {
 	var deletes []removal
 	removed := make(map[int64]removal) // by token
@@ -245,18 +245,18 @@ func hitByName(ops []chaos.Op, removals []removal, late time.Duration) []chaos.O
 	return hits
 }
 
-// comesBack reports whether a queue gives the name of this node again after its directory was
-// removed and made anew: the name has no id of the attempt.
+// comesBack reports whether a queue reuses this node's name after its directory was removed and made
+// again: the name has no id of the attempt.
 func comesBack(path string) bool { return !attemptID.MatchString(path) }
 
 var attemptID = regexp.MustCompile(`[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// A delete is an excuse for the end of a later claim only where names come back, and not for ever.
+// A delete excuses the end of a later claim only where names come back, and only for a while.
 func TestOnlyNamesThatComeBackAreHit(t *testing.T) {
 	const late = 10 * time.Second
 	for _, tt := range []struct {
 		node string
-		call time.Duration // of the later claim
+		call time.Duration // start of the later claim
 		hit  bool
 	}{
 		{"/locks/a/one_lock_0000000002", 3 * time.Second, true},
@@ -277,7 +277,7 @@ func TestOnlyNamesThatComeBackAreHit(t *testing.T) {
 	}
 }
 
-// removeParent takes a lock away with all who hold or want it.
+// removeParent removes a lock's directory with all holders and waiters.
 func (n *nemesis) removeParent() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.timeout)
 	defer cancel()
@@ -286,12 +286,12 @@ func (n *nemesis) removeParent() bool {
 		return false
 	}
 	dir := l.dirs[n.rng.IntN(len(l.dirs))]
-	for range 10 { // others come while we go
+	for range 10 { // others join meanwhile
 		names, _, err := n.admin.Children(ctx, dir)
 		if err != nil {
 			return false
 		}
-		slices.Sort(names) // the server has them in any order
+		slices.Sort(names) // the server returns them in any order
 		for _, name := range names {
 			path := dir + "/" + name
 			if stat, ok, err := n.admin.Exists(ctx, path); err == nil && ok {

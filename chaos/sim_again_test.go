@@ -11,8 +11,8 @@ import (
 
 var timesFlag = flag.Int("times", 1, "simulate the seed of -seed this many times, and tell of the first run that fails")
 
-// again runs one seed in this process, as often as -times says, and tells everything that
-// happened in the first run that failed, or else in the last.
+// again runs one seed in this process, as often as -times says. It prints everything that happened in the
+// first run that failed, or else in the last run.
 func again(t *testing.T, seed uint64, o options) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var told result
@@ -41,8 +41,8 @@ func again(t *testing.T, seed uint64, o options) {
 	t.Logf("seed %d failed in %d of %d runs, with %d different histories", seed, failed, *timesFlag, len(histories))
 }
 
-// hash is of all that clients have done and were told, and when, but for the names of servers:
-// see line.server.
+// hash covers everything that clients did and were told, and when, except the names of servers: see
+// line.server.
 func (r *result) hash() uint64 {
 	h := fnv.New64a()
 	for _, op := range r.ops {
@@ -54,12 +54,12 @@ func (r *result) hash() uint64 {
 
 var serverName = regexp.MustCompile(`server\d+`)
 
-// A seed is worth something if its run can be had again. Most can, to the nanosecond; what
-// is left to chance is said at TestSimulation. Whoever adds to that, say by drawing a number
-// that is not from the seed, makes all runs differ.
+// A seed is useful only if its run can be repeated. Most runs can, to the nanosecond; TestSimulation
+// says what is left to chance. A change that adds to that, for example a random number that is not
+// from the seed, makes all runs differ.
 func TestASeedIsReplayed(t *testing.T) {
 	if shuffled {
-		t.Skip("the race detector has goroutines run in random order")
+		t.Skip("the race detector runs goroutines in random order")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const seeds = 30

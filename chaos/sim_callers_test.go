@@ -13,8 +13,8 @@ import (
 	"holdfast/zk"
 )
 
-// runners run a function under a lock, each from another client. Of those whose contexts have
-// not ended, there is one at a time.
+// runners run a function under a lock, each from another client. Of the runs whose contexts have not
+// ended, at most one is active at a time.
 type runners struct {
 	*world
 	path string
@@ -28,7 +28,7 @@ type run struct {
 	session int64
 }
 
-// run is one of them.
+// run is one of the runners.
 func (r *runners) run(ctx context.Context, c *client, rng *rand.Rand) {
 	for ctx.Err() == nil && !r.draining.Load() {
 		(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(2*r.timeout)))
@@ -68,8 +68,8 @@ func (r *runners) leave(number int) {
 	delete(r.inside, number)
 }
 
-// A bungler asks for what cannot be. It is told so at once, whatever the network does, unless
-// it is the server that has to say so.
+// A bungler asks for impossible things. It is refused at once, whatever the network does, unless only the
+// server can refuse.
 type bungler struct{ *guest }
 
 func (b *bungler) work(ctx context.Context) {
@@ -81,7 +81,7 @@ func (b *bungler) work(ctx context.Context) {
 	}
 }
 
-// refused compares an error, and the time that it took.
+// refused checks an error, and the time that it took.
 func (b *bungler) refused(ctx context.Context, what string, call func() error, want ...error) {
 	if ctx.Err() != nil {
 		return
@@ -163,7 +163,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 			b.found("bungler", name, "%v, or %s is not in its queue", err, anyPlace[name])
 		}
 	}
-	// These look for the session first, so they wait for one where there is none.
+	// These look for the session first, so they wait if there is none.
 	s, err := c.Session(ctx)
 	if err != nil || s.Context().Err() != nil {
 		return
@@ -196,7 +196,7 @@ func (b *bungler) lockRefuses(ctx context.Context, c *zk.Client) {
 	b.held(ctx, c)
 }
 
-// held does what one must not do with a lock that one has.
+// held misuses a lock that it holds.
 func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	path := fmt.Sprintf("/bungler-%d", b.number)
 	m := holdfast.NewMutex(c, path)
@@ -230,12 +230,12 @@ func (b *bungler) held(ctx context.Context, c *zk.Client) {
 	}
 }
 
-// anyPlace is a name in the queue of some layouts.
+// anyPlace has a name from the queue of some layouts.
 var anyPlace = map[string]string{
 	"curator": "_c_0-lock-0000000001", "kazoo": "0__lock__0000000002", "named:a": "a_lock_0000000003",
 }
 
-// foreign is no lock of this package.
+// foreign is a Locker of another package.
 type foreign struct{ holdfast.Locker }
 
 // errAny stands for errors that have no name.

@@ -16,19 +16,18 @@ import (
 
 var coveredFlag = flag.Int("covered", 0, "measure how much of the locks and of the client so many seeds of the simulation execute; 0 leaves it out")
 
-// leastCovered is how much, in per cent, a run with five thousand seeds or more has to execute of
+// leastCovered is the coverage, in per cent, that a run with at least five thousand seeds must reach in
 // each package.
 const leastCovered = 90
 
-// notSimulated are files that the simulation cannot reach, and why. They are left out of the
-// figure, as a whole.
+// notSimulated lists the files that the simulation cannot reach, and why. The figure omits them whole.
 var notSimulated = map[string]string{
 	"holdfast/zk/clock_linux.go": "asks the kernel whether the machine has slept; in a bubble it has not",
 	"holdfast/zk/rotation.go":    "mostly looks up names, which is Config.Dial's where there is one, as in the simulation",
 }
 
-// The simulation is worth as much as it executes. It is compiled once more, with counters, and
-// says how many of the statements of the locks and of the client it has executed:
+// The simulation is worth as much as it executes. This test compiles it once more with counters, and
+// reports how many statements of the locks and of the client it has executed:
 //
 //	go test ./chaos -run '^TestSimulationCoversTheLocks$' -v -covered 5000
 func TestSimulationCoversTheLocks(t *testing.T) {
@@ -65,7 +64,7 @@ func TestSimulationCoversTheLocks(t *testing.T) {
 	}
 	for name, why := range notSimulated {
 		if _, ok := files[name]; !ok {
-			t.Errorf("there is no %s to leave out", name)
+			t.Errorf("the list of files left out names %s, which does not exist", name)
 		}
 		t.Logf("left out: %s, which %s", name, why)
 	}
@@ -88,8 +87,8 @@ func (s statements) plus(o statements) statements {
 }
 func (s statements) percent() float64 { return 100 * float64(s.executed) / float64(s.all) }
 
-// readProfile reads a profile as the go command writes it, by file. A block that several
-// processes have counted is in it once.
+// readProfile reads a profile as the go command writes it, by file. A block that several processes have
+// counted occurs once.
 func readProfile(name string) (map[string]statements, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // A tally counts faults by their kinds.
 type tally map[string]*faultCount
 
-// A faultCount counts how often a fault was tried, and how often it had an effect: a fault that
-// hits nobody tests nothing.
+// A faultCount counts how often a fault was tried, and how often it had an effect: a fault without effect
+// tests nothing.
 type faultCount struct{ Tried, Effect int }
 
 func (t *tally) count(kind string, tried, effect int) {
@@ -35,17 +35,16 @@ func (t *tally) add(o tally) {
 	}
 }
 
-// A fault does something to the world, and takes it back. It reports whether anybody could
-// notice.
+// A fault does something to the world, and reverts it. It reports whether any client could notice.
 type fault struct {
 	kind   string
-	weight int  // 0 is 1
-	admin  bool // it takes a session away
-	one    bool // it is of a world with one server
+	weight int  // 0 means 1
+	admin  bool // it ends a session by force
+	one    bool // only in a world with one server
 	do     func(n *nemesis) bool
 }
 
-// A nemesis does one fault after the other.
+// A nemesis runs one fault after the other.
 type nemesis struct {
 	*world
 	rng    *rand.Rand
@@ -53,7 +52,7 @@ type nemesis struct {
 	faults []fault
 }
 
-// possible are those of the faults that can be in this world.
+// possible returns the faults that apply to this world.
 func (w *world) possible(faults []fault) []fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
 		return f.one && w.many != nil || f.kind == growth && w.growsTo == 0
@@ -62,7 +61,7 @@ func (w *world) possible(faults []fault) []fault {
 
 func allFaults() []fault { return slices.Concat(clientFaults, serverFaults, adminFaults) }
 
-// clientFaults are those of clients and their connections, and that of the only server.
+// clientFaults are faults of clients and their connections, and of the only server.
 var clientFaults = []fault{
 	{kind: "reset", do: func(n *nemesis) bool { return n.victim().line.breakAll(false) > 0 }},
 	{kind: "reset with all that is under way", do: func(n *nemesis) bool { return n.victim().line.breakAll(true) > 0 }},
@@ -86,7 +85,7 @@ var clientFaults = []fault{
 	{kind: "throttled", do: (*nemesis).throttle},
 }
 
-// nemesis runs until the world is to be made whole.
+// nemesis runs until the world is made whole.
 func (w *world) nemesis(o options, locks []lockSpec, of []fault, stream uint64) {
 	n := &nemesis{world: w, rng: rand.New(rand.NewPCG(w.seed, stream)), locks: locks, faults: w.possible(of)}
 	end := w.began.Add(w.lasts)
@@ -96,7 +95,7 @@ func (w *world) nemesis(o options, locks []lockSpec, of []fault, stream uint64) 
 			return
 		}
 		f := n.choose()
-		if o.Skew != 0 { // it takes no more than this for wrong clocks to do harm
+		if o.Skew != 0 { // with wrong clocks, a cut is enough to do harm
 			n.tell("fault: cut")
 			n.cutFor(2*n.timeout, true, true, n.victim())
 			continue
@@ -132,7 +131,7 @@ func (n *nemesis) choose() fault {
 
 func (n *nemesis) victim() *client { return n.clients[n.rng.IntN(len(n.clients))] }
 
-// during is how long a fault lasts: mostly less than a session, sometimes more.
+// during returns how long a fault lasts: mostly less than a session, sometimes more.
 func (n *nemesis) during() time.Duration {
 	d := float64(n.timeout) * n.rng.Float64()
 	if n.rng.IntN(4) == 0 {
@@ -141,7 +140,7 @@ func (n *nemesis) during() time.Duration {
 	return time.Duration(d)
 }
 
-// cut holds back what is sent in some directions, and lets it go in the end.
+// cut holds back messages in some directions, and releases them at the end.
 func (n *nemesis) cut(up, down bool, victims ...*client) bool {
 	return n.cutFor(n.during(), up, down, victims...)
 }
@@ -158,7 +157,7 @@ func (n *nemesis) cutFor(d time.Duration, up, down bool, victims ...*client) boo
 	time.Sleep(d)
 	after := 0
 	for _, c := range victims {
-		reset := n.rng.IntN(3) == 0 // a connection does not always outlive that
+		reset := n.rng.IntN(3) == 0 // some connections break during the cut
 		if reset {
 			c.line.breakAll(n.rng.IntN(2) == 0)
 		}
@@ -183,7 +182,7 @@ func (n *nemesis) slow() bool {
 	return after > before
 }
 
-// drop loses the next request of a sort that a client makes, or its answer.
+// drop loses the next request of a kind that a client makes, or its answer.
 func (n *nemesis) drop(reply bool) bool {
 	ops := []zkproto.Op{
 		zkproto.OpCreate2, zkproto.OpCreate2, zkproto.OpCreate2, zkproto.OpDelete, zkproto.OpDelete,
@@ -204,7 +203,7 @@ func (n *nemesis) drop(reply bool) bool {
 	return after > before
 }
 
-// throttle has the servers put off what clients ask for, for a while.
+// throttle makes the servers refuse requests with ErrThrottled for a while.
 func (n *nemesis) throttle() bool {
 	victims := n.clients
 	if n.rng.IntN(2) == 0 {
@@ -230,8 +229,8 @@ func (n *nemesis) restart() bool {
 	return before > 0
 }
 
-// kill takes a client away without a goodbye, so that its session stays at the server until
-// it times out there. A new one comes in its place.
+// kill removes a client without closing it, so the server keeps its session until it times out. A new
+// client takes its place.
 func (n *nemesis) kill() bool {
 	c := n.victim()
 	had := c.session.Swap(0) != 0
@@ -241,7 +240,7 @@ func (n *nemesis) kill() bool {
 	c.line.breakAll(true)
 	c.line.set(func(ln *line) {
 		ln.cut = cut{}
-		ln.addrs = nil // the next one knows the servers in another order
+		ln.addrs = nil // the next client knows the servers in another order
 		ln.servers = append(ln.servers[1:], ln.servers[0])
 	})
 	c.zk.Store(n.dial(c.line, n.follow(c)))
@@ -264,8 +263,8 @@ func (n *nemesis) expire() bool {
 	return n.servers.expire(id)
 }
 
-// endedByForce reports whether a session was ended so that nobody can have told its client in
-// time; or whether it is not known which it was.
+// endedByForce reports whether a session was ended so that its client could not be told in time. It also
+// reports true if the cause of the end is unknown.
 func (w *world) endedByForce(session int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"holdfast/zk"
 )
 
-// Guests use the client of package zk for something else than locks, beside the workers of the
-// same client: it has to be right for them, too.
+// Guests use package zk's client for other things than locks, beside the workers of the same client. The
+// client must be right for them, too.
 type guest struct {
 	*world
 	client *client
@@ -24,8 +24,8 @@ type guest struct {
 	rng    *rand.Rand
 }
 
-// invite lets some guests in. What they leave behind is looked at by the functions returned,
-// when all is whole again.
+// invite starts some guests. The returned functions check what they leave behind, once everything is
+// whole again.
 func (w *world) invite(ctx context.Context, guests *sync.WaitGroup, locks []lockSpec) (checks []func()) {
 	guestOf := func(i int) *guest {
 		return &guest{world: w, client: w.clients[w.rng.IntN(len(w.clients))], number: i, rng: rand.New(rand.NewPCG(w.seed, uint64(2000+i)))}
@@ -57,19 +57,18 @@ func (w *world) invite(ctx context.Context, guests *sync.WaitGroup, locks []lock
 	return checks
 }
 
-// excused reports whether a guest may see an error: one of those that the world is made of.
+// excused reports whether a guest may see an error, because the world's faults explain it.
 func excused(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrSessionExpired) ||
 		errors.Is(err, zk.ErrClosed) || errors.Is(err, zk.ErrThrottled)
 }
 
-// A clerk does this and that with nodes that nobody else touches, and knows what has to come
-// of it.
+// A clerk does various things with nodes that no other client touches, and knows the expected results.
 type clerk struct {
 	*guest
 	root    string
 	of      *zk.Client
-	session int64            // in which it knows what it knows
+	session int64            // the session in which its knowledge is valid
 	files   map[string]*file // by path
 }
 
@@ -95,13 +94,13 @@ func (k *clerk) work(ctx context.Context) {
 	k.files = nil
 	for !k.settle(once) && once.Err() == nil {
 	}
-	for _, path := range k.paths() { // watches on what is left would be taken for leaks
+	for _, path := range k.paths() { // watches on leftover nodes would look like leaks
 		k.of.Delete(once, path, zk.AnyVersion)
 	}
 }
 
-// settle makes sure that what the clerk reads from now on is not older than what it has
-// written: in another session, or after a write of which nobody knows. Then it knows nothing.
+// settle ensures that the clerk's reads from now on are not older than its writes: in another session,
+// or after a write with an unknown outcome. After it, the clerk's knowledge is empty.
 func (k *clerk) settle(ctx context.Context) bool {
 	k.of = k.client.zk.Load()
 	s, err := k.of.Session(ctx)
@@ -128,8 +127,8 @@ func (k *clerk) paths() (all []string) {
 	return all
 }
 
-// knows compares an outcome with what the clerk knows of a node, and says whether the operation
-// succeeded. want are the errors that it may end with if the node is there, and if not.
+// knows compares an outcome with the clerk's knowledge of a node, and reports whether the operation
+// succeeded. want has the errors allowed if the node exists, and if not.
 func (k *clerk) knows(ctx context.Context, path, op string, err error, there, absent error) bool {
 	if zk.MayHaveHappened(err) {
 		k.files = nil
@@ -152,7 +151,7 @@ func (k *clerk) knows(ctx context.Context, path, op string, err error, there, ab
 	return err == nil
 }
 
-// saw compares what was read.
+// saw compares the result of a read.
 func (k *clerk) saw(path string, data []byte, stat zk.Stat) {
 	f := k.files[path]
 	if f == nil {
@@ -164,7 +163,7 @@ func (k *clerk) saw(path string, data []byte, stat zk.Stat) {
 	}
 }
 
-// learn takes note of a node. One of an earlier session goes when that ends.
+// learn records a node. A node of an earlier session goes when that session ends.
 func (k *clerk) learn(path, data string, stat zk.Stat) {
 	delete(k.files, path)
 	if owner := stat.EphemeralOwner; owner == 0 || owner == k.session {
@@ -312,7 +311,7 @@ func (k *clerk) transaction(ctx context.Context, s *zk.Session, path, data strin
 	}
 }
 
-// awaitChange sets a watch, changes the node, and has to hear of that.
+// awaitChange sets a watch, changes the node, and expects the event.
 func (k *clerk) awaitChange(ctx context.Context, s *zk.Session, path, data string) {
 	_, there, watch, err := s.ExistsW(ctx, path)
 	if err != nil {
@@ -342,7 +341,7 @@ func (k *clerk) awaitChange(ctx context.Context, s *zk.Session, path, data strin
 	if err != nil {
 		return
 	}
-	select { // the answer comes behind the event
+	select { // the answer comes after the event
 	case ev := <-watch.C:
 		if ev.Type != want && ev.Err == nil {
 			k.found("clerk", path, "event %+v; want %v", ev, want)
@@ -354,7 +353,7 @@ func (k *clerk) awaitChange(ctx context.Context, s *zk.Session, path, data strin
 	}
 }
 
-// count compares how many nodes there are, and which of them the session owns.
+// count compares the number of nodes, and which of them the session owns.
 func (k *clerk) count(ctx context.Context, s *zk.Session) {
 	n, err := s.AllChildrenNumber(ctx, k.root)
 	owned, ownErr := s.Ephemerals(ctx, k.root+"/")
@@ -378,7 +377,7 @@ func (k *clerk) count(ctx context.Context, s *zk.Session) {
 	}
 }
 
-// asks asks what the server knows of itself and of the client.
+// asks queries the server about itself and the client.
 func (k *clerk) asks(ctx context.Context, c *zk.Client) {
 	e, _, watch, err := c.ConfigW(ctx)
 	if err == nil {
@@ -406,7 +405,7 @@ type mirror struct {
 	mode zk.WatchMode
 
 	mu   sync.Mutex       // guards the field below
-	copy map[string]int64 // the zxids of nodes' latest changes, by path
+	copy map[string]int64 // the zxid of each node's latest change, by path
 }
 
 func (m *mirror) work(ctx context.Context) {
@@ -425,9 +424,9 @@ func (m *mirror) work(ctx context.Context) {
 	}
 }
 
-// follow does so until the watch ends, with its session.
+// follow updates the copy until the watch ends, with its session.
 func (m *mirror) follow(ctx context.Context, c *zk.Client, watch *zk.PersistentWatch) {
-	whole := false // the copy is, or the events are under way that make it so
+	whole := false // the copy is complete, or will be after the events in flight
 	for {
 		if !whole {
 			whole = m.readAll(ctx, c)
@@ -505,7 +504,7 @@ func (m *mirror) read(ctx context.Context, c *zk.Client) (map[string]int64, erro
 	return all, err
 }
 
-// update reads again what has changed.
+// update reads the changed nodes again.
 func (m *mirror) update(ctx context.Context, c *zk.Client, changed []string) bool {
 	if m.rng.IntN(64) == 0 { // a slow reader misses events, and is told so
 		(&worker{}).sleep(ctx, time.Second)
@@ -530,8 +529,7 @@ func (m *mirror) update(ctx context.Context, c *zk.Client, changed []string) boo
 	return results != nil
 }
 
-// check compares the copy with the tree, where nothing happens any more but that containers
-// fall away.
+// check compares the copy with the tree. By now nothing changes but the removal of containers.
 func (m *mirror) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -8,21 +8,21 @@ import (
 	"holdfast/zkproto"
 )
 
-// A way is how frames of one connection travel in one direction. They stay in order, as
-// those of TCP do, so what one takes too long for, all behind it take.
+// A way describes how frames of a connection travel in one direction. They stay in order, as with TCP,
+// so a delayed frame delays all behind it.
 type way struct {
 	base   time.Duration // at least
-	jitter time.Duration // what comes on top of that, in the mean (exponential)
-	loss   float64       // how many are lost, and sent again
+	jitter time.Duration // added to base, on average (exponential)
+	loss   float64       // share of frames that are lost and sent again
 }
 
-// TCP sends again what was lost after this time, then after twice as long.
+// TCP sends a lost frame again after this time, then after twice as long.
 const (
 	resendAfter = 200 * time.Millisecond
 	resends     = 2
 )
 
-// take is how long one frame takes, and how often it was lost.
+// take returns how long one frame takes, and how often it was lost.
 func (w way) take(rng *rand.Rand) (d time.Duration, lost int) {
 	d = time.Microsecond + w.base + time.Duration(rng.ExpFloat64()*float64(w.jitter))
 	for lost < resends && rng.Float64() < w.loss {
@@ -36,15 +36,14 @@ func (w way) String() string {
 	return fmt.Sprintf("%v+%v, %.1f%% lost", w.base.Round(time.Microsecond), w.jitter.Round(time.Microsecond), 100*w.loss)
 }
 
-// A region is where a client is, seen from the server: it decides what its connections
-// are like.
+// A region is a client's location, seen from the server. It decides the quality of its connections.
 type region int
 
 const (
 	near   region = iota // one rack
-	far                  // another country; the two directions need not be alike
+	far                  // another country; the two directions may differ
 	lossy                // a bad network
-	behind               // near, but at servers that follow the others late, some more than others
+	behind               // near, but at servers that lag, some more than others
 )
 
 func regionOf(rng *rand.Rand) region {
@@ -53,8 +52,8 @@ func regionOf(rng *rand.Rand) region {
 
 func (r region) String() string { return [...]string{"near", "far", "lossy", "behind"}[r] }
 
-// ways draws what a connection is like. lag is how old what the client is shown is at
-// least: such a server forwards requests at once, and answers when it has followed.
+// ways draws the properties of a connection. lag is the minimum age of the data that the client sees: such
+// a server forwards requests at once, and answers when it has caught up.
 func (r region) ways(rng *rand.Rand) (up, down way, lag time.Duration) {
 	up.jitter, down.jitter = 700*time.Microsecond, 700*time.Microsecond
 	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
@@ -75,21 +74,21 @@ func (r region) ways(rng *rand.Rand) (up, down way, lag time.Duration) {
 	return up, down, lag
 }
 
-// A sighting is when the server first told of a zxid.
+// A sighting is the time when the server first reported a zxid.
 type sighting struct {
 	at   time.Time
 	zxid int64
 }
 
-// committed takes note of a reply. Called with mu held.
+// committed records a reply. n.mu must be held.
 func (n *network) committed(zxid int64) {
 	if len(n.zxids) == 0 || n.zxids[len(n.zxids)-1].zxid < zxid {
 		n.zxids = append(n.zxids, sighting{time.Now(), zxid})
 	}
 }
 
-// welcome says whether a server that is lag behind takes a client: not one that has seen
-// what this server has not, or it would go back in time. Called with mu held.
+// welcome reports whether a server with this lag accepts a client. It does not if the client has seen more
+// than the server, or the client would go back in time. n.mu must be held.
 func (n *network) welcome(frame []byte, lag time.Duration) bool {
 	var req zkproto.ConnectRequest
 	r := zkproto.NewReader(frame[4:])

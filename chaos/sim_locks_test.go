@@ -14,46 +14,44 @@ import (
 
 const locksRoot, countersRoot = "/locks", "/counters"
 
-// A lockSpec is one lock of a world, or several that are taken together or stand in one
-// directory.
+// A lockSpec is one lock of a world, or several that are taken together or share a directory.
 type lockSpec struct {
 	ids     []lockID
-	dirs    []string // where nodes stand that somebody may delete
-	counted string   // the counter that holders who exclude all others add to, "" if there is none
+	dirs    []string // directories whose nodes somebody may delete
+	counted string   // the counter that exclusive holders increment, "" if there is none
 	of      func(c *zk.Client) []locker
 
-	// For those who list the queue and ask for the lock, or take it away:
+	// For faults that list the queue, and revoke or break the lock:
 	path   string
 	layout holdfast.Layout
 
-	lasting bool // nobody deletes its directory
+	lasting bool // its directory is never deleted
 	clashes bool // they refuse each other (holdfast.ErrKind), see strangers
 	crowded bool // many workers of one client want it
-	prompt  bool // a waiter whose turn has come holds soon, as far as histories show (chaos.Overdue)
-	limits  int  // a semaphore's limit, if that may change, and its largest; else 0
+	prompt  bool // a waiter acquires soon after its turn, as far as histories show (chaos.Overdue)
+	limits  int  // a semaphore's initial and largest limit if it changes; else 0
 }
 
-// A lockID is what a lock is called in histories, and the node that its nodes are below, or
-// at.
+// A lockID is the name of a lock in histories, and the node at or below which its nodes are.
 type lockID struct{ id, node string }
 
 // A locker is one way to take a lock.
 type locker struct {
 	parts     []chaos.Op
 	lock, try func(ctx context.Context) (*holdfast.Hold, error)
-	// Taken again by those who hold it: inner is with the claim as the context's origin.
+	// Re-entry by holders: inner gets the claim as the context's origin.
 	inner     func(ctx context.Context) (*holdfast.Hold, error)
 	innerOp   chaos.Op
 	counted   string
 	election  *holdfast.Election
-	value     *string // that an election's candidate campaigns with next
+	value     *string // an election candidate's next value
 	semaphore *holdfast.Semaphore
 	crowded   bool
 }
 
-// chooseLocks takes one sort of lock, or two.
+// chooseLocks returns one kind of lock, or two.
 func (w *world) chooseLocks() []lockSpec {
-	if w.rng.IntN(64) == 0 { // which takes as long as many others
+	if w.rng.IntN(64) == 0 { // it takes as long as many others
 		return []lockSpec{crowds(w, locksRoot+"/a")}
 	}
 	kinds := []func(*world, string) lockSpec{mutexes, named, readWrites, semaphores, multis, nodes, elections, strangers}
@@ -65,8 +63,8 @@ func (w *world) chooseLocks() []lockSpec {
 	return specs
 }
 
-// counter is where the holders of the lock at path count. Where names of nodes come back, an
-// admin may delete one, and Commit compares names; so nobody counts there.
+// counter returns where the holders of the lock at path count. Where names of nodes come back, an admin may
+// delete one, and Commit compares names. So holders do not count there.
 func counter(path string, layout holdfast.Layout) string {
 	if !strings.Contains(layout.Mutex, "{uuid}") && !strings.Contains(layout.Mutex, "{hex}") {
 		return ""
@@ -83,7 +81,7 @@ func mutexes(w *world, path string) lockSpec {
 	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo,
 		holdfast.LayoutWriteLock, holdfast.LayoutSessionID, holdfast.LayoutGoZookeeper, ownLayout)
 	counted := counter(path, layout)
-	handoffs := w.rng.IntN(3) // 0: nobody hands on
+	handoffs := w.rng.IntN(3) // 0: no local handoff
 	var who []holdfast.Option
 	if w.login.acl != nil {
 		who = append(who, holdfast.WithACL(w.login.acl...))
@@ -95,7 +93,7 @@ func mutexes(w *world, path string) lockSpec {
 		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
 		of: func(c *zk.Client) []locker {
 			var ls []locker
-			for _, n := range []int{0, handoffs, handoffs} { // in one queue, those who do and those who do not
+			for _, n := range []int{0, handoffs, handoffs} { // in one queue, lockers with and without handoff
 				opts := append(slices.Clip(who), holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
 				m := holdfast.NewMutex(c, path, opts...)
 				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n}
@@ -105,7 +103,7 @@ func mutexes(w *world, path string) lockSpec {
 		}}
 }
 
-// named are locks that stand in one directory, told apart by the names of their nodes.
+// named returns locks that share a directory, told apart by the names of their nodes.
 func named(w *world, path string) lockSpec {
 	names := []string{"one", "two", "one-more"}[:2+w.rng.IntN(2)]
 	handoffs := w.rng.IntN(2)
@@ -125,7 +123,7 @@ func named(w *world, path string) lockSpec {
 	return spec
 }
 
-// readWrites are read-write locks, which a Mutex is a writer to.
+// readWrites returns read-write locks, for which a Mutex is a writer.
 func readWrites(w *world, path string) lockSpec {
 	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo, holdfast.LayoutHostRW)
 	counted := counter(path, layout)
@@ -159,7 +157,7 @@ func readWrites(w *world, path string) lockSpec {
 		}}
 }
 
-// semaphores are semaphores. In some, the limit changes, and nobody claims one.
+// semaphores returns semaphores. In some, the limit changes, and no history claims one.
 func semaphores(w *world, path string) lockSpec {
 	limit, layout := 2+w.rng.IntN(2), oneOf(w, holdfast.LayoutCurator, holdfast.LayoutCurator, holdfast.LayoutKazoo)
 	spec := lockSpec{ids: []lockID{{path, path}}, path: path, layout: layout, dirs: []string{path + "/locks", path + "/leases"}}
@@ -168,7 +166,7 @@ func semaphores(w *world, path string) lockSpec {
 		spec.ids = append(spec.ids, lockID{path, path + "-__lock__"})
 	}
 	claimed := limit
-	// A kazoo semaphore's limit is in the node that its permits stand below, which an admin may delete.
+	// A kazoo semaphore's limit is in the parent node of its permits, which an admin may delete.
 	if layout.Name == holdfast.LayoutCurator.Name && w.rng.IntN(2) == 0 {
 		spec.limits, claimed = 4, 0
 	}
@@ -187,7 +185,7 @@ func semaphores(w *world, path string) lockSpec {
 	return spec
 }
 
-// multis are two locks that some take together, and some alone: two mutexes; or the read side
+// multis returns two locks that some workers take together, and some alone: two mutexes; or the read side
 // of one lock and a permit, or a node.
 func multis(w *world, path string) lockSpec {
 	one, two := path+"-1", path+"-2"
@@ -218,7 +216,7 @@ func multis(w *world, path string) lockSpec {
 	return spec
 }
 
-// together are a MultiLock of two locks, and each of them alone.
+// together returns a MultiLock of two locks, and each of them alone.
 func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker, opB chaos.Op) []locker {
 	both := holdfast.NewMultiLock(b, a)
 	return []locker{
@@ -228,23 +226,23 @@ func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker
 	}
 }
 
-// strangers are locks of different kinds, and of different layouts, that have one name by
-// mistake. They do not wait for each other, so they refuse. Their tokens grow within each
-// kind only: between the creation of a holder's node and its look at the names, a stranger
-// may take its lock and let it go. So only overlaps are looked for.
+// strangers returns locks of different kinds and layouts under one name, as if by mistake. They refuse each
+// other instead of waiting. Their tokens grow only within each kind: between the creation of a
+// holder's node and its look at the names, a stranger may acquire and release its lock. So the check
+// covers only overlaps.
 func strangers(w *world, path string) lockSpec {
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator,
 		clashes: true,
 		of: func(c *zk.Client) []locker {
 			m, k := holdfast.NewMutex(c, path), holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
-			s := holdfast.NewSemaphore(c, path, 16) // more than anybody wants: as if they were readers
+			s := holdfast.NewSemaphore(c, path, 16) // more than any worker wants: like readers
 			writer := chaos.Op{Lock: path, Type: chaos.ReadWrite}
 			reader := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
 			return []locker{
 				{parts: []chaos.Op{writer}, lock: m.Lock, try: m.TryLock},
 				{parts: []chaos.Op{writer}, lock: k.Lock, try: k.TryLock},
-				// No try: an acquirer that is just being let in makes it fail, which no reader does.
+				// No try: a client that is just being admitted makes it fail, which no reader does.
 				{parts: []chaos.Op{reader}, lock: s.Acquire},
 			}
 		}}
@@ -264,8 +262,8 @@ func nodes(_ *world, path string) lockSpec {
 func elections(w *world, path string) lockSpec {
 	layout := oneOf(w, holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo, holdfast.LayoutWriteLock)
 	counted := counter(path, layout)
-	// Where names come back with the directory, who asks for the leader may be shown another node
-	// of the name that was first before.
+	// If names come back with the directory, Leader may return another node of the name that was first
+	// before.
 	lasting := counted == ""
 	return lockSpec{ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true, lasting: lasting,
 		of: func(c *zk.Client) []locker {
@@ -276,8 +274,8 @@ func elections(w *world, path string) lockSpec {
 		}}
 }
 
-// crowds are locks that so many goroutines of one session want that they share their lists of
-// the queue, and holders leave marks in it.
+// crowds returns locks that very many goroutines of one session want. So they share their lists of the
+// queue, and holders leave watermarks in it.
 func crowds(w *world, path string) lockSpec {
 	spec := oneOf(w, mutexes, readWrites)(w, path)
 	for spec.layout.Name != holdfast.LayoutCurator.Name {

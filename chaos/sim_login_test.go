@@ -16,14 +16,13 @@ import (
 	"holdfast/zk"
 )
 
-// A login is how the clients of a world with one server identify themselves, and how the
-// server does.
+// A login is how clients and server identify themselves in a world with one server.
 type login struct {
 	auth []zk.Auth
-	acl  []zk.ACL // of locks' nodes; nil: everybody may do everything
+	acl  []zk.ACL // of locks' nodes; nil: open to everybody
 	tls  *tls.Config
 
-	// Of the server:
+	// The server's part:
 	users  map[string]string
 	listen func(net.Listener) net.Listener
 }
@@ -33,7 +32,7 @@ const (
 	loginPassword = "secret"
 )
 
-// chooseLogin is mostly none.
+// chooseLogin returns no login most of the time.
 func (w *world) chooseLogin(any bool) (l login) {
 	if !any {
 		return l
@@ -53,7 +52,7 @@ func (w *world) chooseLogin(any bool) (l login) {
 	return l
 }
 
-// certificates are one for the server, and what clients trust it by.
+// certificates returns one for the server, and the authority that clients trust.
 func certificates() (server, client *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,7 +76,7 @@ func certificates() (server, client *tls.Config) {
 	return server, &tls.Config{RootCAs: trusted}
 }
 
-// turnAway tries to come in without the right password, or without the right certificate.
+// turnAway tries to log in with a wrong password or a wrong certificate.
 func (w *world) turnAway() {
 	cfg := w.config(w.net.lines[len(w.clients)], nil)
 	switch {

@@ -15,59 +15,58 @@ import (
 	"holdfast/zkproto"
 )
 
-// A network joins clients, by their numbers, and the servers of a simulation. Whatever is
-// written arrives as a whole frame after a delay that the seed decides (see region); so in most instants
-// of virtual time one frame arrives, and what one client does rarely depends on the order
-// in which goroutines run. Every connection has random numbers of its own, lest one
-// client's traffic change another's.
+// A network joins the numbered clients and the servers of a simulation. Whatever is written arrives as a
+// whole frame after a delay that the seed decides (see region). So at most instants of virtual time one
+// frame arrives, and a client's actions rarely depend on the order in which goroutines run. Every
+// connection has its own random numbers, so that one client's traffic does not change another's.
 type network struct {
 	seed   uint64
-	secret bool // what is sent is encrypted, and not looked at
+	secret bool // frames are encrypted, and not inspected
 
 	mu    sync.Mutex // guards the fields below and those of the lines
-	hosts []host     // of servers; nil while one is down
+	hosts []host     // by server; nil while one is down
 	lines []*line
-	zxids []sighting               // in their order
-	born  map[string]time.Duration // when a client was told of a node, by path with the chroot
+	zxids []sighting               // in order
+	born  map[string]time.Duration // when a client first got a node's name, by path with the chroot
 	began time.Time                // not guarded
 
 	slotsApart time.Duration // at most, see untilSlot
 }
 
-// A host takes connections: it returns false if it is not there any more.
+// A host accepts connections. It returns false if it is down.
 type host func(ctx context.Context, nc net.Conn) bool
 
-// A cut holds back what is sent in some directions.
+// A cut holds back messages in some directions.
 type cut struct{ up, down bool }
 
-// A line is what connections of one client go over.
+// A line carries the connections of one client.
 type line struct {
 	net        *network
 	client     int
 	region     region
-	slow       time.Duration // a frame takes up to this in addition
+	slow       time.Duration // additional delay of a frame, at most
 	cut        cut           // from all servers
-	cutOff     []cut         // from each
-	addrs      []string      // of servers, in the order in which the client first tried them
-	servers    []int         // which they are, a permutation that the seed decides
-	stretch    float64       // the session timeout that the client is told, by that of the server
+	cutOff     []cut         // from each server
+	addrs      []string      // addresses of servers, in the order in which the client first tried them
+	servers    []int         // the servers at these addresses, a permutation that the seed decides
+	stretch    float64       // factor for the session timeout that the client is told
 	dials      uint64
-	attempts   int                // to connect, since the last one that succeeded
+	attempts   int                // to connect, since the last success
 	offset     time.Duration      // of the slots, see untilSlot
-	links      map[*link]struct{} // that are not broken
-	ever       []*link            // the others too: of a broken one, something may be under way
-	drop       zkproto.Op         // the next request of this sort is to be lost, or its answer
+	links      map[*link]struct{} // links that are not broken
+	ever       []*link            // all links: a broken one may still have frames in flight
+	drop       zkproto.Op         // the next request of this kind, or its answer, is to be lost
 	dropReply  bool
-	dropped    int  // how often that has happened
+	dropped    int  // how many were lost
 	throttled  bool // requests are answered with ErrThrottled
-	throttles  int  // how many were
-	heldFrames int  // by cuts
-	slowFrames int  // that took longer because of slow
-	lostFrames int  // that were sent again
-	refused    int  // connections, by servers that were behind
+	throttles  int  // how many requests were throttled
+	heldFrames int  // frames held back by cuts
+	slowFrames int  // frames that took longer because of slow
+	lostFrames int  // frames that were sent again
+	refused    int  // connections refused by servers that lagged
 }
 
-// newNetwork has a line for each client, and one that nothing is wrong with.
+// newNetwork makes a line for each client, and one without faults.
 func newNetwork(seed uint64, clients, servers int) *network {
 	n := &network{seed: seed, began: time.Now(), born: make(map[string]time.Duration), hosts: make([]host, servers), slotsApart: 1600 * time.Millisecond}
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -79,7 +78,7 @@ func newNetwork(seed uint64, clients, servers int) *network {
 		ln.offset = time.Duration(rng.Int64N(int64(2 * time.Second)))
 		if i < clients {
 			ln.region = regionOf(rng)
-			if ln.region == behind && servers > 1 { // such servers are behind by themselves
+			if ln.region == behind && servers > 1 { // servers of an ensemble lag on their own
 				ln.region = near
 			}
 		}
@@ -88,14 +87,14 @@ func newNetwork(seed uint64, clients, servers int) *network {
 	return n
 }
 
-// setHost says who takes the connections to a server; nil: nobody.
+// setHost sets the host that accepts connections to a server; nil for none.
 func (n *network) setHost(server int, h host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[server] = h
 }
 
-// A listener is a host for a server that has the form of a net.Listener.
+// A listener is a host in the form of a net.Listener.
 type listener struct {
 	accept chan net.Conn
 	closed chan struct{}
@@ -128,9 +127,8 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *listener) Addr() net.Addr { return address("server") }
 
-// server is which server an address is of. Clients try those that they know in an order that
-// no seed decides; so the first that one tries is another with every seed, whatever its name.
-// Called with the network's mutex held.
+// server returns the server of an address. Clients try the addresses in an order that no seed decides. So
+// the seed decides which server the first address that a client tries is. n.mu must be held.
 func (ln *line) server(addr string) int {
 	i := slices.Index(ln.addrs, addr)
 	if i < 0 {
@@ -140,13 +138,13 @@ func (ln *line) server(addr string) int {
 	return ln.servers[i%len(ln.servers)]
 }
 
-// isCut says which directions to a server are cut. Called with the network's mutex held.
+// isCut returns which directions to a server are cut. n.mu must be held.
 func (ln *line) isCut(server int) cut {
 	off := ln.cutOff[server]
 	return cut{ln.cut.up || off.up, ln.cut.down || off.down}
 }
 
-// dial is a client's Dial. Behind a cut it waits.
+// dial is a client's Dial. During a cut it waits.
 func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := ln.net
 	n.mu.Lock()
@@ -155,7 +153,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	k.up.init(k)
 	k.down.init(k)
 	k.up.way, k.down.way, k.lag = ln.region.ways(k.rng)
-	wait := ln.untilSlot() + k.up.delay() + k.up.delay() // not down: it answers at once, however far behind
+	wait := ln.untilSlot() + k.up.delay() + k.up.delay() // not down: the server answers at once, however far it lags
 	ln.attempts++
 	k.word.Store(n.secret)
 	n.mu.Unlock()
@@ -184,7 +182,7 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		}
 		n.mu.Lock()
 		if n.secret {
-			ln.attempts = 0 // it cannot be seen that a session is attached
+			ln.attempts = 0 // the attach itself is not visible
 		}
 		ln.links[k] = struct{}{}
 		ln.ever = append(ln.ever, k)
@@ -193,11 +191,11 @@ func (ln *line) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	}
 }
 
-// untilSlot is how long it takes until a connection may come up. Clients pause before they
-// connect again, for a random time that no seed decides and that grows with every failure.
-// So connections come up, and fail, at certain instants alone, further apart than a client
-// pauses, and a run does not depend on its pauses. They are not so far apart that a client
-// gives every attempt up before one. Called with the network's mutex held.
+// untilSlot returns how long it takes until a connection may come up. Clients pause before they
+// reconnect, for a random time that no seed decides and that grows with every failure. So connections
+// come up, and fail, only at certain times that are further apart than a client's pause. Thus a run
+// does not depend on the pauses. The times are close enough that no client abandons every attempt
+// before one. n.mu must be held.
 func (ln *line) untilSlot() time.Duration {
 	apart := min(25*time.Millisecond<<min(max(ln.attempts, 1), 6), ln.net.slotsApart)
 	return apart - time.Since(ln.net.began.Add(-ln.offset))%apart
@@ -221,16 +219,16 @@ type link struct {
 	rng      *rand.Rand // guarded by the network's mutex
 	up, down pipe
 	lag      time.Duration // see region.ways
-	word     atomic.Bool   // a four-letter word and its answer have no frames, nor has what is encrypted
+	word     atomic.Bool   // a four-letter word, its answer and encrypted bytes have no frames
 
 	mu   sync.Mutex     // guards the field below
-	lost map[int32]bool // requests whose answers get lost
-	busy map[int32]bool // those that are answered with ErrThrottled
-	made map[int32]bool // those that make a node
+	lost map[int32]bool // requests whose answers will be lost
+	busy map[int32]bool // requests to be answered with ErrThrottled
+	made map[int32]bool // requests that make a node
 }
 
-// reset breaks the connection for the client at once. What it has sent may still be under
-// way to the server, and arrives before the server is told, unless all is lost.
+// reset breaks the connection for the client at once. Frames from the client may still be in flight, and
+// arrive before the server sees the end, unless all are lost.
 func (k *link) reset(all bool) {
 	k.down.abandon(syscall.ECONNRESET)
 	k.up.finish(syscall.ECONNRESET, all)
@@ -244,7 +242,7 @@ func (k *link) forget() {
 	delete(k.line.links, k)
 }
 
-// breakAll resets all connections of the line, and says how many there were.
+// breakAll resets all connections of the line, and returns how many there were.
 func (ln *line) breakAll(all bool) int {
 	ln.net.mu.Lock()
 	var links []*link
@@ -258,7 +256,7 @@ func (ln *line) breakAll(all bool) int {
 	return len(links)
 }
 
-// set changes the line, and lets go what need not wait any more.
+// set changes the line, and releases frames that need not wait any more.
 func (ln *line) set(change func(*line)) {
 	ln.net.mu.Lock()
 	change(ln)
@@ -270,8 +268,7 @@ func (ln *line) set(change func(*line)) {
 	}
 }
 
-// welcome looks at the first frame of a client. One that is refused hears nothing but the
-// end of its connection.
+// welcome checks the first frame of a client. A refused client gets only the end of its connection.
 func (k *link) welcome(frame []byte) bool {
 	n := k.line.net
 	n.mu.Lock()
@@ -288,8 +285,8 @@ func (k *link) welcome(frame []byte) bool {
 	return welcome
 }
 
-// request looks at a frame that the client sends, and passes on another if need be; none says
-// that it gets lost, and the connection with it.
+// request inspects a frame that the client sends, and returns the frame to pass on. nil means that the frame
+// and the connection are lost.
 func (k *link) request(frame []byte) []byte {
 	r := zkproto.NewReader(frame[4:])
 	var h zkproto.RequestHeader
@@ -301,7 +298,7 @@ func (k *link) request(frame []byte) []byte {
 	case r.Err() != nil:
 		return frame
 	case k.line.throttled && throttles(h.Op):
-		// The server is asked for something else, so that the answer comes in its turn.
+		// The server is asked something else, so that the answer comes in order.
 		k.line.throttles++
 		k.mu.Lock()
 		k.busy[h.Xid] = true
@@ -327,9 +324,9 @@ func (k *link) request(frame []byte) []byte {
 	return frame
 }
 
-// throttles reports whether a server puts such requests off (Request.isThrottlable). A client
-// whose request to forget a watch is put off does not repeat it, and leaves the watch to the end
-// of the connection; that is allowed for here, since all others would be taken for leaks, too.
+// throttles reports whether a server throttles such requests (Request.isThrottlable). If a request to remove
+// a watch is throttled, a client does not repeat it. The watch stays until the connection ends. The network
+// never throttles these, since the leak check would count the watches.
 func throttles(op zkproto.Op) bool {
 	switch op {
 	case zkproto.OpRemoveWatches:
@@ -340,14 +337,14 @@ func throttles(op zkproto.Op) bool {
 	return true
 }
 
-// reply looks at a frame that the server sends, likewise.
+// reply inspects a frame that the server sends, in the same way.
 func (k *link) reply(frame []byte, first bool) []byte {
 	n := k.line.net
-	if first { // how much time the client believes to have is what its clock makes of it
+	if first { // the client's clock changes the timeout that it believes in
 		n.mu.Lock()
 		k.line.attempts = 0
 		n.mu.Unlock()
-		const at = 4 + 4 // behind the length and the protocol's version
+		const at = 4 + 4 // after the length and the protocol's version
 		if len(frame) >= at+4 && k.line.stretch != 1 {
 			t := float64(binary.BigEndian.Uint32(frame[at:])) * k.line.stretch
 			binary.BigEndian.PutUint32(frame[at:], uint32(t))
@@ -365,7 +362,7 @@ func (k *link) reply(frame []byte, first bool) []byte {
 	n.committed(h.Zxid)
 	if made && h.Err == zkproto.CodeOK {
 		var m zkproto.CreateResponse
-		m.Decode(r) // the Stat behind it does not matter
+		m.Decode(r) // the Stat after it does not matter
 		n.born[m.Path] = time.Since(n.began)
 	}
 	n.mu.Unlock()
@@ -395,7 +392,7 @@ type end struct {
 
 func (e *end) Read(b []byte) (int, error) { return e.in.read(b) }
 
-// Write cuts what is written into frames.
+// Write splits its data into frames.
 func (e *end) Write(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -432,7 +429,7 @@ func (e *end) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close is as of a socket: the peer reads what is under way, then the end.
+// Close works as with a socket: the peer reads the data in flight, then the end.
 func (e *end) Close() error {
 	e.in.abandon(net.ErrClosed)
 	e.out.finish(io.EOF, false)

@@ -16,12 +16,12 @@ type pipe struct {
 	way  way
 
 	mu       sync.Mutex // guards the fields below
-	changed  sync.Cond  // on mu
-	under    []packet   // on their way
+	changed  sync.Cond  // uses mu
+	under    []packet   // packets in flight
 	last     time.Time  // when the latest of them arrives
 	arrived  []byte
-	end      error // what the reader gets behind that
-	refuse   error // what the writer gets
+	end      error // the reader's error after those
+	refuse   error // the writer's error
 	deadline *time.Timer
 	late     bool
 	set      int
@@ -38,7 +38,7 @@ func (p *pipe) init(k *link) {
 	p.changed.L = &p.mu
 }
 
-// send puts data on its way.
+// send puts data in flight.
 func (p *pipe) send(data []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *pipe) send(data []byte) error {
 	return nil
 }
 
-// enqueue is called with mu held.
+// enqueue requires that mu is held.
 func (p *pipe) enqueue(k packet) {
 	n := p.link.line.net
 	n.mu.Lock()
@@ -65,7 +65,7 @@ func (p *pipe) enqueue(k packet) {
 	time.AfterFunc(time.Until(k.at), p.deliver)
 }
 
-// delay is how long a frame takes. Called with the network's mutex held.
+// delay returns how long a frame takes. The network's mutex must be held.
 func (p *pipe) delay() time.Duration {
 	ln, rng := p.link.line, p.link.rng
 	d, lost := p.way.take(rng)
@@ -77,7 +77,7 @@ func (p *pipe) delay() time.Duration {
 	return d
 }
 
-// deliver lets arrive what is due, unless the line is cut.
+// deliver delivers due packets, unless the line is cut.
 func (p *pipe) deliver() {
 	ln := p.link.line
 	p.mu.Lock()
@@ -127,8 +127,8 @@ func (p *pipe) read(b []byte) (int, error) {
 	}
 }
 
-// finish ends the pipe for the writer now, and for the reader behind what is under way, or
-// instead of it.
+// finish ends the pipe, for the writer now and for the reader after the packets in flight, or instead of
+// them.
 func (p *pipe) finish(end error, instead bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *pipe) finish(end error, instead bool) {
 	p.enqueue(packet{end: end})
 }
 
-// abandon is finish by the reader, who wants nothing more of it.
+// abandon is finish by the reader, which wants no more packets.
 func (p *pipe) abandon(end error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

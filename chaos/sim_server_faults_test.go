@@ -2,8 +2,8 @@ package chaos_test
 
 import "time"
 
-// serverFaults are those of an ensemble: of its servers, and of the links between them, each
-// direction by itself.
+// serverFaults are faults of an ensemble: of its servers and of the links between them, each direction by
+// itself.
 var serverFaults = []fault{
 	{kind: "quorum link stalls one way", weight: 3, do: func(n *nemesis) bool {
 		return n.stall(n.during(), n.direction())
@@ -27,7 +27,7 @@ var serverFaults = []fault{
 
 const growth = "server alone becomes one of several"
 
-// server is any of them, in half of the cases the leader.
+// server returns any server, in half of the cases the leader.
 func (n *nemesis) server() *server {
 	all := n.many.all()
 	if l := n.many.leader(); l != nil && n.rng.IntN(2) == 0 {
@@ -36,13 +36,13 @@ func (n *nemesis) server() *server {
 	return all[n.rng.IntN(len(all))]
 }
 
-// A direction is that of a link between two servers.
+// A direction is one direction of a link between two servers.
 type direction struct{ from, to *server }
 
 func (d direction) reverse() direction { return direction{d.to, d.from} }
 
-// direction is any; mostly one of the two servers leads. Of a server that is alone, it begins
-// and ends there.
+// direction returns any direction; mostly one of the two servers leads. For a single server, it begins and
+// ends there.
 func (n *nemesis) direction() direction {
 	all := n.many.all()
 	d := direction{all[n.rng.IntN(len(all))], all[n.rng.IntN(len(all))]}
@@ -58,7 +58,7 @@ func (n *nemesis) direction() direction {
 	return d
 }
 
-// stall holds back what is sent in some directions, and lets it arrive in the end.
+// stall holds back messages in some directions, and delivers them at the end.
 func (n *nemesis) stall(d time.Duration, directions ...direction) bool {
 	before, after := 0, 0
 	for _, d := range directions {
@@ -74,7 +74,7 @@ func (n *nemesis) stall(d time.Duration, directions ...direction) bool {
 	return after > before
 }
 
-// isolate parts one server from all others: what it says, what it hears, or both.
+// isolate separates one server from all others: its outgoing messages, its incoming ones, or both.
 func (n *nemesis) isolate(mute, deaf bool) bool {
 	s := n.server()
 	var all []direction
@@ -118,7 +118,7 @@ func (n *nemesis) stopOne() bool {
 	return true
 }
 
-// cutFromOne parts a client from one server, and not from the others.
+// cutFromOne separates a client from one server only.
 func (n *nemesis) cutFromOne() bool {
 	c, s := n.victim(), n.server()
 	off := []cut{{true, true}, {up: true}, {down: true}}[n.rng.IntN(3)]
@@ -130,8 +130,7 @@ func (n *nemesis) cutFromOne() bool {
 	return after > before
 }
 
-// becomeSeveral makes a standalone server one of an ensemble, with all the sessions that it
-// has.
+// becomeSeveral makes a standalone server a member of an ensemble, with all its sessions.
 func (n *nemesis) becomeSeveral() bool {
 	if n.growsTo == 0 {
 		return false
@@ -141,8 +140,7 @@ func (n *nemesis) becomeSeveral() bool {
 	n.many.grow(n.growsTo)
 	n.growsTo = 0
 	n.many.start()
-	// The new ones have no history. Until they have got it, they must not outvote the one that
-	// has.
+	// The new servers have no history. Until they have it, they must not outvote the old one.
 	for !n.many.inStep() {
 		time.Sleep(n.tick)
 	}

@@ -10,15 +10,15 @@ import (
 	"holdfast/zkserver"
 )
 
-// The servers of a world are one of ours, or an ensemble that is a model of Apache's.
+// The servers of a world are one zkserver, or an ensemble that models Apache's.
 type servers interface {
 	start()
-	crash() // all of them
+	crash() // all servers
 	close() // for good
 	expire(session int64) bool
 	counts() (sessions, connections, watches int)
-	watchers() string // what is watched, as far as that can be told
-	waiting() string  // what clients wait for
+	watchers() string // the watches, as far as they are known
+	waiting() string  // requests of clients without an answer
 }
 
 // oneServer is a zkserver in memory.
@@ -26,7 +26,7 @@ type oneServer struct {
 	net    *network
 	tick   time.Duration
 	memory *zkserver.Memory
-	asker  *line // of the four-letter words
+	asker  *line // for the four-letter words
 	login  login
 
 	mu     sync.Mutex // guards the fields below
@@ -83,7 +83,7 @@ func (s *oneServer) counts() (sessions, connections, watches int) {
 	return int(st.Sessions), int(st.Connections), int(st.Watches)
 }
 
-// watchers is the answer to one of the four-letter words.
+// watchers returns the answer to a four-letter word.
 func (s *oneServer) watchers() string {
 	if s.login.tls != nil {
 		return "(behind TLS)"

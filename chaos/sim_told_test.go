@@ -10,12 +10,12 @@ import (
 	"holdfast/chaos"
 )
 
-// These oracles look at claims while they last. A holder whose node somebody has removed is
-// told of it, and who is asked for the lock, hears that. In a calm world, where no network and
-// no server fails, that takes a round trip or two; in others it may take until the connection
-// is whole again, or until the deadline of the holder's proof.
+// These oracles check claims while they last. A holder whose node was removed is told of that, and a holder
+// that is asked to release is told, too. In a calm world, where no network and no server fails, this
+// takes a round trip or two. In other worlds it may take until the connection is whole again, or
+// until the deadline of the holder's proof.
 
-// A liveClaim is a claim that somebody has now.
+// A liveClaim is a claim that is held now.
 type liveClaim struct {
 	*chaos.Claim
 	client *client
@@ -23,7 +23,7 @@ type liveClaim struct {
 	node   string
 }
 
-// claimed takes note of a claim, until unclaimed.
+// claimed records a claim, until unclaimed.
 func (w *world) claimed(c *client, claim *chaos.Claim) *liveClaim {
 	l := &liveClaim{claim, c, claim.Token(), claim.Path()}
 	w.mu.Lock()
@@ -41,7 +41,7 @@ func (w *world) unclaimed(l *liveClaim) {
 	delete(w.live, l)
 }
 
-// having are the claims of a node, by its path and token, that their holders believe to have.
+// having returns the claims of a node, by path and token, that their holders believe in.
 func (w *world) having(node string, token int64) (all []*liveClaim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *world) having(node string, token int64) (all []*liveClaim) {
 	return all
 }
 
-// reach is longer than a frame takes to or from a client, in a calm world.
+// reach exceeds the time of a frame to or from a client, in a calm world.
 func (c *client) reach() time.Duration {
 	switch c.line.region {
 	case far:
@@ -66,8 +66,8 @@ func (c *client) reach() time.Duration {
 	return 30 * time.Millisecond
 }
 
-// soon is in what time a client has heard of something: a holder that has just begun looks
-// at its node after 5 ms, for which it sends and receives something, and the event comes back.
+// soon returns how long it takes at most to tell a client, in a calm world. A new holder looks at its node
+// after 5 ms, which takes a request and an answer, and then the event arrives.
 func (w *world) soon(c *client) time.Duration {
 	d := 50*time.Millisecond + 3*c.reach()
 	if w.many != nil {
@@ -76,12 +76,11 @@ func (w *world) soon(c *client) time.Duration {
 	return d
 }
 
-// late is in what time a client has heard of something in any world: the proof of its session
-// has run out, or it has been told on a new connection.
+// late returns the same for any world: the proof of the session has run out, or the client was told on a new
+// connection.
 func (w *world) late() time.Duration { return 2*w.timeout + 3*time.Second }
 
-// mustBeTold sees to it that nobody believes to have a node for long that has been removed just
-// now.
+// mustBeTold checks that no client believes for long in a node that was removed just now.
 func (w *world) mustBeTold(node string, token int64) {
 	holders := w.having(node, token)
 	if w.calm {
@@ -92,7 +91,7 @@ func (w *world) mustBeTold(node string, token int64) {
 	time.AfterFunc(w.late(), func() { w.checkTold(node, token, nil) })
 }
 
-// checkTold complains of claims of a node that is not there: those of one client, or of all.
+// checkTold reports claims of a node that does not exist: of one client, or of all.
 func (w *world) checkTold(node string, token int64, of *client) {
 	for _, l := range w.having(node, token) {
 		if of == nil || l.client == of {
@@ -101,8 +100,8 @@ func (w *world) checkTold(node string, token int64, of *client) {
 	}
 }
 
-// mustBeAsked sees to it that those who have a node are told of the request to let go that
-// has been written into it just now.
+// mustBeAsked checks that the holders of a node are told of the release request that was written into it
+// just now.
 func (w *world) mustBeAsked(node string, token int64) {
 	if !w.calm {
 		return
@@ -147,16 +146,16 @@ func (w *world) overdue(locks []lockSpec, ops []chaos.Op) []chaos.Violation {
 	return chaos.Overdue(of, within)
 }
 
-// A spectator is told of an election's leaders from the beginning to the end.
+// A spectator observes an election's leaders from beginning to end.
 type spectator struct {
 	path string
-	last string        // what it was told, in words
-	lead bool          // somebody leads, as far as it was told
+	last string        // its latest observation, in words
+	lead bool          // there is a leader, as far as it knows
 	stop func()        // ends it
 	done chan struct{} // it has ended
 }
 
-// watchLeaders has the admin's client be told of the leaders of an election.
+// watchLeaders makes the admin's client observe the leaders of an election.
 func (w *world) watchLeaders(spec lockSpec) *spectator {
 	l := spec.of(w.admin)[0]
 	if l.election == nil {
@@ -193,7 +192,7 @@ func (w *world) watchLeaders(spec lockSpec) *spectator {
 	return s
 }
 
-// close ends it. Nobody leads any more by now.
+// close ends it. There is no leader any more by now.
 func (s *spectator) close(w *world) {
 	if s == nil {
 		return

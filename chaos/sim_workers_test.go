@@ -13,7 +13,7 @@ import (
 	"holdfast/zk"
 )
 
-// A worker takes locks and lets them go.
+// A worker acquires and releases locks.
 type worker struct {
 	*world
 	client  *client
@@ -21,7 +21,7 @@ type worker struct {
 	rng     *rand.Rand
 	locks   []lockSpec
 	turns   int
-	of      *zk.Client // whose lockers they are
+	of      *zk.Client // the client of its lockers
 	lockers []locker
 }
 
@@ -65,19 +65,19 @@ func (k *worker) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// turn is one attempt, and what follows if it succeeds.
+// turn is one attempt, and the work under the lock if it succeeds.
 func (k *worker) turn(ctx context.Context, l locker) {
 	patience := 3 * k.timeout
 	if l.crowded {
 		patience = 8 * k.timeout
 	}
-	if k.rng.IntN(3) == 0 { // who changes its mind, at any moment
+	if k.rng.IntN(3) == 0 { // the worker gives up, at any moment
 		patience = time.Duration(k.rng.ExpFloat64() * float64(k.timeout) / 8)
 	}
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(patience, func() {
-		if !k.draining.Load() { // who is still in line then must have its turn
+		if !k.draining.Load() { // after that, every worker in line must get its turn
 			cancel(context.DeadlineExceeded)
 		}
 	}).Stop()
@@ -97,22 +97,22 @@ func (k *worker) turn(ctx context.Context, l locker) {
 	k.hold(ctx, l, claim)
 }
 
-// refused looks at an error: there are few that a worker may see.
+// refused checks an error: a worker may see only a few.
 func (k *worker) refused(ctx context.Context, l locker, try bool, err error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 	case errors.Is(err, holdfast.ErrLocked):
-	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // of one who tries
+	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // for a TryLock
 	case errors.Is(err, zk.ErrClosed): // the client was killed
-	case try && strings.HasSuffix(err.Error(), "its node is gone"): // who waits queues again
+	case try && strings.HasSuffix(err.Error(), "its node is gone"): // a waiter queues again
 	case errors.Is(err, holdfast.ErrKind) && k.specOf(l).clashes:
-	case errors.Is(err, holdfast.ErrLimit) && k.specOf(l).limits > 0: // there are fewer than it wants, at present
+	case errors.Is(err, holdfast.ErrLimit) && k.specOf(l).limits > 0: // the limit is lower than the permits it wants, at present
 	default:
 		k.found("error", l.parts[0].Lock, "%v (context: %v)", err, context.Cause(ctx))
 	}
 }
 
-// specOf is the lock that l is a way to take.
+// specOf returns the lock that l takes.
 func (k *worker) specOf(l locker) lockSpec {
 	for _, spec := range k.locks {
 		for _, id := range spec.ids {
@@ -132,9 +132,9 @@ func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 		until /= 8
 	}
 	if k.skew != 0 {
-		until = 3 * k.timeout // what the clocks do is seen by who holds for long
+		until = 3 * k.timeout // wrong clocks show only in long holds
 	} else if k.rng.IntN(8) == 0 && !l.crowded {
-		until = k.timeout / 2 * time.Duration(1+k.rng.IntN(3)) // the session has to be kept for that
+		until = k.timeout / 2 * time.Duration(1+k.rng.IntN(3)) // the session must be kept alive for that
 	}
 	end := time.Now().Add(until)
 	if l.counted != "" && k.rng.IntN(2) == 0 {
@@ -149,7 +149,7 @@ func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	}
 	obeys := k.rng.IntN(2) == 0
 	k.keep(claim, time.Until(end), obeys)
-	if k.rng.IntN(2) == 0 && inner != nil { // either may be the first to go
+	if k.rng.IntN(2) == 0 && inner != nil { // either may be released first
 		k.unlock(claim, live)
 		k.sleep(inner.Context(), 100*time.Millisecond)
 		k.unlock(inner, nil)
@@ -161,7 +161,7 @@ func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	k.unlock(claim, live)
 }
 
-// keep holds for a time, or until somebody asks for the lock, of those who obey.
+// keep holds the lock for a time, or until it is asked to release and obeys.
 func (k *worker) keep(claim *chaos.Claim, d time.Duration, obeys bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -183,7 +183,7 @@ func (k *worker) unlock(c *chaos.Claim, live *liveClaim) {
 	}
 }
 
-// again takes a lock that is held: a re-entrant one, or the read side.
+// again takes a lock that is already held: a re-entrant one, or the read side.
 func (k *worker) again(l locker, claim *chaos.Claim) *chaos.Claim {
 	waiting, cancel := context.WithTimeout(claim.Context(), k.timeout)
 	defer cancel()
@@ -196,11 +196,10 @@ func (k *worker) again(l locker, claim *chaos.Claim) *chaos.Claim {
 	return inner
 }
 
-// A counted value is what holders update by Commit.
+// A counted is a value that holders update with Commit.
 type counted struct{ updates []chaos.Update }
 
-// add updates the lock's value, slowly, by Commit: what another has written meanwhile would be
-// lost.
+// add updates the lock's value, slowly, with Commit: an update by another client in between would be lost.
 func (k *worker) add(ctx context.Context, l locker, claim *chaos.Claim) {
 	data, _, err := k.of.Get(claim.Context(), l.counted)
 	if err != nil {
@@ -238,7 +237,7 @@ func (k *worker) count(ctx context.Context, l locker) {
 	}
 }
 
-// observe asks who leads.
+// observe asks for the leader.
 func (k *worker) observe(ctx context.Context, l locker) {
 	waiting, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
@@ -247,8 +246,8 @@ func (k *worker) observe(ctx context.Context, l locker) {
 	leader, err := l.election.Leader(waiting)
 	o.Return = k.log.Now()
 	if k.many != nil {
-		// A server that leads answers a sync at once, though it may have applied less than
-		// others have shown (see zk's Sync): so the answer may be as old as that.
+		// A leading server answers a sync at once, though it may have applied less than others have
+		// shown (see zk's Sync). So the answer may be that old.
 		o.Call = max(0, o.Call-2*k.many.applyLag)
 	}
 	switch {
@@ -261,8 +260,8 @@ func (k *worker) observe(ctx context.Context, l locker) {
 	}
 }
 
-// follow is told of leaders for a while: their terms never go back, and what a leader says is
-// its own. When nobody leads any more in the end, it is told so.
+// follow observes leaders for a while. Their terms never go back, and each value is the leader's own. When
+// there is no leader in the end, it is told so.
 func (k *worker) follow(ctx context.Context, l locker) {
 	following, cancel := context.WithTimeout(ctx, min(time.Duration(k.rng.ExpFloat64()*float64(4*k.timeout)), 20*k.timeout))
 	defer cancel()
@@ -285,9 +284,9 @@ func (k *worker) follow(ctx context.Context, l locker) {
 	}
 }
 
-// leads takes note of what a leader says: a term is one turn of one worker.
+// leads records a leader's value: a term is one turn of one worker.
 func (w *world) leads(leader holdfast.Leader) {
-	if leader.Value == nil { // not known at present
+	if leader.Value == nil { // unknown at present
 		return
 	}
 	turn := strings.TrimSuffix(string(leader.Value), " still")

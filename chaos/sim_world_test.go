@@ -19,26 +19,26 @@ import (
 	"holdfast/zk"
 )
 
-// A world is one run of the simulation: clients, their network, a server, and what is
-// done to them, all of it decided by the seed.
+// A world is one run of the simulation: clients, their network, a server and the faults. The seed
+// decides all of it.
 type world struct {
 	seed    uint64
-	rng     *rand.Rand // of the one who sets the world up
+	rng     *rand.Rand // for setting the world up
 	net     *network
 	log     *chaos.Log
 	began   time.Time
 	tick    time.Duration
-	timeout time.Duration // of sessions
-	lasts   time.Duration // until everything is made whole
+	timeout time.Duration // session timeout
+	lasts   time.Duration // time until everything is made whole
 	quorum  bool
-	skew    float64 // how much longer the clients believe a second to be
+	skew    float64 // the factor by which clients believe a second to be longer
 
 	servers servers
 	many    *manyServers // the same, if it is an ensemble
-	growsTo int          // how many voters it will have, if it is one server at first; the nemesis's
-	addrs   []string     // theirs
+	growsTo int          // number of voters to come, if there is one server at first; the nemesis's
+	addrs   []string     // addresses of the servers
 	chroot  string       // of all clients
-	login   login        // likewise
+	login   login        // of all clients
 
 	admin   *zk.Client
 	clients []*client
@@ -47,39 +47,39 @@ type world struct {
 	virtual time.Duration
 	commits int
 
-	draining atomic.Bool // no new attempts, and nobody gives up
+	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
 
 	mu       sync.Mutex // guards the fields below
 	trace    []string
 	wrong    []chaos.Violation
 	counters map[string]*counted // by path, see worker.add
-	updates  int64               // that were tried
+	updates  int64               // attempted updates
 	live     map[*liveClaim]bool // see claimed
 	said     map[int64]string    // by the term of a leader, see leads
 	forced   map[int64]bool      // sessions, see endedByForce
 	removals []removal           // see hitByName
 }
 
-// A client is one of the world's, with its line. When it is killed, another takes its place.
+// A client of the world, with its line. When it is killed, another takes its place.
 type client struct {
 	number  int
 	line    *line
 	zk      atomic.Pointer[zk.Client]
-	session atomic.Int64  // 0 between two
-	pause   time.Duration // of its workers between two locks, in the mean
+	session atomic.Int64  // 0 between two sessions
+	pause   time.Duration // average pause of its workers between two locks
 }
 
-// result is what is left of a world.
+// result is the outcome of a world.
 type result struct {
 	Seed       uint64
 	Virtual    time.Duration
 	Attempts   int
 	Claims     int
-	Handed     int // of these, by another of the client that held before
+	Handed     int // of these, claims after another of the same client
 	Lost       int
 	Commits    int
-	Queued     int // claims of which it is known since when they were in the queue
+	Queued     int // claims whose time in the queue is known
 	Operations int // in pieces checked by Porcupine
 	Pieces     int
 	Undecided  int
@@ -91,15 +91,15 @@ type result struct {
 	trace      []string
 }
 
-// options of a world that are not the seed's to decide.
+// options of a world that the seed does not decide.
 type options struct {
-	Skew    float64 // see world.skew; 0 is what the seed says
-	NoAdmin bool    // nothing that a client cannot be told of in time
-	GoOn    bool    // also after a violation, to count them
+	Skew    float64 // see world.skew; 0 leaves it to the seed
+	NoAdmin bool    // no faults of which a client cannot be told in time
+	GoOn    bool    // continue after a violation, to count them
 }
 
-// simulate is one run. What it finds is in the result; a goroutine that does not end makes
-// the bubble panic.
+// simulate runs one world. Violations are in the result; a goroutine that does not end makes the bubble
+// panic.
 func simulate(t *testing.T, seed uint64, o options) result {
 	cryptotest.SetGlobalRandom(t, seed) // names of nodes, ids of sessions
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -148,8 +148,8 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	return r
 }
 
-// queuedBy writes down when the nodes of claims were seen in their queues, and says of how many
-// it did. Other names can come back, and then it is not known which of their nodes was seen.
+// queuedBy records when the nodes of claims were seen in their queues, and returns for how many it did.
+// Names without an id can come back. Then it is unknown which of their nodes was seen.
 func queuedBy(ops []chaos.Op, born map[string]time.Duration, chroot string) (known int) {
 	for i := range ops {
 		o := &ops[i]
@@ -172,7 +172,7 @@ func newWorld(seed uint64, o options) *world {
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
 	w.lasts = 8*time.Second + time.Duration(w.rng.Int64N(int64(12*time.Second)))
-	// With ticks of 500 ms that takes sessions of 3 s at least, see zk.Session.Lease.
+	// With ticks of 500 ms this takes sessions of at least 3 s, see zk.Session.Lease.
 	w.quorum = w.tick < time.Second && w.timeout > 4*time.Second && w.rng.IntN(2) == 0
 	w.calm = o.Skew == 0 && w.rng.IntN(6) == 0
 	w.log = chaos.NewLog(func() time.Duration { return time.Since(w.began) }, 1, nil)
@@ -194,7 +194,7 @@ func newWorld(seed uint64, o options) *world {
 	for i := range n {
 		c := &client{number: i + 1, line: w.net.lines[i]}
 		if c.line.stretch = w.skew; w.skew == 0 {
-			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients allow for
+			c.line.stretch = 0.991 + 0.018*w.rng.Float64() // within the 1 % that clients tolerate
 		}
 		c.pause = 200 * time.Millisecond
 		if w.many != nil && w.rng.IntN(2) == 0 { // its session is idle most of the time
@@ -207,8 +207,8 @@ func newWorld(seed uint64, o options) *world {
 	return w
 }
 
-// haveEnsemble has an ensemble serve the world: mostly three servers, sometimes five, sometimes
-// with an observer; and sometimes one that is alone at first, and one of three later.
+// haveEnsemble makes an ensemble serve the world: mostly three servers, sometimes five, sometimes with an
+// observer; and sometimes a single one, later one of three.
 func (w *world) haveEnsemble(clients int) {
 	voters, observers, alone := 3, 0, false
 	switch w.rng.IntN(12) {
@@ -219,13 +219,13 @@ func (w *world) haveEnsemble(clients int) {
 	case 3:
 		alone = true
 	}
-	if w.tick == 200*time.Millisecond { // shorter sessions cannot be proven
+	if w.tick == 200*time.Millisecond { // shorter sessions are not provable
 		w.timeout += 3 * w.tick
 	}
-	w.quorum = false // which the clients have to find out
+	w.quorum = false // the clients must find that out
 	w.lasts += w.timeout
 	w.net = newNetwork(w.seed, clients, voters+observers)
-	if w.timeout < 9*time.Second { // an attempt has a fifth of that, and a second at least
+	if w.timeout < 9*time.Second { // an attempt gets a fifth of that, and at least a second
 		w.net.slotsApart /= 2
 	}
 	for i := range voters + observers {
@@ -247,7 +247,7 @@ func (w *world) haveEnsemble(clients int) {
 	w.tell("%d voters, %d observers, alone at first: %v, tick %v, syncLimit %d, sessions of %v", voters, observers, alone, w.tick, e.syncLimit, w.timeout)
 }
 
-// follow keeps track of a client's sessions.
+// follow records a client's sessions.
 func (w *world) follow(c *client) *zk.Trace {
 	return &zk.Trace{
 		SessionCreated: func(id int64, _ time.Duration) {
@@ -271,7 +271,7 @@ func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
 	return c
 }
 
-// config is a client's, written down in one of two ways.
+// config returns a client's configuration, written in one of two ways.
 func (w *world) config(ln *line, trace *zk.Trace) zk.Config {
 	cfg := zk.Config{Servers: w.addrs, SessionTimeout: w.timeout, TickTime: w.tick, Chroot: w.chroot}
 	if ln.client%2 == 1 {
@@ -296,7 +296,7 @@ func (w *world) tell(format string, args ...any) {
 	w.trace = append(w.trace, line)
 }
 
-// found takes note of something that must not be.
+// found records a violation.
 func (w *world) found(oracle, lock, format string, args ...any) {
 	v := chaos.Violation{Oracle: oracle, Lock: lock, Text: fmt.Sprintf(format, args...)}
 	w.tell("%v", v)
@@ -305,7 +305,7 @@ func (w *world) found(oracle, lock, format string, args ...any) {
 	w.wrong = append(w.wrong, v)
 }
 
-// run lets the workers and the faults loose, and looks at what is left when all is whole.
+// run starts the workers and the faults, and checks what is left when everything is whole again.
 func (w *world) run(o options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	locks := w.chooseLocks()
@@ -342,14 +342,14 @@ func (w *world) run(o options) {
 		}
 	}
 	time.Sleep(w.lasts)
-	nemeses.Wait() // they are taken back
+	nemeses.Wait() // faults are reverted
 	time.Sleep(w.timeout)
 	w.drain(&workers)
 	cancel()
 	workers.Wait()
 	w.turnAway()
-	// Clients that left in a hurry and abandoned sessions leave nodes behind. The nodes
-	// go by themselves in that time.
+	// Clients that closed in a hurry, and abandoned sessions, leave nodes behind. The nodes go by
+	// themselves in that time.
 	time.Sleep(2*w.timeout + 4*w.tick)
 	for _, s := range spectators {
 		s.close(w)
@@ -359,7 +359,7 @@ func (w *world) run(o options) {
 	}
 	visited()
 	guests.Wait()
-	time.Sleep(time.Second) // watches are taken back
+	time.Sleep(time.Second) // watches are removed
 	w.inspect(locks)
 	for _, c := range w.clients {
 		c.zk.Load().Close()
@@ -373,8 +373,8 @@ func (w *world) run(o options) {
 	w.virtual = time.Since(w.began)
 }
 
-// drain lets all who wait have their turns. Nothing is in their way any more but those ahead
-// of them, so who is not done in the end was not told that it is first.
+// drain lets all waiters have their turns. Only those ahead are in their way now. So a worker that is not
+// done in the end was not told that it is first.
 func (w *world) drain(workers *sync.WaitGroup) {
 	w.draining.Store(true)
 	done := make(chan struct{})
@@ -390,7 +390,7 @@ func (w *world) drain(workers *sync.WaitGroup) {
 	}
 }
 
-// inspect looks for what must not be left when nobody holds or wants anything.
+// inspect looks for leftovers when no worker holds or wants anything.
 func (w *world) inspect(locks []lockSpec) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -439,7 +439,7 @@ func (w *world) inspect(locks []lockSpec) {
 	}
 }
 
-// ephemerals lists what is below path and belongs to a session.
+// ephemerals lists the nodes below path that belong to a session.
 func (w *world) ephemerals(ctx context.Context, path string) (found []string, err error) {
 	names, stat, err := w.admin.Children(ctx, path)
 	switch {

@@ -29,31 +29,29 @@ var (
 	goOnFlag  = flag.Bool("go-on", false, "simulate all seeds, also after one that fails, and list those that do")
 )
 
-// sharesVariable tells a process of TestSimulation which seeds are its own.
+// sharesVariable tells a process of TestSimulation its seeds.
 const sharesVariable = "HOLDFAST_SIMULATION"
 
-// coverageVariable tells where the processes write what they have covered.
+// coverageVariable tells the processes where to write their coverage.
 const coverageVariable = "HOLDFAST_SIMULATION_COVERAGE"
 
-// A share is every step-th seed from the first, below end.
+// A share is every step-th seed from first, below end.
 type share struct {
 	First, End, Step uint64
 	Options          options
 }
 
-// TestSimulation runs many worlds, each from a seed of its own: real clients and locks on a
-// real server, in virtual time, over a network that fails. What clients are told is checked
-// by every oracle of this package, and what is left behind when all is whole again by
-// world.inspect. A goroutine that does not end makes the bubble panic.
-//
-// A seed decides everything that the simulation decides, and what is drawn from crypto/rand.
-// It does not decide what the runtime draws: which of two cases that are ready a select
-// takes, in which order maps are walked through, and how long a client pauses before it
-// connects again (see line.untilSlot for that). To leave nothing to the order in which
-// goroutines run that can run at one instant, every process runs one goroutine at a time
-// (GOMAXPROCS=1) without collecting garbage, and there is one process for every processor.
-// So most runs of a seed are the same, and a seed that failed mostly fails again; -times
-// says how often to try. How often that is so is in docs/contributing/reliability.md.
+// TestSimulation runs many worlds, each from its own seed: real clients and locks on a real server, in
+// virtual time, over a network that fails. Every oracle of this package checks what clients are told,
+// and world.inspect checks what is left when everything is whole again. A goroutine that does not end
+// makes the bubble panic.
+// A seed decides everything that the simulation decides, and what is drawn from crypto/rand. It does not
+// decide what the runtime draws: which of two ready cases a select takes, the order of maps, and how
+// long a client pauses before it reconnects (see line.untilSlot for that). The order in which
+// goroutines run at one instant must not matter either. So every process runs one goroutine at a time
+// (GOMAXPROCS=1) without collecting garbage, and there is one process per processor. Thus most runs of
+// a seed are the same, and a seed that failed mostly fails again; -times says how often to try.
+// docs/contributing/reliability.md says how often that is so.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
@@ -75,8 +73,8 @@ func TestSimulation(t *testing.T) {
 	s.mustBeWorthIt(t)
 }
 
-// The simulation must be able to find what it does not find: clients whose clocks go at half
-// the rate of the server's believe in their sessions for too long, and two hold a lock.
+// The simulation must be able to find violations. Here clients' clocks run at half the server's rate, so
+// clients believe in their sessions for too long, and two hold a lock.
 func TestSimulationOfWrongClocks(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
@@ -89,7 +87,7 @@ func TestSimulationOfWrongClocks(t *testing.T) {
 	}
 	t.Logf("%d of %d seeds are bad; %v", s.Bad, s.Seeds, found)
 	if found["overlap"] == 0 || found["linearizability"] == 0 {
-		t.Error("nobody held a lock that another held")
+		t.Error("no lock was held by two clients at once")
 	}
 }
 
@@ -168,7 +166,7 @@ func simulateShare(t *testing.T, text string) {
 	}
 }
 
-// A summary is what all processes have found.
+// A summary has the results of all processes.
 type summary struct {
 	mu        sync.Mutex
 	Seeds     int
@@ -179,7 +177,7 @@ type summary struct {
 	processes int
 }
 
-// simulateAll shares the seeds out to processes. It stops at the first violation. A signal and the
+// simulateAll distributes the seeds over processes. It stops at the first violation. A signal and the
 // end of the test's time stop it, too. It then says how many seeds have run.
 func simulateAll(t *testing.T, first, n uint64, o options) *summary {
 	sum := &summary{processes: runtime.NumCPU()}
@@ -212,7 +210,7 @@ func simulateAll(t *testing.T, first, n uint64, o options) *summary {
 	return sum
 }
 
-// stuckAfter is how long a seed may take on the real clock; they take well below a second.
+// stuckAfter bounds a seed's time on the real clock; seeds take well below a second.
 const stuckAfter = 2 * time.Minute
 
 // process runs one share, and reports whether all was well.
@@ -321,7 +319,7 @@ func (sum *summary) add(r result) bool {
 	return len(r.Violations) == 0
 }
 
-// oracles are those that have found something, each once.
+// oracles returns the oracles that found something, each once.
 func (r *result) oracles() (names []string) {
 	for _, v := range r.Violations {
 		if !slices.Contains(names, v.Oracle) {
@@ -347,7 +345,7 @@ func (sum *summary) String() string {
 		r.Commits, r.Operations, r.Pieces, r.Undecided, r.Lossy, r.Behind, r.Faults)
 }
 
-// mustBeWorthIt fails a run that has not tried what it claims to have survived.
+// mustBeWorthIt fails a run that did not exercise what it claims to have survived.
 func (sum *summary) mustBeWorthIt(t *testing.T) {
 	if t.Failed() {
 		return

@@ -16,9 +16,9 @@ import (
 	"holdfast/zktest"
 )
 
-// A holder is paused, so that nothing it has can tell it that its session is over. When
-// it wakes up, its successor has written already. Without a fence its late write undoes the
-// successor's; with a token, or in a transaction with its lock's node, it is refused.
+// A holder is paused and cannot learn that its session is over. When it wakes up, its successor has
+// already written. Without a fence its late write undoes the successor's. With a token, or in a
+// transaction with its lock's node, it is refused.
 func Example_pausedHolder() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -30,13 +30,13 @@ func Example_pausedHolder() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	stock := map[string]string{} // what the lock protects, three times over
+	stock := map[string]string{} // the protected data, in three places
 	var gate fence.Gate
 	if _, _, err := successor.Create(ctx, "/stock", []byte("10"), zk.Persistent); err != nil {
 		log.Fatal(err)
 	}
 
-	// The holder has read that there are 10, and is paused before it writes 9.
+	// The holder has read 10, and is paused before it writes 9.
 	srv.Expire(first.Session())
 	second, err := holdfast.NewMutex(successor, path).Lock(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func Example_pausedHolder() {
 		}
 		set := zk.SetOp("/stock", []byte(value), zk.AnyVersion)
 		_, err := h.Commit(ctx, set)
-		for zk.MayHaveHappened(err) { // the answer was lost; to write the same again is harmless
+		for zk.MayHaveHappened(err) { // the answer was lost; writing the same again is harmless
 			_, err = h.Commit(ctx, set)
 		}
 		if errors.Is(err, holdfast.ErrLost) {
@@ -109,7 +109,7 @@ func ExampleGate() {
 		}
 		put(h)
 		h.Unlock()
-		defer put(h) // too late, once somebody else has been there
+		defer put(h) // too late, once another holder has been there
 	}
 	// Output:
 	// stored /report
@@ -121,7 +121,7 @@ func ExampleGate() {
 	// 412 Precondition Failed
 }
 
-// A transaction that only the present holder of the lock can commit.
+// A transaction that only the current holder of the lock can commit.
 func ExampleInTx() {
 	var db *sql.DB // opened with your driver, after fence.CreateTable
 	book := func(ctx context.Context, h *holdfast.Hold, amount int) error {

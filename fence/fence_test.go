@@ -32,17 +32,17 @@ func enter(t *testing.T, g *fence.Gate, resource string, token int64) (leave fun
 func TestGateRefusesWhoIsOlder(t *testing.T) {
 	var g fence.Gate
 	enter(t, &g, "a", 7)()
-	enter(t, &g, "a", 7)() // the holder comes as often as it likes
+	enter(t, &g, "a", 7)() // the holder may come repeatedly
 	enter(t, &g, "a", 9)()
 	if _, err := g.Enter(t.Context(), "a", 8); !errors.Is(err, fence.ErrStale) {
-		t.Fatalf("token 8 after 9: %v; want ErrStale", err) // who is in keeps the others out
+		t.Fatalf("token 8 after 9: %v; want ErrStale", err) // the holder inside keeps the others out
 	}
-	enter(t, &g, "b", 1)() // another resource, another order
-	enter(t, &g, "a", 9)() // who was refused has not changed anything
+	enter(t, &g, "b", 1)() // another resource has its own order
+	enter(t, &g, "a", 9)() // a refused holder has changed nothing
 }
 
-// An older holder that is at work keeps a younger one waiting: otherwise it would write
-// behind it.
+// An older holder that is at work keeps a younger one waiting. Otherwise it would write after the younger
+// one.
 func TestGateLetsOneInAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g fence.Gate
@@ -60,14 +60,14 @@ func TestGateLetsOneInAtATime(t *testing.T) {
 		other := enter(t, &g, "b", 1)
 		synctest.Wait()
 		if inside.Load() {
-			t.Error("two were inside")
+			t.Error("two holders were inside")
 		}
 		leave()
-		leave() // a second time is no harm
+		leave() // a second call is harmless
 		other()
 		synctest.Wait()
 		if !inside.Load() {
-			t.Error("nobody was let in after the first had left")
+			t.Error("the second holder was not admitted after the first had left")
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestCheckRefusesWhatCannotBeRight(t *testing.T) {
 	}
 }
 
-// A ledger is a database that remembers the tokens it was asked to check.
+// A ledger is a database that records the tokens it was asked to check.
 type ledger struct{ checks []string }
 
 func (l *ledger) Connect(context.Context) (driver.Conn, error) { return l, nil }
@@ -173,8 +173,8 @@ func (l *ledger) Exec(args []driver.Value) (driver.Result, error) {
 	return driver.RowsAffected(1), nil
 }
 
-// A MultiLock's transaction is fenced with the token of every lock, also of two that have
-// one path, and each has the name that it has when it is taken alone.
+// A MultiLock's transaction is fenced with the token of every lock, even of two locks with one path. Each
+// lock has the name that it has when it is taken alone.
 func TestTransactionIsFencedWithEveryToken(t *testing.T) {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -12,15 +12,15 @@ import (
 	"holdfast/zk"
 )
 
-// A server that was alone comes back as a member of an ensemble, with its sessions and nodes.
-// A holder keeps its lock, and is told in time when the server loses its leader. The
-// server's answers to pings proved the session before, and do not do so any more.
+// A single server comes back as a member of an ensemble, with its sessions and nodes. A holder keeps
+// its lock, and is told in time when the server loses its leader. The server's answers to pings proved
+// the session before, and no longer do.
 func TestHolderIsToldInTimeWhenItsLoneServerHasJoinedAnEnsemble(t *testing.T) {
-	const timeout = 20 * time.Second // a server is not back at once
+	const timeout = 20 * time.Second // a server takes time to come back
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{
-		Relays: true, Settings: []string{"syncLimit=60", "maxSessionTimeout=60000"}, // a follower goes on for long
+		Relays: true, Settings: []string{"syncLimit=60", "maxSessionTimeout=60000"}, // a follower serves long without its leader
 	})
 	closing(t, z, err)
 	config := func(server int) func(*zk.Config) {
@@ -42,14 +42,14 @@ func TestHolderIsToldInTimeWhenItsLoneServerHasJoinedAnEnsemble(t *testing.T) {
 		must(t, err)
 	}
 	if _, err := hold.Commit(ctx); err != nil {
-		t.Fatalf("the lock did not outlast it: %v", err)
+		t.Fatalf("the lock did not survive the server's change: %v", err)
 	}
 	next := dialURL(t, z.URL(), config(leader))
 	granted := make(chan error, 1)
 	go func() {
 		h, err := holdfast.NewMutex(next, path).Lock(ctx)
 		if at := time.Now(); err == nil && hold.Context().Err() == nil {
-			t.Errorf("the next holds the lock beside the first, which believes so for another %v", hold.Deadline().Sub(at))
+			t.Errorf("the next holds the lock beside the first, which believes in it for another %v", hold.Deadline().Sub(at))
 		}
 		if err == nil {
 			err = h.Unlock()

@@ -20,11 +20,10 @@ import (
 	"holdfast/zk"
 )
 
-// What no log and no error may show.
+// A password that no log and no error may show.
 const planted = "pa55-planted"
 
-// debugLog is a log at debug level. At the end of the test it must not have shown the
-// planted password.
+// debugLog is a log at debug level. By the end of the test it must not contain the planted password.
 type debugLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -48,9 +47,9 @@ func withDebugLog(t *testing.T, cfg *zk.Config) {
 	})
 }
 
-// refused dials and wants an error that is want, says all of says and does not show
-// the password. Of an error that is not for good, which is said when the wait ends,
-// want is context.Canceled; of a certificate that is not trusted, untrusted.
+// refused dials and expects an error that is want, contains all of says and does not show the password.
+// For an error that is retried, and so reported only when the wait ends, want is context.Canceled; for
+// an untrusted certificate, untrusted.
 func refused(t *testing.T, url string, change func(*zk.Config), want error, says ...string) {
 	t.Helper()
 	cfg, err := zk.ParseURL(url)
@@ -60,8 +59,8 @@ func refused(t *testing.T, url string, change func(*zk.Config), want error, says
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 	defer cancel()
 	if want == context.Canceled {
-		// The client would go on for as long as it may; what the first attempt met is
-		// known when the second begins.
+		// The client would retry for as long as it may. When the second attempt begins, the first one's
+		// outcome is known.
 		attempts := 0
 		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if attempts++; attempts == 2 {
@@ -93,11 +92,11 @@ func refused(t *testing.T, url string, change func(*zk.Config), want error, says
 	t.Log(err)
 }
 
-// acl lets one identity do everything.
+// acl grants one identity everything.
 func acl(scheme, id string) zk.ACL { return zk.ACL{Perms: 31, Scheme: scheme, ID: id} }
 
-// ownedBy creates a node for one identity with c, cuts c's connection, and wants that
-// afterwards c can still read it and that nobody can who has one of the other auths.
+// ownedBy creates a node for one identity with c, and cuts c's connection. Afterwards c must still be able to
+// read it, and clients with the other auths must not.
 func ownedBy(t *testing.T, url string, mine func(*zk.Config), a zk.ACL, others ...func(*zk.Config)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
@@ -121,7 +120,7 @@ func ownedBy(t *testing.T, url string, mine func(*zk.Config), a zk.ACL, others .
 		must(t, err)
 	}
 	if now, err := c.Session(ctx); err != nil || now != s {
-		t.Errorf("not the same session: %v", err)
+		t.Errorf("the session changed: %v", err)
 	}
 	for _, other := range others {
 		o := dialURL(t, url, other, func(cfg *zk.Config) { withDebugLog(t, cfg) })
@@ -156,7 +155,7 @@ func TestSASLIsRefusedWhereItIsNotKnown(t *testing.T) {
 	refused(t, z.URL(), as(zk.SASLDigestAuth("bob", planted)), zk.ErrAuthFailed, z.Addrs()[0], `sasl-digest user "bob"`, "JAAS")
 }
 
-// saslConfig is a ZooKeeper with a JAAS file, which is written into dir.
+// saslConfig returns a ZooKeeper with a JAAS file, which it writes into dir.
 func saslConfig(dir string, flags ...string) (peers.ZooKeeperConfig, error) {
 	jaas := filepath.Join(dir, "jaas.conf")
 	text := fmt.Sprintf(`Server {
@@ -184,7 +183,7 @@ func startSASL(t *testing.T, flags ...string) *peers.ZooKeeper {
 	return closing(t, z, err)
 }
 
-// startSASLHoldfast is a holdfast serve with the users of saslConfig.
+// startSASLHoldfast starts a holdfast serve with the users of saslConfig.
 func startSASLHoldfast(t *testing.T, flags ...string) *peers.Holdfast {
 	t.Helper()
 	dir := t.TempDir()
@@ -197,7 +196,7 @@ func startSASLHoldfast(t *testing.T, flags ...string) *peers.Holdfast {
 	return closing(t, h, err)
 }
 
-// withSASL runs test on both servers; they have the same users.
+// withSASL runs test on both servers, which have the same users.
 func withSASL(t *testing.T, zookeeper, holdfast []string, test func(t *testing.T, url, addr string)) {
 	t.Run("holdfast serve", func(t *testing.T) {
 		h := startSASLHoldfast(t, holdfast...)
@@ -217,8 +216,8 @@ func TestSASLDigestAuthOwnsNodes(t *testing.T) {
 		ownedBy(t, url, as(zk.SASLDigestAuth("zoë", "pass-ë")), acl("sasl", "zoë"), as(bob))
 		ownedBy(t, url, as(zk.SASLDigestAuth("snow", "pass-☃")), acl("sasl", "snow"), as(bob))
 		for _, wrong := range []zk.Auth{
-			// Not with the password of bob: Apache's server would check against that of whoever
-			// was last (ZOOKEEPER-4839), and let nobody in.
+			// Not with bob's password: Apache's server would check it against the password of the latest user
+			// (ZOOKEEPER-4839), and admit nobody.
 			zk.SASLDigestAuth("bob", planted+"x"), zk.SASLDigestAuth("nobody", planted+"y"), zk.SASLDigestAuth(`b"o,b\`, planted+"z"),
 		} {
 			refused(t, url, as(wrong), zk.ErrAuthFailed, addr, wrong.String(), "refused the user or the password")
@@ -241,7 +240,7 @@ func TestServersThatDemandSASL(t *testing.T) {
 	})
 }
 
-// Clients that are not ours prove the same password to both servers.
+// Foreign clients prove the same password to both servers.
 func TestForeignClientsAuthenticateBySASL(t *testing.T) {
 	need(t, peers.NeedKazoo())
 	classes := curatorClasses(t)

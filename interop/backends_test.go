@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Everything that the command holdfast can keep its locks in.
+// Every kind of server or store that the holdfast command can use.
 var backends = []struct {
 	name string
 	url  func(testing.TB) string
@@ -29,13 +29,13 @@ var backends = []struct {
 	}},
 }
 
-// newDirectory is a directory for file://, whose host ends with the test.
+// newDirectory returns a directory for file://, whose host ends with the test.
 func newDirectory(t testing.TB) string {
 	t.Helper()
 	bin, dir := holdfastBin(t), filepath.Join(t.TempDir(), "state")
 	t.Cleanup(func() {
-		// The host that the command has started lingers; it would write into a directory
-		// that is being removed.
+		// The host that the command has started lingers. It would write into a directory that is being
+		// removed.
 		if _, err := killHost(bin, dir); err != nil && !errors.Is(err, errNoHost) {
 			t.Error(err)
 		}
@@ -45,11 +45,10 @@ func newDirectory(t testing.TB) string {
 
 var errNoHost = errors.New("no process hosts the directory")
 
-// killHost ends the process that hosts dir with SIGKILL and returns its pid when
-// it is gone.
+// killHost kills the process that hosts dir with SIGKILL, and returns its pid once it is gone.
 func killHost(bin, dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "host.pid"))
-	if errors.Is(err, os.ErrNotExist) || len(text) == 0 { // about to be written
+	if errors.Is(err, os.ErrNotExist) || len(text) == 0 { // the file is about to be written
 		return 0, errNoHost
 	}
 	if err != nil {
@@ -59,8 +58,8 @@ func killHost(bin, dir string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("host.pid: %w", err)
 	}
-	// From here on p is this very process (a pidfd, on Linux), even if its number is
-	// used again; so look who it is after, not before.
+	// From here on p is this very process (a pidfd, on Linux), even if its number is reused. So check its
+	// identity after this, not before.
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return 0, err
@@ -68,7 +67,7 @@ func killHost(bin, dir string) (int, error) {
 	defer p.Release()
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, errNoHost // what the file says is from a host that was killed
+		return 0, errNoHost // the file names a host that was killed
 	}
 	if err != nil {
 		return 0, err
@@ -82,8 +81,8 @@ func killHost(bin, dir string) (int, error) {
 		}
 		return 0, err
 	}
-	// It is not our child, so there is nothing to wait on; and where nobody reaps
-	// orphans its number stays, but not what it runs.
+	// It is not our child, so we cannot wait for it. Where nobody reaps orphans, its number stays, but not
+	// its program.
 	for {
 		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
 			return pid, nil
@@ -92,8 +91,8 @@ func killHost(bin, dir string) (int, error) {
 	}
 }
 
-// underLock is `holdfast run` of a command of ours (see commandVar) with more
-// flags before the name of the lock.
+// underLock returns `holdfast run` of one of our commands (see commandVar), with more flags before the name
+// of the lock.
 func underLock(ctx context.Context, t testing.TB, url, lock, command string, flags ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -103,7 +102,7 @@ func underLock(ctx context.Context, t testing.TB, url, lock, command string, fla
 	args := append([]string{"run", "--server", url}, flags...)
 	cmd := exec.CommandContext(ctx, holdfastBin(t), append(args, lock, "--", self)...)
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HOLDFAST_") { // or the caller's settings would be tested
+		if !strings.HasPrefix(v, "HOLDFAST_") { // otherwise the test would use the caller's settings
 			cmd.Env = append(cmd.Env, v)
 		}
 	}

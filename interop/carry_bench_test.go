@@ -13,9 +13,9 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkCarry is what docs/explanation/scale.md reckons from: how many locks, handoffs and quorum
-// probes a second `holdfast serve`, one Apache ZooKeeper and an ensemble of three carry on
-// this machine, and what of the first's memory a session and a held lock take.
+// BenchmarkCarry is the basis of docs/explanation/scale.md. It measures how many locks, handoffs and quorum probes per
+// second `holdfast serve`, one Apache ZooKeeper and an ensemble of three carry on this machine. It also
+// measures how much of holdfast serve's memory a session and a held lock take.
 //
 //	go test -run '^$' -bench Carry -benchtime 1x
 func BenchmarkCarry(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkCarry(b *testing.B) {
 				b.ReportMetric(median(growthOfLocks(b, clients[0], 64, 64, 3000)), "cycles/s-of-64-locks")
 				again, _, _ := growthOfWaiters(b, s.pid, clients, 16)
 				b.ReportMetric(median(again), "handoffs/s-of-one-lock")
-				if s.url != ours.URL() { // which is alone, and where an answered ping is proof
+				if s.url != ours.URL() { // it is a single server, where an answered ping is proof
 					b.ReportMetric(probesPerSecond(b, clients), "probes/s")
 				}
 			}
@@ -72,12 +72,12 @@ func BenchmarkCarry(b *testing.B) {
 	})
 }
 
-// probesPerSecond is how many transactions that only check a node are committed: that is
-// what a holder's session sends in every probe period.
+// probesPerSecond returns how many transactions that only check a node are committed. A holder's session sends
+// one in every probe period.
 func probesPerSecond(b *testing.B, clients []*zk.Client) float64 {
 	path, _, err := clients[0].Create(b.Context(), "/probed-", nil, zk.EphemeralSequential)
 	must(b, err)
-	const atATime, each = 8, 60 // of each client
+	const atATime, each = 8, 60 // per client
 	began := time.Now()
 	var all sync.WaitGroup
 	for _, c := range clients {

@@ -11,8 +11,8 @@ import (
 	"holdfast/zk"
 )
 
-// Tests that count what other clients wrote rely on catchUp. It waits until the server has
-// applied every write that any client has been told of.
+// Tests that count what other clients wrote rely on catchUp. It waits until the server has applied every
+// write that any client knows of.
 func TestCatchUpWaitsForAFollowerThatLags(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
 	defer cancel()

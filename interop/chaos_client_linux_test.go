@@ -22,53 +22,53 @@ import (
 	"holdfast/zk"
 )
 
-// A chaosClient is a process that takes locks of every kind, over and over, and writes down
-// what it was told and when. It stops when its standard input ends.
+// A chaosClient is a process that takes locks of every kind, over and over, and records what it was told and
+// when. It stops when its standard input ends.
 type chaosClient struct {
-	Process int // from 1
+	Process int // starting at 1
 	Servers []string
-	Timeout time.Duration // of sessions
+	Timeout time.Duration // session timeout
 	Tick    time.Duration
-	Clients int // of package zk, each with a session of its own
+	Clients int // clients of package zk, each with its own session
 	Workers int
-	Dir     string // for its files
-	Shared  string // the directory of the files that all processes write
+	Dir     string // directory for its files
+	Shared  string // directory of the files that all processes write
 	Seed    uint64
 
 	clients  []*zk.Client
-	sessions []*atomic.Int64 // of each client, the present one
+	sessions []*atomic.Int64 // the current session of each client
 	log      *chaos.Log
 
 	mu            sync.Mutex // guards the files
 	events, lines *json.Encoder
 }
 
-// A chaosEvent is what happened to a session, to the process, or to what the locks guard.
+// A chaosEvent is an event of a session, of the process, or of the data that the locks guard.
 type chaosEvent struct {
 	At      time.Duration `json:"at"`
 	What    string        `json:"what"`
 	Session int64         `json:"session,omitempty"`
-	For     time.Duration `json:"for,omitempty"`   // stalled
+	For     time.Duration `json:"for,omitempty"`   // duration of a stall
 	Value   int64         `json:"value,omitempty"` // written to a store
-	Read    int64         `json:"read,omitempty"`  // what was there before Value
-	Count   int           `json:"count,omitempty"` // left behind
+	Read    int64         `json:"read,omitempty"`  // the value before Value
+	Count   int           `json:"count,omitempty"` // number of leftovers
 	Text    string        `json:"text,omitempty"`
 }
 
-// What an event can be.
+// Kinds of events.
 const (
 	chaosDisconnected = "disconnected"
 	chaosOver         = "session over"
-	chaosStalled      = "stalled" // the scheduler let the process wait
+	chaosStalled      = "stalled" // the scheduler did not run the process for a while
 	chaosGoroutines   = "goroutines left"
 	chaosFiles        = "file descriptors left"
 	chaosDone         = "done"
 )
 
-// generation is how long a lock's name is used: histories that end can be checked exactly.
+// generation is how long a lock's name is used. Histories that end can be checked exactly.
 const generation = 12 * time.Second
 
-// monotonic is the one clock of all processes of this machine.
+// monotonic returns the time of the one clock that all processes of this machine share.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -77,7 +77,7 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// runChaosClient is the process; path is that of its description.
+// runChaosClient runs the process; path is the path of its description.
 func runChaosClient(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *chaosClient) run() error {
 	return errors.Join(errs...)
 }
 
-// leaves writes down what is still there when everything is closed and some time has passed.
+// leaves records the leftovers, some time after everything was closed.
 func (c *chaosClient) leaves(goroutines, files int) {
 	var g, f int
 	for range 100 {
@@ -143,7 +143,7 @@ func (c *chaosClient) leaves(goroutines, files int) {
 		if g <= 0 && f <= 0 {
 			break
 		}
-		time.Sleep(50 * time.Millisecond) // nothing tells
+		time.Sleep(50 * time.Millisecond) // no event reports this
 	}
 	stacks := ""
 	if g > 0 {
@@ -162,7 +162,7 @@ func openFiles() int {
 	return len(names)
 }
 
-// line adds to the history.
+// line adds an operation to the history.
 func (c *chaosClient) line(o chaos.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,11 +171,11 @@ func (c *chaosClient) line(o chaos.Op) {
 	}
 }
 
-// releasing is written down before Unlock is called, since the release itself is when it
-// has returned: the process may be killed in between.
+// releasing is recorded before Unlock is called. The release itself is recorded when Unlock has returned, and
+// the process may be killed in between.
 const releasing chaos.Kind = "releasing"
 
-// unlock ends a claim of so many locks.
+// unlock ends a claim of this many locks.
 func (c *chaosClient) unlock(claim *chaos.Claim, locks int) error {
 	for i := range locks {
 		c.line(chaos.Op{Kind: releasing, Claim: claim.ID() + i, Call: monotonic()})
@@ -217,11 +217,11 @@ func (c *chaosClient) dial(ctx context.Context) error {
 	return nil
 }
 
-// stallNoted is how long a pause of the process has to be to be written down: less than the
-// guard that every deadline has.
+// stallNoted is the shortest pause of the process that is recorded. It is less than the guard of every
+// deadline.
 const stallNoted = 100 * time.Millisecond
 
-// watchScheduler notes when the process was not run.
+// watchScheduler records when the process was not run.
 func (c *chaosClient) watchScheduler(ctx context.Context) {
 	every := time.NewTicker(20 * time.Millisecond)
 	defer every.Stop()
@@ -243,7 +243,7 @@ func (c *chaosClient) watchScheduler(ctx context.Context) {
 func (c *chaosClient) work(ctx context.Context, worker int, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		if err := c.turn(ctx, worker, rng); err != nil {
-			// Refused, or not connected: let others have the processor.
+			// Refused or not connected: leave the processor to others.
 			pause(ctx, time.Duration(1+rng.IntN(5))*time.Millisecond)
 		}
 	}
@@ -255,21 +255,21 @@ var chaosTypes = []string{"mutex", "rw", "semaphore", "election", "node"}
 // chaosLocks is how many locks of a type there are.
 const chaosLocks = 3
 
-// chaosPath is the path of a lock in the generation that is under way.
+// chaosPath returns the path of a lock in the current generation.
 func chaosPath(typ string, i int) string {
 	return fmt.Sprintf("/chaos/%d/%s-%d", monotonic()/generation, typ, i)
 }
 
-// chaosPrivate is what locks are called that only one worker takes. They show that the recipes
-// outlast the faults, and nothing about who is let in.
+// chaosPrivate names the locks that only one worker takes. They show that the recipes survive the faults, and
+// nothing about mutual exclusion.
 const chaosPrivate = "private"
 
 func isPrivate(lock string) bool { return strings.Contains(lock, "/"+chaosPrivate+"-") }
 
-// permitLimit is that of every semaphore.
+// permitLimit is the limit of every semaphore.
 const permitLimit = 3
 
-// turn takes one lock of some kind, holds it for a moment and lets it go.
+// turn takes one lock of some kind, holds it for a moment and releases it.
 func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) error {
 	z, client := c.clients[worker%len(c.clients)], c.Process*1000+worker
 	a := chaos.Attempt{Client: client, Try: rng.IntN(6) == 0, Session: c.sessions[worker%len(c.clients)].Load}
@@ -314,12 +314,12 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	case 5:
 		var parts []holdfast.Locker
 		for j := range 2 {
-			path := chaosPath("mutex", j) // also taken alone
+			path := chaosPath("mutex", j) // other workers take this one alone
 			a.Locks = append(a.Locks, chaos.Op{Lock: path, Type: chaos.Mutex})
 			parts = append(parts, holdfast.NewMutex(z, path))
 		}
 		l = holdfast.NewMultiLock(parts...)
-	default: // one that nobody else wants
+	default: // a lock that no other worker wants
 		path := chaosPath(chaosPrivate, client)
 		one(path, chaos.Mutex)
 		l = holdfast.NewMutex(z, path)
@@ -328,7 +328,7 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	if a.Try {
 		lock = l.TryLock
 	}
-	// Some give up early.
+	// Some waiters give up early.
 	patience := 10 * time.Second
 	if rng.IntN(10) == 0 {
 		patience = time.Duration(rng.Int64N(int64(100 * time.Millisecond)))
@@ -347,8 +347,8 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	return c.unlock(claim, len(a.Locks))
 }
 
-// sit holds a lock for as long as a fault takes, while somebody in another process waits for
-// it: only such claims can outlive their sessions.
+// sit holds a lock for as long as a fault lasts, while another process waits for it. Only such claims can
+// outlive their sessions.
 func (c *chaosClient) sit(ctx context.Context, i int, rng *rand.Rand) {
 	z, session := c.clients[i%len(c.clients)], c.sessions[i%len(c.clients)]
 	for ctx.Err() == nil {
@@ -375,7 +375,7 @@ func (c *chaosClient) sit(ctx context.Context, i int, rng *rand.Rand) {
 	}
 }
 
-// observe asks who leads.
+// observe asks for the leader.
 func (c *chaosClient) observe(ctx context.Context, client int, e *holdfast.Election, path string) error {
 	o := chaos.Op{Client: client, Kind: chaos.Observe, Lock: path, Type: chaos.Election, Call: c.log.Now(), Outcome: chaos.OK}
 	l, err := e.Leader(ctx)
@@ -387,7 +387,7 @@ func (c *chaosClient) observe(ctx context.Context, client int, e *holdfast.Elect
 	return nil
 }
 
-// lockFuncs is a Locker of two functions.
+// lockFuncs is a Locker made of two functions.
 type lockFuncs struct {
 	lock, try func(context.Context) (*holdfast.Hold, error)
 }

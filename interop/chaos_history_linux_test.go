@@ -8,7 +8,7 @@ import (
 	"holdfast/chaos"
 )
 
-// What a process could not write any more is made up for, and no more than that.
+// endClaims adds what a killed process could not write any more, and nothing else.
 func TestChaosHistoryOfAProcessThatWasKilled(t *testing.T) {
 	const killed = 10 * time.Second
 	held := chaos.Op{Claim: 1, Kind: chaos.Acquire, Lock: "/l", Outcome: chaos.OK, Call: 1, Return: 2, Token: 5}
@@ -41,12 +41,12 @@ func TestChaosHistoryOfAProcessThatWasKilled(t *testing.T) {
 	}
 }
 
-// Claims of a process that stood still are excused from when it did, and no others.
+// Claims of a stopped process are excused from the moment it stopped. No other claims are.
 func TestChaosExcusesWhoDidNotRun(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
 		name             string
-		call, ret, end   time.Duration // end 0: never
+		call, ret, end   time.Duration // end 0 means never
 		process          int
 		stalled, excused bool
 	}{
@@ -78,8 +78,8 @@ func TestChaosExcusesWhoDidNotRun(t *testing.T) {
 	}
 }
 
-// A lock that one worker takes is no contended operation, and a Commit of which nobody knows
-// hides no loss.
+// A lock that only one worker takes is no contended operation. A Commit with an unknown outcome hides no
+// loss.
 func TestChaosCountsWhatItShows(t *testing.T) {
 	attempt := chaos.Op{Kind: chaos.Acquire, Outcome: chaos.OK}
 	shared, private := attempt, attempt
@@ -88,7 +88,7 @@ func TestChaosCountsWhatItShows(t *testing.T) {
 	events := []chaosEvent{
 		{What: storeCommitting, Value: 5}, {What: storeCommit, Value: 5},
 		{What: storeCommitting, Value: 6, Read: 5}, {What: storeCommit, Value: 6},
-		{What: storeCommitting, Value: 7, Read: 5}, // it has written over 6
+		{What: storeCommitting, Value: 7, Read: 5}, // it has overwritten 6
 	}
 	r := &chaosResult{Lost: make(map[string]int), Updates: make(map[string]int)}
 	r.count([]chaos.Op{shared, private}, events)
@@ -99,6 +99,6 @@ func TestChaosCountsWhatItShows(t *testing.T) {
 		t.Errorf("%d of %d updates lost, %v; want 1 of 2", r.Lost[storeCommit], r.Updates[storeCommit], r.Sweep)
 	}
 	if r.commits(events, 8); len(r.Sweep) != 1 {
-		t.Errorf("%v; want that nobody has tried 8", r.Sweep)
+		t.Errorf("%v; want an error, since nobody has tried 8", r.Sweep)
 	}
 }

@@ -23,10 +23,10 @@ var (
 	chaosSeed    = flag.Uint64("chaos-seed", 0, "what the chaos test's faults and clients begin with; 0 is a new one")
 )
 
-// Processes take locks of every kind from an ensemble of three while servers are killed,
-// stopped and parted, connections broken, sessions ended, nodes deleted and the processes
-// themselves killed and paused. No claim overlaps another that it excludes, tokens grow,
-// nobody overtakes; and in the end nothing is left behind.
+// Processes take locks of every kind from an ensemble of three. Meanwhile servers are killed, stopped and
+// partitioned, connections broken, sessions ended, nodes deleted, and the processes killed and paused.
+// No claim overlaps another that it excludes, tokens grow, and nobody overtakes. In the end nothing is
+// left behind.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -47,7 +47,7 @@ func TestChaos(t *testing.T) {
 		wg.Go(func() { c.torment(faults, of.nemeses, rand.New(rand.NewPCG(seed, uint64(i))), of.rest) })
 	}
 	wg.Wait()
-	pause(c.ctx, 2*time.Second) // all work in peace
+	pause(c.ctx, 2*time.Second) // all work without faults
 	ended := monotonic()
 	c.stop()
 	r := c.judge(ended - c.began)
@@ -86,13 +86,13 @@ func startChaos(t *testing.T, seed uint64) *chaosRun {
 	return c
 }
 
-// orphans are ephemeral nodes that are left when all who could own one are gone, and their
-// sessions with them.
+// orphans returns the ephemeral nodes that are left when all possible owners are gone, and their sessions with
+// them.
 func (c *chaosRun) orphans() []string {
 	ctx, cancel := context.WithTimeout(c.ctx, stepTime)
 	defer cancel()
 	must(c.t, c.whole(ctx))
-	giveUp := time.Now().Add(4*chaosTimeout + 10*chaosTick) // who was killed last, in the next leader's count
+	giveUp := time.Now().Add(4*chaosTimeout + 10*chaosTick) // the latest session to end, counted anew by the next leader
 	for {
 		left, err := ephemerals(ctx, c.admin, "/chaos")
 		if err == nil && (len(left) == 0 || time.Now().After(giveUp)) {
@@ -105,7 +105,7 @@ func (c *chaosRun) orphans() []string {
 	}
 }
 
-// ephemerals are all those below a node.
+// ephemerals returns all ephemeral nodes below a node.
 func ephemerals(ctx context.Context, z *zk.Client, path string) ([]string, error) {
 	names, _, err := z.Children(ctx, path)
 	if err != nil {
@@ -132,7 +132,7 @@ func ephemerals(ctx context.Context, z *zk.Client, path string) ([]string, error
 	return all, nil
 }
 
-// lastCommit is the update that the node of storeCommit names.
+// lastCommit returns the update that the node of storeCommit names.
 func (c *chaosRun) lastCommit() int64 {
 	ctx, cancel := context.WithTimeout(c.ctx, stepTime)
 	defer cancel()
@@ -144,7 +144,7 @@ func (c *chaosRun) lastCommit() int64 {
 	return id
 }
 
-// judge reads what everybody has written down.
+// judge checks the records of all processes.
 func (c *chaosRun) judge(took time.Duration) *chaosResult {
 	ops, events, err := c.history()
 	must(c.t, err)

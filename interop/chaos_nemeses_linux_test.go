@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A chaosFault is one that was made, and what was seen of it.
+// A chaosFault is a fault that was made, and its visible effect.
 type chaosFault struct {
 	Kind   string        `json:"kind"`
 	At     time.Duration `json:"at"`
-	Took   time.Duration `json:"took"` // until it was healed
+	Took   time.Duration `json:"took"` // until the fault was healed
 	Effect string        `json:"effect,omitempty"`
-	Error  string        `json:"error,omitempty"` // no effect was seen
+	Error  string        `json:"error,omitempty"` // set if no effect was visible
 }
 
-// A nemesis makes one kind of fault. It returns what could be seen of it, once it is
-// healed; an error if there was nothing to be seen; errNothingToHurt if it did nothing.
+// A nemesis makes one kind of fault. It returns the visible effect once the fault is healed, or an error if there
+// was none. It returns errNothingToHurt if it did nothing.
 type nemesis struct {
 	kind string
 	do   func(c *chaosRun, ctx context.Context) (effect string, err error)
@@ -49,7 +49,7 @@ var ensembleNemeses = []nemesis{
 	}},
 }
 
-// processNemeses hurt the processes that lock, and their ways to the servers.
+// processNemeses hurt the locking processes, and their connections to the servers.
 var processNemeses = []nemesis{
 	{"client killed", (*chaosRun).killProcess},
 	{"client paused", (*chaosRun).pauseProcess},
@@ -58,7 +58,7 @@ var processNemeses = []nemesis{
 	{"client deaf", func(c *chaosRun, ctx context.Context) (string, error) { return c.cutProcess(ctx, false, true) }},
 }
 
-// stingNemeses are over in a moment.
+// stingNemeses are faults of a moment.
 var stingNemeses = []nemesis{
 	{"connections broken", (*chaosRun).sever},
 	{"reply lost after commit", (*chaosRun).loseWrite},
@@ -81,7 +81,7 @@ func (c *chaosRun) torment(ctx context.Context, of []nemesis, rng *rand.Rand, re
 	}
 }
 
-// make makes one fault. Not with the context of the faults: what was begun is healed.
+// make makes one fault. It does not use the context of the faults, so a fault that was begun is healed.
 func (c *chaosRun) make(n nemesis) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), stepTime)
 	defer cancel()
@@ -101,7 +101,7 @@ func (c *chaosRun) make(n nemesis) {
 	c.faults = append(c.faults, f)
 }
 
-// victim is a server that leads, or one that does not.
+// victim returns the leading server, or one that does not lead.
 func (c *chaosRun) victim(ctx context.Context, leader bool) (int, error) {
 	i, err := c.z.AwaitLeader(ctx)
 	if err == nil && !leader {
@@ -110,7 +110,7 @@ func (c *chaosRun) victim(ctx context.Context, leader bool) (int, error) {
 	return i, err
 }
 
-// until asks again and again, since a server tells nobody what becomes of it.
+// until polls, since servers do not report their state.
 func until(ctx context.Context, what string, good func() bool) error {
 	for !good() {
 		select {
@@ -122,7 +122,7 @@ func until(ctx context.Context, what string, good func() bool) error {
 	return nil
 }
 
-// otherLeader waits for a leader that is not server i.
+// otherLeader waits for a leader other than server i.
 func (c *chaosRun) otherLeader(ctx context.Context, i int) (string, error) {
 	next := -1
 	err := until(ctx, "another leader", func() bool {

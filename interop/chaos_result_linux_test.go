@@ -12,25 +12,25 @@ import (
 	"holdfast/chaos"
 )
 
-// A chaosResult is what a run has shown.
+// A chaosResult is the result of a run.
 type chaosResult struct {
 	Seed   uint64        `json:"seed"`
 	Took   time.Duration `json:"took"`
 	Faults []chaosFault  `json:"faults"`
 
 	Operations int            `json:"operations"` // attempts, releases, losses, observations
-	Contended  int            `json:"contended"`  // of these, on locks that several want
+	Contended  int            `json:"contended"`  // of these, on locks that several workers want
 	Claims     int            `json:"claims"`
 	LostClaims int            `json:"lost_claims"`
-	Excused    int            `json:"excused_claims"` // of processes that did not run
+	Excused    int            `json:"excused_claims"` // claims of processes that did not run
 	Sweep      []string       `json:"sweep_violations"`
 	LinearOps  int            `json:"porcupine_operations"`
 	Pieces     int            `json:"porcupine_pieces"`
 	Undecided  int            `json:"porcupine_undecided"`
 	Linear     []string       `json:"porcupine_violations"`
-	Updates    map[string]int `json:"updates"`      // acknowledged, by store
-	Lost       map[string]int `json:"lost_updates"` // of these
-	Met        map[string]int `json:"pauses_met"`   // between reading the store and writing it
+	Updates    map[string]int `json:"updates"`      // acknowledged updates, by store
+	Lost       map[string]int `json:"lost_updates"` // of these, lost ones
+	Met        map[string]int `json:"pauses_met"`   // pauses between reading the store and writing it
 	Orphans    []string       `json:"orphans"`
 	Leaks      []string       `json:"leaks"`
 	Sessions   int            `json:"sessions_over"`
@@ -49,7 +49,7 @@ func texts(vs []chaos.Violation) []string {
 	return all
 }
 
-// count counts operations and what was written down beside them.
+// count counts operations and the events recorded beside them.
 func (r *chaosResult) count(ops []chaos.Op, events []chaosEvent) {
 	begun := make(map[int]bool)
 	for _, o := range ops {
@@ -58,7 +58,7 @@ func (r *chaosResult) count(ops []chaos.Op, events []chaosEvent) {
 			if o.Outcome == chaos.OK {
 				r.Claims++
 			}
-			if begun[o.Claim] { // it is written down when it begins, too
+			if begun[o.Claim] { // its begin was recorded, too
 				continue
 			}
 			begun[o.Claim] = true
@@ -100,7 +100,7 @@ func (r *chaosResult) count(ops []chaos.Op, events []chaosEvent) {
 	}
 }
 
-// commits counts the updates by Commit that are not in the value that was found in the end.
+// commits counts the updates by Commit that are missing from the final value.
 func (r *chaosResult) commits(events []chaosEvent, last int64) {
 	acknowledged := make(map[int64]bool)
 	for _, e := range events {
@@ -120,8 +120,8 @@ func (r *chaosResult) commits(events []chaosEvent, last int64) {
 	}
 }
 
-// exactly is the part of a history that Porcupine can check: a lock that is in use all the
-// time has no moment at which to cut it.
+// exactly returns the part of a history that Porcupine can check: a lock that is always in use has no moment at
+// which to cut its history.
 func exactly(ops []chaos.Op) []chaos.Op {
 	const most = 5000 // operations on one lock
 	n := make(map[string]int)
@@ -131,7 +131,7 @@ func exactly(ops []chaos.Op) []chaos.Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o chaos.Op) bool { return o.Lock == storePath || n[o.Lock] > most })
 }
 
-// recoveries are the times from the death of a leader to the first acquire begun after it.
+// recoveries returns the times from the death of a leader to the first acquire begun after it.
 func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 	var all []time.Duration
 	for _, at := range c.leaders {
@@ -148,9 +148,9 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 	return all
 }
 
-// handoffs are the times from the death of a process to the next acquire of what it held
-// alone, where somebody was waiting. It takes the end of its session, which is later where
-// leaders change meanwhile, as each begins to count anew.
+// handoffs returns the times from the death of a process to the next acquire of a lock that it held exclusively,
+// where a client was waiting. A handoff takes the end of the session. That is later if leaders change
+// meanwhile, since each restarts the session's clock.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
 	var all []time.Duration
 	for _, lost := range ops {
@@ -176,7 +176,7 @@ func (c *chaosRun) killedAt(t time.Duration) bool {
 	return slices.ContainsFunc(c.ended, func(p *chaosProcess) bool { return p.killed == t })
 }
 
-// demand fails the test for what went wrong, and for a run that has shown too little.
+// demand fails the test for violations, and for a run that has shown too little.
 func (r *chaosResult) demand(t *testing.T) {
 	for what, found := range map[string][]string{
 		"the sweep": r.Sweep, "Porcupine": r.Linear, "orphans": r.Orphans, "leaks": r.Leaks,
@@ -193,7 +193,7 @@ func (r *chaosResult) demand(t *testing.T) {
 			t.Errorf("%s: no updates", store)
 		}
 	}
-	// Or the zeros of the others are worth nothing.
+	// Otherwise the zeros of the other stores show nothing.
 	if met := r.Met[storeUnfenced]; met >= 3 && r.Lost[storeUnfenced] == 0 {
 		t.Errorf("unfenced: nothing was lost, though %d processes were paused before they wrote", met)
 	}

@@ -18,9 +18,9 @@ import (
 	"holdfast/zk"
 )
 
-// The ensemble under chaos has a tick that lets much happen in a minute, and sessions about
-// as short as that tick allows to prove. A follower that lost its leader serves for
-// twelve ticks, which is longer than a session lasts.
+// The ensemble under chaos has a short tick, so that much happens in a minute. Sessions are about as short as
+// that tick can prove. A follower without its leader serves for twelve ticks, which is longer than a
+// session lasts.
 const (
 	chaosTick    = 300 * time.Millisecond
 	chaosTimeout = 2500 * time.Millisecond
@@ -29,10 +29,10 @@ const (
 // chaosProcesses is how many processes take locks at a time.
 const chaosProcesses = 3
 
-// A chaosRun is an ensemble, the processes that use it, and what was done to both.
+// A chaosRun is an ensemble, the processes that use it, and the faults of both.
 type chaosRun struct {
 	t      *testing.T
-	ctx    context.Context // of the faults
+	ctx    context.Context // context of the faults
 	z      *peers.ZooKeeper
 	dir    string
 	shared string
@@ -43,7 +43,7 @@ type chaosRun struct {
 	mu        sync.Mutex // guards the fields below
 	processes []*chaosProcess
 	ended     []*chaosProcess
-	made      int // processes, ever
+	made      int // number of processes so far
 	faults    []chaosFault
 	breaks    []chaos.Op
 	pauses    []chaosPause
@@ -59,12 +59,12 @@ type chaosProcess struct {
 	dir     string
 	proc    *peers.Process
 	stdin   io.Closer
-	proxies []*peers.Proxy // one for each server
+	proxies []*peers.Proxy // one per server
 	killed  time.Duration  // when it was dead for certain; 0 if it was not killed
-	frames  int            // lost by the cuts so far
+	frames  int            // frames lost by the cuts so far
 }
 
-// A deletedNode is a NodeLock's: it was that of somebody who held the lock in between.
+// A deletedNode is the deletion of a NodeLock's node: the node belonged to whoever held the lock in between.
 type deletedNode struct {
 	path     string
 	from, to time.Duration
@@ -152,7 +152,7 @@ func (p *chaosProcess) closeProxies() {
 	}
 }
 
-// links is how many connections of all processes there are to server i.
+// links returns how many connections all processes have to server i.
 func (c *chaosRun) links(i int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *chaosRun) links(i int) int {
 	return n
 }
 
-// took notes that somebody took away what o names, at some time since call.
+// took records that the claim that o names was broken, at some time since call.
 func (c *chaosRun) took(call time.Duration, o chaos.Op) {
 	o.Kind, o.Call, o.Return = chaos.Break, call, chaos.Never
 	c.mu.Lock()
@@ -171,14 +171,14 @@ func (c *chaosRun) took(call time.Duration, o chaos.Op) {
 	c.breaks = append(c.breaks, o)
 }
 
-// deletedNode notes that whoever held a NodeLock since call may have lost it.
+// deletedNode records that the holder of a NodeLock since call may have lost it.
 func (c *chaosRun) deletedNode(path string, call time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes = append(c.nodes, deletedNode{path, call, monotonic()})
 }
 
-// stop ends all processes in peace, which closes their sessions.
+// stop ends all processes in an orderly way, which closes their sessions.
 func (c *chaosRun) stop() {
 	c.mu.Lock()
 	all := append([]*chaosProcess{}, c.processes...)
@@ -210,7 +210,7 @@ func (p *chaosProcess) tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// history is what all processes have written, with what was done to them.
+// history returns everything that all processes have recorded, and the faults done to them.
 func (c *chaosRun) history() (ops []chaos.Op, events []chaosEvent, err error) {
 	for _, p := range c.ended {
 		mine, err := readHistory(filepath.Join(p.dir, "history"))
@@ -261,7 +261,7 @@ func readEvents(path string) ([]chaosEvent, error) {
 	for {
 		var e chaosEvent
 		err := d.Decode(&e)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // killed in the middle
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // killed in the middle of a line
 			return all, nil
 		}
 		if err != nil {
@@ -271,8 +271,8 @@ func readEvents(path string) ([]chaosEvent, error) {
 	}
 }
 
-// endClaims adds what a process could not write that was killed: what it claimed and had
-// not begun to release, it has claimed until it was dead.
+// endClaims adds what a killed process could not record: it held a claim until it was dead, unless it had begun
+// to release it.
 func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
 	open, leaving := make(map[int]chaos.Op), make(map[int]time.Duration)
 	var all []chaos.Op
@@ -303,8 +303,8 @@ func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
 	return all
 }
 
-// excuse ends the claims of a process at the moment at which it stopped running for longer
-// than the guard of its deadlines: nobody can tell it in time then (assumption A3).
+// excuse ends the claims of a process at the moment when it stopped running for longer than the guard of its
+// deadlines: nothing can tell the process in time then (assumption A3).
 func (c *chaosRun) excuse(process int, ops []chaos.Op, events []chaosEvent) []chaos.Op {
 	var pauses []chaosPause
 	for _, p := range c.pauses {
@@ -327,7 +327,7 @@ func (c *chaosRun) excuse(process int, ops []chaos.Op, events []chaosEvent) []ch
 		}
 	}
 	var broken []chaos.Op
-	const waking = time.Second // what was begun before the pause is over by then
+	const waking = time.Second // operations begun before the pause are over by then
 	for _, o := range ops {
 		if o.Kind != chaos.Acquire && o.Kind != chaos.Try || o.Outcome != chaos.OK {
 			continue

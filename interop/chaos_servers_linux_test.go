@@ -130,7 +130,7 @@ func (c *chaosRun) partServer(ctx context.Context, leader bool, part func(int)) 
 	return effect, errors.Join(err, c.whole(ctx))
 }
 
-// cutServing cuts a follower off, and sees it answer a read without its leader.
+// cutServing cuts a follower off, and checks that it answers a read without its leader.
 func (c *chaosRun) cutServing(ctx context.Context) (string, error) {
 	i, err := c.victim(ctx, false)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *chaosRun) cutServing(ctx context.Context) (string, error) {
 	var served time.Duration
 	for {
 		if _, _, err := conn.call(zkproto.OpExists, &zkproto.ReadRequest{Path: "/"}); err != nil {
-			break // it has noticed, and drops its clients
+			break // it has noticed the cut, and drops its clients
 		}
 		served = time.Since(began)
 		select {

@@ -21,16 +21,16 @@ import (
 	"holdfast/zkproto"
 )
 
-// pick is one of the processes.
+// pick returns one of the processes.
 func (c *chaosRun) pick() *chaosProcess {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.processes[rand.IntN(len(c.processes))]
 }
 
-// thinker is a process that has read the store and not written it yet; any, if none comes.
+// thinker returns a process that has read the store and not written it yet. If none appears, it returns any.
 func (c *chaosRun) thinker(ctx context.Context, store string) *chaosProcess {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the locks may be at rest, under another fault
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the locks may be idle because of another fault
 	defer cancel()
 	for ctx.Err() == nil {
 		c.mu.Lock()
@@ -67,10 +67,10 @@ func (c *chaosRun) killProcess(ctx context.Context) (string, error) {
 	return fmt.Sprintf("process %d died with %d sessions", p.number, sessions), c.startProcess()
 }
 
-// pauseProcess stops a process for longer than its sessions last, if it can between
-// reading a store and writing it.
+// pauseProcess stops a process for longer than its sessions last, if possible between reading a store and writing
+// it.
 func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
-	store := stores[len(c.pauses)%len(stores)] // written by this sequence of faults alone
+	store := stores[len(c.pauses)%len(stores)] // written only by this sequence of faults
 	p := c.thinker(ctx, store)
 	from := monotonic()
 	if err := p.proc.Signal(syscall.SIGSTOP); err != nil {
@@ -80,8 +80,8 @@ func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
 	if len(mine) == 0 {
 		return "", errors.Join(errNothingToHurt, p.proc.Signal(syscall.SIGCONT))
 	}
-	// The server has removed the sessions when it refuses to resume one. (To ask is to
-	// touch it, so once, late.)
+	// The server has removed the sessions when it refuses to resume one. Asking touches a session, so ask once,
+	// and late.
 	pause(ctx, chaosTimeout+4*chaosTick)
 	met := p.thinksOf(store)
 	err := p.proc.Signal(syscall.SIGCONT)
@@ -111,13 +111,13 @@ func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
 	return effect, err
 }
 
-// cutProcess parts a process from all servers until its sessions have ended.
+// cutProcess separates a process from all servers until its sessions have ended.
 func (c *chaosRun) cutProcess(ctx context.Context, up, down bool) (string, error) {
 	p := c.pick()
 	for _, proxy := range p.proxies {
 		proxy.Cut(up, down)
 	}
-	// Some outlive their sessions, some come back in time.
+	// Some cuts outlast the sessions, some end in time.
 	pause(ctx, chaosTimeout/4+rand.N(chaosTimeout))
 	lost := func() int {
 		frames := -p.frames
@@ -137,7 +137,7 @@ func (c *chaosRun) cutProcess(ctx context.Context, up, down bool) (string, error
 	return fmt.Sprintf("process %d: %d frames lost", p.number, frames), err
 }
 
-// secrets are the sessions of a process that are connected now.
+// secrets returns the sessions of a process that are connected now.
 func (p *chaosProcess) secrets() []peers.SessionSecret {
 	var all []peers.SessionSecret
 	for _, proxy := range p.proxies {
@@ -169,7 +169,7 @@ func (c *chaosRun) loseWrite(ctx context.Context) (string, error) {
 		defer cancel()
 		err := until(ctx, "a write", func() bool { n, _ := proxy.Lost(); return n > before })
 		if err != nil {
-			return "", errNothingToHurt // nobody writes: there is another fault under way
+			return "", errNothingToHurt // nobody writes: another fault is active
 		}
 		return fmt.Sprintf("process %d", p.number), nil
 	}
@@ -235,7 +235,7 @@ type empty struct{}
 
 func (empty) Append(b []byte) []byte { return b }
 
-// deletePlace deletes the node of somebody who holds a lock, or waits for it.
+// deletePlace deletes the node of a holder or of a waiter.
 func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -253,15 +253,15 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 			err := c.admin.Delete(ctx, e.Path, zk.AnyVersion)
 			switch {
 			case err != nil && !zk.MayHaveHappened(err):
-			case e.Path == path: // a NodeLock, whose node has always the same name
+			case e.Path == path: // a NodeLock, whose node always has the same name
 				c.deletedNode(path, call)
 			default:
-				// A permit is one of several with one token; the path is of the first alone.
+				// A permit is one of several with one token; the path is the first one's.
 				c.took(call, chaos.Op{Lock: path, Token: e.Token})
 				c.took(call, chaos.Op{Lock: path, Node: e.Path})
 			}
 			if err != nil {
-				break // gone by itself, or a fault is under way
+				break // it went by itself, or another fault is active
 			}
 			return strings.TrimPrefix(e.Path, "/chaos/"), nil
 		}
@@ -269,7 +269,7 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 	return "", errNothingToHurt
 }
 
-// deleteParent deletes a lock with all that is below, whoever holds it.
+// deleteParent deletes a lock's directory with everything in it, whoever holds the lock.
 func (c *chaosRun) deleteParent(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -283,7 +283,7 @@ func (c *chaosRun) deleteParent(ctx context.Context) (string, error) {
 		for _, name := range names {
 			ops = append(ops, zk.DeleteOp(path+"/"+name, zk.AnyVersion))
 		}
-		// In one transaction: else somebody new would always be there.
+		// It takes one transaction, since new nodes would always appear otherwise.
 		call := monotonic()
 		_, err = c.admin.Multi(ctx, append(ops, zk.DeleteOp(path, zk.AnyVersion))...)
 		if err == nil || zk.MayHaveHappened(err) {

@@ -15,29 +15,28 @@ import (
 	"holdfast/zk"
 )
 
-// What one lock guards: two numbers, each of which is read, and some time later written plus
-// one, and the name of an update, which is read and later replaced by another. Two writers of one
-// number have lost an update. Of the names, chaos.LostUpdates finds the lost ones.
+// The data that one lock guards: two numbers and the name of an update. Each number is read, and some time
+// later written plus one. The name is read, and later replaced by another. Two writers of one number have
+// lost an update. chaos.LostUpdates finds the lost names.
 const (
 	storePath  = "/chaos/store"        // the lock
-	commitPath = "/chaos/store-update" // the name that is written by Commit: its holder's token
+	commitPath = "/chaos/store-update" // the name that Commit writes: its holder's token
 
-	storeUnfenced = "unfenced" // a file that knows nothing of locks
-	storeFenced   = "fenced"   // a file that refuses tokens smaller than it has seen
+	storeUnfenced = "unfenced" // a file without regard to locks
+	storeFenced   = "fenced"   // a file that refuses tokens smaller than the largest seen
 	storeCommit   = "commit"   // a node, by Hold.Commit
 
-	storeCommitting = "committing" // written down before Commit, which may happen and not be acknowledged
+	storeCommitting = "committing" // recorded before Commit, which may happen and not be acknowledged
 )
 
-// stores are all of them.
+// stores lists all stores.
 var stores = []string{storeUnfenced, storeFenced, storeCommit}
 
-// thinkingFile is where a process says which of them it has read and not written yet. That
-// is where a pause does harm, and a nemesis that does not look meets those milliseconds in
-// one run of three.
+// thinkingFile names the store that a process has read and not written yet. A pause does harm at that moment. A
+// nemesis that pauses at random hits these milliseconds in one run of three.
 const thinkingFile = "thinking"
 
-// account adds one to each, over and over.
+// account adds one to each store, over and over.
 func (c *chaosClient) account(ctx context.Context) {
 	z := c.clients[0]
 	for ctx.Err() == nil {
@@ -53,8 +52,8 @@ func (c *chaosClient) account(ctx context.Context) {
 	}
 }
 
-// update does one round under the lock. It does not look at its Context between reading
-// and writing: any program may be paused right behind the look.
+// update does one round under the lock. It does not check its Context between reading and writing: any program
+// may be paused right after the check.
 func (c *chaosClient) update(claim *chaos.Claim) {
 	ctx := claim.Context()
 	think := func(store string) {
@@ -95,21 +94,21 @@ func (c *chaosClient) update(claim *chaos.Claim) {
 	}
 }
 
-// thinks says so to the nemesis. That it cannot be said would show: nobody is ever met.
+// thinks tells the nemesis. An error would show, since no pause would ever hit.
 func (c *chaosClient) thinks(store string) {
 	os.WriteFile(filepath.Join(c.Dir, thinkingFile), []byte(store), 0o600)
 }
 
 func readInt(path string) (int64, error) {
 	text, err := os.ReadFile(path)
-	if err != nil || len(text) == 0 { // somebody is just writing it
+	if err != nil || len(text) == 0 { // another process is just writing it
 		return 0, errors.Join(err, errors.New("empty"))
 	}
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-// A fencedFile is a number and the largest token that it has been shown. It stands for a
-// database: its operations are atomic, by a lock on the file.
+// A fencedFile is a number and the largest token seen with it. It stands for a database: a lock on the file makes
+// its operations atomic.
 type fencedFile string
 
 var errStaleToken = errors.New("a larger token has been seen")

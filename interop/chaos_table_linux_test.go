@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// chaosTable makes the table of docs/contributing/reliability.md of all results in a file.
+// chaosTable makes the table of docs/contributing/reliability.md from all results in a file.
 func chaosTable(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func chaosTable(path string) (string, error) {
 	return b.String(), nil
 }
 
-// add sums up.
+// add adds o to the sums.
 func (r *chaosResult) add(o *chaosResult) {
 	r.Took += o.Took
 	r.Faults = append(r.Faults, o.Faults...)

@@ -16,22 +16,22 @@ import (
 	"holdfast/zk"
 )
 
-// benchTimeout is that of all sessions, so that all are kept alive as often.
+// benchTimeout is the timeout of all sessions, so that all send pings equally often.
 const benchTimeout = 10 * time.Second
 
-// The benchmarks compare our client with go-zookeeper's on one server, in rounds as
-// in bench_table_test.go. The server is a process of its own, so what this one spends is the
-// client's: processor time and allocations per operation are counted as well.
+// The benchmarks compare our client with go-zookeeper's on one server, in rounds as in bench_table_test.go. The
+// server is a separate process, so this one's cost is the client's. Processor time and allocations per
+// operation are counted as well.
 
 // An errand is one operation of a client, or two that belong together.
 type errand func() error
 
-// A workload is what many goroutines do with one session.
+// A workload is the work of many goroutines on one session.
 type workload struct {
 	name       string
 	goroutines int
-	perRound   int // errands of each goroutine
-	operations int // of each errand
+	perRound   int // errands per goroutine
+	operations int // per errand
 	ours       func(ctx context.Context, c *zk.Client) errand
 	theirs     func(c *rival.Conn) errand
 }
@@ -113,7 +113,7 @@ func BenchmarkClient(b *testing.B) {
 	}
 }
 
-// spent is what a round took.
+// spent is the cost of a round.
 type spent struct{ perSecond, perCPUSecond, allocs float64 }
 
 func (w workload) round(b *testing.B, do errand) spent {
@@ -144,7 +144,7 @@ func (w workload) round(b *testing.B, do errand) spent {
 	return spent{n / took.Seconds(), n / used.Seconds(), float64(after.Mallocs-before.Mallocs) / n}
 }
 
-// cpuTime is the processor time that this process has used.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -16,16 +16,16 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkClientMemory measures what idle clients cost this process, heap and stacks
-// together: a session with its connection, and a thousand watches. Both clients are
-// connected to the same server, which is a process of its own.
+// BenchmarkClientMemory measures what idle clients cost this process, heap and stacks together: a session with
+// its connection, and a thousand watches. Both clients are connected to the same server, which is a
+// separate process.
 //
 //	go test -run '^$' -bench ClientMemory -benchtime 3x
 func BenchmarkClientMemory(b *testing.B) {
 	server := oneHoldfast.get(b)
 	url, addr := server.URL(), strings.TrimPrefix(server.URL(), "zk://")
 	b.Run("sessions=900", func(b *testing.B) {
-		const n = 900 // the server takes a thousand from one address
+		const n = 900 // the server accepts a thousand from one address
 		compareMemory(b, n, "B/session",
 			func() (fill, undo func()) {
 				clients := make([]*zk.Client, n)
@@ -73,7 +73,7 @@ func BenchmarkClientMemory(b *testing.B) {
 	})
 }
 
-// compareMemory reports the medians, over the rounds, of what fill adds per unit.
+// compareMemory reports the medians, over the rounds, of the memory that fill adds per unit.
 func compareMemory(b *testing.B, units int, unit string, ours, theirs func() (fill, undo func())) {
 	var our, their []float64
 	for b.Loop() {
@@ -95,11 +95,11 @@ func compareMemory(b *testing.B, units int, unit string, ours, theirs func() (fi
 	b.ReportMetric(median(their)/median(our), "ratio")
 }
 
-// memoryInUse is what this process has on its heap and its stacks, garbage apart.
+// memoryInUse returns the size of this process's heap and stacks, without garbage.
 func memoryInUse() int64 {
-	time.Sleep(500 * time.Millisecond) // goroutines that have just been busy are idle now
+	time.Sleep(500 * time.Millisecond) // goroutines that were busy just now are idle after it
 	runtime.GC()
-	runtime.GC() // what pools held in reserve
+	runtime.GC() // frees what pools held in reserve
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
@@ -117,8 +117,8 @@ func inParallel(goroutines, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// connectOurs and connectTheirs leave the closing to the caller; dialURL and connectRival
-// would keep every client until the benchmark ends.
+// connectOurs and connectTheirs leave closing to the caller. dialURL and connectRival would keep every client
+// until the benchmark ends.
 func connectOurs(b *testing.B, url string) *zk.Client {
 	cfg, err := zk.ParseURL(url)
 	if err != nil {

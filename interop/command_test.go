@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// The commands that run under a lock, and zkServer.sh (see pretenders), are this test
-// binary itself, told by its environment what to be, so that nothing else has to be built
-// or installed.
+// This test binary also plays the commands that run under a lock, and zkServer.sh (see pretenders). Its
+// environment selects the role, so nothing else must be built or installed.
 const commandVar = "HOLDFAST_INTEROP_COMMAND"
 
-// runCommand is the command that the environment asks for; false if it asks for none,
-// so for the tests.
+// runCommand runs the command that the environment names. It returns false if there is none, so that the tests
+// run.
 func runCommand() (is bool, err error) {
 	switch name, path, _ := strings.Cut(os.Getenv(commandVar), " "); name {
 	case "":
@@ -40,16 +39,15 @@ func runCommand() (is bool, err error) {
 	}
 }
 
-// moreCommands are those of some systems only; each has an argument.
+// moreCommands has the commands of some systems only; each has an argument.
 var moreCommands = map[string]func(arg string) error{}
 
 func increment(path string) string { return commandVar + "=increment " + path }
 
 const hold = commandVar + "=hold"
 
-// addOne reads the number, waits long enough for a second holder to get in
-// between, and writes it back plus one. It knows nothing of locks, so two at once
-// lose an update.
+// addOne reads the number, waits long enough for a second holder to come in between, and writes it back plus one.
+// It ignores locks, so two at once lose an update.
 func addOne(path string) error {
 	n, err := readNumber(path)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Sixteen loops, each of which runs `holdfast run` fifty times, one process after
-// the other. What runs under the lock loses an update if two ever hold it.
+// Sixteen loops each run `holdfast run` fifty times, one process after the other. The command under the lock loses
+// an update if two ever hold it.
 const (
 	counterLoops = 16
 	counterTurns = 50
@@ -35,12 +35,12 @@ func TestCounterUnderTheLockLosesNoUpdate(t *testing.T) {
 
 func TestCounterLosesNoUpdateWhenTheHostOfItsDirectoryIsKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("left out: telling who a process is needs /proc, so Linux")
+		t.Skip("left out: identifying a process needs /proc, so Linux")
 	}
 	bin, dir := holdfastBin(t), newDirectory(t)
 	kills := 0
 	count(t, "file://"+dir, func(ctx context.Context, turns *atomic.Int64) error {
-		// Not before locks are being taken: the first turns start the first host.
+		// Wait until locks are being taken: the first turns start the first host.
 		for turns.Load() < counterLoops*counterTurns/10 {
 			select {
 			case <-ctx.Done():
@@ -66,12 +66,12 @@ func TestCounterLosesNoUpdateWhenTheHostOfItsDirectoryIsKilled(t *testing.T) {
 	})
 	measured(t, "%d hosts killed", kills)
 	if kills == 0 {
-		t.Error("no host was killed: the test has shown nothing")
+		t.Error("no host was killed: the test shows nothing")
 	}
 }
 
-// count runs the loops on the lock "counter" while fault, if there is one, does
-// its worst; fault's context ends when the loops have.
+// count runs the loops on the lock "counter" while fault, if there is one, does its worst. fault's context ends
+// with the loops.
 func count(t *testing.T, url string, fault func(ctx context.Context, turns *atomic.Int64) error) {
 	path := newNumber(t)
 	ctx, cancel := context.WithTimeout(t.Context(), counterTime)

@@ -42,16 +42,15 @@ func TestApacheZooKeeperKeepsAcknowledgedNodesWhenKilled(t *testing.T) {
 	}, min(*crashes, 2))
 }
 
-// An acked node is one that the server said it has created.
+// An acked node is one whose creation the server acknowledged.
 type acked struct {
 	path      string
 	data      string
 	ephemeral bool
 }
 
-// crash streams creates over several connections, kills the server in the
-// middle, starts it again and looks for every node that was acknowledged; and in
-// the end for those of all rounds.
+// crash streams creates over several connections, kills the server in the middle, and starts it again. It looks
+// for every acknowledged node of this round, and in the end for those of all rounds.
 func crash(t *testing.T, server crashing, rounds int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -76,7 +75,7 @@ func crash(t *testing.T, server crashing, rounds int) {
 				t.Fatalf("after crash %d: %s was handed out twice", round+1, n.path)
 			}
 			sequential[n.path] = true
-			// The sessions of ended connections expire while the test goes on.
+			// Sessions of closed connections expire during the test.
 			if !n.ephemeral {
 				all = append(all, n)
 			}
@@ -88,8 +87,7 @@ func crash(t *testing.T, server crashing, rounds int) {
 	measured(t, "%d crashes, %d acknowledged nodes, none lost, %v", rounds, len(sequential), time.Since(began).Round(time.Millisecond))
 }
 
-// crashRound returns what was acknowledged before the kill, and the highest
-// zxid that a reply showed.
+// crashRound returns the nodes acknowledged before the kill, and the highest zxid that a reply showed.
 func crashRound(ctx context.Context, server crashing, round, enough int, lastZxid int64) ([]acked, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
@@ -101,7 +99,7 @@ func crashRound(ctx context.Context, server crashing, round, enough int, lastZxi
 		{zkproto.FlagPersistent, func(n int) string { return fmt.Sprintf("%s/a-%d", dir, n) }},
 		{zkproto.FlagPersistent, func(n int) string { return fmt.Sprintf("%s/b-%d", dir, n) }},
 		{zkproto.FlagEphemeral, func(n int) string { return fmt.Sprintf("%s/e-%d", dir, n) }},
-		// One parent for all rounds: a restart must not hand out a number again.
+		// All rounds share one parent: a restart must not give out a number again.
 		{zkproto.FlagPersistentSequential, func(int) string { return "/sequence/s-" }},
 	}
 	conns := make([]*rawConn, len(kinds))
@@ -145,7 +143,7 @@ func crashRound(ctx context.Context, server crashing, round, enough int, lastZxi
 				}
 			})
 			if err != nil {
-				cancel() // or the others go on for nothing
+				cancel() // otherwise the others would continue for nothing
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -175,11 +173,10 @@ type stream struct {
 	conn     *rawConn
 	flags    int32
 	path     func(n int) string
-	lastZxid int64 // every create comes after this
+	lastZxid int64 // every create must have a larger zxid
 }
 
-// run reports each acknowledged node to ack. That the connection breaks is
-// expected, but only after killed.
+// run reports each acknowledged node to ack. The connection is expected to break, but only after killed.
 func (s *stream) run(killed <-chan struct{}, ack func(acked, int64)) error {
 	const inFlight = 16
 	type request struct{ path, data string }
@@ -192,7 +189,7 @@ func (s *stream) run(killed <-chan struct{}, ack func(acked, int64)) error {
 			pending <- r
 			create := &zkproto.CreateRequest{Path: r.path, Data: []byte(r.data), ACL: openACL, Flags: s.flags}
 			if s.conn.send(zkproto.OpCreate, create) != nil {
-				return // the reader meets the end as well
+				return // the reader sees the end as well
 			}
 		}
 	}()

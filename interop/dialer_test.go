@@ -13,21 +13,20 @@ import (
 	"holdfast/zk"
 )
 
-// A gate is the way of one client to its servers. It knows which server the
-// client is connected to, can break that connection and can keep the client from
-// making the next one; and it can lose or hold back what is on its way.
+// A gate controls one client's way to its servers. It knows the server that the client is connected to. It can
+// break that connection, prevent the next one, and lose or hold back messages.
 type gate struct {
 	mu    sync.Mutex
 	open  func(addr string) bool
 	addr  string // of the latest connection
 	conn  net.Conn
 	lose  direction
-	lost  bool          // what lose said
-	held  chan struct{} // nil unless what comes is held back, until it is closed
-	wrote chan struct{} // holds a token if something was written meanwhile
+	lost  bool          // lose has happened
+	held  chan struct{} // if not nil, incoming messages are held back until it is closed
+	wrote chan struct{} // has a token if something was written since
 }
 
-// A direction is what a gate loses next.
+// A direction is the direction in which a gate loses the next message.
 type direction int
 
 const (
@@ -46,7 +45,7 @@ func only(addr string) func(string) bool {
 	return func(a string) bool { return a == addr }
 }
 
-// let says to which servers the client may connect from now on.
+// let sets the servers that the client may connect to from now on.
 func (g *gate) let(open func(addr string) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,22 +71,21 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return &gatedConn{conn, g}, nil
 }
 
-// loseNext breaks the connection as soon as something is written to it, or comes from
-// it, and loses that.
+// loseNext breaks the connection as soon as a message is written to it or arrives from it, and loses the message.
 func (g *gate) loseNext(d direction) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lose, g.lost = d, false
 }
 
-// hasLost reports whether loseNext has done its work.
+// hasLost reports whether loseNext has lost its message.
 func (g *gate) hasLost() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lost
 }
 
-// loses reports whether what goes in this direction now is to be lost.
+// loses reports whether a message in this direction must be lost now.
 func (g *gate) loses(d direction) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,8 +96,8 @@ func (g *gate) loses(d direction) bool {
 	return true
 }
 
-// hold keeps back what comes until release is called. The channel has a token once
-// something has been written since.
+// hold keeps incoming messages back until release is called. The channel has a token once something has been
+// written since.
 func (g *gate) hold() (wrote <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,7 +149,7 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// connectedTo is the server of the latest connection.
+// connectedTo returns the server of the latest connection.
 func (g *gate) connectedTo() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +170,7 @@ func dialURL(t testing.TB, url string, change ...func(*zk.Config)) *zk.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.TickTime = 500 * time.Millisecond // that of all peers, unless a test says otherwise
+	cfg.TickTime = 500 * time.Millisecond // the tick of all peers, unless a test says otherwise
 	for _, f := range change {
 		f(&cfg)
 	}

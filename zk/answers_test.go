@@ -16,7 +16,7 @@ import (
 // in the same buffer while the first is still being written.
 func TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const callers, timeout = 400, time.Minute // together more than any buffer of the writer
+		const callers, timeout = 400, time.Minute // together they exceed any buffer of the writer
 		first, second := bytes.Repeat([]byte("1"), 2000), bytes.Repeat([]byte("2"), 2000)
 		queued := make(chan struct{})
 		c := dialTest(t, timeout, func(p *peer) { p.accept(7, timeout) }, func(p *peer) {
@@ -36,7 +36,7 @@ func TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered(t *testing.T) {
 					path, data = "/second", second
 				}
 				if h.Xid != int32(i+1) || h.Op != zkproto.OpSetData || m.Path != path || !bytes.Equal(m.Data, data) {
-					t.Errorf("request %d arrived as %+v of %s", i+1, h, m.Path)
+					t.Errorf("request %d arrived as %+v of %s; want it as it was made", i+1, h, m.Path)
 					break
 				}
 			}
@@ -63,8 +63,7 @@ func TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered(t *testing.T) {
 	})
 }
 
-// CURATOR-498, Shopify 2023-04: the answer to a call that was given up reached the call
-// that came after it.
+// CURATOR-498, Shopify 2023-04: the answer to an abandoned call reached the call after it.
 func TestLateAnswerReachesNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given, held := make(chan struct{}), make(chan struct{})
@@ -110,7 +109,7 @@ func TestLateAnswerReachesNobodyElse(t *testing.T) {
 			wg.Go(func() {
 				path := fmt.Sprintf("/wanted/%d", i)
 				if got, _, err := c.Get(t.Context(), path); string(got) != "of "+path || err != nil {
-					t.Errorf("%s: got %q, %v", path, got, err)
+					t.Errorf("%s: got another call's answer %q, %v", path, got, err)
 				}
 			})
 		}

@@ -20,7 +20,7 @@ import (
 
 const planted = "pa55-planted"
 
-// auth reads one step of an authentication; its op is 0 when the client has gone. A SASL
+// auth reads one step of an authentication; its op is 0 when the client has disconnected. A SASL
 // packet has a positive xid: on ZooKeeper 3.5 with Netty, a packet with another xid is
 // outstanding for ever.
 func (p *peer) auth() (op zkproto.Op, digest zkproto.AuthRequest, sasl zkproto.SASLToken) {
@@ -45,7 +45,7 @@ func (p *peer) answerAuth(code zkproto.Code, body encoder) bool {
 	return p.answer(p.step, 0, code, body)
 }
 
-// acceptDigest takes the next request as user:password.
+// acceptDigest accepts user:password in the next request.
 func (p *peer) acceptDigest(user, password string) {
 	op, m, _ := p.auth()
 	if op == 0 {
@@ -90,7 +90,7 @@ func TestAuthIsSentOnEveryConnectionBeforeAnythingElse(t *testing.T) {
 				handshake(p)
 				h, _ := p.request()
 				if h.Op != zkproto.OpExists {
-					t.Errorf("first came %v; want the caller's exists", h.Op)
+					t.Errorf("the first request was %v; want the caller's exists", h.Op)
 				}
 				p.answer(h.Xid, 5, 0, &zkproto.StatResponse{})
 			},
@@ -140,11 +140,11 @@ func TestConnectionLostDuringAuthIsFollowedByAnother(t *testing.T) {
 					}
 				}
 				c := dialAuth(t, []Auth{auth},
-					accept, // and hang up
+					accept, // then hang up
 					func(p *peer) { p.accept(7, 10*time.Second); p.auth() }, // hang up in the middle
 					func(p *peer) { p.accept(7, 10*time.Second); p.hang() }, // never answer
 					func(p *peer) { p.accept(7, 10*time.Second); p.auth(); p.nc.Write([]byte{0, 0}); p.hang() },
-					func(p *peer) { p.accept(7, 10*time.Second); p.auth(); p.answer(5, 0, 0, nil); p.hang() }, // nonsense
+					func(p *peer) { p.accept(7, 10*time.Second); p.auth(); p.answer(5, 0, 0, nil); p.hang() }, // an invalid answer
 					func(p *peer) { accept(p); p.serve() })
 				s := mustSession(t, c)
 				synctest.Wait() // until the first connection is broken
@@ -207,7 +207,7 @@ func TestRefusedAuthFailsDialAtOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				cfg := authConfig(t, []Auth{tt.auth}, tt.serve, tt.serve, func(p *peer) { t.Error("tried a third time") })
+				cfg := authConfig(t, []Auth{tt.auth}, tt.serve, tt.serve, func(p *peer) { t.Error("the client tried a third time") })
 				cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				start := time.Now()
 				_, err := Dial(t.Context(), cfg)
@@ -244,10 +244,10 @@ func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T)
 				p.acceptDigest("bob", planted)
 				h, _ := p.request()
 				p.answer(h.Xid, 1, 0, &zkproto.StatResponse{}) // the watch
-				p.request()                                    // and hang up: it is lost
+				p.request()                                    // then hang up: the request is lost
 			},
 			refuse, refuse,
-			func(p *peer) { t.Error("tried a third time") })
+			func(p *peer) { t.Error("the client tried a third time") })
 		s := mustSession(t, c)
 		_, _, w, err := c.ExistsW(t.Context(), "/watched")
 		if err != nil {
@@ -268,7 +268,7 @@ func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T)
 			err := <-outcome
 			wantErr(t, err, ErrAuthFailed)
 			if MayHaveHappened(err) {
-				t.Errorf("%v: it was never sent", err)
+				t.Errorf("%v: want an error for a request that was never sent", err)
 			}
 		}
 		<-s.Context().Done()
@@ -285,7 +285,8 @@ func TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits(t *testing.T)
 	})
 }
 
-// ZOOKEEPER-4839: under load Apache's servers may take one client for another.
+// ZOOKEEPER-4839: under load, Apache's servers may mistake one client for another. So one refusal
+// is not final.
 func TestOneRefusalIsNotTheLastWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := make(chan struct{}, 3)
@@ -309,7 +310,7 @@ func TestOneRefusalIsNotTheLastWord(t *testing.T) {
 }
 
 // A server that requires SASL answers the first request with an error, and does not touch the
-// session. So its answer, also to a ping, must not count as proof of the session.
+// session. So its answer, even to a ping, must not prove the session.
 func TestServerThatDemandsAuthIsNotAskedForEver(t *testing.T) {
 	for _, request := range []bool{true, false} {
 		t.Run(fmt.Sprint("request ", request), func(t *testing.T) {
@@ -326,7 +327,7 @@ func TestServerThatDemandsAuthIsNotAskedForEver(t *testing.T) {
 					for i, r := range results {
 						wantErr(t, r.Err, ErrAuthFailed)
 						if MayHaveHappened(r.Err) != (i > 0) {
-							t.Errorf("%v: the server has refused the first one only", r.Err)
+							t.Errorf("%v: the server refused only the first request", r.Err)
 						}
 					}
 				}
@@ -345,13 +346,13 @@ func TestServerThatDemandsAuthIsNotAskedForEver(t *testing.T) {
 // An expired session is not authenticated: the server is about to hang up.
 func TestExpiredSessionIsFollowedByAnAuthenticatedOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := make(chan struct{}) // closed when the test has the first session
+		seen := make(chan struct{}) // closed once the test has the first session
 		c := dialAuth(t, []Auth{DigestAuth("bob", planted)},
 			func(p *peer) { p.accept(7, 10*time.Second); p.acceptDigest("bob", planted); <-seen },
 			func(p *peer) { p.accept(0, 0) },
 			func(p *peer) {
 				if req := p.accept(8, 10*time.Second); req.SessionID != 0 {
-					t.Error("came back for the session that is over")
+					t.Error("the client tried to resume the session that is over")
 				}
 				p.acceptDigest("bob", planted)
 				p.serve()
@@ -403,7 +404,7 @@ func secret(s string) bool {
 
 func TestPasswordsAreNeverShown(t *testing.T) {
 	for _, auth := range []Auth{DigestAuth("bob", planted), SASLDigestAuth("bob", planted)} {
-		type hidden struct{ auth Auth } // of which package fmt cannot call the methods
+		type hidden struct{ auth Auth } // package fmt cannot call its methods
 		for _, v := range []any{auth, &auth, []Auth{auth}, Config{Auth: []Auth{auth}}, &Client{cfg: Config{Auth: []Auth{auth}}}, hidden{auth}} {
 			for _, verb := range "vsqxXdTptbcoUeEfFgGw" {
 				for _, flags := range []string{"", "+", "#", "-20", "010.3"} {

@@ -10,11 +10,11 @@ import (
 	"holdfast/zktest"
 )
 
-// Watches set in one go, one for each node that is there. Their events say whether they
-// are of a catch-up.
+// Watches are set in one flush, one per existing node. Their events say whether they belong to a
+// catch-up.
 func TestPipelinedWatchesTellWhatIsCaughtUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		cfg, gate := srv.Config(), make(chan struct{}, 1) // one connection at a time is let through
+		cfg, gate := srv.Config(), make(chan struct{}, 1) // admits one connection at a time
 		connect := cfg.Dial
 		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			select {
@@ -50,7 +50,7 @@ func TestPipelinedWatchesTellWhatIsCaughtUp(t *testing.T) {
 		}
 		gate <- struct{}{}
 		if ev := <-r[2].Watch.C; ev.Type != zk.EventNodeDeleted || !ev.CatchUp {
-			t.Errorf("%+v: it was missed, and the server told it later", ev)
+			t.Errorf("%+v: want a catch-up event, since the change happened while disconnected", ev)
 		}
 	})
 }

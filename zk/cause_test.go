@@ -16,8 +16,8 @@ type callersError struct{}
 
 func (*callersError) Error() string { return "the caller's own type" }
 
-// A context that another call's error has ended (errgroup.WithContext) fails a call with an
-// error that reads like that one, and is nothing that happened to this one.
+// A context ended by another call's error (errgroup.WithContext) fails a call. The call's error reads
+// like that one, but says nothing about the outcome of this call.
 func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 	ours := errors.New("the caller's own")
 	causes := []struct {
@@ -80,7 +80,7 @@ func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 						t.Errorf("%s: errors.As does not find the caller's own in %v", what, err)
 					}
 					if tt.cause != nil && !contains(err.Error(), tt.cause.Error()) {
-						t.Errorf("%s: %v does not say so", what, err)
+						t.Errorf("%s: %v does not name the cause", what, err)
 					}
 					if SafeToRetry(err) || MayHaveHappened(err) == early {
 						t.Errorf("%s: SafeToRetry %t, MayHaveHappened %t", what, SafeToRetry(err), MayHaveHappened(err))
@@ -91,8 +91,8 @@ func TestErrorOfAnotherCallIsNotThisOnes(t *testing.T) {
 	})
 }
 
-// The context of a session ends first. A lease requested right after that was once granted,
-// because the rest of the session had not ended yet.
+// The context of a session ends first. A lease requested right after that was once granted, because
+// the rest of the session had not ended yet.
 func TestNoLeaseBehindTheEndOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, time.Hour, func(p *peer) {

@@ -34,7 +34,7 @@ func TestChildrenCanBeWatchedInAPipeline(t *testing.T) {
 		for i, w := range []*zk.Watch{r[0].Watch, r[2].Watch} {
 			select {
 			case ev := <-w.C:
-				t.Errorf("%d: %+v after a change of the data", i, ev)
+				t.Errorf("%d: %+v after a change of the data; want no event", i, ev)
 			default:
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"holdfast/zktest"
 )
 
-// The results of an operation must not depend on the chroot. Each entry uses one operation, in
-// the order of the names; its result holds neither ids nor times.
+// An operation's results must not depend on the chroot. Each entry uses one operation, in the order
+// of the names. Its result contains neither ids nor times.
 var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 	"Create": func(ctx context.Context, s *zk.Session) string {
 		a, _, err := s.Create(ctx, "/n/seq-", []byte("x"), zk.EphemeralSequential)
@@ -52,7 +52,7 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 	},
 	"Children": func(ctx context.Context, s *zk.Session) string {
 		names, stat, err := s.Children(ctx, "/")
-		names = slices.DeleteFunc(names, func(n string) bool { return n == "zookeeper" }) // the real root has it
+		names = slices.DeleteFunc(names, func(n string) bool { return n == "zookeeper" }) // only the real root has it
 		slices.Sort(names)
 		_, _, err2 := s.Children(ctx, "/none")
 		return fmt.Sprint(names, stat.EphemeralOwner, err, err2)
@@ -138,19 +138,19 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		l.Release()
 		return fmt.Sprint(err)
 	},
-	// They take no path.
+	// These take no path.
 	"ID": nil, "Timeout": nil, "Context": nil, "Deadline": nil,
 }
 
-// kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot some operation used, or showed,
-// the path that only the server should know.
+// kazoo #53, scion #62, zk-ruby #5 and #7: under a chroot, some operation used or showed the path
+// that only the server should know.
 func TestEveryOperationIsTheSameUnderAChroot(t *testing.T) {
 	methods := reflect.TypeFor[*zk.Session]()
 	var names []string
 	for i := range methods.NumMethod() {
 		name := methods.Method(i).Name
 		if _, ok := everyOperation[name]; !ok {
-			t.Errorf("Session.%s is not tried", name)
+			t.Errorf("Session.%s is not tested", name)
 		}
 		names = append(names, name)
 	}
@@ -182,14 +182,14 @@ func TestEveryOperationIsTheSameUnderAChroot(t *testing.T) {
 				t.Errorf("under %s: %s\nwithout: %s", chroot, line, bare[i])
 			}
 			if strings.Contains(line, chroot) {
-				t.Errorf("the chroot shows: %s", line)
+				t.Errorf("the chroot is visible in: %s", line)
 			}
 		}
 	}
 }
 
-// CURATOR-58, CURATOR-715, ZOOKEEPER-2590: a client with access to the chroot alone must be
-// able to create it, or to find it there. It may neither read nor change the nodes above.
+// CURATOR-58, CURATOR-715, ZOOKEEPER-2590: a client with access to the chroot alone must be able to
+// create it, or to find it there. It may neither read nor change the nodes above.
 func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -209,10 +209,10 @@ func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 			}
 		}
 		for _, chroot := range []string{
-			"/top/app",     // exists, and may not even be read
-			"/top/app/x",   // is to be made
+			"/top/app",     // exists, but is unreadable
+			"/top/app/x",   // must be made
 			"/top/app/x",   // exists
-			"/top/app/y/z", // is to be made with its parent
+			"/top/app/y/z", // must be made with its parent
 		} {
 			cfg := srv.Config()
 			cfg.Chroot, cfg.CreateChroot = chroot, true
@@ -229,7 +229,7 @@ func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 		for _, path := range []string{"/top/app/x", "/top/app/y", "/top/app/y/z"} {
 			acl, stat, err := admin.GetACL(ctx, path)
 			if err != nil || len(acl) != 1 || acl[0] != (zk.ACL{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}) || stat.EphemeralOwner != 0 {
-				t.Errorf("%s was made with %v, %+v, %v", path, acl, stat, err)
+				t.Errorf("%s was made with ACL %v, %+v, %v", path, acl, stat, err)
 			}
 		}
 		cfg = srv.Config()
@@ -239,8 +239,8 @@ func TestChrootIsMadeWithTheRightsOnItsParentAlone(t *testing.T) {
 	})
 }
 
-// samuel #14: some of the parents exist already, or another client creates them at the same
-// time, and the answers to some creates are lost.
+// samuel #14: some of the parents already exist, or another client creates them at the same time, and
+// the answers to some creates are lost.
 func TestChrootIsMadeByManyAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		create(t, dial(t, srv.Config()), "/a")
@@ -264,7 +264,7 @@ func TestChrootIsMadeByManyAtOnce(t *testing.T) {
 				}
 				defer c.Close()
 				if _, ok, err := c.Exists(t.Context(), "/"); !ok || err != nil {
-					t.Errorf("the chroot is not there: %v", err)
+					t.Errorf("the chroot does not exist: %v", err)
 				}
 			})
 		}
@@ -272,7 +272,7 @@ func TestChrootIsMadeByManyAtOnce(t *testing.T) {
 	})
 }
 
-// Without CreateChroot nothing is made behind anybody's back.
+// Without CreateChroot the client creates nothing unasked.
 func TestMissingChrootIsNoNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		cfg := srv.Config()
@@ -281,7 +281,7 @@ func TestMissingChrootIsNoNode(t *testing.T) {
 		_, _, err := c.Create(t.Context(), "/a", nil, zk.Persistent)
 		wantErr(t, err, zk.ErrNoNode)
 		if err == nil || strings.Contains(err.Error(), "/app") {
-			t.Errorf("%v: want the path as the caller gave it", err)
+			t.Errorf("%v: want the path as the caller wrote it", err)
 		}
 		if _, ok, err := outside.Exists(t.Context(), "/app"); ok || err != nil {
 			t.Errorf("/app exists: %v, %v", ok, err)

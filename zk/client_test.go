@@ -58,7 +58,7 @@ func wantEvent(t *testing.T, w *zk.Watch, typ zk.EventType, path string) {
 		if ev.Type != typ || ev.Path != path || ev.Err != nil {
 			t.Errorf("got event %+v; want %v %s", ev, typ, path)
 		}
-	case <-time.After(time.Minute): // of the bubble's time
+	case <-time.After(time.Minute): // in the bubble's time
 		t.Errorf("no event; want %v %s", typ, path)
 	}
 }
@@ -145,7 +145,7 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 			t.Errorf("got %v; want %s", err, want)
 		}
 		if zk.MayHaveHappened(err) {
-			t.Error("a refused request did not happen")
+			t.Error("a refused request was executed")
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 			t.Errorf("%+v", results)
 		}
 		if _, ok, _ := c.Exists(ctx, "/b"); ok {
-			t.Error("half of a failed transaction was done")
+			t.Error("half of a failed transaction was executed")
 		}
 	})
 }
@@ -232,7 +232,7 @@ func TestWatchesFireOnce(t *testing.T) {
 		wantEvent(t, gone, zk.EventNodeDeleted, "/a/b")
 		wantEvent(t, goneToo, zk.EventNodeDeleted, "/a/b")
 		if _, _, w, err := c.GetW(ctx, "/a/b"); !errors.Is(err, zk.ErrNoNode) || w != nil {
-			t.Errorf("a watch %v, %v on a node that is not there", w, err)
+			t.Errorf("a watch %v, %v on a missing node", w, err)
 		}
 		if _, watches := c.Left(); watches != 0 {
 			t.Errorf("%d watches left", watches)
@@ -240,7 +240,7 @@ func TestWatchesFireOnce(t *testing.T) {
 	})
 }
 
-// On reconnect, the client gets the events that it missed, before any read of its own.
+// On reconnect, the client gets the events it missed before any read of its own.
 func TestWatchesSurviveAReconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -258,7 +258,7 @@ func TestWatchesSurviveAReconnect(t *testing.T) {
 		var away atomic.Bool
 		away.Store(true)
 		srv.CloseClientConnections()
-		// The other is back first or not: either way the events must come.
+		// The other client may be back first or not: either way the events must come.
 		if _, err := other.Set(ctx, "/changed", nil, zk.AnyVersion); err != nil && !errors.Is(err, zk.ErrConnectionLoss) {
 			t.Fatal(err)
 		}
@@ -279,8 +279,7 @@ func TestWatchesSurviveAReconnect(t *testing.T) {
 	})
 }
 
-// A read that is sent after a change was made must not be answered before its event
-// has been delivered.
+// A read sent after a change is not answered before the change's event is delivered.
 func TestEventComesBeforeTheReadThatShowsTheChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -327,18 +326,18 @@ func TestStoppedWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.T) {
 		first.Stop()
 		c.Sync(ctx, "/")
 		if n := removals.Load(); n != 0 {
-			t.Errorf("removed at the server %d times while another still needs it", n)
+			t.Errorf("the watch was removed at the server %d times while another call still needs it", n)
 		}
 		if _, err := c.Set(ctx, "/a", nil, zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		wantEvent(t, second, zk.EventNodeDataChanged, "/a")
-		second.Stop() // fired: there is nothing to remove
+		second.Stop() // it fired, so there is nothing to remove
 		_, _, third, _ := c.GetW(ctx, "/a")
 		third.Stop()
 		c.Sync(ctx, "/")
 		if n := removals.Load(); n != 1 {
-			t.Errorf("removed at the server %d times; want 1", n)
+			t.Errorf("the watch was removed at the server %d times; want 1", n)
 		}
 		select {
 		case ev := <-first.C:
@@ -348,8 +347,8 @@ func TestStoppedWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.T) {
 	})
 }
 
-// If a call was given up and its watch is armed later, the watch must be removed. But the
-// removal must not hit a watch that is being armed for another call.
+// A call is abandoned, and its watch is armed later. The watch must be removed. But the removal must
+// not hit a watch that is being armed for another call.
 func TestWatchesOfCallsInFlight(t *testing.T) {
 	t.Run("given up", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -374,7 +373,7 @@ func TestWatchesOfCallsInFlight(t *testing.T) {
 			c.Sync(t.Context(), "/")
 			c.Sync(t.Context(), "/")
 			if n := removals.Load(); n != 1 {
-				t.Errorf("removed at the server %d times; want 1", n)
+				t.Errorf("the watch was removed at the server %d times; want 1", n)
 			}
 		})
 	})
@@ -447,7 +446,7 @@ func TestSessionOutlivesConnectionsAndRestarts(t *testing.T) {
 			time.Sleep(7 * time.Second)
 		}
 		if stat, ok, err := s.Exists(ctx, "/a"); !ok || err != nil || stat.EphemeralOwner != s.ID() {
-			t.Errorf("after all that: %+v %v %v", stat, ok, err)
+			t.Errorf("after outages of every kind: %+v %v %v", stat, ok, err)
 		}
 	})
 }
@@ -461,7 +460,7 @@ func TestCloseEndsTheSessionAtTheServer(t *testing.T) {
 		c.Close()
 		c.Close()
 		if _, ok, err := other.Exists(t.Context(), "/a"); ok || err != nil {
-			t.Errorf("the ephemeral node is there after Close: %v, %v", ok, err)
+			t.Errorf("the ephemeral node still exists after Close: %v, %v", ok, err)
 		}
 	})
 }

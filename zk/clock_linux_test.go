@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A machine cannot be suspended for a test, but there are time namespaces: in one whose
-// CLOCK_BOOTTIME is an hour ahead, a process must see that hour.
+// A test cannot suspend a machine, but it can use a time namespace whose CLOCK_BOOTTIME is an hour
+// ahead. A process in it must see that hour.
 func TestSuspendIsReadFromTheClockThatCountsIt(t *testing.T) {
 	const variable = "ZK_TEST_BOOT_MINUS_MONOTONIC"
 	d, ok := bootMinusMonotonic(0)
 	if !ok {
-		t.Fatal("this kernel does not tell")
+		t.Fatal("this kernel does not report CLOCK_BOOTTIME")
 	}
 	if before := os.Getenv(variable); before != "" {
 		fmt.Printf("ahead by another %v\n", (d - must(time.ParseDuration(before))).Round(time.Second))
 		return
 	}
 	if out, err := exec.Command("unshare", "-T", "--boottime", "3600", "true").CombinedOutput(); err != nil {
-		t.Skipf("no time namespaces for us here: %v %s", err, out)
+		t.Skipf("no time namespaces on this machine: %v %s", err, out)
 	}
 	cmd := exec.Command("unshare", "-T", "--boottime", "3600", os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), variable+"="+d.String())

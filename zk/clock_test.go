@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The machine is suspended, and Go's clock with it: nothing has happened, as far as its
-// timers know, but the server has counted on.
+// The machine is suspended, and Go's clock with it. The client's timers notice nothing, but the server
+// has kept counting.
 func TestSuspendCountsAgainstTheSession(t *testing.T) {
 	var suspended atomic.Int64
 	slept = func() time.Duration { return time.Duration(suspended.Load()) }
@@ -28,7 +28,7 @@ func TestSuspendCountsAgainstTheSession(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if s.Context().Err() != nil {
-			t.Fatal("a short suspend ended the session although the server went on answering")
+			t.Fatal("a short suspend ended the session although the server kept answering")
 		}
 		suspended.Store(int64(5*time.Second + time.Hour))
 		if !s.Deadline().Before(time.Now()) {
@@ -38,7 +38,7 @@ func TestSuspendCountsAgainstTheSession(t *testing.T) {
 		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
 		if late := time.Since(woken); late > timeout/6 {
-			t.Errorf("told %v after the wake-up", late)
+			t.Errorf("told %v after the wake-up; want at once", late)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestSuspendCountsAgainstTheSession(t *testing.T) {
 func TestSystemThatWasNotSuspendedSaysSo(t *testing.T) {
 	for range 1000 {
 		if d := systemSlept(); d != 0 {
-			t.Fatalf("slept for %v", d)
+			t.Fatalf("systemSlept reports %v without a suspend", d)
 		}
 	}
 }

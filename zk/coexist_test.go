@@ -15,15 +15,15 @@ import (
 	"holdfast/zkproto"
 )
 
-// A watchServer is the part of Apache's server that keeps watches (WatchManager,
-// WatcherModeManager, DataTree.setWatches), with a few nodes that always exist.
+// A watchServer models how Apache's server keeps watches (WatchManager, WatcherModeManager,
+// DataTree.setWatches), with a few nodes that always exist.
 type watchServer struct {
 	t        *testing.T
-	separate bool // as since 3.9; before, there is one mode per path and table
+	separate bool // since 3.9; older servers have one mode per path and table
 
 	mu    sync.Mutex // guards the fields below
 	peer  *peer
-	data  map[string]map[serverMode]bool // of the present connection
+	data  map[string]map[serverMode]bool // of the current connection
 	child map[string]map[serverMode]bool
 	zxid  int64
 	stat  map[string]*Stat
@@ -59,7 +59,7 @@ func (s *watchServer) add(table map[string]map[serverMode]bool, path string, mod
 	table[path][mode] = true
 }
 
-// remove takes the one-shot watch away, or all; before 3.9 that is the same.
+// remove removes the one-shot watch, or all watches; before 3.9 the two are the same.
 func (s *watchServer) remove(table map[string]map[serverMode]bool, path string, all bool) (found bool) {
 	if all || !s.separate {
 		found = table[path] != nil
@@ -220,9 +220,9 @@ type oneShot struct {
 
 type lasting struct {
 	*PersistentWatch
-	since int64 // changes behind this one must be heard of
+	since int64 // the user must hear of later changes
 	heard map[change]int
-	all   bool // it was told that it missed something
+	all   bool // it was told that it missed events
 }
 
 func (u *user) path() string { return u.paths[u.rnd.IntN(len(u.paths))] }
@@ -276,7 +276,7 @@ func (u *user) step(ctx context.Context) {
 	time.Sleep(time.Duration(u.rnd.Int64N(int64(4 * time.Millisecond))))
 }
 
-// check wants every change since the user began to watch to have been heard of.
+// check requires that every change since the user began to watch was reported.
 func (u *user) check(when string) {
 	u.srv.mu.Lock()
 	defer u.srv.mu.Unlock()
@@ -288,7 +288,7 @@ func (u *user) check(when string) {
 			changed = now.Mzxid > w.stat.Mzxid
 		}
 		if changed && len(w.c) == 0 {
-			u.t.Errorf("%s: one-shot watch of kind %d on %s heard nothing", when, w.kind, w.path())
+			u.t.Errorf("%s: the one-shot watch of kind %d on %s got no event", when, w.kind, w.path())
 		}
 	}
 	for i := range u.lasting {
@@ -308,7 +308,7 @@ func (u *user) check(when string) {
 		}
 		for c, n := range want {
 			if !w.all && w.heard[c] < n {
-				u.t.Errorf("%s: watch of mode %d on %s heard %d times of %v %s; want %d", when, w.mode, w.path, w.heard[c], c.typ, c.path, n)
+				u.t.Errorf("%s: the watch of mode %d on %s got %d events of %v %s; want %d", when, w.mode, w.path, w.heard[c], c.typ, c.path, n)
 			}
 		}
 	}
@@ -348,7 +348,7 @@ func sideBySide(t *testing.T, name string, separate bool, seed uint64) {
 	}
 	wg.Wait()
 	quiesce := func() {
-		for range 3 { // what a read orders may order something else
+		for range 3 { // one read may cause another
 			time.Sleep(200 * time.Millisecond)
 			if _, _, err := c.Get(t.Context(), "/a"); err != nil && !errors.Is(err, ErrConnectionLoss) {
 				t.Error(err)

@@ -14,9 +14,9 @@ import (
 	"holdfast/zkproto"
 )
 
-// The order is another one for each client, or all of them would be with the first server;
-// but each goes round, so that none is left out. The name goes to Dial at every attempt,
-// and is looked up there: addresses change.
+// Each client tries the servers in its own random order, so that not all are on the first server. The
+// order goes round, so no server is left out. Every attempt passes the name to Dial, which looks
+// it up: addresses change.
 func TestServersAreTriedInRandomOrderOneAfterTheOther(t *testing.T) {
 	servers := []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
 	firsts := make(map[string]bool)
@@ -39,19 +39,19 @@ func TestServersAreTriedInRandomOrderOneAfterTheOther(t *testing.T) {
 			firsts[tried[0]] = true
 			slices.Sort(tried[:len(servers)])
 			if !slices.Equal(tried[:len(servers)], servers) {
-				t.Errorf("the first round was %v", tried[:len(servers)])
+				t.Errorf("the first round was %v; want every server once", tried[:len(servers)])
 			}
 		}
 	})
 	if len(firsts) != len(servers) {
-		t.Errorf("of 100 clients none began with some of the servers, only with %v", firsts)
+		t.Errorf("100 clients began only with %v; want each server to be first for some", firsts)
 	}
 	if !slices.IsSorted(servers) {
 		t.Error("the caller's list was changed")
 	}
 }
 
-// One dead host of several leaves time for the others before the session lapses.
+// One dead server of several leaves time for the others before the session lapses.
 func TestDeadServersLeaveTimeForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 9 * time.Second
@@ -62,7 +62,7 @@ func TestDeadServersLeaveTimeForTheOthers(t *testing.T) {
 			Servers: []string{"dead:1", "dead:2", "alive:1"}, SessionTimeout: timeout, Lease: LeasePing,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if addr != "alive:1" && down.Load() {
-					<-ctx.Done() // the packets go nowhere
+					<-ctx.Done() // the packets are lost
 					return nil, ctx.Err()
 				}
 				if addr != "alive:1" {
@@ -76,7 +76,7 @@ func TestDeadServersLeaveTimeForTheOthers(t *testing.T) {
 		defer c.Close()
 		s := mustSession(t, c)
 		down.Store(true)
-		if _, _, err := s.Exists(t.Context(), "/a"); err != nil { // and the server hangs up
+		if _, _, err := s.Exists(t.Context(), "/a"); err != nil { // then the server hangs up
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -123,7 +123,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// However many requests are ready to be sent, they take one system call.
+// All requests that are ready to be sent take one system call.
 func TestWhatIsQueuedIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64

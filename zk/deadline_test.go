@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A time with a monotonic reading is compared by that reading. Without one it is compared by
-// the wall clock, which can be set back by an hour (CURATOR-442).
+// A time with a monotonic reading is compared by that reading. A time without one is compared by the
+// wall clock, which can be set back by an hour (CURATOR-442).
 func TestDeadlinesAreByAClockThatNobodySets(t *testing.T) {
 	monotonic := func(at time.Time) bool { return at != at.Round(0) }
 	if !monotonic(time.Now()) || monotonic(time.Now().Round(0)) {
@@ -28,13 +28,13 @@ func TestDeadlinesAreByAClockThatNobodySets(t *testing.T) {
 		s := mustSession(t, c)
 		lease(t, s)
 		if at := s.Deadline(); !monotonic(at) {
-			t.Errorf("lease mode %d: deadline %v", mode, at)
+			t.Errorf("lease mode %d: deadline %v has no monotonic reading", mode, at)
 		}
 	}
 }
 
-// The server's clock may run faster than ours by 1 %, and we may be woken late. The margin must
-// be the one that Session.Deadline documents.
+// The server's clock may run 1 % faster than ours, and our timer may fire late. The margin must be the
+// one that Session.Deadline documents.
 func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 	for timeout, off := range map[time.Duration]time.Duration{
 		2 * time.Second:  220 * time.Millisecond,
@@ -46,7 +46,7 @@ func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 				p.accept(7, timeout)
 				h, _ := p.request()
 				p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
-				for h.Op != 0 { // and then it is silent
+				for h.Op != 0 { // then the server is silent
 					h, _ = p.request()
 				}
 			}, func(p *peer) {})
@@ -66,8 +66,8 @@ func TestDeadlineIsAheadOfASlowClock(t *testing.T) {
 	}
 }
 
-// The machine slept while there was no connection, and no timer has noticed yet. The server
-// would continue the session, but callers may already have learned that it is over.
+// The machine slept while there was no connection, and no timer has fired yet. The server would
+// continue the session, but callers may already know that it is over.
 func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 	var suspended atomic.Int64
 	slept = func() time.Duration { return time.Duration(suspended.Load()) }
@@ -77,7 +77,7 @@ func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 		cut := make(chan struct{})
 		peers := dialPeers(t, func(p *peer) {
 			p.accept(7, timeout)
-			<-cut // or the client may be in the next session before we have this one
+			<-cut // otherwise the client may be in the next session before the test has this one
 		}, func(p *peer) {
 			if req := p.accept(7, timeout); req.SessionID != 7 {
 				t.Errorf("asked for session %d: the test shows nothing", req.SessionID)
@@ -104,7 +104,7 @@ func TestSessionThatLapsedWithoutAConnectionIsNotResumed(t *testing.T) {
 		mustEnd(t, s)
 		wantErr(t, context.Cause(s.Context()), ErrSessionExpired)
 		if next := mustSession(t, c); next.ID() != 8 {
-			t.Errorf("went on in session %d", next.ID())
+			t.Errorf("the client continued in session %d", next.ID())
 		}
 	})
 }

@@ -26,10 +26,10 @@ type ensembleModel struct {
 	now     time.Time
 	tick    time.Duration
 	timeout time.Duration
-	slow    time.Duration // the longest that a message takes on a link that is not held up
+	slow    time.Duration // the longest delay on a link that is not held up
 
 	events    eventQueue
-	scheduled uint64 // events so far; of two at one time the first scheduled comes first
+	scheduled uint64 // events so far; of two at the same time the first scheduled comes first
 
 	servers []*modelServer
 	reign   *reign // of the latest leader that a quorum has joined
@@ -39,7 +39,7 @@ type ensembleModel struct {
 // A modelServer follows one leader at a time, or none while it looks for one.
 type modelServer struct {
 	follows  *reign
-	heard    bool       // the session, since the last answer to the leader's ping
+	heard    bool       // heard the session since its last answer to the leader's ping
 	up, down *modelLink // to the leader and from it
 	conns    []*modelConn
 }
@@ -47,7 +47,7 @@ type modelServer struct {
 // A reign is the time of one leader, with its own clock for the session.
 type reign struct {
 	leader  *modelServer
-	over    bool // the leader has noticed that it does not lead any more
+	over    bool // the leader knows that it no longer leads
 	touched time.Time
 }
 
@@ -63,9 +63,9 @@ type modelConn struct {
 // A modelLink carries messages in one direction.
 type modelLink struct {
 	m      *ensembleModel
-	latest time.Time // the latest arrival
+	latest time.Time // the latest arrival time
 	held   bool
-	queue  []func() // what has arrived while the link was held up
+	queue  []func() // messages that arrived while the link was held up
 }
 
 type modelEvent struct {
@@ -102,7 +102,7 @@ func newEnsembleModel(rng *rand.Rand, n int, tick, timeout, slow time.Duration) 
 	return m
 }
 
-// after schedules do.
+// after schedules do after d.
 func (m *ensembleModel) after(d time.Duration, do func()) {
 	m.scheduled++
 	heap.Push(&m.events, modelEvent{m.now.Add(d), m.scheduled, do})
@@ -113,7 +113,7 @@ func (m *ensembleModel) upTo(most time.Duration) time.Duration {
 	return time.Duration(m.rng.Int64N(int64(most) + 1))
 }
 
-// step lets the next event happen. It returns false when there is none.
+// step runs the next event. It returns false when there is none.
 func (m *ensembleModel) step() bool {
 	if len(m.events) == 0 {
 		return false
@@ -186,8 +186,8 @@ func (m *ensembleModel) leave(s *modelServer) {
 	s.conns = nil
 }
 
-// pings lets r's leader ping s every half tick. Each ping is late by up to an eighth of a
-// tick (A2 in docs/explanation/guarantees.md).
+// pings makes r's leader ping s every half tick. Each ping is late by up to an eighth of a tick (A2 in
+// docs/explanation/guarantees.md).
 func (m *ensembleModel) pings(s *modelServer, r *reign) {
 	if r.over || s.follows != r {
 		return
@@ -245,8 +245,8 @@ func (s *modelServer) fromLeader(r *reign, deliver func()) {
 	s.down.send(take)
 }
 
-// depose lets a quorum leave their leader. They have a new one after a while. The other
-// servers notice later: they go on under the old leader for up to five ticks (syncLimit).
+// depose makes a quorum leave its leader. It has a new one after a while. The other servers notice
+// later: they continue under the old leader for up to five ticks (syncLimit).
 func (m *ensembleModel) depose() {
 	servers := slices.Clone(m.servers)
 	m.rng.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
@@ -311,12 +311,12 @@ func (c *modelConn) answer(deliver func()) {
 	}
 }
 
-// ping is answered by whichever server gets it.
+// ping is answered by the server that gets it.
 func (c *modelConn) ping(answered func()) {
 	c.request(func(*ensembleModel, *modelServer, *reign) { c.answer(answered) })
 }
 
-// attach asks the server to go on with the session. The server asks its leader.
+// attach asks the server to resume the session. The server asks its leader.
 func (c *modelConn) attach(answered func()) {
 	c.up.send(func() {
 		m, s := c.up.m, c.server
@@ -334,7 +334,7 @@ func (c *modelConn) attach(answered func()) {
 	})
 }
 
-// write is answered when the leader has committed it.
+// write is answered once the leader has committed it.
 func (c *modelConn) write(answered func()) {
 	c.request(func(m *ensembleModel, s *modelServer, r *reign) {
 		s.toLeader(r, func() {

@@ -85,7 +85,7 @@ func ExampleClient_CreateTTL() {
 	// Output: /cache <nil>
 }
 
-// Replace the data only if no other client has changed it since: the version tells.
+// Replace the data only if no other client has changed it since: the version shows it.
 func ExampleStat() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -100,14 +100,14 @@ func ExampleStat() {
 	}
 	stat, err = c.Set(ctx, "/counter", []byte("2"), stat.Version)
 	fmt.Println(stat.Version, err)
-	_, err = c.Set(ctx, "/counter", []byte("2"), 0) // somebody else, who read before
+	_, err = c.Set(ctx, "/counter", []byte("2"), 0) // another client, which read the value earlier
 	fmt.Println(errors.Is(err, zk.ErrBadVersion))
 	// Output:
 	// 1 <nil>
 	// true
 }
 
-// As whom does the server know us?
+// Which identities does the server know us by?
 func ExampleClientInfo() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -128,7 +128,7 @@ func ExampleEnsemble() {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	e, _, err := srv.Client().Config(context.Background())
-	fmt.Println(len(e.Members), err) // a server alone has nothing to say
+	fmt.Println(len(e.Members), err) // a single server has no members
 	// Output: 0 <nil>
 }
 
@@ -136,7 +136,7 @@ func ExampleEnsemble() {
 func ExampleMember() {
 	members := []zk.Member{{ID: 1, Peers: "zk1:2888:3888", Client: "zk1:2181"}, {ID: 2, Peers: "zk2:2888:3888", Observer: true, Client: "zk2:2181"}}
 	var cfg zk.Config
-	for _, m := range members { // those of an Ensemble
+	for _, m := range members { // use the members of an Ensemble here
 		if m.Client != "" {
 			cfg.Servers = append(cfg.Servers, m.Client)
 		}
@@ -145,7 +145,7 @@ func ExampleMember() {
 	// Output: [zk1:2181 zk2:2181]
 }
 
-// Ensembles allow it only if they are configured to; a server for tests never does.
+// Ensembles allow reconfiguration only if configured to; a test server never does.
 func ExampleReconfiguration() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -182,7 +182,7 @@ func ExampleCode() {
 	// Output: -8 bad arguments
 }
 
-// The connection breaks behind the request: it may have been executed, or not.
+// The connection breaks after the request: it may or may not have been executed.
 func ExampleMayHaveHappened() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -200,7 +200,7 @@ func ExampleMayHaveHappened() {
 	// true <nil>
 }
 
-// A caller may retry reads, and requests that certainly have not been executed.
+// A caller may retry reads, and requests that were certainly not executed.
 func ExampleSafeToRetry() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -208,7 +208,7 @@ func ExampleSafeToRetry() {
 	c := srv.Client()
 	faults := 2
 	srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
-		if path == "/zookeeper" && faults > 0 { // the client reads nodes of its own accord, too
+		if path == "/zookeeper" && faults > 0 { // the client also reads nodes on its own
 			faults--
 			return zktest.DropRequest
 		}

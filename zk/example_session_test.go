@@ -11,7 +11,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A Client goes on when its session is over. Work that depends on ephemeral nodes must stop.
+// A Client continues when its session is over. Work that depends on ephemeral nodes must stop.
 func ExampleClient() {
 	srv := zktest.NewServer() // stands for your ensemble
 	defer srv.Close()
@@ -39,7 +39,7 @@ func ExampleClient() {
 	// <nil>
 }
 
-// Nodes created on a Session end with it, and so must all work that relies on them.
+// Nodes created on a Session end with it. So must all work that relies on them.
 func ExampleSession() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -54,14 +54,14 @@ func ExampleSession() {
 		log.Fatal(err)
 	}
 	fmt.Println(stat.EphemeralOwner == s.ID(), s.Timeout())
-	fmt.Println(s.Deadline().After(time.Now())) // until then it is certain to live
+	fmt.Println(s.Deadline().After(time.Now())) // until then the session is certain to live
 	// Output:
 	// true 15s
 	// true
 }
 
-// Work that must stop before the server may give our node away ends with the session's
-// context; the lease sees to it that its end is early enough, on ensembles, too.
+// Some work must stop before the server may give our node away. It uses the session's context, and the
+// lease makes that end early enough, even on ensembles.
 func ExampleLease() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -89,7 +89,7 @@ func ExampleLease() {
 	// Output: leading
 }
 
-// For a single server its answers are proof enough; there LeaseAuto finds out by asking.
+// For a single server, its answers are proof enough; LeaseAuto asks whether the server is alone.
 func ExampleLeaseMode() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -130,7 +130,7 @@ func ExampleConfig() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, ok, err := srv.Client().Exists(ctx, "/app/jobs") // seen without the chroot
+	_, ok, err := srv.Client().Exists(ctx, "/app/jobs") // the path without the chroot
 	fmt.Println(path, ok, err)
 	// Output: /jobs true <nil>
 }
@@ -169,7 +169,7 @@ func ExampleTrace() {
 	// over: client closed
 }
 
-// An identity is proven on every connection, before anything else is sent.
+// An identity is proven on every connection, before any other request.
 func ExampleAuth() {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -54,7 +54,7 @@ func ExampleClient_GetW() {
 	// Output: NodeDataChanged /config
 }
 
-// All of a transaction happens, or nothing.
+// Either all of a transaction happens, or nothing.
 func ExampleClient_Multi() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -90,8 +90,8 @@ func ExampleClient_Pipeline() {
 	// Output: /a x
 }
 
-// The client trusts the servers by an authority of their own, shows a certificate, and
-// identifies itself with a password.
+// The client trusts servers by its own authority, shows a certificate, and identifies itself with a
+// password.
 func ExampleSASLDigestAuth() {
 	connect := func(ctx context.Context, authority *x509.CertPool, certificate tls.Certificate, password string) (*zk.Client, error) {
 		cfg, err := zk.ParseURL("zks://zk1.example.org:2281,zk2.example.org:2281/app")

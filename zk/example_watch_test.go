@@ -74,7 +74,7 @@ func ExampleEventType() {
 	// Output: a child came or went
 }
 
-// A persistent watch tells of every change, or that it could not.
+// A persistent watch reports every change, or says that it missed some.
 func ExamplePersistentWatch() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -87,7 +87,7 @@ func ExamplePersistentWatch() {
 	c.Create(ctx, "/config", []byte("v1"), zk.Persistent)
 	c.Set(ctx, "/config", []byte("v2"), zk.AnyVersion)
 	c.Delete(ctx, "/config", zk.AnyVersion)
-	w.Stop() // closes C behind what is in it
+	w.Stop() // closes C after the events in it
 	for ev := range w.C {
 		if errors.Is(ev.Err, zk.ErrEventsMissed) {
 			fmt.Println("read everything again")
@@ -101,7 +101,7 @@ func ExamplePersistentWatch() {
 	// NodeDeleted /config
 }
 
-// A recursive watch tells of a whole tree.
+// A recursive watch reports changes in a whole tree.
 func ExampleWatchMode() {
 	srv := zktest.NewServer()
 	defer srv.Close()

@@ -34,14 +34,14 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if err := cfg.check(); err != nil {
-			t.Errorf("%q is accepted as %+v: %v", s, cfg, err)
+			t.Errorf("%q is accepted as %+v, but Dial refuses it: %v", s, cfg, err)
 		}
 		for _, server := range cfg.Servers {
 			network, addr, err := splitServer(server)
 			if err != nil {
 				t.Errorf("%q: server %q: %v", s, server, err)
 			}
-			if network == "tcp" { // the port is there now
+			if network == "tcp" { // the port is explicit now
 				if again, same, err := splitServer(addr); again != network || same != addr || err != nil {
 					t.Errorf("server %q is %q, which is %q, %v", server, addr, same, err)
 				}
@@ -72,7 +72,7 @@ func FuzzParseEnsemble(f *testing.F) {
 		e, err := parseEnsemble(text)
 		if err != nil {
 			if len(e.Members) != 0 {
-				t.Errorf("%q: members and an error: %+v, %v", text, e, err)
+				t.Errorf("%q: both members and an error: %+v, %v", text, e, err)
 			}
 			return
 		}
@@ -91,7 +91,7 @@ func FuzzParseEnsemble(f *testing.F) {
 	})
 }
 
-// FuzzNewPath: a sequential node may be asked for exactly if it may exist with its number.
+// FuzzNewPath: a sequential node's path is valid exactly if the path with its number is.
 func FuzzNewPath(f *testing.F) {
 	for _, s := range []string{"/", "/a", "/a/", "/a/.", "/a/..", "", "a", "//", "/a//", "/a/\xff", "/a/-"} {
 		f.Add(s)
@@ -104,9 +104,8 @@ func FuzzNewPath(f *testing.F) {
 	})
 }
 
-// FuzzServer plays a server that sends anything at all, be it instead of its part in the
-// handshake and the authentication or behind them. The client must not hang, nor keep
-// anything back when it is closed.
+// FuzzServer plays a server that sends arbitrary bytes, during the handshake and the authentication or
+// after them. The client must not hang, and must leave nothing behind when it is closed.
 func FuzzServer(f *testing.F) {
 	frame := func(parts ...encoder) []byte {
 		b := zkproto.BeginFrame(nil)
@@ -173,7 +172,7 @@ func FuzzServer(f *testing.F) {
 				start := time.Now()
 				c.Close()
 				if took := time.Since(start); took > 2*time.Second {
-					t.Errorf("Close took %v", took)
+					t.Errorf("Close took %v; want it at once", took)
 				}
 			} else if secret(err.Error()) {
 				t.Errorf("the error shows the password: %v", err)
@@ -181,7 +180,7 @@ func FuzzServer(f *testing.F) {
 			if n := tries.Load(); n > 200 {
 				t.Errorf("%d connections in three seconds", n)
 			}
-			time.Sleep(2 * time.Second) // the peers see that nobody is there
+			time.Sleep(2 * time.Second) // the peers notice that the client is gone
 		})
 	})
 }

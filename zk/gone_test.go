@@ -13,7 +13,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// errGone is how a connection says that the server's sessions are gone for good.
+// errGone is a connection's report that the server's sessions are gone for good.
 var errGone = fmt.Errorf("the directory was removed: %w", ErrSessionExpired)
 
 // A goneConn fails its reads with errGone once gone is closed, as if a packet had said so.
@@ -41,8 +41,8 @@ func (c goneConn) Read(b []byte) (int, error) {
 	}
 }
 
-// The transport knows that the sessions have ended, so the session ends at once, with the
-// transport's reason, and no server is asked whether it agrees.
+// The transport knows that the sessions have ended. So the session ends at once, with the transport's
+// reason, and no server is asked.
 func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -78,7 +78,7 @@ func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 		}
 		began := time.Now()
 		first := gone
-		gone = make(chan struct{}) // the connections from now on are whole
+		gone = make(chan struct{}) // from now on the connections stay healthy
 		close(first)
 		mustEnd(t, s)
 		if took := time.Since(began); took != 0 {
@@ -89,7 +89,7 @@ func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 		}
 		wantErr(t, (<-w.C).Err, errGone)
 		if next := mustSession(t, c); next.ID() != 8 {
-			t.Errorf("went on in session %d; want 8", next.ID())
+			t.Errorf("the client continued in session %d; want 8", next.ID())
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -100,8 +100,8 @@ func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 	})
 }
 
-// While a session is to be resumed, a dial or a handshake can also bring that answer. An
-// error of the same kind says nothing where there is no session yet.
+// While a session is being resumed, a dial or a handshake can also report this. Where there is no
+// session yet, the same error says nothing.
 func TestSessionEndsAtOnceWhenADialSaysSo(t *testing.T) {
 	const timeout = 10 * time.Second
 	down := errors.New("down")
@@ -128,7 +128,7 @@ func TestSessionEndsAtOnceWhenADialSaysSo(t *testing.T) {
 				cut := make(chan struct{})
 				peers := dialPeers(t, func(p *peer) { p.accept(7, timeout); <-cut }, func(p *peer) {
 					if req := p.accept(8, timeout); req.SessionID != 0 {
-						t.Errorf("asked for session %d; it is over", req.SessionID)
+						t.Errorf("the client asked for session %d, which is over", req.SessionID)
 					}
 					p.serve()
 				})
@@ -138,9 +138,9 @@ func TestSessionEndsAtOnceWhenADialSaysSo(t *testing.T) {
 						dials++
 						switch dials {
 						case 1:
-							return nil, errGone // there is no session that this could end
+							return nil, errGone // there is no session that this error could end
 						case 3:
-							return nil, down // an ordinary failure: the next server is tried
+							return nil, down // an ordinary failure: the client tries the next server
 						case 4:
 							return tt.broken(ctx)
 						}
@@ -158,7 +158,7 @@ func TestSessionEndsAtOnceWhenADialSaysSo(t *testing.T) {
 				}
 				wantErr(t, context.Cause(s.Context()), errGone)
 				if next := mustSession(t, c); next.ID() != 8 {
-					t.Errorf("went on in session %d; want 8", next.ID())
+					t.Errorf("the client continued in session %d; want 8", next.ID())
 				}
 				if dials != 5 {
 					t.Errorf("%d dials; want 5", dials)

@@ -12,10 +12,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// Bugs of other clients, a test for each. The numbers are those of reports in their projects.
+// Bugs of other clients, with a test for each. The numbers are of reports in their projects.
 
-// go-zookeeper #101, CURATOR-297: a consumer that does not look at its watches must
-// stop neither pings nor replies.
+// go-zookeeper #101, CURATOR-297: a consumer that does not read its watches must delay neither pings
+// nor replies.
 func TestUnreadWatchesStopNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 6 * time.Second
@@ -49,8 +49,8 @@ func TestUnreadWatchesStopNobody(t *testing.T) {
 	})
 }
 
-// kazoo #482, etcd #18082: without a connection, and on a closed client, a call ends with
-// its context or at once.
+// kazoo #482, etcd #18082: a call without a connection ends with its context. A call on a closed client
+// ends at once.
 func TestCallsWithoutAConnectionEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, time.Hour, func(p *peer) { p.accept(7, time.Hour) }, func(p *peer) {})
@@ -61,7 +61,7 @@ func TestCallsWithoutAConnectionEndWithTheirContext(t *testing.T) {
 		_, _, err := c.Exists(ctx, "/a")
 		wantErr(t, err, context.DeadlineExceeded)
 		if MayHaveHappened(err) || time.Since(start) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("the call returned %v after %v", err, time.Since(start))
 		}
 		c.Close()
 		_, _, err = c.Exists(t.Context(), "/a")
@@ -69,8 +69,8 @@ func TestCallsWithoutAConnectionEndWithTheirContext(t *testing.T) {
 	})
 }
 
-// helix #962, ZOOKEEPER-3593: a list that is too long for one answer is an error of its
-// own, not a lost connection that is tried again for ever.
+// helix #962, ZOOKEEPER-3593: a list that is too long for one answer has its own error. It is not a lost
+// connection that is retried for ever.
 func TestAnswerThatIsTooLargeIsAnErrorOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second, func(p *peer) {
@@ -90,8 +90,8 @@ func TestAnswerThatIsTooLargeIsAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
-// ZOOKEEPER-706, samuel #167: the watches of a client that has many must not make one
-// request that every server refuses.
+// ZOOKEEPER-706, samuel #167: a client with many watches must not restore them in one request that every
+// server refuses.
 func TestManyWatchesAreRestoredInSeveralRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const watches, timeout = 5000, time.Minute
@@ -109,7 +109,7 @@ func TestManyWatchesAreRestoredInSeveralRequests(t *testing.T) {
 			for len(restored) < watches {
 				frame := p.frame()
 				if len(frame) > 256<<10 {
-					t.Errorf("a request of %d bytes", len(frame))
+					t.Errorf("a request of %d bytes is larger than a server accepts", len(frame))
 				}
 				r := zkproto.NewReader(frame)
 				var h zkproto.RequestHeader
@@ -117,7 +117,7 @@ func TestManyWatchesAreRestoredInSeveralRequests(t *testing.T) {
 				h.Decode(r)
 				m.Decode(r)
 				if h.Op != zkproto.OpSetWatches || m.RelativeZxid != 5 {
-					t.Errorf("%v, relative to %d", h, m.RelativeZxid)
+					t.Errorf("the request is %v, relative to %d", h, m.RelativeZxid)
 					return
 				}
 				for _, w := range m.Data {
@@ -146,8 +146,8 @@ func TestManyWatchesAreRestoredInSeveralRequests(t *testing.T) {
 	})
 }
 
-// kazoo #42: the data of the server was wiped, so it has seen less than we have and hangs
-// up on us without a word. The session is over, and the next one starts from nothing.
+// kazoo #42: the server's data was wiped, so its zxid is behind ours, and it hangs up without an answer.
+// The session is over, and the next one starts from nothing.
 func TestServerWhoseDataWasWipedDoesNotTrapTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -196,7 +196,7 @@ func TestPausesBetweenAttemptsDiffer(t *testing.T) {
 			sleep(t.Context(), time.Second)
 			d := time.Since(start)
 			if d < 500*time.Millisecond || d > 1500*time.Millisecond {
-				t.Errorf("paused for %v", d)
+				t.Errorf("the client paused for %v", d)
 			}
 			seen[d] = true
 		}

@@ -27,8 +27,7 @@ func TestUnknownErrorCodesAreErrorsAndNothingElse(t *testing.T) {
 	})
 }
 
-// A reply that announces more items than it has bytes must not make us allocate for
-// them.
+// A reply that announces more items than it has bytes must not make the client allocate for them.
 func TestChildrenCountIsComparedWithWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second, func(p *peer) {
@@ -45,8 +44,8 @@ func TestChildrenCountIsComparedWithWhatIsThere(t *testing.T) {
 	})
 }
 
-// kazoo #42, ZOOKEEPER-4508: a client without any reachable server must still learn that its
-// session is over, by its own clock and before the server would end it.
+// kazoo #42, ZOOKEEPER-4508: no server is reachable. The client must still learn that its session is
+// over, by its own clock and before the server would end it.
 func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -66,16 +65,16 @@ func TestSessionLapsesWhenNobodyAnswers(t *testing.T) {
 		_, _, err := s.Exists(t.Context(), "/a")
 		wantErr(t, err, ErrSessionExpired)
 		if MayHaveHappened(err) {
-			t.Error("a request to a session that is over was never sent")
+			t.Error("a request on an ended session is said to have happened perhaps, but was never sent")
 		}
 	})
 }
 
-// Notifications prove nothing: our side of the connection may be cut while they still arrive.
+// Notifications prove nothing: they may still arrive after our sending side was cut.
 func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
-		began := time.Now() // the server has heard of the client since then, and of nothing more
+		began := time.Now() // the server heard the client at this time, and never afterwards
 		c := dialTest(t, timeout, func(p *peer) {
 			p.accept(7, timeout)
 			go p.hang()
@@ -88,18 +87,18 @@ func TestEventsDoNotKeepTheSessionAlive(t *testing.T) {
 		deadline := s.Deadline()
 		mustEnd(t, s)
 		if late := time.Since(deadline); late < 0 || late > 10*time.Millisecond {
-			t.Errorf("over %v after the deadline", late)
+			t.Errorf("the session ended %v after the deadline", late)
 		}
 		if lasted := time.Since(began); lasted >= timeout {
-			t.Errorf("over %v after the client was heard for the last time; the server expires it after %v", lasted, timeout)
+			t.Errorf("the session ended %v after the server last heard the client; the server expires it after %v", lasted, timeout)
 		}
 		c.Close()
-		time.Sleep(2 * time.Second) // the peer sees that nobody is there
+		time.Sleep(2 * time.Second) // the peer notices that the client is gone
 	})
 }
 
-// The deadline counts from when the answered request was sent, not from when the
-// answer came: the server may have seen it long before (CURATOR-460).
+// The deadline counts from when the answered request was sent, not from when the answer came: the
+// server may have handled it long before (CURATOR-460).
 func TestDeadlineCountsFromTheSendOfTheAnsweredRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 20 * time.Second
@@ -166,8 +165,8 @@ func TestPingsKeepTheSessionProven(t *testing.T) {
 	})
 }
 
-// A server that answers a resume with another session has made a new one: everything
-// that hung on the old one is lost (ClickHouse #116690).
+// A server that answers a resume with another session has made a new one. All nodes and watches of the
+// old one are lost (ClickHouse #116690).
 func TestAnotherSessionIdIsAnExpiry(t *testing.T) {
 	testExpiry(t, func(p *peer) { p.accept(8, 10*time.Second) })
 }
@@ -183,7 +182,7 @@ func testExpiry(t *testing.T, resume func(p *peer)) {
 				p.accept(7, 10*time.Second)
 				h, _ := p.request() // exists with a watch
 				p.answer(h.Xid, 5, 0, &zkproto.StatResponse{})
-				p.request() // and one that gets no answer
+				p.request() // and a request without an answer
 			},
 			func(p *peer) {
 				resume(p)
@@ -225,12 +224,12 @@ func TestEndOfContextSaysWhetherTheRequestWasSent(t *testing.T) {
 		_, _, err := c.Exists(ctx, "/a")
 		wantErr(t, err, context.DeadlineExceeded)
 		if !MayHaveHappened(err) {
-			t.Errorf("%v: it was sent", err)
+			t.Errorf("%v: the request was sent, so it may have happened", err)
 		}
 		_, _, err = c.Exists(ctx, "/a")
 		wantErr(t, err, context.DeadlineExceeded)
 		if MayHaveHappened(err) {
-			t.Errorf("%v: it was not sent", err)
+			t.Errorf("%v: the request was not sent, so it is safe to retry", err)
 		}
 	})
 }
@@ -262,7 +261,7 @@ func TestQueueOutlivesTheConnection(t *testing.T) {
 		}
 		synctest.Wait() // the connection is broken now
 		if _, ok, err := c.Exists(t.Context(), "/b"); !ok || err != nil {
-			t.Errorf("got %v, %v", ok, err)
+			t.Errorf("the queued request got %v, %v", ok, err)
 		}
 	})
 }

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A leaseModel is a client with one session at an ensembleModel. It idles, writes, takes
-// leases as Session.Lease does, keeps them alive with probes, and reconnects.
+// A leaseModel is a client with one session at an ensembleModel. It idles, writes, takes leases like
+// Session.Lease, keeps them alive with probes, and reconnects.
 type leaseModel struct {
 	m       *ensembleModel
 	proof   quorumProof
 	conn    *modelConn // nil while disconnected
 	server  *modelServer
 	pending int    // writes without an answer
-	drained func() // is called when there are none; new writes wait until then
+	drained func() // called when none are left; new writes wait until then
 	leased  bool
 	warm    time.Time // probes go on until then though nothing is leased
 
-	leases    map[opening]int // granted, by what came before
+	leases    map[opening]int // leases granted, by the steps before them
 	attaches  int
 	deposed   int
-	deceptive int // answered writes that were no proof, had they been taken for one
+	deceptive int // answered writes that would have been wrong as a proof
 }
 
 func newLeaseModel(m *ensembleModel) *leaseModel {
@@ -42,7 +42,7 @@ func (c *leaseModel) connected(conn *modelConn) {
 	conn.hungUp = func() { c.lost(conn) }
 }
 
-// lost ends the connection and looks for another server after a while.
+// lost ends the connection and tries another server after a while.
 func (c *leaseModel) lost(conn *modelConn) {
 	if c.conn != conn {
 		return
@@ -54,7 +54,7 @@ func (c *leaseModel) lost(conn *modelConn) {
 	})
 }
 
-// attach resumes the session at c.server, or else at others, and goes on with then.
+// attach resumes the session at c.server or at another server, then calls then.
 func (c *leaseModel) attach(then func()) {
 	sent := c.m.now
 	conn := c.m.connect(c.server)
@@ -87,8 +87,8 @@ func (c *leaseModel) attach(then func()) {
 	})
 }
 
-// write sends a write and goes on with then when it is answered. It does nothing without a
-// connection, and while writes are held back.
+// write sends a write and calls then when it is answered. It does nothing without a connection, and
+// while writes are held back.
 func (c *leaseModel) write(then func()) {
 	conn, sent := c.conn, c.m.now
 	if conn == nil || c.drained != nil {
@@ -96,7 +96,7 @@ func (c *leaseModel) write(then func()) {
 	}
 	c.pending++
 	answered := false
-	c.m.after(c.m.timeout*2/5, func() { // nothing heard for so long
+	c.m.after(c.m.timeout*2/5, func() { // nothing was heard for so long
 		if !answered {
 			c.lost(conn)
 		}
@@ -117,7 +117,7 @@ func (c *leaseModel) write(then func()) {
 	})
 }
 
-// beat pings the server, and probes while something is leased or was a moment ago.
+// beat pings the server, and probes while there is a lease or was one a moment ago.
 func (c *leaseModel) beat() {
 	if c.conn != nil {
 		c.conn.ping(func() {})
@@ -187,7 +187,7 @@ func (c *leaseModel) lock() {
 // lease models Session.Lease. worst is the largest number of steps that it has needed so far.
 func (c *leaseModel) lease(worst opening, gaveUp func() bool, granted func()) {
 	if gaveUp() || c.conn == nil || c.drained != nil {
-		return // lock gives up some time
+		return // lock gives up after a while
 	}
 	confirm := func() { c.write(func() { c.lease(max(worst, unconfirmed), gaveUp, granted) }) }
 	switch c.proof.opening(c.m.now, c.m.timeout) {
@@ -219,9 +219,9 @@ func (c *leaseModel) check() error {
 	m := c.m
 	switch {
 	case c.proof.touched.After(m.reign.touched):
-		return fmt.Errorf("the proof says that the leader has touched the session %v later than it has", c.proof.touched.Sub(m.reign.touched))
+		return fmt.Errorf("the proof dates the leader's last touch of the session %v too late", c.proof.touched.Sub(m.reign.touched))
 	case c.leased && m.gone && m.now.Before(c.deadline()):
-		return fmt.Errorf("the leader has expired the session, and the lease lasts for another %v", c.deadline().Sub(m.now))
+		return fmt.Errorf("the leader has expired the session, but the lease lasts for another %v", c.deadline().Sub(m.now))
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (c *leaseModel) torment() {
 		}
 		link := pair[i]
 		link.hold(true)
-		other := pair[i^1] // the other direction of the same link
+		other := pair[i^1] // the reverse direction of the same link
 		m.after(m.upTo(m.timeout*6/5), func() {
 			link.hold(false)
 			if m.rng.IntN(2) == 0 {
@@ -304,15 +304,15 @@ func FuzzProofIsNeverAheadOfTheLeader(f *testing.F) {
 	})
 	f.Cleanup(func() {
 		if histories < 100 {
-			return // a fuzzing process that has run few of them, or none
+			return // a fuzzing process with few runs, or none
 		}
 		for _, o := range []opening{proven, unconfirmed, stale} {
 			if leases[o] == 0 {
-				f.Errorf("no lease was granted by way of opening %d: the model sees nothing", o)
+				f.Errorf("no lease was granted by way of opening %d: the test shows nothing", o)
 			}
 		}
 		if deposed == 0 || deceptive == 0 || expired == 0 {
-			f.Error("the model sees nothing")
+			f.Error("no leader was deposed, no write was deceptive or no session expired: the test shows nothing")
 		}
 		f.Logf("figure: leases: %d at once, %d after a write, %d after an attach; %d attaches, %d leaders deposed, %d writes that were no proof, %d sessions expired",
 			leases[proven], leases[unconfirmed], leases[stale], attaches, deposed, deceptive, expired)

@@ -11,13 +11,13 @@ import (
 	"holdfast/zkproto"
 )
 
-// member plays a server of an ensemble, or a single one: it answers everything, but
-// transactions only while quorum is true.
+// member plays a server of an ensemble, or a single one. It answers everything, but transactions only
+// while quorum is true.
 type member struct {
-	config   string // what /zookeeper/config says
+	config   string // data of /zookeeper/config
 	quorum   atomic.Bool
 	gone     atomic.Bool // the node of the lease does not exist
-	hidden   atomic.Bool // the node of the lease may not be read
+	hidden   atomic.Bool // the node of the lease is unreadable
 	attaches atomic.Int64
 	probes   atomic.Int64
 	pings    atomic.Int64
@@ -38,7 +38,7 @@ func (m *member) serve(p *peer) {
 		case zkproto.OpMulti:
 			m.probes.Add(1)
 			switch {
-			case !m.quorum.Load(): // the answer waits for a quorum that there is not
+			case !m.quorum.Load(): // the answer waits for a quorum that is missing
 			case m.gone.Load():
 				p.answer(h.Xid, 1, 0, &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpError, Err: zkproto.CodeNoNode}}})
 			case m.hidden.Load():
@@ -83,7 +83,7 @@ func TestLeaseProbesAnEnsembleAndOnlyWhileThereIsOne(t *testing.T) {
 		s := mustSession(t, dialLease(t, LeaseAuto, leaseTimeout, m.serve))
 		time.Sleep(10 * time.Minute)
 		if n := m.probes.Load(); n != 0 {
-			t.Fatalf("%d probes with nothing held", n)
+			t.Fatalf("%d probes without a lease", n)
 		}
 		l := lease(t, s)
 		for range 600 {
@@ -110,7 +110,7 @@ func TestLeaseProbesAnEnsembleAndOnlyWhileThereIsOne(t *testing.T) {
 	})
 }
 
-// The follower answers pings and reads for ever; its leader has gone.
+// The follower answers pings and reads for ever, but its leader is gone.
 func TestLeaseEndsWhenNothingIsCommittedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -157,8 +157,8 @@ func TestSingleServerNeedsNoProbes(t *testing.T) {
 	})
 }
 
-// A session that leases every few seconds stays proven in between: it neither attaches again
-// nor waits for a write.
+// A session that leases every few seconds stays proven in between. It neither attaches again nor waits
+// for a write.
 func TestSessionThatLeasesOftenStaysProven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -179,8 +179,8 @@ func TestSessionThatLeasesOftenStaysProven(t *testing.T) {
 	})
 }
 
-// A lease is not refused because we may not read its node. The transaction that checks it
-// is a proof all the same.
+// A lease is granted even if its node is unreadable for us. The transaction that checks the node is a
+// proof all the same.
 func TestLeaseOnANodeThatWeMayNotReadIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -205,14 +205,14 @@ func TestLeaseTellsThatItsNodeIsGone(t *testing.T) {
 		gone := time.Now()
 		<-l.Gone()
 		if late := time.Since(gone); late > leaseTimeout/3 {
-			t.Errorf("told after %v", late)
+			t.Errorf("told after %v of the node's removal", late)
 		}
 		l.Release()
 		time.Sleep(time.Hour)
 		_, err := s.Lease(t.Context(), "/lock")
 		wantErr(t, err, ErrNoNode)
 		if s.Context().Err() != nil {
-			t.Error("the session is over; it was only a node")
+			t.Error("the session is over, though only the node was removed")
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestTimeoutTooShortForTheProofIsRefusedWithOneThatWouldDo(t *testing.T) {
 		_, err = mustSession(t, c).Lease(t.Context(), "/lock")
 		wantErr(t, err, ErrTimeoutTooShort)
 		if err != nil && !strings.Contains(err.Error(), smallestTimeout(10*time.Second).String()) {
-			t.Errorf("%v does not say which would do", err)
+			t.Errorf("%v does not name a sufficient timeout", err)
 		}
 	})
 }
@@ -249,9 +249,8 @@ func TestLeaseWaitsForTheAnswerAndHonoursItsContext(t *testing.T) {
 	})
 }
 
-// The request for the server's mode is lost with the connection, and several leases wait for
-// its answer. All of them wait for the answer on the next connection, and none acts on the
-// assumption in between.
+// Several leases wait for the server's mode, and the request is lost with the connection. All of them
+// wait for the answer on the next connection. None acts on the assumption in between.
 func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second // too short for an ensemble
@@ -263,7 +262,7 @@ func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 		}, func(p *peer) {
 			p.accept(7, timeout)
 			for h, _ := p.request(); h.Op != 0; h, _ = p.request() {
-				p.answer(h.Xid, 1, 0, &zkproto.GetDataResponse{}) // a server alone
+				p.answer(h.Xid, 1, 0, &zkproto.GetDataResponse{}) // the mode of a single server
 			}
 		})
 		s := mustSession(t, c)
@@ -285,8 +284,8 @@ func TestLeasesThatWaitForOneLostAnswerAllWaitForTheNext(t *testing.T) {
 	})
 }
 
-// Without a connection, the end of the session is computed from the proof without a lease. A
-// lease granted then would promise more than that, or less.
+// Without a connection, the session's end is computed from the proof without a lease. A lease granted
+// then would promise more or less than that.
 func TestLeaseIsNotGrantedWithoutAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)

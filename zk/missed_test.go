@@ -11,8 +11,8 @@ import (
 	"holdfast/zktest"
 )
 
-// All changes happen while the client has no connection. It gets no events for the changes that
-// it has seen before, and events for those since.
+// All changes happen while the client is disconnected. It gets events for the changes it has not seen,
+// and none for those it has.
 func TestWatchesTellWhatWasMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx := t.Context()
@@ -56,7 +56,7 @@ func TestWatchesTellWhatWasMissed(t *testing.T) {
 		wantEvent(t, grown, zk.EventNodeChildrenChanged, "/grown")
 		select {
 		case ev := <-kept.C:
-			t.Errorf("%+v of a node that nobody has touched", ev)
+			t.Errorf("%+v for a node that was not changed", ev)
 		default:
 		}
 	})

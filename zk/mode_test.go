@@ -27,8 +27,8 @@ func cutting(cut <-chan struct{}, serve func(p *peer)) func(p *peer) {
 	}
 }
 
-// A server that was alone comes back as a member of an ensemble, with its sessions. From
-// then on its answers to pings prove nothing.
+// A single server comes back as a member of an ensemble, with its sessions. From then on, its answers to
+// pings prove nothing.
 func TestServerThatJoinsAnEnsembleIsNotBelievedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone, joined := newMember(""), newMember(ensembleConfig)
@@ -39,7 +39,7 @@ func TestServerThatJoinsAnEnsembleIsNotBelievedAnyMore(t *testing.T) {
 		close(cut)
 		time.Sleep(time.Minute)
 		if joined.probes.Load() == 0 {
-			t.Error("nothing is probed in the ensemble")
+			t.Error("no probes in the ensemble")
 		}
 		if s.Context().Err() != nil {
 			t.Fatal(context.Cause(s.Context()))
@@ -53,7 +53,7 @@ func TestServerThatJoinsAnEnsembleIsNotBelievedAnyMore(t *testing.T) {
 	})
 }
 
-// The other way round: one server of the ensemble goes on alone.
+// The reverse: one server of the ensemble continues alone.
 func TestServerThatIsAloneFromNowOnIsBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		member, alone := newMember(ensembleConfig), newMember("")
@@ -67,14 +67,14 @@ func TestServerThatIsAloneFromNowOnIsBelieved(t *testing.T) {
 		if s.Context().Err() != nil {
 			t.Error(context.Cause(s.Context()))
 		}
-		if n := alone.probes.Load(); n > 1 { // one may have been in the queue
-			t.Errorf("%d probes of a server alone", n)
+		if n := alone.probes.Load(); n > 1 { // one probe may have been queued
+			t.Errorf("%d probes to a single server", n)
 		}
 	})
 }
 
-// Until the answer is there, an ensemble is assumed. The proof of the connection before is
-// kept, so a session outlasts any number of reconnects to a server alone.
+// Until the answer comes, the client assumes an ensemble. It keeps the proof of the connection before, so
+// a session outlasts any number of reconnects to a single server.
 func TestReconnectsToAServerAloneDoNotEndALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember("")
@@ -97,7 +97,7 @@ func TestReconnectsToAServerAloneDoNotEndALease(t *testing.T) {
 	})
 }
 
-// A server that has too much to do to answer the question is asked again.
+// A server too busy to answer the question is asked again.
 func TestModeIsAskedAgainWhenTheServerIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -119,7 +119,7 @@ func TestModeIsAskedAgainWhenTheServerIsThrottled(t *testing.T) {
 	})
 }
 
-// If the node cannot be read, an ensemble is assumed.
+// If the node is unreadable, the client assumes an ensemble.
 func TestServerThatHidesItsConfigurationIsTakenForAnEnsemble(t *testing.T) {
 	for _, code := range []zkproto.Code{zkproto.CodeNoAuth, zkproto.CodeNoNode} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestServerThatHidesItsConfigurationIsTakenForAnEnsemble(t *testing.T) {
 	}
 }
 
-// A Lease waits for the answer while there is no connection, no longer than its context
-// lives and the session lasts.
+// Without a connection, a Lease waits for the answer. The wait ends with its context, or with the
+// session.
 func TestLeaseWithoutAConnectionEndsWithItsContextOrTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cut := make(chan struct{})
@@ -153,8 +153,8 @@ func TestLeaseWithoutAConnectionEndsWithItsContextOrTheSession(t *testing.T) {
 	})
 }
 
-// A server never answers the request for its mode, and commits writes. A lease goes on: until
-// the answer comes, the client assumes an ensemble, and probes it.
+// A server never answers the request for its mode, but commits writes. A lease continues: until the
+// answer comes, the client assumes an ensemble and probes it.
 func TestLeaseGoesOnWhileTheModeIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newMember(ensembleConfig)

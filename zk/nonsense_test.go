@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// Whatever a server sends, the client ends the connection with an error that names the problem,
-// also for the caller of the outstanding request, and goes on with the next connection.
+// Whatever a server sends, the client ends the connection with an error that names the problem. The
+// caller of the outstanding request gets it, too. The client continues on the next connection.
 func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 	type send func(p *peer, h zkproto.RequestHeader)
 	reply := func(xid int32, code zkproto.Code, body encoder) send {
@@ -24,7 +24,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 	raw := func(b ...byte) send {
 		return func(p *peer, h zkproto.RequestHeader) { p.nc.Write(b) }
 	}
-	body := func(b string) send { // behind a sound header
+	body := func(b string) send { // after a valid header
 		return func(p *peer, h zkproto.RequestHeader) {
 			p.send(append((&zkproto.ReplyHeader{Xid: h.Xid, Zxid: 1}).Append(nil), b...))
 		}
@@ -34,7 +34,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 			p.send(append((&zkproto.ReplyHeader{Xid: zkproto.XidNotification}).Append(nil), b...))
 		}
 	}
-	results := func(n int) encoder { // of checks
+	results := func(n int) encoder { // results of checks
 		m := new(zkproto.MultiResponse)
 		for range n {
 			m.Results = append(m.Results, zkproto.MultiResult{Op: zkproto.OpCheck})
@@ -126,7 +126,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 						}
 						tt.send(p, h)
 						if tt.says != "EOF" && tt.says != "unexpected EOF" {
-							p.hang() // it is the client that hangs up
+							p.hang() // the client hangs up
 						}
 					},
 					func(p *peer) {
@@ -140,7 +140,7 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				if tt.says == "" { // what stands behind an error is nobody's business
+				if tt.says == "" { // bytes after an error are ignored
 					if err := tt.call(t.Context(), c); err != nil {
 						t.Error(err)
 					}
@@ -172,8 +172,8 @@ func TestNonsenseFromTheServerBreaksTheConnectionOnly(t *testing.T) {
 	}
 }
 
-// A frame that never ends, be it one of which a byte comes every second, does not hold
-// the session up for longer than silence would.
+// A frame that never ends, even if a byte comes every second, holds the session up no longer than silence
+// would.
 func TestFrameThatNeverEndsIsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -194,7 +194,7 @@ func TestFrameThatNeverEndsIsSilence(t *testing.T) {
 			p.serve()
 		})
 		if took := <-gone; took > timeout*3/5 {
-			t.Errorf("listened to it for %v", took)
+			t.Errorf("the client listened for %v", took)
 		}
 		if _, _, err := mustSession(t, c).Exists(t.Context(), "/a"); err != nil {
 			t.Error(err)
@@ -219,7 +219,7 @@ func TestEventsThatNobodyWaitsForAreIgnored(t *testing.T) {
 			p.event(EventNodeDeleted, "/watched")
 			p.event(EventNodeDeleted, "/watched")
 			p.serve()
-		}, func(p *peer) { t.Error("the connection was given up") })
+		}, func(p *peer) { t.Error("the client dropped the connection") })
 		_, _, w, err := c.ExistsW(t.Context(), "/watched")
 		if err != nil {
 			t.Fatal(err)
@@ -233,8 +233,8 @@ func TestEventsThatNobodyWaitsForAreIgnored(t *testing.T) {
 	})
 }
 
-// Invalid answers to the handshake: the client leaves each such connection for another, and the
-// error of Dial names the problem.
+// Invalid answers to the handshake: the client drops each such connection and tries another. The error of
+// Dial names the problem.
 func TestNonsenseInTheHandshakeIsToldByDial(t *testing.T) {
 	connect := func(m zkproto.ConnectResponse) func(p *peer) {
 		return func(p *peer) { p.frame(); p.send(m.Append(nil)); p.hang() }

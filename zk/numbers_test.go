@@ -8,11 +8,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// The requests of a session have different numbers, also on different connections: a follower
-// knows the commit of a write by the session and the number, whichever server was asked. Seen
-// on 3.8.0: a create of /v was answered with the node /w0, which the session had made through
-// another server under the same number, and a delete of a node that does not exist with
-// success.
+// The requests of a session have different numbers, even on different connections. A follower matches the
+// commit of a write by session and number, whichever server was asked. Seen on 3.8.0: a create
+// of /v was answered with the node /w0, which the session had made through another server under
+// the same number; and a delete of a missing node succeeded.
 func TestRequestsAreNumberedOverAllConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(map[int32]int)

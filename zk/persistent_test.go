@@ -16,7 +16,7 @@ func (p *peer) event(typ EventType, path string) bool {
 	return p.answer(zkproto.XidNotification, -1, 0, &zkproto.WatcherEvent{Type: typ, State: zkproto.StateSyncConnected, Path: path})
 }
 
-// expect reads the next request, wants it to be op, decodes its body and answers it.
+// expect reads the next request, checks that it is op, decodes its body and answers it.
 func (p *peer) expect(op zkproto.Op, body decoder, reply encoder) {
 	h, r := p.request()
 	if h.Op != op {
@@ -63,8 +63,8 @@ func wantQuiet(t *testing.T, w *PersistentWatch) {
 	}
 }
 
-// go-zookeeper #101: a consumer that does not read must not hold up the replies; and it
-// learns that it has not got everything.
+// go-zookeeper #101: a consumer that does not read must not delay the replies. It is told that it missed
+// events.
 func TestSlowReaderOfAPersistentWatchHoldsUpNobodyAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		more := make(chan int)
@@ -88,14 +88,14 @@ func TestSlowReaderOfAPersistentWatchHoldsUpNobodyAndIsTold(t *testing.T) {
 				t.Errorf("meanwhile: %v, %v", ok, err)
 			}
 		}
-		for range 3 { // it catches up, and falls behind again
+		for range 3 { // the consumer catches up, and falls behind again
 			more <- 5 * persistentBuffer
 			synctest.Wait()
 			ok()
 			for i := range persistentBuffer {
 				wantEvent(t, w, Event{Type: EventNodeDataChanged, Path: fmt.Sprintf("/t/%d", i)})
 			}
-			// Until it has seen this one, nothing is put behind it: it will read again.
+			// Until the consumer has read this event, none is queued after it: the consumer will read again.
 			more <- 1
 			synctest.Wait()
 			wantEvent(t, w, Event{Type: EventNone, Path: "/t", Err: ErrEventsMissed})
@@ -106,7 +106,7 @@ func TestSlowReaderOfAPersistentWatchHoldsUpNobodyAndIsTold(t *testing.T) {
 		}
 		more <- 5 * persistentBuffer
 		synctest.Wait()
-		c.Close() // there is room for the end, too
+		c.Close() // there is room for the last event, too
 		n := 0
 		var last, before Event
 		for e := range w.C {
@@ -132,7 +132,7 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 			func(p *peer) {
 				time.Sleep(time.Second)
 				p.accept(7, 10*time.Second)
-				// A server before 3.9 keeps one mode per path: the last one.
+				// A server before 3.9 keeps one mode per path: the last.
 				var one, children zkproto.SetWatchesRequest
 				var two zkproto.SetWatches2Request
 				p.expect(zkproto.OpSetWatches, &one, nil)
@@ -151,7 +151,7 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantEvent(t, n, Event{Type: EventNodeDataChanged, Path: "/n"})
-		wantQuiet(t, n) // what it missed is known when it is armed again, not before
+		wantQuiet(t, n) // missed changes are known once it is armed again, not before
 		if _, ok, err := c.Exists(t.Context(), "/b"); !ok || err != nil {
 			t.Errorf("got %v, %v", ok, err)
 		}
@@ -161,8 +161,8 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 	})
 }
 
-// Registrations in several requests are relative to the zxid before the first. The answer to
-// the first must not make the others miss events.
+// Registrations in several requests are relative to the zxid before the first. The answer to the first must
+// not make the others miss events.
 func TestBreakBetweenTwoPartsOfTheRestorationLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var two zkproto.SetWatches2Request
@@ -180,7 +180,7 @@ func TestBreakBetweenTwoPartsOfTheRestorationLosesNoEvent(t *testing.T) {
 			},
 			func(p *peer) {
 				if req := p.accept(7, 10*time.Second); req.LastZxidSeen != 9 {
-					t.Errorf("came back having seen %d; want 9", req.LastZxidSeen)
+					t.Errorf("resumed with zxid %d; want 9", req.LastZxidSeen)
 				}
 				p.expect(zkproto.OpSetWatches2, &two, nil)
 				p.expect(zkproto.OpSetWatches, &children, nil)
@@ -249,7 +249,7 @@ func TestStoppedPersistentWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.
 		if err != nil {
 			t.Fatal(err)
 		}
-		want("{Path:/n Watch:false}") // true would turn it into a one-shot watch
+		want("{Path:/n Watch:false}") // true would make it a one-shot watch
 		a.Stop()
 		want("")
 		a.Stop()
@@ -265,18 +265,18 @@ func TestStoppedPersistentWatchIsRemovedAtTheServerWhenNobodyNeedsIt(t *testing.
 		want("{Path:/n Watch:true}")
 		for _, w := range []*PersistentWatch{a, b} {
 			if e, open := <-w.C; open {
-				t.Errorf("after Stop: %+v", e)
+				t.Errorf("after Stop: %+v; want no event", e)
 			}
 		}
 	})
 }
 
-// The server removes the persistent watch before it has answered reads that came just
-// before: their watches are gone with it.
+// Reads come just before the removal of a persistent watch, and the server removes it before it answers
+// them. Their watches are removed with it.
 func TestReadsUnderWayWhenAPersistentWatchStopsGetTheirOwnWatch(t *testing.T) {
 	for _, tt := range []struct {
 		mode  WatchMode
-		watch bool // what the read asks for
+		watch bool // whether the read sets a watch
 	}{{WatchPersistent, false}, {WatchPersistentRecursive, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			stopped := make(chan bool)
@@ -318,7 +318,7 @@ func TestReadsUnderWayWhenAPersistentWatchStopsGetTheirOwnWatch(t *testing.T) {
 	}
 }
 
-// expectOnly reads the next request, wants it to be op, and leaves the answer to f.
+// expectOnly reads the next request, checks that it is op, and leaves the answer to f.
 func (p *peer) expectOnly(op zkproto.Op, f func(xid int32)) {
 	h, _ := p.request()
 	if h.Op != op {
@@ -400,7 +400,7 @@ func TestPersistentWatchEndsWithItsSession(t *testing.T) {
 		w := mustWatch(t, c, "/n", WatchPersistent)
 		wantEvent(t, w, Event{Type: EventNone, Path: "/n", Err: ErrSessionExpired})
 		if e, open := <-w.C; open {
-			t.Errorf("after the end: %+v", e)
+			t.Errorf("after the end: %+v; want no event", e)
 		}
 		w.Stop()
 		if _, ok, err := c.Exists(t.Context(), "/a"); !ok || err != nil {
@@ -436,7 +436,7 @@ func TestEventsReachTheWatchesThatTheyConcern(t *testing.T) {
 		}
 		for _, tt := range []struct {
 			typ    EventType
-			path   string // with the chroot
+			path   string // including the chroot
 			reach  [5]bool
 			asPath string
 		}{

@@ -10,7 +10,7 @@ func TestProofTakesTwoStepsBack(t *testing.T) {
 	const tick = 800 * time.Millisecond // pings at most 500 ms apart
 	tests := []struct {
 		name    string
-		commits [][2]int // sent, acknowledged
+		commits [][2]int // times of sending and acknowledgement
 		want    int
 	}{
 		{"one", [][2]int{{100, 110}}, 0},
@@ -44,7 +44,7 @@ func TestProofTakesTwoStepsBack(t *testing.T) {
 		}
 		p.committed(at(5100), at(5110))
 		if !p.touched.Equal(at(5000)) {
-			t.Errorf("a commit after the resume proves %v; want the resume", p.touched.Sub(at(0)))
+			t.Errorf("a commit after the resume proves %v; want the time of the resume", p.touched.Sub(at(0)))
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestSmallestTimeoutLeavesRoomForItsProbes(t *testing.T) {
 	for _, tick := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, time.Minute} {
 		timeout := smallestTimeout(tick)
 		if left := timeout - 3*(probeEvery(tick, timeout)+pingEvery(tick)); left < 999*time.Millisecond {
-			t.Errorf("tick %v: of %v, %v are left", tick, timeout, left)
+			t.Errorf("tick %v: of a timeout of %v, %v are left", tick, timeout, left)
 		}
 	}
 }

@@ -45,8 +45,8 @@ func (r *recorder) want(t *testing.T, want ...string) {
 	}
 }
 
-// member returns a server of an ensemble that answers everything and notes it. With held,
-// answers to exists wait until that is closed.
+// member returns a server of an ensemble that answers and records everything. With held, answers to exists
+// wait until held is closed.
 func (r *recorder) member(held <-chan struct{}) func(p *peer) {
 	return func(p *peer) {
 		req := p.accept(7, leaseTimeout)
@@ -77,8 +77,8 @@ func (r *recorder) member(held <-chan struct{}) func(p *peer) {
 	}
 }
 
-// An idle session attaches again, and a write on the new connection confirms it. The
-// deadline counts from the attach.
+// An idle session attaches again, and a write on the new connection confirms it. The deadline counts from
+// the attach.
 func TestLeaseOfAnIdleSessionAttachesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -96,8 +96,8 @@ func TestLeaseOfAnIdleSessionAttachesAgain(t *testing.T) {
 	})
 }
 
-// The attach proves nothing before a write on its connection is answered, and a write that
-// was answered before it does not count.
+// The attach proves nothing before a write on its connection is answered. A write answered earlier does not
+// count.
 func TestLeaseWaitsForAWriteBehindTheAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -115,12 +115,12 @@ func TestLeaseWaitsForAWriteBehindTheAttach(t *testing.T) {
 			t.Errorf("%d attaches; want 2", n)
 		}
 		if d := s.proof.touched; time.Since(d) < time.Hour {
-			t.Errorf("proven at %v before now", time.Since(d))
+			t.Errorf("proven at %v before now; want the time of the second attach", time.Since(d))
 		}
 	})
 }
 
-// After a reconnect for another reason, the write alone is missing.
+// After a reconnect for another reason, only the write is missing.
 func TestLeaseAfterAReconnectTakesNoOtherAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -138,8 +138,8 @@ func TestLeaseAfterAReconnectTakesNoOtherAttach(t *testing.T) {
 	})
 }
 
-// Requests under way are answered before the connection is closed, and later ones wait for
-// the next connection. No request fails.
+// Requests in flight are answered before the connection is closed. Later ones wait for the next connection.
+// No request fails.
 func TestPlannedReattachLosesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -173,8 +173,7 @@ func TestPlannedReattachLosesNoRequest(t *testing.T) {
 	})
 }
 
-// A request that is never answered does not hold a re-attach up for longer than any other
-// silence of a server.
+// A request that is never answered delays a re-attach no longer than any other silence of a server.
 func TestPlannedReattachIsBoundedWhenAnAnswerDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -200,7 +199,7 @@ func TestPlannedReattachIsBoundedWhenAnAnswerDoesNotCome(t *testing.T) {
 			t.Errorf("the lease took %v", took)
 		}
 		if s.Context().Err() != nil || len(s.leases) != 1 {
-			t.Errorf("%d leases, %v", len(s.leases), context.Cause(s.Context()))
+			t.Errorf("%d leases granted, %v", len(s.leases), context.Cause(s.Context()))
 		}
 	})
 }
@@ -225,7 +224,7 @@ func TestManyLeasesShareOneReattach(t *testing.T) {
 	})
 }
 
-// The server that the session was on is asked first: others may not have seen as much.
+// The session's own server is asked first: others may lag behind it.
 func TestPlannedReattachGoesToTheSameServerFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tried []string
@@ -278,7 +277,7 @@ func TestPlannedReattachIsNoLossInTraceAndLog(t *testing.T) {
 		lease(t, mustSession(t, c))
 		synctest.Wait()
 		if want := []string{"connected", "created", "reattaching", "connected", "resumed"}; !slices.Equal(story, want) {
-			t.Errorf("the trace tells %q; want %q", story, want)
+			t.Errorf("the trace reports %q; want %q", story, want)
 		}
 		if strings.Contains(log.String(), "lost") || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("the log says\n%s", log.String())
@@ -317,12 +316,12 @@ func TestPlannedReattachRestoresWatches(t *testing.T) {
 	})
 }
 
-// A client that is closed while its session attaches again still tells the server, which
-// would keep the session's nodes otherwise.
+// A client is closed while its session attaches again. It still tells the server, which would otherwise keep
+// the session's nodes.
 func TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		delay time.Duration // of the answer to the attach
+		delay time.Duration // delay of the answer to the attach
 		want  []string
 	}{
 		{"soon answered", time.Second, []string{"attach 7", "closeSession"}},
@@ -368,7 +367,7 @@ func TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer(t *testing.T) {
 					t.Errorf("Close took %v", took)
 				}
 				r.want(t, tt.want[1:]...)
-				time.Sleep(2 * time.Hour) // the second server comes round
+				time.Sleep(2 * time.Hour) // the second server answers
 			})
 		})
 	}

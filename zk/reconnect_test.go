@@ -12,8 +12,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// samuel #72: a server that makes sessions and ends them at once, or hangs up on them, was
-// asked again in a tight loop.
+// samuel #72: a server made sessions and ended them at once, or hung up on them. The client asked it again in
+// a tight loop.
 func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -50,7 +50,7 @@ func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 				attempts := 0
 				c := dialTest(t, 10*time.Second, func(p *peer) {
 					if attempts > 1000 {
-						p.hang() // enough: in a tight loop, no time passes here
+						p.hang() // in a tight loop, the bubble's time would stand still
 						return
 					}
 					tt.serve(p, &attempts)
@@ -68,8 +68,8 @@ func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	}
 }
 
-// kazoo #66 and #67: the connection is half dead, and our packets are lost. The client gives it
-// up while there is still time to resume the session elsewhere.
+// kazoo #66 and #67: the connection is half dead, and our packets are lost. The client drops it while there is
+// still time to resume the session elsewhere.
 func TestSilentServerIsLeftForAnotherInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -114,7 +114,7 @@ func TestFloodOfEventsStarvesNeitherPingsNorRequests(t *testing.T) {
 				p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
 				mu.Unlock()
 			}
-		}, func(p *peer) { t.Error("the connection was given up") })
+		}, func(p *peer) { t.Error("the client dropped the connection") })
 		s := mustSession(t, c)
 		for range 5 {
 			if _, _, _, err := s.ExistsW(t.Context(), "/watched"); err != nil {
@@ -127,12 +127,12 @@ func TestFloodOfEventsStarvesNeitherPingsNorRequests(t *testing.T) {
 			t.Errorf("only %v left", left)
 		}
 		c.Close()
-		time.Sleep(time.Second) // the peer sees that nobody is there
+		time.Sleep(time.Second) // the peer notices that the client is gone
 	})
 }
 
-// samuel #83, kazoo #151: the server does not restore the watches. They are not forgotten:
-// another connection has to, or the session ends and tells them.
+// samuel #83, kazoo #151: the server does not restore the watches. The client does not forget them: another
+// connection restores them, or the session ends and notifies them.
 func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 	watch := func(p *peer) {
 		p.accept(7, 10*time.Second)
@@ -142,7 +142,7 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 		p.accept(7, 10*time.Second)
 		h, _ := p.request()
 		if h.Op != zkproto.OpSetWatches {
-			t.Errorf("first came %v; want the watches", h.Op)
+			t.Errorf("the first request was %v; want the watches", h.Op)
 		}
 		p.answer(h.Xid, 5, zkproto.CodeMarshallingError, nil)
 		p.serve()
@@ -165,7 +165,7 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 					t.Errorf("got %+v", ev)
 				}
 			case <-time.After(time.Hour): // pings go on for ever
-				t.Error("the watch is forgotten")
+				t.Error("the watch was forgotten")
 			}
 		})
 	})
@@ -177,7 +177,7 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 					refuse(p)
 					return
 				}
-				p.accept(0, 0) // the session has come to its end
+				p.accept(0, 0) // the session has expired
 			})
 			_, _, w, err := c.ExistsW(t.Context(), "/a")
 			if err != nil {
@@ -187,7 +187,7 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 			case ev := <-w.C:
 				wantErr(t, ev.Err, ErrSessionExpired)
 			case <-time.After(time.Hour):
-				t.Error("the watch is forgotten")
+				t.Error("the watch was forgotten")
 			}
 			c.Close()
 		})
@@ -198,7 +198,7 @@ func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 // reconnecting with a full queue, and panicked when it was called twice.
 func TestCloseReturnsWhateverTheClientIsDoing(t *testing.T) {
 	const timeout = 10 * time.Second
-	var dialled chan struct{} // or Dial might miss a session that ends at once, and wait for the next
+	var dialled chan struct{} // otherwise Dial might miss a session that ends at once, and wait for the next
 	accept := func(p *peer) {
 		p.accept(7, timeout)
 		<-dialled
@@ -208,7 +208,7 @@ func TestCloseReturnsWhateverTheClientIsDoing(t *testing.T) {
 		within time.Duration
 		serve  []func(p *peer)
 	}{
-		// These are asked to end the session, so they are waited for.
+		// Close asks these servers to end the session, so it waits for them.
 		{"connected to a server that is silent", 2 * time.Second, []func(p *peer){func(p *peer) { accept(p); p.hang() }}},
 		{"connected to a server that does not read", 2 * time.Second, []func(p *peer){func(p *peer) { accept(p); time.Sleep(3 * time.Second) }}},
 		{"waiting for the handshake", 0, []func(p *peer){accept, (*peer).hang}},
@@ -237,18 +237,18 @@ func TestCloseReturnsWhateverTheClientIsDoing(t *testing.T) {
 				}
 				closes.Wait()
 				if took := time.Since(start); took > tt.within {
-					t.Errorf("took %v; want %v at most", took, tt.within)
+					t.Errorf("Close took %v; want %v at most", took, tt.within)
 				}
 				calls.Wait()
 				_, _, err := c.Exists(t.Context(), "/a")
 				wantErr(t, err, ErrClosed)
-				time.Sleep(3 * time.Second) // the peer sees that nobody is there
+				time.Sleep(3 * time.Second) // the peer notices that the client is gone
 			})
 		})
 	}
 }
 
-// etcd #9921, #10111: a call with a context that had ended returned no error, and nothing.
+// etcd #9921, #10111: a call with an ended context returned neither an error nor a result.
 func TestCallsWithAnEndedContextFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialTest(t, 10*time.Second, func(p *peer) {
@@ -308,7 +308,7 @@ func TestCallsWithAnEndedContextFail(t *testing.T) {
 	})
 }
 
-// etcd #11456: a lease was granted although the session had ended while it was waited for.
+// etcd #11456: a lease was granted although the session had ended during the wait.
 func TestLeaseOfASessionThatEndsMeanwhileIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dialLease(t, LeaseQuorum, 20*time.Second, func(p *peer) {
@@ -320,11 +320,11 @@ func TestLeaseOfASessionThatEndsMeanwhileIsRefused(t *testing.T) {
 			p.answer(h.Xid, 1, zkproto.CodeSessionExpired, nil) // to the lease's first probe
 		}, func(p *peer) { p.accept(0, 0) }, func(p *peer) { p.accept(8, 20*time.Second); p.serve() })
 		s := mustSession(t, c)
-		time.Sleep(15 * time.Second) // the proof that came with the session is old by now
+		time.Sleep(15 * time.Second) // the proof from the session's creation is old by now
 		l, err := s.Lease(t.Context(), "/a")
 		wantErr(t, err, ErrSessionExpired)
 		if l != nil {
-			t.Error("there is a lease")
+			t.Error("a lease was granted after the end of the session")
 		}
 		<-s.Context().Done()
 		_, err = s.Lease(t.Context(), "/a")

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// fakeDNS answers every question for an IPv4 address with addrs, and every other with nothing.
+// fakeDNS answers every question for an IPv4 address with addrs, and every other question with no records.
 func fakeDNS(t *testing.T, addrs ...[4]byte) *net.Resolver {
 	answer := func(query []byte) []byte {
-		end := 12 // behind the header: the question is a name, a type and a class
+		end := 12 // after the header: a question is a name, a type and a class
 		for query[end] != 0 {
 			end += 1 + int(query[end])
 		}
@@ -35,7 +35,7 @@ func fakeDNS(t *testing.T, addrs ...[4]byte) *net.Resolver {
 		return reply
 	}
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe() // a stream, so messages have their length in front
+		ours, theirs := net.Pipe() // a stream, so each message is preceded by its length
 		go func() {
 			defer theirs.Close()
 			for {
@@ -66,7 +66,7 @@ func blackHole(t *testing.T, addr [4]byte, port int) {
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: addr, Port: port}); err != nil {
-		t.Skip(err) // somebody has the port at this address
+		t.Skip(err) // the port is taken at this address
 	}
 	if err := syscall.Listen(fd, 0); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func blackHole(t *testing.T, addr [4]byte, port int) {
 	t.Fatal("the backlog does not fill")
 }
 
-// The same over real sockets and the real resolver: one name, two dead addresses before the
-// live one, and a session timeout of 4 s.
+// The same over real sockets with the real resolver: one name, two dead addresses before the live one, and a
+// session timeout of 4 s.
 func TestNameWithTwoDeadAddressesConnects(t *testing.T) {
 	addr := listenPeers(t, nil, serveSession)
 	_, p, _ := strings.Cut(addr, ":")

@@ -18,8 +18,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// names makes host names resolve to addresses until the end of the test, and connections to
-// these go through dial.
+// names makes host names resolve to the given addresses until the test ends. Connections to these go through
+// dial.
 func names(t *testing.T, hosts map[string][]string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
 	lookup, dialer := lookupIP, dialAddr
@@ -36,8 +36,8 @@ func names(t *testing.T, hosts map[string][]string, dial func(ctx context.Contex
 	}
 }
 
-// One name has three addresses, and packets to two of them go nowhere. Wherever the live one
-// comes in the order, a client connects, and resumes its session in time.
+// One name has three addresses, and packets to two of them are lost. Wherever the live one is in the order, a
+// client connects, and resumes its session in time.
 func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 				t.Errorf("connected after %v", took)
 			}
 			s := mustSession(t, c)
-			if _, _, err := s.Exists(t.Context(), "/a"); err != nil { // and the server hangs up
+			if _, _, err := s.Exists(t.Context(), "/a"); err != nil { // then the server hangs up
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -75,8 +75,8 @@ func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
-// All addresses of all names have their turn in a round. Each client begins with another one,
-// and the family that the system prefers comes first.
+// Every address of every name is tried once per round. Each client begins with another address. The family that
+// the system prefers comes first.
 func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	firsts := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	}
 }
 
-// A planned re-attach goes to the address that it had.
+// A planned re-attach goes to the same address.
 func TestPlannedReattachGoesToTheSameAddressFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -189,12 +189,12 @@ func TestTLSVerifiesTheNameAndNotItsAddress(t *testing.T) {
 	_, err = Dial(t.Context(), Config{Servers: []string{"other.test:" + port}, TLS: &tls.Config{RootCAs: ca.pool()}})
 	var distrust *tls.CertificateVerificationError
 	if !errors.As(err, &distrust) || !strings.Contains(err.Error(), "other.test") {
-		t.Errorf("got %v; want a certificate for another name", err)
+		t.Errorf("got %v; want an error about a certificate for another name", err)
 	}
 }
 
-// A connection has lasted for an hour. Another machine may have its unused addresses now, so
-// the client looks the name up again before the next attempt.
+// A connection has lasted for an hour. Its name's other addresses may belong to other machines now. So the client
+// looks the name up again before the next attempt.
 func TestNameIsLookedUpAgainAfterAConnectionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)

@@ -30,13 +30,13 @@ func (p *peer) challenge() {
 		`realm="zk-sasl-md5",nonce="` + testNonce + `",charset=utf-8,algorithm=md5-sess,qop="auth"`)})
 }
 
-// acceptSASL plays the server's part to its good end.
+// acceptSASL plays the server's part up to success.
 func (p *peer) acceptSASL(user, password string) {
 	p.challenge()
 	p.respond(user, password)
 }
 
-// respond takes the second step of a client that knows the password.
+// respond reads the second step and expects a client that knows the password.
 func (p *peer) respond(user, password string) {
 	op, _, m := p.auth()
 	if op == 0 {
@@ -118,7 +118,7 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// RFC 2831, section 2.1.2.1: ISO 8859-1 is hashed where it suffices.
+// RFC 2831, section 2.1.2.1: text is hashed as ISO 8859-1 if it fits.
 func TestSASLHashesTheCharactersThatTheStandardSays(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
@@ -143,8 +143,8 @@ func TestSASLHashesTheCharactersThatTheStandardSays(t *testing.T) {
 	}
 }
 
-// Whatever challenge a server sends, the response has exactly the expected names and values:
-// quotes inject nothing.
+// Whatever challenge a server sends, the response has exactly the expected names and values: quotes inject
+// nothing.
 func FuzzChallenge(f *testing.F) {
 	f.Add(`realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess,qop="auth"`)
 	f.Add(`nonce="a\"b\\",algorithm=md5-sess`)
@@ -173,9 +173,9 @@ func FuzzChallenge(f *testing.F) {
 	})
 }
 
-// On ZooKeeper 3.5 with Netty, a SASL packet whose xid is not positive is outstanding for as
-// long as the connection lives. Clients that follow the protocol number SASL packets like
-// requests, and only digest has xid -4.
+// On ZooKeeper 3.5 with Netty, a SASL packet without a positive xid is outstanding as long as the connection
+// lives. Clients that follow the protocol number SASL packets like requests, and only digest has
+// xid -4.
 func TestSASLPacketsAreNumberedLikeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connections := 0

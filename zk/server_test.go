@@ -11,8 +11,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A peer is the server's end of a connection, played by a test, for behaviour that a real
-// server never shows.
+// A peer is the server's end of a connection, played by a test. It behaves in ways that a real server never does.
 type peer struct {
 	t    *testing.T
 	nc   net.Conn
@@ -35,7 +34,7 @@ func dialPeers(t *testing.T, serve ...func(p *peer)) func(context.Context, strin
 	}
 }
 
-// frame reads one frame; nil when the client has gone.
+// frame reads one frame; it returns nil when the client has disconnected.
 func (p *peer) frame() []byte {
 	b, err := zkproto.ReadFrame(p.nc, nil, zkproto.MaxFrame)
 	if err != nil {
@@ -49,7 +48,7 @@ func (p *peer) accept(id int64, timeout time.Duration) zkproto.ConnectRequest {
 	var req zkproto.ConnectRequest
 	body := p.frame()
 	if body == nil {
-		runtime.Goexit() // the client gave the attempt up
+		runtime.Goexit() // the client abandoned the attempt
 	}
 	r := zkproto.NewReader(body)
 	req.Decode(r)
@@ -63,7 +62,7 @@ func (p *peer) accept(id int64, timeout time.Duration) zkproto.ConnectRequest {
 	return req
 }
 
-// request reads one request; its op is 0 when the client has gone.
+// request reads one request; its op is 0 when the client has disconnected.
 func (p *peer) request() (zkproto.RequestHeader, *zkproto.Reader) {
 	var h zkproto.RequestHeader
 	r := zkproto.NewReader(p.frame())
@@ -71,7 +70,7 @@ func (p *peer) request() (zkproto.RequestHeader, *zkproto.Reader) {
 	return h, r
 }
 
-// send reports whether the client is still there.
+// send sends a frame. It reports whether the client is still connected.
 func (p *peer) send(body []byte) bool {
 	_, err := p.nc.Write(zkproto.EndFrame(append(zkproto.BeginFrame(nil), body...), 0))
 	return err == nil
@@ -86,8 +85,7 @@ func (p *peer) answer(xid int32, zxid int64, code zkproto.Code, body encoder) bo
 	return p.send(b)
 }
 
-// serve answers everything in order until the client goes: exists with a Stat, the
-// rest with nothing.
+// serve answers everything in order until the client disconnects: exists with a Stat, the rest with an empty body.
 func (p *peer) serve() {
 	for {
 		h, _ := p.request()
@@ -116,8 +114,8 @@ func dialTest(t *testing.T, timeout time.Duration, serve ...func(p *peer)) *Clie
 	return dialLease(t, LeasePing, timeout, serve...)
 }
 
-// dialLease is dialTest for a test of leases; with LeaseAuto, the first request is the
-// client's own, for the configuration.
+// dialLease is dialTest for a test of leases. With LeaseAuto, the first request is the client's own, for the
+// configuration.
 func dialLease(t *testing.T, mode LeaseMode, timeout time.Duration, serve ...func(p *peer)) *Client {
 	t.Helper()
 	c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: mode, Dial: dialPeers(t, serve...)})
@@ -137,8 +135,7 @@ func mustSession(t *testing.T, c *Client) *Session {
 	return s
 }
 
-// mustEnd waits for the end of a session, for an hour: in a bubble, pings would go on for
-// ever.
+// mustEnd waits up to an hour for the end of a session: in a bubble, pings would go on for ever.
 func mustEnd(t *testing.T, s *Session) {
 	t.Helper()
 	select {

@@ -63,7 +63,7 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
-// issue is a certificate for 127.0.0.1 unless change says something else.
+// issue returns a certificate for 127.0.0.1, unless change alters it.
 func (a *authority) issue(change func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -82,8 +82,7 @@ func (a *authority) issue(change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// listenPeers serves every connection to a loopback port, which it returns; cfg nil
-// is no TLS.
+// listenPeers serves every connection to a loopback port and returns the port. A nil cfg means no TLS.
 func listenPeers(t *testing.T, cfg *tls.Config, serve func(p *peer)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +109,7 @@ func listenPeers(t *testing.T, cfg *tls.Config, serve func(p *peer)) string {
 	return l.Addr().String()
 }
 
-// serveSession is a server that is content with everything.
+// serveSession is a server that accepts everything.
 func serveSession(p *peer) { p.accept(7, 10*time.Second); p.serve() }
 
 func TestTLSChecksTheServer(t *testing.T) {
@@ -134,8 +133,7 @@ func TestTLSChecksTheServer(t *testing.T) {
 		{"system's roots", &tls.Config{Certificates: []tls.Certificate{ca.issue(nil)}}, &tls.Config{}, "certificate"},
 		{"other address", &tls.Config{Certificates: []tls.Certificate{ca.issue(func(c *x509.Certificate) { c.IPAddresses[0] = net.IPv4(127, 0, 0, 2) })}},
 			&tls.Config{RootCAs: ca.pool()}, "valid for 127.0.0.2, not 127.0.0.1"},
-		// CVE-2026-24281: neither the reverse lookup of the address nor the common name proves
-		// anything.
+		// CVE-2026-24281: neither the reverse lookup of the address nor the common name proves anything.
 		{"name that the address resolves back to", &tls.Config{Certificates: []tls.Certificate{ca.issue(name("localhost"))}},
 			&tls.Config{RootCAs: ca.pool()}, "cannot validate certificate for 127.0.0.1"},
 		{"other name", &tls.Config{Certificates: []tls.Certificate{ca.issue(name("zk.test"))}}, &tls.Config{RootCAs: ca.pool(), ServerName: "zk2.test"}, "valid for zk.test, not zk2.test"},
@@ -179,7 +177,7 @@ func TestTLSChecksTheServer(t *testing.T) {
 				cfg.Auth = []Auth{DigestAuth("bob", planted)}
 				attempts := 0
 				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if attempts++; attempts == 2 { // what the first one met is known
+					if attempts++; attempts == 2 { // the first connection's outcome is known
 						cancel()
 					}
 					return (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -205,8 +203,8 @@ func TestTLSChecksTheServer(t *testing.T) {
 	}
 }
 
-// A retry with an untrusted certificate would go on for ever. But one trusted server is enough,
-// and a server that is down may come back.
+// With no trusted certificate, retries would go on for ever, so Dial fails at once. But one trusted server is
+// enough, and a server that is down may come back.
 func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	secure := func(a *authority) string {
@@ -215,7 +213,7 @@ func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		servers  []string
-		attempts int // 0: as many as it takes
+		attempts int // 0: any number
 		trusted  bool
 	}{
 		{"one", []string{secure(other)}, 1, false},
@@ -248,9 +246,9 @@ func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 			case tt.trusted && err != nil:
 				t.Error(err)
 			case tt.attempts == 8 && !errors.Is(err, errEnough):
-				t.Errorf("got error %v; want to be stopped by the test", err)
+				t.Errorf("got error %v; want the test's own end of the context", err)
 			case !tt.trusted && tt.attempts < 8 && (!distrust || !strings.Contains(err.Error(), "connect to 127.0.0.1:")):
-				t.Errorf("got error %v; want one of the certificate", err)
+				t.Errorf("got error %v; want one about the certificate", err)
 			}
 		})
 	}
@@ -271,8 +269,8 @@ func TestHandshakeOverTLSIsNotSaidToWantTLS(t *testing.T) {
 
 var errEnough, errDown = errors.New("enough attempts"), errors.New("down")
 
-// Certificates may be replaced in the wrong order. Sessions must not end because of that while
-// there is time to correct it.
+// Certificates may be replaced in the wrong order. Sessions must not end because of that while there is time to
+// correct it.
 func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	good, bad := ca.issue(nil), other.issue(nil)
@@ -288,7 +286,7 @@ func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
 			return
 		}
 		if connections.Load() == 1 {
-			p.accept(7, 10*time.Second) // and hang up
+			p.accept(7, 10*time.Second) // then hang up
 			return
 		}
 		serveSession(p)
@@ -305,11 +303,11 @@ func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
 		t.Error(err)
 	}
 	if n := connections.Load(); n != 5 {
-		t.Errorf("%d connections; want the fifth to do", n)
+		t.Errorf("%d connections; want the fifth to succeed", n)
 	}
 }
 
-// Each host of Servers is held to its own name.
+// Each server's certificate must be for its own name in Servers.
 func TestTLSNamesTheServerOfEachConnection(t *testing.T) {
 	ca := newAuthority(t)
 	asked := make(chan string, 10)
@@ -318,7 +316,7 @@ func TestTLSNamesTheServerOfEachConnection(t *testing.T) {
 		cert := ca.issue(func(c *x509.Certificate) { c.DNSNames = []string{"one.test", "two.test"} })
 		return &cert, nil
 	}}
-	addr := listenPeers(t, server, func(p *peer) { p.accept(7, 10*time.Second) }) // and hang up
+	addr := listenPeers(t, server, func(p *peer) { p.accept(7, 10*time.Second) }) // then hang up
 	given := &tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS10}
 	dialled := make(chan string, 10)
 	c, err := Dial(t.Context(), Config{Servers: []string{"one.test:1", "two.test:1"}, TLS: given,
@@ -362,14 +360,13 @@ func TestHandshakeOverTLSIsBoundedByTheConnectTimeout(t *testing.T) {
 	})
 }
 
-// tls.Conn waits five seconds to say farewell to a server that takes nothing more.
+// tls.Conn waits up to five seconds to send its close alert to a server that no longer reads.
 func TestTLSConnectionClosesAtOnce(t *testing.T) {
 	ca := newAuthority(t)
 	ours, theirs := net.Pipe()
 	cert := ca.issue(nil)
 	go func() {
-		// Without tickets, because the server would write them after the handshake, and the
-		// client does not read.
+		// There are no tickets: the server would write them after the handshake, and the client does not read.
 		tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true}).Handshake()
 	}()
 	nc, err := startTLS(t.Context(), ours, &tls.Config{RootCAs: ca.pool()}, "127.0.0.1:1")

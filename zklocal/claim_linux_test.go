@@ -22,7 +22,7 @@ func mustClaim(t *testing.T, dir string, current func() bool) *claim {
 func yes() bool { return true }
 func no() bool  { return false }
 
-// laterClaim claims a path in the background.
+// laterClaim claims a path in the background and sends the result.
 func laterClaim(ctx context.Context, t *testing.T, dir string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -58,7 +58,7 @@ func TestANewcomerWaitsForTheHostOfARemovedDirectory(t *testing.T) {
 			select {
 			case <-old.asked:
 			case err := <-claimed:
-				t.Fatalf("the newcomer has not asked (%v)", err)
+				t.Fatalf("the newcomer has not asked for the claim (%v)", err)
 			}
 			select {
 			case err := <-claimed:
@@ -73,7 +73,7 @@ func TestANewcomerWaitsForTheHostOfARemovedDirectory(t *testing.T) {
 	}
 }
 
-// In another mount namespace there can be another directory at the same path.
+// Another mount namespace can have another directory at the same path.
 func TestANewcomerDoesNotWaitForAHostWhoseDirectoryIsThere(t *testing.T) {
 	dir := t.TempDir()
 	mustClaim(t, dir, yes)
@@ -84,10 +84,10 @@ func TestANewcomerDoesNotWaitForAHostWhoseDirectoryIsThere(t *testing.T) {
 	}
 	defer c.close()
 	if took := time.Since(began); took >= claimPatience {
-		t.Errorf("the newcomer waited %v", took)
+		t.Errorf("the newcomer waited %v for a host whose directory is still there", took)
 	}
 	if len(c.listeners) != 0 {
-		t.Error("two hosts have the same name")
+		t.Error("two hosts have claimed the same name")
 	}
 }
 
@@ -104,8 +104,8 @@ func TestAClaimThatIsWaitedForEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The host of a removed directory can be stopped. Attempts that are shorter than the wait for it
-// come to an end all the same.
+// The host of a removed directory can be stopped. Dial attempts shorter than the wait for that
+// host still end.
 func TestShortAttemptsOutwaitAStoppedHost(t *testing.T) {
 	dir := newDir(t)
 	store := newStore(t, Config{Dir: dir})

@@ -50,7 +50,7 @@ func TestABadDirectoryIsRefusedWithAWayOut(t *testing.T) {
 			_, hostErr := OpenHost(zkserver.Config{Dir: test.dir})
 			for _, err := range []error{openErr, hostErr} {
 				if err == nil {
-					t.Fatal("got no error")
+					t.Fatal("got no error for a directory that cannot be used")
 				}
 				if test.is != nil && !errors.Is(err, test.is) {
 					t.Errorf("got %v; want it to be %v", err, test.is)

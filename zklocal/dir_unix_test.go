@@ -22,7 +22,7 @@ func TestADirectoryThatIsNotForItsOwnerOnlyIsRefused(t *testing.T) {
 		}
 		_, openErr := Open(Config{Dir: dir})
 		_, hostErr := OpenHost(zkserver.Config{Dir: dir})
-		os.Chmod(dir, 0o700) // or it cannot be removed
+		os.Chmod(dir, 0o700) // so that it can be removed
 		for _, err := range []error{openErr, hostErr} {
 			for _, want := range []string{fmt.Sprintf("%04o", mode), "chmod 700 " + dir} {
 				if err == nil || !strings.Contains(err.Error(), want) {
@@ -34,7 +34,7 @@ func TestADirectoryThatIsNotForItsOwnerOnlyIsRefused(t *testing.T) {
 }
 
 func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
-	dir := "/" // belongs to root
+	dir := "/" // / belongs to root
 	if os.Geteuid() == 0 {
 		dir = t.TempDir()
 		if err := os.Chown(dir, 65534, -1); err != nil {
@@ -43,6 +43,6 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	}
 	_, err := Open(Config{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "belongs to user id") {
-		t.Errorf("got %v; want that it belongs to somebody else", err)
+		t.Errorf("got %v; want an error that names another owner", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"holdfast/zkserver"
 )
 
-// patience bounds what must happen; nothing waits for it to pass.
+// patience bounds events that must happen; no test waits for it to pass.
 const patience = 30 * time.Second
 
 func newDir(t *testing.T) string { return filepath.Join(t.TempDir(), "state") }
@@ -80,7 +80,7 @@ func create(t *testing.T, c *zk.Client, path string, mode zk.Mode) {
 	}
 }
 
-// mustExist looks for a node, over a lost connection if need be.
+// mustExist reads a node, and retries over a lost connection.
 func mustExist(t *testing.T, c *zk.Client, path string) zk.Stat {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -206,12 +206,12 @@ func TestTheSocketOfADeadHostIsReplaced(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, socketName)); err != nil {
 		t.Fatalf("no stale socket to test with: %v", err)
 	}
-	newHost(t, zkserver.Config{Dir: dir}) // at once, and not only where a client tries again
+	newHost(t, zkserver.Config{Dir: dir}) // at once, even if the client does not retry
 	client := newClient(t, newStore(t, Config{Dir: dir}))
 	create(t, client, "/a", zk.Persistent)
 }
 
-// inPlaceOf removes a file and makes another, however often the first one is made again meanwhile.
+// inPlaceOf replaces a file with another, however often the host makes the first one again.
 func inPlaceOf(name string, create func() error) error {
 	for {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -265,7 +265,7 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 			}
 			for _, start := range []func(string) error{nil, func(string) error {
 				t.Error("another host was started")
-				return errors.New("there is a host")
+				return errors.New("the directory has a host already")
 			}} {
 				if err := test.spoil(h.Socket()); err != nil {
 					t.Fatal(err)
@@ -273,9 +273,9 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 				late := newStore(t, Config{Dir: dir, StartHost: start})
 				newcomer := newClient(t, late)
 				mustExist(t, newcomer, "/a")
-				newcomer.Close() // or it needs another host when this one ends
+				newcomer.Close() // otherwise it needs another host when this one ends
 				if late.hosts() {
-					t.Error("there is another host")
+					t.Error("another host was started")
 				}
 			}
 			mustExist(t, client, "/a")
@@ -287,7 +287,7 @@ func TestASocketThatWasRemovedIsMadeAgain(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Lstat(filepath.Join(dir, socketName)); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the new socket is there when the host has ended (%v)", err)
+				t.Errorf("the new socket is still there after the host has ended (%v)", err)
 			}
 		}) {
 			return
@@ -316,13 +316,13 @@ func TestASocketThatIsNotedInAFileIsLookedFor(t *testing.T) {
 		}
 		s := &socket{Listener: l, dir: dir, path: path, file: file}
 		if !s.reachable() {
-			t.Error("the socket is there and was not found")
+			t.Error("the socket exists, but was not found")
 		}
 		if err := spoil(s); err != nil {
 			t.Fatal(err)
 		}
 		if s.reachable() {
-			t.Error("the socket was found, and is not there")
+			t.Error("the socket was found, but does not exist")
 		}
 	}
 }
@@ -375,7 +375,7 @@ func TestAHostServesFurtherListeners(t *testing.T) {
 	}
 }
 
-// longDir is a directory whose path has more than 300 characters.
+// longDir returns a directory whose path has more than 300 characters.
 func longDir(t *testing.T) string {
 	dir := t.TempDir()
 	for len(dir) <= 300 {
@@ -417,7 +417,7 @@ func TestASocketThatIsNotedInAFile(t *testing.T) {
 	}
 	conn.Close()
 	if runtime.GOOS != "windows" {
-		// As if a clean-up of temporary files had let somebody else have the name.
+		// As if another user had taken the name after a clean-up of temporary files.
 		if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +435,7 @@ func TestASocketThatIsNotedInAFile(t *testing.T) {
 		t.Errorf("the temporary directory is still there: %v", err)
 	}
 	if _, err := dialSocket(t.Context(), dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after removal: got %v; want that nothing is there", err)
+		t.Errorf("after removal: got %v; want a missing file", err)
 	}
 }
 
@@ -449,13 +449,13 @@ func TestABrokenNoteIsNoSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := dialSocket(t.Context(), dir); err == nil {
-			t.Errorf("a note of %d bytes led somewhere", len(note))
+			t.Errorf("a note of %d bytes was followed to a socket", len(note))
 		}
 	}
-	newHost(t, zkserver.Config{Dir: dir}) // which replaces it
+	newHost(t, zkserver.Config{Dir: dir}) // the new host replaces it
 }
 
-// shortTemp is a directory whose name leaves room for a socket.
+// shortTemp returns a directory whose name leaves room for a socket.
 func shortTemp(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "zkl")
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"holdfast/zkserver"
 )
 
-// moveAway gives the directory another name.
+// moveAway renames the directory.
 func moveAway(t *testing.T, dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("a directory with open files stays where it is")
+		t.Skip("a directory with open files cannot be moved here")
 	}
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func moveAway(t *testing.T, dir string) {
 }
 
 // A client between two connections has no connection that could break. It is told when it
-// dials, and before there is a host in the new directory.
+// dials, before the new directory has a host.
 func TestAClientWhoseDirectoryIsGoneIsToldOnceWhenItDials(t *testing.T) {
 	dir := newDir(t)
 	h := newHost(t, zkserver.Config{Dir: dir})
@@ -42,12 +42,12 @@ func TestAClientWhoseDirectoryIsGoneIsToldOnceWhenItDials(t *testing.T) {
 		t.Errorf("got %v; want it to be %v and %v", err, zk.ErrSessionExpired, errRemoved)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the client was told after the directory was made anew (%v)", err)
+		t.Errorf("the client was told only after the directory was made again (%v)", err)
 	}
 	h.Close()
 	for _, dial := range []func() error{
 		func() error { return closed(dial(t.Context(), "", "")) },
-		func() error { return closed(other(t.Context(), "", "")) }, // it has never been anywhere else
+		func() error { return closed(other(t.Context(), "", "")) }, // it has never connected anywhere else
 	} {
 		if err := dial(); err != nil {
 			t.Errorf("in the new directory: %v", err)
@@ -62,7 +62,7 @@ func closed(nc interface{ Close() error }, err error) error {
 	return nc.Close()
 }
 
-// The end of a connection to a host that is well says nothing about the session.
+// A lost connection to a healthy host says nothing about the session.
 func TestAConnectionThatEndsIsNoRemoval(t *testing.T) {
 	dir := newDir(t)
 	h := newHost(t, zkserver.Config{Dir: dir})
@@ -77,8 +77,8 @@ func TestAConnectionThatEndsIsNoRemoval(t *testing.T) {
 	}
 }
 
-// A connection finds out by itself where the host does not, for example because it is
-// stopped. If the host closes it, the connection knows why.
+// A connection detects the removal itself if the host does not, for example because it is
+// stopped. If the host closes the connection, the connection knows why.
 func TestAConnectionBreaksWhenItsDirectoryIsGone(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -118,7 +118,7 @@ func TestAConnectionBreaksWhenItsDirectoryIsGone(t *testing.T) {
 
 func TestANameLeadsToItsFileUntilItIsGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a directory with open files stays where it is")
+		t.Skip("a directory with open files cannot be moved here")
 	}
 	for _, test := range []struct {
 		name   string
@@ -162,13 +162,12 @@ func TestANameLeadsToItsFileUntilItIsGone(t *testing.T) {
 	}
 }
 
-// A file that is made in the directory while rm -rf is at work lets rm fail, and half a store
-// stays.
+// If a client makes a file in the directory while rm -rf runs, rm fails and half a store stays.
 func TestADirectoryThatIsBeingRemovedIsLeftAlone(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		files    []string
-		removed  time.Duration // when; 0 is never
+		removed  time.Duration // when it is removed; 0 is never
 		min, max time.Duration // how long it is left alone
 	}{
 		{"a new one", nil, 0, 0, 0},
@@ -199,7 +198,7 @@ func TestADirectoryThatIsBeingRemovedIsLeftAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took < test.min || took > test.max {
-					t.Errorf("it was left alone for %v; want %v to %v", took, test.min, test.max)
+					t.Errorf("the directory was left alone for %v; want %v to %v", took, test.min, test.max)
 				}
 			})
 			if _, err := os.Lstat(filepath.Join(dir, hostLockName)); err != nil {
@@ -209,8 +208,8 @@ func TestADirectoryThatIsBeingRemovedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Directories above may go next, so a client that was told does not make its own anew at
-// once.
+// The directories above may be removed next. So a client that was told of the removal does not
+// make its own directory again at once.
 func TestARemovedDirectoryIsNotMadeAnewAtOnce(t *testing.T) {
 	dir := newDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -223,11 +222,11 @@ func TestARemovedDirectoryIsNotMadeAnewAtOnce(t *testing.T) {
 			t.Fatalf("provideHost: %v, %v", up, err)
 		}
 		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the directory was made (%v)", err)
+			t.Errorf("the directory was made again too early (%v)", err)
 		}
 		time.Sleep(removalGrace)
 		if store.settling() {
-			t.Errorf("it is not made after %v either", removalGrace)
+			t.Errorf("the directory was not made again after %v", removalGrace)
 		}
 	})
 }

@@ -25,8 +25,8 @@ import (
 	"holdfast/zkserver"
 )
 
-// The test binary runs itself as other processes that share a directory. Which part
-// such a process plays is in its environment.
+// The test binary runs itself as other processes that share a directory. The environment
+// selects the role of such a process.
 const (
 	roleVar = "ZKLOCAL_TEST_ROLE"
 	dirVar  = "ZKLOCAL_TEST_DIR"
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	case "locker that hosts":
 		err = locker(Config{Dir: dir})
 	case "locker without inotify":
-		// In a user namespace of its own, which has limits of its own.
+		// In its own user namespace, with its own limits.
 		if err = os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err == nil {
 			err = locker(Config{Dir: dir, StartHost: startHost})
 		}
@@ -71,8 +71,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// member connects, reports its session and whether it hosts, and makes a node for
-// every path that it reads, until its input ends.
+// member connects and reports its session and whether it hosts. It makes a node for every
+// path that it reads, until its input ends.
 func member(cfg Config) error {
 	started := 0
 	if start := cfg.StartHost; start != nil {
@@ -108,8 +108,8 @@ func member(cfg Config) error {
 
 const lockPath = "/holdfast/locks/nightly"
 
-// locker takes a lock, and tells when it has it and when it has lost it. It begins when it
-// reads a line, and ends with its input.
+// locker begins when it reads a line. It acquires a lock, reports that and the loss, and ends
+// with its input.
 func locker(cfg Config) error {
 	in := bufio.NewScanner(os.Stdin)
 	if !in.Scan() {
@@ -129,7 +129,7 @@ func locker(cfg Config) error {
 		return err
 	}
 	defer client.Close()
-	go func() { // "queued" when it is the second of two
+	go func() { // reports "queued" when it is the second of two
 		for {
 			queue, err := holdfast.List(ctx, client, lockPath)
 			if err != nil {
@@ -156,8 +156,8 @@ func locker(cfg Config) error {
 	return nil
 }
 
-// user takes a lock again and again until its input ends, and tells of each time: from when
-// to when it was held.
+// user acquires a lock again and again until its input ends. It reports the times from when to
+// when it held the lock.
 func user(cfg Config) error {
 	store, err := Open(cfg)
 	if err != nil {
@@ -187,7 +187,7 @@ func user(cfg Config) error {
 		}
 		from, long := time.Now().UnixNano(), rand.N(20*time.Millisecond)
 		if rand.N(3) == 0 {
-			long = time.Second // so that the directory can go meanwhile
+			long = time.Second // so that the directory can be removed meanwhile
 		}
 		select {
 		case <-hold.Lost():
@@ -199,7 +199,7 @@ func user(cfg Config) error {
 	}
 }
 
-// host is what the command does as a detached host.
+// host does what the command does as a detached host.
 func host(dir string, linger time.Duration) error {
 	h, err := OpenHost(zkserver.Config{Dir: dir, Linger: linger})
 	if err != nil {
@@ -233,8 +233,8 @@ func startHostProcess(dir string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// hostStarter answers a StartHost whose hosts end with the test. Call it before making
-// the stores and clients, which then are closed before their hosts are gone.
+// hostStarter returns a StartHost whose hosts end with the test. Call it before making the
+// stores and clients: these are then closed before their hosts end.
 func hostStarter(t *testing.T) func(dir string) error {
 	var (
 		mu    sync.Mutex
@@ -264,12 +264,12 @@ func roleCommand(dir, role string) *exec.Cmd {
 	return cmd
 }
 
-// process is another process, which plays one of the roles.
+// process is another process that plays one of the roles.
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	stdout  *os.File
-	out     *bufio.Scanner // of stdout
+	out     *bufio.Scanner // its stdout
 	session int64
 	hosts   bool
 	started int
@@ -301,7 +301,7 @@ func startProcess(t *testing.T, dir, role string, options ...func(*exec.Cmd)) *p
 	return p
 }
 
-// patient reads on however long the process lives.
+// patient removes the read deadline: reads last as long as the process lives.
 func (p *process) patient() { p.stdout.SetReadDeadline(time.Time{}) }
 
 func (p *process) line(t *testing.T) string {
@@ -346,7 +346,7 @@ func hostPID(t *testing.T, dir string) int {
 	return pid
 }
 
-// endHosts kills the host that a member has started, which is not our child, and waits
+// endHosts kills the host that a member has started, which is not our child. Then it waits
 // until the directory has no host.
 func endHosts(t *testing.T, dir string) {
 	t.Helper()
@@ -362,5 +362,5 @@ func endHosts(t *testing.T, dir string) {
 			}
 		}
 	}
-	t.Error("the host does not end")
+	t.Error("the host does not end after it was killed")
 }

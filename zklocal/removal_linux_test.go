@@ -22,10 +22,10 @@ import (
 	"holdfast/zkserver"
 )
 
-// removals is how often a directory is removed under a holder, in each way.
+// removals is the number of times that each kind of removal happens to a holder.
 var removals = flag.Int("removals", 1, "removals of a directory under a holder, of each kind")
 
-// when waits for the report called what, and returns its time.
+// when waits for the report named what, and returns its time.
 func (p *process) when(t *testing.T, what string) (at time.Duration, rest string) {
 	t.Helper()
 	for {
@@ -44,8 +44,8 @@ func (p *process) when(t *testing.T, what string) (at time.Duration, rest string
 type removal struct {
 	name   string
 	remove func(top string) error
-	role   string                      // of the processes; "" has hosts of their own
-	first  func(t *testing.T, pid int) // before it, with the host's process id
+	role   string                      // of the processes; "" means they host themselves
+	first  func(t *testing.T, pid int) // runs before the removal, with the host's process id
 }
 
 func removeDir(top string) error { return os.RemoveAll(filepath.Join(top, "a", "state")) }
@@ -54,9 +54,8 @@ func moveDir(top string) error {
 	return os.Rename(filepath.Join(top, "a", "state"), filepath.Join(top, "a", "old"))
 }
 
-// A directory that is removed or moved ends the Hold before another process can have the
-// lock in the directory that is made anew: neither a contender that was in line nor a
-// process that comes just then.
+// A directory is removed or moved. The Hold ends before another process can hold the lock in
+// the new directory: neither a contender that was in line nor a newcomer.
 func TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone(t *testing.T) {
 	for _, r := range []removal{
 		{name: "rm -rf of the directory", remove: removeDir},
@@ -74,7 +73,7 @@ func TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone(t *testing.T) {
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			if r.role == "locker without inotify" && !mayUnshare() {
-				t.Skip("no user namespaces here")
+				t.Skip("no user namespaces on this machine")
 			}
 			var margins, told []time.Duration
 			for range *removals {
@@ -101,14 +100,14 @@ func stopUntilTheEnd(t *testing.T, pid int) {
 	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
 }
 
-// inUserNamespace gives the command limits of its own.
+// inUserNamespace gives the command its own limits.
 func inUserNamespace(cmd *exec.Cmd) {
 	self := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: self(os.Getuid()), GidMappings: self(os.Getgid()),
-		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE}, // to change the limit, also for a user who is not root
+		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE}, // to change the limit, even for a user who is not root
 	}
 }
 
@@ -187,12 +186,12 @@ func (r *removal) underAHolder(t *testing.T) (margin, told time.Duration) {
 		}
 		return r.at - lost, lost - began
 	case <-time.After(patience):
-		t.Fatal("nobody has the lock in the new directory")
+		t.Fatal("nobody acquired the lock in the new directory")
 		return 0, 0
 	}
 }
 
-// The directory comes and goes at random while four processes take the lock again and again.
+// Four processes acquire the lock again and again while the directory comes and goes at random.
 func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 	for _, role := range []string{"user", "user that hosts"} {
 		t.Run(role, func(t *testing.T) {
@@ -235,7 +234,7 @@ func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 					return os.Rename(filepath.Join(top, "a"), filepath.Join(top, fmt.Sprintf("old%d", rand.Int())))
 				},
 				func() error { return os.RemoveAll(filepath.Join(top, "a")) },
-				func() error { // as rm -rf DIR/* does, and leaves the directory
+				func() error { // as rm -rf DIR/* does, which leaves the directory
 					names, _ := filepath.Glob(filepath.Join(dir, "*"))
 					for _, name := range names {
 						os.RemoveAll(name)
@@ -251,7 +250,7 @@ func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 			lockIsUsed := func() {
 				for before, end := held(), time.Now().Add(patience); held() < before+3; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
-						t.Fatal("nobody has the lock any more")
+						t.Fatal("nobody acquires the lock any more")
 					}
 				}
 			}
@@ -271,7 +270,7 @@ func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 			slices.SortFunc(tenures, func(a, b tenure) int { return cmp.Compare(a.from, b.from) })
 			for i, next := range tenures[1:] {
 				if last := tenures[i]; next.from <= last.to {
-					t.Errorf("user %d had the lock while user %d still had it, for %v", next.user, last.user, time.Duration(last.to-next.from))
+					t.Errorf("user %d held the lock while user %d still held it, for %v", next.user, last.user, time.Duration(last.to-next.from))
 				}
 			}
 			t.Logf("figure: %d removals, %d tenures", 2**removals, len(tenures))
@@ -279,7 +278,7 @@ func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
 	}
 }
 
-// A host sees the removal before its next look at the directory, and before a newcomer asks.
+// A host detects the removal before its next look at the directory, and before a newcomer asks.
 func TestAHostSeesItsDirectoryGoAtOnce(t *testing.T) {
 	for _, way := range []struct {
 		name   string
@@ -318,7 +317,7 @@ func TestAHostSeesItsDirectoryGoAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := newHost(t, zkserver.Config{Dir: filepath.Join(link, "state")})
-			began := time.Now() // of the first interval between two looks, but for a moment
+			began := time.Now() // near the start of the first interval between two looks
 			if h.watch == nil {
 				t.Skip("the user has no inotify instance left")
 			}
@@ -337,7 +336,7 @@ func TestAHostSeesItsDirectoryGoAtOnce(t *testing.T) {
 	}
 }
 
-// The holders were told, and need time to stop: the next host waits.
+// The holders were told and need time to stop, so the next host waits.
 func TestTheHostOfARemovedDirectoryKeepsItsPathForAWhile(t *testing.T) {
 	dir := newDir(t)
 	h := newHost(t, zkserver.Config{Dir: dir})

@@ -15,7 +15,7 @@ func TestFileSystemsOfThisMachineAreNotShared(t *testing.T) {
 	}
 }
 
-// The kind of a FUSE file system is in the list of mounts only.
+// Only the list of mounts has the kind of a FUSE file system.
 func TestFUSEIsSharedUnlessItIsKnownToBeLocal(t *testing.T) {
 	const mountinfo = `22 1 254:0 / / rw,relatime - ext4 /dev/root rw
 31 22 0:50 / /mnt/far rw,nosuid,nodev,relatime shared:1 - fuse.sshfs me@far: rw,user_id=0

@@ -17,7 +17,7 @@ func TestADirectoryOnASharedFileSystemIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := filepath.Join(base, "nfs") // the stub below takes it for a mount
+	there := filepath.Join(base, "nfs") // the stub below reports it as a mount
 	if err := os.Mkdir(there, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestADirectoryOnASharedFileSystemIsRefused(t *testing.T) {
 	}
 	fileSystem = func(dir string) string {
 		if real, err := filepath.EvalSymlinks(dir); err != nil {
-			t.Errorf("asked for the file system of a directory that does not exist: %v", err)
+			t.Errorf("the file system was asked for before the directory existed: %v", err)
 		} else if real == there || strings.HasPrefix(real, there+string(filepath.Separator)) {
 			return "nfs"
 		}
@@ -71,7 +71,7 @@ func TestADirectoryOnASharedFileSystemIsRefused(t *testing.T) {
 				t.Errorf("files were made there: %v (%v)", entries, err)
 			}
 			if _, err := os.Stat(test.dir); test.shared && test.dir != there && test.dir != link && !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the directory was made (%v)", err)
+				t.Errorf("the directory was made on a shared file system (%v)", err)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A host that takes its socket for removed removes it, and makes it again. Without open files that
-// would fail, and leave the directory without a socket.
+// A host that takes its socket for removed removes it and makes it again. Without file
+// descriptors the second step would fail, and the directory would have no socket.
 func TestASocketIsReachableUnlessItIsGone(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -87,10 +87,10 @@ func TestSessionsAndEphemeralsOutliveTheHost(t *testing.T) {
 			t.Errorf("round %d: session %x became %x", round, otherID, got)
 		}
 		if _, ok, err := other.Exists(t.Context(), "/kept"); err != nil || ok {
-			t.Errorf("round %d: the node of session %x, which was closed, is there (%v)", round, id, err)
+			t.Errorf("round %d: the node of session %x is still there after the session was closed (%v)", round, id, err)
 		}
 		if !next.hosts() {
-			t.Errorf("round %d: the store that is left does not host", round)
+			t.Errorf("round %d: the remaining store does not host", round)
 		}
 		store, client = next, other
 	}
@@ -132,7 +132,7 @@ func TestAHostIsStartedWhenThereIsNone(t *testing.T) {
 	}
 }
 
-// dialLater says how a connection, which it closes, went.
+// dialLater dials in the background, closes the connection, and sends the error.
 func dialLater(t *testing.T, s *Store) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -145,15 +145,15 @@ func dialLater(t *testing.T, s *Store) <-chan error {
 	return done
 }
 
-// While somebody starts a host, there is none yet; who comes then waits, and does not start
-// another.
+// While one client starts a host, the directory has none. A client that comes then waits, and
+// does not start another.
 func TestOneAtATimeStartsAHost(t *testing.T) {
 	dir := newDir(t)
 	starting, fail := make(chan struct{}), make(chan struct{})
 	first := newStore(t, Config{Dir: dir, StartHost: func(string) error {
 		close(starting)
 		<-fail
-		return errors.New("this one cannot") // so it hosts the directory itself
+		return errors.New("this one cannot") // so the store hosts the directory itself
 	}})
 	dialled := dialLater(t, first)
 	<-starting
@@ -165,7 +165,7 @@ func TestOneAtATimeStartsAHost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if conn, err := second.dial(ctx, new(lastDirectory)); err == nil {
-		t.Error("there was a host")
+		t.Error("the directory already had a host")
 		conn.Close()
 	}
 	close(fail)
@@ -198,8 +198,8 @@ func TestThisProcessHostsWhenNoHostCanBeStarted(t *testing.T) {
 	}
 }
 
-// Neither the process that was started nor this one can host: the error has both reasons, and
-// one of them alone if they are the same.
+// Neither the started process nor this one can host. The error has both reasons, or only one
+// if they are the same.
 func TestAnErrorSaysWhyNobodyCanHost(t *testing.T) {
 	dir, err := prepareDir(newDir(t))
 	if err != nil {
@@ -210,7 +210,7 @@ func TestAnErrorSaysWhyNobodyCanHost(t *testing.T) {
 	}
 	_, own := OpenHost(zkserver.Config{Dir: dir})
 	if own == nil {
-		t.Fatal("a host came up without a store")
+		t.Fatal("a host started without a store")
 	}
 	for start, want := range map[string]string{
 		"no such command":              own.Error() + " (nor can another process: no such command)",
@@ -223,8 +223,8 @@ func TestAnErrorSaysWhyNobodyCanHost(t *testing.T) {
 	}
 }
 
-// A short session timeout makes for short attempts to connect: the fall-back must fit
-// into one of them.
+// A short session timeout allows only short connection attempts. The fall-back must fit into
+// one of them.
 func TestTheFallBackFitsIntoAShortAttempt(t *testing.T) {
 	store := newStore(t, Config{Dir: newDir(t), StartHost: func(string) error { return nil }})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -236,8 +236,8 @@ func TestTheFallBackFitsIntoAShortAttempt(t *testing.T) {
 	conn.Close()
 }
 
-// silent takes the directory's lock and lets nobody connect, like a host that is
-// just opening a large store.
+// silent takes the directory's lock and accepts no connection, like a host that is opening a
+// large store.
 func silent(t *testing.T, dir string) *fileLock {
 	t.Helper()
 	if _, err := prepareDir(dir); err != nil {
@@ -267,7 +267,7 @@ func TestAnAttemptEndsWithItsContextAndNamesTheHost(t *testing.T) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}
 		if store.hosts() {
-			t.Error("the store hosts a directory that somebody else has locked")
+			t.Error("the store hosts a directory that another process has locked")
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestAHostThatDiesBeforeItListensIsReplaced(t *testing.T) {
 	lock := silent(t, dir)
 	store := newStore(t, Config{Dir: dir})
 	connected := dialLater(t, store)
-	// The attempt finds the lock taken, or free again; it must end the same way.
+	// The attempt may find the lock taken, or free again; it must end the same way.
 	lock.unlock()
 	if err := <-connected; err != nil {
 		t.Fatal(err)
@@ -321,8 +321,8 @@ func TestServersNamesTheSocketForMessages(t *testing.T) {
 	}
 }
 
-// Clients in the host's process talk to it over memory, however many dial at once, and only while
-// the directory is the host's.
+// Clients in the host's process talk to it over memory, however many dial at once. They do so
+// only while the directory is the host's.
 func TestClientsOfTheHostsProcessTalkOverMemory(t *testing.T) {
 	s := newStore(t, Config{Dir: newDir(t)})
 	dial := s.Config().Dial
@@ -354,6 +354,6 @@ func TestClientsOfTheHostsProcessTalkOverMemory(t *testing.T) {
 	other := &identity{dir: "another", f: lock}
 	defer other.close()
 	if nc := s.dialHere(other); nc != nil {
-		t.Error("it is connected to the host of another directory")
+		t.Error("the client is connected to the host of another directory")
 	}
 }

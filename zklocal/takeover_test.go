@@ -43,9 +43,9 @@ func TestTwentyProcessesMakeOneHost(t *testing.T) {
 				t.Errorf("%d of the processes host; want 1", hosts)
 			}
 			if role != "member" && (hosts != 0 || started != 1) {
-				t.Errorf("%d of the processes host and they started %d hosts; want none and 1", hosts, started)
+				t.Errorf("%d of the processes host, and they started %d hosts; want none and 1", hosts, started)
 			}
-			// One host: whoever asks sees what all of them have made.
+			// There is one host: every client sees the nodes of all.
 			client := newClient(t, newStore(t, Config{Dir: dir}))
 			got, _, err := client.Children(t.Context(), "/")
 			if err != nil {
@@ -92,8 +92,7 @@ func TestAKilledHostIsTakenOver(t *testing.T) {
 	if stat := mustExist(t, client, "/after"); stat.EphemeralOwner != witness.session {
 		t.Errorf("/after belongs to session %x; want %x", stat.EphemeralOwner, witness.session)
 	}
-	// The victim's session is part of the store, too: it ends by its timeout and not by
-	// the kill.
+	// The victim's session is part of the store, too: it ends by its timeout, not by the kill.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
@@ -164,7 +163,7 @@ func TestAHoldAndItsQueueOutliveKilledHosts(t *testing.T) {
 		next <- result{h, err}
 	}()
 	for round := range 3 {
-		// Each kill comes when both have their place in the queue, as the host knows it.
+		// Each kill comes when the host shows both places in the queue.
 		for {
 			entries, err := holdfast.List(ctx, holder, path)
 			if errors.Is(err, zk.ErrConnectionLoss) {
@@ -191,7 +190,7 @@ func TestAHoldAndItsQueueOutliveKilledHosts(t *testing.T) {
 	}
 	select {
 	case r := <-next:
-		t.Fatalf("the next in line has the lock while it is held (%v)", r.err)
+		t.Fatalf("the next in line acquired the lock while it was held (%v)", r.err)
 	default:
 	}
 	if err := hold.Unlock(); err != nil {
@@ -229,7 +228,7 @@ func TestAStoppedHostKeepsItsPlace(t *testing.T) {
 	if !errors.Is(err, ErrHosted) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", pid)) {
 		t.Errorf("got %v; want ErrHosted and pid %d", err, pid)
 	}
-	// As after a failed attempt, which a stopped host gives when its queue is full.
+	// This is like the retry after an attempt that failed because a stopped host's queue was full.
 	if up, err := store.provideHost(t.Context()); up || err != nil {
 		t.Errorf("with a stopped host: got %v, %v; want no other host", up, err)
 	}
@@ -276,12 +275,12 @@ func TestAHostWithoutItsDirectoryEndsAndLeavesItsSuccessorAlone(t *testing.T) {
 	}
 }
 
-// anyUmask runs in a process of its own, because the umask is the whole process's.
+// anyUmask runs in its own process, because a umask applies to the whole process.
 func anyUmask(dir string) error {
 	for _, mask := range []int{0, 0o022, 0o077, 0o377} {
 		syscall.Umask(mask)
 		below := filepath.Join(dir, fmt.Sprintf("%03o", mask))
-		for range 2 { // opening what is there makes other files than the first time
+		for range 2 { // opening an existing store makes other files than the first time
 			h, err := OpenHost(zkserver.Config{Dir: below})
 			if err != nil {
 				return fmt.Errorf("umask %03o: %w", mask, err)
@@ -302,7 +301,7 @@ func allPrivate(dir string) error {
 			info, err = entry.Info()
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a file that the store has just removed
+			return nil // the store has just removed the file
 		}
 		if err != nil {
 			return err

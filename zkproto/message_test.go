@@ -129,8 +129,8 @@ func TestTruncatedMessagesAreErrors(t *testing.T) {
 	}
 }
 
-// The test has the bytes of zookeeper.jute, written by hand, so that it finds a mistake that Append and
-// Decode share.
+// The bytes are from zookeeper.jute, written by hand. So the test finds a mistake that Append and Decode
+// share.
 func TestWireForm(t *testing.T) {
 	stat := "0000000000000001" + "0000000000000002" + "0000000000000003" + "0000000000000004" +
 		"00000005" + "fffffffa" + "00000007" + "1122334455667788" + "00000008" + "00000009" + "000000000000000a"

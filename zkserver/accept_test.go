@@ -45,7 +45,7 @@ func TestServeOutlivesTemporaryErrors(t *testing.T) {
 			t.Errorf("%d failures are counted; want 10", n)
 		}
 		if waited := time.Since(start); waited < time.Second || waited > 10*time.Second {
-			t.Errorf("ten failures took %v; want a wait between them, and not for ever", waited)
+			t.Errorf("ten failures took %v; want a pause between them, and a short one", waited)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestAnswerToARequestThatComesAloneWaitsForTheDisk(t *testing.T) {
 	for range 3 {
 		write := c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/n-", ACL: openACL, Flags: zkproto.FlagPersistentSequential})
 		<-disk.begun
-		// An answer that was sent too early has arrived by now, or is about to.
+		// Had the answer been sent too early, it would have arrived by now.
 		c.nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		if b, err := c.in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("answered before the commit: %v, %v", b, err)

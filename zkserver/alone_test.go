@@ -11,9 +11,9 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A client that is alone need not wait for an idle committer, nor keep to one share: the next batch
-// is full when the commit before it ends. When a second client arrives, this ends, and
-// the second client waits for the two commits under way.
+// A client that is alone need not wait for an idle committer, nor keep to one share: the next
+// batch is full when the commit before it ends. When a second client arrives, this ends. The
+// second client waits for at most the two commits in flight.
 func TestAloneIsFast(t *testing.T) {
 	const (
 		takes    = 10 * time.Millisecond // one commit
@@ -53,13 +53,13 @@ func TestAloneIsFast(t *testing.T) {
 						sent := time.Now()
 						other.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/b", Version: -1})
 						if waited := time.Since(sent); waited > 3*takes {
-							t.Errorf("who is beside it has waited %v", waited)
+							t.Errorf("the other client waited %v", waited)
 						}
 					}
 				}
 				clients.Wait()
 				if fast := took < (requests/perBatch+4)*takes; fast == beside {
-					t.Errorf("%d large requests took %v, commits of %v", requests, took, takes)
+					t.Errorf("%d large requests took %v, with commits of %v", requests, took, takes)
 				}
 			})
 		})

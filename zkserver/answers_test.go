@@ -39,7 +39,7 @@ func TestChildrenHaveOneOrderWhileTheNodeIsUnchanged(t *testing.T) {
 			t.Helper()
 			for range 50 {
 				if got := c.children("/p"); !slices.Equal(got, want) {
-					t.Fatalf("%s: another order:\n%v\n%v", when, got, want)
+					t.Fatalf("%s: the order changed:\n%v\n%v", when, got, want)
 				}
 			}
 		}
@@ -50,7 +50,7 @@ func TestChildrenHaveOneOrderWhileTheNodeIsUnchanged(t *testing.T) {
 		m.Decode(a.body)
 		for i, r := range m.Results {
 			if !slices.Equal(r.Children, want) {
-				t.Errorf("read %d of a multi-read: another order:\n%v\n%v", i, r.Children, want)
+				t.Errorf("read %d of a multi-read: the order changed:\n%v\n%v", i, r.Children, want)
 			}
 		}
 		// Other changes do not change the order.
@@ -89,7 +89,7 @@ func TestEphemeralsHaveOneOrderWhileThereAreNoOthers(t *testing.T) {
 	})
 }
 
-// Only the superuser may set quotas, unless the operator permits it to all clients.
+// Only the superuser may set quotas, unless the operator allows it for all clients.
 func TestQuotasAreTheSuperusersUnlessConfigured(t *testing.T) {
 	const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestNodesWithATimeToLiveCanBeSwitchedOff(t *testing.T) {
 		c := dial()
 		c.connect(10*time.Second, nil)
 		if code := create(c, "/a", 90_000); code != zkproto.CodeOK {
-			t.Errorf("switched on: %v", code)
+			t.Errorf("with times to live enabled: %v", code)
 		}
 	})
 	inBubble(t, Config{Memory: memory, NoTTLNodes: true, MaxSessionTimeout: time.Hour}, func(t *testing.T, s *Server, dial func() *rawClient) {

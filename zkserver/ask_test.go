@@ -53,7 +53,7 @@ func TestQuestionsOnTheWire(t *testing.T) {
 			!slices.Equal(r[2].Children, []string{"e", "other"}) {
 			t.Errorf("multi read: %+v", r)
 		}
-		// No watch was set, and no event comes before the answers.
+		// The reads set no watch, so no event comes before the answers.
 		other.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 		c.call(zkproto.OpPing, nil)
 		if a := c.call(zkproto.OpReconfig, &zkproto.ReconfigRequest{Leaving: "1", Version: -1}); a.Err != zkproto.CodeReconfigDisabled {
@@ -128,7 +128,7 @@ func TestNodesWithATTLGoAfterIt(t *testing.T) {
 				t.Fatalf("create: %+v, %+v", a, m)
 			}
 		}
-		for range 32 { // its pings keep the session
+		for range 32 { // its pings keep the session alive
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
 			c.call(zkproto.OpPing, nil)

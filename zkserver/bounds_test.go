@@ -45,18 +45,18 @@ type extreme struct {
 // A worstCase is a tree that makes operations as costly as possible. Everything in it runs in
 // the owner's goroutine.
 type worstCase struct {
-	events int // of the last operation
+	events int // events of the last operation
 	*Server
 	t         *testing.T
 	rand      *rand.Rand
 	nc        net.Conn
 	next      tree.Watcher
-	conn      *conn    // its client
+	conn      *conn    // the client's connection
 	others    []*conn  // all connections
 	told      []*conn  // watch /told
 	hidden    []*conn  // watch /hidden, and have 64 identities each
 	recursive []*conn  // see watchDeep
-	deep      []string // a path, and the paths above it
+	deep      []string // a deep path and its ancestors
 }
 
 // connect makes a session and a connection with these identities.
@@ -219,7 +219,7 @@ func (w *worstCase) setUp() {
 	}
 	w.watchDeep()
 	w.watch(&w.told, "/told", manyTold, func(int) []tree.Identity { return nil })
-	// No stranger may read the node, and finding that out takes the longest.
+	// The strangers may not read the node, and the check takes as long as possible.
 	w.make(w.conn, "/hidden", longACL(0, w.conn.owned.identities), 0, "")
 }
 

@@ -108,7 +108,7 @@ func TestCertificatesAreIdentities(t *testing.T) {
 			c := dialTLS(t, l, authorities, tt.shows)
 			if tt.want == nil {
 				if _, err := c.in.ReadByte(); err == nil {
-					t.Error("the server has something to say to a stranger")
+					t.Error("the server sent data to a client without a trusted certificate")
 				}
 				return
 			}
@@ -119,7 +119,7 @@ func TestCertificatesAreIdentities(t *testing.T) {
 			acl := []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "auth"}}
 			a := c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/mine", ACL: acl})
 			if want := map[bool]zkproto.Code{true: zkproto.CodeOK, false: zkproto.CodeInvalidACL}[len(tt.want) > 1]; a.Err != want {
-				t.Errorf("create for oneself: %v; want %v", a.Err, want)
+				t.Errorf("create with auth as the ACL: %v; want %v", a.Err, want)
 			}
 			c.call(zkproto.OpCloseSession, nil)
 			c.closed()

@@ -22,8 +22,8 @@ func dialUnix(t *testing.T, s *Server) *rawClient {
 	return newRaw(t, client)
 }
 
-// A backup of a running server has everything that was acknowledged before it, also while journals
-// are merged and removed, and can be served.
+// A backup of a running server has everything that was acknowledged before it, even while
+// journals are merged and removed. A server can run on the backup.
 func TestBackUpOfAServerAtWork(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s, err := Open(Config{Dir: dir})
@@ -38,7 +38,7 @@ func TestBackUpOfAServerAtWork(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		data := make([]byte, 200<<10) // twenty of them fill a journal
+		data := make([]byte, 200<<10) // twenty writes fill a journal
 		for n := uint64(1); ; n++ {
 			select {
 			case <-stop:
@@ -78,7 +78,7 @@ func TestBackUpOfAServerAtWork(t *testing.T) {
 			t.Fatal(a.Err)
 		}
 		if n := binary.BigEndian.Uint64(a.body.Bytes()); n < least || n > acked.Load()+1 {
-			t.Errorf("the copy has %d; %d were acknowledged before it, %d behind it", n, least, acked.Load())
+			t.Errorf("the copy has %d nodes; %d were acknowledged before it, %d after it", n, least, acked.Load())
 		}
 		restored.Close()
 	}
@@ -115,7 +115,7 @@ func TestCheckReadsAndChangesNothing(t *testing.T) {
 		t.Errorf("%+v, %v", summary, err)
 	}
 	if after := filesOf(t, dir); len(after) != len(before) {
-		t.Errorf("files before: %d, behind: %d", len(before), len(after))
+		t.Errorf("%d files before, %d after; want the same", len(before), len(after))
 	} else {
 		for name, data := range before {
 			if after[name] != data {
@@ -137,7 +137,7 @@ func TestCheckReadsAndChangesNothing(t *testing.T) {
 		t.Errorf("backup of a damaged store: %v", err)
 	}
 	if _, err := os.Stat(dest); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a backup that failed has left %s: %v", dest, err)
+		t.Errorf("a failed backup left %s behind: %v", dest, err)
 	}
 	if _, err := BackUp(dir, dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("backup to a directory that exists: %v", err)

@@ -9,7 +9,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A rawClient speaks the protocol frame by frame, also in ways that a proper client would not.
+// A rawClient speaks the protocol frame by frame, even in ways that a proper client would not.
 type rawClient struct {
 	t   *testing.T
 	nc  net.Conn
@@ -45,7 +45,7 @@ func (c *rawClient) sendFrame(ms ...message) {
 	}
 }
 
-// connect makes a session, or resumes that of an earlier response.
+// connect makes a session, or resumes the session of an earlier response.
 func (c *rawClient) connect(timeout time.Duration, old *zkproto.ConnectResponse) *zkproto.ConnectResponse {
 	c.t.Helper()
 	req := &zkproto.ConnectRequest{Timeout: int32(timeout / time.Millisecond), Passwd: make([]byte, 16), HasReadOnly: true}

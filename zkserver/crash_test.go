@@ -61,7 +61,7 @@ func crashRun(t *testing.T, r *run, rng *rand.Rand, n int, count *crashCount) (*
 				err = r.h.check(found, seen, r.passwords)
 			}
 			if err != nil {
-				return nil, nil, fmt.Errorf("crash behind change %d of %d, %d times again: %w\n%s",
+				return nil, nil, fmt.Errorf("crash after change %d of %d, %d times again: %w\n%s",
 					cut, r.fs.Now(), depth, err, keepImage(image))
 			}
 			if survived == nil || rng.IntN(n) == 0 {
@@ -93,10 +93,9 @@ func keepImage(image map[string][]byte) string {
 // Power fails, or the process is killed, at any moment: while the store is made, written to,
 // merged into a snapshot or loaded, once or three times in a row. The disk keeps any part of
 // the bytes that were not synced. The next start finds the state after some write, and no
-// earlier one than the last that any client has seen.
-//
-// A run begins with an image of the run before it, or with an empty directory, or
-// with one that the first version with this format has written.
+// earlier write than the last that any client has seen.
+// A run begins with an image of the run before it, or with an empty directory, or with a
+// directory that the first version with this format has written.
 func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {
 	s := testSeed(t)
 	rng := rand.New(rand.NewPCG(s, 0))
@@ -168,7 +167,7 @@ func TestCrashCheckFindsServersThatLose(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%d images, and nothing was found", count.images)
+			t.Errorf("%d images, and the check found no loss", count.images)
 		})
 	}
 }

@@ -42,7 +42,7 @@ func TestDamageIsDetectedOrHarmless(t *testing.T) {
 			return
 		}
 		if err := g.compare(found); err != nil {
-			t.Errorf("%s: not noticed: %v", what, err)
+			t.Errorf("%s: the damage was not detected: %v", what, err)
 		}
 	})
 	for _, s := range slices.Sorted(maps.Keys(says)) {

@@ -92,7 +92,7 @@ func TestNothingIsSaidBeforeItIsOnDisk(t *testing.T) {
 		case a := <-fromWriter:
 			t.Fatalf("the writer was answered before the commit: %+v", a.ReplyHeader)
 		case a := <-fromReader:
-			t.Fatalf("a reader was told before the commit: %+v", a.ReplyHeader)
+			t.Fatalf("a reader was answered before the commit: %+v", a.ReplyHeader)
 		default:
 		}
 		disk.verdicts <- nil
@@ -121,7 +121,7 @@ func TestShutdownWaitsForWhatItHasTaken(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-down:
-			t.Fatalf("Shutdown returned with a write under way: %v", err)
+			t.Fatalf("Shutdown returned while a write was in flight: %v", err)
 		default:
 		}
 		for range 3 {
@@ -137,8 +137,8 @@ func TestShutdownWaitsForWhatItHasTaken(t *testing.T) {
 	})
 }
 
-// A session ends after the server was told to stop, and before its last batch. The next server does not
-// give the zxid of that end again.
+// A session ends after the server was told to stop, and before its last batch. The next server
+// does not reuse the zxid of that end.
 func TestZxidsGoOnAfterAPlannedStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
@@ -178,7 +178,7 @@ func TestZxidsGoOnAfterAPlannedStop(t *testing.T) {
 		}
 		last, _ := writer.exists("/dir", false)
 		if next := writer.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/none", Version: -1}).Zxid; next <= last.Pzxid {
-			t.Errorf("zxid 0x%x after the stop; 0x%x was given out before it", next, last.Pzxid)
+			t.Errorf("zxid 0x%x after the stop; 0x%x was used before it", next, last.Pzxid)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestOneCommitServesAllWhoCameMeanwhile(t *testing.T) {
 				t.Errorf("create: %v", a.Err)
 			}
 		}
-		if got := disk.commits - before; got != 2 { // the first, and the rest together
+		if got := disk.commits - before; got != 2 { // the first create, and the rest together
 			t.Errorf("%d creates took %d commits; want 2", n, got)
 		}
 	})
@@ -250,7 +250,7 @@ func TestFailedCommitStopsTheServer(t *testing.T) {
 }
 
 // Power fails under eight writers. Whatever part of the unsynced bytes the disk kept, every
-// acknowledged node is there, with its Stat, and no zxid that was seen is given again.
+// acknowledged node is there with its Stat. No zxid that was seen is reused.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 5 {

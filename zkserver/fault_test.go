@@ -93,10 +93,10 @@ func loadBroken(fs *crashfs.FS, disk *brokenDisk, oneMachine bool) (acked []stri
 	return acked, s.Err()
 }
 
-// Any single write or sync fails, or the disk is full from some moment on. Then the server
-// stops and says what failed in which directory, or the failure had no consequence.
-// The server never retries a failed call. Everything that it acknowledged is there on the next
-// start, also if power fails at once.
+// Any single write or sync fails, or the disk is full from some moment on. Then the server stops
+// and names the failure and the directory, or the failure had no consequence. The server never
+// retries a failed call. The next start finds everything that it acknowledged, even if power
+// fails at once.
 func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 	seed := testSeed(t)
 	for _, oneMachine := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestFailedWritesStopTheServerAndLoseNothing(t *testing.T) {
 func failWrites(t *testing.T, seed uint64, oneMachine bool) {
 	clean := &brokenDisk{}
 	if acked, err := loadBroken(crashfs.New(nil), clean, oneMachine); err != nil || len(acked) != 80 {
-		t.Fatalf("on a sound disk: %d acknowledged, %v", len(acked), err)
+		t.Fatalf("on a healthy disk: %d acknowledged, %v", len(acked), err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	step := 1.0
@@ -127,7 +127,7 @@ func failWrites(t *testing.T, seed uint64, oneMachine bool) {
 			case err != nil:
 				stops++
 				if !strings.Contains(err.Error(), disk.err.Error()) || !strings.Contains(err.Error(), crashfs.Dir) {
-					t.Errorf("%sthe server stops and says %q", what, err)
+					t.Errorf("%sthe server stops with the error %q", what, err)
 				}
 			case disk.log || disk.full && !disk.last:
 				t.Errorf("%sthe server does not stop", what)
@@ -146,11 +146,11 @@ func failWrites(t *testing.T, seed uint64, oneMachine bool) {
 				for _, path := range acked {
 					_, there := found.nodes[path]
 					if ended := power && strings.HasPrefix(path, "/e"); there == ended {
-						t.Errorf("%spower fails: %v: %s was acknowledged, and is there: %v", what, power, path, there)
+						t.Errorf("%spower fails: %v: %s was acknowledged; it exists: %v", what, power, path, there)
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%d failures in %d possible places, the server stopped for %d of them, nothing lost", tried, clean.writes, stops)
+	t.Logf("%d failures in %d possible places; the server stopped for %d of them, and lost nothing", tried, clean.writes, stops)
 }

@@ -18,7 +18,7 @@ func limitedFiles(files int) *exec.Cmd {
 	return exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), os.Args[0])
 }
 
-// Silent connections take descriptors from other connections, and not from the store.
+// Silent connections take descriptors from other connections, not from the store.
 func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	const files, silent = 200, 300
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ func TestSilentConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 			honest := newRaw(t, dial())
 			honest.connect(40*time.Second, nil)
 			honest.create("/a", 0)
-			// Enough for the store to need new files.
+			// Write so much that the store needs new files.
 			write := func() {
 				t.Helper()
 				for range 40 {
@@ -90,7 +90,7 @@ func TestConnectionsAreForTheFilesThereAre(t *testing.T) {
 	for _, test := range []struct{ open, most, want int64 }{
 		{10, 1 << 20, 1<<20 - 64 - 10},
 		{10, 1024, 1024 - 64 - 10},
-		{900, 1024, 60}, // by the program that runs the server
+		{900, 1024, 60}, // reserved by the program that runs the server
 		{10, 200, 200 - 64 - 10},
 		{-1, 200, 200 - 64}, // unknown
 		{1000, 1024, 16},

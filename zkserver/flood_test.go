@@ -57,7 +57,7 @@ func join(ctx context.Context, addr string) (*peer, error) {
 
 func (p *peer) discard() { io.Copy(io.Discard, p) }
 
-var notified atomic.Int64 // clients of the flood of notifications: each fiftieth makes them
+var notified atomic.Int64 // clients of the flood of notifications: every fiftieth causes them
 
 // floods are the floods of RELIABILITY, each until ctx ends. One call is one attacker.
 var floods = []struct {
@@ -103,7 +103,7 @@ var floods = []struct {
 			}
 		}
 	}},
-	// The same with a client that does not wait to be dropped: each connection is a new session.
+	// The same, but the client does not wait to be dropped: each connection is a new session.
 	{"unread answers on new connections", 20, func(ctx context.Context, addr string) {
 		p, err := join(ctx, addr)
 		if err != nil {

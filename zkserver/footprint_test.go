@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// The words that report the use of files open files themselves, beyond the reserve.
+// The four-letter words that report file usage open files themselves, beyond the reserve. So one
+// at a time reads the usage, and the others reuse its answer.
 func TestFootprintIsReadByOneAtATimeAndRemembered(t *testing.T) {
 	var u footprint
 	var inside, calls atomic.Int64
 	var readers sync.WaitGroup
 	enter := func() int64 {
 		if inside.Add(1) > 1 {
-			t.Error("two read at a time")
+			t.Error("two words read the usage at the same time")
 		}
 		runtime.Gosched()
 		defer inside.Add(-1)
@@ -47,11 +48,11 @@ func TestWordsOfTheUseOfFilesAreAsOfTheLastSecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		if now := size(); now != before {
-			t.Errorf("%s, and %s at once", before, now)
+			t.Errorf("%s, then %s at once; want the remembered answer", before, now)
 		}
 		time.Sleep(footprintInterval)
 		if now := size(); now == before {
-			t.Errorf("%s after %v as well", now, footprintInterval)
+			t.Errorf("%s, unchanged after %v; want a new answer", now, footprintInterval)
 		}
 		for _, word := range []string{"conf", "mntr"} {
 			if dial().word(word) == "" {

@@ -9,8 +9,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// FuzzHandshake sends arbitrary first bytes of a connection: a handshake, a
-// four-letter word, neither. The server must still serve others.
+// FuzzHandshake sends arbitrary first bytes of a connection: a handshake, a four-letter word, or
+// neither. The server must still serve others.
 func FuzzHandshake(f *testing.F) {
 	connect := func(m *zkproto.ConnectRequest) []byte {
 		return zkproto.EndFrame(m.Append(zkproto.BeginFrame(nil)), 0)
@@ -81,18 +81,18 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("xid %d, op %v; want %d, %v", r.xid, r.op, h.Xid, h.Op)
 		}
 		if r.op == zkproto.OpMulti && !r.undecoded {
-			// The owner decodes a large one, into memory that was used before.
+			// The owner decodes a large request, into reused memory.
 			s := new(Server)
 			s.owner.ops = make([]zkproto.MultiOp, 0, 8)
 			late := &request{op: r.op, frame: append([]byte(nil), b...)}
 			s.decodeMulti(late)
 			if late.bad != r.bad || !late.bad && !reflect.DeepEqual(late.multi.Ops, r.multi.Ops) && len(r.multi.Ops) > 0 {
-				t.Errorf("decoded late: %v, %+v; at once: %v, %+v", late.bad, late.multi, r.bad, r.multi)
+				t.Errorf("decoded by the owner: %v, %+v; by the reader: %v, %+v", late.bad, late.multi, r.bad, r.multi)
 			}
 			s.doneMulti(late)
 		}
 		if r.op == zkproto.OpSetWatches || r.op == zkproto.OpSetWatches2 {
-			// The reader splits a large one, and the owner decodes each portion.
+			// The reader splits a large setWatches, and the owner decodes each portion.
 			var whole zkproto.SetWatches2Request
 			in := zkproto.NewReader(b[8:])
 			if r.op == zkproto.OpSetWatches {

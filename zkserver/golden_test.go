@@ -171,13 +171,13 @@ func TestDirectoriesOfEveryFormatOpen(t *testing.T) {
 	}
 }
 
-// The first two formats were Pebble databases. They are refused, and not changed.
+// The first two formats were Pebble databases. The server refuses them and leaves them unchanged.
 func TestDirectoriesOfPebbleAreRefused(t *testing.T) {
 	for format := range 2 {
 		fs := crashfs.New(readGolden(t, fmt.Sprintf("testdata/format%d.txt", 1+format)).files)
 		_, err := survive(fs)
 		if !errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), "serve it with that version") {
-			t.Errorf("format %d: %v; want ErrFormat, and what to do", 1+format, err)
+			t.Errorf("format %d: %v; want ErrFormat with a remedy", 1+format, err)
 		}
 		if fs.Now() != 0 {
 			t.Errorf("format %d: the directory was changed", 1+format)
@@ -203,7 +203,7 @@ func TestCrashWhileADirectoryIsOpened(t *testing.T) {
 					err = g.compare(found)
 				}
 				if err != nil {
-					t.Fatalf("%s: crash behind change %d of %d: %v\n%s", name, cut, fs.Now(), err, keepImage(image))
+					t.Fatalf("%s: crash after change %d of %d: %v\n%s", name, cut, fs.Now(), err, keepImage(image))
 				}
 			}
 		}

@@ -108,7 +108,7 @@ func (s *spiedStore) Load(init store.Meta, v store.Visitor) (store.Meta, error) 
 	return s.Store.Load(init, v)
 }
 
-// complaints are the errors in the log.
+// complaints collects the errors in the log.
 type complaints struct {
 	mu    sync.Mutex
 	lines strings.Builder
@@ -209,7 +209,7 @@ type entry struct {
 	zxid    int64
 	session int64
 	as      []tree.Identity
-	op      zkproto.Op // or what it represents: OpMulti, OpCloseSession, opReap, opNewSession
+	op      zkproto.Op // or a stand-in: OpMulti, OpCloseSession, opReap, opNewSession
 	write   zkproto.MultiOp
 	ops     []zkproto.MultiOp
 
@@ -235,8 +235,8 @@ type history struct {
 	times   map[int64]int64 // by zxid, where a client knows it
 }
 
-// replay applies the entries up to zxid to a tree of its own and calls each after every
-// one. It returns an error if a client got another answer.
+// replay applies the entries up to zxid to its own tree, and calls each after every entry. It
+// returns an error if a client got another answer.
 func (h *history) replay(until int64, each func(z int64, s *state)) (*state, error) {
 	t, s := tree.New(), newState()
 	if h.start != nil {
@@ -283,7 +283,7 @@ func (h *history) replay(until int64, each func(z int64, s *state)) (*state, err
 			results, code = t.Multi(tx, e.ops)
 			for i, r := range results {
 				if code == zkproto.CodeOK && (r.Err != e.results[i].Err || r.Op != zkproto.OpError && r.Path != e.results[i].Path) {
-					return nil, fmt.Errorf("zxid 0x%x: %d of %+v: the client was told %+v; want %+v", e.zxid, i, e.ops, e.results[i], r)
+					return nil, fmt.Errorf("zxid 0x%x: %d of %+v: the client got %+v; want %+v", e.zxid, i, e.ops, e.results[i], r)
 				}
 			}
 		case zkproto.OpCloseSession:
@@ -298,7 +298,7 @@ func (h *history) replay(until int64, each func(z int64, s *state)) (*state, err
 			panic(e.op)
 		}
 		if code != e.code || e.op != opReap && path != e.path {
-			return nil, fmt.Errorf("zxid 0x%x: %v %+v: the client was told %v, %q; want %v, %q", e.zxid, e.op, e.write, e.code, e.path, code, path)
+			return nil, fmt.Errorf("zxid 0x%x: %v %+v: the client got %v, %q; want %v, %q", e.zxid, e.op, e.write, e.code, e.path, code, path)
 		}
 		for _, event := range t.TakeEvents() {
 			h.events = append(h.events, e.zxid)
@@ -318,11 +318,11 @@ func (h *history) complete(last int64, newSessions []int64) error {
 	z := h.first
 	for _, e := range append(h.entries, entry{zxid: last + 1}) {
 		if e.zxid <= z {
-			return fmt.Errorf("zxid 0x%x was given out twice", e.zxid)
+			return fmt.Errorf("zxid 0x%x was used twice", e.zxid)
 		}
 		for z++; z < e.zxid; z++ {
 			if len(newSessions) == 0 {
-				return fmt.Errorf("zxid 0x%x is nobody's", z)
+				return fmt.Errorf("zxid 0x%x belongs to no write", z)
 			}
 			all = append(all, entry{zxid: z, op: opNewSession, session: newSessions[0]})
 			newSessions = newSessions[1:]
@@ -339,23 +339,22 @@ func (h *history) complete(last int64, newSessions []int64) error {
 	return err
 }
 
-// check compares the survivor with the facts that clients had seen, which is everything up to
-// seen.
+// check compares the survivor with what clients had seen, which is everything up to seen.
 func (h *history) check(found *survivor, seen int64, passwords map[int64][]byte) error {
 	z, known := h.states[found.sum]
 	switch {
 	case !known:
-		return fmt.Errorf("it is the state after no write at all; 0x%x had been seen\n%s", seen, h.diff(found, seen))
+		return fmt.Errorf("it is the state before the first write; 0x%x had been seen\n%s", seen, h.diff(found, seen))
 	case z < seen:
 		return fmt.Errorf("it is the state after 0x%x; 0x%x had been seen\n%s", z, seen, h.diff(found, seen))
 	case seen > h.first && found.server.owner.zxid < seen:
-		return fmt.Errorf("zxids go on at 0x%x; 0x%x had been seen", found.server.owner.zxid, seen)
+		return fmt.Errorf("zxids continue at 0x%x; 0x%x had been seen", found.server.owner.zxid, seen)
 	}
 	for path, zxids := range found.made {
 		ctime, mtime := ctimeAndMtime(found.server.owner.tree, path)
 		for i, got := range [...]int64{ctime, mtime} {
 			if want, told := h.times[zxids[i]]; told && want != got {
-				return fmt.Errorf("%s: time of 0x%x is %d; the client was told %d", path, zxids[i], got, want)
+				return fmt.Errorf("%s: the time of 0x%x is %d; the client got %d", path, zxids[i], got, want)
 			}
 		}
 	}

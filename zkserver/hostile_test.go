@@ -21,7 +21,7 @@ func TestHostileBytesEndTheirConnectionAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name, bytes string
 		connected   bool
-		cutOff      bool // by the client, after the bytes
+		cutOff      bool // the client cuts the connection after the bytes
 	}{
 		{"2 GB before the handshake", frame(0x7fffffff, "x"), false, false},
 		{"2 GB", frame(0x7fffffff, "x"), true, false},
@@ -58,7 +58,7 @@ func TestHostileBytesEndTheirConnectionAlone(t *testing.T) {
 			c.closed()
 			runtime.ReadMemStats(&after)
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
-				t.Errorf("%d bytes allocated for it", grown)
+				t.Errorf("the server allocated %d bytes for it", grown)
 			}
 			if a := bystander.call(zkproto.OpPing, nil); a.Err != zkproto.CodeOK {
 				t.Errorf("another client's ping: %v", a.Err)
@@ -70,8 +70,8 @@ func TestHostileBytesEndTheirConnectionAlone(t *testing.T) {
 	}
 }
 
-// An invalid body after a valid header is answered, and harms no other client: the
-// frames are still in step.
+// An invalid body after a valid header is answered and harms no other client: the frames stay in
+// step.
 func TestMalformedBodiesAreAnswered(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -135,7 +135,7 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 				time.Sleep(tt.within)
 				synctest.Wait()
 				if n := s.connections(); n != 1 {
-					t.Errorf("%d connections; want the other one alone", n)
+					t.Errorf("%d connections; want only the other client's", n)
 				}
 			})
 		})
@@ -146,7 +146,7 @@ func TestManyRequestsInFlightAreAllAnswered(t *testing.T) {
 	_, l := serve(t, Config{})
 	c := dialRaw(t, l)
 	c.connect(10*time.Second, nil)
-	const n = 5000 // far more than a connection may have under way
+	const n = 5000 // far more than a connection may have in flight
 	go func() {
 		for range n {
 			c.send(zkproto.OpExists, &zkproto.ReadRequest{Path: "/"})
@@ -205,8 +205,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// A client that asks for much, reads nothing and disconnects leaves no work behind: its answers are
-// not built. Its writes count.
+// A client asks for much, reads nothing and disconnects. The server builds none of its answers,
+// but executes its writes.
 func TestNobodyWorksForWhoHasGone(t *testing.T) {
 	const size, requests = 200_000, 250
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -223,7 +223,7 @@ func TestNobodyWorksForWhoHasGone(t *testing.T) {
 			}
 			c.send(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/last", ACL: openACL})
 		}, nil)
-		synctest.Wait() // it is not served further, since it does not read
+		synctest.Wait() // it is not served any more, since it does not read
 		s.queue.push(&request{kind: kindCall, call: func() {
 			for _, c := range s.owner.watchers {
 				if c.owned.flow.Waiting() > 0 {
@@ -237,10 +237,10 @@ func TestNobodyWorksForWhoHasGone(t *testing.T) {
 		synctest.Wait()
 		worked = gone.unread.Load() - before
 		if worked > 2*size {
-			t.Errorf("%d bytes of answers for who has gone", worked)
+			t.Errorf("%d bytes of answers for a disconnected client", worked)
 		}
 		if _, code := other.exists("/last", false); code != zkproto.CodeOK {
-			t.Errorf("its last write: %v", code)
+			t.Errorf("the disconnected client's last write: %v", code)
 		}
 		if n := s.Stats().Outstanding; n != 0 {
 			t.Errorf("%d requests count as unanswered", n)

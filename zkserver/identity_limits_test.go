@@ -71,7 +71,7 @@ func TestACLsAreBounded(t *testing.T) {
 	}
 }
 
-// A create in a transaction may be short and still make a long ACL, because auth becomes all
+// A create in a transaction may be short and still make a long ACL, because auth expands to all
 // identities.
 func TestTransactionsDoNotGrowByTheirACLs(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -133,7 +133,7 @@ func TestIdentitiesAreBounded(t *testing.T) {
 	}
 }
 
-// The bound holds for all identities of one connection together, including that of its address.
+// The bound covers all identities of a connection together, including its address.
 func TestIdentitiesOfAConnectionAreBoundedTogether(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := from(t, s, "10.0.0.1")

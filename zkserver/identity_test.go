@@ -59,7 +59,7 @@ func TestUnixSocketsHaveNoAddress(t *testing.T) {
 	c := dialRaw(t, listen(t, s, "unix", filepath.Join(t.TempDir(), "s")))
 	c.connect(10*time.Second, nil)
 	if got := c.whoAmI(); len(got) != 0 {
-		t.Errorf("got %v; want nobody", got)
+		t.Errorf("got %v; want no identities", got)
 	}
 }
 

@@ -31,9 +31,9 @@ func TestALargeRequestAndASmallOneTogether(t *testing.T) {
 	})
 }
 
-// Requests that arrive together and alone are served inline, in their order. They keep their order
-// among requests that are not: a large one in front, more than a few, and after other clients have
-// sent some.
+// Requests that arrive together and alone are served inline, in order. They also keep their order
+// with requests that are not: a large one in front, more than a few, and after other clients
+// have sent some.
 func TestInlineKeepsTheOrder(t *testing.T) {
 	s := startOn(t, store.NewMemory(), Config{})
 	defer s.Close()
@@ -75,15 +75,15 @@ func TestOnlyPlainSocketsAreWrittenInline(t *testing.T) {
 	}
 	defer nc.Close()
 	if writerNow(struct{ *net.TCPConn }{nc.(*net.TCPConn)}) != nil {
-		t.Error("the Write of a wrapper is left out")
+		t.Error("the inline path skips a wrapper's Write")
 	}
 	if a, b := net.Pipe(); writerNow(a) != nil || writerNow(b) != nil {
-		t.Error("a pipe has no buffer")
+		t.Error("a pipe is taken for a plain socket, but has no buffer")
 	}
 }
 
-// Requests that were read and never reached the owner are no longer outstanding when their
-// connection has ended.
+// A connection ends while some of its requests were read and never reached the owner. They no
+// longer count as outstanding.
 func TestRequestsThatNobodyAnswersAreNotOutstanding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startOn(t, store.NewMemory(), Config{})
@@ -95,7 +95,7 @@ func TestRequestsThatNobodyAnswersAreNotOutstanding(t *testing.T) {
 		s.queue.push(&request{kind: kindCall, call: func() { <-goOn }})
 		synctest.Wait()
 		s.queue.mu.Lock()
-		s.queue.bytes = queueBytes // there is no room
+		s.queue.bytes = queueBytes // the queue has no room
 		s.queue.mu.Unlock()
 		var frames []byte
 		for range 3 {

@@ -15,7 +15,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// assertRefused fails the test unless clients met exactly these limits, so many times each.
+// assertRefused fails the test unless clients met exactly these limits, each that many times.
 func assertRefused(t *testing.T, s *Server, want map[Limit]int64) {
 	t.Helper()
 	for l, n := range s.Stats().Refused {
@@ -25,7 +25,7 @@ func assertRefused(t *testing.T, s *Server, want map[Limit]int64) {
 	}
 }
 
-// from connects a client that has an address.
+// from connects a client from the given address.
 func from(t *testing.T, s *Server, ip string) *rawClient {
 	client, server := net.Pipe()
 	s.accept(addressed{server, &net.TCPAddr{IP: net.ParseIP(ip), Port: 1}})
@@ -89,14 +89,14 @@ func TestNewConnectionsPerSecondAreLimited(t *testing.T) {
 			return s.Stats().ConnectionsAccepted - before
 		}
 		if n := attempt(100, "10.0.0.1"); n != 20 {
-			t.Errorf("%d at once; want 20", n)
+			t.Errorf("%d connections at once; want 20", n)
 		}
 		if n := attempt(5, "10.0.0.2"); n != 5 {
-			t.Errorf("%d from another address; want all 5", n)
+			t.Errorf("%d connections from another address; want all 5", n)
 		}
 		time.Sleep(time.Second)
 		if n := attempt(100, "10.0.0.1"); n != 10 {
-			t.Errorf("%d a second later; want 10", n)
+			t.Errorf("%d connections a second later; want 10", n)
 		}
 		assertRefused(t, s, map[Limit]int64{LimitConnectRate: 170})
 		time.Sleep(2 * forgetInterval)
@@ -104,7 +104,7 @@ func TestNewConnectionsPerSecondAreLimited(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.addresses) != 0 {
-			t.Errorf("%d addresses are remembered for nothing", len(s.addresses))
+			t.Errorf("%d addresses are remembered without need", len(s.addresses))
 		}
 	})
 }
@@ -196,12 +196,12 @@ func TestWatchesAreLimited(t *testing.T) {
 						t.Errorf("%d watches; want 3", n)
 					} else if name == "get" {
 						if code := watch(c, "/a"); code != zkproto.CodeOK {
-							t.Errorf("a watch that is there already: %v", code)
+							t.Errorf("a watch that is already set: %v", code)
 						}
 						other.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 						c.event()
 						if code := watch(c, "/d"); code != zkproto.CodeOK {
-							t.Errorf("when one is gone: %v", code)
+							t.Errorf("after one watch is gone: %v", code)
 						}
 						return
 					}
@@ -305,7 +305,7 @@ func TestChildrenAndEphemeralsAreLimited(t *testing.T) {
 		}
 		c.call(zkproto.OpDelete, &zkproto.DeleteRequest{Path: "/a/0000000001", Version: -1})
 		if code := create("/a/", zkproto.FlagPersistentSequential); code != zkproto.CodeOK {
-			t.Errorf("when one is gone: %v", code)
+			t.Errorf("after one child is gone: %v", code)
 		}
 		c.create("/b", 0)
 		for i := range 4 {
@@ -392,7 +392,7 @@ func TestAnswersWaitForClientsToRead(t *testing.T) {
 				synctest.Wait()
 				st := s.Stats()
 				if st.BytesWaiting > tt.waiting || st.Refused[LimitUnread] < tt.dropped || tt.dropped == 0 && st.Refused[LimitUnread] > 0 {
-					t.Errorf("%d bytes are waiting, %d clients were dropped", st.BytesWaiting, st.Refused[LimitUnread])
+					t.Errorf("%d bytes wait, %d clients were dropped", st.BytesWaiting, st.Refused[LimitUnread])
 				}
 				time.Sleep(31 * time.Second)
 				synctest.Wait()
@@ -404,7 +404,7 @@ func TestAnswersWaitForClientsToRead(t *testing.T) {
 	}
 }
 
-// While the disk hangs, answers wait before they reach any connection. They must not accumulate.
+// While the disk hangs, answers wait before they reach any connection. Their memory is bounded.
 func TestAnswersDoNotPileUpWhileTheDiskStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
@@ -448,7 +448,7 @@ func TestClientThatDoesNotReadItsNotificationsIsDropped(t *testing.T) {
 		synctest.Wait()
 		assertRefused(t, s, map[Limit]int64{LimitUnread: 1})
 		if n := s.Stats().Connections; n != 1 {
-			t.Errorf("%d connections; want the other one alone", n)
+			t.Errorf("%d connections; want only the other client's", n)
 		}
 	})
 }

@@ -11,12 +11,12 @@ import (
 	"holdfast/zkproto"
 )
 
-// With -load-scale=10 and room for 11,000 files (ulimit -n), the test has 100,000 nodes, 10,000
-// sessions and 100,000 watches.
+// -load-scale=10, with room for 11,000 files (ulimit -n), makes 100,000 nodes, 10,000 sessions
+// and 100,000 watches.
 var loadScale = flag.Int("load-scale", 1, "TestMemoryUnderLoad: how many thousand sessions, each with ten nodes and ten watches")
 
-// A server in a process of its own holds ten nodes and ten watches per session, each watch
-// on a node of another session.
+// A server in its own process holds ten nodes and ten watches per session. Each watch is on a
+// node of another session.
 func TestMemoryUnderLoad(t *testing.T) {
 	sessions := *loadScale * 1000
 	p := startProcess(t, Config{Dir: t.TempDir(), MaxSessionTimeout: 10 * time.Minute,

@@ -50,11 +50,10 @@ func requestsToBreak() [][]byte {
 	return all
 }
 
-// nastyInts are lengths, counts and numbers on which other servers failed.
+// nastyInts are lengths, counts and numbers that made other servers fail.
 var nastyInts = []uint32{0, 1, 0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0xfffff, 0x100000, 0x10000, 256}
 
-// breakIt changes b in a few places. The xid stays, so that it gets no special
-// meaning.
+// breakIt changes b in a few places. The xid stays, since some xids have a special meaning.
 func breakIt(r *rand.Rand, b []byte) []byte {
 	b = append([]byte(nil), b...)
 	for range 1 + r.IntN(3) {
@@ -142,7 +141,7 @@ type attacker struct {
 	r       *rand.Rand
 	dial    func() net.Conn
 	valid   [][]byte
-	longest time.Duration // until an answer
+	longest time.Duration // the longest wait for an answer
 }
 
 // attack makes one connection and sends at most n inputs. It returns how many it has sent.
@@ -190,7 +189,7 @@ func (a *attacker) attack(n int) int {
 			b = append(b, a.frame(breakIt(a.r, a.valid[a.r.IntN(len(a.valid))]), false)...)
 			sent++
 		}
-		if a.r.IntN(50) == 0 { // out of step, and then close
+		if a.r.IntN(50) == 0 { // gets out of step, then closes
 			nc.Write(append(b, a.frame(b, true)...))
 			return sent
 		}
@@ -218,7 +217,7 @@ func (a *attacker) frame(b []byte, wrong bool) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, n), b...)
 }
 
-// A client that sends its handshake byte by byte does not keep its connection.
+// A client that sends its handshake byte by byte is cut off.
 func TestSlowHandshakesAreCutOff(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		var clients sync.WaitGroup
@@ -264,7 +263,7 @@ func TestSlowRequestsKeepNoSession(t *testing.T) {
 	})
 }
 
-// A client must send a large frame before it costs memory. To announce one is not enough.
+// A large frame costs memory only once its bytes arrive, not when its length is announced.
 func TestAnnouncedFramesCostNoMemory(t *testing.T) {
 	s, err := Open(Config{})
 	if err != nil {

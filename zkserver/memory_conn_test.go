@@ -39,7 +39,7 @@ func TestMemoryConnCarriesBytesBothWays(t *testing.T) {
 			at += n
 		}
 		if err := <-done; err != nil || !bytes.Equal(got, sent) {
-			t.Errorf("%v; equal: %v", err, bytes.Equal(got, sent))
+			t.Errorf("%v; the bytes are equal: %v", err, bytes.Equal(got, sent))
 		}
 	}
 }
@@ -52,10 +52,10 @@ func TestMemoryConnEnds(t *testing.T) {
 	a.Close()
 	got, err := io.ReadAll(b)
 	if string(got) != "last" || err != nil {
-		t.Errorf("%q, %v; want what was written before the end", got, err)
+		t.Errorf("%q, %v; want the bytes written before the end", got, err)
 	}
 	if _, err := b.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("write to an end that is closed: %v", err)
+		t.Errorf("write to a closed peer: %v", err)
 	}
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read from a closed end: %v", err)
@@ -140,13 +140,13 @@ func TestMemoryConnWritesAreWhole(t *testing.T) {
 	}
 }
 
-// The server sets a deadline before each answer.
+// The server sets a deadline before each answer, so a deadline must not cost a timer.
 func TestMemoryConnDeadlinesCostNoTimerEach(t *testing.T) {
 	a, b := memoryPipe()
 	defer a.Close()
 	defer b.Close()
 	if n := testing.AllocsPerRun(100, func() { a.SetWriteDeadline(time.Now().Add(time.Minute)) }); n >= 1 {
-		t.Errorf("%v allocations for a deadline", n)
+		t.Errorf("%v allocations per deadline", n)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestMemoryConnWakesAWriterForSubstantialRoom(t *testing.T) {
 			{0, streamRoom},
 			{1000, streamRoom - 1000},
 			{streamRoom/2 - 1001, streamRoom/2 + 1},
-			{1, streamRoom}, // half of it is free
+			{1, streamRoom}, // half of the buffer is free
 			{streamRoom, streamRoom / 2},
 			{streamRoom / 2, 0},
 		} {
@@ -180,7 +180,7 @@ func TestMemoryConnWakesAWriterForSubstantialRoom(t *testing.T) {
 	})
 }
 
-// A connection over memory takes no open file, but counts as a connection.
+// A connection over memory takes no file descriptor, but counts as a connection.
 func TestConnectionsOverMemoryTakeNoFiles(t *testing.T) {
 	inBubble(t, Config{Limits: Limits{Connections: 4}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		s.mu.Lock()
@@ -201,7 +201,7 @@ func TestConnectionsOverMemoryTakeNoFiles(t *testing.T) {
 		memory().connect(time.Minute, nil)
 		memory().closed()
 		if n := s.Stats().Refused[LimitConnections]; n != 2 {
-			t.Errorf("%d connections are refused; want 2", n)
+			t.Errorf("%d connections were refused; want 2", n)
 		}
 		first.nc.Close()
 		synctest.Wait()
@@ -228,7 +228,7 @@ func TestConnectServesAClientOfThisProcess(t *testing.T) {
 		s.Close()
 		c.closed()
 		if _, err := s.Connect(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("a server that has stopped: %v", err)
+			t.Errorf("after the server has stopped: %v", err)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 // requestMemory is the bound that Limits.Outstanding states for the requests of one connection.
 const requestMemory = 5 << 20
 
-// Requests that wait for the owner take a bounded amount of memory, whatever they contain. The test
-// sends as much as the server reads while its owner is blocked.
+// Requests that wait for the owner take bounded memory, whatever they contain. The test sends as
+// much as the server reads while its owner is blocked.
 func TestWaitingRequestsTakeBoundedMemory(t *testing.T) {
 	const conns = 8
 	heap := func() int64 {
@@ -75,9 +75,9 @@ func TestWaitingRequestsTakeBoundedMemory(t *testing.T) {
 					}
 					synctest.Wait()
 					each := (heap() - before) / conns
-					t.Logf("%d KiB for each connection", each>>10)
+					t.Logf("%d KiB per connection", each>>10)
 					if each > requestMemory {
-						t.Errorf("%d bytes for each connection; want at most %d", each, requestMemory)
+						t.Errorf("%d bytes per connection; want at most %d", each, requestMemory)
 					}
 					s.stopNow(nil)
 					for _, c := range cs {
@@ -90,7 +90,7 @@ func TestWaitingRequestsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// make17 returns as many operations without a path as fit into n bytes.
+// make17 returns as many operations without a path as n bytes hold.
 func make17(n int, op zkproto.Op) []zkproto.MultiOp {
 	ops := make([]zkproto.MultiOp, (n-30)/17)
 	for i := range ops {

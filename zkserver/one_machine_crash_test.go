@@ -16,8 +16,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// facts are the existing nodes, by path, and sessions, as "session 0x…". The value says when a fact
-// ends: "lasts", "other" for a session of another machine, or "local" for one of this machine.
+// facts are the existing nodes, by path, and sessions, as "session 0x…". The value says when a
+// fact ends: "lasts", "other" for a session of another machine, or "local" for this machine's.
 type facts map[string]string
 
 // lasting returns the facts that outlive a restart of the machine.
@@ -78,15 +78,15 @@ func factsOf(s *Server) facts {
 	return f
 }
 
-// A moment is what a client knows after so many changes of the disk.
+// A moment is what a client knows after a number of changes of the disk.
 type moment struct {
 	now   int
 	zxid  int64
 	facts facts
 }
 
-// A machine is one disk, from one start of the kernel to the next. Servers run on it one after the
-// other. Each is stopped or killed, some of them during their start.
+// A machine is one disk between two starts of the kernel. Servers run on it one after the other.
+// Each is stopped or killed, some of them during their start.
 type machine struct {
 	fs      *crashfs.FS
 	rng     *rand.Rand
@@ -118,10 +118,10 @@ func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 		s.Close()
 		count.images++
 		if !slices.ContainsFunc(d.may, func(f facts) bool { return maps.Equal(f, found) }) {
-			return fmt.Errorf("%d crashes in a start: found %v; want one of %v\n%s", depth, found, d.may, keepImage(d.files))
+			return fmt.Errorf("%d crashes during a start: found %v; want one of %v\n%s", depth, found, d.may, keepImage(d.files))
 		}
 		if zxid < d.zxid {
-			return fmt.Errorf("%d crashes in a start: zxids go on at 0x%x; 0x%x had been seen\n%s", depth, zxid, d.zxid, keepImage(d.files))
+			return fmt.Errorf("%d crashes during a start: zxids continue at 0x%x; 0x%x had been seen\n%s", depth, zxid, d.zxid, keepImage(d.files))
 		}
 		if depth == 2 || rng.IntN(3) > 0 {
 			return nil
@@ -137,20 +137,20 @@ func (d crashedDisk) check(rng *rand.Rand, count *crashCount) error {
 	}
 }
 
-// restart gives the machine another boot id, unless it has none. The machine's sessions have ended.
+// restart gives the machine another boot id, unless it has none. The machine's sessions end.
 func (d *crashedDisk) restart() {
 	if d.boot == (store.BootID{}) {
 		return
 	}
 	d.boot[0]++
-	d.boot[1] = 1 // never zeros
+	d.boot[1] = 1 // never all zeros
 	for i, f := range d.may {
 		d.may[i] = f.lasting()
 	}
 }
 
-// start starts a server. It returns the facts that the server finds, when they are durable. It returns
-// an error if the server was killed during its start. If kill is not nil, the process is killed at that
+// start starts a server and returns the facts it finds, once they are durable. It returns an error
+// if the server was killed during its start. If kill is not nil, the process is killed at that
 // change of the disk.
 func (m *machine) start(cfg Config, kill *int) (*Server, facts, error) {
 	var mu sync.Mutex
@@ -201,14 +201,14 @@ func (m *machine) do(s *Server, f func()) bool {
 	}
 }
 
-// know records that a client knows the facts by now.
+// know records the facts that a client knows by now.
 func (m *machine) know(zxid int64, f facts) {
 	m.moments = append(m.moments, moment{m.fs.Now(), zxid, f})
 	m.pending = nil
 }
 
-// life runs a server until it is killed or stopped. It returns an error if the server does not find
-// the facts that it must find.
+// life runs a server until it is killed or stopped. It returns an error if the server does not
+// find the facts that it must find.
 func (m *machine) life(cfg Config, writes int) error {
 	var kill *int
 	if m.rng.IntN(2) == 0 {
@@ -329,11 +329,11 @@ func (m *machine) crash() crashedDisk {
 	return d
 }
 
-// With OneMachine, processes are killed and power fails at any moment, in any order: while the store is
-// made, written to, merged into a snapshot, or opened. Opening it ends the sessions of an earlier boot.
-// A kill loses nothing that was answered. A power failure ends the sessions of the machine and nothing
-// else. The sessions of other machines live on, or have ended for good. No zxid is given again.
-//
+// With OneMachine, processes are killed and power fails at any moment, in any order: while the
+// store is made, written to, merged into a snapshot, or opened. Opening it ends the sessions of
+// an earlier boot. A kill loses nothing that was answered. A power failure ends the machine's
+// sessions and nothing else. Sessions of other machines live on, or have ended for good. No
+// zxid is reused.
 // Some servers of a run have clients on other machines. Some machines have no boot id, and some
 // file systems reserve no space.
 func TestOneMachineCrashImages(t *testing.T) {
@@ -375,7 +375,7 @@ func TestOneMachineCrashImages(t *testing.T) {
 		}
 	}
 	if count.runs > 2 && (snapshots == 0 || count.again == 0) {
-		t.Errorf("%+v, %d disks, %d with snapshots: something was not tried", count, disks, snapshots)
+		t.Errorf("%+v, %d disks, %d with snapshots: some case was not tried", count, disks, snapshots)
 	}
 	t.Logf("%d crash images, %d of them of a recovery, of %d disks (%d with snapshots) with %d writes; %v",
 		count.images, count.again, disks, snapshots, count.writes, time.Since(began).Round(time.Millisecond))

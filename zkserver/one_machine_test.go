@@ -58,7 +58,7 @@ func TestOneMachineSyncsWhatOutlivesASession(t *testing.T) {
 		name   string
 		cfg    Config
 		boot   store.BootID
-		listen string // network of another listener
+		listen string // network of a second listener
 		all    bool   // everything is synced
 	}{
 		{name: "all clients are of this machine", cfg: Config{OneMachine: true}, boot: store.BootID{1}},
@@ -147,8 +147,8 @@ func TestOneMachineSyncsWhatWasAnsweredBeforeOthersCome(t *testing.T) {
 	})
 }
 
-// With OneMachine, a journal is full, and the disk is slow to begin the next one. The owner does not
-// wait for it.
+// With OneMachine, a journal is full, and the disk is slow to begin the next one. The owner does
+// not wait for it.
 func TestOneMachineAnswersWhileAJournalBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := crashfs.New(nil)
@@ -183,12 +183,12 @@ func TestOneMachineAnswersWhileAJournalBegins(t *testing.T) {
 		}
 		close(proceed)
 		if a := c.read(); a.Err != zkproto.CodeOK {
-			t.Errorf("the create that has waited: %v", a.Err)
+			t.Errorf("the create that waited: %v", a.Err)
 		}
 	})
 }
 
-// An answered is what a client knows after so many changes of the disk.
+// An answered is what a client knows after a number of changes of the disk.
 type answered struct {
 	now   int
 	zxid  int64
@@ -206,8 +206,8 @@ func removedNext(history []answered, cut int, path string) bool {
 	return false
 }
 
-// The process is killed, or power fails, at any moment. A kill loses nothing. A power failure
-// ends all sessions, and loses no node that outlives its session. No zxid is given again.
+// The process is killed, or power fails, at any moment. A kill loses nothing. A power failure ends
+// all sessions, and loses no node that outlives its session. No zxid is reused.
 func TestOneMachineKeepsWhatLasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testSeed(t), 0))
 	for round := range 20 {
@@ -307,7 +307,7 @@ func TestOneMachineLeavesTheSessionsOfOthers(t *testing.T) {
 					t.Errorf("OneMachine: %v: the session of another machine is gone", first)
 				}
 				if again := pipe(t, s).connect(10*time.Second, local); again.SessionID != 0 {
-					t.Errorf("OneMachine: %v: the session of a process that is gone lives", first)
+					t.Errorf("OneMachine: %v: the session of a dead process lives", first)
 				}
 			})
 		}

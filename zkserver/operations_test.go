@@ -14,7 +14,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 		_, has := operations[op]
 		named := !strings.HasPrefix(op.String(), "op ")
 		if op == zkproto.OpError || op == zkproto.OpCheck {
-			named = false // in transactions only
+			named = false // only in transactions
 		}
 		if has != named {
 			t.Errorf("%v (%d): in the table %v; in the protocol %v", op, op, has, named)
@@ -22,7 +22,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 	}
 	for op, o := range operations {
 		if o.write && (o.looks || o.answer != nil) {
-			t.Errorf("%v: writes and looks", op)
+			t.Errorf("%v counts as a write and as a read", op)
 		}
 	}
 }

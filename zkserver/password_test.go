@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each store has its own secret: a client cannot use one server to make passwords for
+// Each store has its own secret. So a client cannot use one server to compute passwords for
 // another server's sessions.
 func TestPasswordsOfAnotherServerOpenNothing(t *testing.T) {
 	var passwords [][]byte

@@ -48,7 +48,7 @@ func TestWatchesAreTakenOverInPortions(t *testing.T) {
 				}
 				synctest.Wait()
 				if st := s.Stats(); st.Watches != tt.watches-2 || st.Outstanding != 0 {
-					t.Errorf("%d watches, %d requests under way", st.Watches, st.Outstanding)
+					t.Errorf("%d watches, %d requests in flight", st.Watches, st.Outstanding)
 				}
 			})
 		})
@@ -171,12 +171,12 @@ func TestSessionsExpireInPortions(t *testing.T) {
 		}})
 		<-asked
 		if !slices.Equal(seen, []int{3, 1, 0}) {
-			t.Errorf("so many sessions are left after each portion: %v", seen)
+			t.Errorf("sessions left after each portion: %v", seen)
 		}
 	})
 }
 
-// A session that is heard after a check, and before its portion, stays alive.
+// A session that is heard between a check and its portion stays alive.
 func TestSessionHeardBetweenPortionsLives(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -184,14 +184,14 @@ func TestSessionHeardBetweenPortionsLives(t *testing.T) {
 		synctest.Wait()
 		done := make(chan bool)
 		s.queue.push(&request{kind: kindCall, call: func() {
-			at := s.owner.now.Add(5 * time.Second) // of a check
-			s.owner.now = at.Add(time.Minute)      // this process was stopped since
+			at := s.owner.now.Add(5 * time.Second) // the time of a check
+			s.owner.now = at.Add(time.Minute)      // this process has been stopped since
 			s.expireAt(at)
 			_, lives := s.owner.sessions[r.SessionID]
 			done <- lives
 		}})
 		if !<-done {
-			t.Error("a session has expired for a delay of the server")
+			t.Error("a session expired because the server was late")
 		}
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// A process is a server in a process of its own. So its memory can be measured, and its clients do
-// not slow it down.
+// A process is a server in its own process. So its memory is measurable, and its clients do not
+// slow it down.
 type process struct {
 	addr string
 
 	t     testing.TB
-	stop  func() // also called when the test ends
+	stop  func() // also called at the end of the test
 	stdin io.WriteCloser
 	out   *bufio.Reader
 }

@@ -79,7 +79,7 @@ func TestFailedWritesTakeAZxid(t *testing.T) {
 		c.call(zkproto.OpMulti, &zkproto.MultiRequest{})
 		c.exists("/none", false)
 		if got := c.call(zkproto.OpPing, nil).Zxid - start; got != 3 {
-			t.Errorf("two failed writes and an empty transaction took %d zxids; want 3", got)
+			t.Errorf("two failed writes and an empty transaction used %d zxids; want 3", got)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestMultiAnswers(t *testing.T) {
 			t.Helper()
 			a := c.call(zkproto.OpMulti, &zkproto.MultiRequest{Ops: ops})
 			if a.Err != zkproto.CodeOK {
-				t.Fatalf("header: %v; want ok whatever became of the transaction", a.Err)
+				t.Fatalf("header: %v; want ok whatever the transaction's outcome", a.Err)
 			}
 			var m zkproto.MultiResponse
 			m.Decode(a.body)
@@ -219,7 +219,7 @@ func TestRefusedOperationsCloseTheConnectionOnly(t *testing.T) {
 			}
 			c.closed()
 			if r := dial().connect(10*time.Second, session); r.SessionID != session.SessionID {
-				t.Errorf("op %d cost the session", tt.op)
+				t.Errorf("op %d ended the session", tt.op)
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func TestFourLetterWords(t *testing.T) {
 		{"envi", regexp.MustCompile(`^Environment:\nzookeeper.version=3\.8\.4-[a-z]+, built on [^\n]+\n$`)},
 		{"isro", regexp.MustCompile(`^rw$`)},
 		{"mntr", regexp.MustCompile(`^mntr is not executed because it is not in the whitelist.\n$`)},
-		{"\xff\xf4\xff\xfd", regexp.MustCompile(`^$`)}, // telnet's goodbye
+		{"\xff\xf4\xff\xfd", regexp.MustCompile(`^$`)}, // how telnet closes
 	} {
 		_, l := serve(t, Config{})
 		c := dialRaw(t, l)
@@ -265,7 +265,7 @@ func TestShutdownAnswersWhatItHasTaken(t *testing.T) {
 		select {
 		case <-s.Done():
 		default:
-			t.Error("Shutdown has returned and the server has not stopped")
+			t.Error("Shutdown returned, but the server has not stopped")
 		}
 		c.closed()
 		if err := s.Close(); err != nil {

@@ -2,8 +2,8 @@
 
 package zkserver
 
-// fewOperations is how many operations are measured, unless -operations says otherwise.
+// fewOperations is the number of operations measured without -operations.
 const fewOperations = 500
 
-// raceDetector says that the test runs several times slower than the program does.
+// raceDetector reports whether the race detector slows the test down several times.
 const raceDetector = true

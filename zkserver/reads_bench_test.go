@@ -11,8 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// BenchmarkReads measures how many large nodes a second clients read from a server in
-// its own process, with so many requests of each client under way.
+// BenchmarkReads measures how many large nodes per second clients read from a server in its own
+// process, with a number of requests in flight per client.
 //
 //	go test -run='^$' -bench=Reads -benchtime=2s ./zkserver
 func BenchmarkReads(b *testing.B) {

@@ -23,8 +23,8 @@ func (s *timedStore) Commit(b *store.Batch) error {
 	return s.Memory.Commit(b)
 }
 
-// Large writes leave the disk to small writes for as long as they took, but only if there are small
-// ones.
+// After large writes, small ones have the disk for as long as the large ones took. Without small
+// writes, the large ones continue.
 func TestLargeWritesRest(t *testing.T) {
 	const (
 		takes    = 10 * time.Millisecond
@@ -55,7 +55,7 @@ func TestLargeWritesRest(t *testing.T) {
 					sent := time.Now()
 					c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 					if took := time.Since(sent); took > 2*takes {
-						t.Errorf("a small one took %v; want no more than the large one at hand and its own", took)
+						t.Errorf("a small write took %v; want at most the current large one's time and its own", took)
 					}
 				}
 				if smalls == 0 {
@@ -63,7 +63,7 @@ func TestLargeWritesRest(t *testing.T) {
 				}
 				during, took := larges.Load()-before, time.Since(from)
 				if want := int64(took / takes); smalls == 0 && during < want-1 || smalls > 0 && (during > want/2+2 || during < want/4) {
-					t.Errorf("%d large ones in the time of %d", during, want)
+					t.Errorf("%d large writes in the time of %d", during, want)
 				}
 				clients.Wait()
 			})
@@ -71,7 +71,7 @@ func TestLargeWritesRest(t *testing.T) {
 	}
 }
 
-// A client with waiting requests is not silent.
+// A client with waiting requests does not count as silent.
 func TestWaitingIsNotSilence(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

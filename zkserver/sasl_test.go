@@ -19,8 +19,8 @@ const planted = "pa55-planted"
 
 var testUsers = map[string]string{"bob": planted, "eve": "eve-password", "zoë": "pass-ë", "snow": "pass-☃", `b"o,b\`: "quoted"}
 
-// A digestClient has what a client sends and expects in one run of SASL. A test can make its fields
-// wrong.
+// A digestClient holds what a client sends and expects in one SASL exchange. A test can make its
+// fields wrong.
 type digestClient struct {
 	user, password string
 	realm          string
@@ -62,7 +62,7 @@ func (c *rawClient) sasl(token string) ([]byte, zkproto.Code) {
 	return m.Token, a.Err
 }
 
-// challenge begins a run of SASL and returns the nonce.
+// challenge begins a SASL exchange and returns the nonce.
 func (c *rawClient) challenge() string {
 	c.t.Helper()
 	token, code := c.sasl("")
@@ -72,7 +72,7 @@ func (c *rawClient) challenge() string {
 	}
 	nonce := fields["nonce"]
 	delete(fields, "nonce")
-	// As Apache's server 3.8.0 sends them.
+	// Apache's server 3.8.0 sends these.
 	want := map[string][]string{"realm": {"zk-sasl-md5"}, "charset": {"utf-8"}, "algorithm": {"md5-sess"}}
 	if len(nonce) != 1 || len(nonce[0]) < 20 || fmt.Sprint(fields) != fmt.Sprint(want) {
 		c.t.Fatalf("challenge %q", token)
@@ -120,9 +120,9 @@ func TestSASLProvesEachSideToTheOther(t *testing.T) {
 				if got := c.whoAmI(); !slices.Equal(got, []zkproto.ClientInfo{{Scheme: "sasl", User: tt.user}}) {
 					t.Errorf("who am I: %v", got)
 				}
-				// The run is over. Apache's server also permits no second one on a connection.
+				// The exchange is over. Like Apache's server, ours permits no second one on a connection.
 				if token, code := c.sasl(""); token != nil || code != zkproto.CodeAuthFailed {
-					t.Errorf("again: %q, %v", token, code)
+					t.Errorf("a second exchange: %q, %v", token, code)
 				}
 				c.closed()
 			})
@@ -130,7 +130,7 @@ func TestSASLProvesEachSideToTheOther(t *testing.T) {
 	}
 }
 
-// logText is a log at debug level.
+// logText is the log at debug level.
 type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -206,7 +206,7 @@ func TestWhoDoesNotProveThePasswordIsDisconnected(t *testing.T) {
 				}
 				c.closed()
 				if n := s.Stats().LoginsRefused; n != 1 {
-					t.Errorf("%d logins refused", n)
+					t.Errorf("%d logins were refused", n)
 				}
 			})
 			if got := log.String(); !strings.Contains(got, "client refused") || strings.Contains(got, "bob") || strings.Contains(got, planted) {
@@ -224,11 +224,11 @@ func TestANonceIsOfOneConnection(t *testing.T) {
 		response := newDigest("bob", planted, overheard.challenge()).response()
 		c.challenge()
 		if token, code := c.sasl(response); token != nil || code != zkproto.CodeAuthFailed {
-			t.Errorf("replayed: %q, %v", token, code)
+			t.Errorf("a replayed response: %q, %v", token, code)
 		}
 		c.closed()
 		if _, code := overheard.sasl(response); code != zkproto.CodeOK {
-			t.Errorf("on its own connection: %v", code)
+			t.Errorf("the response on its own connection: %v", code)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestSASLIdentitiesCountWithTheOthers(t *testing.T) {
 			c.auth("digest", fmt.Sprint(i))
 		}
 		if token, code := c.sasl(newDigest("bob", planted, c.challenge()).response()); token != nil || code != zkproto.CodeAuthFailed {
-			t.Errorf("one more than there is room for: %q, %v", token, code)
+			t.Errorf("one exchange more than fits: %q, %v", token, code)
 		}
 		c.closed()
 	})

@@ -103,7 +103,7 @@ func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
 		}
 		stat, _ := c.exists("/a", false)
 		if stat.Pzxid <= lastZxid {
-			t.Errorf("zxid 0x%x was given out again after a restart (0x%x had been seen)", stat.Pzxid, lastZxid)
+			t.Errorf("zxid 0x%x was used again after a restart (0x%x had been seen)", stat.Pzxid, lastZxid)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func TestSessionExpiresWithinATickOfItsTimeout(t *testing.T) {
 		c.create("/e1", zkproto.FlagEphemeral)
 		c.create("/e2", zkproto.FlagEphemeral)
 		time.Sleep(9 * time.Second)
-		c.call(zkproto.OpPing, nil) // counts from here
+		c.call(zkproto.OpPing, nil) // the timeout starts here
 		touched := time.Now()
 		watcher.exists("/e1", true)
 		watcher.exists("/e2", true)
@@ -50,7 +50,7 @@ func TestSessionExpiresWithinATickOfItsTimeout(t *testing.T) {
 		watcher.event()
 		c.closed()
 		if stat, code := watcher.exists("/", false); code != zkproto.CodeOK || stat.NumChildren != 1 {
-			t.Errorf("root after the expiry: %+v, %v", stat, code)
+			t.Errorf("the root after the expiry: %+v, %v", stat, code)
 		}
 		if r := dial().connect(10*time.Second, session); r.Timeout != 0 || r.SessionID != 0 {
 			t.Errorf("an expired session was resumed: %+v", r)
@@ -94,7 +94,7 @@ func TestRequestsKeepASessionAlive(t *testing.T) {
 				c.call(zkproto.OpPing, nil)
 			case 1:
 				c.exists("/none", false)
-			case 2: // lose the connection, and reconnect
+			case 2: // the connection breaks, and the client reconnects
 				c.nc.Close()
 				c = dial()
 				if r := c.connect(10*time.Second, session); r.SessionID != session.SessionID {
@@ -140,9 +140,8 @@ func TestReconnectMovesTheSession(t *testing.T) {
 		}
 		older.closed()
 		newer.create("/n", zkproto.FlagPersistent)
-		newer.exists("/n", false) // no event came before: watches ended with their connection
-		// The server learns of the end of the older connection. That must not affect the session any
-		// more.
+		newer.exists("/n", false) // no event came first: watches end with their connection
+		// The server learns of the end of the older connection. That must not affect the session.
 		synctest.Wait()
 		s.ExpireSession(session.SessionID)
 		newer.closed()
@@ -168,8 +167,9 @@ func TestWrongPasswordHarmsNobody(t *testing.T) {
 	})
 }
 
-// Apache's server derives the password from the session's id with java.util.Random, so
-// anybody who knows the id knows the password (SessionTrackerImpl, ZooKeeperServer.generatePasswd).
+// Apache's server derives the password from the session's id with java.util.Random, so anybody who
+// knows the id knows the password (SessionTrackerImpl, ZooKeeperServer.generatePasswd). Ours does
+// not.
 func TestASessionsPasswordDoesNotFollowFromItsID(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		session := dial().connect(10*time.Second, nil)
@@ -278,9 +278,9 @@ func TestLingerEndsAnIdleServer(t *testing.T) {
 	const linger = 5 * time.Second
 	for _, test := range []struct {
 		name    string
-		timeout time.Duration // of the session; 0 is none
-		ends    bool          // its client closes it
-		least   time.Duration // from the end of the last connection
+		timeout time.Duration // session timeout; 0 is no session
+		ends    bool          // the client closes its session
+		least   time.Duration // time from the end of the last connection
 	}{
 		{"without a session", 0, false, linger},
 		{"a session that was closed", 40 * time.Second, true, linger},
@@ -306,7 +306,7 @@ func TestLingerEndsAnIdleServer(t *testing.T) {
 				left := time.Now()
 				<-s.Done()
 				if idle := time.Since(left); idle < test.least || idle > test.least+3*time.Second {
-					t.Errorf("stopped %v after the last client; want %v, or up to 3s more", idle, test.least)
+					t.Errorf("stopped %v after the last client left; want %v, or up to 3s more", idle, test.least)
 				}
 				if err := s.Err(); err != nil {
 					t.Errorf("Err: %v", err)
@@ -345,8 +345,8 @@ type halfCloser struct{ net.Conn }
 
 func (halfCloser) CloseWrite() error { return nil }
 
-// After its last bytes, the server reads from a client to the end. It stops after a limited time, and
-// continues beyond the client's slots.
+// After its last bytes, the server reads from a client up to the end of the stream. It stops after
+// a limited time, and continues beyond the client's slots.
 func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, _ func() *rawClient) {
 		client, server := net.Pipe()
@@ -360,7 +360,7 @@ func TestClientThatTalksOnAfterTheEndIsCutOff(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if n := s.connections(); n != 0 {
-			t.Errorf("%d connections are left", n)
+			t.Errorf("%d connections are left; want none", n)
 		}
 	})
 }

@@ -20,14 +20,15 @@ func onOwner(s *Server, f func()) {
 	<-done
 }
 
-// addSessions makes n sessions of this timeout. The paths of each session's nodes have so many bytes.
+// addSessions makes n sessions with this timeout. The paths of each session's nodes total the given
+// number of bytes.
 func addSessions(t *testing.T, s *Server, n int, timeout time.Duration, bytes int) {
 	t.Helper()
 	onOwner(s, func() {
 		for range n {
 			sess := s.newSession(timeout)
 			sess.touched = s.owner.now
-			parent := fmt.Sprint("/", sess.id) // one parent for all would have less room
+			parent := fmt.Sprint("/", sess.id) // a single parent would have too little room
 			for _, op := range []zkproto.MultiOp{
 				{Op: zkproto.OpCreate, Path: parent, ACL: openACL},
 				{Op: zkproto.OpCreate, Path: parent + "/" + strings.Repeat("x", bytes), ACL: openACL, Flags: zkproto.FlagEphemeral},
@@ -45,13 +46,13 @@ func sessionsOf(s *Server) (n int) {
 	return n
 }
 
-// The size of the sessions in these tests. Three of them are more than one batch ends.
+// The size of the sessions in these tests. Three of them exceed what one batch ends.
 const (
 	hugeSessions = 4
 	hugeBytes    = maxEnded/3 + 1<<10
 )
 
-// Sessions expire at the same time, and their nodes have more bytes of paths than one batch ends. Each
+// Sessions expire at the same time, and the paths of their nodes exceed what one batch ends. Each
 // batch ends some of them.
 func TestSessionsThatExpireTogetherEndInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestSessionsThatExpireTogetherEndInPortions(t *testing.T) {
 			if n := sessionsOf(s); n != want {
 				t.Fatalf("%d sessions; want %d", n, want)
 			}
-			time.Sleep(4500 * time.Millisecond) // they end, and their batch is not on disk yet
+			time.Sleep(4500 * time.Millisecond) // they end, but their batch is not on disk yet
 			disk.verdicts <- nil
 			synctest.Wait()
 		}
@@ -81,7 +82,7 @@ func (s restartedStore) Load(init store.Meta, v store.Visitor) (store.Meta, erro
 	return meta, err
 }
 
-// A restart of the machine ends more sessions than one batch ends. The others end soon after.
+// A restart of the machine ends more sessions than fit into one batch. The others end soon after.
 func TestSessionsThatARestartEndsEndInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
@@ -115,8 +116,8 @@ func manyNodes(t *testing.T, c *rawClient, n int) {
 	}
 }
 
-// A session with many nodes ends in portions. Other clients are served in between, its own requests are
-// not, and its client gets its answer at the end.
+// A session with many nodes ends in portions. Other clients are served in between; its own requests
+// are not. Its client gets the answer at the end.
 func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
 	const nodes = 10_000
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -130,7 +131,7 @@ func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
 		var look func()
 		look = func() {
 			if n := s.owner.tree.EphemeralCount(); n > 0 && conn.owned.finish {
-				t.Errorf("answered while there are %d nodes", n)
+				t.Errorf("the close was answered while %d nodes were left", n)
 			}
 			if seen = append(seen, s.owner.tree.EphemeralCount()); len(seen) < 4 {
 				s.queue.push(&request{kind: kindCall, call: look})
@@ -145,7 +146,7 @@ func TestASessionWithManyNodesEndsInPortions(t *testing.T) {
 			t.Error(a.Err)
 		}
 		if n := other.read().body.Int32(); n < nodes/2 || n >= nodes {
-			t.Errorf("the other client, who asked next, saw %d nodes", n)
+			t.Errorf("the other client, which asked next, saw %d nodes", n)
 		}
 		synctest.Wait()
 		if len(seen) < 3 || seen[0] >= nodes || seen[1] >= seen[0] || seen[2] >= seen[1] {
@@ -170,7 +171,7 @@ func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	manyNodes(t, c, nodes)
 	onOwner(s, func() {
 		sess := s.owner.sessions[session.SessionID]
-		sess.ending = true // as after the first portion
+		sess.ending = true // the state after the first portion
 		s.saveSession(sess)
 		s.owner.tree.EndSession(s.nextTxn(sess.id))
 	})
@@ -198,7 +199,7 @@ func TestAnEndingSessionDoesNotComeBack(t *testing.T) {
 	s, _ = serve(t, cfg)
 	defer s.Close()
 	if n := len(s.owner.sessions) + s.owner.endings; n != 0 {
-		t.Errorf("the store has %d sessions", n)
+		t.Errorf("the store still has %d sessions", n)
 	}
 }
 
@@ -236,12 +237,12 @@ func TestEndingSessionsTakeTurns(t *testing.T) {
 		})
 		<-done
 		if most > 3000 {
-			t.Errorf("%d nodes went in one turn", most)
+			t.Errorf("%d nodes were removed in one turn", most)
 		}
 	})
 }
 
-// While a commit is under way, sessions that end fill only a part of the next batch.
+// While a commit is in flight, ending sessions fill only a part of the next batch.
 func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &heldStore{Memory: store.NewMemory(), verdicts: make(chan error, 100)}
@@ -269,7 +270,7 @@ func TestEndingSessionsLeaveABatchItsSize(t *testing.T) {
 		synctest.Wait()
 		onOwner(s, func() {
 			if s.owner.ended > maxEnded+2<<20 || s.owner.endings == 0 {
-				t.Errorf("%d MiB have ended in a batch, %d sessions are ending", s.owner.ended>>20, s.owner.endings)
+				t.Errorf("%d MiB ended in one batch, %d sessions are ending", s.owner.ended>>20, s.owner.endings)
 			}
 		})
 		close(disk.verdicts) // all commits succeed
@@ -288,7 +289,7 @@ func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
 	defer s.Close()
 	c := dialRaw(t, l)
 	c.connect(10*time.Second, nil)
-	manyNodes(t, c, 40_000) // its portions do not all fall into one batch
+	manyNodes(t, c, 40_000) // its portions span more than one batch
 	stands, goOn := make(chan struct{}), make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { close(stands); <-goOn }})
 	<-stands
@@ -305,7 +306,7 @@ func TestAnEndingSessionAnswersAClientThatHasClosedItsHalf(t *testing.T) {
 	}
 }
 
-// A stop in the middle ends the session, or leaves that to the next start, and waits for no client.
+// A stop in the middle ends the session, or leaves that to the next start. It waits for no client.
 func TestAStopWhileASessionEnds(t *testing.T) {
 	cfg := Config{Dir: t.TempDir()}
 	s, l := serve(t, cfg)
@@ -366,7 +367,7 @@ func TestASessionThatARestartEndsInPortionsIsNoDamage(t *testing.T) {
 	})
 }
 
-// The words that list connections omit those whose session is ending.
+// The four-letter words that list connections omit those whose session is ending.
 func TestWordsWhileASessionEnds(t *testing.T) {
 	for _, word := range []string{"cons", "dump", "wchc", "wchp", "stat"} {
 		inBubble(t, Config{FourLetterWords: []string{"*"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -379,7 +380,7 @@ func TestWordsWhileASessionEnds(t *testing.T) {
 				asks.nc.Write([]byte(word))
 			}, func() {
 				if s.owner.endings == 0 {
-					t.Error("no session is ending")
+					t.Error("no session is ending: the test shows nothing")
 				}
 			})
 			if _, err := io.ReadAll(asks.nc); err != nil {

@@ -47,7 +47,7 @@ func TestSetLimitsAppliesToRequestsAndToNewConnections(t *testing.T) {
 			t.Errorf("a path beyond the new limit: %v", code)
 		}
 		if code := create(a, "/second", zkproto.FlagEphemeral); code == zkproto.CodeOK {
-			t.Error("an ephemeral node beyond the new limit is made")
+			t.Error("an ephemeral node beyond the new limit was made")
 		}
 		if code := create(b, "/of-b", zkproto.FlagEphemeral); code != zkproto.CodeOK {
 			t.Error(code)

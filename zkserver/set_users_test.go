@@ -19,7 +19,7 @@ func TestSetUsersClosesTheConnectionsOfChangedUsersOnly(t *testing.T) {
 	super := login.Digest("super:test").ID
 	for name, tt := range map[string]struct {
 		cfg    Config
-		closed map[string]bool // by the name of the client below
+		closed map[string]bool // connections closed, by the name of the client below
 	}{
 		"nothing changes":      {Config{Users: testUsers, SuperDigest: super}, nil},
 		"a user goes":          {Config{Users: without(func(u map[string]string) { delete(u, "bob") }), SuperDigest: super}, map[string]bool{"bob": true, "bob by digest": true}},
@@ -57,7 +57,7 @@ func TestSetUsersClosesTheConnectionsOfChangedUsersOnly(t *testing.T) {
 					}
 				}
 				if n := s.Stats().Sessions; n != len(clients) {
-					t.Errorf("%d sessions live", n)
+					t.Errorf("%d sessions are alive", n)
 				}
 			})
 		})
@@ -72,16 +72,16 @@ func TestSetUsersDemandsWhatIsNew(t *testing.T) {
 			t.Fatal(code)
 		}
 		if err := s.SetUsers(t.Context(), Config{RequireAuth: []string{"sasl"}}); err == nil {
-			t.Error("users that nobody can be were taken")
+			t.Error("SetUsers accepted users that no client can be")
 		}
 		if _, code := c.exists("/", false); code != zkproto.CodeOK {
-			t.Errorf("after a change that was refused: %v", code)
+			t.Errorf("after a refused change: %v", code)
 		}
 		if err := s.SetUsers(t.Context(), Config{Users: map[string]string{"new": "password"}, RequireAuth: []string{"sasl"}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, code := c.exists("/", false); code == zkproto.CodeOK {
-			t.Error("nothing is demanded")
+			t.Error("no authentication is required")
 		}
 		c = dial()
 		c.connect(10*time.Second, nil)

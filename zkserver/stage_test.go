@@ -14,7 +14,7 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// Buffers are reused for the answers of other clients, and no client gets a byte of another's.
+// Buffers are reused for the answers of other clients. No client gets a byte of another's answer.
 func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 	const rounds, inFlight = 50, 4
 	_, dial := onDisk(t, store.NewMemory())
@@ -49,7 +49,8 @@ func TestBuffersAreUsedAgainWhenTheyHaveBeenWritten(t *testing.T) {
 	clients.Wait()
 }
 
-// A refusal is short, however large the node is: a client that may not read it gets no memory for it.
+// A refusal is short, however large the node is. A client that may not read the node gets no large
+// buffer.
 func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		owner := dial()
@@ -68,7 +69,7 @@ func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 			held(s, func() {}, func() {
 				r := &request{op: ask.op, conn: c, read: zkproto.ReadRequest{Path: ask.path}}
 				if _, large := s.large(r); !large {
-					t.Errorf("%v: it is not large", ask.op)
+					t.Errorf("%v: the answer is not large", ask.op)
 				}
 				s.read(c, r)
 			})
@@ -83,7 +84,7 @@ func TestWhoMayNotReadGetsNoLargeBuffer(t *testing.T) {
 func TestLargeBuffersAreUsedAgain(t *testing.T) {
 	s := startOn(t, store.NewMemory(), Config{})
 	defer s.Close()
-	for range 1000 { // the pool drops some, with -race on purpose
+	for range 1000 { // the pool drops some items, on purpose with -race
 		c := &conn{server: s, owned: connState{inBatch: true}}
 		s.stageLarge(c, 500_000)
 		recycleStage(c.owned.staged)

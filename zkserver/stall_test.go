@@ -22,8 +22,8 @@ func (s *slowStore) Commit(b *store.Batch) error {
 	return s.Memory.Commit(b)
 }
 
-// While the disk hangs, clients get no answers, give up their connections and are silent for longer
-// than usual. That must not cost their sessions.
+// While the disk hangs, clients get no answers, drop their connections and stay silent for longer
+// than usual. That must not end their sessions.
 func TestStalledDiskCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowStore{store.NewMemory(), make(chan struct{}, 100)}
@@ -65,7 +65,8 @@ func TestStalledDiskCostsNoSession(t *testing.T) {
 	})
 }
 
-// If the owner itself could not run, pings that were sent in time are still in the sockets.
+// If the owner itself could not run, pings that were sent in time are still in the sockets. They
+// count.
 func TestOwnersLatenessIsForgiven(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -84,12 +85,12 @@ func TestOwnersLatenessIsForgiven(t *testing.T) {
 		time.Sleep(13 * time.Second)
 		synctest.Wait()
 		if n := s.connections(); n != 0 {
-			t.Error("silence after it does not count")
+			t.Error("silence after the stop does not count")
 		}
 	})
 }
 
-// A client that was just heard has lost no time, and gets none back.
+// A client that was just heard has lost no time, so it is credited none.
 func TestForgivenessIsNoCredit(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -104,7 +105,7 @@ func TestForgivenessIsNoCredit(t *testing.T) {
 		time.Sleep(13 * time.Second)
 		synctest.Wait()
 		if n := s.connections(); n != 0 {
-			t.Error("a minute's stop gave the session more than its timeout")
+			t.Error("a stop of a minute gave the session more than its timeout")
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestStatsCount(t *testing.T) {
 		c, gone := dial(), dial()
 		c.connect(10*time.Second, nil)
 		gone.connect(5*time.Second, nil)
-		dial() // has no session yet
+		dial() // a connection without a session
 		c.create("/a", zkproto.FlagPersistent)
 		c.create("/a/e", zkproto.FlagEphemeral)
 		gone.create("/a/gone", zkproto.FlagEphemeral)
@@ -79,7 +79,7 @@ func TestStatsDoNotWaitForTheDisk(t *testing.T) {
 		c.send(zkproto.OpPing, nil)
 		time.Sleep(time.Second)
 		if st := s.Stats(); st.RequestsReceived != 3 || st.RequestsAnswered != 1 || st.Outstanding != 2 || st.Commit.Count != 1 || st.Znodes != 5 {
-			t.Errorf("while the disk stands still: %+v", st)
+			t.Errorf("while the disk hangs: %+v", st)
 		}
 		disk.ready <- struct{}{}
 		c.read()
@@ -100,9 +100,9 @@ func TestClientsThatMeetALimitAreCountedAndLoggedNowAndThen(t *testing.T) {
 			c.closed()
 		}
 		if n := s.Stats().Refused[LimitFrame]; n != 20 || log.count() != 1 {
-			t.Errorf("%d are counted, %d lines in the log; want 20 and 1", n, log.count())
+			t.Errorf("%d failures counted, %d lines in the log; want 20 and 1", n, log.count())
 		}
-		dial() // it sends nothing
+		dial() // it never sends a handshake
 		time.Sleep(logInterval + time.Second)
 		synctest.Wait()
 		c := dial()
@@ -110,7 +110,7 @@ func TestClientsThatMeetALimitAreCountedAndLoggedNowAndThen(t *testing.T) {
 		c.nc.Write([]byte(frame(zkproto.MaxFrame+1, "x")))
 		c.closed()
 		if n := s.Stats().Refused[LimitHandshake]; n != 1 {
-			t.Errorf("%d met the limit of the handshake; want 1", n)
+			t.Errorf("%d connections met the limit of the handshake; want 1", n)
 		}
 		if log.count() != 3 {
 			t.Errorf("%d lines in the log: %q; want 3", log.count(), log.lines)
@@ -171,11 +171,11 @@ func TestStatsTellTheSizeOfTheStore(t *testing.T) {
 		c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Data: data, Version: -1})
 		was := st
 		if st = s.Stats(); st.SnapshotBytes == 0 && st.JournalBytes <= was.JournalBytes {
-			t.Fatalf("a write, and no snapshot: journals of %d bytes, then %d", was.JournalBytes, st.JournalBytes)
+			t.Fatalf("a write, but no snapshot: journals of %d bytes, then %d", was.JournalBytes, st.JournalBytes)
 		}
 	}
 	if st.SnapshotBytes < int64(len(data)) || st.SnapshotBytes > int64(len(data))+4096 {
-		t.Errorf("the snapshot has %d bytes; want some more than %d", st.SnapshotBytes, len(data))
+		t.Errorf("the snapshot has %d bytes; want slightly more than %d", st.SnapshotBytes, len(data))
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of this thread, which no other process affects. The
+// threadTime returns the processor time of this thread, which other processes do not affect. The
 // goroutine must be locked to its thread.
 func threadTime() time.Duration {
 	var now unix.Timespec

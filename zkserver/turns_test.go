@@ -18,8 +18,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A large request that has to wait for the next commit is not overtaken by a later small request
-// of the same client.
+// A large request waits for the next commit. A later small request of the same client does not
+// overtake it.
 func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		var clients []*rawClient
@@ -29,10 +29,10 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 			c.create(fmt.Sprint("/", i), 0)
 			clients = append(clients, c)
 		}
-		// The owner is blocked until all have sent.
+		// The owner is blocked until all clients have sent.
 		sent := make(chan struct{})
 		s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
-		for i, c := range clients[:2] { // together they fill the commit
+		for i, c := range clients[:2] { // together these fill the commit
 			for range 2 {
 				c.send(zkproto.OpSetData, &zkproto.SetDataRequest{Path: fmt.Sprint("/", i), Data: make([]byte, sched.Full), Version: -1})
 				synctest.Wait()
@@ -45,13 +45,13 @@ func TestALargeRequestThatWaitsIsNotOvertaken(t *testing.T) {
 		close(sent)
 		for i, want := range []int32{large, small} {
 			if got := last.read().Xid; got != want {
-				t.Errorf("answer %d is that of request %d; want %d", i+1, got, want)
+				t.Errorf("answer %d is for request %d; want %d", i+1, got, want)
 			}
 		}
 	})
 }
 
-// held lets clients send while the owner is blocked, and then does f in the same round.
+// held lets clients send while the owner is blocked, then runs f in the same round.
 func held(s *Server, send, f func()) {
 	sent := make(chan struct{})
 	s.queue.push(&request{kind: kindCall, call: func() { <-sent }})
@@ -64,7 +64,7 @@ func held(s *Server, send, f func()) {
 	close(sent)
 }
 
-// A connection pays for the work of its requests.
+// A connection pays for the work that its requests cause.
 func TestWorkIsCounted(t *testing.T) {
 	const ops, watchers = 10_000, 100
 	checks := func(path string) *zkproto.MultiRequest {
@@ -102,7 +102,7 @@ func TestWorkIsCounted(t *testing.T) {
 				c.call(tt.op, tt.m)
 				synctest.Wait()
 				if work := s.owner.work; work < tt.least || work > 2*tt.least+1000 {
-					t.Errorf("work %d; want %d or a little more", work, tt.least)
+					t.Errorf("work %d; want %d or slightly more", work, tt.least)
 				}
 			})
 		})
@@ -156,7 +156,7 @@ func TestLargeAnswersAreLargeRequests(t *testing.T) {
 func TestLargeFramesAreUsedAgain(t *testing.T) {
 	(&request{frame: make([]byte, 1<<20)}).recycle()
 	head := bufio.NewReader(bytes.NewReader([]byte{0, 2, 0, 0}))
-	for range 1000 { // the pool drops some, with -race on purpose
+	for range 1000 { // the pool drops some items, on purpose with -race
 		r := newRequest(head)
 		if cap(r.frame) == 1<<20 {
 			return
@@ -166,7 +166,7 @@ func TestLargeFramesAreUsedAgain(t *testing.T) {
 	t.Error("never")
 }
 
-// All watchers get all notifications, although not all at once.
+// All watchers get all notifications, though not all at once.
 func TestManyAreTold(t *testing.T) {
 	const watchers, writes = 200, 5
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
@@ -185,7 +185,7 @@ func TestManyAreTold(t *testing.T) {
 			c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/a", Version: -1})
 		}
 		if time.Since(began) > 0 {
-			t.Error("who wrote has waited until all were told")
+			t.Error("the writer waited until all watchers were notified")
 		}
 		for _, w := range all {
 			for range writes {
@@ -194,13 +194,13 @@ func TestManyAreTold(t *testing.T) {
 				}
 			}
 		}
-		if took := time.Since(began); took > time.Second { // and not when their sessions end
-			t.Errorf("all were told within %v", took)
+		if took := time.Since(began); took > time.Second { // not only when their sessions end
+			t.Errorf("all watchers were notified within %v", took)
 		}
 	})
 }
 
-// Large transactions reuse the same memory, one after the other.
+// Large transactions reuse memory one after the other, and do not mix.
 func TestLargeTransactionsDoNotMix(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()
@@ -228,7 +228,7 @@ func TestLargeTransactionsDoNotMix(t *testing.T) {
 	})
 }
 
-// onDisk is inBubble with a store that the test has made.
+// onDisk is inBubble with the test's store.
 func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) {
 	t.Helper()
 	cfg, err := Config{}.withDefaults()
@@ -248,7 +248,7 @@ func onDisk(t *testing.T, disk store.Store) (s *Server, dial func() *rawClient) 
 	}
 }
 
-// The owner may look many times while a commit is under way. Still, a client gets no more than its
+// The owner may look many times while a commit is in flight. Still, a client gets no more than its
 // share of the next batch, and large requests wait until that batch begins.
 func TestAShareIsOfABatch(t *testing.T) {
 	const requests = 20

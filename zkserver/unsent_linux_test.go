@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For a client that does not read, the kernel takes little more than it can send.
+// For a client that does not read, the kernel buffers little more than it can send.
 func TestUnsentIsLimited(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

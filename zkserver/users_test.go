@@ -12,7 +12,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// superDigest is that of super:test, from ZooKeeper's documentation.
+// superDigest is the digest of super:test, from ZooKeeper's documentation.
 const superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
 func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAuthenticationThatMakesNoSenseIsRefused(t *testing.T) {
 				t.Errorf("Validate says %v, Open %v", again, err)
 			}
 			if !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), planted) {
-				t.Errorf("got error %v; want one that says %s and no password", err, tt.says)
+				t.Errorf("got error %v; want one that names %s and no password", err, tt.says)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestTheSuperuserMayDoEverything(t *testing.T) {
 		alice.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: "/p", ACL: hers})
 		for c, want := range map[*rawClient]zkproto.Code{bob: zkproto.CodeNoAuth, super: zkproto.CodeOK} {
 			read := c.call(zkproto.OpGetData, &zkproto.ReadRequest{Path: "/p", Watch: true})
-			write := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/zookeeper/config", Version: 7}) // neither the ACL nor the version permits it
+			write := c.call(zkproto.OpSetData, &zkproto.SetDataRequest{Path: "/zookeeper/config", Version: 7}) // neither the ACL nor the version allows it
 			if read.Err != want || want != zkproto.CodeOK && write.Err != want || want == zkproto.CodeOK && write.Err != zkproto.CodeBadVersion {
 				t.Errorf("read %v, write %v; want %v", read.Err, write.Err, want)
 			}
@@ -89,7 +89,7 @@ func TestWhoMustAuthenticateMayDoNothingBefore(t *testing.T) {
 		inBubble(t, Config{Users: testUsers, RequireAuth: []string{"sasl"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 			c := dial()
 			c.connect(10*time.Second, nil)
-			var body message // other operations have no body, and may not get so far that it matters
+			var body message // other operations have no body, or are refused before it matters
 			switch op {
 			case zkproto.OpSASL:
 				body = &zkproto.SASLToken{Token: []byte{}}
@@ -176,7 +176,7 @@ func TestWhatIsRequiredOpensTheDoor(t *testing.T) {
 				// The session's next connection starts without identities.
 				next := dial()
 				if next.connect(10*time.Second, session).SessionID != session.SessionID {
-					t.Error("the session has gone with the connection")
+					t.Error("the session ended with its connection")
 				}
 				if a := next.call(zkproto.OpExists, &zkproto.ReadRequest{Path: "/"}); a.Err != closed {
 					t.Errorf("on the next connection: %v", a.Err)
@@ -214,7 +214,8 @@ func TestACertificateOpensTheDoor(t *testing.T) {
 	}
 }
 
-// A person who types a password needs time. A client that never logs in is not kept for ever.
+// Typing a password takes time, so pings alone are answered for one session timeout. A client that
+// never logs in is not kept for ever.
 func TestPingsAloneAreAnsweredForOneSessionTimeout(t *testing.T) {
 	inBubble(t, Config{Users: testUsers, RequireAuth: []string{"sasl"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		slow, mute := dial(), dial()
@@ -231,10 +232,10 @@ func TestPingsAloneAreAnsweredForOneSessionTimeout(t *testing.T) {
 		slow.authSASL("bob", planted)
 		time.Sleep(4 * time.Second)
 		if a := slow.call(zkproto.OpPing, nil); a.Err != zkproto.CodeOK {
-			t.Errorf("ping of who has authenticated: %v", a.Err)
+			t.Errorf("ping of an authenticated client: %v", a.Err)
 		}
 		if a := mute.call(zkproto.OpPing, nil); a.Err != zkproto.CodeSessionClosedRequireSASL {
-			t.Errorf("ping of who has not: %v", a.Err)
+			t.Errorf("ping of a client that has not authenticated: %v", a.Err)
 		}
 		mute.closed()
 	})

@@ -30,7 +30,7 @@ func TestOnlyAllowedWordsAreAnswered(t *testing.T) {
 		allowed string
 	}{
 		{nil, "envi isro ruok srvr"},
-		{[]string{}, "srvr"}, // as always on Apache's server
+		{[]string{}, "srvr"}, // Apache's server always allows it
 		{[]string{"stat"}, "srvr stat"},
 		{[]string{"ruok", " wchs "}, "ruok srvr wchs"},
 		{[]string{"gtmk"}, "gtmk srvr"},
@@ -116,12 +116,12 @@ func TestStatisticsAreReset(t *testing.T) {
 			t.Errorf("stat: %s", got)
 		}
 		if st := s.Stats(); st.RequestsReceived != 2 || st.Latency.Count != 2 {
-			t.Errorf("what Stats counts must only grow: %+v", st)
+			t.Errorf("a counter of Stats has decreased: %+v", st)
 		}
 	})
 }
 
-// In Apache's server, clients could make wchp and wchc work for ever (CVE-2017-5637).
+// Apache's server could be made to work on wchp and wchc for ever (CVE-2017-5637).
 func TestWordsThatWalkEndSoon(t *testing.T) {
 	inBubble(t, Config{FourLetterWords: []string{"*"}}, func(t *testing.T, s *Server, dial func() *rawClient) {
 		c := dial()

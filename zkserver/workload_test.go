@@ -16,7 +16,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// A run is a server under load on a disk that may crash. It records what its clients saw, and when.
+// A run is a loaded server on a disk that may crash. It records what its clients saw, and when.
 type run struct {
 	h    *history
 	fs   *crashfs.FS
@@ -127,8 +127,8 @@ func (r *run) call(f func()) {
 	}
 }
 
-// janitor does at random moments what the server's clock does: it removes unneeded nodes,
-// and ends a session.
+// janitor does, at random moments, what the server's clock does: it removes unneeded nodes and ends
+// a session.
 func (r *run) janitor(rng *rand.Rand, stop chan struct{}) {
 	for {
 		select {
@@ -164,7 +164,7 @@ func (r *run) note(e entry) {
 	r.h.entries = append(r.h.entries, e)
 }
 
-// saw records that a client knows of zxid by now.
+// saw records that a client knows zxid by now.
 func (r *run) saw(zxid int64, stats ...zkproto.Stat) {
 	at := r.fs.Now()
 	r.mu.Lock()
@@ -222,8 +222,8 @@ func (c *crashClient) receive() *zkproto.Reader {
 	return zkproto.NewReader(frame)
 }
 
-// connecting is held while a session is made: only the order of the replies shows
-// which zxid made which session.
+// connecting is held while a session is made: only the order of the replies shows which zxid made
+// which session.
 var connecting sync.Mutex
 
 func (c *crashClient) connect(timeout int32, old *zkproto.ConnectResponse) {

@@ -21,8 +21,8 @@ func Example() {
 	// Output: /job-0000000000 <nil>
 }
 
-// A register is some code under test: it keeps a node for as long as it runs, whatever
-// becomes of its sessions.
+// A register is example code under test: it keeps a node as long as it runs, even if its
+// sessions end.
 func register(ctx context.Context, c *zk.Client, path string, registered chan<- int64) error {
 	for {
 		s, err := c.Session(ctx)
@@ -33,7 +33,7 @@ func register(ctx context.Context, c *zk.Client, path string, registered chan<- 
 		case err == nil:
 			registered <- s.ID()
 			select {
-			case <-s.Context().Done(): // again, in the next session
+			case <-s.Context().Done(): // register again in the next session
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -43,7 +43,7 @@ func register(ctx context.Context, c *zk.Client, path string, registered chan<- 
 	}
 }
 
-// Does it register again when its session has expired?
+// Does the code register again when its session has expired?
 func ExampleServer_Expire() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -60,8 +60,8 @@ func ExampleServer_Expire() {
 	// Output: true true <nil>
 }
 
-// Does a caller get away in time when nobody answers? In a test of package testing, put
-// it into a synctest bubble, and the seconds pass in no time.
+// Does a caller return in time when the server does not answer? In a test, run it in a synctest
+// bubble, and the seconds pass in no time.
 func ExampleServer_Stall() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -79,7 +79,7 @@ func ExampleServer_Stall() {
 	// <nil>
 }
 
-// Does it survive a restart of the server? Nodes and sessions do.
+// Does the code survive a restart of the server? Nodes and sessions do.
 func ExampleServer_Restart() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -94,7 +94,7 @@ func ExampleServer_Restart() {
 	}
 	srv.Restart()
 	var ok bool
-	for { // what was under way when the connection broke may be tried again
+	for { // retry requests that were in flight when the connection broke
 		if _, ok, err = c.Exists(ctx, "/mine"); !zk.SafeToRetry(err) {
 			break
 		}
@@ -104,7 +104,7 @@ func ExampleServer_Restart() {
 	// Output: true <nil> true
 }
 
-// Does a watch tell of what happened while the connection was away?
+// Does a watch report a change that happened while the connection was broken?
 func ExampleServer_CloseClientConnections() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -126,7 +126,7 @@ func ExampleServer_CloseClientConnections() {
 	// Output: NodeCreated /a
 }
 
-// Does it find out whether its request was executed, when the answer is lost?
+// Does the code find out whether its request was executed, when the answer is lost?
 func ExampleServer_Intercept() {
 	srv := zktest.NewServer()
 	defer srv.Close()
@@ -134,7 +134,7 @@ func ExampleServer_Intercept() {
 	c := srv.Client()
 	srv.Intercept(zkproto.OpSetData, func(path string) zktest.Action {
 		if path == "/zookeeper" {
-			return zktest.DropReply // done, but the connection breaks before the answer
+			return zktest.DropReply // the request is executed, but the connection breaks before the answer
 		}
 		return zktest.Pass
 	})
@@ -165,7 +165,7 @@ func ExampleAction() {
 	// the caller sees an error: false the node is there: true
 }
 
-// On the real clock, sessions have to be short.
+// On the real clock, use short sessions.
 func ExampleOption() {
 	srv := zktest.NewServer(zktest.TickTime(20 * time.Millisecond))
 	defer srv.Close()
@@ -181,7 +181,7 @@ func ExampleOption() {
 	// Output: 100ms <nil>
 }
 
-// Code that has a configuration of its own gets Dial; the addresses do not matter.
+// Code with its own configuration gets Dial; the addresses do not matter.
 func ExampleServer_Config() {
 	srv := zktest.NewServer()
 	defer srv.Close()

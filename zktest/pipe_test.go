@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// joined makes two ends of one connection without a server.
+// joined returns the two ends of a connection without a server.
 func joined() (client, server net.Conn) {
 	c := newNetwork().connect()
-	// Not ZooKeeper's frames: the bytes pass as they are.
+	// The bytes are not ZooKeeper's frames, so they pass unfiltered.
 	c.client.filter, c.server.filter = c.client.out.write, c.server.out.write
 	return c.client, c.server
 }
@@ -67,7 +67,7 @@ func TestPipeEndsAsSocketsDo(t *testing.T) {
 	b.Write([]byte("you too"))
 	b.Close()
 	if got, err := io.ReadAll(a); string(got) != "you too" || err != nil {
-		t.Errorf("after its CloseWrite an end reads %q, %v; want what the peer sent", got, err)
+		t.Errorf("after its CloseWrite an end reads %q, %v; want the bytes that the peer sent", got, err)
 	}
 	if _, err := a.Write([]byte("x")); err == nil {
 		t.Error("write after CloseWrite succeeded")
@@ -88,6 +88,6 @@ func TestDialHonoursContext(t *testing.T) {
 		t.Errorf("dial: %v; want %v", err, why)
 	}
 	if len(n.conns) != 0 {
-		t.Errorf("%d connections left behind", len(n.conns))
+		t.Errorf("%d connections left behind; want none", len(n.conns))
 	}
 }

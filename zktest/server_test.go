@@ -94,12 +94,12 @@ func TestStallIsSilenceInBothDirections(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, _, err := c.Exists(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a call during the stall: %v; want it to wait", err)
+			t.Errorf("a call during the stall returned %v; want it to wait", err)
 		}
 		resume()
 		exists(t, c, "/")
 		if session(t, c) != s {
-			t.Error("a short stall cost the session")
+			t.Error("a short stall ended the session")
 		}
 
 		resume = srv.Stall()
@@ -121,7 +121,7 @@ func TestCloseClientConnectionsKeepsSessions(t *testing.T) {
 			exists(t, c, "/")
 		}
 		if session(t, c) != s {
-			t.Error("the session is another")
+			t.Error("the session after the restart is another")
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestInterceptDropsRequestOrReply(t *testing.T) {
 	}
 }
 
-// A throttled request has its answer in its turn, and no effect; the connection goes on.
+// A throttled request gets its answer in order and has no effect. The connection stays open.
 func TestThrottledRequestIsNotExecuted(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
@@ -179,15 +179,15 @@ func TestThrottledRequestIsNotExecuted(t *testing.T) {
 			t.Fatalf("%+v, %v; want the second to be throttled", results, err)
 		}
 		if exists(t, c, "/b") {
-			t.Error("/b was made")
+			t.Error("/b was made by a throttled request")
 		}
 		if !exists(t, c, "/a") || !exists(t, c, "/c") {
-			t.Error("what was not throttled was not executed")
+			t.Error("a request that was not throttled was not executed")
 		}
 	})
 }
 
-// A reply is dropped; those before it on the same connection must have arrived.
+// When a reply is dropped, the replies before it on the same connection must have arrived.
 func TestDropReplyLosesNothingBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := srv.Client()
@@ -201,7 +201,7 @@ func TestDropReplyLosesNothingBefore(t *testing.T) {
 			t.Errorf("the lost delete: %v; want an error of unknown outcome", results[1].Err)
 		}
 		if !exists(t, c, "/a") {
-			t.Error("/a is not there")
+			t.Error("/a does not exist though its create succeeded")
 		}
 	})
 }

@@ -23,8 +23,8 @@ func newTestTaker(srv *zktest.Server) *taker {
 	return &taker{globals: g, target: target{url: "zk://test", zk: srv.Config()}, name: "job", path: lockPath, kind: kindFlags{layout: layoutFlag{holdfast.LayoutCurator}}, say: newTestSayer()}
 }
 
-// newTestSayer returns a sayer without a goroutine, which would not end with its bubble. It keeps the
-// messages.
+// newTestSayer returns a sayer that keeps its messages. It has no goroutine, which would outlast
+// its bubble.
 func newTestSayer() *sayer { return &sayer{queue: make(chan said, 32)} }
 
 func queueOf(t *testing.T, c *zk.Client) []holdfast.Entry {
@@ -42,7 +42,7 @@ func TestSignalDuringTheAttemptStartsNothing(t *testing.T) {
 		defer srv.Close()
 		k := newTestTaker(srv)
 		signals := make(chan os.Signal)
-		// Nobody is ahead, so the lock is had unless take heeds the signal.
+		// Nobody is ahead, so take acquires the lock unless it heeds the signal.
 		k.check = func(*zk.Session) error {
 			signals <- syscall.SIGTERM
 			return nil
@@ -60,7 +60,7 @@ func TestSignalDuringTheAttemptStartsNothing(t *testing.T) {
 func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		stop    os.Signal // take has seen it
+		stop    os.Signal // take has received it
 		pending os.Signal // it is still in the channel
 	}{
 		{"seen", syscall.SIGHUP, nil},
@@ -86,7 +86,7 @@ func TestSignalAtTheMomentOfSuccessGivesTheLockUp(t *testing.T) {
 					t.Errorf("the queue is %v; want it empty", queue)
 				}
 				if had.client.Close(); had.hold.Context().Err() == nil {
-					t.Error("the hold lasts")
+					t.Error("the hold was not released")
 				}
 			})
 		})
@@ -120,7 +120,7 @@ func TestSecondSignalDoesNotWaitForTheServer(t *testing.T) {
 				t.Errorf("take: %v; want exit code 130", err)
 			}
 		default:
-			t.Error("take waits for a server that is stalled")
+			t.Error("take still waits for a stalled server")
 		}
 		resume()
 	})
@@ -178,7 +178,7 @@ func TestBoundedWaitIsBusyAtItsEnd(t *testing.T) {
 			t.Errorf("after a second: %q; want %q", got.line, want.line)
 		}
 		if len(k.say.queue) > 0 {
-			t.Errorf("said also: %q", (<-k.say.queue).line)
+			t.Errorf("it also said: %q", (<-k.say.queue).line)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func makeCertificate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(issue(ts.MkAbs(args[1]), template, authority.Leaf, authority.PrivateKey))
 }
 
-// issue writes path.pem and path.key. It replaces each file at once, as tools that renew certificates
-// do. Without issuerKey, the certificate is self-signed.
+// issue writes path.pem and path.key. Like tools that renew certificates, it replaces each file
+// atomically. Without issuerKey, the certificate is self-signed.
 func issue(path string, template, issuer *x509.Certificate, issuerKey any) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

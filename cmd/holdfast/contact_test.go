@@ -29,7 +29,7 @@ func refusedBy(ip string) error {
 type doorway struct {
 	srv *zktest.Server
 	mu  sync.Mutex // guards err
-	err error      // the error of a dial; nil if the way is open
+	err error      // the error of every dial; nil if the way is open
 }
 
 func (d *doorway) set(err error) {
@@ -209,12 +209,12 @@ func TestWhyAnAttemptFailedInFewWords(t *testing.T) {
 	}
 }
 
-// Without --try and --wait, a wait has no limit, also without a server.
+// Without --try and --wait, a wait has no limit, even without a server.
 func TestWaitForEverOutlastsItsServers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		first error // of the dials, before the outage ends
-		later bool  // the outage comes when there is a place in the queue
+		first error // error of the dials before the outage ends
+		later bool  // the outage comes after it has a place in the queue
 	}{
 		{"at first", errRefused, false},
 		{"in the middle", nil, true},
@@ -233,7 +233,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 				d, stop := newDiary()
 				defer stop()
 				k.say = d.sayer
-				var end time.Duration // of the outage
+				var end time.Duration // the end of the outage
 				go func() {
 					if tt.later {
 						time.Sleep(10 * time.Second)
@@ -251,7 +251,7 @@ func TestWaitForEverOutlastsItsServers(t *testing.T) {
 					t.Fatalf("take: %v", err)
 				}
 				if took := time.Since(d.began); took < time.Hour || took > end+time.Second {
-					t.Errorf("it took %v; want the %v of the outage and not much more", took, end)
+					t.Errorf("it took %v; want the outage's %v and little more", took, end)
 				}
 				if err := tenure.hold.Unlock(); err != nil {
 					t.Error(err)
@@ -328,9 +328,9 @@ func TestBoundedWaitsForServersEnd(t *testing.T) {
 func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		later bool // there is a place in the queue, and then no server
+		later bool // it has a place in the queue before the servers go
 	}{
-		{"at first, in a dial that does not heed its context", false}, // as while a host is being started
+		{"at first, in a dial that does not heed its context", false}, // as while a host starts
 		{"in the middle", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -369,11 +369,11 @@ func TestSignalEndsAWaitForServersAtOnce(t *testing.T) {
 						t.Errorf("take: %v; want exit code 130", err)
 					}
 				default:
-					t.Error("take goes on")
+					t.Error("take continues after the signal")
 				}
 				close(stuck)
 				resume()
-				time.Sleep(time.Minute) // the goroutines that take has left behind end
+				time.Sleep(time.Minute) // goroutines that take left behind end
 			})
 		})
 	}

@@ -81,7 +81,7 @@ func TestDocumentedConfigurationsAreUnderstood(t *testing.T) {
 	}
 	keys["--config"] = true
 	if got, want := slices.Sorted(maps.Keys(keys)), rows(readServeDocs(t), "--"); !slices.Equal(got, want) {
-		t.Errorf("the examples have\n%q\nof\n%q", got, want)
+		t.Errorf("the examples have\n%q\nwant\n%q", got, want)
 	}
 }
 

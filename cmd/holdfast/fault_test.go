@@ -21,7 +21,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{fmt.Errorf("open: %w", fs.ErrPermission), exitDenied},
 		{&zk.Error{Op: "get", Path: "l", Err: zk.ErrInvalidPath}, exitUsage},
 		{&holdfast.Error{Op: "unlock", Path: "/l", Err: fmt.Errorf("%w: %w", holdfast.ErrLost, zk.ErrSessionExpired)}, exitLost},
-		// A loss is a loss, whatever it was that kept us from the server.
+		// A loss is reported as a loss, whatever the network error beside it.
 		{&holdfast.Error{Op: "unlock", Path: "/l", Err: fmt.Errorf("%w: %w", holdfast.ErrLost, zk.ErrAuthFailed)}, exitLost},
 		{misconfigured("", "server: %w", fs.ErrPermission), exitConfig},
 		{errors.New("anything else"), exitUnavailable},

@@ -72,7 +72,7 @@ func TestDistance(t *testing.T) {
 
 func TestMessagesDoNotWaitForTheirReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe() // without a reader
+		r, w := io.Pipe() // nobody reads from it
 		s := newSayer(w)
 		start := time.Now()
 		for range 100 {

@@ -14,7 +14,7 @@ import (
 	"holdfast/zklocal"
 )
 
-// When a job is killed, a host is spared because it has the lock of a directory, and not because of its
+// When a job is killed, a host is spared because it has the lock of a directory, not because of its
 // arguments.
 func TestHostIsKnownByItsLock(t *testing.T) {
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 			t.Fatal("the host is not recognised")
 		}
 	}
-	// The same arguments, and a directory that has a host: only the lock is missing.
+	// The same arguments, in a directory that has a host: only the lock is missing.
 	for _, args := range [][]string{{watchdog.DataDirFlag, dir}, {watchdog.DataDirFlag, filepath.Join(dir, "none")}, {watchdog.DataDirFlag}, {watchdog.DataDirFlag, "relative"}, {}} {
 		impostor := exec.Command("sh", append([]string{"-c", "echo; read x", "serve", watchdog.DetachedFlag}, args...)...)
 		in, err := impostor.StdinPipe()
@@ -55,10 +55,10 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if watchdog.IsHost(impostor.Process.Pid) {
-			t.Errorf("%q passes for a host", impostor.Args)
+			t.Errorf("%q is taken for a host", impostor.Args)
 		}
 	}
-	// Nor is a process that has the lock and was not detached: the command may run a server for itself.
+	// A process that has the lock but was not detached is no host: the command may run its own server.
 	own := t.TempDir()
 	server := exec.Command("flock", zklocal.HostLock(own), "sh", "-c", "echo; read x", "serve", watchdog.DataDirFlag, own)
 	in, err := server.StdinPipe()
@@ -75,17 +75,18 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if watchdog.IsHost(server.Process.Pid) {
-		t.Error("a process that was not detached passes for a host")
+		t.Error("a process that was not detached is taken for a host")
 	}
 	if watchdog.IsHost(os.Getpid()) {
-		t.Error("this process passes for a host")
+		t.Error("this process is taken for a host")
 	}
 	if _, err := os.Stat(zklocal.HostLock(dir)); err != nil {
 		t.Error(err)
 	}
 }
 
-// startedBy starts a host through a job. The shell words before come before the job's command. It returns the host's directory and process id. The host ends with the test.
+// startedBy starts a host through a job, and returns the host's directory and process id. before is put in front of
+// the job's command, as shell words. The host ends with the test.
 func startedBy(t *testing.T, before string) (dir string, pid int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")
@@ -123,13 +124,13 @@ func threadsOf(t *testing.T, pid int, command ...string) (values []string) {
 		values = append(values, strings.TrimSpace(value))
 	}
 	if len(values) == 0 {
-		t.Fatalf("%v shows nothing", command)
+		t.Fatalf("%v prints no values", command)
 	}
 	return values
 }
 
 func TestAHostHasNothingOfTheJobThatStartedIt(t *testing.T) {
-	// Root without the privilege, as in a container, may do no more than other users.
+	// In a container, root without the privilege may do no more than other users.
 	mayRaise := exec.Command("nice", "-n", "5", "sh", "-c", "renice -n 0 -p $$").Run() == nil
 	nice, policy := "0", "SCHED_OTHER"
 	if !mayRaise {

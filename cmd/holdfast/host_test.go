@@ -11,7 +11,7 @@ func TestWhatAHostSaysAtItsStart(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		said   string
-		open   bool // it says nothing more, and has not ended
+		open   bool // it is silent and has not ended
 		ready  bool
 		reason string
 	}{
@@ -35,7 +35,7 @@ func TestWhatAHostSaysAtItsStart(t *testing.T) {
 			if !tt.open {
 				w.Close()
 			} else if err := r.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-				t.Skip(err) // no deadlines for pipes here
+				t.Skip(err) // pipes have no deadlines on this system
 			}
 			ready, reason := hostStarted(r)
 			if ready != tt.ready || reason != tt.reason {

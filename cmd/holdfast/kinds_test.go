@@ -13,8 +13,8 @@ import (
 	"holdfast/zktest"
 )
 
-// A node that looks like a place in a queue, with a name of no layout, may belong to a holder. So no
-// command starts.
+// A node may look like a place in a queue although its name fits no layout. It may belong to a holder. So
+// no command starts.
 func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -23,8 +23,8 @@ func TestNothingRunsBesideANodeThatNobodyKnows(t *testing.T) {
 		kind  kindFlags
 		held  bool // another client holds the lock
 		try   bool
-		also  bool // the node is in the directory of another lock that is taken with ours
-		late  bool // the check ends only after the lock is acquired
+		also  bool // the node is in the directory of another lock, taken together with ours
+		late  bool // the check ends after the lock is acquired
 		want  string
 	}{
 		{name: "unknown", child: "n_", mode: zk.EphemeralSequential, want: "job: the node /holdfast/locks/job/n_0000000000 looks like"},

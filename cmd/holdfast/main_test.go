@@ -7,9 +7,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes this test binary the command under test, too.
+// TestMain lets this test binary run as the command under test, too.
 func TestMain(m *testing.M) {
-	// A process with the race detector sleeps for a second before it exits, and here are many.
+	// With the race detector, a process sleeps for a second before it exits, and there are many here.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	testscript.Main(m, map[string]func(){
 		"holdfast": func() { os.Exit(Main()) },

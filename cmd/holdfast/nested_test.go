@@ -37,7 +37,7 @@ func TestHeldLocksAreReadAsTheyAreWritten(t *testing.T) {
 			}
 		})
 	}
-	// An element of another version is a key.
+	// An element of an unknown version is a key.
 	for _, element := range []string{"", "zk%3A//h#/a", "permits=x/3 zk%3A//h#/a", "permits=1/0 zk%3A//h#/a", "borrowed zk%3A//h#/a"} {
 		if got := parseHeld(element); got != (heldLock{key: element}) {
 			t.Errorf("%q is read as %+v; want a key", element, got)
@@ -58,8 +58,8 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 		kind   kindFlags
 		also   []string
 		try    bool
-		want   string // the start of the error; "" is none
-		beside string // the path that is shared
+		want   string // the start of the error; "" for none
+		beside string // the shared path
 	}{
 		{name: "nobody holds it", outer: []outer{{"/ns/other", exclusive}}, kind: exclusive},
 		{name: "the same", outer: []outer{{"/ns/job", exclusive}}, kind: exclusive, want: "job: would deadlock: the holdfast run around this command holds it"},
@@ -97,8 +97,8 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 	}
 }
 
-// A reader below a reader acquires the lock, unless a writer waits between them. That writer waits for
-// the outer reader, which waits for the inner one.
+// A reader below a reader acquires the lock, unless a writer waits between them: that writer waits for the
+// outer reader, which waits for the inner one.
 func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 				t.Errorf("got %v; want %s", err, want)
 			}
 			if took > time.Second {
-				t.Errorf("it took %v to notice", took)
+				t.Errorf("it took %v to detect the deadlock", took)
 			}
 			if queue := queueOf(t, srv.Client()); len(queue) != 1 {
 				t.Errorf("the queue is %v; want the outer reader alone", queue)

@@ -130,7 +130,7 @@ func (b *background) killAll() {
 	}
 }
 
-// killHosts ends the detached hosts of the stores below dir.
+// killHosts kills the detached hosts of the stores below dir.
 func killHosts(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.Name() != "host.pid" {
@@ -139,7 +139,7 @@ func killHosts(dir string) {
 		text, _ := os.ReadFile(path)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			for !gone(pid) { // or it would write into a directory that is being removed
+			for !gone(pid) { // otherwise it would write into a directory that is being removed
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -183,7 +183,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.Value(backgroundKey{}).(*background)
-	// As the script would find it: its PATH is the test binary's.
+	// Look it up as the script does: its PATH is the test binary's.
 	file, err := exec.LookPath(args[1])
 	ts.Check(err)
 	p := &process{cmd: exec.Command(file, args[2:]...), done: make(chan struct{})}
@@ -207,7 +207,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 func named(ts *testscript.TestScript, name string) *process {
 	p := ts.Value(backgroundKey{}).(*background).processes[name]
 	if p == nil {
-		ts.Fatalf("nothing called %s was started", name)
+		ts.Fatalf("no process named %s was started", name)
 	}
 	return p
 }

@@ -34,7 +34,7 @@ func notifySocket(t *testing.T) (path string, next func() string) {
 		c.SetReadDeadline(time.Now().Add(patience))
 		n, err := c.Read(buf)
 		if err != nil {
-			t.Fatalf("no word from serve: %v", err)
+			t.Fatalf("no message from serve: %v", err)
 		}
 		return string(buf[:n])
 	}
@@ -59,7 +59,7 @@ func TestServeTellsItsSupervisor(t *testing.T) {
 			got = next()
 		}
 		if !strings.HasPrefix(got, want) {
-			t.Fatalf("told %q; want %q", got, want)
+			t.Fatalf("serve reported %q; want %q", got, want)
 		}
 	}
 	expect("READY=1")

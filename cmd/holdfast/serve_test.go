@@ -50,8 +50,8 @@ func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 	return nil, nil
 }
 
-// On TERM, serve answers the requests that it has received. Otherwise nodes would exist whose creation
-// was never acknowledged.
+// On TERM, serve answers the requests that it has received. Otherwise nodes would exist whose creation was
+// never acknowledged.
 func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -91,7 +91,7 @@ func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 	select {
 	case <-busy:
 	case <-ctx.Done():
-		t.Fatal("no 200 writes")
+		t.Fatal("serve did not answer 200 writes")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
@@ -111,7 +111,7 @@ func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "zookeeper" })
 	slices.Sort(names)
 	if want := slices.Sorted(maps.Keys(answered)); !slices.Equal(names, want) {
-		t.Errorf("%d nodes are there, %d were answered", len(names), len(want))
+		t.Errorf("%d nodes exist, but %d creates were answered", len(names), len(want))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
 	if err := serve.ParseFlags(words[2:]); err != nil || serve.Flags().NArg() > 0 {
 		t.Errorf("ExecStart: %v, %q", err, serve.Flags().Args())
 	}
-	// What serve can only do if the unit says it in these words.
+	// serve depends on these settings of the unit.
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "ExecReload": "/bin/kill -HUP $MAINPID", "StateDirectoryMode": "0700",
 	} {
@@ -41,7 +41,7 @@ func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(serve.Flag("data-dir").Value.String(), "${STATE_DIRECTORY}/") {
-		t.Error("the data is not in the unit's StateDirectory")
+		t.Error("the data directory is not the unit's StateDirectory")
 	}
 }
 
@@ -58,7 +58,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable() // verify looks whether the program is there
+	self, err := os.Executable() // verify checks that the program exists
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,14 +65,14 @@ func startConsole(t *testing.T, env ...string) *console {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(&c.out, master) // ends with EIO when the shell and all others have gone
+		_, _ = io.Copy(&c.out, master) // ends with EIO when the shell and its children have ended
 	}()
 	t.Cleanup(func() {
-		master.Close() // HUP
+		master.Close() // sends HUP
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		<-ended
-		// A holdfast that is still on its way out may start another host.
+		// A holdfast that is about to exit may still start another host.
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			killHosts(dir)
 			if os.RemoveAll(dir) == nil {
@@ -123,7 +123,7 @@ func TestTerminalIsTheCommands(t *testing.T) {
 	c.enter("hello")
 	c.expect("got hello")
 	c.expect("rc=4")
-	// And it is the shell's again.
+	// The terminal belongs to the shell again.
 	c.enter(`read back; echo "shell got $back"`)
 	c.enter("more")
 	c.expect("shell got more")
@@ -132,8 +132,8 @@ func TestTerminalIsTheCommands(t *testing.T) {
 func TestCommandStartsInTheForeground(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// Its process group is the terminal's, and it was not stopped to become so: some
-	// programs look once, at their start.
+	// The command's process group has the terminal from its start, without having been stopped: some
+	// programs check only once.
 	c.enter(`holdfast run job -- sh -c 'sleep 0.1; set -- $(cat /proc/$$/stat); test $5 = $8 && echo fore""ground'`)
 	c.expect("foreground")
 }
@@ -150,7 +150,8 @@ func TestInterruptKeyReachesTheCommandOnce(t *testing.T) {
 	c.enter("")
 	c.expect(`n=1\s`)
 	c.expect("rc=4")
-	// exec: a key that comes while dash starts something is lost on both, here as elsewhere.
+	// exec: a key that arrives while dash starts something is lost on both. That is so without holdfast,
+	// too.
 	c.enter(`holdfast run job -- sh -c 'echo rea""dy; exec sleep 1000'; echo "rc=$?"`)
 	c.expect("ready")
 	c.keys(ctrlC)
@@ -174,7 +175,7 @@ func TestInterruptKeyEndsTheWait(t *testing.T) {
 func TestStopKeyStopsAndFgContinues(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// With a process that ctrl-Z does not stop: it must not go on without its lock either.
+	// One process ignores ctrl-Z. It must not continue without its lock either.
 	c.enter(`holdfast run job -- sh -c 'sh -c "trap \"\" TSTP; echo \$\$ > pid; exec sleep 1000" & while ! test -s pid; do sleep 0.02; done; echo rea""dy; read line; echo "got $line"; exit 4'; echo "rc=$?"`)
 	c.expect("ready")
 	c.keys(ctrlZ)
@@ -190,7 +191,7 @@ func TestStopKeyStopsAndFgContinues(t *testing.T) {
 
 func TestCommandStoppedForTooLongIsNotContinued(t *testing.T) {
 	t.Parallel()
-	// A server of its own, as that of file:// grants no session timeout so short.
+	// The test needs its own server: the server of file:// grants no session timeout so short.
 	server, url := startServer(t)
 	defer server()
 	c := startConsole(t, "HOLDFAST_SERVER="+url, "HOLDFAST_SESSION_TIMEOUT=1s")
@@ -198,23 +199,23 @@ func TestCommandStoppedForTooLongIsNotContinued(t *testing.T) {
 	c.expect("ready")
 	c.keys(ctrlZ)
 	c.expect(`Stopped`)
-	// The next one gets the lock, as if we had been killed.
+	// The next one acquires the lock, as if the first had been killed.
 	c.enter(`holdfast run job -- echo mi""ne`)
-	// Its deadline has woken the first one up, and it has ended.
+	// Its deadline woke the first one, which ended.
 	const lost = "job: the lock was lost while the command ran"
 	c.expect("(?s)mine.*" + lost + "|" + lost + ".*mine")
 	c.enter("")
 	c.expect(`Done\(79\)`)
 	if strings.Contains(c.out.String(), "wenton") {
-		t.Errorf("the command went on without the lock:\n%s", c.out.String())
+		t.Errorf("the command continued without the lock:\n%s", c.out.String())
 	}
 }
 
 func TestPipelineKeepsTheTerminalOfItsOtherEnd(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// As with a pager: the right end reads the terminal, the left one does not. If the key
-	// found it on its way out and killed it, the console would leave out what is behind ";".
+	// As with a pager: the right end reads the terminal, the left one does not. If the key killed it while it
+	// was exiting, the console would skip the command after ";".
 	c.enter(`holdfast run job -- sh -c 'echo out; exec sleep 1000' | sh -c 'trap "" INT; read a; echo "$a rea""dy"; read b < /dev/tty; echo "key $b"'; echo "rc=$?"`)
 	c.expect("out ready")
 	c.enter("q")
@@ -226,7 +227,7 @@ func TestPipelineKeepsTheTerminalOfItsOtherEnd(t *testing.T) {
 func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// As ssh does for a password.
+	// ssh reads a password like this.
 	c.enter(`holdfast run job -- sh -c 'echo pass""word? > /dev/tty; read x < /dev/tty; echo "got $x"' | cat; echo "rc=$?"`)
 	c.expect("password")
 	c.enter("secret")
@@ -237,8 +238,8 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 func TestStopKeyStopsAPipeline(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// A shell that starts something at the moment of the key swallows it (dash's vfork), as
-	// it would without us. So it does nothing but read.
+	// A shell that starts a process when the key arrives swallows the key (dash's vfork), even without
+	// holdfast. So this shell only reads.
 	c.enter(`mkfifo go; holdfast run job -- sh -c 'exec 3<>go; echo $$ > pid; echo rea""dy; read x <&3; echo went""on' | cat`)
 	c.expect("ready")
 	c.keys(ctrlZ)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A shortListener has no memory for the first connections.
+// A shortListener fails its first Accepts for lack of memory.
 type shortListener struct {
 	pipeListener
 	errs []error
@@ -32,7 +32,7 @@ func TestABoundedListenerWaitsForMemoryAndFiles(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		errs   []error
-		closed bool // while it waits
+		closed bool // closed during the wait
 		want   error
 	}{
 		{"files", slices.Repeat([]error{syscall.EMFILE}, 20), false, nil},

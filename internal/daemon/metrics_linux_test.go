@@ -42,7 +42,7 @@ func parse(t *testing.T, page []byte) map[string]*family {
 	var name string
 	seen := make(map[string]bool)
 	if !strings.HasSuffix(string(page), "\n") {
-		t.Errorf("the last line has no end")
+		t.Errorf("the last line does not end with a newline")
 	}
 	for line := range strings.Lines(string(page)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -50,7 +50,7 @@ func parse(t *testing.T, page []byte) map[string]*family {
 			switch m[1] {
 			case "HELP":
 				if name = m[2]; families[name] != nil {
-					t.Errorf("%s is there twice", name)
+					t.Errorf("%s occurs twice", name)
 				}
 				families[name] = &family{help: m[3]}
 			case "TYPE":
@@ -63,7 +63,7 @@ func parse(t *testing.T, page []byte) map[string]*family {
 		}
 		m := sampleLine.FindStringSubmatch(line)
 		if m == nil || name == "" || seen[m[1]+m[2]] {
-			t.Fatalf("not a sample, or there twice: %q", line)
+			t.Fatalf("not a sample, or a repeated one: %q", line)
 		}
 		seen[m[1]+m[2]] = true
 		f, s := families[name], sample{name: m[1], labels: make(map[string]string)}
@@ -135,7 +135,7 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 			*field = map[zkserver.Limit]int64{zkserver.LimitWatches: int64(n)}
 		case *zkserver.Histogram:
 			buckets := make([]int64, len(zkserver.HistogramBounds())+1)
-			buckets[3], buckets[5], buckets[len(buckets)-1] = int64(n), 100_000, 1_000_000 // in a bucket as they come: 101 000 and more
+			buckets[3], buckets[5], buckets[len(buckets)-1] = int64(n), 100_000, 1_000_000 // per bucket, not cumulative: 101 000 and more
 			*field = zkserver.Histogram{Count: int64(n) + 1_100_000, Sum: time.Duration(n+20_000) * time.Second, Buckets: buckets}
 			want[n+1_100_000], want[n+20_000], want[n+100_000] = name+" count", name+" sum", name+" second bucket, with the first"
 		default:
@@ -154,11 +154,11 @@ func TestMetricsShowEveryStatistic(t *testing.T) {
 	}
 	for n, name := range want {
 		if !slices.Contains(got, n) && name != "LastZxid" {
-			t.Errorf("%s is in no metric", name)
+			t.Errorf("no metric has the value %s", name)
 		}
 	}
 	if !slices.Contains(got, 5) {
-		t.Error("the certificate's end is in no metric")
+		t.Error("no metric has the end of the certificate")
 	}
 }
 

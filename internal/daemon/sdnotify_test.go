@@ -33,21 +33,21 @@ func TestWatchdogIsPattedOnlyWhileTheServerAnswers(t *testing.T) {
 			return int(pats.Load() - before)
 		}
 		if n := over(9500 * time.Millisecond); n < 9 {
-			t.Errorf("alive: %d in 9.5 s", n)
+			t.Errorf("while alive: fed %d times in 9.5 s", n)
 		}
 		hang.Store(true)
 		if n := over(10 * time.Second); n != 0 {
-			t.Errorf("hanging: patted %d times", n)
+			t.Errorf("while hanging: fed %d times", n)
 		}
 		hang.Store(false)
 		fail.Store(true)
 		over(2 * time.Second) // the hanging call ends
 		if n := over(10 * time.Second); n != 0 {
-			t.Errorf("failing: patted %d times", n)
+			t.Errorf("while failing: fed %d times", n)
 		}
 		fail.Store(false)
 		if n := over(10 * time.Second); n < 9 {
-			t.Errorf("alive again: %d in 10 s", n)
+			t.Errorf("alive again: fed %d times in 10 s", n)
 		}
 	})
 }
@@ -57,9 +57,9 @@ func TestWatchdogOfAnotherProcessIsLeftAlone(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "1000")
 	t.Setenv("WATCHDOG_PID", "1")
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // or this test would never end if it failed
+	cancel() // otherwise this test would not end when it fails
 	(&Notifier{}).Watchdog(ctx, func(context.Context) error {
-		t.Error("asked whether the server is alive")
+		t.Error("the server was asked whether it is alive")
 		return nil
 	})
 }

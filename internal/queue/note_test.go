@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzNote: whatever a node holds, something is made of it, and that is written so that it
-// reads the same. A request to let go keeps what a note says, and can be seen.
+// FuzzNote: ReadNote makes something of any data, and writing that and reading it again gives
+// the same. A release request keeps the note's content, and is recognizable.
 func FuzzNote(f *testing.F) {
 	for _, data := range []string{"", "10.0.0.5", `{"owner":"api-7","why":"reindex","token":7}`, `{"value":""}`, "null", "[1]", "{", `{"owner":7}`, "\xff", "__REVOKE__", `{"id":"x","revoke":true}`, `{"a":1}`, `{"owner":"a"} {}`} {
 		f.Add([]byte(data))
@@ -16,20 +16,20 @@ func FuzzNote(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", data, err)
 		}
-		read := ReadNote(first) // as text that is not UTF-8 comes back, too
+		read := ReadNote(first) // as text that is not UTF-8 is also returned
 		second, err := read.Encode()
 		if err != nil || !reflect.DeepEqual(ReadNote(second), read) {
-			t.Errorf("%q is written as %q, and that as %q, %v", data, first, second, err)
+			t.Errorf("%q is written as %q, which reads as %q, %v", data, first, second, err)
 		}
 		asked, err := WithRequest(data)
 		if err != nil || !ReadNote(asked).Revoke {
-			t.Fatalf("%q becomes %q, %v, which asks nobody", data, asked, err)
+			t.Fatalf("%q becomes %q, %v, without a release request", data, asked, err)
 		}
 		before, ok := ParseNote(data)
 		after, still := ParseNote(asked)
 		before.Revoke, after.Revoke = false, false
 		if ok != still || !reflect.DeepEqual(before, after) || !ok && string(asked) != revokeRequest {
-			t.Errorf("%q becomes %q, and has lost something", data, asked)
+			t.Errorf("%q becomes %q and loses something", data, asked)
 		}
 	})
 }

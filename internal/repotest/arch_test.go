@@ -25,8 +25,8 @@ import (
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
-// A package below one that is listed counts as part of it. Tests are free: a test of
-// the client needs a server.
+// A package below a listed one counts as part of it. Tests are exempt: a test of the client needs a
+// server.
 var arrows = map[string]part{
 	"": {
 		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
@@ -54,7 +54,7 @@ var arrows = map[string]part{
 		reason:    "the server knows the messages and its own internal packages: it must not need a client, nor know what the nodes are used for",
 	},
 	"zkserver/internal/login": {
-		// zkserver for the identities, which internal/tree has.
+		// zkserver for internal/tree's identities.
 		mayImport: []string{"zkproto", "zkserver"},
 		reason:    "a login is decided by names, hashes and bounds: it knows no connection, no request and no store",
 	},
@@ -76,7 +76,7 @@ var arrows = map[string]part{
 		reason:    "chaos records Holds and checks histories, whatever they were taken from: the servers that are made to fail belong to its tests and to interop",
 	},
 	"zktest": {
-		// zkproto as well, because faults are named by operation codes.
+		// zkproto too, because faults are named by operation codes.
 		mayImport: []string{"zkserver", "zk", "zkproto"},
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
@@ -111,8 +111,8 @@ type part struct {
 	reason    string
 }
 
-// never are imports that no arrow can allow, with the reason. They come first because
-// their reasons say more. A prefix stands for all below it.
+// never lists imports that no arrow can allow, with the reason. They are checked first because their reasons
+// say more. A prefix stands for everything below it.
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
@@ -137,7 +137,7 @@ type imported struct {
 	path string
 }
 
-// violations answers a line for every import that breaks a rule.
+// violations returns a line for every import that breaks a rule.
 func violations(all []imported) []string {
 	var bad []string
 	for _, i := range all {
@@ -156,7 +156,7 @@ func forbidden(pkg, imp string) (reason string) {
 	library := !within(pkg, "cmd")
 	for _, n := range never {
 		applies := n.from == "*" || n.from == "library" && library || n.from == name
-		// "log" is exact, for log/slog is what a library uses.
+		// "log" matches exactly, since a library uses log/slog.
 		if applies && (imp == n.to || n.to != "log" && within(imp, n.to)) {
 			return n.reason
 		}
@@ -175,8 +175,7 @@ func forbidden(pkg, imp string) (reason string) {
 	return p.reason
 }
 
-// partOf finds the part that a package belongs to. Only the root package itself
-// belongs to "".
+// partOf returns the part that a package belongs to. Only the root package belongs to "".
 func partOf(pkg string) (string, bool) {
 	for p := pkg; p != "."; p = path.Dir(p) {
 		if _, ok := arrows[p]; ok {
@@ -194,8 +193,8 @@ func within(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// standard reports whether imp is in the standard library: the first element of every
-// other module's path has a dot.
+// standard reports whether imp is in the standard library: the first element of every other module's
+// path contains a dot.
 func standard(imp string) bool {
 	first, _, _ := strings.Cut(imp, "/")
 	return !strings.Contains(first, ".")
@@ -205,8 +204,8 @@ func TestImportsFollowTheDesign(t *testing.T) {
 	var all []imported
 	seen := map[string]bool{}
 	for _, file := range sourceFiles(t) {
-		// Imports are read from every file, whatever its build tags: an arrow that is
-		// broken on Windows alone is broken.
+		// Imports are read from every file, whatever its build tags: an arrow that is broken only on Windows
+		// is broken.
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +221,7 @@ func TestImportsFollowTheDesign(t *testing.T) {
 		}
 	}
 	if !seen["zkproto"] {
-		t.Fatalf("read the imports of %d packages, and zkproto is not among them: this test looks in the wrong place", len(seen))
+		t.Fatalf("the imports of %d packages were read, but zkproto is not among them: this test looks in the wrong place", len(seen))
 	}
 	for _, v := range violations(all) {
 		t.Error(v)
@@ -299,8 +298,8 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 	}
 }
 
-// sourceFiles lists the module's Go files that are not tests. Nested modules, which
-// have their own go.mod, are not part of it.
+// sourceFiles returns the module's Go files that are not tests. Nested modules, with their own go.mod, are
+// excluded.
 func sourceFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -343,6 +342,6 @@ func TestTheCommandLinksLittle(t *testing.T) {
 		want = append([]string{"github.com/inconshreveable/mousetrap"}, want...)
 	}
 	if got := slices.Compact(modules); !slices.Equal(got, want) {
-		t.Errorf("holdfast is built of\n%q; want\n%q", got, want)
+		t.Errorf("holdfast links\n%q; want\n%q", got, want)
 	}
 }

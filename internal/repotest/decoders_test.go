@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fuzzed names, for everything that reads what came from outside, the fuzz target that
-// drives it. What stands before the colon is a package, unless it is the decoder's own.
+// fuzzed names the fuzz target for each function that reads outside input. The part before the colon is a
+// package, if it is not the decoder's own.
 var fuzzed = map[string]string{
 	"holdfast.ParseLayout":               "FuzzParseLayout",
 	"internal/queue.ReadNote":            "FuzzNote",
@@ -20,7 +20,7 @@ var fuzzed = map[string]string{
 	"internal/queue.ValidatePath":        "zkproto:FuzzValidatePath",
 	"internal/queue/names.Grammar.Parse": "FuzzChildName",
 
-	// Package zkproto's own test sees to it that FuzzDecode has every message.
+	// Package zkproto's own test ensures that FuzzDecode covers every message.
 	"zkproto.*.Decode":   "FuzzDecode",
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
 	"zkproto.ReadFrame":       "FuzzReadFrame",
@@ -51,10 +51,10 @@ var fuzzed = map[string]string{
 	"zkserver/internal/store.parseBoot":    "FuzzParseBoot",
 }
 
-// decoderName matches what functions are called that take messages or texts apart.
+// decoderName matches the names of functions that parse messages or texts.
 var decoderName = regexp.MustCompile(`^(?i:decode|parse|unquote|split|validatepath|validatenew|readframe|readall|loadnode|dispatch|readnote)`)
 
-// decoders lists the functions of a package that are named like one.
+// decoders returns the functions of a package that are named like decoders.
 func decoders(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -89,7 +89,7 @@ func decoders(t *testing.T, dir string) []string {
 	return found
 }
 
-// Every decoder has a fuzz target, and that a corpus in the repository.
+// Every decoder has a fuzz target with a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
 	for _, dir := range []string{".", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
@@ -114,7 +114,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 			continue
 		}
 		if !declares(t, dir, target) {
-			t.Errorf("%s has no %s, for %s", dir, target, full)
+			t.Errorf("%s does not declare %s, the target of %s", dir, target, full)
 		}
 		if corpus, err := os.ReadDir(filepath.Join(dir, "testdata", "fuzz", target)); len(corpus) == 0 {
 			t.Errorf("%s: %s has no corpus in the repository: %v", dir, target, err)
@@ -122,7 +122,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 	}
 	for key := range fuzzed {
 		if !used[key] {
-			t.Errorf("there is no %s any more", key)
+			t.Errorf("%s no longer exists: remove it from this list", key)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// undocumented answers a line for every exported name of a file that has no doc
-// comment. A comment above a group of constants or variables speaks for all of them.
+// undocumented returns a line for every exported name of a file that has no doc comment. A comment above a
+// group of constants or variables covers them all.
 func undocumented(fset *token.FileSet, file *ast.File) []string {
 	var bad []string
 	report := func(n ast.Node, name string) {
@@ -51,10 +51,10 @@ func undocumented(fset *token.FileSet, file *ast.File) []string {
 	return bad
 }
 
-// wellKnown are methods whose meaning the standard library has laid down.
+// wellKnown lists methods whose meaning the standard library defines.
 var wellKnown = map[string]bool{"Error": true, "Unwrap": true, "String": true}
 
-// receiver answers the type's name in a receiver such as *List[T].
+// receiver returns the type's name in a receiver such as *List[T].
 func receiver(e ast.Expr) string {
 	for {
 		switch t := e.(type) {
@@ -73,7 +73,7 @@ func receiver(e ast.Expr) string {
 }
 
 func TestEveryExportedNameHasADocComment(t *testing.T) {
-	commented := map[string]bool{} // by folder: somebody wrote a package comment
+	commented := map[string]bool{} // folders with a package comment
 	for _, name := range sourceFiles(t) {
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// exampled are the packages whose exported types all have an example that runs.
+// exampled lists the packages whose exported types all need an example that runs.
 var exampled = []string{".", "zk", "zktest"}
 
-// Every exported type has an example, of itself or of a method, whose output is checked.
+// Every exported type has an example with checked output, of the type or of a method.
 func TestEveryExportedTypeHasAnExample(t *testing.T) {
 	for _, dir := range exampled {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))

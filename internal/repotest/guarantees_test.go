@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// docs/explanation/guarantees.md claims nothing without a test: every row of its tables of claims names
-// some, S1 to S8, C1 and L1 are there, and all tests
-// that it and docs/contributing/mutants.md name anywhere exist.
+// docs/explanation/guarantees.md claims nothing without a test. Every row of its tables of claims names some, and S1 to S8,
+// C1 and L1 are present. All tests named in it and in docs/contributing/mutants.md exist.
 func TestEveryGuaranteeHasATest(t *testing.T) {
 	text, err := os.ReadFile("docs/explanation/guarantees.md")
 	if err != nil {
@@ -23,11 +22,11 @@ func TestEveryGuaranteeHasATest(t *testing.T) {
 	}
 	for _, m := range named.FindAllStringSubmatch(string(text)+string(mutants), -1) {
 		if !exists[m[1]] {
-			t.Errorf("there is no %s", m[1])
+			t.Errorf("%s does not exist", m[1])
 		}
 	}
 	seen := make(map[string]bool)
-	claims := false // the table at hand has a column of tests
+	claims := false // the current table has a column of tests
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		switch {
@@ -40,7 +39,7 @@ func TestEveryGuaranteeHasATest(t *testing.T) {
 			claims = true
 		case claims && !strings.HasPrefix(line, "|--"):
 			if !named.MatchString(cells[len(cells)-1]) {
-				t.Errorf("no test: %s", line)
+				t.Errorf("this row names no test: %s", line)
 			}
 			seen[strings.TrimSpace(cells[0])] = true
 		case strings.HasPrefix(line, "| A"):

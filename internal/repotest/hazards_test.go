@@ -14,10 +14,10 @@ import (
 // hazardsOfTheClient are the reports that concern package zk.
 var hazardsOfTheClient = []int{4, 5, 6, 7, 12, 17, 18, 19, 20, 32, 33, 34, 35, 40, 59, 60, 64, 65, 66, 69, 70, 71, 72}
 
-// hazardsOfTheLocks are those that concern the recipes.
+// hazardsOfTheLocks are the reports that concern the recipes.
 var hazardsOfTheLocks = []int{1, 2, 3, 8, 9, 10, 11, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 36, 37, 38, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 53, 54, 55, 57, 58, 67, 73}
 
-// testNames are the names of all test functions, those of the module in interop too.
+// testNames returns the names of all test functions, including those of the module in interop.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(`)
@@ -38,8 +38,8 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// docs/contributing/hazards.md and docs/reference/security.md say of every report which test would fail. The
-// tables are one row for each, the first sorted by number, and all that they name exists.
+// docs/contributing/hazards.md and docs/reference/security.md name, for every report, the test that would fail. Each row is one
+// report, the first table is sorted by number, and everything that they name exists.
 func TestEveryHazardHasATest(t *testing.T) {
 	var text []byte
 	for _, name := range []string{"docs/contributing/hazards.md", "docs/reference/security.md"} {
@@ -59,21 +59,21 @@ func TestEveryHazardHasATest(t *testing.T) {
 		}
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if len(cells) != 4 {
-			t.Errorf("%d cells: %s", len(cells), line)
+			t.Errorf("a row has %d cells: %s", len(cells), line)
 			continue
 		}
 		named := quoted.FindAllStringSubmatch(cells[3], -1)
 		if len(named) == 0 {
-			t.Errorf("no test: %s", line)
+			t.Errorf("this row names no test: %s", line)
 		}
 		for _, m := range named {
 			if !exists[m[1]] {
-				t.Errorf("there is no %s: %s", m[1], line)
+				t.Errorf("%s does not exist: %s", m[1], line)
 			}
 		}
 		if n, err := strconv.Atoi(strings.TrimSpace(cells[0])); err == nil {
 			if n <= last {
-				t.Errorf("%d comes behind %d", n, last)
+				t.Errorf("hazard %d comes after %d; want them sorted", n, last)
 			}
 			seen[n], last = true, n
 		}

@@ -1,6 +1,6 @@
-// Package repotest has the tests about the repository itself: the arrows between packages, the
-// documents and the commands in them, the examples, the decoders and their fuzz targets. They run
-// in the module's root, so paths in them are relative to it.
+// Package repotest tests the repository itself: the arrows between packages, the documents and the
+// commands in them, the examples, the decoders and their fuzz targets. The tests run in the module's
+// root, so their paths are relative to it.
 package repotest
 
 import (

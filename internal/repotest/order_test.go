@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// A reading is the order in which the files of a package are best read: callers first, and last what all
-// of them use.
+// A reading is the best order to read the files of a package: callers first, and last the files that all of
+// them use.
 type reading struct {
 	dir, pkg string
 	order    string
-	atMost   int // pairs of files may point back: the later one uses the earlier one
+	atMost   int // bound on pairs of files that point back: the later one uses the earlier one
 }
 
 var readings = []reading{
@@ -39,8 +39,8 @@ var readings = []reading{
 		order: `doc list ahead layout attempt grammar contender`,
 	},
 	{
-		// The server, a connection's reader, the owner and the turns, what requests do, the commit and the
-		// answer, and last what all of them use.
+		// The server, a connection's reader, the owner and the turns, the requests, the commit and the answer, and
+		// last the files that all of them use.
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
 		order: `
 			doc check memory_conn server config reader inline owner turns
@@ -50,8 +50,8 @@ var readings = []reading{
 	},
 }
 
-// A reader who goes through the files in their order knows nearly everything that a file uses, or
-// finds it further down. References are calls of functions and methods of the package.
+// Someone who reads the files in order has seen nearly everything that a file uses, or finds it further down.
+// References are calls of functions and methods of the package.
 func TestFilesReadTopToBottom(t *testing.T) {
 	for _, r := range readings {
 		t.Run(r.dir, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFilesReadTopToBottom(t *testing.T) {
 	}
 }
 
-// references returns the pairs of files of which one uses the other, and those that point back.
+// references returns the pairs of files in which one uses the other, and the pairs that point back.
 func references(t *testing.T, r reading) (all, back map[string]bool) {
 	t.Helper()
 	position := make(map[string]int)

@@ -17,7 +17,7 @@ import (
 
 var fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// readmeBlocks are the README's code blocks in one language.
+// readmeBlocks returns the README's code blocks in one language.
 func readmeBlocks(t *testing.T, language string) []string {
 	t.Helper()
 	readme, err := os.ReadFile("README.md")
@@ -36,9 +36,8 @@ func readmeBlocks(t *testing.T, language string) []string {
 	return blocks
 }
 
-// Every command of the README is run as it stands there, by a newcomer with an empty
-// home, except that names of hosts and ports become those of a server that the README's
-// own `holdfast serve` started.
+// Every command of the README runs as written, with an empty home. Only names of hosts and ports are
+// replaced by those of a server that the README's own `holdfast serve` started.
 func TestReadmeCommandsWork(t *testing.T) {
 	home, work := t.TempDir(), t.TempDir()
 	t.Cleanup(func() { endHost(t, filepath.Join(home, "state", "holdfast")) })
@@ -87,11 +86,11 @@ func TestReadmeCommandsWork(t *testing.T) {
 		}
 	}
 	if address == "" {
-		t.Error("the README does not say how to serve")
+		t.Error("the README has no command that serves")
 	}
 	for _, block := range readmeBlocks(t, "crontab") {
 		for line := range strings.Lines(block) {
-			fields := strings.SplitN(strings.TrimSpace(line), " ", 6) // five of the time, and the command
+			fields := strings.SplitN(strings.TrimSpace(line), " ", 6) // five fields of the time, then the command
 			run(t, work, fields[5])
 		}
 	}
@@ -144,12 +143,12 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 	if links < 20 {
-		t.Errorf("only %d links found", links)
+		t.Errorf("only %d links found: this test looks in the wrong place", links)
 	}
 }
 
-// serve starts line and returns the address it listens on; it is interrupted at the
-// end of the test, and must then exit with 0.
+// serve runs line and returns the server's address. At the end of the test, the server is interrupted and
+// must exit with 0.
 func serve(t *testing.T, dir string, env []string, line string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "exec "+line)
@@ -184,12 +183,12 @@ func serve(t *testing.T, dir string, env []string, line string) string {
 	return ""
 }
 
-// endHost ends the detached host that the commands have started, instead of letting
-// it linger, and waits until it has given up its directory.
+// endHost ends the detached host that the commands have started, instead of letting it linger. It waits until
+// the host has given up its directory.
 func endHost(t *testing.T, dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, "host.pid"))
 	if err != nil {
-		return // it has gone
+		return // the host has ended
 	}
 	var pid int
 	if _, err := fmt.Sscan(string(b), &pid); err != nil {
@@ -208,7 +207,7 @@ func endHost(t *testing.T, dir string) {
 	}
 }
 
-// The README's Go code is that of the package's example, which runs.
+// The README's Go code is the package's example, which runs.
 func TestReadmeCodeIsTheExample(t *testing.T) {
 	example, err := os.ReadFile("example_test.go")
 	if err != nil {

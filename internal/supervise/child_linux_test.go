@@ -23,7 +23,7 @@ func TestWatchdogEnv(t *testing.T) {
 	}
 }
 
-// A child gets signals until it is reaped, and not after: its number can be another's then.
+// A child gets signals until it is reaped, and none afterwards: its number may be another process's then.
 func TestChildGetsNoSignalAfterItIsReaped(t *testing.T) {
 	for _, byAnother := range []bool{false, true} {
 		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{})
@@ -44,7 +44,7 @@ func TestChildGetsNoSignalAfterItIsReaped(t *testing.T) {
 			t.Errorf("reaped by another goroutine: %v: signal: %v, want %v", byAnother, err, os.ErrProcessDone)
 		}
 		if _, err := waitID(unix.P_PID, pid, unix.WEXITED|unix.WNOHANG); err != unix.ECHILD {
-			t.Errorf("reaped by another goroutine: %v: there is a child left: %v", byAnother, err)
+			t.Errorf("reaped by another goroutine: %v: a child is left: %v", byAnother, err)
 		}
 	}
 }

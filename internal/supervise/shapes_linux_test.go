@@ -22,11 +22,11 @@ import (
 
 // Variables of the environment of test processes.
 const (
-	noCgroupVariable = "HOLDFAST_TEST_NO_CGROUP" // there is no cgroup for the job
-	shapeVariable    = "HOLDFAST_TEST_SHAPE"     // be this helper of a shape, see prepareProcess
-	jobVariable      = "HOLDFAST_TEST_JOB"       // all processes of one job have it, and no others
-	slowVariable     = "HOLDFAST_TEST_SLOW"      // it takes so long until a command is started
-	orderVariable    = "HOLDFAST_TEST_ORDER"     // the file that is made when that time begins
+	noCgroupVariable = "HOLDFAST_TEST_NO_CGROUP" // makes no cgroup for the job
+	shapeVariable    = "HOLDFAST_TEST_SHAPE"     // selects this helper of a shape, see prepareProcess
+	jobVariable      = "HOLDFAST_TEST_JOB"       // marks all processes of one job, and no others
+	slowVariable     = "HOLDFAST_TEST_SLOW"      // delays the start of a command by this time
+	orderVariable    = "HOLDFAST_TEST_ORDER"     // a file to be made when that time begins
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 
 func init() {
 	if os.Getenv(shapeVariable) == mainThreadEnds {
-		runtime.LockOSThread() // main is the main thread's then
+		runtime.LockOSThread() // main stays on the main thread
 	}
 }
 
@@ -87,24 +87,23 @@ func prepareProcess() {
 
 const nobody = 65534
 
-// A shape is a way in which commands are made of processes.
+// A shape is a tree of processes that a command may consist of.
 type shape struct {
 	name string
 	argv []string
 	env  []string
-	n    int // processes that there are at least once it has said "ready"
+	n    int // processes at least, after it has printed "ready"
 }
 
 func sh(script string) []string { return []string{"sh", "-c", script} }
 
-// chain starts a process that starts the next and ends, again and again; not for ever, lest a
-// test that fails leave it behind.
+// chain starts a process that starts the next and ends, again and again. It ends after a while, so that a
+// failed test does not leave it behind.
 func chain(shell string) string {
 	return `export N=3000 CHAIN='N=$((N-1)); test $N = 0 && exit; ` + shell + ` -c "$CHAIN" & exit'; sh -c "$CHAIN" & `
 }
 
-// shapes are the shapes of process trees from issue trackers and our own. Each prints "ready"
-// when all of it runs.
+// shapes returns process trees from issue trackers and our own. Each prints "ready" when all of it runs.
 func shapes(t *testing.T) []shape {
 	exe, err := os.Executable()
 	if err != nil {
@@ -127,7 +126,7 @@ func shapes(t *testing.T) []shape {
 		{name: "chain of sessions", argv: sh(chain("setsid sh") + `echo ready; sleep 1000`), n: 2},
 		{name: "respawns", argv: sh(`sh -c 'for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 1000; done' & echo ready; sleep 1000`), n: 3},
 	}
-	// As the leader of a session, since the command itself is waited for by the kernel.
+	// Here it leads a session, since the kernel itself waits for the command.
 	all = append(all, shape{
 		name: "main thread ends", argv: sh(`setsid ` + exe + ` & exec sleep 1000`), env: []string{shapeVariable + "=" + mainThreadEnds}, n: 2,
 	})
@@ -137,8 +136,8 @@ func shapes(t *testing.T) []shape {
 	return all
 }
 
-// chains are much faster than those of shells: lists rarely show them. They are not for tests in
-// which nobody reaps for a while, lest they fill the table of processes.
+// chains returns chains that are much faster than those of shells: lists of processes rarely show them. They do
+// not suit tests in which nobody reaps for a while, since they would fill the process table.
 func chains(t *testing.T) []shape {
 	if _, err := exec.LookPath("perl"); err != nil && os.Getenv("CI") != "true" {
 		t.Log("no perl")
@@ -151,7 +150,7 @@ func chains(t *testing.T) []shape {
 	}
 }
 
-// environ is the environment of a process. If its main thread has ended, the others know it.
+// environ returns the environment of a process. If its main thread has ended, the other threads still have it.
 func environ(pid int) []string {
 	dir := "/proc/" + strconv.Itoa(pid)
 	text, _ := os.ReadFile(dir + "/environ")
@@ -165,7 +164,7 @@ func environ(pid int) []string {
 	return strings.Split(string(text), "\x00")
 }
 
-// jobProcesses are the live processes with that mark in their environment.
+// jobProcesses returns the live processes with that mark in their environment.
 func jobProcesses(mark string) []process {
 	var found []process
 	for _, pid := range numbers("/proc") {
@@ -189,11 +188,11 @@ func lives(pid int) bool {
 	})
 }
 
-// anyOf looks for processes of a job several times, because one list of all processes can
-// miss a chain of them: each of its processes lives for a moment only.
+// anyOf looks for processes of a job several times. One list of all processes can miss a chain, each of whose
+// processes lives only for a moment.
 func anyOf(mark string) []process {
 	looks := 2
-	if strings.Contains(mark, "chain") { // it has the name of the shape
+	if strings.Contains(mark, "chain") { // the mark contains the shape's name
 		looks = 15
 	}
 	for range looks {
@@ -204,12 +203,12 @@ func anyOf(mark string) []process {
 	return nil
 }
 
-// killMarked kills a job's leftover processes, also if they start new ones meanwhile.
+// killMarked kills a job's leftover processes, even if they start new ones meanwhile.
 func killMarked(mark string) {
 	for left := anyOf(mark); len(left) > 0; left = anyOf(mark) {
 		for _, p := range left {
 			if p.group > 1 && p.group != unix.Getpgrp() {
-				_ = unix.Kill(-p.group, unix.SIGKILL) // a chain in it is hit for certain
+				_ = unix.Kill(-p.group, unix.SIGKILL) // hits a chain in it for certain
 			}
 		}
 		signalAll(left, unix.SIGKILL)
@@ -224,7 +223,7 @@ func startShape(t *testing.T, sh shape, cgroup bool) (s *supervised, mark string
 	if !cgroup {
 		env = append(env, noCgroupVariable+"=1")
 	}
-	// env in front of the command: the mark is not for supervisor and watchdog.
+	// env precedes the command: the mark is not for supervisor and watchdog.
 	argv := append([]string{"env", jobVariable + "=" + mark}, sh.env...)
 	s = startSupervisedIn(t, env, testGrace, append(argv, sh.argv...)...)
 	t.Cleanup(func() { killMarked(mark) })
@@ -237,7 +236,7 @@ func startShape(t *testing.T, sh shape, cgroup bool) (s *supervised, mark string
 	return s, mark
 }
 
-// mustBeGone waits for the end of the job's processes, and says how long that took.
+// mustBeGone waits for the end of the job's processes, and returns how long that took.
 func mustBeGone(t *testing.T, mark string, since time.Time, within time.Duration) time.Duration {
 	t.Helper()
 	for {
@@ -249,19 +248,19 @@ func mustBeGone(t *testing.T, mark string, since time.Time, within time.Duration
 			}
 		}
 		exiting := !slices.ContainsFunc(left, func(p process) bool { return p.state != 'Z' }) && took < within+100*time.Millisecond
-		if took > within && !exiting { // of one whose main thread has ended, the others may just be on their way out of the kernel
+		if took > within && !exiting { // if a main thread has ended, the other threads may still be leaving the kernel
 			var commands []string
 			for _, p := range left {
 				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 				commands = append(commands, fmt.Sprintf("%d %c %q", p.pid, p.state, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
 			}
-			t.Fatalf("after %v these processes of the job live: %v", took, commands)
+			t.Fatalf("after %v these processes of the job are still alive: %v", took, commands)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// haveCgroups reports whether jobs run in cgroups here. On CI they do.
+// haveCgroups reports whether jobs run in cgroups on this machine. On CI they must.
 func haveCgroups(t *testing.T) bool {
 	t.Helper()
 	c, err := newCgroup()
@@ -279,7 +278,7 @@ func mustHaveCgroups(t *testing.T) {
 	}
 }
 
-// withAndWithoutCgroup runs f for every shape, where cgroups can be made with one and without.
+// withAndWithoutCgroup runs f for every shape without a cgroup, and with one where cgroups are available.
 func withAndWithoutCgroup(t *testing.T, all []shape, f func(t *testing.T, sh shape, cgroup bool)) {
 	ways := map[string]bool{"walk": false}
 	if haveCgroups(t) {
@@ -295,7 +294,7 @@ func withAndWithoutCgroup(t *testing.T, all []shape, f func(t *testing.T, sh sha
 	}
 }
 
-// testGrace is the time from TERM to the deadline; a quarter of a second less is that to KILL.
+// testGrace is the time from TERM to the deadline; KILL comes a quarter of a second before the deadline.
 const testGrace = 500 * time.Millisecond
 
 // The job ends when the supervisor dies, by kill -9 or by a crash.
@@ -315,7 +314,7 @@ func TestJobDiesWithItsWatchdog(t *testing.T) {
 		if err := unix.Kill(s.watchdog, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		// The outcome comes when all are gone.
+		// The outcome comes when all processes are gone.
 		if got := s.outcome(); got.Code != 128+9 || got.Lost {
 			t.Errorf("outcome %+v; want the code of a killed command, and no loss", got)
 		}
@@ -323,8 +322,8 @@ func TestJobDiesWithItsWatchdog(t *testing.T) {
 	})
 }
 
-// The watchdog can be held up between the order and the start of the command. If the lock is
-// about to be lost by then, or if the supervisor has died, nothing is started.
+// The watchdog can be delayed between the order and the start of the command. If the lock is about to be lost by
+// then, or the supervisor has died, nothing is started.
 func TestCommandIsNotStartedTooLate(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -347,7 +346,7 @@ func TestCommandIsNotStartedTooLate(t *testing.T) {
 			await := func(what string, is func() bool) {
 				for end := time.Now().Add(*longestWait); !is(); time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
-						t.Fatal("not in time: " + what)
+						t.Fatal("this did not happen in time: " + what)
 					}
 				}
 			}
@@ -365,8 +364,7 @@ func TestCommandIsNotStartedTooLate(t *testing.T) {
 	}
 }
 
-// A process forks when its children have been listed and nothing has been signalled yet. The
-// child that it forks ends, too.
+// A process forks after its children were listed, and before any signal. The new child ends, too.
 func TestEndFindsWhatIsForkedWhileItLooks(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -379,7 +377,7 @@ func TestEndFindsWhatIsForkedWhileItLooks(t *testing.T) {
 	}
 }
 
-// endWhatForksWhileLookedFor is that process's parent. It exits with 0 if nothing is left.
+// endWhatForksWhileLookedFor is the parent of that process. It exits with 0 if nothing is left.
 func endWhatForksWhileLookedFor() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
@@ -397,7 +395,7 @@ func endWhatForksWhileLookedFor() {
 	}
 	asked := false
 	f := newFamily(func(pid int) bool {
-		if pid != cmd.Process.Pid && !asked { // a child of the shell: those of the shell are listed
+		if pid != cmd.Process.Pid && !asked { // a child of the shell: the shell's children are being listed
 			asked = true
 			fmt.Fprintln(in, "now")
 			line, _ := lines.ReadString('\n')
@@ -470,7 +468,7 @@ func strikeAmongEnded() {
 func TestStopKeyIsNotLostWhileTheCommandAsksForTheTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		by      unix.Signal
-		stopped bool // again
+		stopped bool // stopped again
 	}{{unix.SIGTTIN, true}, {unix.SIGTTOU, true}, {unix.SIGTSTP, false}} {
 		t.Run(tt.by.String(), func(t *testing.T) {
 			cmd := exec.Command("sh", "-c", "echo ready; read line; exit 3")
@@ -544,11 +542,10 @@ func watchOpens(t *testing.T, path string) (opened func() bool) {
 	}
 }
 
-// A watchdog that has died while the lock was waited for is replaced. One that is stopped is
-// continued.
+// A watchdog that died during the wait for the lock is replaced. A stopped watchdog is continued.
 func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
-	// Start makes this process a subreaper. It must not remain one: it would get the thousands
-	// of orphans of other tests, and never reap them.
+	// Start makes this process a subreaper. It must not remain one: it would get the thousands of orphans of other
+	// tests, and would never reap them.
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		s, err := Start(spareInTest)
@@ -571,31 +568,30 @@ func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
 	}
 }
 
-// A supervisor that is stopped does not publish a later deadline, so the watchdog goes by the
-// last one.
+// A stopped supervisor does not publish a later deadline, so the watchdog uses the last one.
 func TestJobOfAStoppedSupervisorEndsInTime(t *testing.T) {
 	withAndWithoutCgroup(t, shapes(t), func(t *testing.T, sh shape, cgroup bool) {
 		s, mark := startShape(t, sh, cgroup)
 		began := time.Now()
-		s.tell("deadline %v", testGrace+time.Second) // and it is published
+		s.tell("deadline %v", testGrace+time.Second) // and the supervisor publishes it
 		s.signal(syscall.SIGSTOP)
 		took := mustBeGone(t, mark, began, *longestWait)
 		if took < 900*time.Millisecond {
-			t.Errorf("the job was ended after %v; want it to have TERM after 1s", took)
+			t.Errorf("the job was ended after %v; want TERM after 1s", took)
 		}
-		s.outcomeIs(func(o outcome) bool { return o.Lost }) // it goes on at its deadline, too
+		s.outcomeIs(func(o outcome) bool { return o.Lost }) // the supervisor is continued at its deadline, too
 		if said := s.stderr.String(); sh.name == "direct" && !strings.Contains(said, "stopping the command") {
 			t.Errorf("the watchdog did not stop the command: %s", said)
 		}
 	})
 }
 
-// Stopped processes are continued by a timer of the kernel.
+// A kernel timer continues stopped processes.
 func TestJobOfAStoppedPairEndsInTime(t *testing.T) {
 	withAndWithoutCgroup(t, shapes(t), func(t *testing.T, sh shape, cgroup bool) {
 		s, mark := startShape(t, sh, cgroup)
 		began := time.Now()
-		s.tell("deadline %v", testGrace+time.Second) // and it is published
+		s.tell("deadline %v", testGrace+time.Second) // and the supervisor publishes it
 		if err := errors.Join(unix.Kill(s.watchdog, unix.SIGSTOP), s.cmd.Process.Signal(syscall.SIGSTOP)); err != nil {
 			t.Fatal(err)
 		}
@@ -604,8 +600,8 @@ func TestJobOfAStoppedPairEndsInTime(t *testing.T) {
 	})
 }
 
-// A watchdog that hangs is not waited for. A tracer has stopped it here: then no signal but KILL
-// does anything, and it cannot be reaped either.
+// The supervisor does not wait for a hanging watchdog. A tracer has stopped it here: then only KILL has any effect,
+// and it cannot be reaped either.
 func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
 	withAndWithoutCgroup(t, shapes(t), func(t *testing.T, sh shape, cgroup bool) {
 		s, mark := startShape(t, sh, cgroup)
@@ -626,8 +622,8 @@ func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
 	})
 }
 
-// killBoth kills supervisor and watchdog at the same moment: they are stopped first, so that
-// neither sees the other die.
+// killBoth kills supervisor and watchdog at the same moment: both are stopped first, so neither sees the other
+// die.
 func (s *supervised) killBoth() {
 	s.t.Helper()
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
@@ -645,8 +641,8 @@ func TestCommandDiesWithBoth(t *testing.T) {
 	mustBeGone(t, mark, time.Now(), *longestWait)
 }
 
-// The processes that the command has started are left then. If they ran in a cgroup, the next
-// job that begins kills them first.
+// Then the processes that the command has started are left. If they ran in a cgroup, the next job kills them
+// before it begins.
 func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 	mustHaveCgroups(t)
 	for _, sh := range shapes(t) {
@@ -661,7 +657,7 @@ func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 			next.waitFor("begun")
 			mustBeGone(t, mark, time.Now(), 0)
 			if len(jobProcesses(other)) != 2 {
-				t.Error("the job of others has been ended, too")
+				t.Error("another job was ended, too")
 			}
 			bystander.signal(syscall.SIGTERM)
 			bystander.outcome()
@@ -682,8 +678,8 @@ func TestSignalsReachACommandThatHasLeftItsGroup(t *testing.T) {
 	t.Fatal("no such shape")
 }
 
-// A process that is spared lives on, with all that it has started. It has left the command's
-// process group, as the host of a file:// store does.
+// A spared process lives on, with everything it has started. It has left the command's process group, like the
+// host of a file:// store.
 func TestSparedProcessesOutliveTheJob(t *testing.T) {
 	mark := "spared" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.Cleanup(func() { killMarked(mark) })

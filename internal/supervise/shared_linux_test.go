@@ -29,7 +29,7 @@ func TestOrdersPassThroughTheSharedMemory(t *testing.T) {
 		}
 		for cut := range n {
 			if got, err := m.read(cut); err == nil && reflect.DeepEqual(got, o) {
-				t.Errorf("of %d bytes, %d are enough", n, cut)
+				t.Errorf("a message of %d bytes reads the same from its first %d", n, cut)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func watchdogPID(s *Supervisor) int { return s.watchdog.Pid }
 
-// sparedArgument ends the arguments of processes that are not to be killed.
+// sparedArgument ends the arguments of processes that must not be killed.
 const sparedArgument = ": spare me"
 
 func spareInTest(pid int) bool {
@@ -25,7 +25,7 @@ func TestLeftoversThatLeftTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Fatal(err)
 	}
-	// A daemon with a child of its own, in a session of its own.
+	// A daemon with its own child, in its own session.
 	s := startSupervised(t, time.Second, "sh", "-c", `setsid sh -c 'sleep 1000 & echo $!; wait' & exec 1>&-; sleep 0.2; exit 6`)
 	pid, err := strconv.Atoi(s.line())
 	if err != nil {
@@ -51,12 +51,12 @@ func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
 
 const usr1 = syscall.SIGUSR1
 
-// waitReaped polls: nothing tells about another process's orphans.
+// waitReaped polls: another process's orphans cause no events.
 func waitReaped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) != syscall.ESRCH; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("process %d is still there, at least as a zombie", pid)
+			t.Fatalf("process %d is still there, perhaps as a zombie", pid)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// TestMain makes this test binary also a watchdog, and the supervisor under test.
+// TestMain lets this test binary run as a watchdog, too, and as the supervisor under test.
 func TestMain(m *testing.M) {
 	prepareProcess()
 	switch {
@@ -39,12 +39,12 @@ func TestMain(m *testing.M) {
 // deadlineVariable has the time until the first deadline; an hour without.
 const deadlineVariable = "HOLDFAST_TEST_DEADLINE"
 
-// superviseVariable is set in the environment of a process that is to be superviseMain.
+// superviseVariable is set in the environment of a process that must run superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
-// superviseMain runs its arguments under a supervisor whose hold is driven by lines on
-// descriptor 3 ("deadline 2s" from now, "lose") and reports the outcome on descriptor 4.
-// A process of its own, because the supervisor adopts and reaps processes.
+// superviseMain runs its arguments under a supervisor. Lines on descriptor 3 drive the hold ("deadline 2s" from now,
+// "lose"), and descriptor 4 gets the outcome. It needs its own process, because the supervisor adopts and
+// reaps processes.
 func superviseMain() {
 	grace, err := time.ParseDuration(os.Args[1])
 	if err != nil {
@@ -57,7 +57,7 @@ func superviseMain() {
 	}
 	far := time.Now().Add(first)
 	deadline.Store(&far)
-	asked := make(chan struct{}, 1000) // the supervisor wants to know it
+	asked := make(chan struct{}, 1000) // the supervisor asks for it
 	lost := make(chan struct{})
 	signals := make(chan os.Signal, 16)
 	syscall.CloseOnExec(3)
@@ -82,10 +82,10 @@ func superviseMain() {
 				for len(asked) > 0 {
 					<-asked
 				}
-				signals <- syscall.SIGWINCH // a turn of its loop; else it looks again at the old deadline's time
+				signals <- syscall.SIGWINCH // wakes its loop; otherwise it looks again at the old deadline's time
 				<-asked
 				if d > 100*time.Millisecond {
-					<-asked // what it was told before is done
+					<-asked // earlier messages are handled
 				}
 			case "lose":
 				close(lost)
@@ -126,10 +126,10 @@ type supervised struct {
 	stdout  *bufio.Reader
 	stderr  said
 
-	watchdog int // its process id; 0 where there is none
+	watchdog int // its process id; 0 on systems without one
 }
 
-// said returns everything that processes have written to a file, as soon as it is complete.
+// said returns everything that processes have written to a file, once it is complete.
 type said struct{ file *os.File }
 
 func (s said) String() string {
@@ -171,7 +171,7 @@ func startSupervisedIn(t *testing.T, env []string, killAfter time.Duration, argv
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.ExtraFiles = []*os.File{controlR, resultW}
 	s.cmd.Stderr = stderr
-	s.cmd.WaitDelay = time.Second // what the supervisor should have killed may have it open
+	s.cmd.WaitDelay = time.Second // a process that should have been killed may have it open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func (s *supervised) signal(sig os.Signal) {
 	}
 }
 
-// outcome is the report of superviseMain.
+// outcome is superviseMain's report.
 type outcome struct {
 	Code int
 	Lost bool
@@ -303,13 +303,13 @@ func TestCommandThatCannotStartIsAnError(t *testing.T) {
 	}
 }
 
-// A command is not started if the lock is lost already, or about to be.
+// A command is not started if the lock is already lost, or about to be.
 func TestCommandIsNotStartedWithoutTheLock(t *testing.T) {
 	for _, left := range []string{"-1s", "0s", "200ms"} {
 		file := filepath.Join(t.TempDir(), "ran")
 		got := startSupervisedIn(t, []string{deadlineVariable + "=" + left}, time.Second, "sh", "-c", ": >"+file).outcome()
 		if _, err := os.Stat(file); err == nil || !strings.Contains(got.Err, ErrGuards.Error()) {
-			t.Errorf("%v left: outcome %+v, Stat of what the command makes: %v", left, got, err)
+			t.Errorf("%v left: outcome %+v, Stat of the command's file: %v", left, got, err)
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 	s.want(outcome{Code: 128 + 15})
 }
 
-// waitProcess polls: the kernel has no event for another process's child being stopped.
+// waitProcess polls: the kernel reports no event when another process's child is stopped.
 func waitProcess(t *testing.T, pid int, state byte) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -380,10 +380,10 @@ func TestSecondInterruptKills(t *testing.T) {
 func TestDeadlineStopsTheCommandInTime(t *testing.T) {
 	s := startSupervised(t, 10*time.Second, "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
 	s.waitFor("ready")
-	// Already within kill-after of the deadline: TERM at once.
+	// This is already within kill-after of the deadline, so TERM comes at once.
 	s.tell("deadline 10s")
 	s.waitFor("told")
-	s.want(outcome{Code: 0, Lost: true}) // never masked by the command's code
+	s.want(outcome{Code: 0, Lost: true}) // the command's code never hides the loss
 }
 
 func TestDeadlineKillsWhatIgnoresTerm(t *testing.T) {
@@ -473,7 +473,7 @@ func TestLeftoversInTheGroupAreGoneBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// outcomeIs fails the test unless the outcome is as ok says.
+// outcomeIs fails the test unless ok accepts the outcome.
 func (s *supervised) outcomeIs(ok func(outcome) bool) {
 	s.t.Helper()
 	if o := s.outcome(); !ok(o) {

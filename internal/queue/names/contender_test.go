@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// curatorName is a name as Curator makes it, for one side of the lock.
+// curatorName returns a name in Curator's form, for one side of the lock.
 func curatorName(s Side, seq int32) string {
 	a, err := Default.Attempt(s, 1)
 	if err != nil {
@@ -56,8 +56,8 @@ func TestMutexWaitsForTheContenderRightAhead(t *testing.T) {
 	}
 }
 
-// Apache's servers give the last number again and again. Two who have it would both hold
-// the lock, so neither does; readers harm nobody.
+// Apache's servers give out the last number repeatedly. Two places with that number would both hold the
+// lock, so neither does; readers may.
 func TestNobodyHoldsTheLockWithAnothersNumber(t *testing.T) {
 	const twins = "2147483647"
 	for _, tt := range []struct {
@@ -96,16 +96,15 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 				t.Errorf("got %q, %v; want %q", ahead.Near, err, tt.ahead)
 			}
 			if _, err := Default.Ahead(tt.names, me); err != ErrGone {
-				t.Errorf("without its node: %v", err)
+				t.Errorf("a list without our own node: %v", err)
 			}
 		})
 	}
 }
 
-// The queue against the simplest model of it: people in a line, told apart by when they
-// came. Whatever their kinds, the order of the listing and the place of the counter, also
-// around the wrap: who waits waits for the nearest one ahead who is not compatible, those
-// who wait for nobody can hold the lock together, and there is always one.
+// The queue is compared with the simplest model: a line ordered by arrival. Kinds, the listing's order and
+// the counter's value vary, even around the wrap. A waiter waits for the nearest incompatible place
+// ahead. Those that wait for nobody may hold the lock together, and there is always one.
 func FuzzQueueIsALine(f *testing.F) {
 	f.Add(uint64(1), int32(0), uint8(5))
 	f.Add(uint64(2), int32(math.MaxInt32-2), uint8(9))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Names as the peers write them, from their sources.
+// Node names as the peers write them, from their sources.
 func TestLayoutsMakeTheNamesOfTheirLibraries(t *testing.T) {
 	const uuid, hex = `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`, `[0-9a-f]{32}`
 	tests := []struct {
@@ -60,7 +60,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 		{Curator, "_c_x-__READ__0000000007", is{7, true, true}},
 		{Curator, "_c_x-lock--000000001", is{-1, false, true}},
 		{Curator, "_c_x-lock--2147483648", is{-2147483648, false, true}},
-		{Curator, "_c_x-lock-2147483648", no}, // no int32
+		{Curator, "_c_x-lock-2147483648", no}, // exceeds int32
 		{Curator, "_c_x-lock-+000000001", no},
 		{Curator, "_c_x-lock-00000000012", no},
 		{Curator, "_c_x-lease-0000000001", no},
@@ -85,7 +85,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 		{Article, "lock-72-000000001", is{-1, false, true}},
 		{Article, "block-720000000003", no},
 		{Named("b"), "b_lock_0000000003", is{3, false, true}},
-		{Named("b"), "a_b_lock_0000000003", no}, // another lock, whose name ends alike
+		{Named("b"), "a_b_lock_0000000003", no}, // another lock, whose name has the same end
 	}
 	for _, tt := range tests {
 		c, ok := Compile(tt.layout).Parse(tt.name)
@@ -98,7 +98,7 @@ func TestLayoutsReadNumbersAndKinds(t *testing.T) {
 func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 	own := Layout{Name: "own", Mutex: "job.{uuid}.", Exclusive: []string{"job.*."}, Container: true}
 	if _, err := Compile(own).Attempt(Mutex, 1); err != nil {
-		t.Errorf("a program's own: %v", err)
+		t.Errorf("a program's own layout: %v", err)
 	}
 	deaf := own
 	deaf.Exclusive = []string{"work.*."}
@@ -107,7 +107,7 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 		side   Side
 	}{
 		{own, Read},
-		{deaf, Mutex}, // would not see itself
+		{deaf, Mutex}, // would not see its own node
 		{GoZookeeper, Write},
 		{Named(""), Mutex},
 		{Named("a_lock_b"), Mutex},
@@ -122,7 +122,7 @@ func TestLayoutThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// The same text in braces makes the same queue, and other text another.
+// The same text in braces makes the same queue, and different text another one.
 func TestPatternsAreToldApartByTheirText(t *testing.T) {
 	queue := func(pattern string) string {
 		l, err := Pattern(pattern, pattern)
@@ -132,12 +132,12 @@ func TestPatternsAreToldApartByTheirText(t *testing.T) {
 		return Compile(l).Queue
 	}
 	if queue("lock-{session}-") != Compile(SessionID).Queue || queue("lock-{session}") != Compile(Article).Queue {
-		t.Error("the pattern of a known layout is another lock")
+		t.Error("the pattern of a known layout makes another lock")
 	}
 	if queue("job-{uuid}.") != queue("job-{host}{session}.") {
-		t.Error("what stands in the braces makes another lock")
+		t.Error("the text in the braces makes another lock")
 	}
 	if queue("job-{uuid}.") == queue("jobs-{uuid}.") {
-		t.Error("other text makes the same lock")
+		t.Error("different text makes the same lock")
 	}
 }

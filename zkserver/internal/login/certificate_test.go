@@ -62,6 +62,6 @@ func TestNamesAreWrittenAsJavaDoes(t *testing.T) {
 		}
 	}
 	if got := distinguishedName([]byte{0x30, 5}); got != "" {
-		t.Errorf("of nonsense: %s", got)
+		t.Errorf("an invalid certificate gives %s", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/zkserver/internal/tree"
 )
 
-// Other servers and clients make the same hash of the same password.
+// Other servers and clients compute the same hash of the same password.
 func TestDigestIsThatOfApacheZooKeeper(t *testing.T) {
 	if got := Digest("super:test").ID; got != "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" {
 		t.Errorf("got %s", got)
@@ -94,6 +94,6 @@ func TestWhoAmIShowsNoHash(t *testing.T) {
 		t.Errorf("got %v; want %v", got, want)
 	}
 	if all := fmt.Sprint(WhoAmI(ids)); strings.Contains(all, strings.TrimPrefix(Digest("bob:"+planted).ID, "bob:")) {
-		t.Errorf("the hash is shown: %s", all)
+		t.Errorf("the text shows the hash: %s", all)
 	}
 }

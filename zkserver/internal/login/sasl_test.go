@@ -16,8 +16,8 @@ func secret(user, password string) [md5.Size]byte {
 	return zkproto.DigestMD5Secret(user, realm, password)
 }
 
-// response returns the token of a client with this secret, and the answer that it expects. authzid
-// is the user for whom the client wants to act, or empty.
+// response returns the token of a client with this secret, and the answer that it expects. authzid is the
+// user for whom the client wants to act, or empty.
 func response(user, authzid, nonce string, secret [md5.Size]byte) (token, answer string) {
 	d := zkproto.DigestMD5{Nonce: nonce, Cnonce: "c", URI: uri, AuthzID: authzid, Secret: secret}
 	q := zkproto.QuoteDirective
@@ -44,7 +44,7 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 	for _, tt := range []struct {
 		name, user string
 		secret     [md5.Size]byte
-		nonce      string // empty: that of the challenge
+		nonce      string // empty: the challenge's
 		authzid    string
 		extra      string
 		want       []tree.Identity // nil: refused
@@ -69,12 +69,12 @@ func TestAnExchangeIsGoodForOneProof(t *testing.T) {
 				t.Fatalf("%q, %v, %v; want %v", answer, ids, ok, tt.want)
 			}
 			if tt.extra != "" && len(token+tt.extra) > maxToken {
-				return // it proves nothing
+				return // the token proves nothing
 			}
 			right, _ := response("bob", "", nonce, secret("bob", planted))
 			for _, token := range []string{"", right} {
 				if answer, ids, ok := x.Step(u, []byte(token)); ok || ids != nil || answer != nil {
-					t.Errorf("behind the end, %q: %q, %v", token, answer, ids)
+					t.Errorf("after the end, %q: %q, %v", token, answer, ids)
 				}
 			}
 		})
@@ -110,7 +110,7 @@ func FuzzSASLResponse(f *testing.F) {
 	f.Add(`username="bob",nonce="nonce",realm="zk-sasl-md5",cnonce="\",response=x",nc=00000001`)
 	f.Fuzz(func(t *testing.T, response string) {
 		if name, _, ok := u.checkSASL(response, "nonce"); ok {
-			t.Errorf("%q comes in as %q", response, name)
+			t.Errorf("%q logs in as %q without a password", response, name)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestByDigest(t *testing.T) {
 		}
 	}
 	if _, ok := Add(nil, tree.Identity{Scheme: "digest", ID: long}); ok {
-		t.Error("there is room for the long name")
+		t.Error("a name beyond the limit was accepted")
 	}
 }
 

@@ -16,14 +16,14 @@ type request struct {
 	large  bool
 }
 
-// A client keeps some requests under way: as soon as one is applied, it sends another one.
+// A client keeps some requests in flight: as soon as one is applied, it sends another.
 type client struct {
 	flow            Flow[*request]
 	kind            request
 	underWay        int
 	sent, applied   int
 	work            int // applied
-	longest         int // batches that one request has waited for, at most
+	longest         int // most batches that one request has waited for
 	arrived         map[int]int
 	stalled, silent bool
 }
@@ -34,7 +34,7 @@ type server struct {
 	turns     *Scheduler[*request]
 	clients   []*client
 	batch     int
-	work      int // of the batch
+	work      int // of the current batch
 	most      int // greatest work of a batch
 	contended int // batches with waiting requests and another client that was heard lately
 	alone     int // batches with waiting requests and no such client
@@ -117,8 +117,8 @@ var floods = map[string]struct {
 	"writes just below the limit":       {16, 256, request{size: 4 << 10, work: 5 << 10}},
 }
 
-// Whatever the other clients do, a client that asks for little is served at once. A batch has a bounded
-// size, and the other clients all make progress.
+// Whatever the other clients do, a client that asks for little is served at once. A batch has a bounded size,
+// and all other clients make progress.
 func TestFloods(t *testing.T) {
 	const batches = 1000
 	for name, flood := range floods {
@@ -157,16 +157,16 @@ func TestFloods(t *testing.T) {
 				least, best = min(least, c.work), max(best, c.work)
 			}
 			if apart := best - least; apart > 2*max(flood.request.work, Share) {
-				t.Errorf("one of the others got %d more than another one", apart)
+				t.Errorf("one of the other clients got %d more than another", apart)
 			}
 			if s.alone > 1 {
-				t.Errorf("the others were alone in %d batches", s.alone)
+				t.Errorf("the other clients were alone in %d batches", s.alone)
 			}
 		})
 	}
 }
 
-// A client that is alone fills its batches, and does so while the batch before is committed.
+// A client that is alone fills its batches, even while the batch before is committed.
 func TestAlone(t *testing.T) {
 	const batches = 1000
 	for _, kind := range []request{
@@ -191,14 +191,14 @@ func TestAlone(t *testing.T) {
 			}
 			// The scheduler notices a second client as soon as it hears it.
 			other := &client{kind: request{size: small, work: small}, underWay: 1, arrived: make(map[int]int)}
-			s.clients = slices.Insert(s.clients, 0, other) // it is not the latest client that was heard
+			s.clients = slices.Insert(s.clients, 0, other) // it was not the last client heard
 			s.round()
 			before := s.alone
 			for range recent {
 				s.round()
 			}
 			if s.alone != before {
-				t.Errorf("alone in %d of %d batches with somebody beside it", s.alone-before, recent)
+				t.Errorf("alone in %d of %d batches beside another client", s.alone-before, recent)
 			}
 			other.silent = true
 			for range recent {
@@ -207,7 +207,7 @@ func TestAlone(t *testing.T) {
 			before = s.contended
 			s.round()
 			if s.contended != before {
-				t.Error("contended although the other has been silent")
+				t.Error("contended although the other client is silent")
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestDebts(t *testing.T) {
 		"a little more": {Share + 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Both clients always have a request under way, so each share of the other is a turn.
+			// Both clients always have a request in flight, so each share of the other is a turn.
 			c := &client{kind: request{size: small, work: tt.work, large: true}, underWay: 4}
 			other := &client{kind: request{size: Share, work: Share, large: true}, underWay: 4}
 			s := newServer(t, c, other)
@@ -231,7 +231,7 @@ func TestDebts(t *testing.T) {
 				s.round()
 			}
 			if ratio := float64(other.applied) / float64(c.applied); ratio > float64(tt.turns)*1.1 || ratio < float64(tt.turns)*0.4 {
-				t.Errorf("%.2f requests of the other for each; want about %d", ratio, tt.turns)
+				t.Errorf("%.2f requests of the other client for each; want about %d", ratio, tt.turns)
 			}
 		})
 	}
@@ -253,14 +253,14 @@ func TestStalled(t *testing.T) {
 		s.round()
 	}
 	if s.turns.Ready() {
-		t.Error("ready although nobody reads")
+		t.Error("a request is ready although its client does not read")
 	}
 	lazy.stalled = false
 	s.turns.Resume(&lazy.flow)
 	s.turns.Resume(&lazy.flow)
 	s.round()
 	if lazy.applied < 10 {
-		t.Errorf("%d requests were applied after it had read", lazy.applied)
+		t.Errorf("%d requests were applied after the client had read", lazy.applied)
 	}
 }
 
@@ -273,11 +273,11 @@ func TestDrain(t *testing.T) {
 	if lazy.applied != 3 || greedy.applied != 200 || s.turns.Ready() {
 		t.Errorf("%d and %d requests were applied", lazy.applied, greedy.applied)
 	}
-	s.turns.Drain(func(*request) { t.Error("a request twice") })
+	s.turns.Drain(func(*request) { t.Error("a request was applied twice") })
 }
 
-// In any traffic, no request is lost, applied twice, or overtakes another request of
-// its client. While requests wait, there is always one whose turn it is.
+// In any traffic, no request is lost, applied twice, or overtakes another request of its client. While requests
+// wait, one of them always has the turn.
 func TestAnyTraffic(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -35,16 +35,16 @@ func testSeed(t *testing.T) uint64 {
 // shows how many batches it has.
 const counter = "/counter"
 
-// A history has the committed batches, in order, and says when Commit acknowledged how many.
+// A history has the committed batches, in order, and records when Commit acknowledged how many.
 type history struct {
 	start    map[string]string
 	batches  []map[string]string // "" deletes
 	acks     []ack
 	synced   int  // batches that are durable
-	restarts bool // some batches were to be synced later
+	restarts bool // some batches are synced later
 }
 
-// An ack records that a Commit had returned after so many changes of the disk.
+// An ack records that a Commit had returned after a number of changes of the disk.
 type ack struct{ now, written, synced int }
 
 // state returns the nodes after the first n batches.
@@ -62,7 +62,7 @@ func (h *history) state(n int) map[string]string {
 	return nodes
 }
 
-// acknowledged returns how many batches were written and synced after so many changes of the disk.
+// acknowledged returns how many batches were written and synced after a number of changes of the disk.
 func (h *history) acknowledged(now int) (a ack) {
 	for _, b := range h.acks {
 		if b.now <= now {
@@ -82,10 +82,10 @@ func (h *history) check(nodes map[string]string, atLeast int) (int, error) {
 		n -= first
 	}
 	if n < atLeast || n > len(h.batches) {
-		return n, fmt.Errorf("it has %d of %d batches; %d were acknowledged", n, len(h.batches), atLeast)
+		return n, fmt.Errorf("it has %d of %d batches, but %d were acknowledged", n, len(h.batches), atLeast)
 	}
 	if want := h.state(n); !maps.Equal(nodes, want) {
-		return n, fmt.Errorf("it has %d batches, and %d nodes that are not those behind them (%d)", n, len(nodes), len(want))
+		return n, fmt.Errorf("it has %d batches, and %d nodes that differ from the state after them (%d)", n, len(nodes), len(want))
 	}
 	return n, nil
 }
@@ -145,7 +145,7 @@ func keepImage(image map[string][]byte) string {
 	return fmt.Sprintf("image in %s (%v)", dir, err)
 }
 
-// boots are the boot ids of a machine that restarts.
+// boots counts the boot ids of a machine that restarts.
 var boots = byte(1)
 
 func nextBoot() store.BootID {
@@ -158,18 +158,18 @@ func nextBoot() store.BootID {
 // crashCount counts the results of crash images.
 type crashCount struct {
 	images, killed, again, runs, batches, snapshots int
-	copies, refused                                 int // backups and checks; those of a store that Load refuses
+	copies, refused                                 int // backups and checks; and those of a store that Load refuses
 }
 
-// A disk is the files after a crash.
+// A disk is the files left after a crash.
 type disk struct {
 	files map[string][]byte
 	boot  store.BootID
 	nodes map[string]string
 }
 
-// runAndCrash writes to a store, which begins with the files of an earlier crash, and crashes it
-// n times. It returns one of the surviving disks.
+// runAndCrash writes to a store, which begins with the files of an earlier crash, and crashes it n times. It returns
+// one of the surviving disks.
 func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
 	h := &history{start: from.nodes}
 	fs := crashfs.New(from.files)
@@ -188,7 +188,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 		if _, err := h.check(c.nodes, len(h.batches)); err != nil {
 			return disk{}, fmt.Errorf("start: %w", err)
 		}
-		h.synced = len(h.batches) // Load has made durable everything that it has read
+		h.synced = len(h.batches) // Load has made everything durable that it read
 		h.acks = append(h.acks, ack{fs.Now(), h.synced, h.synced})
 		if err := w.write(j, fs, h, 20+rng.IntN(60)); err != nil {
 			return disk{}, err
@@ -241,7 +241,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 		}
 		if rng.IntN(4) == 0 {
 			if err := checkCopies(d, rng, room, count); err != nil {
-				return disk{}, fmt.Errorf("crash behind change %d of %d: %w\n%s", cut, fs.Now(), err, keepImage(d.files))
+				return disk{}, fmt.Errorf("crash after change %d of %d: %w\n%s", cut, fs.Now(), err, keepImage(d.files))
 			}
 		}
 		// It may crash again while the store is read, several times.
@@ -256,18 +256,18 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 				found, err = h.check(c.nodes, atLeast)
 			}
 			if err == nil && c.meta.Restarted && d.boot == fs.BootID {
-				err = errors.New("it says that the machine has restarted")
+				err = errors.New("it reports a restart of the machine")
 			}
 			loaded := again.Now()
 			var next map[string]string
-			if err == nil { // and the store is used further
+			if err == nil { // and the store is used again
 				more := &history{start: c.nodes}
 				if err = w.write(j, again, more, 2); err == nil {
 					next = more.state(2)
 				}
 			}
 			if err = errors.Join(err, j.Close()); err != nil {
-				return disk{}, fmt.Errorf("crash behind change %d of %d, %d times again: %w\n%s", cut, fs.Now(), depth, err, keepImage(d.files))
+				return disk{}, fmt.Errorf("crash after change %d of %d, %d times again: %w\n%s", cut, fs.Now(), depth, err, keepImage(d.files))
 			}
 			if left.files == nil || rng.IntN(n) == 0 {
 				left = disk{again.Killed(again.Now()), d.boot, next}
@@ -278,7 +278,7 @@ func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int
 			count.again++
 			cut := rng.IntN(loaded + 1)
 			if cut == loaded {
-				atLeast = found // Load has said so
+				atLeast = found // Load has reported it
 			}
 			d.files, d.boot = again.Image(cut, rng), nextBoot()
 		}
@@ -323,7 +323,7 @@ func checkCopies(d disk, rng *rand.Rand, room int64, count *crashCount) error {
 		count.copies++
 		switch {
 		case from.Now() != 0:
-			return fmt.Errorf("%s: check or backup has changed it", what)
+			return fmt.Errorf("%s: Check or BackUp changed it", what)
 		case wantErr != nil:
 			count.refused++
 			if checkErr == nil || copyErr == nil {
@@ -370,7 +370,7 @@ func TestCrashImagesHaveAllThatWasAcknowledged(t *testing.T) {
 		}
 	}
 	if count.runs > 8 && (count.snapshots == 0 || count.again == 0 || count.killed == 0 || count.refused == 0) {
-		t.Errorf("%+v: something was not tried", count)
+		t.Errorf("%+v: some case was not tried", count)
 	}
 	t.Logf("%d crash images, %d of them of kills and %d of a recovery, of %d runs (%d with snapshots) with %d batches; "+
 		"%d were checked and backed up, %d of them refused; %v", count.images, count.killed, count.again, count.runs,
@@ -394,7 +394,7 @@ func TestCrashCheckFindsDisksThatLose(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%d images, and nothing was found", count.images)
+			t.Errorf("%d images, and the check found no loss", count.images)
 		})
 	}
 }
@@ -429,7 +429,7 @@ func TestPowerFailsBehindEveryChange(t *testing.T) {
 				_, err = h.check(c.nodes, h.acknowledged(cut).synced)
 			}
 			if err := errors.Join(err, j.Close()); err != nil {
-				t.Fatalf("crash behind change %d of %d: %v\n%s", cut, fs.Now(), err, keepImage(image))
+				t.Fatalf("crash after change %d of %d: %v\n%s", cut, fs.Now(), err, keepImage(image))
 			}
 		}
 	}

@@ -34,14 +34,14 @@ func specimens(t *testing.T) map[string]specimen {
 	}
 	mustCommit(t, j, put("/1", "behind it"))
 	mustClose(t, j)
-	j = store.OpenOn(fs, 600) // enough for the rest: no snapshot is under way at the end
+	j = store.OpenOn(fs, 600) // big enough: no snapshot is in progress at the end
 	mustLoad(t, j)
 	for i := range 3 {
 		mustCommit(t, j, put(fmt.Sprint("/last", i), "in the last journal"))
 	}
 	mustCommit(t, j, new(store.Batch))
 	if j.Compacting() {
-		t.Fatal("a snapshot is under way")
+		t.Fatal("a snapshot is in progress")
 	}
 	killed := fs.Killed(fs.Now())
 	mustClose(t, j)
@@ -99,20 +99,20 @@ func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 				}
 				switch {
 				case err == nil && !maps.Equal(c.nodes, s.nodes):
-					t.Errorf("%s, %s: not noticed: %q; want %q", name, what, c.nodes, s.nodes)
+					t.Errorf("%s, %s: the damage was not detected: %q; want %q", name, what, c.nodes, s.nodes)
 				case err == nil:
 				case !errors.Is(err, store.ErrDamaged):
 					t.Errorf("%s, %s: %v; want ErrDamaged", name, what, err)
 				case !strings.Contains(err.Error(), crashfs.Dir+"/") || !strings.Contains(err.Error(), "restore a backup"):
-					t.Errorf("%s, %s: %v; want a file, and what to do", name, what, err)
+					t.Errorf("%s, %s: %v; want a file and a remedy", name, what, err)
 				default:
 					detected++
 					if fs.Now() != 0 {
-						t.Errorf("%s, %s: %v, and the directory has been changed", name, what, err)
+						t.Errorf("%s, %s: %v, but the directory was changed", name, what, err)
 					}
 				}
 				if n := fs.StillOpen(); n > 0 {
-					t.Errorf("%s, %s: %d files are open", name, what, n)
+					t.Errorf("%s, %s: %d files are still open", name, what, n)
 				}
 			})
 			t.Logf("%s: %d damages, %d detected, %d harmless", name, tried, detected, tried-detected)
@@ -120,8 +120,8 @@ func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 	}
 }
 
-// Without the witness, which may be old after a power failure, the next batch protects each batch. The
-// last one has no such protection.
+// Without the witness, which may be old after a power failure, the next batch protects each batch. The last one
+// has no such protection.
 func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	for name, s := range specimens(t) {
 		delete(s.files, store.WitnessFile)
@@ -132,20 +132,20 @@ func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 			j.Close()
 			if err == nil && !maps.Equal(c.nodes, s.nodes) && c.nodes["/last1"] == "" && !strings.HasPrefix(what, "00000003.journal: cut off") &&
 				!strings.HasPrefix(what, "00000003.journal: missing") {
-				t.Errorf("%s, %s: not noticed: %q", name, what, c.nodes)
+				t.Errorf("%s, %s: the damage was not detected: %q", name, what, c.nodes)
 			}
 			if err == nil {
 				harmless++
 			}
 		})
 		if harmless == 0 {
-			t.Errorf("%s: not one harmless damage: the test looks in the wrong place", name)
+			t.Errorf("%s: no harmless damage at all: the test looks in the wrong place", name)
 		}
 	}
 }
 
-// If a journal has lost its end, or is damaged before it, the error says how to continue without
-// the lost batches, and that works.
+// If a journal has lost its end, or is damaged before it, the error says how to continue without the lost batches.
+// Doing so works.
 func TestALostEndCanBeAccepted(t *testing.T) {
 	const journal = "00000003.journal"
 	for _, tt := range []struct {
@@ -172,7 +172,7 @@ func TestALostEndCanBeAccepted(t *testing.T) {
 			}
 			c, err := load(closing(t, crashfs.New(s.files)))
 			if err != nil || len(c.nodes) >= len(s.nodes) || c.nodes["/1"] != "behind it" {
-				t.Errorf("%q, %v: nothing was lost, or too much", c.nodes, err)
+				t.Errorf("%q, %v: either nothing was lost, or too much", c.nodes, err)
 			}
 		})
 	}
@@ -185,8 +185,8 @@ func closing(t *testing.T, fs *crashfs.FS) *store.Journal {
 	return j
 }
 
-// A torn end is no damage: zeros, a part of a batch, random bytes, or the bytes of another file.
-// Missing batches that were to be synced later are no damage either.
+// A torn end is no damage: zeros, a part of a batch, random bytes, or the bytes of another file. Missing batches
+// that were due to be synced later are no damage either.
 func TestATornEndIsNoDamage(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<12)
@@ -272,7 +272,7 @@ func FuzzJournal(f *testing.F) {
 			data = slices.Clone(data)
 			data[flip%len(data)] ^= byte(flip >> 8)
 		}
-		if mend { // correct the checksums, so that the code behind them is reached
+		if mend { // correct the checksums, to reach the code after them
 			data = store.Mend(data)
 		}
 		fs := crashfs.New(map[string][]byte{name: data})

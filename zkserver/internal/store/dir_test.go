@@ -33,14 +33,13 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// While the store is open, another directory gets the name of the store's directory. The store
-// changes nothing in it.
+// While the store is open, another directory gets the name of the store's directory. The store changes nothing in it.
 func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not rename a directory that is in use")
 	}
 	large := func(i int) *store.Batch { return put(fmt.Sprint("/", i%10), strings.Repeat("x", 200_000)) }
-	const commits = 80 // they fill four journals
+	const commits = 80 // fills four journals
 	for _, tt := range []struct {
 		name string
 		away func(dir, moved string) error
@@ -89,7 +88,7 @@ func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 				}
 				j := mustOpen(t, dir)
 				if c := mustLoad(t, j); c.nodes[want] == "" {
-					t.Errorf("%s: %s is lost", dir, want)
+					t.Errorf("%s: the committed %s is lost", dir, want)
 				}
 				mustClose(t, j)
 			}
@@ -97,7 +96,7 @@ func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 	}
 }
 
-// Errors have the operation and the full path of the file.
+// Errors name the operation and the full path of the file.
 func TestErrorsOfADirectoryHaveTheWholePath(t *testing.T) {
 	path := t.TempDir()
 	dir, closeDir, err := store.OpenDir(path)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Settle waits for a compaction that is under way.
+// Settle waits for a compaction in progress.
 func (j *Journal) Settle() error {
 	if j.compaction == nil {
 		return nil
@@ -19,7 +19,7 @@ func (j *Journal) Settle() error {
 	return err
 }
 
-// Compacting reports whether there is a compaction whose result no Commit has taken.
+// Compacting reports whether no Commit has taken the result of a compaction yet.
 func (j *Journal) Compacting() bool { return j.compaction != nil }
 
 // Synced returns the numbers of the last durable batch and of the last batch.

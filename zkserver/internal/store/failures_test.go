@@ -16,7 +16,7 @@ import (
 type fault struct {
 	at    int // number of the call; 0: none
 	short bool
-	full  bool // from then on the disk is full
+	full  bool // the disk is full from then on
 
 	mu     sync.Mutex
 	calls  int
@@ -52,9 +52,8 @@ func (f *fault) String() string {
 	return fmt.Sprintf("call %d (%s %s; short: %v, full: %v)", f.at, f.failed.Op, f.failed.Name, f.short, f.full)
 }
 
-// life opens a store, writes to it and closes it, twice. It returns the history and the first
-// error. After an error, every Commit must fail. If settle is false, it commits batches while
-// snapshots are under way.
+// life opens a store, writes to it and closes it, twice. It returns the history and the first error. After an error,
+// every Commit must fail. If settle is false, it commits batches while snapshots are in progress.
 func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	t.Helper()
 	w := writer{rng: rand.New(rand.NewPCG(1, 2)), value: 200, batch: 3, later: 0.3}
@@ -88,9 +87,9 @@ func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	return h, nil
 }
 
-// Any call fails, or does a part only, or finds the disk full for the first time. The error says which
-// operation failed on which file. Nothing is written to the journal afterwards, no file stays open, and
-// the next start has everything that was acknowledged, also if power fails then.
+// Any call fails, or is partly done, or finds the disk full for the first time. The error names the operation and the
+// file. Nothing is written to the journal afterwards, and no file stays open. The next start has everything that
+// was acknowledged, even if power fails then.
 func TestFailedCallsLoseNothing(t *testing.T) {
 	for _, settle := range []bool{true, false} {
 		t.Run(fmt.Sprint("settle ", settle), func(t *testing.T) { failCalls(t, settle) })
@@ -124,12 +123,12 @@ func failCalls(t *testing.T, settle bool) {
 				}
 				for _, c := range f.again {
 					if f.failed.Changes() && f.failed.Op != "truncate" && (c.Op == "write" || c.Op == "sync") && c.Name == f.failed.Name && !strings.HasSuffix(c.Name, ".tmp") {
-						t.Errorf("%v: %s %s was tried afterwards", f, c.Op, c.Name)
+						t.Errorf("%v: %s %s was tried after the failure", f, c.Op, c.Name)
 					}
 				}
 			case f.failed.Op == "remove" && strings.HasSuffix(f.failed.Name, ".tmp"): // the next start removes it
 			case f.failed.Changes() && f.failed.Op != "truncate", f.failed.Op == "open" && f.failed.Name != store.WitnessFile:
-				t.Errorf("%v: no error", f)
+				t.Errorf("%v: the failure was not reported", f)
 			}
 			if n := fs.StillOpen(); n != 0 {
 				t.Errorf("%v: %d files are still open", f, n)
@@ -164,8 +163,8 @@ func failCalls(t *testing.T, settle bool) {
 	t.Logf("%d failures of %d calls, %d reported, nothing lost", tried, clean.calls, reported)
 }
 
-// A sync has failed, so the kernel may call pages clean that are not on disk. The next
-// process reads them and relies on them, so it must write them again.
+// After a failed sync, the kernel may mark pages clean that are not on disk. The next process reads them and relies on
+// them, so it must write them again.
 func TestBytesThatASyncHasDroppedAreWrittenAgain(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<14)

@@ -9,8 +9,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A journal has its size before it is full. After a crash the rest is zeros, which are no
-// damage. Close frees the rest.
+// A journal reserves its full size in advance. After a crash the rest is zeros, which are no damage. Close frees the
+// rest.
 func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	const commits = 20
 	dir, crashed := t.TempDir(), t.TempDir()
@@ -27,7 +27,7 @@ func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	}
 	mustClose(t, j)
 	if got := journalSize(t, dir); got > 1<<12 {
-		t.Errorf("the journal has %d bytes when it is closed; want what was written", got)
+		t.Errorf("the closed journal has %d bytes; want only the written ones", got)
 	}
 	for name, dir := range map[string]string{"closed": dir, "crashed": crashed} {
 		j := mustOpen(t, dir)

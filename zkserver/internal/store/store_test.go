@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// contents has everything that Load found.
+// contents collects everything that Load found.
 type contents struct {
 	meta     store.Meta
 	nodes    map[string]string
@@ -44,7 +44,7 @@ func (c *contents) visitor() store.Visitor {
 	return store.Visitor{
 		Node: func(path string, r []byte) error {
 			if _, twice := c.nodes[path]; twice {
-				return fmt.Errorf("%s is there twice", path)
+				return fmt.Errorf("%s occurs twice", path)
 			}
 			c.nodes[path] = string(r)
 			return nil
@@ -126,7 +126,7 @@ func TestStoresKeepWhatWasCommitted(t *testing.T) {
 			b.PutSession(7, []byte("seven"))
 			b.PutSession(-8, []byte("eight"))
 			b.DeleteNode("/never")
-			b.PutNode("/", []byte("root again")) // the last one counts
+			b.PutNode("/", []byte("root again")) // the last one wins
 			mustCommit(t, s, &b)
 			b = store.Batch{}
 			b.DeleteNode("/gone")
@@ -249,11 +249,11 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				t.Errorf("load: %v; want ErrFormat with %q", err, tt.says)
 			}
 			if err := j.Commit(put("/x", "x")); !errors.Is(err, store.ErrFormat) {
-				t.Errorf("commit all the same: %v; want the same error", err)
+				t.Errorf("commit after a refused load: %v; want the same error", err)
 			}
 			mustClose(t, j)
 			if fs.Now() != 0 {
-				t.Errorf("%d changes were made to a directory that was refused", fs.Now())
+				t.Errorf("%d changes were made to a refused directory", fs.Now())
 			}
 		})
 	}
@@ -272,7 +272,7 @@ func filled(t *testing.T, n int) map[string][]byte {
 	return fs.Killed(fs.Now())
 }
 
-// Starts that change little must not leave one file each.
+// Starts that change little must not each leave a file.
 func TestStartsDoNotPileUpFiles(t *testing.T) {
 	fs := crashfs.New(nil)
 	for i := range 50 {
@@ -291,7 +291,7 @@ func TestStartsDoNotPileUpFiles(t *testing.T) {
 		}
 	}
 	if n := fs.StillOpen(); n != 0 {
-		t.Errorf("%d files are open", n)
+		t.Errorf("%d files are still open", n)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestCommitsGoOnWhileASnapshotIsWritten(t *testing.T) {
 	mustClose(t, j)
 }
 
-// A store can be closed while a snapshot is under way, and leaves nothing of it behind.
+// A store can be closed while a snapshot is in progress, and leaves nothing of it behind.
 func TestCloseStopsASnapshot(t *testing.T) {
 	fs := crashfs.New(nil)
 	begun, proceed := make(chan struct{}), make(chan struct{})
@@ -386,11 +386,11 @@ func TestCloseStopsASnapshot(t *testing.T) {
 	mustClose(t, j)
 }
 
-// Close waits for a few reads of a snapshot that is under way, not until all files are read.
+// Close waits for a few reads of a snapshot in progress, not until all files are read.
 func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		file string // Close begins when the snapshot opens it for the nth time
+		file string // Close begins when the snapshot opens this file for the nth time
 		nth  int
 	}{
 		{"which changes there are", "00000002.journal", 1},
@@ -433,7 +433,7 @@ func TestCloseStopsTheReadingForASnapshot(t *testing.T) {
 			if err := <-closed; err != nil {
 				t.Fatal(err)
 			}
-			if reads > 3 { // of the header, and of a batch
+			if reads > 3 { // of the header and of a batch
 				t.Errorf("%d reads after Close", reads)
 			}
 		})

@@ -7,8 +7,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// loadACL loads a node with this list into a tree, as from a store that is older than the
-// bounds.
+// loadACL loads a node with this list into a tree, as from a store that predates the bounds.
 func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	t.Helper()
 	from := New()
@@ -24,7 +23,7 @@ func loadACL(t *testing.T, path string, list []zkproto.ACL) *Tree {
 	return tr
 }
 
-// A long ACL of an older store is kept unchanged and enforced.
+// A long ACL from an older store is kept unchanged and enforced.
 func TestLongACLsOfAnOlderStoreHold(t *testing.T) {
 	var list []zkproto.ACL
 	for i := range 20_000 {
@@ -67,11 +66,11 @@ func TestNetworksAreParsedOnce(t *testing.T) {
 	a, _ := New().checkACL(list, nil)
 	a.entries[0].ID = "not a network"
 	if !New().permits(a, zkproto.PermRead, []Identity{{"ip", "10.1.2.3"}}) {
-		t.Error("the check reads the text")
+		t.Error("the check parses the text again")
 	}
 }
 
-// The identities of a client with many of them are in a set, which must be that client's own.
+// The identities of a client with many of them are in a set. It must be that client's own.
 func TestManyIdentitiesAreThoseOfTheClient(t *testing.T) {
 	tr := New()
 	ids := func(name string) (as []Identity) {
@@ -85,7 +84,7 @@ func TestManyIdentitiesAreThoseOfTheClient(t *testing.T) {
 	b := newACL([]zkproto.ACL{{Perms: 31, Scheme: "digest", ID: "bob63:hash"}})
 	for range 2 {
 		if !tr.permits(a, 1, alice) || tr.permits(b, 1, alice) || !tr.permits(b, 1, bob) || tr.permits(a, 1, bob) || tr.permits(a, 1, alice[:63]) {
-			t.Fatal("permitted to the wrong client")
+			t.Fatal("the wrong client was permitted")
 		}
 	}
 }

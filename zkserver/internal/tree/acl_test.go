@@ -213,13 +213,13 @@ func TestEventsGoToWhoMayRead(t *testing.T) {
 	assertEvents(t, tr, Event{1, created, "/p"})
 	tr.SetWatches(2, &zkproto.SetWatches2Request{SetWatchesRequest: zkproto.SetWatchesRequest{Data: []string{"/p"}, Exist: []string{"/p"}, Child: []string{"/p"}}})
 	assertEvents(t, tr)
-	tr.Delete(tx(), "/p", -1) // the ACL that the node had decides
+	tr.Delete(tx(), "/p", -1) // the ACL of the deleted node decides
 	assertEvents(t, tr, Event{1, deleted, "/p"})
 
 	// The node's current ACL decides, not its ACL when the watch was set.
 	tr.Create(tx(), &zkproto.MultiOp{Op: zkproto.OpCreate, Path: "/q", ACL: openACL.entries})
 	if heard := tr.TakeEvents(); len(heard) != 3 { // in any order
-		t.Errorf("events: got %v; want one for everybody", heard)
+		t.Errorf("events: got %v; want one for each watcher", heard)
 	}
 	tr.SetACL(tx(), "/q", append(secret, zkproto.ACL{Perms: zkproto.PermWrite, Scheme: "world", ID: "anyone"}), -1)
 	tr.Set(tx(), "/q", []byte("x"), -1)

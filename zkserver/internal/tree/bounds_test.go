@@ -9,7 +9,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// deepTree returns a tree that has a path of so many levels.
+// deepTree returns a tree with a path of this many levels.
 func deepTree(t *testing.T, levels int) (tr *Tree, deepest string) {
 	t.Helper()
 	tr = New()
@@ -20,11 +20,11 @@ func deepTree(t *testing.T, levels int) (tr *Tree, deepest string) {
 	return tr, deepest
 }
 
-// A write looks for recursive watches on all ancestors of the node. It looks up no path,
-// which would take a hundred times as long.
+// A write looks for recursive watches on all ancestors of the node. It looks up no paths, which would take a hundred
+// times as long.
 func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 	const levels = 2000
-	took := func(tr *Tree, path string) time.Duration { // the shortest of many
+	took := func(tr *Tree, path string) time.Duration { // the shortest of many tries
 		least := time.Hour
 		for range 200 {
 			began := time.Now()
@@ -47,13 +47,13 @@ func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 		t.Errorf("a write takes %v with the watches, %v without; want at most %v", with, without, most)
 	}
 	if steps := tr.TakeSteps() / 200; steps < levels*tellSteps {
-		t.Errorf("%d steps for a write", steps)
+		t.Errorf("a write takes %d steps", steps)
 	}
 	assertConsistent(t, tr)
 }
 
-// The watches of a closed connection no longer fire. Their memory is freed in portions,
-// also while other connections set watches.
+// The watches of a closed connection no longer fire. Their memory is freed in portions, even while other connections
+// set watches.
 func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 	const watches, portion = 50_000, 1000
 	tr := New()
@@ -73,7 +73,7 @@ func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 		t.Errorf("%d watches are left", n)
 	}
 	if own, all := tr.WatchWeights(1); own != 0 || all != 1 {
-		t.Errorf("they weigh %d of %d", own, all)
+		t.Errorf("the watches have weight %d of %d", own, all)
 	}
 	tr.Set(tx(), "/n", nil, -1)
 	assertEvents(t, tr, Event{2, changed, "/n"})
@@ -85,7 +85,7 @@ func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 		tr.WatchData(3, fmt.Sprint("/other", i))
 	}
 	if after := tr.watches.entries(); after >= before-1000 {
-		t.Errorf("%d entries, %d before others have set watches", after, before)
+		t.Errorf("%d entries; %d before other clients set watches", after, before)
 	}
 	for range watches/portion + 1 {
 		tr.Sweep()
@@ -246,7 +246,7 @@ func TestReapingOfDeepNodesIsDoneInShares(t *testing.T) {
 		tr.Create(Txn{Zxid: 1, Time: 1}, &zkproto.MultiOp{Op: zkproto.OpCreateTTL, Path: fmt.Sprint(deepest, "/", i), ACL: openACL.entries, Flags: zkproto.FlagTTL, TTL: 1})
 	}
 	if n := len(tr.Reapable(10)); n*len(deepest) > reapBytes+2*len(deepest) || !tr.Reaping() {
-		t.Errorf("%d nodes at once", n)
+		t.Errorf("one call reaped %d nodes", n)
 	}
 }
 
@@ -275,6 +275,6 @@ func TestManyWatchersLeaveNoWorkBehind(t *testing.T) {
 		t.Fatalf("%d events", n)
 	}
 	if after := took(); after > 10*before+5*time.Microsecond {
-		t.Errorf("a write takes %v, %v before there were many watchers", after, before)
+		t.Errorf("a write takes %v; it took %v before there were many watchers", after, before)
 	}
 }

@@ -26,7 +26,7 @@ func FuzzLoadNode(f *testing.F) {
 		first, _ := tr.AppendNode(nil, path)
 		again := New()
 		if err := again.LoadNode(path, first); err != nil {
-			t.Fatalf("%q: what was written is refused: %v", path, err)
+			t.Fatalf("%q: the written record is refused: %v", path, err)
 		}
 		again.nodes[path] = again.loading[0]
 		if second, _ := again.AppendNode(nil, path); !bytes.Equal(first, second) {

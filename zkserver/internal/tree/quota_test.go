@@ -136,7 +136,7 @@ func TestHardQuotaIsKeptIfAskedFor(t *testing.T) {
 	}
 	q.wantStats("/a", "count=2,bytes=8")
 	if len(q.over) == 0 {
-		t.Error("the soft limit was not noticed")
+		t.Error("the soft limit was not reported")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestQuotaIsThereAfterARestart(t *testing.T) {
 	again.wantStats("/a", "count=2,bytes=3")
 }
 
-// An invalid text of a client in a quota's node does no harm.
+// An invalid text in a quota's node does no harm.
 func TestQuotaThatCannotBeReadCountsNothing(t *testing.T) {
 	q := newQuotaTree(t, true)
 	q.create("/a", "1")
@@ -212,7 +212,7 @@ func TestQuotaIsSetWithoutAWalk(t *testing.T) {
 		q.Delete(q.tx(), stats, -1)
 		q.create(stats, "")
 	}); n > 100 {
-		t.Errorf("%v allocations over 20,000 nodes", n)
+		t.Errorf("%v allocations for a quota over 20,000 nodes", n)
 	}
 	q.wantStats("/a", "count=20001,bytes=20002")
 	assertConsistent(t, q.Tree)
@@ -282,7 +282,7 @@ func TestOnlyTheSuperuserSetsQuotas(t *testing.T) {
 				t.Errorf("read: %v", code)
 			}
 			if code := q.create("/zookeeper/quotas", ""); code != ok {
-				t.Errorf("a node whose name only begins like it: %v", code)
+				t.Errorf("a node whose name merely begins the same way: %v", code)
 			}
 		})
 	}

@@ -18,16 +18,16 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	}
 	due := func(tr *Tree, now int64) bool { return slices.Equal(tr.Reapable(now), []string{path}) }
 	if due(tr, born.Time+100) || !due(tr, born.Time+101) || !due(reload(t, tr), born.Time+101) {
-		t.Error("not due when more than its time has passed, and no sooner, also after a restart")
+		t.Error("want it due once its time has passed, no sooner, and also after a restart")
 	}
 	changed := tx()
 	tr.Set(changed, path, nil, -1)
 	if due(tr, changed.Time+100) || !due(tr, changed.Time+101) {
-		t.Error("the time does not run from the last change")
+		t.Error("the time does not start at the last change")
 	}
 	mustCreate(t, tr, path+"/x", zkproto.FlagPersistent)
 	if due(tr, math.MaxInt64) {
-		t.Error("due with a child")
+		t.Error("due although it has a child")
 	}
 	tr.Delete(tx(), path+"/x", -1)
 	tr.Reap(Txn{Zxid: 5000, Time: changed.Time + 100}, path)
@@ -40,8 +40,8 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// Each call of Reapable visits a bounded number of nodes, however many there are. All calls together
-// miss no node, also if others are created and removed meanwhile.
+// Each call of Reapable visits a bounded number of nodes, however many there are. All calls together miss no node, even
+// if others are created and removed meanwhile.
 func TestReapingIsDoneInShares(t *testing.T) {
 	tr := New()
 	create := func(format string, i int, ttl int64) {
@@ -58,7 +58,7 @@ func TestReapingIsDoneInShares(t *testing.T) {
 	for done := false; !done; calls++ {
 		paths := tr.Reapable(10)
 		if len(paths) > reapMost {
-			t.Fatalf("%d nodes at once", len(paths))
+			t.Fatalf("one call visited %d nodes", len(paths))
 		}
 		done = !tr.Reaping()
 		for _, path := range paths {

@@ -251,7 +251,7 @@ func TestSequenceCountsCreationsAndWraps(t *testing.T) {
 	mustCreate(t, tr, "/p", zkproto.FlagPersistent)
 	mustCreate(t, tr, "/p/plain", zkproto.FlagPersistent)
 	if got := mustCreate(t, tr, "/p/s", zkproto.FlagEphemeralSequential); got != "/p/s0000000001" {
-		t.Errorf("behind a plain creation: %s", got)
+		t.Errorf("after a plain create: %s", got)
 	}
 	tr.Delete(tx(), "/p/s0000000001", -1)
 	tr.Delete(tx(), "/p/plain", -1)
@@ -263,7 +263,7 @@ func TestSequenceCountsCreationsAndWraps(t *testing.T) {
 		t.Errorf("the last positive number: %s", got)
 	}
 	if got := mustCreate(t, tr, "/p/s", zkproto.FlagPersistentSequential); got != "/p/s-2147483648" {
-		t.Errorf("behind the last positive number: %s", got)
+		t.Errorf("after the last positive number: %s", got)
 	}
 }
 

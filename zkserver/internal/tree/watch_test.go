@@ -102,7 +102,7 @@ func TestRemoveWatches(t *testing.T) {
 		data, child bool
 		kind        int32
 		want        zkproto.Code
-		left        []Event // of a deletion of /a/e
+		left        []Event // watches left after a deletion of /a/e
 	}{
 		{"data", true, true, zkproto.WatchData, ok, []Event{{1, deleted, "/a/e"}}},
 		{"children", true, true, zkproto.WatchChildren, ok, []Event{{1, deleted, "/a/e"}}},
@@ -291,6 +291,6 @@ func TestNotificationsOfAWriteAreBounded(t *testing.T) {
 	}
 	mustCreate(t, tr, "/again", 0)
 	if events := tr.TakeEvents(); len(events) != 0 {
-		t.Errorf("%d events to watchers that have lost their watches", len(events))
+		t.Errorf("%d events for watchers that have lost their watches", len(events))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The test compares the table with plain sets: which watches are set, and that none is left over.
+// The test compares the table with plain sets: the watches that are set, and that no entry is left over.
 func TestWatchTable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
