@@ -14,14 +14,14 @@ import (
 	"holdfast/zk"
 )
 
-// Sessions take turns on one lock while the ensemble's servers are killed and
-// started again, one at a time. Requests are cut off at every stage, so creates
-// and deletes happen whose answers never come; still one holds at a time, tokens
-// grow, everybody gets all turns, and the queue is empty in the end.
+// Sessions take turns on one lock while the ensemble's servers are killed and restarted, one at
+// a time. Requests are cut off at every stage, so some creates and deletes happen without an
+// answer. Still one session holds the lock at a time, tokens grow, all sessions get all their
+// turns, and the queue is empty in the end.
 func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 	const (
 		sessions = 8
-		kills    = 6 // each server twice, on the average
+		kills    = 6 // each server twice on average
 	)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -38,7 +38,7 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
 	defer all.Wait()
-	defer cancel() // first, so that a test that gives up does not wait for locks
+	defer cancel() // first, so that a failed test does not wait for locks
 	for range sessions {
 		m := holdfast.NewMutex(dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second }), path)
 		all.Go(func() {
@@ -68,11 +68,11 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 		})
 	}
 	for range kills {
-		// The fault is to hit a lock that is in use, so wait until it is again.
+		// The fault must hit a lock in use, so wait until it is used again.
 		for from := turns.Load(); turns.Load() < from+2*sessions; {
 			select {
 			case <-ctx.Done():
-				t.Fatalf("the lock stands still after %d turns", turns.Load())
+				t.Fatalf("the lock is stuck after %d turns", turns.Load())
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
