@@ -278,8 +278,8 @@ func (p *pending) read() {
 	}
 }
 
-// childrenOf returns a node's children. Apache's servers return them in no order; the model sorts them, for
-// the seed.
+// childrenOf returns a node's children. Apache's servers return them in no order; the model
+// sorts them, for the seed.
 func (d *database) childrenOf(n *refNode) []string { return slices.Sorted(maps.Keys(n.children)) }
 
 func (p *pending) multiRead(r *zkproto.Reader) {

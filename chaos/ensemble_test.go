@@ -13,10 +13,11 @@ import (
 	"holdfast/zkproto"
 )
 
-// An ensemble is a model of Apache ZooKeeper 3.8's servers, as their clients see them: a leader,
-// followers and observers, joined by links that delay, stall and break. It speaks the wire protocol
-// to real clients, in virtual time. PROTOCOL.md and RELIABILITY.md describe ZooKeeper's behaviour
-// and how it is known. The comments here name ZooKeeper's classes.
+// An ensemble is a model of Apache ZooKeeper 3.8's servers, as their clients see them: a
+// leader, followers and observers, joined by links that delay, stall and break. It speaks the
+// wire protocol to real clients, in virtual time. PROTOCOL.md and RELIABILITY.md describe
+// ZooKeeper's behaviour and how it is known. The comments here name ZooKeeper's classes.
+//
 // The files of the model:
 //
 //	ensemble_test.go           the servers' processes, virtual time
@@ -28,11 +29,12 @@ import (
 //	ensemble_ops_test.go       reads and writes on one server's tree
 //	ensemble_watch_test.go     watches
 //
-// The model simplifies. An arbiter that sees all links counts the votes of an election (see elect).
-// Logs are in memory and survive a kill, so no disk fails. There are no ACLs, quotas, local
-// sessions, read-only servers or reconfigurations.
-// Everything runs under one mutex, and everything that takes time is an event in one queue. So a run
-// depends on the seed and on the times at which clients' requests arrive.
+// The model simplifies. An arbiter that sees all links counts the votes of an election (see
+// elect). Logs are in memory and survive a kill, so no disk fails. There are no ACLs, quotas,
+// local sessions, read-only servers or reconfigurations.
+//
+// Everything runs under one mutex, and everything that takes time is an event in one queue. So
+// a run depends on the seed and on the times at which clients' requests arrive.
 type ensemble struct {
 	began      time.Time
 	tick       time.Duration

@@ -10,15 +10,17 @@ import (
 )
 
 // The histories of these tests are in lines, one operation each:
-// 	acquire 1 0-2 t10 n5      claim 1, from 0 s to 2 s, token 10, number 5
-// 	acquire 2 1-x unknown     the outcome is unknown
-// 	try 3 1-2 failed
-// 	release 1 3-4
-// 	lose 1 3
-// 	break t10 3
-// 	observe 1-2 t10
-// 	change 1-2 x4             the limit of a semaphore becomes 4
-// 	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
+//
+//	acquire 1 0-2 t10 n5      claim 1, from 0 s to 2 s, token 10, number 5
+//	acquire 2 1-x unknown     the outcome is unknown
+//	try 3 1-2 failed
+//	release 1 3-4
+//	lose 1 3
+//	break t10 3
+//	observe 1-2 t10
+//	change 1-2 x4             the limit of a semaphore becomes 4
+//	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
+//
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
 var (

@@ -21,10 +21,12 @@ var (
 	replaySeed = flag.Uint64("replay-seed", 0, "what they send; 0 is anything")
 )
 
-// TestZxidReplay makes clients send random requests to one server, and replays the answers in the
-// order of the zxids. Every read must match a plain tree (refTree) at that zxid, and every failure
-// must have a reason there. Events must come once, and before any newer reply.
-// The seed decides the clients' requests. It does not decide which of them the server gets first.
+// TestZxidReplay makes clients send random requests to one server, and replays the answers in
+// the order of the zxids. Every read must match a plain tree (refTree) at that zxid, and every
+// failure must have a reason there. Events must come once, and before any newer reply.
+//
+// The seed decides the clients' requests. It does not decide which of them the server gets
+// first.
 func TestZxidReplay(t *testing.T) {
 	seed := *replaySeed
 	if seed == 0 {

@@ -123,7 +123,8 @@ func (n *nemesis) pick(ctx context.Context, holder bool) (spec lockSpec, e holdf
 	return spec, all[n.rng.IntN(len(all))], true
 }
 
-// strangers lists the nodes beside a lock of one kind and layout. It must never show the lock's own places.
+// strangers lists the nodes beside a lock of one kind and layout. It must never show the lock's
+// own places.
 func (n *nemesis) strangers(ctx context.Context, spec lockSpec) {
 	found, err := holdfast.Foreign(ctx, n.admin, spec.path, holdfast.WithLayout(spec.layout))
 	for _, f := range found {

@@ -52,8 +52,8 @@ func regionOf(rng *rand.Rand) region {
 
 func (r region) String() string { return [...]string{"near", "far", "lossy", "behind"}[r] }
 
-// ways draws the properties of a connection. lag is the minimum age of the data that the client sees: such
-// a server forwards requests at once, and answers when it has caught up.
+// ways draws the properties of a connection. lag is the minimum age of the data that the client
+// sees: such a server forwards requests at once, and answers when it has caught up.
 func (r region) ways(rng *rand.Rand) (up, down way, lag time.Duration) {
 	up.jitter, down.jitter = 700*time.Microsecond, 700*time.Microsecond
 	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
@@ -87,8 +87,8 @@ func (n *network) committed(zxid int64) {
 	}
 }
 
-// welcome reports whether a server with this lag accepts a client. It does not if the client has seen more
-// than the server, or the client would go back in time. n.mu must be held.
+// welcome reports whether a server with this lag accepts a client. It does not if the client
+// has seen more than the server, or the client would go back in time. n.mu must be held.
 func (n *network) welcome(frame []byte, lag time.Duration) bool {
 	var req zkproto.ConnectRequest
 	r := zkproto.NewReader(frame[4:])

@@ -63,8 +63,8 @@ func (w *world) chooseLocks() []lockSpec {
 	return specs
 }
 
-// counter returns where the holders of the lock at path count. Where names of nodes come back, an admin may
-// delete one, and Commit compares names. So holders do not count there.
+// counter returns where the holders of the lock at path count. Where names of nodes come back,
+// an admin may delete one, and Commit compares names. So holders do not count there.
 func counter(path string, layout holdfast.Layout) string {
 	if !strings.Contains(layout.Mutex, "{uuid}") && !strings.Contains(layout.Mutex, "{hex}") {
 		return ""
@@ -226,10 +226,10 @@ func together(counted string, a holdfast.Locker, opA chaos.Op, b holdfast.Locker
 	}
 }
 
-// strangers returns locks of different kinds and layouts under one name, as if by mistake. They refuse each
-// other instead of waiting. Their tokens grow only within each kind: between the creation of a
-// holder's node and its look at the names, a stranger may acquire and release its lock. So the check
-// covers only overlaps.
+// strangers returns locks of different kinds and layouts under one name, as if by mistake. They
+// refuse each other instead of waiting. Their tokens grow only within each kind: between the
+// creation of a holder's node and its look at the names, a stranger may acquire and release its
+// lock. So the check covers only overlaps.
 func strangers(w *world, path string) lockSpec {
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path, path + "/locks", path + "/leases"}, path: path, layout: holdfast.LayoutCurator,

@@ -285,8 +285,8 @@ func (k *link) welcome(frame []byte) bool {
 	return welcome
 }
 
-// request inspects a frame that the client sends, and returns the frame to pass on. nil means that the frame
-// and the connection are lost.
+// request inspects a frame that the client sends, and returns the frame to pass on. nil means
+// that the frame and the connection are lost.
 func (k *link) request(frame []byte) []byte {
 	r := zkproto.NewReader(frame[4:])
 	var h zkproto.RequestHeader
@@ -324,9 +324,10 @@ func (k *link) request(frame []byte) []byte {
 	return frame
 }
 
-// throttles reports whether a server throttles such requests (Request.isThrottlable). If a request to remove
-// a watch is throttled, a client does not repeat it. The watch stays until the connection ends. The network
-// never throttles these, since the leak check would count the watches.
+// throttles reports whether a server throttles such requests (Request.isThrottlable). If a
+// request to remove a watch is throttled, a client does not repeat it. The watch stays until
+// the connection ends. The network never throttles these, since the leak check would count the
+// watches.
 func throttles(op zkproto.Op) bool {
 	switch op {
 	case zkproto.OpRemoveWatches:

@@ -41,8 +41,8 @@ type direction struct{ from, to *server }
 
 func (d direction) reverse() direction { return direction{d.to, d.from} }
 
-// direction returns any direction; mostly one of the two servers leads. For a single server, it begins and
-// ends there.
+// direction returns any direction; mostly one of the two servers leads. For a single server, it
+// begins and ends there.
 func (n *nemesis) direction() direction {
 	all := n.many.all()
 	d := direction{all[n.rng.IntN(len(all))], all[n.rng.IntN(len(all))]}

@@ -10,10 +10,10 @@ import (
 	"holdfast/chaos"
 )
 
-// These oracles check claims while they last. A holder whose node was removed is told of that, and a holder
-// that is asked to release is told, too. In a calm world, where no network and no server fails, this
-// takes a round trip or two. In other worlds it may take until the connection is whole again, or
-// until the deadline of the holder's proof.
+// These oracles check claims while they last. A holder whose node was removed is told of that,
+// and a holder that is asked to release is told, too. In a calm world, where no network and no
+// server fails, this takes a round trip or two. In other worlds it may take until the
+// connection is whole again, or until the deadline of the holder's proof.
 
 // A liveClaim is a claim that is held now.
 type liveClaim struct {
@@ -66,8 +66,8 @@ func (c *client) reach() time.Duration {
 	return 30 * time.Millisecond
 }
 
-// soon returns how long it takes at most to tell a client, in a calm world. A new holder looks at its node
-// after 5 ms, which takes a request and an answer, and then the event arrives.
+// soon returns how long it takes at most to tell a client, in a calm world. A new holder looks
+// at its node after 5 ms, which takes a request and an answer, and then the event arrives.
 func (w *world) soon(c *client) time.Duration {
 	d := 50*time.Millisecond + 3*c.reach()
 	if w.many != nil {
@@ -76,8 +76,8 @@ func (w *world) soon(c *client) time.Duration {
 	return d
 }
 
-// late returns the same for any world: the proof of the session has run out, or the client was told on a new
-// connection.
+// late returns the same for any world: the proof of the session has run out, or the client was
+// told on a new connection.
 func (w *world) late() time.Duration { return 2*w.timeout + 3*time.Second }
 
 // mustBeTold checks that no client believes for long in a node that was removed just now.

@@ -199,7 +199,8 @@ func (k *worker) again(l locker, claim *chaos.Claim) *chaos.Claim {
 // A counted is a value that holders update with Commit.
 type counted struct{ updates []chaos.Update }
 
-// add updates the lock's value, slowly, with Commit: an update by another client in between would be lost.
+// add updates the lock's value, slowly, with Commit: an update by another client in between
+// would be lost.
 func (k *worker) add(ctx context.Context, l locker, claim *chaos.Claim) {
 	data, _, err := k.of.Get(claim.Context(), l.counted)
 	if err != nil {
@@ -260,8 +261,8 @@ func (k *worker) observe(ctx context.Context, l locker) {
 	}
 }
 
-// follow observes leaders for a while. Their terms never go back, and each value is the leader's own. When
-// there is no leader in the end, it is told so.
+// follow observes leaders for a while. Their terms never go back, and each value is the
+// leader's own. When there is no leader in the end, it is told so.
 func (k *worker) follow(ctx context.Context, l locker) {
 	following, cancel := context.WithTimeout(ctx, min(time.Duration(k.rng.ExpFloat64()*float64(4*k.timeout)), 20*k.timeout))
 	defer cancel()

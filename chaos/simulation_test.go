@@ -41,17 +41,18 @@ type share struct {
 	Options          options
 }
 
-// TestSimulation runs many worlds, each from its own seed: real clients and locks on a real server, in
-// virtual time, over a network that fails. Every oracle of this package checks what clients are told,
-// and world.inspect checks what is left when everything is whole again. A goroutine that does not end
-// makes the bubble panic.
-// A seed decides everything that the simulation decides, and what is drawn from crypto/rand. It does not
-// decide what the runtime draws: which of two ready cases a select takes, the order of maps, and how
-// long a client pauses before it reconnects (see line.untilSlot for that). The order in which
-// goroutines run at one instant must not matter either. So every process runs one goroutine at a time
-// (GOMAXPROCS=1) without collecting garbage, and there is one process per processor. Thus most runs of
-// a seed are the same, and a seed that failed mostly fails again; -times says how often to try.
-// docs/contributing/reliability.md says how often that is so.
+// TestSimulation runs many worlds, each from its own seed: real clients and locks on a real
+// server, in virtual time, over a network that fails. Every oracle of this package checks what
+// clients are told, and world.inspect checks what is left when everything is whole again. A
+// goroutine that does not end makes the bubble panic.
+//
+// A seed decides everything that the simulation decides, and what is drawn from crypto/rand. It
+// does not decide what the runtime draws: which of two ready cases a select takes, the order of
+// maps, and how long a client pauses before it reconnects (see line.untilSlot for that). The
+// order in which goroutines run at one instant must not matter either. So every process runs
+// one goroutine at a time (GOMAXPROCS=1) without collecting garbage, and there is one process
+// per processor. Thus most runs of a seed are the same, and a seed that failed mostly fails
+// again; -times says how often to try. docs/contributing/reliability.md says how often that is so.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)

@@ -21,7 +21,8 @@ func TestLostUpdatesAreFound(t *testing.T) {
 		{"the last", []Update{update(1, 0), update(2, 1)}, 1, []int64{2}, false},
 		{"an unknown one has happened", []Update{update(1, 0), unknown(2, 1), update(3, 2)}, 3, nil, false},
 		{"an unknown one has not happened", []Update{update(1, 0), unknown(2, 1), update(3, 1)}, 3, nil, false},
-		// A count would not show this: three updates were tried, two are acknowledged, and the value has two.
+		// A count would not show this: three updates were tried, two are acknowledged, and the
+		// value has two.
 		{"an unknown one has overwritten another", []Update{update(1, 0), update(2, 1), unknown(3, 1)}, 3, []int64{2}, false},
 		{"nobody has written it", []Update{update(1, 0)}, 7, nil, true},
 		{"in a circle", []Update{update(1, 2), update(2, 1)}, 2, nil, true},

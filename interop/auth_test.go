@@ -95,8 +95,8 @@ func refused(t *testing.T, url string, change func(*zk.Config), want error, says
 // acl grants one identity everything.
 func acl(scheme, id string) zk.ACL { return zk.ACL{Perms: 31, Scheme: scheme, ID: id} }
 
-// ownedBy creates a node for one identity with c, and cuts c's connection. Afterwards c must still be able to
-// read it, and clients with the other auths must not.
+// ownedBy creates a node for one identity with c, and cuts c's connection. Afterwards c must
+// still be able to read it, and clients with the other auths must not.
 func ownedBy(t *testing.T, url string, mine func(*zk.Config), a zk.ACL, others ...func(*zk.Config)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
@@ -216,8 +216,8 @@ func TestSASLDigestAuthOwnsNodes(t *testing.T) {
 		ownedBy(t, url, as(zk.SASLDigestAuth("zoë", "pass-ë")), acl("sasl", "zoë"), as(bob))
 		ownedBy(t, url, as(zk.SASLDigestAuth("snow", "pass-☃")), acl("sasl", "snow"), as(bob))
 		for _, wrong := range []zk.Auth{
-			// Not with bob's password: Apache's server would check it against the password of the latest user
-			// (ZOOKEEPER-4839), and admit nobody.
+			// Not with bob's password: Apache's server would check it against the password of
+			// the latest user (ZOOKEEPER-4839), and admit nobody.
 			zk.SASLDigestAuth("bob", planted+"x"), zk.SASLDigestAuth("nobody", planted+"y"), zk.SASLDigestAuth(`b"o,b\`, planted+"z"),
 		} {
 			refused(t, url, as(wrong), zk.ErrAuthFailed, addr, wrong.String(), "refused the user or the password")

@@ -81,8 +81,8 @@ func killHost(bin, dir string) (int, error) {
 		}
 		return 0, err
 	}
-	// It is not our child, so we cannot wait for it. Where nobody reaps orphans, its number stays, but not
-	// its program.
+	// It is not our child, so we cannot wait for it. Where nobody reaps orphans, its number
+	// stays, but not its program.
 	for {
 		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
 			return pid, nil
@@ -91,8 +91,8 @@ func killHost(bin, dir string) (int, error) {
 	}
 }
 
-// underLock returns `holdfast run` of one of our commands (see commandVar), with more flags before the name
-// of the lock.
+// underLock returns `holdfast run` of one of our commands (see commandVar), with more flags
+// before the name of the lock.
 func underLock(ctx context.Context, t testing.TB, url, lock, command string, flags ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

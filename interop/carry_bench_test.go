@@ -13,9 +13,10 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkCarry is the basis of docs/explanation/scale.md. It measures how many locks, handoffs and quorum probes per
-// second `holdfast serve`, one Apache ZooKeeper and an ensemble of three carry on this machine. It also
-// measures how much of holdfast serve's memory a session and a held lock take.
+// BenchmarkCarry is the basis of docs/explanation/scale.md. It measures how many locks, handoffs and quorum
+// probes per second `holdfast serve`, one Apache ZooKeeper and an ensemble of three carry on
+// this machine. It also measures how much of holdfast serve's memory a session and a held lock
+// take.
 //
 //	go test -run '^$' -bench Carry -benchtime 1x
 func BenchmarkCarry(b *testing.B) {
@@ -72,8 +73,8 @@ func BenchmarkCarry(b *testing.B) {
 	})
 }
 
-// probesPerSecond returns how many transactions that only check a node are committed. A holder's session sends
-// one in every probe period.
+// probesPerSecond returns how many transactions that only check a node are committed. A
+// holder's session sends one in every probe period.
 func probesPerSecond(b *testing.B, clients []*zk.Client) float64 {
 	path, _, err := clients[0].Create(b.Context(), "/probed-", nil, zk.EphemeralSequential)
 	must(b, err)

@@ -22,8 +22,8 @@ import (
 	"holdfast/zk"
 )
 
-// A chaosClient is a process that takes locks of every kind, over and over, and records what it was told and
-// when. It stops when its standard input ends.
+// A chaosClient is a process that takes locks of every kind, over and over, and records what it
+// was told and when. It stops when its standard input ends.
 type chaosClient struct {
 	Process int // starting at 1
 	Servers []string
@@ -171,8 +171,8 @@ func (c *chaosClient) line(o chaos.Op) {
 	}
 }
 
-// releasing is recorded before Unlock is called. The release itself is recorded when Unlock has returned, and
-// the process may be killed in between.
+// releasing is recorded before Unlock is called. The release itself is recorded when Unlock has
+// returned, and the process may be killed in between.
 const releasing chaos.Kind = "releasing"
 
 // unlock ends a claim of this many locks.
@@ -260,8 +260,8 @@ func chaosPath(typ string, i int) string {
 	return fmt.Sprintf("/chaos/%d/%s-%d", monotonic()/generation, typ, i)
 }
 
-// chaosPrivate names the locks that only one worker takes. They show that the recipes survive the faults, and
-// nothing about mutual exclusion.
+// chaosPrivate names the locks that only one worker takes. They show that the recipes survive
+// the faults, and nothing about mutual exclusion.
 const chaosPrivate = "private"
 
 func isPrivate(lock string) bool { return strings.Contains(lock, "/"+chaosPrivate+"-") }

@@ -86,8 +86,8 @@ func startChaos(t *testing.T, seed uint64) *chaosRun {
 	return c
 }
 
-// orphans returns the ephemeral nodes that are left when all possible owners are gone, and their sessions with
-// them.
+// orphans returns the ephemeral nodes that are left when all possible owners are gone, and
+// their sessions with them.
 func (c *chaosRun) orphans() []string {
 	ctx, cancel := context.WithTimeout(c.ctx, stepTime)
 	defer cancel()

@@ -17,8 +17,8 @@ type chaosFault struct {
 	Error  string        `json:"error,omitempty"` // set if no effect was visible
 }
 
-// A nemesis makes one kind of fault. It returns the visible effect once the fault is healed, or an error if there
-// was none. It returns errNothingToHurt if it did nothing.
+// A nemesis makes one kind of fault. It returns the visible effect once the fault is healed, or
+// an error if there was none. It returns errNothingToHurt if it did nothing.
 type nemesis struct {
 	kind string
 	do   func(c *chaosRun, ctx context.Context) (effect string, err error)

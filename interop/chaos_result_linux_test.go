@@ -120,8 +120,8 @@ func (r *chaosResult) commits(events []chaosEvent, last int64) {
 	}
 }
 
-// exactly returns the part of a history that Porcupine can check: a lock that is always in use has no moment at
-// which to cut its history.
+// exactly returns the part of a history that Porcupine can check: a lock that is always in use
+// has no moment at which to cut its history.
 func exactly(ops []chaos.Op) []chaos.Op {
 	const most = 5000 // operations on one lock
 	n := make(map[string]int)
@@ -148,9 +148,9 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 	return all
 }
 
-// handoffs returns the times from the death of a process to the next acquire of a lock that it held exclusively,
-// where a client was waiting. A handoff takes the end of the session. That is later if leaders change
-// meanwhile, since each restarts the session's clock.
+// handoffs returns the times from the death of a process to the next acquire of a lock that it
+// held exclusively, where a client was waiting. A handoff takes the end of the session. That is
+// later if leaders change meanwhile, since each restarts the session's clock.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
 	var all []time.Duration
 	for _, lost := range ops {

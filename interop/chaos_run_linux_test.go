@@ -18,9 +18,9 @@ import (
 	"holdfast/zk"
 )
 
-// The ensemble under chaos has a short tick, so that much happens in a minute. Sessions are about as short as
-// that tick can prove. A follower without its leader serves for twelve ticks, which is longer than a
-// session lasts.
+// The ensemble under chaos has a short tick, so that much happens in a minute. Sessions are
+// about as short as that tick can prove. A follower without its leader serves for twelve ticks,
+// which is longer than a session lasts.
 const (
 	chaosTick    = 300 * time.Millisecond
 	chaosTimeout = 2500 * time.Millisecond
@@ -64,7 +64,8 @@ type chaosProcess struct {
 	frames  int            // frames lost by the cuts so far
 }
 
-// A deletedNode is the deletion of a NodeLock's node: the node belonged to whoever held the lock in between.
+// A deletedNode is the deletion of a NodeLock's node: the node belonged to whoever held the
+// lock in between.
 type deletedNode struct {
 	path     string
 	from, to time.Duration
@@ -271,8 +272,8 @@ func readEvents(path string) ([]chaosEvent, error) {
 	}
 }
 
-// endClaims adds what a killed process could not record: it held a claim until it was dead, unless it had begun
-// to release it.
+// endClaims adds what a killed process could not record: it held a claim until it was dead,
+// unless it had begun to release it.
 func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
 	open, leaving := make(map[int]chaos.Op), make(map[int]time.Duration)
 	var all []chaos.Op
@@ -303,8 +304,8 @@ func endClaims(ops []chaos.Op, killed time.Duration) []chaos.Op {
 	return all
 }
 
-// excuse ends the claims of a process at the moment when it stopped running for longer than the guard of its
-// deadlines: nothing can tell the process in time then (assumption A3).
+// excuse ends the claims of a process at the moment when it stopped running for longer than the
+// guard of its deadlines: nothing can tell the process in time then (assumption A3).
 func (c *chaosRun) excuse(process int, ops []chaos.Op, events []chaosEvent) []chaos.Op {
 	var pauses []chaosPause
 	for _, p := range c.pauses {

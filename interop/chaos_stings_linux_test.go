@@ -28,7 +28,8 @@ func (c *chaosRun) pick() *chaosProcess {
 	return c.processes[rand.IntN(len(c.processes))]
 }
 
-// thinker returns a process that has read the store and not written it yet. If none appears, it returns any.
+// thinker returns a process that has read the store and not written it yet. If none appears, it
+// returns any.
 func (c *chaosRun) thinker(ctx context.Context, store string) *chaosProcess {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the locks may be idle because of another fault
 	defer cancel()
@@ -67,8 +68,8 @@ func (c *chaosRun) killProcess(ctx context.Context) (string, error) {
 	return fmt.Sprintf("process %d died with %d sessions", p.number, sessions), c.startProcess()
 }
 
-// pauseProcess stops a process for longer than its sessions last, if possible between reading a store and writing
-// it.
+// pauseProcess stops a process for longer than its sessions last, if possible between reading a
+// store and writing it.
 func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
 	store := stores[len(c.pauses)%len(stores)] // written only by this sequence of faults
 	p := c.thinker(ctx, store)
@@ -80,8 +81,8 @@ func (c *chaosRun) pauseProcess(ctx context.Context) (string, error) {
 	if len(mine) == 0 {
 		return "", errors.Join(errNothingToHurt, p.proc.Signal(syscall.SIGCONT))
 	}
-	// The server has removed the sessions when it refuses to resume one. Asking touches a session, so ask once,
-	// and late.
+	// The server has removed the sessions when it refuses to resume one. Asking touches a
+	// session, so ask once, and late.
 	pause(ctx, chaosTimeout+4*chaosTick)
 	met := p.thinksOf(store)
 	err := p.proc.Signal(syscall.SIGCONT)

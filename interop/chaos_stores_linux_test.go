@@ -15,9 +15,9 @@ import (
 	"holdfast/zk"
 )
 
-// The data that one lock guards: two numbers and the name of an update. Each number is read, and some time
-// later written plus one. The name is read, and later replaced by another. Two writers of one number have
-// lost an update. chaos.LostUpdates finds the lost names.
+// The data that one lock guards: two numbers and the name of an update. Each number is read,
+// and some time later written plus one. The name is read, and later replaced by another. Two
+// writers of one number have lost an update. chaos.LostUpdates finds the lost names.
 const (
 	storePath  = "/chaos/store"        // the lock
 	commitPath = "/chaos/store-update" // the name that Commit writes: its holder's token
@@ -32,8 +32,8 @@ const (
 // stores lists all stores.
 var stores = []string{storeUnfenced, storeFenced, storeCommit}
 
-// thinkingFile names the store that a process has read and not written yet. A pause does harm at that moment. A
-// nemesis that pauses at random hits these milliseconds in one run of three.
+// thinkingFile names the store that a process has read and not written yet. A pause does harm
+// at that moment. A nemesis that pauses at random hits these milliseconds in one run of three.
 const thinkingFile = "thinking"
 
 // account adds one to each store, over and over.
@@ -52,8 +52,8 @@ func (c *chaosClient) account(ctx context.Context) {
 	}
 }
 
-// update does one round under the lock. It does not check its Context between reading and writing: any program
-// may be paused right after the check.
+// update does one round under the lock. It does not check its Context between reading and
+// writing: any program may be paused right after the check.
 func (c *chaosClient) update(claim *chaos.Claim) {
 	ctx := claim.Context()
 	think := func(store string) {
@@ -107,8 +107,8 @@ func readInt(path string) (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-// A fencedFile is a number and the largest token seen with it. It stands for a database: a lock on the file makes
-// its operations atomic.
+// A fencedFile is a number and the largest token seen with it. It stands for a database: a lock
+// on the file makes its operations atomic.
 type fencedFile string
 
 var errStaleToken = errors.New("a larger token has been seen")

@@ -19,9 +19,9 @@ import (
 // benchTimeout is the timeout of all sessions, so that all send pings equally often.
 const benchTimeout = 10 * time.Second
 
-// The benchmarks compare our client with go-zookeeper's on one server, in rounds as in bench_table_test.go. The
-// server is a separate process, so this one's cost is the client's. Processor time and allocations per
-// operation are counted as well.
+// The benchmarks compare our client with go-zookeeper's on one server, in rounds as in
+// bench_table_test.go. The server is a separate process, so this one's cost is the client's.
+// Processor time and allocations per operation are counted as well.
 
 // An errand is one operation of a client, or two that belong together.
 type errand func() error

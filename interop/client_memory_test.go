@@ -16,9 +16,9 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkClientMemory measures what idle clients cost this process, heap and stacks together: a session with
-// its connection, and a thousand watches. Both clients are connected to the same server, which is a
-// separate process.
+// BenchmarkClientMemory measures what idle clients cost this process, heap and stacks together:
+// a session with its connection, and a thousand watches. Both clients are connected to the same
+// server, which is a separate process.
 //
 //	go test -run '^$' -bench ClientMemory -benchtime 3x
 func BenchmarkClientMemory(b *testing.B) {
@@ -117,8 +117,8 @@ func inParallel(goroutines, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// connectOurs and connectTheirs leave closing to the caller. dialURL and connectRival would keep every client
-// until the benchmark ends.
+// connectOurs and connectTheirs leave closing to the caller. dialURL and connectRival would
+// keep every client until the benchmark ends.
 func connectOurs(b *testing.B, url string) *zk.Client {
 	cfg, err := zk.ParseURL(url)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // environment selects the role, so nothing else must be built or installed.
 const commandVar = "HOLDFAST_INTEROP_COMMAND"
 
-// runCommand runs the command that the environment names. It returns false if there is none, so that the tests
-// run.
+// runCommand runs the command that the environment names. It returns false if there is none, so
+// that the tests run.
 func runCommand() (is bool, err error) {
 	switch name, path, _ := strings.Cut(os.Getenv(commandVar), " "); name {
 	case "":
@@ -46,8 +46,8 @@ func increment(path string) string { return commandVar + "=increment " + path }
 
 const hold = commandVar + "=hold"
 
-// addOne reads the number, waits long enough for a second holder to come in between, and writes it back plus one.
-// It ignores locks, so two at once lose an update.
+// addOne reads the number, waits long enough for a second holder to come in between, and writes
+// it back plus one. It ignores locks, so two at once lose an update.
 func addOne(path string) error {
 	n, err := readNumber(path)
 	if err != nil {

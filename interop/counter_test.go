@@ -17,8 +17,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Sixteen loops each run `holdfast run` fifty times, one process after the other. The command under the lock loses
-// an update if two ever hold it.
+// Sixteen loops each run `holdfast run` fifty times, one process after the other. The command
+// under the lock loses an update if two ever hold it.
 const (
 	counterLoops = 16
 	counterTurns = 50
@@ -70,8 +70,8 @@ func TestCounterLosesNoUpdateWhenTheHostOfItsDirectoryIsKilled(t *testing.T) {
 	}
 }
 
-// count runs the loops on the lock "counter" while fault, if there is one, does its worst. fault's context ends
-// with the loops.
+// count runs the loops on the lock "counter" while fault, if there is one, does its worst.
+// fault's context ends with the loops.
 func count(t *testing.T, url string, fault func(ctx context.Context, turns *atomic.Int64) error) {
 	path := newNumber(t)
 	ctx, cancel := context.WithTimeout(t.Context(), counterTime)

@@ -49,8 +49,9 @@ type acked struct {
 	ephemeral bool
 }
 
-// crash streams creates over several connections, kills the server in the middle, and starts it again. It looks
-// for every acknowledged node of this round, and in the end for those of all rounds.
+// crash streams creates over several connections, kills the server in the middle, and starts it
+// again. It looks for every acknowledged node of this round, and in the end for those of all
+// rounds.
 func crash(t *testing.T, server crashing, rounds int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

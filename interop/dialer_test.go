@@ -13,8 +13,9 @@ import (
 	"holdfast/zk"
 )
 
-// A gate controls one client's way to its servers. It knows the server that the client is connected to. It can
-// break that connection, prevent the next one, and lose or hold back messages.
+// A gate controls one client's way to its servers. It knows the server that the client is
+// connected to. It can break that connection, prevent the next one, and lose or hold back
+// messages.
 type gate struct {
 	mu    sync.Mutex
 	open  func(addr string) bool
@@ -71,7 +72,8 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return &gatedConn{conn, g}, nil
 }
 
-// loseNext breaks the connection as soon as a message is written to it or arrives from it, and loses the message.
+// loseNext breaks the connection as soon as a message is written to it or arrives from it, and
+// loses the message.
 func (g *gate) loseNext(d direction) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,8 +98,8 @@ func (g *gate) loses(d direction) bool {
 	return true
 }
 
-// hold keeps incoming messages back until release is called. The channel has a token once something has been
-// written since.
+// hold keeps incoming messages back until release is called. The channel has a token once
+// something has been written since.
 func (g *gate) hold() (wrote <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

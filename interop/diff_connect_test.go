@@ -15,7 +15,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// A diffHandshake is what a client says first, besides who it is.
+// A diffHandshake is the first message of a client, apart from its identity.
 type diffHandshake struct {
 	timeout    int32
 	seen       diffSeen
@@ -24,18 +24,18 @@ type diffHandshake struct {
 	as         diffImpostor
 }
 
-// A diffSeen is the last zxid that a client says it has seen.
+// A diffSeen is the last zxid that a client claims to have seen.
 type diffSeen int
 
 const (
 	seenNothing diffSeen = iota
 	seenOld
 	seenLast
-	seenFuture // the one that comes next
+	seenFuture // the next zxid
 	seenFar
 )
 
-// A diffImpostor is not who he says he is.
+// A diffImpostor is a client with a false identity.
 type diffImpostor int
 
 const (
@@ -44,7 +44,7 @@ const (
 	noPassword
 	shortPassword
 	unknownSession
-	newWithPassword // a new session needs none, and any will do
+	newWithPassword // a new session needs no password, and any is accepted
 	cutHandshake    // the frame ends too early
 	negativeFrame
 	hugeFrame
@@ -52,7 +52,7 @@ const (
 
 var diffTimeoutMs = int32(diffTimeout / time.Millisecond)
 
-// handshake is how a client connects that is let in.
+// handshake returns a handshake that the server accepts.
 func (d *diffStream) handshake() diffHandshake {
 	h := diffHandshake{timeout: diffTimeoutMs}
 	if d.n(2) == 0 {
@@ -64,7 +64,7 @@ func (d *diffStream) handshake() diffHandshake {
 	return h
 }
 
-// refusedHandshake is one that is turned away, though not always with words.
+// refusedHandshake returns a handshake that the server refuses, though not always with an answer.
 func (d *diffStream) refusedHandshake() diffHandshake {
 	h := d.handshake()
 	if d.n(3) == 0 {
@@ -80,8 +80,8 @@ func (s *diffSide) lastSeen(seen diffSeen) int64 {
 	return map[diffSeen]int64{seenNothing: 0, seenOld: s.base, seenLast: s.last, seenFuture: s.last + 1, seenFar: 1<<63 - 1}[seen]
 }
 
-// dial opens a connection and tells what the server says to the handshake. The
-// connection is nil if the server has closed it.
+// dial opens a connection and returns the server's answer to the handshake. The connection is
+// nil if the server has closed it.
 func (s *diffSide) dial(c diffClient, h diffHandshake) (*rawConn, zkproto.ConnectResponse, string, error) {
 	var response zkproto.ConnectResponse
 	nc, err := net.DialTimeout("tcp", s.addr, stepTime)
@@ -150,8 +150,8 @@ func (s *diffSide) dial(c diffClient, h diffHandshake) (*rawConn, zkproto.Connec
 	return nil, response, text, nil
 }
 
-// connect opens a connection of client i, with a new session if it has none or if that
-// is over. The connection before it is left alone.
+// connect opens a connection of client i, with a new session if it has none or its session is
+// over. The connection before it stays open.
 func (s *diffSide) connect(i int, h diffHandshake) (string, error) {
 	c := &s.clients[i]
 	var lines strings.Builder
@@ -179,7 +179,7 @@ func (s *diffSide) connect(i int, h diffHandshake) (string, error) {
 	}
 }
 
-// refused is a connection of client i that the server does not let in.
+// refused makes a connection of client i that the server refuses.
 func (s *diffSide) refused(i int, h diffHandshake) (string, error) {
 	conn, _, text, err := s.dial(s.clients[i], h)
 	if conn != nil {
@@ -189,7 +189,7 @@ func (s *diffSide) refused(i int, h diffHandshake) (string, error) {
 	return fmt.Sprintf("  client%d refused: %s\n", i, text), err
 }
 
-// visit is a session that does nothing and is closed.
+// visit makes a session that does nothing and is closed.
 func (s *diffSide) visit(h diffHandshake) (string, error) {
 	conn, response, text, err := s.dial(diffClient{}, h)
 	if err != nil || conn == nil {
@@ -201,14 +201,14 @@ func (s *diffSide) visit(h diffHandshake) (string, error) {
 	return fmt.Sprintf("  visitor: %s, closed: zxid %s, error %d\n", text, s.zxid(header.Zxid), header.Err), err
 }
 
-// expire lets the session of client i run out while the others stay, and tells what they
-// hear of it.
+// expire lets the session of client i run out while the others stay, and returns the events
+// that they get.
 func (s *diffSide) expire(i int) ([]string, error) {
 	c := &s.clients[i]
 	other := (i + 1) % diffClients
 	path := fmt.Sprintf("/expires%s", strings.ReplaceAll(s.sessions[c.id], "client", ""))
 	c.rawConn.Close()
-	line, err := s.connect(i, diffHandshake{timeout: 1}) // the server's least
+	line, err := s.connect(i, diffHandshake{timeout: 1}) // the server's minimum
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (s *diffSide) expire(i int) ([]string, error) {
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the session of client%d does not expire", i)
 		}
-		time.Sleep(diffTick / 20) // and they keep their own sessions
+		time.Sleep(diffTick / 20) // meanwhile the others keep their sessions
 		for j := range s.clients {
 			if j == i {
 				continue
@@ -239,7 +239,7 @@ func (s *diffSide) expire(i int) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			more = more[:len(more)-1] // how often it takes does not count
+			more = more[:len(more)-1] // the number of tries does not count
 			lines = append(lines, more...)
 			gone = gone || slices.ContainsFunc(more, func(line string) bool { return strings.HasPrefix(line, news) })
 		}

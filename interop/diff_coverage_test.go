@@ -13,10 +13,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// Every so many operations a session expires, which takes three ticks.
+// A session expires after this many operations, which takes three ticks.
 const diffExpireEvery = 25_000
 
-// A diffCoverage counts what was seen: operation by error code, notifications by type.
+// A diffCoverage counts outcomes: operations by error code, notifications by type.
 type diffCoverage map[string]map[string]int
 
 func (c diffCoverage) add(what, outcome string) {
@@ -26,7 +26,7 @@ func (c diffCoverage) add(what, outcome string) {
 	c[what][outcome]++
 }
 
-// kinds is how many different outcomes there were.
+// kinds returns the number of different outcomes.
 func (c diffCoverage) kinds() int {
 	n := 0
 	for _, outcomes := range c {
@@ -46,12 +46,12 @@ func (c diffCoverage) String() string {
 	return b.String()
 }
 
-// opName tells apart what error messages do not.
+// opName distinguishes operations that share a name in error messages.
 func opName(op zkproto.Op) string { return strconv.Itoa(int(op)) + " " + op.String() }
 
-// What a stream of some length has to meet: a generator that has lost an operation, or
-// can no longer make one fail, compares nothing and finds no difference. Of 100,000
-// operations each of these is seen ten times and more; what is rarer is not here.
+// Outcomes that a stream of some length must produce. A generator that has lost an operation,
+// or can no longer make one fail, compares nothing and finds no difference. Each of these
+// occurs at least ten times in 100,000 operations; rarer ones are not listed.
 var diffMustSee = map[zkproto.Op]string{
 	zkproto.OpCreate: "0 -8 -101 -102 -108 -110 -114", zkproto.OpCreate2: "0 -8 -101 -102 -108 -110 -114",
 	zkproto.OpCreateContainer: "0 -8 -101 -102 -110", zkproto.OpCreateTTL: "0 -8 -101 -102 -108 -110 -114",

@@ -12,18 +12,18 @@ import (
 	"holdfast/zkproto"
 )
 
-// Where holdfast serve differs on purpose from Apache ZooKeeper 3.8.0, and the stream of
-// the differential test does not go. Each is done on both, so that none can go away, or
-// change, without being noticed. zkserver's documentation has the reasons in words.
+// Deliberate differences between holdfast serve and Apache ZooKeeper 3.8.0, which the stream of
+// the differential test avoids. Each is run on both, so that none disappears or changes
+// unnoticed. zkserver's documentation has the reasons in words.
 //
-// Not here, since it takes two thousand million creates: sequence numbers wrap, while
-// Apache's stick at the largest. Nor what depends on how fast Apache's server is: while
-// it has not applied a setACL yet, it checks later requests by the old ACL. Nor what ends
-// it: a createTTL of a node that is to have none.
+// Some are not here. Sequence numbers wrap, while Apache's stick at the largest: showing this
+// takes two thousand million creates. Others depend on the speed of Apache's server: while it
+// has not applied a setACL yet, it checks later requests by the old ACL. One ends the server: a
+// createTTL of a node without a TTL.
 var knownDifferences = []struct {
 	name         string
 	do           func(s *diffSide) ([]string, error)
-	apache, ours string // the last answer, as far as it says something
+	apache, ours string // the last answer, as far as it is informative
 }{{
 	name: "exists needs READ, as the other reads do (CVE-2024-23944)",
 	do: func(s *diffSide) ([]string, error) {
@@ -108,7 +108,7 @@ var knownDifferences = []struct {
 		if _, err := s.all(1, open("/reaped")); err != nil {
 			return nil, err
 		}
-		return s.alone(ask(20, rawRecord("/reaped"))) // its record is the path and nothing more
+		return s.alone(ask(20, rawRecord("/reaped"))) // its record is only the path
 	},
 	apache: "error -8", ours: "error -6 cut off",
 }, {
@@ -138,7 +138,7 @@ var knownDifferences = []struct {
 			return nil, err
 		}
 		ping := ask(zkproto.OpPing, noBody{})
-		ping.ends = s.apache // or there would be an answer to wait for
+		ping.ends = s.apache // otherwise there would be an answer to wait for
 		return s.all(1, ping)
 	},
 	apache: "is cut off", ours: "error 0",
@@ -150,14 +150,14 @@ func open(path string) diffRequest {
 	return ask(zkproto.OpCreate, &zkproto.CreateRequest{Path: path, ACL: openACL})
 }
 
-// hidden creates a node that nobody may read who did not come from far away.
+// hidden creates a node that only clients from a distant address may read.
 func hidden(path string) diffRequest {
 	acl := []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "ip", ID: "10.0.0.1"}}
 	return ask(zkproto.OpCreate, &zkproto.CreateRequest{Path: path, ACL: acl})
 }
 
-// all has client i send requests one after the other, and tells what came of them. What
-// is notified stands behind the answer that it came before.
+// all makes client i send requests one after the other, and returns their outcomes. A
+// notification is listed after the answer that it preceded.
 func (s *diffSide) all(i int, requests ...diffRequest) ([]string, error) {
 	var lines []string
 	for _, r := range requests {
@@ -174,7 +174,7 @@ func (s *diffSide) all(i int, requests ...diffRequest) ([]string, error) {
 	return lines, nil
 }
 
-// alone sends a request that may have no answer or end its connection, on one of its own.
+// alone sends a request that may have no answer or end its connection, on its own connection.
 func (s *diffSide) alone(r diffRequest) ([]string, error) {
 	conn, response, _, err := s.dial(diffClient{}, diffHandshake{timeout: diffTimeoutMs})
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *diffSide) alone(r diffRequest) ([]string, error) {
 	if err := conn.send(r.op, r.message); err != nil {
 		return nil, err
 	}
-	// An answer to the second shows that there is none to the first.
+	// An answer to the second request shows that the first gets none.
 	if err := conn.send(zkproto.OpPing, noBody{}); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// What no client sends that means well.
+// Requests that no well-meaning client sends.
 
 func (d *diffStream) anyOp() zkproto.Op {
 	return pick(d, zkproto.OpCreate, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData, zkproto.OpSetData, zkproto.OpGetACL,
@@ -16,34 +16,34 @@ func (d *diffStream) anyOp() zkproto.Op {
 		zkproto.OpSetWatches2, zkproto.OpAddWatch)
 }
 
-// nonsense is a record whose lengths cannot be.
+// nonsense returns a record with impossible lengths.
 func (d *diffStream) nonsense() diffRequest {
 	length := pick(d, "\xff\xff\xff\xfe", "\x80\x00\x00\x00", "\x7f\xff\xff\xff", "\x00\x10\x00\x00", "\x00\x00\x00\x7f")
 	path := string(zkproto.AppendString(nil, d.tree()+"/a"))
 	zeros := "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	switch d.n(4) {
-	case 0: // the path
+	case 0: // the path's length
 		return diffRequest{op: d.anyOp(), message: rawRecord(length + zeros)}
-	case 1: // the data
+	case 1: // the data's length
 		return diffRequest{op: pick(d, zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpSetData, zkproto.OpCreateTTL), message: rawRecord(path + length + zeros)}
-	case 2: // the number of ACLs, of watches; see knownDifferences for one below -1
+	case 2: // the number of ACLs or watches; see knownDifferences for one below -1
 		length = pick(d, "\x7f\xff\xff\xff", "\x00\x00\x00\x7f")
 		op := pick(d, zkproto.OpCreate, zkproto.OpSetACL, zkproto.OpSetWatches, zkproto.OpSetWatches2)
 		switch op {
 		case zkproto.OpCreate:
 			path += zeros[:4]
-			length = pick(d, length, "\xff\xff\xff\xff") // null is as good as empty
+			length = pick(d, length, "\xff\xff\xff\xff") // null is equivalent to empty
 		case zkproto.OpSetWatches, zkproto.OpSetWatches2:
 			path = zeros[:8]
 		}
 		return diffRequest{op: op, message: rawRecord(path + length + zeros)}
 	}
-	// More than there should be, which nobody minds.
+	// Extra bytes, which both servers ignore.
 	o := d.write()
 	return diffRequest{op: o.Op, message: rawRecord(string(writeMessage(o).Append(nil)) + zeros)}
 }
 
-// strangeMulti is a transaction with what does not belong there.
+// strangeMulti returns a transaction with parts that do not belong in one.
 func (d *diffStream) strangeMulti() diffRequest {
 	op := zkproto.OpMulti
 	var b []byte
@@ -82,8 +82,7 @@ func (d *diffStream) strangeMulti() diffRequest {
 	return diffRequest{op: op, message: rawRecord(b)}
 }
 
-// watchesAgain is what a client sends behind a reconnect: its watches, in several
-// requests if they are many.
+// watchesAgain returns a client's watches after a reconnect, in several requests if they are many.
 func (d *diffStream) watchesAgain() []diffRequest {
 	var requests []diffRequest
 	for range 1 + d.n(4) {
@@ -96,8 +95,9 @@ func (d *diffStream) watchesAgain() []diffRequest {
 	return requests
 }
 
-// ownWatch is about a node that only this client watches: there Apache's server, which
-// answers to checkWatches by the watches of all clients together, says the same as ours.
+// ownWatch returns a request about a node that only this client watches. Apache's server
+// answers checkWatches by the watches of all clients together, so only there it agrees with
+// ours.
 func (d *diffStream) ownWatch() diffRequest {
 	d.secret = false
 	path := d.root + "/own" + string(rune('0'+d.client))

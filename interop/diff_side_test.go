@@ -17,26 +17,25 @@ import (
 
 const (
 	diffTick    = time.Second
-	diffTimeout = 20 * diffTick // the longest that the servers give
+	diffTimeout = 20 * diffTick // the servers' maximum
 	diffClients = 3
 )
 
-// A diffSide is one of the two servers with its clients. What it reports has nothing in
-// it that may differ: zxids count from where the test began, and a session is that of a
-// client.
+// A diffSide is one of the two servers with its clients. Its reports contain nothing that may
+// differ: zxids count from the start of the test, and a session is named by its client.
 type diffSide struct {
 	addr     string
-	apache   bool // for who has to know
+	apache   bool // for code that depends on it
 	base     int64
 	last     int64 // the highest zxid that a client has seen
 	clients  [diffClients]diffClient
 	sessions map[int64]string
 	seen     diffCoverage
 
-	orders     map[string]string // of children, by a node in a state; see ordered
+	orders     map[string]string // order of children, by a node in a state; see ordered
 	multiReads int
-	repeated   int      // reads of a list that had been read in that state
-	reordered  []string // the nodes whose list had another order then
+	repeated   int      // repeated reads of a list in the same state
+	reordered  []string // nodes whose list had another order then
 }
 
 type diffClient struct {
@@ -83,8 +82,8 @@ func (s *diffSide) runAll(steps []diffStep) ([]string, error) {
 	return outcomes, nil
 }
 
-// run does one step, and then has every client ask for something: what the step made the
-// server say to anybody is there by then.
+// run does one step, then makes every client ask for something. By then, everything that the
+// server sends because of the step has arrived.
 func (s *diffSide) run(step diffStep) (string, error) {
 	var lines []string
 	for i := range s.clients {
@@ -96,11 +95,11 @@ func (s *diffSide) run(step diffStep) (string, error) {
 	switch step.kind {
 	case diffReconnect:
 		old.Close()
-	case diffMove: // the server is to close it
+	case diffMove: // the server must close it
 		defer old.Close()
 	case diffRefused:
-		// Not before it is closed: Apache's server would close it for whoever names the
-		// session, before it looks at the password.
+		// Only once it is closed: Apache's server would close it for any client that names the
+		// session, before it checks the password.
 		old.Close()
 		if line, err = s.refused(step.client, step.handshake); err == nil {
 			lines = append(lines, line)
@@ -165,14 +164,14 @@ func (s *diffSide) run(step diffStep) (string, error) {
 
 func (s *diffSide) exchange(i int, requests []diffRequest) (lines []string, closed bool, err error) {
 	err = s.send(i, requests)
-	// A server that does not want a frame may close the connection while it is being sent.
+	// A server that refuses a frame may close the connection while the frame is being sent.
 	if err != nil && !(connectionClosed(err) && requests[len(requests)-1].ends) {
 		return nil, false, err
 	}
 	return s.collect(i, requests)
 }
 
-// diffBarrier brings what the server has to say before it.
+// diffBarrier makes earlier messages of the server arrive.
 var diffBarrier = []diffRequest{{op: zkproto.OpSync, message: &zkproto.SyncRequest{Path: "/"}, xid: new(int32(-1000))}}
 
 // send sends requests at once.
@@ -195,8 +194,8 @@ func (s *diffSide) send(i int, requests []diffRequest) error {
 	return err
 }
 
-// collect reads what comes until the requests, which were the last sent, are answered, or
-// until the server closes the connection if it is to do so.
+// collect reads until the requests, which were sent last, are answered. If the server must
+// close the connection, it reads until then.
 func (s *diffSide) collect(i int, requests []diffRequest) (lines []string, closed bool, err error) {
 	c := &s.clients[i]
 	next := c.xid + 1
@@ -245,7 +244,7 @@ func connectionClosed(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// answer shows the record of an answer.
+// answer formats the record of an answer.
 func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkproto.Reader) string {
 	if header.Err != zkproto.CodeOK {
 		return ""
@@ -266,7 +265,8 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 	case zkproto.OpGetAllChildrenNumber, zkproto.OpAddWatch:
 		return fmt.Sprint(body.Int32())
 	case zkproto.OpGetACL:
-		// What "auth" stood for is in any order on Apache's server, and so are identities.
+		// On Apache's server, the identities that "auth" stood for are in any order, and so are
+		// identities.
 		var entries []string
 		for _, a := range zkproto.DecodeACLs(body) {
 			entries = append(entries, fmt.Sprint(a))
@@ -283,7 +283,7 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 	case zkproto.OpMultiRead:
 		var m zkproto.MultiReadResponse
 		m.Decode(body)
-		request, _ := r.message.(*zkproto.MultiReadRequest) // or nonsense that can be read all the same
+		request, _ := r.message.(*zkproto.MultiReadRequest) // or invalid bytes that happen to be decodable
 		s.multiReads++
 		var b strings.Builder
 		for i, r := range m.Results {
@@ -318,8 +318,7 @@ func (s *diffSide) answer(r diffRequest, header zkproto.ReplyHeader, body *zkpro
 	return ""
 }
 
-// ordered compares the order of the children of path with that of an earlier read in the same
-// state.
+// ordered compares the order of the children of path with an earlier read in the same state.
 func (s *diffSide) ordered(path, state string, names []string) {
 	order := fmt.Sprintf("%q", names)
 	before, again := s.orders[state]
@@ -342,7 +341,7 @@ func (s *diffSide) zxid(z int64) string {
 	switch {
 	case z <= 0:
 		return fmt.Sprint(z)
-	case z <= s.base-100: // before the clients came
+	case z <= s.base-100: // before the clients connected
 		return "old"
 	}
 	return fmt.Sprintf("%+d", z-s.base)

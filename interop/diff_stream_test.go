@@ -10,34 +10,34 @@ import (
 	"holdfast/zkproto"
 )
 
-// A diffStep is what one client does at once.
+// A diffStep is what one client does at one time.
 type diffStep struct {
 	kind      diffKind
 	client    int
 	handshake diffHandshake
-	requests  []diffRequest // behind the handshake, if there is one
+	requests  []diffRequest // after the handshake, if there is one
 }
 
 type diffKind int
 
 const (
 	diffRequests  diffKind = iota // requests, pipelined
-	diffReconnect                 // the connection breaks, the session goes on in a new one
-	diffMove                      // the session goes on in a new connection while the old one is open
-	diffEnd                       // the session is closed, the next one begun
-	diffRefused                   // the connection breaks, somebody is refused, the session goes on
-	diffVisit                     // somebody else comes and goes
-	diffExpire                    // the session expires, the next one begins
+	diffReconnect                 // the connection breaks, and the session continues on a new one
+	diffMove                      // the session moves to a new connection while the old one is open
+	diffEnd                       // the session is closed, and the next one begins
+	diffRefused                   // the connection breaks, a client is refused, and the session continues
+	diffVisit                     // another client comes and goes
+	diffExpire                    // the session expires, and the next one begins
 )
 
 type diffRequest struct {
 	op      zkproto.Op
 	message message
-	ends    bool   // the server closes the connection behind the answer
-	xid     *int32 // nil: the client's count
+	ends    bool   // the server closes the connection after the answer
+	xid     *int32 // nil: the client's own count
 }
 
-// xidOr is the xid of the answer if the client's count is this.
+// xidOr returns the xid of the answer, given the client's count.
 func (r diffRequest) xidOr(count int32) int32 {
 	switch {
 	case r.op == zkproto.OpPing:
@@ -48,7 +48,7 @@ func (r diffRequest) xidOr(count int32) int32 {
 	return count
 }
 
-// forSide makes the zxid of a request that has one that of the server.
+// forSide converts the zxid of a request, if it has one, to the server's.
 func (r diffRequest) forSide(s *diffSide) message {
 	switch m := r.message.(type) {
 	case *zkproto.SetWatchesRequest:
@@ -63,7 +63,7 @@ func (r diffRequest) forSide(s *diffSide) message {
 	return r.message
 }
 
-// rawRecord is a record that may be nonsense.
+// rawRecord is a record that may be invalid.
 type rawRecord string
 
 func (r rawRecord) Append(b []byte) []byte { return append(b, r...) }
@@ -82,19 +82,19 @@ func (s diffStep) String() string {
 	return b.String()
 }
 
-// A diffStream makes up the steps. They follow from the seed alone.
+// A diffStream generates the steps, from the seed alone.
 //
-// There is a tree that everybody may read, and one with any ACLs. In the latter nobody
-// asks whether a node exists, nor what has happened to it while he was away: Apache's
-// server of this version tells everybody of nodes that he may not read (CVE-2024-23944;
-// Debian has mended the notifications), and ours does not.
+// One tree is readable by all clients, and one has arbitrary ACLs. In the latter, no client
+// asks whether a node exists, nor what happened to it while it was away. Apache's server of
+// this version reveals nodes to clients that may not read them (CVE-2024-23944; Debian has
+// fixed the notifications), and ours does not.
 type diffStream struct {
 	rand   *rand.Rand
 	sent   int    // requests in the steps so far
-	expire int    // when the next session is to expire
-	root   string // below which all happens; see next
-	secret bool   // the request at hand is for the other tree
-	client int    // the one whose step is at hand
+	expire int    // when the next session will expire
+	root   string // contains everything; see next
+	secret bool   // the current request is for the other tree
+	client int    // the client of the current step
 }
 
 func newDiffStream(seed uint64) *diffStream {
@@ -108,7 +108,7 @@ func pick[T any](d *diffStream, of ...T) T { return of[d.n(len(of))] }
 func (d *diffStream) next() diffStep {
 	d.client = d.n(diffClients)
 	step := diffStep{client: d.client}
-	// New trees now and then: in old ones every second operation would meet a list of
+	// New trees now and then: in old ones, every second operation would meet a list of
 	// sequential nodes that only grows.
 	if root := fmt.Sprintf("/diff%d", d.sent/1000); root != d.root {
 		d.root = root
@@ -118,7 +118,7 @@ func (d *diffStream) next() diffStep {
 		d.sent += len(step.requests)
 		return step
 	}
-	if d.sent > d.expire { // rare, for it takes seconds
+	if d.sent > d.expire { // rare, since it takes seconds
 		d.expire = d.sent + diffExpireEvery
 		step.kind = diffExpire
 		return step
@@ -148,9 +148,8 @@ func (d *diffStream) next() diffStep {
 	return step
 }
 
-// lone makes a request that Apache's server does not handle in turn with those that are
-// under way: it authenticates at once, and checks writes by the ACLs from before those
-// that are being set.
+// lone returns a request that Apache's server does not handle in order with those in flight. It
+// authenticates at once, and checks writes by the ACLs from before those being set.
 func (d *diffStream) lone() diffRequest {
 	d.secret = d.n(2) == 0
 	switch d.n(30) {
@@ -165,7 +164,7 @@ func (d *diffStream) lone() diffRequest {
 		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "digest"}, ends: true}
 	case 3:
 		return diffRequest{op: zkproto.OpAuth, message: &zkproto.AuthRequest{Scheme: "ip", Auth: []byte("10.0.0.1")}}
-	case 4: // the flags and the record do not go together
+	case 4: // the flags and the record do not match
 		o := d.write()
 		if o.Op, o.Flags, o.TTL = zkproto.OpCreate2, pick(d, zkproto.FlagTTL, zkproto.FlagSequentialTTL), 1; d.n(2) == 0 {
 			o.Op, o.Flags = zkproto.OpCreateTTL, d.flags()
@@ -182,7 +181,7 @@ func (d *diffStream) lone() diffRequest {
 		return d.nonsense()
 	case 13:
 		return d.strangeMulti()
-	case 15: // there are no users; neither server minds
+	case 15: // there are no users; neither server objects
 		return diffRequest{op: zkproto.OpSASL, message: rawRecord(zkproto.AppendBytes(nil, pick(d, []byte{}, []byte("x"))))}
 	case 14:
 		if d.n(20) == 0 { // a frame that just fits, and one that does not
@@ -200,7 +199,7 @@ func (d *diffStream) lone() diffRequest {
 	}
 	m := &zkproto.SetACLRequest{Path: d.path(), ACL: d.acl(), Version: d.version()}
 	if m.Path == "/" || m.Path == "/zookeeper" {
-		m.Path = d.tree() // or nothing could be done any more
+		m.Path = d.tree() // otherwise nothing would be possible any more
 	}
 	return diffRequest{op: zkproto.OpSetACL, message: m}
 }
@@ -221,8 +220,8 @@ func (d *diffStream) request() diffRequest {
 				o = zkproto.MultiOp{Op: zkproto.OpCheck, Path: d.path(), Version: d.version()}
 			}
 			if o.Op == zkproto.OpCreateContainer {
-				// With the flag of a TTL, Apache's server answers -5 and goes on as if what stands
-				// before it in the transaction had been done: see lone.
+				// With a TTL's flag, Apache's server answers -5, and continues as if the
+				// earlier operations of the transaction had been done: see lone.
 				o.Flags, o.Path = zkproto.FlagContainer, d.leaf()
 			}
 			m.Ops = append(m.Ops, o)
@@ -258,7 +257,7 @@ func (d *diffStream) read() diffRequest {
 			m.Path = d.oneShotPath()
 		}
 	case d.n(100) == 0:
-		// Another name of the root. Without a watch: on Apache's it never fires.
+		// Another name of the root. It has no watch: on Apache's server it never fires.
 		m.Path, m.Watch = "", false
 	case m.Watch:
 		m.Path = d.oneShotPath()
@@ -280,9 +279,9 @@ func (d *diffStream) info() diffRequest {
 	return diffRequest{op: zkproto.OpGetACL, message: &zkproto.GetACLRequest{Path: d.path()}}
 }
 
-// watch is about watches alone. One-shot watches, persistent and recursive ones are on
-// different nodes: Apache's server of this version has one of them on a node per client,
-// and lets the last one win (ZOOKEEPER-4466).
+// watch returns requests about watches alone. One-shot, persistent and recursive watches are on
+// different nodes: Apache's server of this version has only one of them per node and client,
+// and the last one wins (ZOOKEEPER-4466).
 func (d *diffStream) watch() diffRequest {
 	persistent, recursive := d.tree()+pick(d, "/b", "/b/x"), d.tree()+pick(d, "", "/a/y")
 	switch d.n(6) {
@@ -291,8 +290,8 @@ func (d *diffStream) watch() diffRequest {
 	case 1:
 		return diffRequest{op: zkproto.OpAddWatch, message: &zkproto.AddWatchRequest{Path: recursive, Mode: zkproto.ModePersistentRecursive}}
 	case 2, 3:
-		// Not OpCheckWatches: Apache's server of this version answers it by the watches of
-		// all clients together.
+		// Not OpCheckWatches: Apache's server of this version answers it by the watches of all
+		// clients together.
 		m := &zkproto.RemoveWatchesRequest{Path: d.oneShotPath(), Kind: pick[int32](d, 0, 1, 2, 3, 6)}
 		if d.n(3) == 0 {
 			m.Path, m.Kind = pick(d, persistent, recursive), zkproto.WatchAny
@@ -315,11 +314,11 @@ func (d *diffStream) setWatches() diffRequest {
 	return diffRequest{op: zkproto.OpSetWatches2, message: &m}
 }
 
-// write is an operation that may also be part of a transaction.
+// write returns an operation that may also be part of a transaction.
 func (d *diffStream) write() zkproto.MultiOp {
 	o := zkproto.MultiOp{Path: d.path(), Version: d.version()}
 	if d.n(100) == 0 {
-		// Where Apache's server sends such a path back, it is not the same any more.
+		// Apache's server changes such a path when it sends it back.
 		o.Path = d.tree() + "/\U0001f512"
 	}
 	switch d.n(11) {

@@ -17,8 +17,8 @@ var (
 	diffSeed = flag.Uint64("diffseed", 0, "seed of the differential test, as a run that failed has printed it; 0 is a random one")
 )
 
-// One stream of operations, of several clients that watch each other, reconnect and
-// end their sessions, on Apache ZooKeeper and on holdfast serve: every answer and every
+// Several clients watch each other, reconnect and end their sessions. One stream of their
+// operations runs on Apache ZooKeeper and on holdfast serve. Every answer and every
 // notification must be the same.
 func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 	z, h := startBoth(t)
@@ -31,7 +31,7 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 	apache, ours := newDiffSide(t, z.Addrs()[0]), newDiffSide(t, h.Addr())
 	stream := newDiffStream(seed)
 	for number := 0; stream.sent < *diffOps; {
-		// Both servers work through the chunk at once; nothing in it depends on an answer.
+		// Both servers process the chunk at the same time; nothing in it depends on an answer.
 		steps := make([]diffStep, 100)
 		for i := range steps {
 			steps[i] = stream.next()
@@ -73,7 +73,7 @@ func TestHoldfastServeAnswersAsApacheZooKeeper(t *testing.T) {
 func startBoth(t *testing.T) (*peers.ZooKeeper, *peers.Holdfast) {
 	t.Helper()
 	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{TickTime: diffTick, Flags: []string{
-		// It complains of every request that makes no sense.
+		// Otherwise it logs every invalid request.
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.CreateMode=off",
 		"-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server=off",
 	}})
@@ -99,7 +99,7 @@ func runBoth(t *testing.T, apache, ours *diffSide, f func(*diffSide) ([]string, 
 	return a, o
 }
 
-// recent is what led to a difference, as far as one wants to read it.
+// recent returns the steps before a difference, in a readable amount.
 func recent(steps []diffStep, outcomes []string) string {
 	var b strings.Builder
 	for i := max(0, len(steps)-20); i < len(steps); i++ {

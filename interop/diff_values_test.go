@@ -11,10 +11,10 @@ import (
 	"holdfast/zkproto"
 )
 
-// What the requests of the differential test are about. Much of it fails, and all of it
-// is likely enough to meet again.
+// Arguments for the requests of the differential test. Many make requests fail, and all are
+// likely to be met again.
 
-// tree is the root of the tree that the request at hand is for.
+// tree returns the root of the tree for the current request.
 func (d *diffStream) tree() string {
 	if d.secret {
 		return d.root + "secret"
@@ -29,13 +29,13 @@ func (d *diffStream) path() string {
 		return pick(d, "b", "a", "/a\x00b", "x/y", "/zookeeper/none/x", "/", "/zookeeper", "/zookeeper/config")
 	case 1:
 		return root + pick(d, "/a/", "//", "/.", "/a/../b", "/\x01", "/ü", "/\u2028", "/\ufffd", "/a/x/")
-	case 2, 3: // what sequential nodes are called
+	case 2, 3: // names of sequential nodes
 		return fmt.Sprintf("%s%010d", root+pick(d, "/a", "/a/x", "/b"), d.n(12))
 	}
 	return root + pick(d, "", "/a", "/b", "/a/x", "/a/y", "/a/x/z", "/b/x")
 }
 
-// leaf has never anything below it, so a container there is never reaped.
+// leaf returns a node that never has children, so a container there is never reaped.
 func (d *diffStream) leaf() string { return d.tree() + "/a/x/z" }
 
 func (d *diffStream) oneShotPath() string {
@@ -90,7 +90,7 @@ func (d *diffStream) acl() []zkproto.ACL {
 	return acl
 }
 
-// digestID is how the scheme digest names who knows user:password.
+// digestID returns the digest identity for user:password.
 func digestID(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	hash := sha1.Sum([]byte(userPassword))

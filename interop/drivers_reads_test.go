@@ -10,7 +10,7 @@ import (
 	"holdfast/zk"
 )
 
-// driveReads reads, in every way there is, what nobody changes.
+// driveReads reads data that nobody changes, in every way there is.
 func driveReads(d *driver) (func(n int) error, error) {
 	node := d.dir + "/e"
 	err := errors.Join(d.begin(), d.create(node, zk.Ephemeral))
@@ -75,7 +75,7 @@ func driveReads(d *driver) (func(n int) error, error) {
 	}, errors.Join(err, err2)
 }
 
-// event waits for the event of w, and wants it to be this one.
+// event waits for the event of w, and expects this one.
 func (d *driver) event(w *zk.Watch, want zk.EventType) error {
 	select {
 	case e := <-w.C:
@@ -88,8 +88,8 @@ func (d *driver) event(w *zk.Watch, want zk.EventType) error {
 	}
 }
 
-// driveWatches leaves one watch of each kind and changes what is watched. Each tells,
-// though the connection on which it was left may be gone, or that of the change.
+// driveWatches sets one watch of each kind and changes what is watched. Each watch reports the
+// change, even if its own connection or the change's broke meanwhile.
 func driveWatches(d *driver) (func(n int) error, error) {
 	return func(n int) error {
 		node := fmt.Sprintf("%s/n%d", d.dir, n)
@@ -127,13 +127,13 @@ func driveWatches(d *driver) (func(n int) error, error) {
 	}, d.begin()
 }
 
-// driveMirror keeps a copy of a tree by a recursive watch, and reads it again when the
+// driveMirror keeps a copy of a tree by a recursive watch. It reads the tree again when the
 // watch says that it missed something.
 func driveMirror(d *driver) (func(n int) error, error) {
 	err := d.begin()
 	w, err2 := d.c.AddWatch(d.ctx, d.dir, zk.WatchPersistentRecursive)
 	copied := map[string]bool{}
-	// until follows the watch until the copy has the node, or has it no more.
+	// until follows the watch until the copy has the node, or no longer has it.
 	until := func(path string, want bool) error {
 		for copied[path] != want {
 			select {
@@ -156,7 +156,7 @@ func driveMirror(d *driver) (func(n int) error, error) {
 					delete(copied, e.Path)
 				}
 			case <-d.ctx.Done():
-				return fmt.Errorf("the watch does not tell of %s: %t", path, want)
+				return fmt.Errorf("the watch does not report %s: %t", path, want)
 			}
 		}
 		return nil
@@ -169,7 +169,7 @@ func driveMirror(d *driver) (func(n int) error, error) {
 		if err := until(node, true); err != nil {
 			return err
 		}
-		if n%10 == 9 { // another one, made while there may be no connection
+		if n%10 == 9 { // replaces the watch, perhaps while there is no connection
 			w.Stop()
 			err := d.read(func() (err error) { w, err = d.c.AddWatch(d.ctx, d.dir, zk.WatchPersistentRecursive); return err })
 			if err != nil {

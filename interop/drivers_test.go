@@ -13,8 +13,8 @@ import (
 	"holdfast/zk"
 )
 
-// drivers is what the fault test does over and over. Each function prepares something,
-// before there are faults, and returns one round of it.
+// drivers are the loops of the fault test. Each function prepares something before there are
+// faults, and returns one round.
 var drivers = map[string]func(*driver) (func(n int) error, error){
 	"create and delete": driveNodes,
 	"sequences":         driveSequence,
@@ -26,18 +26,18 @@ var drivers = map[string]func(*driver) (func(n int) error, error){
 	"mirror":            driveMirror,
 }
 
-// read repeats what only reads until there is an answer.
+// read repeats a read until there is an answer.
 func (d *driver) read(f func() error) error {
 	for {
 		err := f()
 		if zk.SafeToRetry(err) {
-			continue // it waits for a connection by itself
+			continue // the client waits for a connection by itself
 		}
 		return err
 	}
 }
 
-// write does what must happen exactly once. Where the answer was lost, done finds out.
+// write does something that must happen exactly once. If the answer was lost, done finds out.
 func (d *driver) write(f func() error, done func() (bool, error)) error {
 	for {
 		err := f()
@@ -47,9 +47,9 @@ func (d *driver) write(f func() error, done func() (bool, error)) error {
 		if !zk.MayHaveHappened(err) || !errors.Is(err, zk.ErrConnectionLoss) {
 			return err
 		}
-		// A write that is committed in this session comes behind all that it sent before,
-		// or what has not been executed by now never will be. To sync is not enough: a
-		// leader that has been deposed, and does not know, answers that too.
+		// A write committed in this session comes after everything that it sent before. What
+		// has not been executed by then never will be. A sync is not enough: a deposed leader
+		// that does not know it answers a sync, too.
 		for {
 			_, err := d.c.Set(d.ctx, d.dir, nil, zk.AnyVersion)
 			if err == nil {
@@ -67,7 +67,7 @@ func (d *driver) write(f func() error, done func() (bool, error)) error {
 	}
 }
 
-// acl is what the nodes are created with.
+// acl returns the ACL of the nodes.
 func (d *driver) acl() []zk.ACL {
 	if d.mine != nil {
 		return d.mine
@@ -100,7 +100,7 @@ func (d *driver) children(dir string) (names []string, err error) {
 	return names, err
 }
 
-// driveNodes creates a node in every mode that has no number, and removes the one before.
+// driveNodes creates a node in every mode without a number, and removes the one before.
 func driveNodes(d *driver) (func(n int) error, error) {
 	return func(n int) error {
 		node := func(n int) string { return fmt.Sprintf("%s/n%d", d.dir, n) }
@@ -132,7 +132,7 @@ func driveNodes(d *driver) (func(n int) error, error) {
 	}, d.begin()
 }
 
-// driveSequence creates one node after the other; none comes twice, none is lost.
+// driveSequence creates one node after the other; none is duplicated, none is lost.
 func driveSequence(d *driver) (func(n int) error, error) {
 	last := ""
 	return func(n int) error {
@@ -199,7 +199,7 @@ func driveVersions(d *driver) (func(n int) error, error) {
 	}, errors.Join(d.begin(), d.create(node, zk.Persistent))
 }
 
-// driveTransactions moves a mark from node to node and counts; nobody sees half of it.
+// driveTransactions moves a mark from node to node and counts. No reader sees half of it.
 func driveTransactions(d *driver) (func(n int) error, error) {
 	count, mark := d.dir+"/count", func(n int) string { return fmt.Sprintf("%s/mark%d", d.dir, n) }
 	return func(n int) error {
@@ -225,7 +225,7 @@ func driveTransactions(d *driver) (func(n int) error, error) {
 	}, errors.Join(d.begin(), d.create(count, zk.Persistent), d.create(mark(0), zk.Ephemeral))
 }
 
-// drivePipelines sends several writes at once and finds out of each for itself.
+// drivePipelines sends several writes at once and finds out the outcome of each.
 func drivePipelines(d *driver) (func(n int) error, error) {
 	return func(n int) error {
 		const each = 5

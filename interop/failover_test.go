@@ -13,7 +13,7 @@ import (
 	"holdfast/zk"
 )
 
-// What our client does when servers fail.
+// The client's behaviour when servers fail.
 
 // startEnsemble starts three servers for this test alone, which may hurt them.
 func startEnsemble(t *testing.T) *peers.ZooKeeper {
@@ -24,7 +24,7 @@ func startEnsemble(t *testing.T) *peers.ZooKeeper {
 	return closing(t, z, err)
 }
 
-// follower is a server that does not lead.
+// follower returns a server that does not lead.
 func follower(ctx context.Context, z *peers.ZooKeeper) (int, error) {
 	leader, err := z.Leader(ctx)
 	return (leader + 1) % 3, err
@@ -63,8 +63,8 @@ func resume(ctx context.Context, z *peers.ZooKeeper, i int) error {
 	return errors.Join(z.Continue(i), z.AwaitReady(ctx, i))
 }
 
-// moves connects a client to server i, hurts that one, changes one of the nodes
-// it watches while it is away, and another after it has come back elsewhere.
+// moves connects a client to server i and hurts that server. It changes one of the client's
+// watched nodes while the client is away, and another after it has come back elsewhere.
 func moves(ctx context.Context, t *testing.T, z *peers.ZooKeeper, i int, hurt func() error) {
 	victim := z.Addrs()[i]
 	others := slices.Delete(z.Addrs(), i, i+1)
@@ -104,17 +104,17 @@ func moves(ctx context.Context, t *testing.T, z *peers.ZooKeeper, i int, hurt fu
 		must(t, err)
 		break
 	}
-	silent(t, data[0]) // it cannot know yet
+	silent(t, data[0]) // the client cannot know yet
 	g.let(func(addr string) bool { return addr != victim })
 
 	next(ctx, t, data[0], zk.EventNodeDataChanged, "/while-away")
 	_, stat, err := c.Get(ctx, "/mine")
 	must(t, err)
 	if now, err := c.Session(ctx); err != nil || now != s {
-		t.Errorf("another session: %#x after %#x, %v", now.ID(), s.ID(), err)
+		t.Errorf("the session changed: %#x after %#x, %v", now.ID(), s.ID(), err)
 	}
 	if stat.EphemeralOwner != s.ID() || stat.Czxid != created.Czxid {
-		t.Errorf("the ephemeral node is another one: %+v; was %+v", stat, created)
+		t.Errorf("the ephemeral node changed: %+v; was %+v", stat, created)
 	}
 	if !slices.Contains(others, g.connectedTo()) {
 		t.Errorf("connected to %s; want one of %s", g.connectedTo(), others)

@@ -23,8 +23,8 @@ func needStrace(t *testing.T) string {
 	return strace
 }
 
-// holdfast serve syncs the name of each directory that it makes before it serves anybody. A start
-// that finds the directory syncs the name of the store's again, in case a former process was killed
+// holdfast serve syncs the names of the directories it makes before it serves clients. A start
+// that finds the directory syncs the store's name again, in case a former process was killed
 // before it did.
 func TestHoldfastServeSyncsTheNamesOfItsDirectories(t *testing.T) {
 	strace := needStrace(t)
@@ -64,8 +64,8 @@ func TestHoldfastServeSyncsTheNamesOfItsDirectories(t *testing.T) {
 	}
 }
 
-// The disk fails a sync of holdfast serve, or is full: it stops, says what failed and
-// where, and has what it acknowledged when it is started on a sound disk.
+// The disk fails a sync of holdfast serve, or is full. The server stops and names the failure
+// and the file. When it is started on a healthy disk, it has everything that it acknowledged.
 func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
 	strace := needStrace(t)
 	for _, fault := range []struct{ name, inject, says string }{
@@ -87,7 +87,7 @@ func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
 			var log strings.Builder
 			h.WriteLogs(&log)
 			if !strings.Contains(log.String(), fault.says) || !strings.Contains(log.String(), filepath.Join(dir, "data")) {
-				t.Errorf("its log does not say %q and where:\n%s", fault.says, log.String())
+				t.Errorf("the log does not say %q with a path:\n%s", fault.says, log.String())
 			}
 			if err := h.Kill(); err != nil {
 				t.Error(err)
@@ -102,7 +102,7 @@ func TestHoldfastServeStopsWhenTheDiskFails(t *testing.T) {
 	}
 }
 
-// createUntilItStops returns what was acknowledged before the server closed the connection.
+// createUntilItStops returns the nodes acknowledged before the server closed the connection.
 func createUntilItStops(t *testing.T, h *peers.Holdfast) []acked {
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 	defer cancel()
@@ -116,7 +116,7 @@ func createUntilItStops(t *testing.T, h *peers.Holdfast) []acked {
 		path := fmt.Sprintf("/n%d", n)
 		if err := c.create(path); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatalf("after %d creates it neither answers nor stops", n)
+				t.Fatalf("after %d creates the server neither answers nor stops", n)
 			}
 			return nodes
 		}

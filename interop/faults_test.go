@@ -11,15 +11,15 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Every operation of our client, over and over, while the server that it is connected to
-// is killed, stopped and cut off from the others, as a follower and as the leader. What
-// became of a call whose answer was lost is found out by the rules that the client
-// states: MayHaveHappened and SafeToRetry (drivers_test.go).
+// Every operation of our client runs over and over. Meanwhile its server is killed, stopped and
+// cut off from the others, as a follower and as the leader. If an answer was lost,
+// MayHaveHappened and SafeToRetry lead to the outcome, as the client documents
+// (drivers_test.go).
 
 // faultTimeout is the session timeout under faults.
 const faultTimeout = 30 * time.Second
 
-// faultsTime is what all faults of a test may take.
+// faultsTime bounds the time of all faults of a test.
 const faultsTime = 5 * time.Minute
 
 func TestEveryOperationUnderFaults(t *testing.T) {
@@ -27,8 +27,8 @@ func TestEveryOperationUnderFaults(t *testing.T) {
 	defer cancel()
 	z, err := peers.StartZooKeeper(ctx, t.TempDir(), peers.ZooKeeperConfig{
 		Servers: 3, Relays: true,
-		// A server may elect one that has been stopped, and gives up on it after initLimit
-		// (in ticks); no session shall end meanwhile.
+		// Servers may elect one that is stopped, and give up on it after initLimit (in ticks).
+		// No session may end meanwhile.
 		Settings: []string{"initLimit=10", longSessions},
 	})
 	closing(t, z, err)
@@ -57,8 +57,8 @@ func TestEveryOperationUnderFaults(t *testing.T) {
 			}
 			fleet.await(ctx, t, what+", before", func(d *driver) bool {
 				server, working := d.settled()
-				// Not while it is on its way: drivers are looked at whenever one of them has moved,
-				// and on a busy machine that is often within a handshake.
+				// Not while it moves: drivers are checked whenever one of them has moved, and
+				// on a busy machine that is often during a handshake.
 				if working && server != victim && d.gate.connectedTo() != victim {
 					d.gate.cut()
 				}
@@ -87,8 +87,7 @@ func heal(ctx context.Context, z *peers.ZooKeeper, i int) error {
 	return z.AwaitReady(ctx, i)
 }
 
-// A server that is alone takes everybody's session along when it is killed, and brings it
-// back.
+// A killed single server takes all sessions along, and brings them back.
 func TestEveryOperationWhileItsOnlyServerIsKilled(t *testing.T) {
 	const kills = 4
 	for _, s := range []struct {

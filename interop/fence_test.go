@@ -18,11 +18,11 @@ import (
 	"holdfast/zktest"
 )
 
-// databases are those that package fence has a dialect for.
+// databases are the ones for which package fence has a dialect.
 var databases = []struct {
 	name    string
 	dialect fence.Dialect
-	tells   bool // who waits for a lock, in pg_stat_activity
+	tells   bool // pg_stat_activity shows who waits for a lock
 	open    func(*testing.T) *sql.DB
 }{
 	{"PostgreSQL", fence.PostgreSQL, true, func(t *testing.T) *sql.DB {
@@ -125,7 +125,7 @@ func begin(t *testing.T, db *sql.DB) *sql.Tx {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tx.Rollback() }) // nothing, if it is over
+	t.Cleanup(func() { _ = tx.Rollback() }) // does nothing if it is over
 	return tx
 }
 
@@ -150,7 +150,7 @@ func fencePaused(t *testing.T, db *sql.DB, d fence.Dialect) {
 	if got := balance(t, db); got != 8 {
 		t.Errorf("the balance is %d; want the second holder's 8", got)
 	}
-	// The same without a fence, so that it is seen what that prevents.
+	// The same without a fence, to show what the fence prevents.
 	late = begin(t, db)
 	if err := errors.Join(set(t.Context(), late, "9"), late.Commit()); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func fenceRollback(t *testing.T, db *sql.DB, d fence.Dialect) {
 	if n := db.Stats().InUse; n != 0 {
 		t.Errorf("%d connections are still in use", n)
 	}
-	// A token whose transaction was rolled back has not been there.
+	// A token whose transaction was rolled back was never seen.
 	tx := begin(t, db)
 	if err := errors.Join(fence.Check(t.Context(), tx, d, "/locks/"+t.Name(), 1), tx.Rollback()); err != nil {
 		t.Error(err)
@@ -243,7 +243,7 @@ func fenceLost(t *testing.T, db *sql.DB, d fence.Dialect) {
 		}
 		srv.Expire(h.Session())
 		<-ctx.Done()
-		return nil // it has not looked
+		return nil // it does not check its context
 	})
 	if !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("got %v; want ErrLost", err)

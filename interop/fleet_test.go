@@ -14,27 +14,27 @@ import (
 	"holdfast/zk"
 )
 
-// A driver does one thing over and over, with a client of its own.
+// A driver does one thing over and over, with its own client.
 type driver struct {
 	name    string
-	round   func(n int) error // set up by the table; n counts from 0
+	round   func(n int) error // set by the table; n counts from 0
 	ctx     context.Context
-	members int // of the ensemble, as it says itself
+	members int // size of the ensemble, as it reports
 	gate    *gate
 	c       operations // a client, or its session
 	s       *zk.Session
 	dir     string
-	mine    []zk.ACL        // of what it creates; nil: open to all
-	woke    chan<- struct{} // gets a token when one of the fields below has changed, if it has room
+	mine    []zk.ACL        // ACL of its nodes; nil: open to all
+	woke    chan<- struct{} // gets a token when one of the fields below changes, if it has room
 
 	mu     sync.Mutex
-	server string // that the session is attached to
+	server string // the server that the session is attached to
 	since  int    // rounds begun and ended since then
 	rounds int
-	moves  int // how often it was attached again
+	moves  int // number of re-attaches
 }
 
-// newDriver is one that anybody could be, or one that uses its session and owns its nodes.
+// newDriver returns a driver that any client could be, or one that uses its session and owns its nodes.
 func newDriver(ctx context.Context, t *testing.T, url string, members int, name string, identified bool, woke chan<- struct{}) *driver {
 	d := &driver{name: name, ctx: ctx, members: members, gate: newGate(), woke: woke, dir: "/" + strings.ReplaceAll(name, " ", "-")}
 	c := dialURL(t, url+where(t), func(cfg *zk.Config) {
@@ -63,7 +63,7 @@ func (d *driver) attached(server string) {
 	if d.server != "" {
 		d.moves++
 	}
-	d.server, d.since = server, -1 // the round that is under way does not count
+	d.server, d.since = server, -1 // the current round does not count
 	d.wake()
 }
 
@@ -74,7 +74,7 @@ func (d *driver) wake() {
 	}
 }
 
-// drive goes on until the context ends.
+// drive runs until the context ends.
 func (d *driver) drive(ctx context.Context) error {
 	// The pace leaves the servers room to recover.
 	pace := time.NewTicker(20 * time.Millisecond)
@@ -93,14 +93,14 @@ func (d *driver) drive(ctx context.Context) error {
 	return nil
 }
 
-// settled is the server, and whether rounds have been made there from begin to end.
+// settled returns the server, and whether a whole round has been made there.
 func (d *driver) settled() (server string, working bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.server, d.since > 0
 }
 
-// moved is how often the session was attached again.
+// moved returns how often the session was attached again.
 func (d *driver) moved() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,14 +136,14 @@ func launch(ctx context.Context, t *testing.T, url string, members int) *fleet {
 			if err := d.drive(running); err != nil {
 				t.Error(err)
 			}
-			d.wake() // whoever waits for it need not
+			d.wake() // wakes a waiter, which need not wait any more
 		})
 	}
 	return f
 }
 
-// await returns when every driver works where it is attached, and is as wanted. It ends
-// the test if one of them has failed.
+// await returns when every driver works on its server, as wanted. It ends the test if one of
+// them has failed.
 func (f *fleet) await(ctx context.Context, t *testing.T, what string, good func(*driver) bool) {
 	t.Helper()
 	for {
@@ -166,7 +166,7 @@ func (f *fleet) await(ctx context.Context, t *testing.T, what string, good func(
 	}
 }
 
-// land stops the drivers, whose sessions must all have survived, and says what they did.
+// land stops the drivers, whose sessions must all have survived, and returns a summary.
 func (f *fleet) land(t *testing.T) string {
 	t.Helper()
 	f.stop()

@@ -15,8 +15,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Clients that are not ours, against `holdfast serve`. They run against Apache
-// ZooKeeper as well, which proves that the programs themselves are right.
+// Foreign clients run against `holdfast serve`. They also run against Apache ZooKeeper, which
+// proves that the programs themselves are right.
 
 func TestForeignClientsWorkOnApacheZooKeeper(t *testing.T) {
 	foreignClients(t, func(t testing.TB) string { return oneZooKeeper.get(t).Addrs()[0] })
@@ -51,8 +51,8 @@ func foreignClients(t *testing.T, server func(testing.TB) string) {
 	})
 }
 
-// runProgram runs a program of ours that prints "ok STEP" for every step, and
-// expects exactly these steps: a program that stops early must not pass.
+// runProgram runs one of our programs that prints "ok STEP" for every step. It expects exactly
+// these steps: a program that stops early must not pass.
 func runProgram(t *testing.T, cmd *exec.Cmd, steps ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -97,7 +97,7 @@ ls /
 		`two\n(.*\n)*?dataVersion = 0\n(.*\n)*?ephemeralOwner = 0x0\ndataLength = 3\n`,
 		`2\n`,
 		`version No is not valid : /cli/p\n`,
-		`ephemeralOwner = 0x0\n`, // of a container too
+		`ephemeralOwner = 0x0\n`, // a container's, too
 		`Node does not exist: /cli/p\n`,
 		`Node not empty: /cli\n`,
 		`\[[^\]]*zookeeper\]\n`,
@@ -116,8 +116,7 @@ ls /
 	}
 }
 
-// feedZkCli runs zkCli.sh on a script and returns what it printed on both
-// outputs, as a person would see it.
+// feedZkCli runs zkCli.sh on a script and returns both outputs, as a user would see them.
 func feedZkCli(t *testing.T, addr string, script *strings.Reader) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
@@ -132,8 +131,7 @@ func feedZkCli(t *testing.T, addr string, script *strings.Reader) string {
 }
 
 func zkCliWatch(t *testing.T, addr string) {
-	// The watch is set and fires in one session: what changes the node comes
-	// from the same shell, as its next commands.
+	// The watch is set and fires in one session: the next commands of the same shell change the node.
 	out := feedZkCli(t, addr, strings.NewReader(`create /cliwatch one
 get -w /cliwatch
 set /cliwatch two

@@ -24,15 +24,15 @@ var (
 	growthDoc  = flag.String("growth-doc", "", "directory whose scale.md gets the table of BenchmarkGrowth, and its plot")
 )
 
-// growthWindows is how many times each rate is taken; what is told is the median.
+// growthWindows is how many times each rate is measured; the result is the median.
 const growthWindows = 5
 
-// A curve is a rate for 1, 10, 100… of something.
+// A curve is a rate for 1, 10, 100… items.
 type curve struct {
 	name   string
 	at     []int
 	rates  []float64
-	spread []float64 // between the best and the worst window, as a part of the median
+	spread []float64 // between the best and the worst window, relative to the median
 }
 
 func (c *curve) add(b *testing.B, n int, rates []float64) {
@@ -41,8 +41,8 @@ func (c *curve) add(b *testing.B, n int, rates []float64) {
 	measured(b, "%s: %s: %.0f a second, of %.0f", c.name, thousands(n), m, rates)
 }
 
-// BenchmarkGrowth is how many cycles of lock and unlock `holdfast serve` carries as the
-// number of locks grows, and as the queue of one lock does.
+// BenchmarkGrowth measures how many cycles of lock and unlock `holdfast serve` carries as the
+// number of locks grows, and as the queue of one lock grows.
 //
 //	go test -run '^$' -bench Growth -benchtime 1x -growth-most 10000 -growth-doc ../docs/explanation
 func BenchmarkGrowth(b *testing.B) {
@@ -83,8 +83,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// growthOfLocks is how many cycles a second one session does over n locks in turn, so many
-// at a time.
+// growthOfLocks returns how many cycles per second one session does over n locks in turn,
+// atATime at a time.
 func growthOfLocks(b *testing.B, c *zk.Client, n, atATime, perWindow int) []float64 {
 	path := func(i int) string { return fmt.Sprintf("/growth/locks-%d/%d", n, i%n) }
 	cycle := func(i int) error {
@@ -94,7 +94,7 @@ func growthOfLocks(b *testing.B, c *zk.Client, n, atATime, perWindow int) []floa
 		}
 		return h.Unlock()
 	}
-	must(b, eachOf(n, cycle)) // makes the nodes that the locks' queues are under
+	must(b, eachOf(n, cycle)) // makes the parents of the locks' queues
 	rates := make([]float64, growthWindows)
 	turn := 0
 	for w := range rates {
@@ -117,9 +117,9 @@ func growthOfLocks(b *testing.B, c *zk.Client, n, atATime, perWindow int) []floa
 	return rates
 }
 
-// growthOfWaiters has n wait for one lock. again is the turns a second while each that had
-// one queues up anew, and once while the queue empties; memory is the server's, in KiB,
-// when all waited.
+// growthOfWaiters lets n clients wait for one lock. again is the rate of turns while each
+// holder queues again, and once the rate while the queue empties. memory is the server's, in
+// KiB, when all waited.
 func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again, once []float64, memory int) {
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()
@@ -136,7 +136,7 @@ func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again,
 			for {
 				h, err := m.Lock(b.Context())
 				if err != nil {
-					failed.Do(func() { b.Error(err) }) // or ten thousand say the same
+					failed.Do(func() { b.Error(err) }) // otherwise ten thousand report the same
 					return
 				}
 				turns <- struct{}{}
@@ -151,8 +151,8 @@ func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again,
 			}
 		})
 		if i%64 == 63 {
-			// Each reads the list when it joins. If all asked for it at once, a session would
-			// have so much to read that no later answer came in time to prove it.
+			// Each reads the list when it joins. If all did so at once, a session would have so
+			// much to read that later answers would be too late to prove it.
 			must(b, awaitChildren(ctx, clients[i%len(clients)], path, i-32))
 		}
 	}
@@ -166,12 +166,12 @@ func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again,
 		return float64(turn) / time.Since(began).Seconds()
 	}
 	must(b, first.Unlock())
-	window(min(n, 50)) // who came when the queue was short
+	window(min(n, 50)) // those that joined when the queue was short
 	for range growthWindows {
 		again = append(again, window(200))
 	}
 	close(last)
-	// Who had its turn before may be queueing again.
+	// Earlier holders may be queueing again.
 	for range growthWindows {
 		once = append(once, window(n/growthWindows*9/10))
 	}
@@ -186,7 +186,7 @@ func growthOfWaiters(b *testing.B, pid int, clients []*zk.Client, n int) (again,
 	}
 }
 
-// residentKiB is what a process has in memory.
+// residentKiB returns the resident memory of a process.
 func residentKiB(b *testing.B, pid int) int {
 	return int((&benchSide{pid: pid}).resident(b) * 1024)
 }

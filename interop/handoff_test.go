@@ -17,9 +17,9 @@ import (
 	"holdfast/interop/peers"
 )
 
-// How long a lock may stay with a holder that was killed.
+// Bounds on how long a lock may stay with a killed holder.
 const (
-	handoffTimeout = 4 * time.Second // the session's
+	handoffTimeout = 4 * time.Second // session timeout
 	handoffSlack   = 2 * time.Second
 )
 
@@ -33,7 +33,7 @@ func TestLockOfAKilledHolderGoesToTheNextInTime(t *testing.T) {
 			url := b.url(t)
 			holder := startHolder(ctx, t, url)
 			if err := holder.line(ctx); err != nil {
-				t.Fatalf("the first does not get the lock: %v", err)
+				t.Fatalf("the first client does not acquire the lock: %v", err)
 			}
 			var orphaned, took []time.Duration
 			for range *handoffs {
@@ -48,14 +48,14 @@ func TestLockOfAKilledHolderGoesToTheNextInTime(t *testing.T) {
 				}
 				gone := time.Since(killed)
 				if err := waiter.line(ctx); err != nil {
-					t.Fatalf("the next does not get the lock: %v\n%s", err, waiter.stderr(t))
+					t.Fatalf("the next client does not acquire the lock: %v\n%s", err, waiter.stderr(t))
 				}
 				next := time.Since(killed)
 				if most := handoffTimeout + handoffSlack; next > most {
-					t.Errorf("the next had the lock after %v; want at most %v", next, most)
+					t.Errorf("the next client acquired the lock after %v; want at most %v", next, most)
 				}
 				if gone > next {
-					t.Error("the next had the lock while the killed holder's command was still running")
+					t.Error("the next client acquired the lock while the killed holder's command was still running")
 				}
 				orphaned, took = append(orphaned, gone), append(took, next)
 				holder = waiter
@@ -69,7 +69,7 @@ func TestLockOfAKilledHolderGoesToTheNextInTime(t *testing.T) {
 // A lockHolder is a `holdfast run` whose command prints "held" and stays.
 type lockHolder struct {
 	process *peers.Process
-	lines   chan string // of its standard output, then closed
+	lines   chan string // lines of its standard output, then closed
 	log     string      // file with its standard error
 }
 
@@ -80,7 +80,7 @@ func startHolder(ctx context.Context, t *testing.T, url string) *lockHolder {
 	must(t, err)
 	defer log.Close()
 	cmd.Stderr = log
-	// Not StdoutPipe: Wait would close that one when holdfast ends, not its child.
+	// Not StdoutPipe: Wait would close it when holdfast ends, not when its child does.
 	r, w, err := os.Pipe()
 	must(t, err)
 	cmd.Stdout = w
@@ -106,7 +106,7 @@ func startHolder(ctx context.Context, t *testing.T, url string) *lockHolder {
 	return h
 }
 
-// line waits for the command's line; io.EOF when the command is gone.
+// line waits for the command's line; it returns io.EOF when the command is gone.
 func (h *lockHolder) line(ctx context.Context) error {
 	select {
 	case line, ok := <-h.lines:
@@ -128,8 +128,7 @@ func (h *lockHolder) stderr(t *testing.T) string {
 	return string(text)
 }
 
-// awaitWaiter returns when the waiter stands in the queue, as `holdfast status`
-// sees it.
+// awaitWaiter returns when `holdfast status` shows the waiter in the queue.
 func awaitWaiter(ctx context.Context, t *testing.T, url string, waiter *lockHolder) {
 	t.Helper()
 	for {
@@ -146,7 +145,7 @@ func awaitWaiter(ctx context.Context, t *testing.T, url string, waiter *lockHold
 			t.Fatalf("the waiter ended: %v\n%s", waiter.process.Err(), waiter.stderr(t))
 		case <-ctx.Done():
 			t.Fatalf("holdfast status never showed one waiter: %v\n%s", err, out)
-		case <-time.After(20 * time.Millisecond): // each is a process of its own
+		case <-time.After(20 * time.Millisecond): // each is a separate process
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/zk"
 )
 
-// wants fails the test unless err is the one wanted.
+// wants fails the test unless err is the wanted one.
 func wants(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -19,13 +19,13 @@ func wants(t *testing.T, what string, err, want error) {
 	}
 }
 
-// catchUp returns when the server that c reaches shows all that anybody has been told is
-// done. A sync does not, on the server that leads: it answers at once, though it may have
-// applied less than a follower. Behind a transaction, there is no excuse.
+// catchUp returns when c's server shows everything that any client was told is done. A sync is
+// not enough on the leading server: it answers at once, though it may have applied less than a
+// follower. An answer that follows a transaction is certain.
 func catchUp(ctx context.Context, c operations, path string) error {
 	_, err := c.Multi(ctx, zk.CheckOp(path, zk.AnyVersion))
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-		return nil // a transaction all the same
+		return nil // this proves it, too
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"holdfast/interop/plot"
 )
 
-// writeHerd puts the comparison into herd.md, between the lines that say so, and into
-// herd.svg. rows are the releases of each recipe, for each number of waiters.
+// writeHerd writes the comparison into herd.md, between its marker lines, and into herd.svg.
+// rows are the releases of each recipe, for each number of waiters.
 func writeHerd(dir string, numbers []int, rows [][][]traffic) error {
 	var table strings.Builder
 	table.WriteString("| recipe | waiters | clients woken, most | notifications | requests | bytes to the server | bytes to the clients |\n|---|---:|---:|---:|---:|---:|---:|\n")
@@ -52,12 +52,12 @@ func replaceMeasured(path, name, text string) error {
 	before, rest, ok := bytes.Cut(old, []byte("<!-- measured: "+name+" -->\n"))
 	_, after, ended := bytes.Cut(rest, []byte("<!-- end -->\n"))
 	if !ok || !ended {
-		return fmt.Errorf("%s has no place for what was measured of %s", path, name)
+		return fmt.Errorf("%s has no place for the measurements of %s", path, name)
 	}
 	return os.WriteFile(path, fmt.Appendf(nil, "%s<!-- measured: %s -->\n%s<!-- end -->\n%s", before, name, text, after), 0o644)
 }
 
-// thousands is n as a reader likes it: 1,234,567.
+// thousands formats n readably: 1,234,567.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

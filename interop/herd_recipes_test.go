@@ -20,18 +20,18 @@ import (
 	"holdfast/zk"
 )
 
-// A herd is many sessions in one queue. One of them holds the lock until it is told to
-// release it; it does not queue again.
+// A herd is many sessions in one queue. One of them holds the lock until it is told to release
+// it; it does not queue again.
 type herd struct {
-	held    func(ctx context.Context) error // returns when the next of them has the lock
-	release func() error                    // by who has it; may return before it is done
+	held    func(ctx context.Context) error // returns when the next of them acquires the lock
+	release func() error                    // by the holder; may return before the release is done
 }
 
-// A recipe is a way to take turns, done by many sessions that connect to the relay.
+// A recipe is a way to take turns. Many sessions that connect to the relay use it.
 type recipe struct {
 	name  string
 	line  string // its name in the plot
-	skip  int    // releases before the measuring
+	skip  int    // releases before the measurement
 	need  func() error
 	start func(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd
 }
@@ -47,21 +47,21 @@ var herdRecipes = []recipe{
 	mutex,
 }
 
-// The first two to let go of our Mutex have not learned that the queue has become long, and
-// leave no watermark (see internal/queue): whoever comes two places behind them lists the queue, as
-// with R2. They come before the measuring.
+// The first two holders of our Mutex have not learned that the queue has become long, and leave
+// no watermark (see internal/queue). So the clients two places behind them list the queue, as
+// with R2. They come before the measurement.
 var mutex = recipe{"holdfast's Mutex", "holdfast", 3, needsNothing, startMutex}
 
-// joinedShort is how many come one by one, so that they find a short queue: those who are
-// measured are among them.
+// joinedShort is how many join one by one, so that they find a short queue. The measured ones
+// are among them.
 const joinedShort = 40
 
-// herdTimeout is the sessions' timeout: the longest that the server allows, so that many
-// idle sessions in one process do not miss it.
+// herdTimeout is the sessions' timeout: the longest that the server allows, so that many idle
+// sessions in one process do not miss it.
 const herdTimeout = 40 * time.Second
 
-// inProcess is a herd of goroutines, each of which takes its turn as take says. When the
-// test ends, hangUp ends those that still wait.
+// inProcess returns a herd of goroutines, each of which takes its turn with take. When the test
+// ends, hangUp ends those that still wait.
 func inProcess(ctx context.Context, t *testing.T, sessions int, hangUp func(), take func(ctx context.Context, i int) (func() error, error)) herd {
 	held, turn := make(chan error), make(chan chan<- error)
 	ctx, cancel := context.WithCancel(ctx)
@@ -102,7 +102,7 @@ func inProcess(ctx context.Context, t *testing.T, sessions int, hangUp func(), t
 	}
 }
 
-// eachOf does f for all sessions, some at a time.
+// eachOf calls f for all sessions, some at a time.
 func eachOf(sessions int, f func(i int) error) error {
 	errs := make(chan error, sessions)
 	room := make(chan struct{}, 32)
@@ -117,9 +117,9 @@ func eachOf(sessions int, f func(i int) error) error {
 	return err
 }
 
-// dialHerd makes so many sessions of our client. hangUp breaks their connections before it
-// closes them: told one by one that a session is over, a crowd would wake, list and wake
-// again once for each.
+// dialHerd makes this many sessions of our client. hangUp breaks their connections before it
+// closes them. Otherwise each session's end would wake all waiters that share their lists, and
+// they would list again.
 func dialHerd(ctx context.Context, t *testing.T, relay *countingRelay, sessions int) (clients []*zk.Client, hangUp func()) {
 	t.Helper()
 	clients = make([]*zk.Client, sessions)
@@ -142,7 +142,7 @@ func dialHerd(ctx context.Context, t *testing.T, relay *countingRelay, sessions 
 func startMutex(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd {
 	clients, hangUp := dialHerd(ctx, t, relay, sessions)
 	return inProcess(ctx, t, sessions, hangUp, func(ctx context.Context, i int) (func() error, error) {
-		// As a crowd, all could find a long queue, which is the easy case.
+		// If they joined together, all could find a long queue, which is the easy case.
 		if err := awaitChildren(ctx, clients[i], path, min(i, joinedShort)); err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func startMutex(ctx context.Context, t *testing.T, relay *countingRelay, path st
 	})
 }
 
-// startPredecessorWatchers is R2 as books have it, on a bare client.
+// startPredecessorWatchers is the textbook's R2, on a bare client.
 func startPredecessorWatchers(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd {
 	clients, hangUp := dialHerd(ctx, t, relay, sessions)
 	must(t, makeParent(ctx, clients[0], path))
@@ -190,9 +190,9 @@ func startPredecessorWatchers(ctx context.Context, t *testing.T, relay *counting
 	})
 }
 
-// startCrowdWatchers is R1. All make their nodes before the first of them looks: if they
-// came one after the other, each would wake all before it, and a thousand would read the
-// list half a million times before the measuring begins.
+// startCrowdWatchers is R1. All make their nodes before the first of them looks. If they came
+// one after the other, each would wake all before it. A thousand would then read the list half
+// a million times before the measurement begins.
 func startCrowdWatchers(ctx context.Context, t *testing.T, relay *countingRelay, path string, sessions int) herd {
 	clients, hangUp := dialHerd(ctx, t, relay, sessions)
 	must(t, makeParent(ctx, clients[0], path))
@@ -221,7 +221,7 @@ func startCrowdWatchers(ctx context.Context, t *testing.T, relay *countingRelay,
 	})
 }
 
-// bookName is the name of a node as R1 has it, a GUID and what it is for, as long as
+// bookName returns the name of a node as in R1, a GUID and its purpose. It is as long as
 // Curator's, so that lists of the same queue have the same size.
 func bookName(i int) string { return fmt.Sprintf("_c_00000000-0000-4000-8000-%012d-lock-", i) }
 
@@ -259,7 +259,7 @@ func startGoZookeeper(ctx context.Context, t *testing.T, relay *countingRelay, p
 	t.Cleanup(hangUp)
 	must(t, eachOf(sessions, func(i int) error {
 		c, events, err := rival.Connect([]string{relay.addr()}, herdTimeout, rival.WithLogInfo(false),
-			rival.WithLogger(silentLogger{}), rival.WithMaxBufferSize(256<<10)) // twice of it is allocated for each
+			rival.WithLogger(silentLogger{}), rival.WithMaxBufferSize(256<<10)) // the library allocates twice that for each
 		if err != nil {
 			return err
 		}
@@ -291,8 +291,8 @@ func startKazoo(ctx context.Context, t *testing.T, relay *countingRelay, path st
 	return asProgram(startTurnTaker(t, cmd))
 }
 
-// asProgram is a herd in another process, which is connected: it prints "held" whenever
-// one of its sessions has the lock, and releases it at a line on its standard input.
+// asProgram returns a herd in another process, which is connected. It prints "held" whenever
+// one of its sessions acquires the lock, and releases it at a line on its standard input.
 func asProgram(p *turnTaker) herd {
 	return herd{
 		held:    func(context.Context) error { return p.expect("held") },

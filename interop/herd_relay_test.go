@@ -15,19 +15,19 @@ import (
 	"holdfast/zkproto"
 )
 
-// A traffic is what went over a relay's connections in some time, pings and their answers
-// left out: those come by the clock, however long the queue is.
+// A traffic counts what went over a relay's connections in some time. It omits pings and their
+// answers: the clock causes those, however long the queue is.
 type traffic struct {
-	toServer, toClients int // bytes, with the four of each frame's length
+	toServer, toClients int // bytes, including the four of each frame's length
 	requests            int
 	notifications       int
-	// woken are the clients that were sent a notification or sent a request, without the
-	// first that sent one: in a window that begins when all are silent, that is who releases.
+	// woken counts the clients that got a notification or sent a request, except the first
+	// sender. In a window that begins in silence, that is the releaser.
 	woken int
 }
 
-// A countingRelay stands between clients and one server. It knows of the protocol only
-// what frames and their headers look like, so it counts every client the same way.
+// A countingRelay is a proxy between clients and one server. It knows only the form of frames
+// and their headers, so it counts every client the same way.
 type countingRelay struct {
 	listener net.Listener
 	target   string
@@ -37,16 +37,16 @@ type countingRelay struct {
 	closed bool
 	conns  map[*relayed]struct{}
 	now    traffic
-	first  *relayed              // who sent the first request of this window
-	seen   map[*relayed]struct{} // who took part in it
-	open   int                   // requests without an answer, pings left out
-	last   time.Time             // when a frame other than a ping's came by
+	first  *relayed              // sender of the first request of this window
+	seen   map[*relayed]struct{} // clients with traffic in this window
+	open   int                   // requests without an answer, except pings
+	last   time.Time             // when the last frame other than a ping's passed
 }
 
 // relayed is one connection of a client.
 type relayed struct {
 	client, server net.Conn
-	open           int // as of the relay, whose mutex guards it
+	open           int // like the relay's; the relay's mutex guards it
 }
 
 func newCountingRelay(t testing.TB, target string) *countingRelay {
@@ -85,7 +85,7 @@ func (r *countingRelay) accept() {
 	}
 }
 
-// pass copies frame by frame and has each counted before it goes on.
+// pass copies frame by frame, and counts each before it goes on.
 func (r *countingRelay) pass(c *relayed, to io.Writer, from io.Reader, count func(c *relayed, body []byte)) {
 	in, out := bufio.NewReaderSize(from, 32<<10), bufio.NewWriterSize(to, 32<<10)
 	var frame []byte
@@ -157,9 +157,9 @@ func (r *countingRelay) reply(c *relayed, body []byte) {
 	c.open--
 }
 
-// settle returns what went by since the last settle, when nothing has been under way for
-// so long: every request is answered, and nobody who was notified has more to ask. No
-// event tells that of a client that is seen from outside.
+// settle returns the traffic since the last settle, once nothing has been in flight for this
+// long: every request is answered, and no notified client has more to ask. No event shows this
+// for a client seen from outside.
 func (r *countingRelay) settle(ctx context.Context, silence time.Duration) (traffic, error) {
 	for {
 		r.mu.Lock()

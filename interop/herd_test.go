@@ -21,22 +21,22 @@ var (
 	herdDoc     = flag.String("herd-doc", "", "directory whose herd.md gets the table of that comparison, and its plot")
 )
 
-// herdReleases are measured of every queue. Half of them come while more wait than the
-// number that the queue is named after, and half while fewer do.
+// herdReleases is the number of measured releases per queue. In half of them, more clients wait
+// than the number that the queue is named after, and in the other half fewer.
 const herdReleases = 9
 
-// herdSilence is how long nobody may have sent anything before a release counts as over.
-// Of what a release sets off, no step waits for a clock.
+// herdSilence is how long there must be no traffic before a release counts as over. No step
+// that a release triggers waits for a clock.
 const herdSilence = 150 * time.Millisecond
 
-// herdServer is an Apache ZooKeeper with the memory to send a thousand clients a thousand
-// names each, and the time to keep a thousand idle sessions of kazoo's.
+// herdServer is an Apache ZooKeeper with enough memory to send a thousand clients a thousand
+// names each, and enough time to keep a thousand idle sessions of kazoo's.
 var herdServer = sharedPeer[*peers.ZooKeeper]{start: func(ctx context.Context, dir string) (*peers.ZooKeeper, error) {
 	return peers.StartZooKeeper(ctx, dir, peers.ZooKeeperConfig{TickTime: herdTimeout / 20, Flags: []string{"-Xmx1000m"}})
 }}
 
-// measureHerd queues up so many waiters behind a holder, and returns what each release
-// costs, as the relay between them and the server sees it.
+// measureHerd queues this many waiters behind a holder. It returns the cost of each release, as
+// the relay between them and the server sees it.
 func measureHerd(t *testing.T, r recipe, waiters int) []traffic {
 	t.Helper()
 	need(t, r.need())
@@ -54,7 +54,7 @@ func measureHerd(t *testing.T, r recipe, waiters int) []traffic {
 		must(t, h.release())
 		must(t, h.held(ctx))
 	}
-	_, err := relay.settle(ctx, herdSilence) // the last of them have found out whom to watch
+	_, err := relay.settle(ctx, herdSilence) // the last of them know which node to watch
 	must(t, err)
 	releases := make([]traffic, herdReleases)
 	for i := range releases {
@@ -67,25 +67,25 @@ func measureHerd(t *testing.T, r recipe, waiters int) []traffic {
 	return releases
 }
 
-// awaitChildren returns when the node has so many children at least.
+// awaitChildren returns when the node has at least this many children.
 func awaitChildren(ctx context.Context, c *zk.Client, path string, want int) error {
 	for {
 		stat, _, err := c.Exists(ctx, path)
 		switch {
 		case err != nil:
 			return fmt.Errorf("children of %s: %w", path, err)
-		case int(stat.NumChildren) >= want: // it may not be there yet, and want 0
+		case int(stat.NumChildren) >= want: // it may not exist yet, and want may be 0
 			return nil
 		}
 		select {
-		case <-time.After(10 * time.Millisecond): // a watch would send the names of all, again and again
+		case <-time.After(10 * time.Millisecond): // a watch would make the server send all names again and again
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d have queued: %w", stat.NumChildren, want, context.Cause(ctx))
 		}
 	}
 }
 
-// typical is the median of what f says of each release.
+// typical returns the median of f over the releases.
 func typical(releases []traffic, f func(traffic) int) int {
 	values := make([]int, len(releases))
 	for i, t := range releases {
@@ -97,8 +97,7 @@ func typical(releases []traffic, f func(traffic) int) int {
 
 func bothWays(t traffic) int { return t.toServer + t.toClients }
 
-// A release of our Mutex wakes two clients at most, and what it sends does not grow with
-// the number of those who wait.
+// A release of our Mutex wakes two clients at most. Its traffic does not grow with the number of waiters.
 func TestReleaseOfAMutexWakesNoHerd(t *testing.T) {
 	few, many := measureHerd(t, mutex, 100), measureHerd(t, mutex, 1000)
 	for i, r := range slices.Concat(few, many) {
@@ -106,18 +105,18 @@ func TestReleaseOfAMutexWakesNoHerd(t *testing.T) {
 			t.Errorf("release %d of %d wakes %d clients; want 2 at most", i%herdReleases+1, herdReleases, r.woken)
 		}
 		if r.woken < 1 {
-			t.Errorf("release %d of %d wakes nobody: then the relay does not see who gets the lock", i%herdReleases+1, herdReleases)
+			t.Errorf("release %d of %d wakes nobody: the relay does not see who acquires the lock", i%herdReleases+1, herdReleases)
 		}
 	}
 	of100, of1000 := typical(few, bothWays), typical(many, bothWays)
 	measured(t, "bytes per release: %d with 100 waiters, %d with 1,000; the last of these: %+v", of100, of1000, many[len(many)-1])
 	if of1000*10 > of100*11 {
-		t.Errorf("a release with 1,000 waiters sends %d bytes, with 100 waiters %d; want 1.1 times as many at most", of1000, of100)
+		t.Errorf("a release with 1,000 waiters sends %d bytes, with 100 waiters %d; want at most 1.1 times as many", of1000, of100)
 	}
 }
 
-// The recipes side by side. With few waiters it shows that the relay counts right, since
-// it is known what each recipe does; the comparison is
+// The recipes side by side. With few waiters the test shows that the relay counts right, since
+// each recipe's traffic is known. The comparison is
 //
 //	go test -run HerdCompared -herd-waiters 10,100,1000 -herd-doc ../docs/explanation -timeout 30m
 func TestHerdCompared(t *testing.T) {
@@ -135,7 +134,7 @@ func TestHerdCompared(t *testing.T) {
 				rows[i] = append(rows[i], releases)
 				for j, got := range releases {
 					low, high := 1, 2
-					if i == 0 { // the crowd, all of it
+					if i == 0 { // all waiters
 						low = n + herdReleases/2 - j
 						high = low
 					}

@@ -20,7 +20,7 @@ import (
 type roundCounter struct {
 	mu     sync.Mutex // guards the fields below
 	rounds int
-	sent   bool // and nothing has come since
+	sent   bool // a write came last, and no read since
 }
 
 type countedConn struct {
@@ -66,10 +66,9 @@ func (r *roundCounter) take() int {
 	return n
 }
 
-// A Lock on an idle session of an ensemble has to prove the session first. That takes five
-// round trips at most: the lock's node, a connection, the attach, and a write. While the
-// session is proven, the node alone is one. (A ping may come in between, so the median
-// counts.)
+// A Lock on an idle session of an ensemble must prove the session first. That takes five round
+// trips at most: the lock's node, a connection, the attach, and a write. While the session is
+// proven, it takes only the node's. (A ping may come in between, so the median counts.)
 func TestLockOnAnIdleSessionTakesFewRoundTrips(t *testing.T) {
 	const timeout, sessions = 3 * time.Second, 9
 	z := ensemble.get(t)
@@ -80,7 +79,7 @@ func TestLockOnAnIdleSessionTakesFewRoundTrips(t *testing.T) {
 	var took []time.Duration
 	var all sync.WaitGroup
 	for i := range sessions {
-		addr := z.Addrs()[i%3] // leader and followers alike
+		addr := z.Addrs()[i%3] // the leader and followers
 		var r roundCounter
 		c := dialURL(t, "zk://"+addr, func(cfg *zk.Config) {
 			cfg.SessionTimeout, cfg.TickTime, cfg.Dial = timeout, z.Tick(), r.dial
@@ -106,9 +105,9 @@ func TestLockOnAnIdleSessionTakesFewRoundTrips(t *testing.T) {
 				}
 				return n, d
 			}
-			lock() // finds out about the ensemble
+			lock() // learns about the ensemble
 			f, _ := lock()
-			pause(ctx, 3*timeout) // nothing tells that a session is idle
+			pause(ctx, 3*timeout) // no event shows that a session is idle
 			n, d := lock()
 			mu.Lock()
 			defer mu.Unlock()

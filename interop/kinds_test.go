@@ -11,8 +11,7 @@ import (
 	"holdfast"
 )
 
-// Where a lock of another library, or another kind, has the name, ours are refused, on
-// Apache's server as on holdfast's.
+// A lock of another library or kind has the name. Ours are refused, on Apache's server as on holdfast's.
 func TestOthersUnderTheNameAreRefused(t *testing.T) {
 	s := newStage(t)
 	in := holdfast.WithLayout
@@ -87,8 +86,7 @@ func TestOthersUnderTheNameAreRefused(t *testing.T) {
 	}
 }
 
-// A holder of ours writes into its node while others wait for that: they go on waiting, in
-// their order.
+// Our holder writes into its node while peers wait for that node. They keep waiting, in their order.
 func TestHeldSinceDisturbsNoPeer(t *testing.T) {
 	s := newStage(t)
 	for name, tt := range map[string]struct {
@@ -126,7 +124,7 @@ func TestHeldSinceDisturbsNoPeer(t *testing.T) {
 			dir := s.directory("since" + s.java.actor())
 			h, err := tt.ours(s, dir).Lock(s.ctx)
 			must(t, err)
-			began := time.Now() // by the clock of the server, too: it is on this machine
+			began := time.Now() // the server's clock, too: it is on this machine
 			theirs := tt.theirs(s, dir)
 			theirs.begin()
 			s.children(dir, 2)

@@ -18,10 +18,10 @@ import (
 
 var cuts = flag.Int("cuts", 50, "how often the lease test parts a follower from its leader")
 
-// A follower is cut off from its leader and goes on answering our clients. The proof of
-// their sessions must run out before the ensemble removes their nodes, every time. The
-// same clients with LeasePing, which is what every other client does, believe the
-// follower: if none of them were too late, this test would see nothing.
+// A follower is cut off from its leader and still answers our clients. The proof of their
+// sessions must always run out before the ensemble removes their nodes. The same clients with
+// LeasePing, which is what other libraries do, believe the follower. If none of them were too
+// late, this test would show nothing.
 func TestLeaseEndsBeforeTheEnsembleRemovesTheNode(t *testing.T) {
 	const (
 		timeout = 3 * time.Second
@@ -51,12 +51,11 @@ func TestLeaseEndsBeforeTheEnsembleRemovesTheNode(t *testing.T) {
 	measured(t, "%d cuts, timeout %v, tick %v: %d leases ended %v to %v before the node went, median %v; believing pings, %d of %d ended after it, the worst by %v",
 		*cuts, timeout, z.Tick(), len(margins), margins[0], margins[len(margins)-1], margins[len(margins)/2], late, len(pinged), -pinged[0])
 	if late == 0 {
-		t.Error("no ping mode client was too late: the test sees nothing")
+		t.Error("no LeasePing client was too late: the test shows nothing")
 	}
 }
 
-// cutFollower does it once and returns by how much each client's deadline was ahead of
-// the removal of its node.
+// cutFollower does it once. It returns how much each client's deadline preceded the removal of its node.
 func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each int) (quorum, ping []time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
 	defer cancel()
@@ -88,7 +87,7 @@ func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each i
 		_, exists, w, err := observer.ExistsW(ctx, path)
 		must(t, err)
 		if !exists {
-			t.Fatalf("%s is not there", path)
+			t.Fatalf("%s does not exist", path)
 		}
 		subjects = append(subjects, subject{mode, s, w})
 	}
@@ -126,7 +125,7 @@ func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each i
 				t.Errorf("the deadline was %v after the removal of the node", -margin)
 			}
 			if sub.session.Context().Err() == nil {
-				t.Errorf("the session's context lives on when its node has been removed")
+				t.Errorf("the session's context is still alive after its node was removed")
 			}
 		})
 	}
@@ -136,8 +135,8 @@ func cutFollower(t *testing.T, z *peers.ZooKeeper, timeout time.Duration, each i
 	return quorum, ping
 }
 
-// An ensemble with the usual tick refuses a session that is too short to be proven, and
-// says what would do.
+// An ensemble with the usual tick refuses a session too short to be proven, and names a
+// sufficient timeout.
 func TestLockOnAnEnsembleRefusesATimeoutThatIsTooShort(t *testing.T) {
 	url := ensemble.get(t).URL()
 	c := dialURL(t, url, func(cfg *zk.Config) { cfg.SessionTimeout, cfg.TickTime = 4*time.Second, 2*time.Second })
@@ -148,6 +147,6 @@ func TestLockOnAnEnsembleRefusesATimeoutThatIsTooShort(t *testing.T) {
 	_, err = s.Lease(t.Context(), path)
 	wants(t, "lease", err, zk.ErrTimeoutTooShort)
 	if err != nil && !strings.Contains(err.Error(), "8.5s") {
-		t.Errorf("%v does not say that 8.5s would do", err)
+		t.Errorf("%v does not name 8.5s as sufficient", err)
 	}
 }

@@ -4,9 +4,8 @@ package interop
 
 import "time"
 
-// How long a step may take before the test gives up on it. They are far above
-// what the steps take on two busy cores: a test that runs into one has found
-// something that hangs, not something that is slow.
+// Bounds on how long a step may take before the test gives up. They are far above the time of
+// the steps on two busy cores: a test that exceeds one has found a hang.
 const (
 	peerStart = 90 * time.Second
 	buildTime = 5 * time.Minute

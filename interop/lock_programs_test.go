@@ -17,9 +17,9 @@ import (
 	"holdfast/zk"
 )
 
-// A stage is an Apache ZooKeeper with programs of other libraries that do what they are
-// told, step by step, and a look at who watches what: whoever waits for a node watches it,
-// so a wait is seen without waiting for it to last.
+// A stage is an Apache ZooKeeper with programs of other libraries that execute commands step by
+// step. It sees which session watches which node. A waiter watches the node it waits for, so a
+// wait is visible at once.
 type stage struct {
 	t            *testing.T
 	ctx          context.Context
@@ -32,7 +32,7 @@ func newStage(t *testing.T) *stage {
 	return stageOn(t, startWatched(t, t.TempDir()))
 }
 
-// startWatched is a ZooKeeper that tells who watches what.
+// startWatched returns a ZooKeeper that reports its watches.
 func startWatched(t *testing.T, dir string) *peers.ZooKeeper {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
 	defer cancel()
@@ -52,14 +52,14 @@ func stageOn(t *testing.T, z *peers.ZooKeeper) *stage {
 	return s
 }
 
-// in is the same stage for a subtest, whose errors are its own.
+// in returns the same stage for a subtest, which reports its own errors.
 func (s *stage) in(t *testing.T) *stage {
 	c := *s
 	c.t = t
 	return &c
 }
 
-// directory makes one for a scene of its own.
+// directory makes a directory for one scene.
 func (s *stage) directory(name string) string {
 	s.t.Helper()
 	dir := "/" + name
@@ -68,13 +68,13 @@ func (s *stage) directory(name string) string {
 	return dir
 }
 
-// actor is a name that is new: a session and a thread of a program.
+// actor returns a new name: a session and a thread of a program.
 func (p *lockProgram) actor() string {
 	p.actors++
 	return fmt.Sprintf("actor%d", p.actors)
 }
 
-// children waits until the directory has so many, in the order of their numbers.
+// children waits until the directory has this many, and returns them by number.
 func (s *stage) children(dir string, want int) []string {
 	s.t.Helper()
 	var names []string
@@ -91,8 +91,7 @@ func (s *stage) children(dir string, want int) []string {
 	return names
 }
 
-// watched waits until so many sessions watch the node: its holder, if it is ours, and
-// those who wait for it.
+// watched waits until this many sessions watch the node: its holder, if it is ours, and its waiters.
 func (s *stage) watched(path string, want int) {
 	s.t.Helper()
 	s.await(func() string {
@@ -105,7 +104,7 @@ func (s *stage) watched(path string, want int) {
 	})
 }
 
-// watches are how many sessions watch each path, by the server's own word.
+// watches returns how many sessions watch each path, as the server reports it.
 func (s *stage) watches() (map[string]int, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(s.ctx, "tcp", s.addr)
@@ -131,7 +130,7 @@ func (s *stage) watches() (map[string]int, error) {
 	return watches, nil
 }
 
-// await returns when nothing is missing any more; it has no event to wait for.
+// await returns when nothing is missing any more. It polls, since there is no event.
 func (s *stage) await(missing func() string) {
 	s.t.Helper()
 	for giveUp := time.Now().Add(stepTime); ; time.Sleep(5 * time.Millisecond) {
@@ -145,14 +144,14 @@ func (s *stage) await(missing func() string) {
 	}
 }
 
-// A lockProgram is a running LockProgram or lock_program.py. It is for one goroutine.
+// A lockProgram is a running LockProgram or lock_program.py. Only one goroutine may use it.
 type lockProgram struct {
 	*turnTaker
-	answers map[string]string // what came while another answer was awaited
+	answers map[string]string // answers that arrived before they were awaited
 	actors  int
 }
 
-// tell gives an actor something to do: acquire or release, by a recipe, on a path.
+// tell gives an actor a command: acquire or release, by a recipe, on a path.
 func (p *lockProgram) tell(t *testing.T, line string) {
 	t.Helper()
 	_, err := io.WriteString(p.stdin, line+"\n")
@@ -180,7 +179,7 @@ func (p *lockProgram) answer(t *testing.T, line string) string {
 	}
 }
 
-// do tells an actor something and waits until it is done.
+// do gives an actor a command and waits until it is done.
 func (p *lockProgram) do(t *testing.T, line string) {
 	t.Helper()
 	p.tell(t, line)

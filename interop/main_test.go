@@ -19,9 +19,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// summary is printed at the end of a run: what was measured, and what was left
-// out. `go test` shows neither the log of a test that passed nor the reason of a
-// skip, unless it is told -v.
+// summary is printed at the end of a run: the measurements and the tests left out. Without -v,
+// `go test` shows neither the log of a passed test nor the reason of a skip.
 var summary struct {
 	mu    sync.Mutex
 	lines []string
@@ -40,7 +39,7 @@ func measured(t testing.TB, format string, args ...any) {
 	summarize(t.Name() + ": " + fmt.Sprintf(format, args...))
 }
 
-// percentiles are p50, p99 and the largest.
+// percentiles formats p50, p99 and the largest.
 func percentiles(ds []time.Duration) string {
 	if len(ds) == 0 {
 		return "none"
@@ -50,8 +49,8 @@ func percentiles(ds []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v of %d", at(50), at(99), at(100), len(ds))
 }
 
-// shared is what all tests of a run may use as long as they do not disturb it.
-// The directory goes when the run ends.
+// shared is what all tests of a run may use as long as they do not disturb it. The directory is
+// removed when the run ends.
 var shared struct {
 	dir string
 
@@ -100,9 +99,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// need ends the test if err is not nil. A peer that is not installed fails the
-// test on CI, where everything has to run; elsewhere the test is left out, with
-// one line that says what to install.
+// need ends the test if err is not nil. On CI, where everything must run, a missing peer fails
+// the test. Elsewhere the test is left out, with one line that says what to install.
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing *peers.MissingError
@@ -116,7 +114,7 @@ func need(t testing.TB, err error) {
 	}
 }
 
-// a peer is what the tests need of every server that is started for them.
+// A peer is what the tests need of every server started for them.
 type peer interface {
 	URL() string
 	WriteLogs(io.Writer)
@@ -134,7 +132,7 @@ func showLogs(t testing.TB, p peer) {
 	})
 }
 
-// closing stops a peer that belongs to this test alone when the test ends.
+// closing stops a peer of this test alone when the test ends.
 func closing[P peer](t testing.TB, p P, err error) P {
 	t.Helper()
 	need(t, err)
@@ -147,8 +145,7 @@ func closing[P peer](t testing.TB, p P, err error) P {
 	return p
 }
 
-// A sharedPeer is started by the first test that wants it and stopped after the
-// last test of the run.
+// A sharedPeer is started by the first test that needs it and stopped after the last test of the run.
 type sharedPeer[P peer] struct {
 	start func(ctx context.Context, dir string) (P, error)
 
@@ -201,7 +198,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return peers.BuildHoldfast(ctx, shared.dir)
 })
 
-// holdfastBin is the command holdfast, built once per run.
+// holdfastBin returns the path of the holdfast command, built once per run.
 func holdfastBin(t testing.TB) string {
 	t.Helper()
 	bin, err := buildOnce()
@@ -221,7 +218,7 @@ var compileOnce = sync.OnceValues(func() (string, error) {
 	return classes, peers.Javac(ctx, "java", classes)
 })
 
-// curatorClasses is the directory with the compiled programs of interop/java.
+// curatorClasses returns the directory with the compiled programs of interop/java.
 func curatorClasses(t testing.TB) string {
 	t.Helper()
 	need(t, peers.NeedCurator())

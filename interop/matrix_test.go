@@ -14,45 +14,44 @@ import (
 	"holdfast/zk"
 )
 
-// The matrix: all that our client can do (suite_test.go), on every kind of server, and
-// on each in every way to reach it and to say who we are.
+// The matrix: every feature of our client (suite_test.go) on every kind of server, with every
+// way to connect and to authenticate.
 
-// A platform is a kind of server, and what can be expected of it. The server itself says
-// which release it is.
+// A platform is a kind of server with its expected properties. The server itself reports its release.
 type platform struct {
 	name    string
-	members int   // how many servers it says it has
-	ttl     error // what a node with a time to live is refused with
+	members int   // number of servers that it reports
+	ttl     error // the error for a node with a time to live
 }
 
-// A cell is one platform, reached and entered in one way.
+// A cell is one platform with one way to connect and authenticate.
 type cell struct {
 	platform
 	variant string
 	url     func(testing.TB) string // without a chroot
-	plain   func(testing.TB) string // of the same server without TLS
+	plain   func(testing.TB) string // the same server without TLS
 	chroot  bool
 
-	enter    func(testing.TB, *zk.Config) // how we connect and who we are
-	stranger func(testing.TB, *zk.Config) // somebody else on the same way
-	mine     []zk.ACL                     // of every node that the cases create; nil: open to all
-	known    []zk.ClientInfo              // what the server knows of us besides the address
+	enter    func(testing.TB, *zk.Config) // how we connect and authenticate
+	stranger func(testing.TB, *zk.Config) // another identity on the same way
+	mine     []zk.ACL                     // ACL of every node of the cases; nil: open to all
+	known    []zk.ClientInfo              // identities that the server knows besides the address
 }
 
-// ours lets nobody but the creator do anything.
+// ours allows only the creator everything.
 var ours = []zk.ACL{acl("auth", "")}
 
 func nobody(testing.TB, *zk.Config) {}
 
-// cells is the matrix.
+// cells returns the matrix.
 func cells() []cell {
 	var all []cell
 	for _, p := range []struct {
 		platform
 		plain   func(testing.TB) string
 		secured func(testing.TB) secured
-		// Apache's servers with TLS and SASL do without nodes that have a time to live,
-		// which have to be allowed.
+		// Apache's servers with TLS and SASL run without nodes that have a time to live, which
+		// must be enabled.
 		securedTTL error
 	}{
 		{platform{"Apache ZooKeeper", 0, nil},
@@ -84,7 +83,7 @@ func cells() []cell {
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "x509", User: "CN=alice"}}},
 			cell{platform: withSecurity, variant: "SASL", url: securedPlain, plain: securedPlain,
 				enter:    func(_ testing.TB, cfg *zk.Config) { cfg.Auth = []zk.Auth{zk.SASLDigestAuth("bob", planted)} },
-				stranger: nobody, // one more user at a time would meet ZOOKEEPER-4839
+				stranger: nobody, // another user at the same time would meet ZOOKEEPER-4839
 				mine:     ours, known: []zk.ClientInfo{{Scheme: "sasl", User: "bob"}}},
 		)
 	}
@@ -113,7 +112,7 @@ func cells() []cell {
 	return all
 }
 
-// release is what the server of the cell says that it is.
+// release returns the release that the cell's server reports.
 func (c *cell) release(t testing.TB) peers.Version {
 	t.Helper()
 	cfg, err := zk.ParseURL(c.plain(t))
@@ -127,17 +126,17 @@ func (c *cell) release(t testing.TB) peers.Version {
 
 const casesAtOnce = 8
 
-// listed are the releases whose lacking requests the summary lists.
+// listed has the releases whose missing requests are already in the summary.
 var listed sync.Map
 
 func TestClientMatrix(t *testing.T) {
 	for _, c := range cells() {
 		t.Run(c.name+"/"+c.variant, func(t *testing.T) {
-			release := c.release(t) // starts the server, which is no part of any case
+			release := c.release(t) // starts the server, which is part of no case
 			cases, lacking := offered(suite(), release)
 			var ran, passed atomic.Int32
-			// They wait more than they work, so more of them run at once than there are
-			// processors, which t.Parallel would not allow.
+			// The cases mostly wait. So more of them run at once than there are processors,
+			// which t.Parallel does not allow.
 			room := make(chan struct{}, casesAtOnce)
 			var wg sync.WaitGroup
 			for _, e := range cases {
@@ -170,11 +169,11 @@ func TestClientMatrix(t *testing.T) {
 	}
 }
 
-// where is a name for the nodes of the test.
+// where returns a name for the nodes of the test.
 func where(t testing.TB) string {
 	clean := strings.NewReplacer("/", "-", " ", "-", ",", "")
 	return fmt.Sprintf("/%s-%d", clean.Replace(t.Name()), unique.Add(1))
 }
 
-// unique tells apart what several runs of a test leave on a shared server.
+// unique distinguishes the nodes of several runs on a shared server.
 var unique atomic.Int64

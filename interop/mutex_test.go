@@ -17,15 +17,10 @@ import (
 	"holdfast/zk"
 )
 
-// Sessions take turns on one lock while the ensemble's servers are killed and started again, one at a
-// time. Requests are cut off at every stage, so creates and deletes happen whose answers never come.
-// One session holds the lock at a time, tokens grow, all get all turns, and the queue is empty at the
-// end.
-//
-// ZooKeeper 3.8.0 can lose its own consistency when a server is killed during its synchronisation
-// (ZOOKEEPER-3023, ZOOKEEPER-4785): then one server shows nodes that the others do not have, and a
-// client there waits for them. That server logs that its digest does not match. If the lock stands
-// still on such an ensemble, the test begins anew, twice at most.
+// Sessions take turns on one lock while the ensemble's servers are killed and restarted, one at
+// a time. Requests are cut off at every stage, so some creates and deletes happen without an
+// answer. Still one session holds the lock at a time, tokens grow, all sessions get all their
+// turns, and the queue is empty in the end.
 func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 	for attempt := 1; ; attempt++ {
 		z := startEnsemble(t)
@@ -46,7 +41,7 @@ func TestMutexOutlivesTheServersOfItsEnsemble(t *testing.T) {
 func outliveServers(t *testing.T, z *peers.ZooKeeper) error {
 	const (
 		sessions = 8
-		kills    = 6 // each server twice, on the average
+		kills    = 6 // each server twice on average
 	)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -63,7 +58,7 @@ func outliveServers(t *testing.T, z *peers.ZooKeeper) error {
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stepTime)
 	defer all.Wait()
-	defer cancel() // first, so that a test that gives up does not wait for locks
+	defer cancel() // first, so that a failed test does not wait for locks
 	for range sessions {
 		m := holdfast.NewMutex(dialURL(t, z.URL(), func(cfg *zk.Config) { cfg.SessionTimeout = 10 * time.Second }), path)
 		all.Go(func() {
@@ -93,7 +88,7 @@ func outliveServers(t *testing.T, z *peers.ZooKeeper) error {
 		})
 	}
 	for range kills {
-		// The fault is to hit a lock that is in use, so wait until it is again.
+		// The fault must hit a lock in use, so wait until it is used again.
 		for from := turns.Load(); turns.Load() < from+2*sessions; {
 			select {
 			case err := <-failed:

@@ -16,13 +16,13 @@ import (
 	"holdfast/zk"
 )
 
-// The numbers of a directory are an int32, and go on below zero after the largest. There
-// Curator and kazoo, which order them as strings, let everybody in (kazoo 730), and
-// go-zookeeper finds nobody to wait for and fails; WriteLock and we queue. Each alone does
+// The numbers of a directory are an int32, and continue below zero after the largest. There
+// Curator and kazoo, which order them as strings, admit everybody (kazoo 730), and go-zookeeper
+// finds nobody to wait for and fails. WriteLock and holdfast queue. Each library does alone
 // what it does with us.
 func TestQueueAmongNegativeNumbers(t *testing.T) {
 	libraries := []struct {
-		name, want string // what it does as the second to come: waits, beside or fails
+		name, want string // its behaviour as the second to come: waits, beside or fails
 		of         func(s *stage, dir string) party
 		layout     holdfast.Layout
 	}{
@@ -31,7 +31,7 @@ func TestQueueAmongNegativeNumbers(t *testing.T) {
 		{"go-zookeeper", "fails", func(s *stage, dir string) party { return s.rivals(dir) }, holdfast.LayoutGoZookeeper},
 		{"WriteLock", "waits", func(s *stage, dir string) party { return s.told(s.java, "writelock", dir) }, holdfast.LayoutWriteLock},
 	}
-	// 11 characters and 10: kazoo does not know the latter for numbers.
+	// 11 and 10 characters: kazoo does not recognize the latter as numbers.
 	starts := []string{"-2147483648", "-5"}
 	counted := make(map[string]string)
 	for i := range libraries {
@@ -67,9 +67,9 @@ func TestQueueAmongNegativeNumbers(t *testing.T) {
 	}
 }
 
-// ZooKeeper 3.8.0 never gets there by itself: the counter stops at the largest number, which
-// all who come later get (DataTree.createNode takes a smaller one for an old one that is
-// replayed). Nobody's queue works any more in such a directory. go-zookeeper, for one, alone.
+// ZooKeeper 3.8.0 never gets there by itself. Its counter stops at the largest number, which
+// all later clients get (DataTree.createNode takes a smaller one for an old replay). No queue
+// works in such a directory. Two go-zookeeper clients, for example, hold the lock at once.
 func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
 	s := stageOn(t, startCounted(t, map[string]string{"/end": "2147483647"}))
 	var last string
@@ -84,7 +84,7 @@ func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
 	}
 	meet(s, "/end", s.rivals("/end"), s.rivals("/end"), "beside")
 
-	// Ours does not come in beside, nor wait for what never ends well: it says what is wrong.
+	// Ours neither acquires beside nor waits for ever: it reports the error.
 	first, err := holdfast.NewMutex(s.admin, "/end").Lock(s.ctx)
 	must(t, err)
 	for _, lock := range []func(context.Context) (*holdfast.Hold, error){
@@ -97,7 +97,7 @@ func TestServersCounterStopsAtTheLargestNumber(t *testing.T) {
 	must(t, first.Unlock())
 }
 
-// startCounted is a ZooKeeper with directories that have had so many children.
+// startCounted returns a ZooKeeper whose directories have had this many children.
 func startCounted(t *testing.T, counters map[string]string) *peers.ZooKeeper {
 	t.Helper()
 	classes, dir := curatorClasses(t), t.TempDir()
@@ -113,7 +113,7 @@ func startCounted(t *testing.T, counters map[string]string) *peers.ZooKeeper {
 	}
 	must(t, admin.Close())
 	must(t, z.Kill(0))
-	data, err := filepath.Glob(filepath.Join(dir, "*", "0", "data")) // a directory for each attempt to start it
+	data, err := filepath.Glob(filepath.Join(dir, "*", "0", "data")) // one directory per attempt to start it
 	must(t, err)
 	slices.Sort(data)
 	out, err := peers.Curator(ctx, classes, "SetCounter", append([]string{data[len(data)-1]}, args...)...).CombinedOutput()

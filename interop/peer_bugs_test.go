@@ -17,9 +17,9 @@ import (
 	"holdfast/zk"
 )
 
-// What is wrong with the other libraries in these very versions (Curator 5.4.0, kazoo
-// 2.8.0, go-zookeeper 1.0.4, WriteLock of ZooKeeper 3.8.0) and breaks a lock that we share
-// with them: each breaks the same way without us. docs/reference/peers.md has the table.
+// Bugs of other libraries in these very versions (Curator 5.4.0, kazoo 2.8.0, go-zookeeper
+// 1.0.4, WriteLock of ZooKeeper 3.8.0) that break a lock shared with us. Each breaks the same
+// way without us. docs/reference/peers.md has the table.
 func TestPeersBreakAsTheyDoAlone(t *testing.T) {
 	s := newStage(t)
 	for _, bug := range []struct {
@@ -43,13 +43,13 @@ func TestPeersBreakAsTheyDoAlone(t *testing.T) {
 	}
 }
 
-// scene makes a directory that no other has.
+// scene makes a directory that no other scene uses.
 func (s *stage) scene() string {
 	s.t.Helper()
 	return s.directory(fmt.Sprintf("scene-%d", time.Now().UnixNano()))
 }
 
-// has asks for the lock and waits until it has it.
+// has asks for the lock and waits until the party holds it.
 func (p party) has(t *testing.T) {
 	t.Helper()
 	p.begin()
@@ -63,8 +63,8 @@ func (p party) got(t *testing.T) {
 	}
 }
 
-// A writer holds; a reader comes, then another writer. When the first lets go, the reader
-// waits for the second writer, which came later, and that one waits for the reader.
+// A writer holds; a reader comes, then another writer. When the first releases, the reader waits
+// for the second writer, which came later. That writer waits for the reader.
 func readerWaitsForLaterWriter(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	first, reader, second := s.told(s.python, "write", dir), s.told(s.python, "read", dir), s.told(s.python, "write", dir)
@@ -83,7 +83,7 @@ func readerWaitsForLaterWriter(s *stage, withUs bool) {
 	if !strings.Contains(names[0], "__rlock__") || !strings.Contains(names[1], "__lock__") {
 		t.Fatalf("the queue is %v; want the reader, then the writer", names)
 	}
-	s.watched(path.Join(dir, names[0]), 1) // the writer waits for the reader, as it must,
+	s.watched(path.Join(dir, names[0]), 1) // the writer waits for the reader, as it must
 	s.watched(path.Join(dir, names[1]), 1) // and the reader for the writer: for ever
 	if withUs {
 		giveUp()
@@ -97,15 +97,15 @@ func readerWaitsForLaterWriter(s *stage, withUs bool) {
 	reader.end()
 }
 
-// until is our lock, wanted until ctx ends.
+// until returns our lock, which is wanted until ctx ends.
 func (s *stage) until(ctx context.Context, l holdfast.Locker) party {
 	c := *s
 	c.ctx = ctx
 	return c.our(l)
 }
 
-// A writer holds, another waits; the first takes the read side, too, and gives the write
-// side back. Then it holds as a reader, and the other should wait for it: it is in.
+// A writer holds, another waits. The first takes the read side, too, and releases the write
+// side. Then it holds as a reader, and the other should wait for it, but acquires.
 func downgradeLetsWriterIn(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	who := s.java.actor()
@@ -123,12 +123,12 @@ func downgradeLetsWriterIn(s *stage, withUs bool) {
 	if !strings.Contains(names[0], "__WRIT__") || !strings.Contains(names[1], "__READ__") {
 		t.Errorf("the nodes are %v; want the reader's behind the writer's", names)
 	}
-	s.java.do(t, who+" release read "+dir) // it held until now
+	s.java.do(t, who+" release read "+dir) // it holds the lock until here
 	waiting.end()
 }
 
-// The other way round it holds: who takes the read side of ours gets the writer's number,
-// and Curator's writer goes on waiting.
+// The other way round it works. A writer of ours that takes the read side gets its own number
+// for it, and Curator's writer keeps waiting.
 func TestCuratorsWriterWaitsForOurWriterThatBecameAReader(t *testing.T) {
 	s := newStage(t)
 	dir := s.scene()
@@ -146,14 +146,14 @@ func TestCuratorsWriterWaitsForOurWriterThatBecameAReader(t *testing.T) {
 	if !strings.Contains(reader, "__READ__") || reader != r.Path() {
 		t.Errorf("first in the queue is %s; want our reader, %s", reader, r.Path())
 	}
-	s.watched(reader, 2) // by us, who hold it, and by Curator
+	s.watched(reader, 2) // by its holder, which is ours, and by Curator
 	must(t, r.Unlock())
 	curator.got(t)
 	curator.end()
 }
 
-// The node ahead goes after WriteLock has listed the children and before it looks at it.
-// It gives up, is the first in the queue, and nobody will ever tell it.
+// The node ahead goes after WriteLock has listed the children and before it looks at that node.
+// WriteLock gives up. It is the first in the queue, and no event will ever wake it.
 func writeLockMissesItsTurn(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	in := holdfast.WithLayout(holdfast.LayoutWriteLock)
@@ -172,7 +172,7 @@ func writeLockMissesItsTurn(s *stage, withUs bool) {
 	if got := s.java.answer(t, late); got != "false" {
 		t.Fatalf("lock() answers %s", got)
 	}
-	// Nobody is ahead, it does not own, and has no watch on any node that will change.
+	// Nobody is ahead, it does not own the lock, and it watches no node that will change.
 	behind.begin()
 	s.children(dir, 2)
 	s.watched(path.Join(dir, names[0]), 1)
@@ -180,14 +180,14 @@ func writeLockMissesItsTurn(s *stage, withUs bool) {
 	if got := s.java.answer(t, who+" owns writelock "+dir); got != "false" {
 		t.Errorf("isOwner() answers %s", got)
 	}
-	s.java.do(t, who+" acquire writelock "+dir) // asked again, it sees
+	s.java.do(t, who+" acquire writelock "+dir) // it notices when it is asked again
 	s.java.do(t, who+" release writelock "+dir)
 	behind.got(t)
 	behind.end()
 }
 
-// The node was made, the answer lost: WriteLock finds it again by its name, forgets the
-// directory in front of it, and never again takes the first in the queue for itself.
+// The node was made, and the answer lost. WriteLock finds it again by its name and forgets the
+// directory in front of the name. From then on it never takes the first in the queue for itself.
 func writeLockForgetsItsName(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	who := s.java.actor()
@@ -210,16 +210,16 @@ func writeLockForgetsItsName(s *stage, withUs bool) {
 	}
 	behind.begin()
 	s.children(dir, 2)
-	// Who is behind watches it, as it must, for ever; and so does its owner, which finds
-	// its own node ahead of itself: without both, the other may miss its turn, see above.
+	// The waiter behind watches it, as it must, for ever. So does its owner, which finds its own
+	// node ahead of itself. Without both watches, the other may miss its turn, see above.
 	s.watched(path.Join(dir, names[0]), 2)
 	must(t, s.admin.Delete(s.ctx, path.Join(dir, names[0]), zk.AnyVersion))
 	behind.got(t)
 	behind.end()
 }
 
-// A child that is none of a lock makes go-zookeeper's Lock fail; the node that it has made
-// by then stays as long as its session, ahead of all who come.
+// A child that belongs to no lock makes go-zookeeper's Lock fail. The node it has already made
+// stays as long as its session, ahead of all later clients.
 func foreignChildLeavesANode(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	behind := s.rivals(dir)
@@ -231,7 +231,7 @@ func foreignChildLeavesANode(s *stage, withUs bool) {
 	c := connectRival(t, []string{s.addr}, 10*time.Second)
 	l := rival.NewLock(c, dir, rival.WorldACL(rival.PermAll))
 	if err := l.Lock(); err == nil {
-		t.Fatal("go-zookeeper's Lock bears a foreign child")
+		t.Fatal("go-zookeeper's Lock tolerates a foreign child")
 	}
 	if err := l.Unlock(); !errors.Is(err, rival.ErrNotLocked) {
 		t.Errorf("Unlock: %v", err)
@@ -245,8 +245,8 @@ func foreignChildLeavesANode(s *stage, withUs bool) {
 	behind.end()
 }
 
-// A directory whose data are null, not empty, as ZooKeeper's WriteLock makes it and zkCli
-// can: kazoo takes them apart before it looks whether there are any. Ours are empty.
+// A directory whose data are null, not empty, as ZooKeeper's WriteLock makes it and zkCli can.
+// kazoo parses the data before it checks whether there are any. Ours are empty.
 func semaphoreWithoutData(s *stage, withUs bool) {
 	t, dir := s.t, s.scene()
 	if withUs {

@@ -13,16 +13,15 @@ import (
 	"holdfast/interop/peers"
 )
 
-// A conversation is with a shell: each line is said when the answer to the one before
-// has come.
+// A conversation with a shell: each line is sent after the answer to the line before.
 type conversation struct {
 	t    *testing.T
 	ctx  context.Context
 	in   io.Writer
-	come chan struct{} // there is more
+	come chan struct{} // more text has arrived
 
 	mu   sync.Mutex
-	text []byte // what was printed and not expected yet
+	text []byte // printed and not matched yet
 }
 
 func converse(ctx context.Context, t *testing.T, cmd *exec.Cmd) *conversation {
@@ -53,15 +52,15 @@ func (c *conversation) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// say gives the shell a command.
+// say sends the shell a command.
 func (c *conversation) say(line string) {
 	c.t.Helper()
 	_, err := io.WriteString(c.in, line+"\n")
 	must(c.t, err)
 }
 
-// expect waits until the shell has printed what matches, behind what was expected
-// before, and returns the first group.
+// expect waits until the shell has printed a match after the previous one, and returns the first
+// group.
 func (c *conversation) expect(pattern string) string {
 	c.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
@@ -87,15 +86,15 @@ func (c *conversation) expect(pattern string) string {
 	}
 }
 
-// ask says a command and wants its answer.
+// ask sends a command and expects its answer.
 func (c *conversation) ask(line, pattern string) string {
 	c.t.Helper()
 	c.say(line)
 	return c.expect(pattern)
 }
 
-// Apache's C client, with watches, and with its server killed in between: on Apache's
-// server, which proves the script, and on ours.
+// Apache's C client uses watches while its server is killed in between. The script runs on
+// Apache's server, which proves the script, and on ours.
 func TestCClientWorks(t *testing.T) {
 	t.Run("Apache ZooKeeper", func(t *testing.T) {
 		need(t, peers.NeedCClient())
@@ -134,10 +133,10 @@ func cClient(t *testing.T, addr string, restart func(context.Context) error) {
 	c.ask("delete /c", `^/c: rc = -111$`)
 	c.ask("delete /c/none", `^/c/none: rc = -101$`)
 	c.ask("sync /c", `rc = 0$`)
-	c.ask("config", `rc = 0\n value_len = 0\n`) // a server that is alone has none
-	c.say("addauth digest bob:secret")          // a refusal would end the shell, success says nothing
+	c.ask("config", `rc = 0\n value_len = 0\n`) // a single server has none
+	c.say("addauth digest bob:secret")          // a refusal would end the shell; success prints nothing
 
-	// ls leaves a watch.
+	// ls sets a watch.
 	c.say("wexists /c/new")
 	c.expect(`Error -101 for /c/new$`)
 	c.say("create /c/new")
@@ -158,11 +157,11 @@ func cClient(t *testing.T, addr string, restart func(context.Context) error) {
 	if owner := c.expect(`rc = 0\n(?:.*\n)*\tephemeralOwner = (\S+)`); owner == "0" {
 		t.Errorf("after the restart the node of session %s has no owner", session)
 	}
-	c.say("delete /c/new") // whose watch was set before the restart
+	c.say("delete /c/new") // its watch was set before the restart
 	c.expect(`^Watcher DELETED_EVENT state = CONNECTED_STATE for path /c/new$`)
 	c.expect(`^/c/new: rc = 0$`)
 
-	// Another session sees what this one has left.
+	// Another session sees the leftovers of this one.
 	c.say("quit")
 	c.expect(`Quitting`)
 	d := converse(ctx, t, peers.CClient(ctx, addr))

@@ -17,8 +17,8 @@ import (
 
 const recipeRoles = 3
 
-// Curator's recipes in several processes each, with the server killed in between: on
-// Apache's server, which proves the programs, and on ours.
+// Curator's recipes run in several processes each, with the server killed in between. They run
+// on Apache's server, which proves the programs, and on ours.
 func TestCuratorsRecipesKeepTheirPromises(t *testing.T) {
 	classes := curatorClasses(t)
 	t.Run("Apache ZooKeeper", func(t *testing.T) {
@@ -53,7 +53,7 @@ func curatorRecipes(t *testing.T, classes, addr string, restart func(context.Con
 		wg.Go(func() {
 			if err := peers.Run(cmd); err != nil {
 				t.Errorf("role %d: %v\n%s", role, err, &errors[role])
-				cancel() // the others would wait for it
+				cancel() // otherwise the others would wait for it
 			}
 		})
 		wg.Go(func() {
@@ -63,7 +63,7 @@ func curatorRecipes(t *testing.T, classes, addr string, restart func(context.Con
 					steps[role] += step + " "
 					continue
 				}
-				restarts++ // of role 0 alone
+				restarts++ // only role 0
 				if err := restart(ctx); err != nil {
 					t.Errorf("restart the server: %v", err)
 					cancel()

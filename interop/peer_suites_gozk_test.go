@@ -16,16 +16,16 @@ import (
 	"holdfast/interop/peers"
 )
 
-// What of go-zookeeper's tests cannot pass here, and why. They leave themselves out
-// unless the environment has ZK_VERSION.
+// go-zookeeper's tests that cannot pass here, with the reason. They skip themselves unless the
+// environment has ZK_VERSION.
 var gozkCannot = map[string]string{
 	"TestIntegration_IncrementalReconfig": "changes the members of an ensemble",
 	"TestIntegration_Reconfig":            "changes the members of an ensemble",
 }
 
-// go-zookeeper's module carries its tests, so they are compiled from where go has put it.
+// go-zookeeper's module contains its tests, so they are compiled from the module cache.
 func TestGoZookeepersOwnTestsPassOnHoldfastServe(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // they wait a lot: a minute alone
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // the tests wait a lot: a minute even alone
 	defer cancel()
 	bin := filepath.Join(t.TempDir(), "gozk.test")
 	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, "github.com/go-zookeeper/zk").CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func TestGoZookeepersOwnTestsPassOnHoldfastServe(t *testing.T) {
 		return peers.Run(cmd)
 	}
 	// This test restarts its server and creates a node at once. It fails if the client sends the
-	// request before it hears that the connection is closed, and no server can change that.
+	// request before it learns that the connection is closed. No server can change that.
 	const racy = "TestIntegration_DNSHostProviderReconnect"
 	var err error
 	for range 5 {
@@ -74,7 +74,7 @@ func TestGoZookeepersOwnTestsPassOnHoldfastServe(t *testing.T) {
 			t.Errorf("%s: %s", m[2], m[1])
 		}
 	}
-	count["ok"]++ // the one that has run alone
+	count["ok"]++ // the test that ran alone
 	if count["ok"] < 45 {
 		t.Errorf("only %d tests passed", count["ok"])
 	}

@@ -14,8 +14,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// What of kazoo's tests cannot pass here, and why. Those of reconfig, which wait for an
-// ensemble forever, are not even started.
+// kazoo's tests that cannot pass here, with the reason. The tests of reconfig wait for an
+// ensemble for ever, so they are not started.
 var kazooCannot = map[string]string{
 	"test_client.TestClient.test_update_host_list":    "wants a second server",
 	"test_connection.TestReadOnlyMode.test_read_only": "wants an ensemble",
@@ -29,9 +29,9 @@ func TestKazoosOwnTestsPassOnHoldfastServe(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // they wait a lot: a minute and a half alone
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // the tests wait a lot: a minute and a half even alone
 	defer cancel()
-	// Should the program be killed, the server ends by itself.
+	// If the program is killed, the server ends by itself.
 	cmd := peers.Kazoo(ctx, "py/peer_suites_kazoo.py", addr, holdfastBin(t), "serve",
 		"--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", addr, "--linger", "20s")
 	var details strings.Builder

@@ -11,7 +11,7 @@ import (
 	"holdfast/interop/peers"
 )
 
-// What people type into zkCli.sh. The last line of each group fails, or shows that it
+// Commands as users type them into zkCli.sh. The last line of each group fails, or shows that it
 // did not.
 const zkCliScript = `version
 whoami
@@ -83,7 +83,7 @@ stat /cli
 ls -R /
 `
 
-// The whole transcript, on Apache's server and on ours.
+// The whole transcript is compared between Apache's server and ours.
 func TestZkCliSaysTheSameOnBothServers(t *testing.T) {
 	need(t, peers.NeedZkCli())
 	z, err := peers.StartZooKeeper(t.Context(), t.TempDir(), peers.ZooKeeperConfig{})
@@ -113,8 +113,8 @@ var (
 	zkCliVaries   = regexp.MustCompile(`((?:[cmp]Zxid) = )0x[1-9a-f][0-9a-f]*|((?:[cm]time) = )\w{3} .*20\d\d|(server )[0-9.:]+`)
 )
 
-// zkCliTranscript parts what was printed into answers and events, which come when they
-// like, and leaves out what is never the same.
+// zkCliTranscript splits the output into answers and events, which come at any time. It omits
+// text that always differs.
 func zkCliTranscript(out string) (said, events []string) {
 	for line := range strings.Lines(out) {
 		line = strings.TrimRight(line, "\n")
@@ -131,7 +131,7 @@ func zkCliTranscript(out string) (said, events []string) {
 			said = append(said, strings.Join(names, ", "))
 		case zkCliIdentity.MatchString(line) && zkCliIdentity.MatchString(said[len(said)-1]):
 			said = append(said, line)
-			slices.Sort(said[len(said)-2:]) // also in any order
+			slices.Sort(said[len(said)-2:]) // in any order, too
 		default:
 			said = append(said, line)
 		}

@@ -61,8 +61,8 @@ func (d *loopDisk) unmount() error {
 	return err
 }
 
-// cut ends the file system at once, as a power failure would: nothing that is in memory
-// only gets to the disk any more, not even the journal.
+// cut ends the file system at once, like a power failure: data that are only in memory no longer
+// reach the disk, not even the journal.
 func (d *loopDisk) cut() error {
 	const (
 		shutdown   = 0x8004587d // EXT4_IOC_SHUTDOWN
@@ -80,8 +80,8 @@ func (d *loopDisk) cut() error {
 	return nil
 }
 
-// needLoopDisk leaves the test out where there can be no loop disk. If the test was asked for, and
-// on CI, it fails instead.
+// needLoopDisk skips the test where loop disks are impossible. If the test was asked for, and on
+// CI, it fails instead.
 func needLoopDisk(t *testing.T, asked bool, bytes int64) *loopDisk {
 	t.Helper()
 	d, err := newLoopDisk(t.TempDir(), bytes)
@@ -101,8 +101,8 @@ func needLoopDisk(t *testing.T, asked bool, bytes int64) *loopDisk {
 	return d
 }
 
-// Power fails under a stream of creates: the disk has what it was made to have by then.
-// Beside the store there is a file that nobody has synced, to see that power did fail.
+// Power fails during a stream of creates: the disk has everything acknowledged by then. A file
+// beside the store is never synced. Its loss shows that the power failure was real.
 func TestHoldfastServeKeepsAcknowledgedNodesWhenPowerFails(t *testing.T) {
 	cuts := *powercuts
 	if cuts < 0 {
@@ -133,7 +133,7 @@ func TestHoldfastServeKeepsAcknowledgedNodesWhenPowerFails(t *testing.T) {
 		},
 	}, cuts)
 	if lost == 0 {
-		t.Errorf("%d cuts, and the unsynced file was always there: that was no power failure", cuts)
+		t.Errorf("%d cuts, and the unsynced file was always there: these were no power failures", cuts)
 	}
 	measured(t, "the file that was not synced was lost in %d of %d cuts", lost, cuts)
 }

@@ -21,13 +21,13 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Pretenders stand in for Apache's zkServer.sh in the tests of other clients, which
-// start servers and ensembles with it and stop them with SIGKILL. What looks like an
-// ensemble is one `holdfast serve` behind one relay per server: while the majority of
-// them is stopped, holdfast serve is killed and who connects is turned away.
+// Pretenders stand in for Apache's zkServer.sh in the tests of other clients, which use it to
+// start servers and ensembles, and stop them with SIGKILL. A pretended ensemble is one
+// `holdfast serve` behind one relay per server. While the majority of them is stopped, holdfast
+// serve is killed, and connections are refused.
 //
-// Each zkServer.sh is a process that does nothing but hold a connection to the test,
-// which runs the relays: the end of the process is the end of that connection.
+// Each zkServer.sh is a process that only holds a connection to the test, which runs the
+// relays. The end of the process is the end of that connection.
 type pretenders struct {
 	bin, dir string
 	listener net.Listener
@@ -37,10 +37,10 @@ type pretenders struct {
 	clusters map[string]*pretendCluster
 }
 
-// startPretenders returns the directory in which zkServer.sh is.
+// startPretenders returns the directory of zkServer.sh.
 func startPretenders(t *testing.T) string {
 	p := &pretenders{bin: holdfastBin(t), dir: t.TempDir(), clusters: make(map[string]*pretendCluster)}
-	// Not below the test's directory: a socket's path has to be short.
+	// Not below the test's directory: a socket's path must be short.
 	socketDir, err := os.MkdirTemp("", "pretend")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(socketDir) })
@@ -49,7 +49,7 @@ func startPretenders(t *testing.T) string {
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		p.listener.Close()
-		p.wg.Wait() // the processes have been killed by those who started them
+		p.wg.Wait() // the programs that started the processes have killed them
 		for _, c := range p.clusters {
 			if t.Failed() && c.server != nil {
 				var log strings.Builder
@@ -77,7 +77,7 @@ func pretendZooKeeper(socket string) error {
 	if _, err := fmt.Fprintln(conn, os.Args[2]); err != nil {
 		return err
 	}
-	why, err := io.ReadAll(conn) // until killed, or told why it cannot be
+	why, err := io.ReadAll(conn) // until killed, or told the reason for a failure
 	return errors.Join(errors.New(string(why)), err)
 }
 
@@ -96,7 +96,7 @@ func (p *pretenders) accept() {
 	}
 }
 
-// serve is one server's life.
+// serve runs one server until it ends.
 func (p *pretenders) serve(conn net.Conn) error {
 	in := bufio.NewReader(conn)
 	path, err := in.ReadString('\n')
@@ -151,11 +151,11 @@ func (p *pretenders) find(path string) (c *pretendCluster, port int, err error) 
 type pretendCluster struct {
 	bin, dir, tick string
 	size           int
-	target         atomic.Pointer[string] // where clients go; nil without a majority
+	target         atomic.Pointer[string] // where clients are sent; nil without a majority
 
 	mu      sync.Mutex             // guards the fields below
 	members map[int]*pretendMember // by port
-	server  *peers.Holdfast        // nil until there is a first majority
+	server  *peers.Holdfast        // nil until the first majority
 }
 
 // A pretendMember relays one port to the server.
@@ -213,7 +213,7 @@ func (c *pretendCluster) leave(m *pretendMember) error {
 	var err error
 	if c.target.Load() != nil && len(c.members)*2 <= c.size {
 		c.target.Store(nil)
-		err = c.server.Kill() // which breaks all connections
+		err = c.server.Kill() // this breaks all connections
 	}
 	m.close()
 	return err

@@ -19,8 +19,8 @@ import (
 	"holdfast/interop/peers"
 )
 
-// Our Mutex, go-zookeeper's Lock and Curator's InterProcessMutex take turns in
-// one queue, because our nodes are named as Curator names its own.
+// Our Mutex, go-zookeeper's Lock and Curator's InterProcessMutex take turns in one queue,
+// because our nodes are named like Curator's.
 func TestMutexSharesItsQueueWithCuratorAndGoZookeeper(t *testing.T) {
 	t.Run("on Apache ZooKeeper", func(t *testing.T) {
 		shareQueue(t, curatorClasses(t), oneZooKeeper.get(t).Addrs()[0])
@@ -41,7 +41,7 @@ func shareQueue(t *testing.T, classes, addr string) {
 	curator, err := startTurns(ctx, t, classes, addr, path, strconv.Itoa(turns), number)
 	must(t, err)
 
-	// Who had the lock at which number: a queue that is shared mixes them.
+	// Who held the lock at which number: a shared queue mixes them.
 	done := make(chan error, 2)
 	var seen [2][]int
 	go func() {
@@ -86,7 +86,7 @@ func shareQueue(t *testing.T, classes, addr string) {
 	}
 }
 
-// takeTurns adds one to the number, under the lock, so many times.
+// takeTurns adds one to the number, under the lock, this many times.
 func takeTurns(turns int, number string, seen *[]int, lock func() (unlock func() error, err error)) error {
 	for range turns {
 		unlock, err := lock()
@@ -108,8 +108,8 @@ type curatorTurns struct {
 	end   func() error
 }
 
-// startTurns starts the program and returns when it is connected; it takes its
-// turns after begin, and end waits until it has.
+// startTurns starts the program and returns when it is connected. The program takes its turns
+// after begin, and end waits until it has.
 func startTurns(ctx context.Context, t *testing.T, classes string, args ...string) (*curatorTurns, error) {
 	cmd := peers.Curator(ctx, classes, "CuratorTurns", args...)
 	var stderr bytes.Buffer

@@ -12,14 +12,13 @@ import (
 	"holdfast/zkproto"
 )
 
-// A rawConn is one connection with one new session and nothing more: no pings,
-// no reconnects. The crash test needs to know exactly which replies arrived on
-// which connection, so it does without a client. One goroutine may send while
-// another receives.
+// A rawConn is one connection with a new session, without pings or reconnects. The crash test
+// must know exactly which replies arrived on which connection, so it uses no client. One
+// goroutine may send while another receives.
 type rawConn struct {
 	conn net.Conn
 	in   *bufio.Reader
-	xid  int32 // of the last request sent
+	xid  int32 // xid of the last request sent
 }
 
 type message interface{ Append([]byte) []byte }
@@ -62,7 +61,7 @@ func (c *rawConn) write(frame []byte) error {
 	return err
 }
 
-// send sends one request and does not wait for its reply.
+// send sends one request without waiting for its reply.
 func (c *rawConn) send(op zkproto.Op, m message) error {
 	c.xid++
 	header := zkproto.RequestHeader{Xid: c.xid, Op: op}
@@ -91,7 +90,7 @@ func (c *rawConn) call(op zkproto.Op, m message) (zkproto.ReplyHeader, *zkproto.
 
 var openACL = []zkproto.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
 
-// create creates a node and wants it to work.
+// create creates a node and expects success.
 func (c *rawConn) create(path string) error {
 	header, _, err := c.call(zkproto.OpCreate, &zkproto.CreateRequest{Path: path, ACL: openACL})
 	if err == nil && header.Err != zkproto.CodeOK {

@@ -11,8 +11,8 @@ import (
 	"holdfast/zk"
 )
 
-// A server that lost its quorum and is read-only takes no clients but those that only read.
-// The error of Dial says so, and the client goes on when the quorum is back.
+// A server that lost its quorum and is read-only accepts only clients that only read. The error
+// of Dial says so, and the client continues when the quorum is back.
 func TestReadOnlyServerIsNamedByDial(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
 	defer cancel()

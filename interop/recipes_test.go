@@ -35,8 +35,8 @@ type permits struct {
 func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error)    { return p.AcquireN(ctx, p.n) }
 func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.TryAcquireN(ctx, p.n) }
 
-// recipes are the kinds of lock, each as what the i-th of several sessions takes, and how
-// much of the whole that is.
+// recipes are the kinds of lock. For each: the lock of the i-th of several sessions, and its
+// share of the whole.
 var recipes = []struct {
 	name string
 	of   func(c *zk.Client, path string, i int) (l holdfast.Locker, share int)
@@ -77,8 +77,8 @@ var recipes = []struct {
 	}, 1},
 }
 
-// Every kind of lock on an ensemble of Apache's servers: never more than may be, and
-// nothing is left. What is written with Commit meanwhile is all there.
+// Every kind of lock runs on an ensemble of Apache's servers. Never more holders than allowed,
+// and nothing is left behind. All updates by Commit are there.
 func TestRecipesOnAnApacheEnsemble(t *testing.T) {
 	z := ensemble.get(t)
 	for i, r := range recipes {
@@ -104,7 +104,7 @@ func TestRecipesOnAnApacheEnsemble(t *testing.T) {
 							return
 						}
 						if n := held.Add(int32(share)); n > int32(r.all) {
-							t.Errorf("%d held, of %d", n, r.all)
+							t.Errorf("%d held at once, of %d", n, r.all)
 						}
 						if _, err := h.Commit(ctx, zk.SetOp(counter, nil, zk.AnyVersion)); err != nil {
 							t.Error(err)
@@ -132,8 +132,8 @@ func TestRecipesOnAnApacheEnsemble(t *testing.T) {
 	}
 }
 
-// What Apache's servers do differently from ours in the transactions of the recipes: no
-// zxid in the answers, errors of the part at fault.
+// Apache's servers differ from ours in the transactions of the recipes: no zxid in the answers,
+// and errors at the operation at fault.
 func TestHoldsOnApacheAreFencedAndTold(t *testing.T) {
 	z := ensemble.get(t)
 	url := fmt.Sprintf("%s?tick=%v", z.URL(), z.Tick())
@@ -170,7 +170,7 @@ func TestHoldsOnApacheAreFencedAndTold(t *testing.T) {
 		must(t, holdfast.Break(ctx, admin, dir+"/sem", h.Token()))
 		<-h.Lost()
 		if _, err := h.Commit(ctx, zk.SetOp("/", nil, zk.AnyVersion)); err == nil {
-			t.Error("committed after the loss")
+			t.Error("Commit succeeded after the loss")
 		}
 		h.Unlock()
 	})

@@ -12,7 +12,7 @@ import (
 	"holdfast/zk"
 )
 
-// An ensemble that really changes: a server leaves, and joins again.
+// The ensemble really changes: a server leaves, and joins again.
 func TestReconfigChangesTheEnsemble(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)
 	defer cancel()
@@ -23,7 +23,7 @@ func TestReconfigChangesTheEnsemble(t *testing.T) {
 	closing(t, z, err)
 	gone, err := follower(ctx, z)
 	must(t, err)
-	// Nobody shall ask the one that leaves: it may close before it has answered.
+	// No client may use the server that leaves: it may close before it has answered.
 	stay := func(cfg *zk.Config) { cfg.Servers = slices.Delete(z.Addrs(), gone, gone+1) }
 	admin := dialURL(t, z.URL(), as(zk.DigestAuth("super", planted)), stay, func(cfg *zk.Config) { cfg.Chroot, cfg.CreateChroot = "/some/chroot", true })
 	other := dialURL(t, z.URL(), as(zk.DigestAuth("bob", planted)), stay)
@@ -41,7 +41,8 @@ func TestReconfigChangesTheEnsemble(t *testing.T) {
 	_, _, err = admin.Reconfig(ctx, zk.Reconfiguration{Join: []string{"nonsense"}}, zk.AnyVersion)
 	wants(t, "reconfig with nonsense", err, zk.ErrBadArguments)
 
-	// change does it, and wants the watchers to be told and to find what was answered.
+	// change reconfigures. It expects the watchers to be notified and to read the answered
+	// configuration.
 	change := func(r zk.Reconfiguration, version int64, want ...int64) zk.Ensemble {
 		t.Helper()
 		var watches []*zk.Watch
@@ -57,8 +58,8 @@ func TestReconfigChangesTheEnsemble(t *testing.T) {
 		}
 		for i, c := range []*zk.Client{admin, other} {
 			next(ctx, t, watches[i], zk.EventNodeDataChanged, "/zookeeper/config")
-			// A server that joins writes the node anew for itself, with the version before and
-			// what it knows of the others' addresses; that is an event too.
+			// A server that joins rewrites the node for itself, with the former version and its own
+			// knowledge of the others' addresses. That is an event, too.
 			for {
 				now, _, w, err := c.ConfigW(ctx)
 				must(t, err)

@@ -18,17 +18,17 @@ var (
 	recoveryNodes = flag.Int("recovery-nodes", 10_000, "nodes that the server has to read when it starts again")
 )
 
-// newcomer is a lock of a client whose connection is the first that it loses: with one that
-// breaks again and again, a client takes its time to come back.
+// newcomer returns a lock of a client that loses its first connection here. After repeated
+// losses a client would take longer to reconnect.
 func newcomer(t *testing.T, url string) (holdfast.Locker, func()) {
 	t.Helper()
 	c := dialURL(t, url)
 	return holdfast.NewMutex(c, "/other"), func() { c.Close() }
 }
 
-// The leader of an ensemble is killed, and started again when that has been seen: a client
-// holds a lock and goes on holding it, and the time is told from the kill until the client
-// has taken and released another lock.
+// The leader of an ensemble is killed, and restarted once that was noticed. A client keeps its
+// lock throughout. The measured time runs from the kill until the client has taken and released
+// another lock.
 func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*20*time.Second)
 	defer cancel()
@@ -47,7 +47,7 @@ func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
 		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
 		took = append(took, time.Since(killed))
 		if held.Context().Err() != nil {
-			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
+			t.Fatalf("the client lost the lock that it held: %v", context.Cause(held.Context()))
 		}
 		done()
 		must(t, z.Restart(ctx, leader))
@@ -56,9 +56,8 @@ func TestRecoveryOfAnEnsembleFromTheEndOfItsLeader(t *testing.T) {
 	measured(t, "leader killed → another lock taken and released: %s", percentiles(took))
 }
 
-// holdfast serve is killed and started again on its directory, while a client holds a
-// lock: it goes on holding it, and the time is told from the kill until a client that is
-// connected has taken and released another lock.
+// holdfast serve is killed and restarted on its directory, while a client keeps its lock. The
+// measured time runs from the kill until a connected client has taken and released another lock.
 func TestRecoveryOfHoldfastServe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*5*time.Second)
 	defer cancel()
@@ -88,7 +87,7 @@ func TestRecoveryOfHoldfastServe(t *testing.T) {
 		must(t, holdfast.Do(ctx, other, func(context.Context) error { return nil }))
 		took = append(took, time.Since(killed))
 		if held.Context().Err() != nil {
-			t.Fatalf("the lock that was held is lost: %v", context.Cause(held.Context()))
+			t.Fatalf("the client lost the lock that it held: %v", context.Cause(held.Context()))
 		}
 		done()
 	}
@@ -96,9 +95,9 @@ func TestRecoveryOfHoldfastServe(t *testing.T) {
 	measured(t, "holdfast serve with %d nodes killed → another lock taken and released: %s", *recoveryNodes, percentiles(took))
 }
 
-// The process that hosts a directory is killed while a command holds a lock in it: the
-// command goes on, and the time is told from the kill until `holdfast run` of another lock
-// has begun, run its command and ended.
+// The host process of a directory is killed while a command holds a lock in it. The command
+// continues. The measured time runs from the kill until `holdfast run` of another lock has
+// started, run its command and ended.
 func TestRecoveryOfADirectory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*recoveries)*10*time.Second)
 	defer cancel()
@@ -126,7 +125,7 @@ func TestRecoveryOfADirectory(t *testing.T) {
 		took = append(took, time.Since(killed))
 		select {
 		case line, alive := <-holder.lines:
-			t.Fatalf("the lock that was held is lost: %q, %v\n%s", line, alive, holder.stderr(t))
+			t.Fatalf("the command lost its lock: %q, %v\n%s", line, alive, holder.stderr(t))
 		default:
 		}
 	}

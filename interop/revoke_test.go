@@ -9,8 +9,8 @@ import (
 	"holdfast"
 )
 
-// Holdfast asks Curator's holders to let go, and Curator asks holdfast's. What the node of
-// ours says is there again afterwards.
+// Holdfast asks Curator's holders to release, and Curator asks holdfast's. Afterwards our node
+// has its data again.
 func TestRevokeAcrossLibraries(t *testing.T) {
 	s := newStage(t)
 	t.Run("ours asks Curator", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	rival "github.com/go-zookeeper/zk"
 )
 
-// connectRival is a session of go-zookeeper's client.
+// connectRival returns a session of go-zookeeper's client.
 func connectRival(t testing.TB, servers []string, timeout time.Duration) *rival.Conn {
 	t.Helper()
 	c, events, err := rival.Connect(servers, timeout, rival.WithLogInfo(false), rival.WithLogger(silentLogger{}))
@@ -30,7 +30,7 @@ func connectRival(t testing.TB, servers []string, timeout time.Duration) *rival.
 	}
 }
 
-// silentLogger keeps go-zookeeper, which logs every connection, out of the output.
+// silentLogger silences go-zookeeper, which logs every connection.
 type silentLogger struct{}
 
 func (silentLogger) Printf(string, ...any) {}

@@ -19,11 +19,11 @@ import (
 	"holdfast/zk"
 )
 
-// BenchmarkServer compares `holdfast serve` with one Apache ZooKeeper on the same disk,
-// under the same load from the same client (ours), in the rounds of lock_bench_test.go.
-// The JVM here is one as in production, not the small one of the tests. What the load
-// costs is the same for both and takes its share of the machine, so the ratios are
-// smaller than those of the servers alone.
+// BenchmarkServer compares `holdfast serve` with one Apache ZooKeeper on the same disk, under
+// the same load from the same client (ours), in the rounds of lock_bench_test.go. The JVM here
+// is configured as in production, not like the small one of the tests. The load costs both the
+// same, and takes its share of the machine. So the ratios are smaller than those of the servers
+// alone.
 //
 //	go test -run '^$' -bench BenchmarkServer -benchtime 9x
 func BenchmarkServer(b *testing.B) {
@@ -65,10 +65,10 @@ func BenchmarkServer(b *testing.B) {
 
 type serverLoad struct {
 	name     string
-	inFlight int // on each connection
-	perRound int // operations of each connection
+	inFlight int // per connection
+	perRound int // operations per connection
 	op       func(ctx context.Context, c *zk.Client) error
-	deletes  bool // what was made goes when the round has been timed
+	deletes  bool // the round's nodes are deleted after it was timed
 }
 
 const benchConns = 8
@@ -108,7 +108,7 @@ func newBenchSide(b *testing.B, url string, pid int) *benchSide {
 	return s
 }
 
-// round is how many operations a second the server has done.
+// round returns how many operations per second the server has done.
 func (s *benchSide) round(b *testing.B, load serverLoad) float64 {
 	runtime.GC()
 	errs := make(chan error)
@@ -138,7 +138,7 @@ func (s *benchSide) round(b *testing.B, load serverLoad) float64 {
 	return float64(benchConns*(load.perRound/load.inFlight)*load.inFlight) / took.Seconds()
 }
 
-// empty deletes what a round has made.
+// empty deletes the nodes of a round.
 func (s *benchSide) empty(ctx context.Context) error {
 	c := s.clients[0]
 	names, _, err := c.Children(ctx, benchParent)
@@ -153,7 +153,7 @@ func (s *benchSide) empty(ctx context.Context) error {
 	return err
 }
 
-// resident is what the server's process has in memory, in MiB.
+// resident returns the resident memory of the server's process, in MiB.
 func (s *benchSide) resident(b *testing.B) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
 	if err != nil {
@@ -167,10 +167,10 @@ func (s *benchSide) resident(b *testing.B) float64 {
 	return float64(kib) / 1024
 }
 
-// benchOneCreate is one create at a time beside what no server can do without: to append
-// the record to a file and have it on the disk.
+// benchOneCreate measures one create at a time. It also measures the minimum for any server: to
+// append the record to a file and sync it.
 func benchOneCreate(b *testing.B, sides []*benchSide) {
-	const turns, record = 200, 200 // a create's record in our store's log has about that many bytes
+	const turns, record = 200, 200 // the size of a create's record in our store's log
 	file, err := os.Create(filepath.Join(b.TempDir(), "bare"))
 	if err != nil {
 		b.Fatal(err)

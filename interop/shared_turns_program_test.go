@@ -20,26 +20,26 @@ import (
 	"holdfast/zk"
 )
 
-// turnsProgram takes turns on locks that others use too, each recipe on a lock of its own,
-// in a process of its own. It is to holdfast and go-zookeeper what SharedTurns is to Curator.
+// turnsProgram takes turns on locks that others use too, each recipe on its own lock, in its
+// own process. It does for holdfast and go-zookeeper what SharedTurns does for Curator.
 //
-// Its arguments are ADDR TURNS [RECIPE LAYOUT PATH DIR]...; the recipe "go-zookeeper" is
-// that library's Lock. It prints "ready" when connected and starts at the first line on
-// standard input.
+// Its arguments are ADDR TURNS [RECIPE LAYOUT PATH DIR]...; the recipe "go-zookeeper" is that
+// library's Lock. It prints "ready" when connected and starts at the first line on standard
+// input.
 func turnsProgram(args []string) error {
 	addr := args[0]
 	turns, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
 	}
-	// Ends only if the program hangs, after the test has given up on it.
+	// It ends only if the program hangs, after the test has given up on it.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	cfg, err := zk.ParseURL("zk://" + addr)
 	if err != nil {
 		return err
 	}
-	cfg.TickTime = 500 * time.Millisecond // the peers'
+	cfg.TickTime = 500 * time.Millisecond // the peers' tick
 	ours, err := zk.Dial(ctx, cfg)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func turnsProgram(args []string) error {
 	return nil
 }
 
-// ourTurn is the i-th turn of a kind of lock of ours.
+// ourTurn is the i-th turn of one of our locks.
 func ourTurn(ctx context.Context, c *zk.Client, recipe, layoutName, at, dir string, i int) error {
 	layout, err := holdfast.ParseLayout(layoutName)
 	if err != nil {
@@ -117,7 +117,7 @@ func ourTurn(ctx context.Context, c *zk.Client, recipe, layoutName, at, dir stri
 	return errors.Join(takeTurn(dir, mode, path.Base(h.Path()), h.Token()), h.Unlock())
 }
 
-// rivalTurn is one of go-zookeeper's Lock.
+// rivalTurn is one turn of go-zookeeper's Lock.
 func rivalTurn(c *rival.Conn, lock *rival.Lock, dir string) error {
 	if err := lock.Lock(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func rivalTurn(c *rival.Conn, lock *rival.Lock, dir string) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// rivalNode is the node of a lock that is held: the library tells it nobody.
+// rivalNode returns the node of a held lock, which the library does not expose.
 func rivalNode(lock *rival.Lock) string {
 	return reflect.ValueOf(lock).Elem().FieldByName("lockPath").String()
 }

@@ -15,28 +15,28 @@ import (
 	"time"
 )
 
-// A turn is one tenure of a lock that several libraries share, as its holder wrote it down:
-// one line when it had got the lock, one before it let go. All append to one file, so the
-// order of the lines is that of the grants, whatever clocks say.
+// A turn is one tenure of a lock that several libraries share, as its holder recorded it: one
+// line after it acquired the lock, one before it released it. All append to one file, so the
+// order of the lines is the order of the grants, whatever clocks say.
 type turn struct {
-	mode   string // W is alone, R is beside R only, P beside less than so many others
-	node   string // its place in the queue
+	mode   string // W excludes all, R allows readers only, P allows fewer than the limit
+	node   string // the holder's node
 	czxid  int64
-	number int64 // the sequence number; of a node that has none, the czxid
-	begins int   // which line
-	ends   int   // which line; past the last one if there is none
+	number int64 // the sequence number, or the czxid of a node without one
+	begins int   // line number
+	ends   int   // line number; past the last one if there is none
 }
 
-// conflicts reports whether one must have ended before the other begins.
+// conflicts reports whether one turn must have ended before the other begins.
 func (t turn) conflicts(o turn) bool { return t.mode == "W" || o.mode == "W" }
 
 const (
-	numberFile = "number" // how many turns of mode W there were
+	numberFile = "number" // the count of turns of mode W
 	turnsFile  = "turns"
 )
 
-// takeTurn is what a holder does. A second one at the same time loses an update of the
-// number, and is seen among the lines.
+// takeTurn does the work of a holder. A second holder at the same time loses an update of the
+// number, and shows among the lines.
 func takeTurn(dir, mode, node string, czxid int64) error {
 	number := filepath.Join(dir, numberFile)
 	if err := note(dir, "+ %s %s %d\n", mode, node, czxid); err != nil {
@@ -49,7 +49,7 @@ func takeTurn(dir, mode, node string, czxid int64) error {
 	case "R":
 		var before, after int
 		before, err = readNumber(number)
-		time.Sleep(time.Millisecond) // for others to come in between
+		time.Sleep(time.Millisecond) // so that others can come in between
 		if err == nil {
 			after, err = readNumber(number)
 		}
@@ -67,11 +67,11 @@ func note(dir, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, format, args...) // one write: lines do not mix
+	_, err = fmt.Fprintf(f, format, args...) // one write, so that lines do not mix
 	return errors.Join(err, f.Close())
 }
 
-// parseTurns reads what the holders wrote down.
+// parseTurns parses the records of the holders.
 func parseTurns(text string) ([]turn, error) {
 	var turns []turn
 	open := make(map[string]int) // by node
@@ -96,7 +96,7 @@ func parseTurns(text string) ([]turn, error) {
 		case len(f) == 3 && f[0] == "-":
 			which, ok := open[f[2]]
 			if !ok {
-				return nil, fmt.Errorf("line %d: %q ends what did not begin", i+1, line)
+				return nil, fmt.Errorf("line %d: %q ends a turn that did not begin", i+1, line)
 			}
 			turns[which].ends = i
 			delete(open, f[2])
@@ -107,12 +107,11 @@ func parseTurns(text string) ([]turn, error) {
 	return turns, nil
 }
 
-// checkTurns says what is wrong with turns on one lock, in one incarnation of its directory.
-// At the beginning of a turn, all that have a smaller number and that it must wait for have
-// ended; of permits, less than the limit have not. So nobody is let in beside whom it must
-// not be beside, and nobody overtakes. (Permits are numbered when they are granted, so their
-// numbers say nothing of who came first.) The server counts up, so czxids must say the same
-// as the numbers.
+// checkTurns checks the turns on one lock, in one incarnation of its directory. At the beginning
+// of a turn, all with a smaller number that it must wait for have ended. Of permits, fewer than
+// the limit have not. So no turn is granted beside one that it excludes, and nobody overtakes.
+// (Permits are numbered when they are granted, so their numbers do not show who came first.) The
+// server counts up, so the order of czxids must agree with the numbers.
 func checkTurns(turns []turn, permits int) error {
 	var errs []error
 	byNumber := slices.SortedFunc(slices.Values(turns), func(a, b turn) int { return cmp.Compare(a.number, b.number) })
@@ -136,7 +135,7 @@ func checkTurns(turns []turn, permits int) error {
 func TestTurnsOutOfOrderAreNoticed(t *testing.T) {
 	for _, c := range []struct {
 		name, lines string
-		wrong       string // part of the error; "" if there is none
+		wrong       string // part of the error; "" for none
 	}{
 		{"one after the other", "+ W a-0000000001 11\n- W a-0000000001\n+ W b__lock__0000000003 13\n- W b__lock__0000000003", ""},
 		{"overtaken", "+ W a-0000000003 13\n- W a-0000000003\n+ W b-0000000001 11\n- W b-0000000001", "a-0000000003 was granted before"},

@@ -25,12 +25,12 @@ var (
 	sharedProcesses = flag.Int("shared-processes", 2, "processes of each library that share locks")
 )
 
-// sharedPermits is the limit of the semaphores that are shared.
+// sharedPermits is the limit of the shared semaphores.
 const sharedPermits = 3
 
-// sharedLocks are the locks that we share with other libraries: in whose layout, by which
-// recipe of ours, and by which of theirs, in SharedTurns, shared_turns.py and turnsProgram;
-// "" takes no part. docs/reference/peers.md says what holds for each pair, and what breaks it.
+// sharedLocks are the locks that we share with other libraries: the layout, our recipe, and
+// theirs in SharedTurns, shared_turns.py and turnsProgram; "" takes no part. docs/reference/peers.md says
+// what holds for each pair, and what breaks it.
 var sharedLocks = []struct {
 	name                       string
 	layout                     string
@@ -49,15 +49,15 @@ var sharedLocks = []struct {
 	// and go-zookeeper respect kazoo's. (Curator's does not, as Curator does not.)
 	{"Mutex among go-zookeeper's and kazoo's Lock", "go-zookeeper", "mutex", "", "mixed", "go-zookeeper"},
 	{"RWMutex and kazoo's WriteLock", "kazoo", "rwmutex", "", "writer", ""},
-	// kazoo 2.8.0's readers wait for writers behind them (kazoo #649), for ever: see
-	// TestPeersBreakAsTheyDoAlone. Here they give up soon and come again.
+	// Readers of kazoo 2.8.0 wait for writers behind them (kazoo #649), for ever: see
+	// TestPeersBreakAsTheyDoAlone. Here they give up soon and retry.
 	{"RWMutex and kazoo's ReadLock, which gives up, and WriteLock", "kazoo", "rwmutex", "", "rwlock", ""},
 	{"Semaphore and kazoo's", "kazoo", "semaphore", "", "semaphore", ""},
 	{"Election and kazoo's", "kazoo", "election", "", "election", ""},
 }
 
-// Ours and theirs take turns on the same locks, in several processes, at the same time. A
-// number that only holders may change loses nothing, and grants follow the numbers of the
+// Our locks and the peers' take turns on the same nodes, in several processes at the same time.
+// A number that only holders may change loses no update, and grants follow the numbers of the
 // nodes: see checkTurns.
 func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 	need(t, peers.NeedKazoo())
@@ -69,7 +69,7 @@ func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 	turns := strconv.Itoa(*sharedTurns)
 	java, python, ours, golang := []string{addr, turns}, []string{addr, turns}, []string{addr, turns}, []string{addr, turns}
 	dirs, stats := make([]string, len(sharedLocks)), make([]zk.Stat, len(sharedLocks))
-	root := fmt.Sprintf("/shared-turns-%d", time.Now().UnixNano()) // with -count, a new one
+	root := fmt.Sprintf("/shared-turns-%d", time.Now().UnixNano()) // a new one for each run of -count
 	path := func(i int) string { return fmt.Sprintf("%s/%d", root, i) }
 	admin := dialURL(t, "zk://"+addr)
 	_, _, err = admin.Create(ctx, root, nil, zk.Persistent)
@@ -77,10 +77,10 @@ func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 	for i, l := range sharedLocks {
 		dirs[i] = t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dirs[i], numberFile), []byte("0"), 0o600))
-		// A directory that falls empty must not be removed: numbers would begin again.
+		// An empty directory must not be removed: its numbers would start again.
 		for _, below := range []string{"", "/locks", "/leases"} {
 			if below == "" || l.java == "semaphore" {
-				_, stat, err := admin.Create(ctx, path(i)+below, []byte{}, zk.Persistent) // kazoo fails at null
+				_, stat, err := admin.Create(ctx, path(i)+below, []byte{}, zk.Persistent) // kazoo fails on null
 				must(t, err)
 				if below == "" {
 					stats[i] = stat
@@ -132,7 +132,7 @@ func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 			stat, ok, err := admin.Exists(ctx, path(i))
 			must(t, err)
 			if !ok || stat.Czxid != stats[i].Czxid {
-				t.Error("the directory was made anew: the numbers prove nothing")
+				t.Error("the directory was made again: the numbers prove nothing")
 			}
 			takers := *sharedProcesses
 			for _, recipe := range []string{l.java, l.python, l.golang} {
@@ -146,7 +146,7 @@ func TestRecipesShareTheirLocksInTheOrderOfTheirNodes(t *testing.T) {
 	measured(t, "%d locks shared by %d processes of each library, %d turns each, %.1f s", len(sharedLocks), *sharedProcesses, *sharedTurns, took.Seconds())
 }
 
-// checkBook checks what the holders of one lock wrote down.
+// checkBook checks the records of one lock's holders.
 func checkBook(t *testing.T, dir string, want int, begin time.Time) {
 	file := filepath.Join(dir, turnsFile)
 	text, err := os.ReadFile(file)
@@ -184,11 +184,11 @@ type turnTaker struct {
 	ended  <-chan struct{}
 }
 
-// lineWriter takes what a program prints. (A pipe would be closed when the program has
-// ended, also before its last line was read.)
+// lineWriter receives a program's output. (A pipe would be closed when the program has ended,
+// even before its last line was read.)
 type lineWriter struct {
 	rest []byte
-	ch   chan string // with room for all lines
+	ch   chan string // has room for all lines
 }
 
 func (w *lineWriter) Write(b []byte) (int, error) {

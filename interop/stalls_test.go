@@ -26,8 +26,8 @@ import (
 
 var stalls = flag.Int("stalls", 10, "how many directions of quorum links the stall test holds up, one after the other")
 
-// A stallSetting is an ensemble's and its clients'. The sync limit lets a follower go on
-// under a leader that it has not heard for nearly a session timeout.
+// A stallSetting has the parameters of an ensemble and its clients. The sync limit lets a
+// follower continue under a leader that has been silent for nearly a session timeout.
 type stallSetting struct {
 	timeout, tick time.Duration
 	syncLimit     int
@@ -50,17 +50,17 @@ func (s stallSetting) start(t *testing.T) *peers.ZooKeeper {
 	return closing(t, z, err)
 }
 
-// client is a client of some servers, tried in random order.
+// client returns a client of some servers, which it tries in random order.
 func (s stallSetting) client(t *testing.T, servers ...string) *zk.Client {
 	return dialURL(t, "zk://"+servers[0], func(cfg *zk.Config) {
 		cfg.SessionTimeout, cfg.TickTime, cfg.Servers = s.timeout, s.tick, servers
 	})
 }
 
-// An idle session behind a follower locks while its leader's words do not reach the
-// follower. Then they do, and the follower's words do not reach the leader any more, which
-// has heard nothing of the session for a long time. The answer to the lock's write is there;
-// the proof must not be.
+// An idle session behind a follower locks while the leader's messages do not reach the follower.
+// Then they do, and the follower's messages no longer reach the leader, which has not heard the
+// session for a long time. The answer to the lock's write has arrived; it must not count as a
+// proof.
 func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 	for _, s := range stallSettings {
 		t.Run(s.String(), func(t *testing.T) {
@@ -76,8 +76,9 @@ func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 			_, _, err = next.Create(ctx, path, nil, zk.Persistent) // no server removes it
 			must(t, err)
 			pause(ctx, s.timeout) // the session idles
-			// While the link is held up, the leader hears nothing of the session and must not expire it.
-			// So it hears of it now: a follower tells the leader twice in a tick which sessions it has heard.
+			// While the link is held up, the leader does not hear the session, but must not
+			// expire it. So it hears it now: a follower reports the sessions it has heard twice
+			// per tick.
 			_, _, err = holder.Exists(ctx, path)
 			must(t, err)
 			pause(ctx, s.tick)
@@ -109,7 +110,7 @@ func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 				}
 				mu.Lock()
 				if held != nil && held.Context().Err() == nil {
-					t.Errorf("%v after its Lock began, the first holds the lock beside the next, and believes so for another %v", at.Sub(began), held.Deadline().Sub(at))
+					t.Errorf("%v after its Lock began, the first holds the lock beside the next, and believes in it for another %v", at.Sub(began), held.Deadline().Sub(at))
 				}
 				mu.Unlock()
 				granted <- at
@@ -127,12 +128,12 @@ func TestLockBehindALinkThatWasHeldUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			measured(t, "the next held the lock %v after the first began to lock", at.Sub(began).Round(time.Millisecond))
-			held.Unlock() // it may be over
+			held.Unlock() // the hold may be over
 		})
 	}
 }
 
-// A claimRegister knows who believes to hold a lock.
+// A claimRegister records which clients believe that they hold a lock.
 type claimRegister struct {
 	name string
 
@@ -150,7 +151,7 @@ type stallClaim struct {
 	who  string
 }
 
-// claim notes a Lock that has returned at this moment.
+// claim records a Lock that has just returned.
 func (r *claimRegister) claim(t *testing.T, h *holdfast.Hold, who string) *stallClaim {
 	now := time.Now()
 	c := &stallClaim{h, who}
@@ -159,7 +160,7 @@ func (r *claimRegister) claim(t *testing.T, h *holdfast.Hold, who string) *stall
 	for _, o := range r.active {
 		if o.hold.Context().Err() == nil {
 			r.overlaps++
-			t.Errorf("%s: %s has the lock with the token %d, and %s with the token %d believes to hold it for another %v",
+			t.Errorf("%s: %s acquired the lock with token %d, and %s with token %d believes in it for another %v",
 				r.name, who, h.Token(), o.who, o.hold.Token(), o.hold.Deadline().Sub(now))
 		}
 	}
@@ -187,7 +188,7 @@ func (r *claimRegister) done(c *stallClaim) {
 	r.active = slices.DeleteFunc(r.active, func(o *stallClaim) bool { return o == c })
 }
 
-// contend locks and unlocks until ctx ends: idle for up to most in between, holding for up to
+// contend locks and unlocks until ctx ends. It idles for up to most in between, holds for up to
 // half of a session timeout, and sometimes for as long as it can.
 func (s stallSetting) contend(ctx context.Context, t *testing.T, r *claimRegister, c *zk.Client, who string, idle time.Duration) {
 	m := holdfast.NewMutex(c, "/stalls/"+r.name)
@@ -214,12 +215,12 @@ func (s stallSetting) contend(ctx context.Context, t *testing.T, r *claimRegiste
 		}
 		timer.Stop()
 		r.done(claim)
-		h.Unlock() // ErrLost if it was
+		h.Unlock() // ErrLost if it was lost
 	}
 }
 
-// A stallJob is what `holdfast run` runs: it takes a file lock, as everything that it has
-// started keeps it, and says so if somebody else has it.
+// A stallJob is the command of `holdfast run`. It takes a file lock, which everything that it
+// starts keeps, and reports if another job has it.
 const stallJob = `exec 9>>"$1"; flock -n 9 || echo >>"$2"; echo >>"$3"; sleep "$4"; :`
 
 // command runs jobs under a lock until ctx ends. It returns how many overlapped, and how many
@@ -256,8 +257,8 @@ func (s stallSetting) command(ctx context.Context, t *testing.T, z *peers.ZooKee
 	return lines(overlap), lines(grants)
 }
 
-// torment holds up one direction of one quorum link after the other, each by itself, until it
-// has taken all that are left.
+// torment holds up one direction of one quorum link after the other, independently, until it has
+// taken all that are left.
 func (s stallSetting) torment(ctx context.Context, t *testing.T, z *peers.ZooKeeper, take func() bool) {
 	hold := func(i, j int, most time.Duration) {
 		if !take() {
@@ -269,7 +270,7 @@ func (s stallSetting) torment(ctx context.Context, t *testing.T, z *peers.ZooKee
 	}
 	for ctx.Err() == nil {
 		leader, err := z.Leader(ctx)
-		if err != nil { // there is none just now
+		if err != nil { // there is no leader at the moment
 			pause(ctx, s.tick)
 			continue
 		}
@@ -286,17 +287,17 @@ func (s stallSetting) torment(ctx context.Context, t *testing.T, z *peers.ZooKee
 			z.Hold(from, to, false)
 			hold(to, from, s.timeout)
 		} else {
-			hold(to, from, s.timeout/2) // both for a while
+			hold(to, from, s.timeout/2) // both directions for a while
 			z.Hold(from, to, false)
 		}
 		pause(ctx, rand.N(s.timeout/2))
 	}
 }
 
-// Nobody holds a lock beside somebody else, whichever direction of whichever link between the
-// servers is held up, for how long ever. Some clients idle before they lock, some lock again
-// and again, some wait in line; some are tied to one server. And `holdfast run` does the
-// same with a job of several processes.
+// No two clients hold a lock at once, whichever direction of whichever link between the servers
+// is held up, and for however long. Some clients idle before they lock, some lock again and
+// again, some wait in line; some use one server only. `holdfast run` does the same with a job of
+// several processes.
 //
 //	go test -run Stalls -stalls 200 -timeout 2h
 func TestStallsOfQuorumLinksLetNobodyIn(t *testing.T) {
@@ -365,7 +366,7 @@ func TestStallsOfQuorumLinksLetNobodyIn(t *testing.T) {
 				smallest = slices.Min(margins).Round(time.Millisecond).String()
 			}
 			if n := overlaps.Load(); n > 0 {
-				t.Errorf("%d jobs of holdfast run had another beside them", n)
+				t.Errorf("%d jobs of holdfast run overlapped another", n)
 			}
 			measured(t, "%d directions held up: %d locks, %d lost, %d overlaps, smallest margin from a loss to the next lock %s; %d jobs of holdfast run, %d overlaps",
 				taken, grants, losses, beside, smallest, jobs.Load(), overlaps.Load())
@@ -373,7 +374,7 @@ func TestStallsOfQuorumLinksLetNobodyIn(t *testing.T) {
 				t.Errorf("%d locks and %d jobs: the test shows nothing", grants, jobs.Load())
 			}
 			if taken >= 50 && losses == 0 {
-				t.Error("nobody has lost a lock: the stalls had no effect")
+				t.Error("no client lost a lock: the stalls had no effect")
 			}
 		})
 	}

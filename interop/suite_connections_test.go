@@ -14,7 +14,7 @@ import (
 	"holdfast/zk"
 )
 
-// Connections, and who it is that makes them.
+// Connections and identities.
 var connectionCases = map[string]feature{
 	"is who it says it is":                          {isWhoItSays, v3_7},
 	"nobody else may touch its nodes":               {nobodyElseMayTouch, v3_6},
@@ -39,7 +39,7 @@ func isWhoItSays(x *exam) {
 	}
 }
 
-// Where nobody is anybody, everybody may.
+// Without identities, any client may touch the nodes.
 func nobodyElseMayTouch(x *exam) {
 	x.create("/n")
 	x.create("/n/c")
@@ -138,8 +138,8 @@ func servesManyGoroutines(x *exam) {
 }
 
 func passesOverDeadServers(x *exam) {
-	// It accepts and closes, which costs an attempt; a port without listener may be
-	// anybody's in the next moment.
+	// The server accepts and closes, which costs an attempt. A port without a listener may be
+	// another program's in the next moment.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	x.must(err)
 	defer l.Close()
@@ -181,15 +181,14 @@ func readsTheURL(x *exam) {
 	x.must(err)
 }
 
-// A client with a chroot of its own tells and is told paths below it, in results, errors
-// and events alike.
+// A client with a chroot sends and receives paths below it, in results, errors and events.
 func showsNoChroot(x *exam) {
 	in := x.by(nil)
 	in.client = x.dial(func(cfg *zk.Config) { cfg.Chroot += x.root + "/sub/dir"; cfg.CreateChroot = true })
 	in.root, in.c = "", in.client
 	x.catchUp()
 	if _, exists, err := x.c.Exists(x.ctx, x.at("/sub/dir")); err != nil || !exists {
-		x.Fatalf("the chroot is not there: %v", err)
+		x.Fatalf("the chroot does not exist: %v", err)
 	}
 
 	tree, missing := in.watch("/", zk.WatchPersistentRecursive), in.existsW("/n", false)

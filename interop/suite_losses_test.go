@@ -11,12 +11,12 @@ import (
 	"holdfast/zk"
 )
 
-// Each operation meets the loss of its own reply, or of itself.
+// Each operation loses its reply, or itself.
 func losesOnTheWay(x *exam, what direction) {
 	x.create("/seen")
 	for name, o := range map[string]struct {
 		do   func(path string) error
-		done func(path string) bool // it has been executed
+		done func(path string) bool // it was executed
 	}{
 		"create": {
 			func(path string) error {
@@ -88,13 +88,13 @@ func (x *exam) stat(path string) zk.Stat {
 	stat, exists, err := x.c.Exists(x.ctx, path)
 	x.must(err)
 	if !exists {
-		x.Fatalf("%s is not there", path)
+		x.Fatalf("%s does not exist", path)
 	}
 	return stat
 }
 
-// breakConnection ends the client's connection and keeps it from the next one. It
-// returns when the client knows.
+// breakConnection ends the client's connection and prevents the next one. It returns when the
+// client knows.
 func (x *exam) breakConnection() {
 	x.Helper()
 	x.gate.let(nowhere)
@@ -126,7 +126,7 @@ func sendsLater(x *exam) {
 	err := <-lost
 	x.wants("create given up", err, context.Canceled)
 	if zk.MayHaveHappened(err) {
-		x.Errorf("%v may have happened", err)
+		x.Errorf("%v: MayHaveHappened is true for a request that was not sent", err)
 	}
 	x.gate.let(anywhere)
 	for range 20 {
@@ -136,7 +136,7 @@ func sendsLater(x *exam) {
 		x.Error("the session did not survive")
 	}
 	if _, exists, err := x.c.Exists(x.ctx, x.at("/never")); err != nil || exists {
-		x.Errorf("what was given up has happened: %t, %v", exists, err)
+		x.Errorf("the abandoned request was executed: %t, %v", exists, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func cancelledReturnsAtOnce(x *exam) {
 	_, _, err := x.c.Create(ended, x.at("/never"), nil, zk.Persistent, x.mine...)
 	x.wants("create with a context that has ended", err, reason)
 	if zk.MayHaveHappened(err) {
-		x.Errorf("%v may have happened", err)
+		x.Errorf("%v: MayHaveHappened is true for a request that was not sent", err)
 	}
 
 	wrote, release := x.gate.hold()
@@ -160,17 +160,17 @@ func cancelledReturnsAtOnce(x *exam) {
 	}()
 	<-wrote
 	giveUp(reason)
-	err = <-lost // though no answer can have come
+	err = <-lost // though no answer can have arrived
 	x.wants("create given up under way", err, reason)
 	if !zk.MayHaveHappened(err) || zk.SafeToRetry(err) {
 		x.Errorf("%v: may have happened %t, safe to retry %t", err, zk.MayHaveHappened(err), zk.SafeToRetry(err))
 	}
-	// A watch that was given up tells nothing, though the server has it.
+	// An abandoned watch fires for nobody, though the server has it.
 	given, giveUp = context.WithCancelCause(x.ctx)
 	go func() {
 		_, _, w, err := x.c.GetW(given, x.at("/n"))
 		if w != nil {
-			x.Error("a call that failed left a watch")
+			x.Error("a failed call left a watch")
 		}
 		lost <- err
 	}()
@@ -183,7 +183,7 @@ func cancelledReturnsAtOnce(x *exam) {
 	x.next(w, zk.EventNodeDataChanged, "/n")
 	for path, want := range map[string]bool{"/never": false, "/c": true} {
 		if _, exists, err := x.c.Exists(x.ctx, x.at(path)); err != nil || exists != want {
-			x.Errorf("%s is there: %t, %v; want %t", path, exists, err, want)
+			x.Errorf("%s exists: %t, %v; want %t", path, exists, err, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"holdfast/zkproto"
 )
 
-// What one operation does.
+// Single operations.
 var operationCases = map[string]feature{
 	"creates nodes of every mode":        {createsEveryMode, v3_5_1},
 	"creates nodes with a time to live":  {createsTTL, v3_5_3},
@@ -189,7 +189,7 @@ func setsAndDeletesByVersion(x *exam) {
 	}
 	_, _, err = x.c.Children(x.ctx, x.at("/n"))
 	x.wants("children of nothing", err, zk.ErrNoNode)
-	x.must(x.c.Sync(x.ctx, x.at("/none"))) // need not exist
+	x.must(x.c.Sync(x.ctx, x.at("/none"))) // it need not exist
 }
 
 func multiIsAllOrNothing(x *exam) {
@@ -281,7 +281,7 @@ func pipelineAnswersInOrder(x *exam) {
 		x.Errorf("set and get: %+v", results[6:])
 	}
 
-	// A long one, with whatever the system calls make of it.
+	// A long pipeline, however the system calls split it.
 	var ops []zk.Op
 	for range 2000 {
 		ops = append(ops, zk.CreateOp(x.at("/p/n-"), nil, zk.PersistentSequential, x.mine...))
@@ -301,11 +301,11 @@ func changesACLs(x *exam) {
 	x.must(err)
 	want := []zk.ACL{{Perms: zkproto.PermAll, Scheme: "world", ID: "anyone"}}
 	if x.mine != nil {
-		want = nil // the server has put everything there that it knows of us
+		want = nil // the server has recorded every identity of ours there
 		for _, known := range x.known {
 			want = append(want, zk.ACL{Perms: zkproto.PermAll, Scheme: known.Scheme, ID: known.User})
 		}
-		for i := range got { // of digest, the list that the server told has the name only
+		for i := range got { // for digest, the server's list has only the name
 			if got[i].Scheme == "digest" {
 				got[i].ID, _, _ = strings.Cut(got[i].ID, ":")
 			}
@@ -406,7 +406,7 @@ func readsConfiguration(x *exam) {
 	}
 }
 
-// Nothing is sent, and the error has the path as it was given.
+// Nothing is sent, and the error has the path as the caller wrote it.
 func refusesWhatIsNoPath(x *exam) {
 	for _, path := range []string{"", "n", "/n/", "//n", "/./n", "/n/..", "/\x00", "/\x1f"} {
 		_, _, err := x.c.Get(x.ctx, path)

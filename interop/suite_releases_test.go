@@ -25,7 +25,7 @@ var (
 	v3_7   = peers.Version{3, 7, 0}
 )
 
-// since is the first release that has a request. Requests that 3.5.0 has are not listed.
+// since names the first release that has a request. It omits requests that 3.5.0 has.
 var since = map[zkproto.Op]peers.Version{
 	zkproto.OpCreateContainer:      v3_5_1,
 	zkproto.OpCreateTTL:            v3_5_3,
@@ -37,8 +37,8 @@ var since = map[zkproto.Op]peers.Version{
 	zkproto.OpWhoAmI:               v3_7,
 }
 
-// offered splits all into the cases whose requests the release has, and the names of the
-// others, each with the release that it needs.
+// offered splits all into the cases whose requests the release has, and the names of the others,
+// each with the release that it needs.
 func offered(all []suiteCase, release peers.Version) (cases []suiteCase, lacking []string) {
 	for _, c := range all {
 		if c.needs.Compare(release) <= 0 {
@@ -76,13 +76,13 @@ func TestMatrixLeavesOutWhatAReleaseLacks(t *testing.T) {
 	}
 }
 
-// sentRequests notes the requests of a case that go over connections without TLS.
+// sentRequests records the requests of a case on connections without TLS.
 type sentRequests struct {
 	mu  sync.Mutex
 	ops map[zkproto.Op]bool
 }
 
-// read makes the client of cfg note its requests in s. It must be the last change of cfg.
+// read makes the client of cfg record its requests in s. It must be the last change of cfg.
 func (s *sentRequests) read(cfg *zk.Config) {
 	if cfg.TLS != nil {
 		return
@@ -100,7 +100,7 @@ func (s *sentRequests) read(cfg *zk.Config) {
 	}
 }
 
-// needs returns the first release that has all noted requests; false if there are none.
+// needs returns the first release that has all recorded requests; false if there are none.
 func (s *sentRequests) needs() (peers.Version, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,12 +113,12 @@ func (s *sentRequests) needs() (peers.Version, bool) {
 	return newest, len(s.ops) > 0
 }
 
-// A readConn notes the requests that are written to it.
+// A readConn records the requests that are written to it.
 type readConn struct {
 	net.Conn
 	s        *sentRequests
-	attached bool   // the first frame, which has no header, is written
-	rest     []byte // of a frame that is not complete
+	attached bool   // the first frame, which has no header, was written
+	rest     []byte // bytes of an incomplete frame
 }
 
 func (c *readConn) Write(p []byte) (int, error) {
@@ -161,7 +161,7 @@ func TestSentRequestsAreRead(t *testing.T) {
 		{[]zkproto.Op{zkproto.OpWhoAmI, zkproto.OpAddWatch}, v3_7},
 		{[]zkproto.Op{zkproto.OpAddWatch, zkproto.OpPing}, v3_6},
 	} {
-		for _, size := range []int{1, 3, 1000} { // of each write
+		for _, size := range []int{1, 3, 1000} { // bytes per write
 			ours, theirs := net.Pipe()
 			go func() {
 				for {

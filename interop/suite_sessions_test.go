@@ -12,7 +12,7 @@ import (
 	"holdfast/zk"
 )
 
-// A session, over the connections that come and go, to its end.
+// A session over several connections, until its end.
 var sessionCases = map[string]feature{
 	"a session outlives its connections":            {sessionOutlivesConnections, v3_5},
 	"thousands of watches outlive their connection": {manyWatchesOutliveConnection, v3_5},
@@ -29,7 +29,7 @@ func sessionOutlivesConnections(x *exam) {
 	w := x.getW("/mine")
 	for range 3 {
 		x.gate.cut()
-		for { // as who we are: nobody else may read it
+		for { // with our identity: no other client may read it
 			_, stat, err := x.c.Get(x.ctx, x.at("/mine"))
 			if zk.SafeToRetry(err) {
 				continue
@@ -49,7 +49,7 @@ func sessionOutlivesConnections(x *exam) {
 	x.next(w, zk.EventNodeDataChanged, "/mine")
 }
 
-// Together their paths are more than fits into one request.
+// Their paths together exceed one request.
 func manyWatchesOutliveConnection(x *exam) {
 	const each = 600
 	other := x.by(x.dial())
@@ -98,7 +98,7 @@ func manyWatchesOutliveConnection(x *exam) {
 	change(some)
 	x.gate.let(anywhere)
 	fired(some)
-	x.catchUp() // whatever else it would have to tell is there before
+	x.catchUp() // every other event has arrived before
 	for i := range each {
 		if rest(i) {
 			x.silent(data[i])
@@ -152,13 +152,13 @@ func persistentSayWhatTheyMissed(x *exam) {
 	}
 }
 
-// The client is told that its session is over before the server lets anybody else know,
-// and lives on in another one.
+// The client is told that its session is over before the server shows it to other clients. It
+// continues in another session.
 func expiryIsTold(x *exam) {
 	g := newGate()
 	timeout := 2 * time.Second
 	if x.members > 0 {
-		timeout = 3 * time.Second // shorter ones cannot be proven there
+		timeout = 3 * time.Second // shorter ones are not provable there
 	}
 	mine := x.by(nil)
 	mine.client = x.dial(func(cfg *zk.Config) { cfg.Dial, cfg.SessionTimeout = g.dial, timeout })
@@ -213,7 +213,7 @@ func closingRemovesEphemerals(x *exam) {
 	owner := x.by(x.dial())
 	owner.catchUp()
 	owner.ephemeral("/e")
-	x.catchUp() // it may be behind another server
+	x.catchUp() // it may lag behind another server
 	w := x.existsW("/e", true)
 	x.must(owner.c.(*zk.Client).Close())
 	x.next(w, zk.EventNodeDeleted, "/e")
@@ -229,7 +229,7 @@ func leaseProvesTheSession(x *exam) {
 		x.Errorf("%v left of %v", left, s.Timeout())
 	}
 	if x.members == 0 {
-		return // on a single server the proof is in any answer, and does not look at the node
+		return // on a single server any answer is a proof, without a look at the node
 	}
 	other := x.by(x.dial())
 	other.catchUp()
@@ -239,7 +239,7 @@ func leaseProvesTheSession(x *exam) {
 	case <-x.ctx.Done():
 		x.Error("the lease does not notice that its node is gone")
 	}
-	// The session has nothing to do with it.
+	// The session is not affected.
 	if _, _, err := s.Get(x.ctx, x.at("/")); err != nil {
 		x.Error(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"holdfast/zk"
 )
 
-// operations is what Client and Session have in common.
+// operations are the methods that Client and Session share.
 type operations interface {
 	Create(ctx context.Context, path string, data []byte, mode zk.Mode, acl ...zk.ACL) (string, zk.Stat, error)
 	CreateTTL(ctx context.Context, path string, data []byte, mode zk.Mode, ttl time.Duration, acl ...zk.ACL) (string, zk.Stat, error)
@@ -43,7 +43,7 @@ var (
 	_ operations = (*zk.Session)(nil)
 )
 
-// A caller is who makes the calls of a case.
+// A caller makes the calls of a case.
 type caller int
 
 const (
@@ -51,21 +51,21 @@ const (
 	bySession
 )
 
-// A feature is one thing that our client does, and the first release of ZooKeeper that has
-// every request of it.
+// A feature is one ability of our client, with the first release of ZooKeeper that has all its
+// requests.
 type feature struct {
 	run   func(*exam)
 	needs peers.Version
 }
 
-// A suiteCase is a feature as one caller uses it.
+// A suiteCase is a feature for one caller.
 type suiteCase struct {
 	feature
 	name   string
 	caller caller
 }
 
-// suite is every case: those of single operations by a Client and by a Session.
+// suite returns all cases: single operations by a Client and by a Session, and the others.
 func suite() []suiteCase {
 	var all []suiteCase
 	add := func(features map[string]feature, callers ...caller) {
@@ -88,11 +88,11 @@ type exam struct {
 	*testing.T
 	*cell
 	ctx    context.Context
-	path   string        // of the directory of this case, as the server has it
-	root   string        // the same, as our client has it; "" under a chroot
-	gate   *gate         // the client's way to the server
-	broke  chan struct{} // holds a token when the client knows that a connection broke
-	sent   *sentRequests // of every client of the case
+	path   string        // path of this case's directory at the server
+	root   string        // the same path at our client; "" under a chroot
+	gate   *gate         // the client's connection to the server
+	broke  chan struct{} // has a token when the client knows that a connection broke
+	sent   *sentRequests // requests of every client of the case
 	client *zk.Client
 	c      operations // the client or its session
 }
@@ -103,7 +103,7 @@ func newExam(t *testing.T, c *cell, by caller) *exam {
 	x := &exam{T: t, cell: c, ctx: ctx, path: where(t), gate: newGate(), broke: make(chan struct{}, 1), sent: &sentRequests{}}
 	x.client = x.dial(func(cfg *zk.Config) {
 		cfg.CreateChroot, cfg.Dial = true, x.gate.dial
-		cfg.SessionTimeout = 30 * time.Second // a JVM that has just started is slow, at TLS above all
+		cfg.SessionTimeout = 30 * time.Second // a JVM that has just started is slow, especially with TLS
 		cfg.Trace = &zk.Trace{Disconnected: func(int64, error) {
 			select {
 			case x.broke <- struct{}{}:
@@ -122,7 +122,7 @@ func newExam(t *testing.T, c *cell, by caller) *exam {
 	return x
 }
 
-// dial makes another client like that of the case.
+// dial makes another client like the case's.
 func (x *exam) dial(change ...func(*zk.Config)) *zk.Client {
 	x.Helper()
 	all := []func(*zk.Config){func(cfg *zk.Config) { x.enter(x, cfg) }}
@@ -130,7 +130,7 @@ func (x *exam) dial(change ...func(*zk.Config)) *zk.Client {
 	return dialURL(x, x.home(), append(all, x.sent.read)...)
 }
 
-// home is the server's URL, with the chroot if there is one.
+// home returns the server's URL, with the chroot if there is one.
 func (x *exam) home() string {
 	if x.chroot {
 		return x.url(x) + x.path
@@ -145,7 +145,7 @@ func (x *exam) session(c *zk.Client) *zk.Session {
 	return s
 }
 
-// at is a path in the directory of the case.
+// at returns a path in the directory of the case.
 func (x *exam) at(path string) string {
 	if path == "/" && x.root != "" {
 		return x.root
@@ -163,8 +163,8 @@ func (x *exam) wants(what string, err, want error) {
 	wants(x.T, what, err, want)
 }
 
-// The common operations with what they mostly get: paths in the directory of the case,
-// no data of interest, any version, our ACL, no error.
+// The common operations with their usual arguments: paths in the directory of the case, no
+// particular data, any version, our ACL, no error.
 
 func (x *exam) create(path string) zk.Stat {
 	x.Helper()
@@ -205,7 +205,7 @@ func (x *exam) childrenW(path string) *zk.Watch {
 	return w
 }
 
-// existsW also wants the node to be there, or not.
+// existsW also expects the node to exist, or not.
 func (x *exam) existsW(path string, want bool) *zk.Watch {
 	x.Helper()
 	_, exists, w, err := x.c.ExistsW(x.ctx, x.at(path))
@@ -223,26 +223,26 @@ func (x *exam) watch(path string, mode zk.WatchMode) *zk.PersistentWatch {
 	return w
 }
 
-// by is x with another client.
+// by returns x with another client.
 func (x *exam) by(c operations) *exam {
 	other := *x
 	other.c = c
 	return &other
 }
 
-// catchUp returns when the server shows all that anybody has been told is done.
+// catchUp returns when the server shows everything that any client was told is done.
 func (x *exam) catchUp() {
 	x.Helper()
 	x.must(catchUp(x.ctx, x.c, x.at("/")))
 }
 
-// next waits for the event of w and wants it to be this one.
+// next waits for the event of w and expects this one.
 func (x *exam) next(w *zk.Watch, want zk.EventType, path string) {
 	x.Helper()
 	next(x.ctx, x.T, w, want, x.at(path))
 }
 
-// tells waits for the next event of w and wants it to be this one.
+// tells waits for the next event of w and expects this one.
 func (x *exam) tells(w *zk.PersistentWatch, want zk.EventType, path string) {
 	x.Helper()
 	tells(x.ctx, x.T, w, want, x.at(path))

@@ -10,7 +10,7 @@ import (
 	"holdfast/zk"
 )
 
-// next waits for a watch's event and wants it to be this one.
+// next waits for a watch's event and expects this one.
 func next(ctx context.Context, t *testing.T, w *zk.Watch, want zk.EventType, path string) {
 	t.Helper()
 	select {
@@ -23,7 +23,7 @@ func next(ctx context.Context, t *testing.T, w *zk.Watch, want zk.EventType, pat
 	}
 }
 
-// silent wants no event of w so far.
+// silent checks that w has no event so far.
 func silent(t *testing.T, w *zk.Watch) {
 	t.Helper()
 	select {
@@ -33,7 +33,7 @@ func silent(t *testing.T, w *zk.Watch) {
 	}
 }
 
-// tells waits for the next event of w and wants it to be this one.
+// tells waits for the next event of w and expects this one.
 func tells(ctx context.Context, t *testing.T, w *zk.PersistentWatch, want zk.EventType, path string) {
 	t.Helper()
 	select {
@@ -55,7 +55,7 @@ func quiet(t *testing.T, w *zk.PersistentWatch) {
 	}
 }
 
-// skipMissed passes over what w tells until it tells that it missed something.
+// skipMissed skips the events of w up to the one that says that some were missed.
 func skipMissed(ctx context.Context, t *testing.T, w *zk.PersistentWatch) {
 	t.Helper()
 	for {
@@ -79,7 +79,7 @@ var watchCases = map[string]feature{
 func watchesFire(x *exam) {
 	w := x.existsW("/w", false)
 	x.create("/w")
-	// An event comes before the reply to anything sent after the change was seen.
+	// An event comes before the reply to any request sent after the change was seen.
 	x.next(w, zk.EventNodeCreated, "/w")
 
 	data, children := x.getW("/w"), x.childrenW("/w")
@@ -106,7 +106,7 @@ func watchesFire(x *exam) {
 		x.Error("a listing that failed left a watch")
 	}
 
-	// The deletion ends all of them, and another one on the same node is its own.
+	// The deletion fires all of them; a new watch on the same node is independent.
 	x.create("/d")
 	data, children, w = x.getW("/d"), x.childrenW("/d"), x.existsW("/d", true)
 	x.getW("/d").Stop()
@@ -142,8 +142,8 @@ func watchesFireForOthers(x *exam) {
 	}
 }
 
-// Persistent watches. Debian's 3.8.0 keeps one mode of watch per connection and path;
-// that is the client's business, which makes no difference of it.
+// Persistent watches. Debian's 3.8.0 keeps one mode of watch per connection and path. The client
+// hides that difference.
 var persistentCases = map[string]feature{
 	"persistent watches tell everything":     {persistentTellEverything, v3_6},
 	"one-shot watches on a persistent one":   {func(x *exam) { watchesOfBothKinds(x, zk.WatchPersistent, true) }, v3_6},
@@ -250,7 +250,7 @@ func watchesOfBothKinds(x *exam, mode zk.WatchMode, persistentFirst bool) {
 			x.tells(p, recursive, "/n/c")
 		}
 	}
-	for i := range 2 { // the second time, only the persistent one is left
+	for i := range 2 { // the second time, only the persistent watch is left
 		x.create("/n/c")
 		tellsOfChild(zk.EventNodeCreated)
 		if i == 0 {
@@ -267,7 +267,7 @@ func watchesOfBothKinds(x *exam, mode zk.WatchMode, persistentFirst bool) {
 		x.quiet(p)
 	}
 
-	// One-shot watches outlive the persistent one.
+	// One-shot watches survive the end of the persistent one.
 	data, children = x.getW("/n"), x.childrenW("/n")
 	p.Stop()
 	x.set("/n")
@@ -276,12 +276,12 @@ func watchesOfBothKinds(x *exam, mode zk.WatchMode, persistentFirst bool) {
 	x.create("/n/c")
 	x.next(children, zk.EventNodeChildrenChanged, "/n")
 
-	// And the persistent one outlives them.
+	// The persistent watch survives them, too.
 	p = x.watch("/n", mode)
 	data, children = x.getW("/n"), x.childrenW("/n")
 	data.Stop()
 	children.Stop()
-	x.must(x.c.Sync(x.ctx, x.at("/"))) // the removals are through
+	x.must(x.c.Sync(x.ctx, x.at("/"))) // the removals have been applied
 	for range 2 {
 		x.set("/n")
 		x.tells(p, zk.EventNodeDataChanged, "/n")

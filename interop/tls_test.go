@@ -31,7 +31,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// sure is for what fails only if the test itself is wrong.
+// sure fails only if the test itself is wrong.
 func sure[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -49,8 +49,7 @@ func newAuthority() *authority {
 	return &authority{sure(x509.ParseCertificate(der)), key}
 }
 
-// issue is a certificate for 127.0.0.1, in PEM with its key in front; change may make
-// it another one.
+// issue returns a certificate for 127.0.0.1, in PEM after its key; change may alter it.
 func (a *authority) issue(name string, change ...func(*x509.Certificate)) []byte {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -70,10 +69,10 @@ func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// certificate is one for the client of that name.
+// certificate returns a certificate for the client of that name.
 func (a *authority) certificate(name string) []byte { return a.issue(name) }
 
-// trusted is a client's configuration that trusts a; with a certificate if one is given.
+// trusted returns a client's configuration that trusts a, with a certificate if one is given.
 func (a *authority) trusted(cert []byte) *tls.Config {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
 	cfg.RootCAs.AddCert(a.cert)
@@ -83,7 +82,7 @@ func (a *authority) trusted(cert []byte) *tls.Config {
 	return cfg
 }
 
-// files writes what a server needs for TLS into dir.
+// files writes the files that a server needs for TLS into dir.
 func (a *authority) files(dir, clientAuth string, cert []byte) (*peers.ZooKeeperTLS, error) {
 	t := &peers.ZooKeeperTLS{
 		KeyFile: filepath.Join(dir, "key.pem"), TrustFile: filepath.Join(dir, "trust.pem"), ClientAuth: clientAuth,
@@ -91,7 +90,7 @@ func (a *authority) files(dir, clientAuth string, cert []byte) (*peers.ZooKeeper
 	return t, errors.Join(os.WriteFile(t.KeyFile, cert, 0o600), os.WriteFile(t.TrustFile, a.pem(), 0o600))
 }
 
-// startTLS is a ZooKeeper with a port for TLS.
+// startTLS starts a ZooKeeper with a port for TLS.
 func (a *authority) startTLS(t *testing.T, clientAuth string, cert []byte) *peers.ZooKeeper {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,11 +102,11 @@ func (a *authority) startTLS(t *testing.T, clientAuth string, cert []byte) *peer
 	return closing(t, z, err)
 }
 
-// secured is a server that speaks TLS to those whose certificates, if they have any, its
-// authority has issued, and knows users by password (SASL).
+// secured is a server with TLS and users with passwords (SASL). It accepts clients without a
+// certificate, or with one from its authority.
 type secured interface {
-	URL() string       // of the port without TLS
-	SecureURL() string // of the port for TLS
+	URL() string       // URL of the port without TLS
+	SecureURL() string // URL of the port for TLS
 	trusted(cert []byte) *tls.Config
 	certificate(name string) []byte
 }
@@ -143,7 +142,8 @@ func startSecured(servers int, clientAuth string, flags ...string) func(ctx cont
 	}
 }
 
-// startSecuredHoldfast has the same users, and takes certificates of whoever shows one.
+// startSecuredHoldfast has the same users, and checks a client's certificate if the client shows
+// one.
 func startSecuredHoldfast(flags ...string) func(ctx context.Context, dir string) (*securedHoldfast, error) {
 	return func(ctx context.Context, dir string) (*securedHoldfast, error) {
 		bin, err := buildOnce()
@@ -226,7 +226,8 @@ func TestMutualTLSOnApacheZooKeeper(t *testing.T) {
 	refused(t, z.SecureURL(), over(ca.trusted(ca.issue("late", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }))), again, "handshake", "certificate")
 }
 
-// The command, from its flags to the lock's node, on a server that wants everything.
+// The command, from its flags to the lock's node, on a server that requires a certificate and a
+// password.
 func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 	z := oneDemanding.get(t)
 	dir := t.TempDir()
@@ -250,7 +251,7 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 		cmd.Env = append(cmd.Env, "HOLDFAST_AUTH=sasl-digest:bob", "HOLDFAST_PASSWORD_FILE="+write("password", []byte(password+"\n")))
 		out, err := cmd.CombinedOutput()
 		if strings.Contains(string(out), planted) {
-			t.Errorf("the password is shown: %s", out)
+			t.Errorf("the password is visible: %s", out)
 		}
 		return string(out), err
 	}
@@ -266,7 +267,7 @@ func TestCommandOnAServerThatDemandsACertificateAndAPassword(t *testing.T) {
 		{planted + "x", all, "refused the user or the password"},
 		{planted, append(all, "--session-timeout", "1s", "--tls-server-name", "zk.test"), "check --tls-ca and --tls-server-name"},
 		{planted, []string{"--session-timeout", "1s"}, "check --tls-ca and --tls-server-name"},
-		// Perhaps somebody is replacing certificates, so that would be waited for.
+		// Somebody may be replacing certificates, so the command waits for a trusted one.
 		{planted, []string{"--session-timeout", "1s", "--wait", "2s", "--tls-ca", caFile}, "bad certificate"},
 	} {
 		out, err := run(tt.password, tt.flags...)

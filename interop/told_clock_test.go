@@ -12,10 +12,10 @@ import (
 	"holdfast/interop/peers"
 )
 
-// What the holder is told in time rests on clocks that run at rates within 1 %. So do the
-// servers' here, as far from ours as may be; and at twice our rate, too, where the promise
-// must break: otherwise it would hold for a reason that we do not know, or the servers
-// would not have the clocks that we think.
+// Telling a holder in time depends on clocks whose rates differ by at most 1 %. Here the
+// servers' clocks differ from ours by the maximum. At twice our rate the promise must break.
+// Otherwise it would hold for an unknown reason, or the servers would not have the clocks that
+// we think.
 func TestToldInTimeWithServersOfAnotherClock(t *testing.T) {
 	need(t, peers.NeedFaketime())
 	for _, rate := range []float64{1.01, 0.99, 2} {
@@ -39,7 +39,7 @@ func TestToldInTimeWithServersOfAnotherClock(t *testing.T) {
 	}
 }
 
-// A clockReading is what the leader's clock showed between two instants of ours.
+// A clockReading is the value of the leader's clock between two instants of ours.
 type clockReading struct {
 	leader         int
 	sent, received time.Time
@@ -65,15 +65,15 @@ func readClock(t *testing.T, z *peers.ZooKeeper) clockReading {
 	}
 }
 
-// awaitRate returns when it is certain that the leader's clock has run at the rate given
-// since it was read, and not at ours. That becomes the more certain the more time is in
-// between. Another leader counts from its election, so the reading begins anew.
+// awaitRate returns when it is certain that the leader's clock has run at the given rate since
+// the first reading, and not at ours. More time makes that more certain. A new leader counts
+// from its election, so the reading starts again.
 func awaitRate(t *testing.T, z *peers.ZooKeeper, first clockReading, rate float64) {
 	t.Helper()
 	limit := time.Now().Add(time.Minute)
 	for {
 		now := readClock(t, z)
-		const unit = time.Millisecond // what the server counts in
+		const unit = time.Millisecond // the server's unit
 		passed := now.up - first.up
 		least := float64(passed-unit) / float64(now.received.Sub(first.sent))
 		most := float64(passed+unit) / float64(now.sent.Sub(first.received))
@@ -87,6 +87,6 @@ func awaitRate(t *testing.T, z *peers.ZooKeeper, first clockReading, rate float6
 		case certain || now.leader != first.leader:
 			first = now
 		}
-		time.Sleep(100 * time.Millisecond) // it has no event to wait for
+		time.Sleep(100 * time.Millisecond) // there is no event to wait for
 	}
 }

@@ -21,22 +21,22 @@ var (
 	toldEnsembles = flag.Int("told-ensembles", 1, "on how many ensembles at once (-parallel must allow it)")
 )
 
-// A toldSetting is an ensemble's and its clients'.
+// A toldSetting has the parameters of an ensemble and its clients.
 type toldSetting struct {
 	timeout, tick time.Duration
-	rate          float64 // of the servers' clocks; 0: ours
-	hopeless      bool    // holders may be told too late; it is only counted
+	rate          float64 // rate of the servers' clocks; 0: ours
+	hopeless      bool    // holders may be told too late; the test only counts them
 }
 
 func (s toldSetting) String() string { return fmt.Sprintf("%v at tick %v", s.timeout, s.tick) }
 
-// A toldFault is something that may end the session of who holds a lock.
+// A toldFault is a fault that may end the session of a holder.
 type toldFault struct {
 	name    string
 	few     int  // runs, without -told-runs
-	holders int  // in a run
-	each    bool // every holder has a fault of its own: as many faults as holders
-	// meet makes the fault and undoes it; settle is to be called in between or after.
+	holders int  // per run
+	each    bool // every holder has its own fault: as many faults as holders
+	// meet makes the fault and reverts it; it calls settle in between or after.
 	meet func(r *toldRun, holders int, result *toldResult)
 }
 
@@ -48,8 +48,8 @@ var toldFaults = []toldFault{
 	{name: "client deaf", few: 4, holders: 4, each: true, meet: func(r *toldRun, n int, result *toldResult) { meetClientCut(r, n, false, result) }},
 }
 
-// The holder of a lock is told that it has lost it before anybody else can have it,
-// whatever parts it from those who decide.
+// A holder is told that it has lost its lock before another client can acquire it, whatever
+// separates the holder from the deciding servers.
 func TestToldInTime(t *testing.T) {
 	for _, s := range []toldSetting{
 		{timeout: 10 * time.Second, tick: 2 * time.Second}, // the usual tick
@@ -65,8 +65,8 @@ func TestToldInTime(t *testing.T) {
 	}
 }
 
-// onAll makes the fault as often as the flags say on all ensembles together, and
-// prints and returns the result.
+// onAll makes the fault as often as the flags say on all ensembles together. It prints and
+// returns the result.
 func (f *toldFault) onAll(t *testing.T, s toldSetting, ensembles []*peers.ZooKeeper) *toldResult {
 	result := &toldResult{}
 	ok := t.Run(f.name, func(t *testing.T) {
@@ -118,10 +118,10 @@ func startTold(t *testing.T, s toldSetting) []*peers.ZooKeeper {
 	return ensembles
 }
 
-// toldTime is what one run may take: a session that ends late, a server that starts.
+// toldTime bounds one run: a session that ends late, a server that starts.
 const toldTime = 2 * time.Minute
 
-// repeat makes the fault for as long as take has more of it.
+// repeat makes the fault until take returns false.
 func (f *toldFault) repeat(t *testing.T, z *peers.ZooKeeper, s toldSetting, take func(most int) int, result *toldResult) {
 	for run := 0; ; run++ {
 		faults, holders := 1, f.holders
@@ -148,8 +148,8 @@ func (f *toldFault) repeat(t *testing.T, z *peers.ZooKeeper, s toldSetting, take
 	}
 }
 
-// linger lets some time pass, so that the fault comes at another moment of everybody's
-// heartbeat each time: also right after the lease began.
+// linger lets some time pass, so that the fault comes at another moment of every heartbeat each
+// time, even right after the lease began.
 func (r *toldRun) linger() {
 	pause := time.NewTimer(rand.N(2 * r.setting.tick))
 	select {
@@ -158,7 +158,7 @@ func (r *toldRun) linger() {
 	}
 }
 
-// A follower loses its leader and goes on answering those who hold.
+// A follower loses its leader and still answers the holders.
 func meetFollowerCut(r *toldRun, holders int, result *toldResult) {
 	f := (r.leader + 1 + rand.IntN(2)) % 3
 	addrs := r.z.Addrs()
@@ -170,23 +170,23 @@ func meetFollowerCut(r *toldRun, holders int, result *toldResult) {
 	must(r.t, r.z.AwaitReady(r.ctx, f))
 }
 
-// everywhere lets holder i begin at server i, and go wherever it finds a server.
+// everywhere lets holder i begin at server i, and move to any server.
 func (r *toldRun) everywhere(int) []string { return r.z.Addrs() }
 
-// The leader dies. The others elect a new one, who starts every session's clock anew.
+// The leader dies. The others elect a new one, which restarts every session's clock.
 func meetLeaderKill(r *toldRun, holders int, result *toldResult) {
 	r.lock(holders, r.everywhere, r.z.Addrs())
 	r.linger()
 	hurt := time.Now()
 	must(r.t, r.z.Kill(r.leader))
 	dead := make(chan struct{})
-	close(dead) // whoever answers from now on, is another
+	close(dead) // a server that answers from now on is another one
 	r.settle(hurt, dead, result)
 	must(r.t, r.z.Restart(r.ctx, r.leader))
 	r.felt()
 }
 
-// The leader stops for longer than any session lasts, and goes on as if nothing had been.
+// The leader stops for longer than any session lasts, and then continues.
 func meetLeaderStop(r *toldRun, holders int, result *toldResult) {
 	r.lock(holders, r.everywhere, r.z.Addrs())
 	r.linger()
@@ -206,7 +206,7 @@ func meetLeaderStop(r *toldRun, holders int, result *toldResult) {
 	r.felt()
 }
 
-// felt fails the test if the leader that was hurt leads on and nobody has lost anything.
+// felt fails the test if the hurt leader still leads and no holder lost its lock.
 func (r *toldRun) felt() {
 	now, err := r.z.AwaitLeader(r.ctx)
 	must(r.t, err)
@@ -220,8 +220,7 @@ func (r *toldRun) felt() {
 	}
 }
 
-// A client's network loses what it sends, or what it should receive, also of the
-// connections that it makes anew.
+// A client's network loses the messages that it sends, or those to it, even on new connections.
 func meetClientCut(r *toldRun, holders int, sent bool, result *toldResult) {
 	var ways [][]*peers.Proxy
 	r.lock(holders, func(int) []string {
@@ -239,7 +238,7 @@ func meetClientCut(r *toldRun, holders int, sent bool, result *toldResult) {
 	r.linger()
 	hurt := time.Now()
 	for i, way := range ways {
-		// Not all at one moment.
+		// The cuts are spread over time.
 		time.AfterFunc(time.Duration(i)*r.setting.tick/10, func() {
 			for _, p := range way {
 				p.Cut(sent, !sent)
@@ -249,7 +248,7 @@ func meetClientCut(r *toldRun, holders int, sent bool, result *toldResult) {
 	r.settle(hurt, nil, result)
 	result.mu.Lock()
 	defer result.mu.Unlock()
-	result.cuts += holders - 1 // one each
+	result.cuts += holders - 1 // one per client
 	for i, way := range ways {
 		lost := 0
 		for _, p := range way {

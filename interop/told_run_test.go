@@ -15,7 +15,7 @@ import (
 	"holdfast/zk"
 )
 
-// A toldRun is one fault with some who hold a lock each, and one who waits for each.
+// A toldRun is one fault with some holders of a lock each, and a waiter for each.
 type toldRun struct {
 	t       *testing.T
 	ctx     context.Context
@@ -35,7 +35,7 @@ type toldPair struct {
 	wanted []string       // servers of the holder
 }
 
-// granted is the instant at which a waiter got its lock.
+// granted is the time at which a waiter acquired its lock.
 type granted struct {
 	at    time.Time
 	told  bool // the former holder's Context had ended
@@ -43,15 +43,15 @@ type granted struct {
 	error error
 }
 
-// config adapts a client's.
+// config adapts a client's configuration.
 func (r *toldRun) config(servers []string) func(*zk.Config) {
 	return func(cfg *zk.Config) {
 		cfg.SessionTimeout, cfg.TickTime, cfg.Servers = r.setting.timeout, r.setting.tick, servers
 	}
 }
 
-// lock lets n holders that reach holderServers take a lock each, and as many waiters of one
-// client that reaches waiterServers stand behind them.
+// lock makes n holders that reach holderServers take a lock each. As many waiters of one client
+// that reaches waiterServers queue behind them.
 func (r *toldRun) lock(n int, holderServers func(i int) []string, waiterServers []string) {
 	r.t.Helper()
 	url := "zk://" + waiterServers[0]
@@ -96,19 +96,19 @@ func awaitQueue(ctx context.Context, t *testing.T, c *zk.Client, path string, n 
 	}
 }
 
-// toldResult is what became of the pairs of a fault.
+// toldResult is the outcome of the pairs of a fault.
 type toldResult struct {
 	mu      sync.Mutex
 	cuts    int
 	margins []time.Duration // from the end of a Context to the next Lock
-	late    int             // Contexts that went on when the next had the lock
+	late    int             // Contexts that had not ended when the next client acquired the lock
 	kept    int             // sessions that survived
 	early   []time.Duration // from the fault to the end of a Context
 }
 
-// settle says what became of every pair after the fault at the time given: the next had
-// the lock after its holder was told, or the holder has kept it. That it can have only
-// where healed is not nil; it is asked when that is closed.
+// settle checks every pair after the fault at the given time. Either the next client acquired
+// the lock after its holder was told, or the holder has kept it. Only if healed is not nil may
+// it have kept the lock; settle checks that once healed is closed.
 func (r *toldRun) settle(hurt time.Time, healed <-chan struct{}, result *toldResult) {
 	var wg sync.WaitGroup
 	for _, p := range r.pairs {
@@ -123,7 +123,7 @@ func (r *toldRun) settle(hurt time.Time, healed <-chan struct{}, result *toldRes
 			}
 			if kept {
 				if err := p.hold.Unlock(); err != nil {
-					r.t.Errorf("unlock of a lock that was kept: %v", err)
+					r.t.Errorf("Unlock of a lock that was kept: %v", err)
 				}
 			}
 			next := r.receive(p)
@@ -181,18 +181,18 @@ func (r *toldRun) receive(p *toldPair) granted {
 			p.path, next.error, context.Cause(p.hold.Context()))
 		return granted{}
 	case !next.told && !r.setting.hopeless:
-		r.t.Errorf("%s: the next has the lock, and its former holder has not been told", p.path)
+		r.t.Errorf("%s: the next holds the lock, and its former holder has not been told", p.path)
 		return granted{} // the end may never come
 	case next.hold.Token() <= p.hold.Token():
-		r.t.Errorf("%s: the token %d came after %d", p.path, next.hold.Token(), p.hold.Token())
+		r.t.Errorf("%s: token %d came after %d; want it to grow", p.path, next.hold.Token(), p.hold.Token())
 	}
 	if err := next.hold.Unlock(); err != nil {
-		r.t.Logf("%s: unlock by the next: %v", p.path, err) // its own session may be over by now
+		r.t.Logf("%s: Unlock by the next: %v", p.path, err) // its own session may be over by now
 	}
 	return next
 }
 
-// String is what was measured.
+// String formats the measurements.
 func (r *toldResult) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,15 +25,15 @@ import (
 
 var pairs = flag.Int("pairs", 4, "how often the watchdog test makes each fault, on each backend; the shapes of commands take turns")
 
-// A commandShape is a way in which a command is made of processes.
+// A commandShape is a tree of processes that a command may consist of.
 type commandShape struct {
 	name string
 	argv []string
-	n    int // processes, at least
+	n    int // minimum number of processes
 }
 
-// commandShapes are ways in which commands are made of processes. Each says "ready" when all of
-// them run; some ignore TERM, and none ends by itself.
+// commandShapes are process trees of commands. Each prints "ready" when all of them run. Some
+// ignore TERM, and none ends by itself.
 var commandShapes = []commandShape{
 	{"direct", sh(`echo ready; exec sleep 1000`), 1},
 	{"a; b", sh(`echo ready; sleep 1000; echo b`), 2},
@@ -70,7 +70,7 @@ func python(script string) []string {
 	return []string{"python3", "-c", "import os, subprocess, time\n" + script}
 }
 
-// A pairFault is something that happens to a supervisor and its watchdog.
+// A pairFault happens to a supervisor and its watchdog.
 type pairFault struct {
 	name string
 	sig  syscall.Signal
@@ -86,12 +86,12 @@ var pairFaults = []pairFault{
 	{"both stopped", syscall.SIGSTOP, []int{0, 1}},
 }
 
-// The supervisor and the watchdog of a job are killed or stopped, one or both. No process of
-// the job runs any more when the next holder's command begins. If both die at the same moment,
-// and there are no cgroups, some processes may be left: they are counted.
+// The supervisor and the watchdog of a job are killed or stopped, one or both. No process of the
+// job runs any more when the next holder's command begins. If both die at the same moment, and
+// there are no cgroups, some processes may be left: the test counts them.
 func TestCommandsOfTwoHoldersNeverRunTogether(t *testing.T) {
 	shapes := slices.DeleteFunc(slices.Clone(commandShapes), func(s commandShape) bool {
-		return s.argv[0] == "setpriv" && os.Geteuid() != 0 // only root changes its user
+		return s.argv[0] == "setpriv" && os.Geteuid() != 0 // only root can change its user
 	})
 	watch := newJobWatch(t)
 	for _, b := range backends {
@@ -105,7 +105,7 @@ func TestCommandsOfTwoHoldersNeverRunTogether(t *testing.T) {
 					t.Parallel()
 					result := &pairResult{}
 					for i := range *pairs {
-						// The first shapes are others for each fault.
+						// Each fault begins with other shapes.
 						s := shapes[(i+k*len(shapes)/len(pairFaults))%len(shapes)]
 						name := fmt.Sprintf("%d %s", i, s.name)
 						if !t.Run(name, func(t *testing.T) { result.trial(t, watch, url, f, s.argv, s.n) }) {
@@ -119,15 +119,15 @@ func TestCommandsOfTwoHoldersNeverRunTogether(t *testing.T) {
 	}
 }
 
-// pairTimeout is the session's: the shortest that both backends grant.
+// pairTimeout is the session timeout: the shortest that both backends grant.
 const pairTimeout = 4 * time.Second
 
-// A pairResult is what became of one fault.
+// A pairResult is the outcome of one fault.
 type pairResult struct {
 	trials  int
-	margins []time.Duration // from the last sign of life of the job to the start of the next holder's command
-	left    []time.Duration // when both were killed and something was left: the time between the two
-	gone    int             // when one was to be killed after the other: it had ended the job and was gone
+	margins []time.Duration // from the job's last sign of life to the start of the next holder's command
+	left    []time.Duration // when both were killed and a process was left: the time between the two kills
+	gone    int             // when one was due to be killed after the other: it had already ended the job and exited
 }
 
 func (r *pairResult) String() string {
@@ -220,8 +220,8 @@ func (r *pairResult) trial(t *testing.T, watch *jobWatch, url string, f pairFaul
 		}
 	}
 	if f.sig == syscall.SIGSTOP && slices.Equal(f.on, []int{1}) {
-		// Nothing is wrong with the lock: the job goes on until the supervisor is told to kill it,
-		// which two INT do. Two that come at once are one.
+		// The lock is fine. The job continues until the supervisor is told to kill it, which two INT do.
+		// Two that arrive at once count as one.
 		again := time.NewTicker(300 * time.Millisecond)
 		defer again.Stop()
 		go func() {
@@ -255,13 +255,13 @@ func (r *pairResult) trial(t *testing.T, watch *jobWatch, url string, f pairFaul
 	}
 }
 
-// spin waits without sleeping: a timer is late by more than what is of interest here.
+// spin waits without sleeping: a timer's delay would exceed the measured times.
 func spin(d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
 	}
 }
 
-// watchdogOf finds the watchdog of a supervisor.
+// watchdogOf returns the watchdog of a supervisor.
 func watchdogOf(t *testing.T, supervisor int) int {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
@@ -281,7 +281,7 @@ func watchdogOf(t *testing.T, supervisor int) int {
 	return 0
 }
 
-// awaitQueued returns when one waits for the lock.
+// awaitQueued returns when a client waits for the lock.
 func awaitQueued(ctx context.Context, t *testing.T, url, lock string) {
 	t.Helper()
 	for {
@@ -291,8 +291,8 @@ func awaitQueued(ctx context.Context, t *testing.T, url, lock string) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("nobody waits: %v\n%s", err, out)
-		case <-time.After(20 * time.Millisecond): // each is a process of its own
+			t.Fatalf("no client waits: %v\n%s", err, out)
+		case <-time.After(20 * time.Millisecond): // each is a separate process
 		}
 	}
 }
@@ -367,14 +367,14 @@ func environOf(pid int) []string {
 	return strings.Split(string(environ), "\x00")
 }
 
-// state is the letter of /proc/PID/stat; 'Z' if there is no such process.
+// state returns the letter of /proc/PID/stat, or 'Z' if there is no such process.
 func state(pid int) byte {
 	letter, _ := statOf(pid)
 	return letter
 }
 
-// statOf returns the state of a process, and its start, which tells it from another that had the
-// same id. The state is 'Z' if there is no such process.
+// statOf returns the state of a process, and its start time, which distinguishes it from another
+// with the same id. The state is 'Z' if there is no such process.
 func statOf(pid int) (state byte, start string) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -393,8 +393,8 @@ type process struct {
 	start string
 }
 
-// A jobWatch knows of all jobs which of their processes live. One goroutine looks through /proc
-// again and again, until the test ends.
+// A jobWatch knows the live processes of all jobs. One goroutine scans /proc again and again,
+// until the test ends.
 type jobWatch struct {
 	mu   sync.Mutex // guards jobs
 	jobs map[string]*jobState
@@ -403,7 +403,7 @@ type jobWatch struct {
 type jobState struct {
 	guards []int
 	alive  int
-	last   time.Duration // since boot: when the last look that found somebody alive began
+	last   time.Duration // since boot: start of the last scan that found a live process
 	looks  int
 }
 
@@ -429,8 +429,8 @@ func newJobWatch(t *testing.T) *jobWatch {
 	return w
 }
 
-// look counts the processes of each job. A process keeps its mark for life: its environment is
-// read once.
+// look counts the processes of each job. A process keeps its mark for life, so its environment
+// is read once.
 func (w *jobWatch) look(marks map[process]string) {
 	at := bootTime()
 	alive := make(map[string]int)
@@ -450,7 +450,7 @@ func (w *jobWatch) look(marks map[process]string) {
 					mark = m
 				}
 			}
-			if len(environ) > 1 { // in the middle of an exec there is none
+			if len(environ) > 1 { // during an exec it is empty
 				marks[p] = mark
 			}
 		}
@@ -512,7 +512,7 @@ func (w *jobWatch) describe(mark string) string {
 	return strings.Join(lines, "; ")
 }
 
-// killAll ends what a trial has left, guards included, and forgets the job.
+// killAll kills the leftovers of a trial, guards included, and forgets the job.
 func (w *jobWatch) killAll(mark string) {
 	for found := true; found; {
 		found = false

@@ -14,15 +14,15 @@ import (
 	"holdfast"
 )
 
-// A party is somebody who takes a lock once.
+// A party takes a lock once.
 type party struct {
-	begin  func()        // asks for it
-	result func() string // waits until it has it: "done", or why not
-	end    func()        // lets go
-	watch  int           // 1 if it watches its own node while it holds
+	begin  func()        // asks for the lock
+	result func() string // waits until it has the lock: "done", or the error
+	end    func()        // releases it
+	watch  int           // 1 if the holder watches its own node
 }
 
-// told is a recipe of a program on a stage.
+// told returns a recipe of a program on a stage.
 func (s *stage) told(p *lockProgram, recipe, dir string) party {
 	t, who := s.t, p.actor()
 	line := fmt.Sprintf("%s acquire %s %s", who, recipe, dir)
@@ -41,7 +41,7 @@ func (s *stage) told(p *lockProgram, recipe, dir string) party {
 	}
 }
 
-// our is a lock of ours.
+// our returns one of our locks.
 func (s *stage) our(l holdfast.Locker) party {
 	t, done := s.t, make(chan error, 1)
 	var h *holdfast.Hold
@@ -59,7 +59,7 @@ func (s *stage) our(l holdfast.Locker) party {
 	}
 }
 
-// rivals is go-zookeeper's Lock, with a session of its own, which ends when it lets go.
+// rivals returns go-zookeeper's Lock, with its own session, which ends with the release.
 func (s *stage) rivals(dir string) party {
 	t, done := s.t, make(chan error, 1)
 	c := connectRival(t, []string{s.addr}, 10*time.Second)
@@ -78,11 +78,11 @@ func outcome(err error) string {
 	return "done"
 }
 
-// In one directory, who waits for whose node: the first comes and holds, the second comes
-// and waits (watches the node, and has the lock when it is gone), or acquires beside, or
-// fails. The nodes of holdfast and of the library whose layout it uses are the same to
-// everybody. Only rows and columns of one layout are meant to share a directory; where
-// those are beside each other, the libraries do the same among themselves.
+// The table of waiting in one directory. The first party comes and holds. The second comes and
+// waits (it watches the node, and acquires the lock when the node is gone), or acquires beside,
+// or fails. holdfast and the library whose layout it uses make the same nodes. Only rows and
+// columns of one layout are meant to share a directory. Where those acquire beside each other,
+// the libraries do so among themselves, too.
 func TestWhoWaitsForWhoseNode(t *testing.T) {
 	s := newStage(t)
 	arrivers := []struct {
@@ -100,9 +100,9 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 	in := holdfast.WithLayout
 	for _, row := range []struct {
 		holder string
-		of     func(s *stage, dir string) party // the library's
-		ours   func(dir string) holdfast.Locker // with the same node
-		want   string                           // of each arriver: waits, beside, or fails
+		of     func(s *stage, dir string) party // the library's party
+		ours   func(dir string) holdfast.Locker // our lock with the same node
+		want   string                           // per arriving party: waits, beside, or fails
 	}{
 		{"Curator's mutex", func(s *stage, dir string) party { return s.told(s.java, "mutex", dir) },
 			func(dir string) holdfast.Locker { return holdfast.NewMutex(s.admin, dir) },
@@ -142,7 +142,7 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 					}
 					meet(s, dir, holder(s, dir), arriver.of(s, dir), want[i])
 				})
-				if !fine { // who hangs now would only be waited for again and again
+				if !fine { // a hanging party would hang again and again
 					return
 				}
 			}
@@ -150,7 +150,7 @@ func TestWhoWaitsForWhoseNode(t *testing.T) {
 	}
 }
 
-// meet lets one hold and another come.
+// meet lets one party hold and another come.
 func meet(s *stage, dir string, holder, arriver party, want string) {
 	t := s.t
 	t.Helper()
@@ -164,7 +164,7 @@ func meet(s *stage, dir string, holder, arriver party, want string) {
 		s.watched(node, holder.watch+1)
 		holder.end()
 		if got := arriver.result(); got != "done" {
-			t.Errorf("after it had waited: %s", got)
+			t.Errorf("after its wait: %s", got)
 		}
 		arriver.end()
 		s.children(dir, 0)

@@ -12,7 +12,7 @@ import (
 	"holdfast/interop/peers"
 )
 
-// startHoldfast is a server of the test's own.
+// startHoldfast starts a server for this test alone.
 func startHoldfast(t *testing.T, flags ...string) *peers.Holdfast {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerStart)

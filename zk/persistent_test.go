@@ -95,7 +95,8 @@ func TestSlowReaderOfAPersistentWatchHoldsUpNobodyAndIsTold(t *testing.T) {
 			for i := range persistentBuffer {
 				wantEvent(t, w, Event{Type: EventNodeDataChanged, Path: fmt.Sprintf("/t/%d", i)})
 			}
-			// Until the consumer has read this event, none is queued after it: the consumer will read again.
+			// Until the consumer has read this event, none is queued after it: the consumer
+			// will read again.
 			more <- 1
 			synctest.Wait()
 			wantEvent(t, w, Event{Type: EventNone, Path: "/t", Err: ErrEventsMissed})
@@ -161,8 +162,8 @@ func TestPersistentWatchesAreRestoredFirstAndToldThatTheyMissed(t *testing.T) {
 	})
 }
 
-// Registrations in several requests are relative to the zxid before the first. The answer to the first must
-// not make the others miss events.
+// Registrations in several requests are relative to the zxid before the first. The answer to
+// the first must not make the others miss events.
 func TestBreakBetweenTwoPartsOfTheRestorationLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var two zkproto.SetWatches2Request

@@ -45,8 +45,8 @@ func (r *recorder) want(t *testing.T, want ...string) {
 	}
 }
 
-// member returns a server of an ensemble that answers and records everything. With held, answers to exists
-// wait until held is closed.
+// member returns a server of an ensemble that answers and records everything. With held,
+// answers to exists wait until held is closed.
 func (r *recorder) member(held <-chan struct{}) func(p *peer) {
 	return func(p *peer) {
 		req := p.accept(7, leaseTimeout)
@@ -96,8 +96,8 @@ func TestLeaseOfAnIdleSessionAttachesAgain(t *testing.T) {
 	})
 }
 
-// The attach proves nothing before a write on its connection is answered. A write answered earlier does not
-// count.
+// The attach proves nothing before a write on its connection is answered. A write answered
+// earlier does not count.
 func TestLeaseWaitsForAWriteBehindTheAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)
@@ -138,8 +138,8 @@ func TestLeaseAfterAReconnectTakesNoOtherAttach(t *testing.T) {
 	})
 }
 
-// Requests in flight are answered before the connection is closed. Later ones wait for the next connection.
-// No request fails.
+// Requests in flight are answered before the connection is closed. Later ones wait for the next
+// connection. No request fails.
 func TestPlannedReattachLosesNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
@@ -316,8 +316,8 @@ func TestPlannedReattachRestoresWatches(t *testing.T) {
 	})
 }
 
-// A client is closed while its session attaches again. It still tells the server, which would otherwise keep
-// the session's nodes.
+// A client is closed while its session attaches again. It still tells the server, which would
+// otherwise keep the session's nodes.
 func TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// samuel #72: a server made sessions and ended them at once, or hung up on them. The client asked it again in
-// a tight loop.
+// samuel #72: a server made sessions and ended them at once, or hung up on them. The client
+// asked it again in a tight loop.
 func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -68,8 +68,8 @@ func TestServerThatEndsEverySessionAtOnceIsNotAskedInATightLoop(t *testing.T) {
 	}
 }
 
-// kazoo #66 and #67: the connection is half dead, and our packets are lost. The client drops it while there is
-// still time to resume the session elsewhere.
+// kazoo #66 and #67: the connection is half dead, and our packets are lost. The client drops it
+// while there is still time to resume the session elsewhere.
 func TestSilentServerIsLeftForAnotherInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -131,8 +131,8 @@ func TestFloodOfEventsStarvesNeitherPingsNorRequests(t *testing.T) {
 	})
 }
 
-// samuel #83, kazoo #151: the server does not restore the watches. The client does not forget them: another
-// connection restores them, or the session ends and notifies them.
+// samuel #83, kazoo #151: the server does not restore the watches. The client does not forget
+// them: another connection restores them, or the session ends and notifies them.
 func TestWatchesThatAreNotRestoredAreNotForgotten(t *testing.T) {
 	watch := func(p *peer) {
 		p.accept(7, 10*time.Second)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// fakeDNS answers every question for an IPv4 address with addrs, and every other question with no records.
+// fakeDNS answers every question for an IPv4 address with addrs, and every other question with
+// no records.
 func fakeDNS(t *testing.T, addrs ...[4]byte) *net.Resolver {
 	answer := func(query []byte) []byte {
 		end := 12 // after the header: a question is a name, a type and a class
@@ -82,8 +83,8 @@ func blackHole(t *testing.T, addr [4]byte, port int) {
 	t.Fatal("the backlog does not fill")
 }
 
-// The same over real sockets with the real resolver: one name, two dead addresses before the live one, and a
-// session timeout of 4 s.
+// The same over real sockets with the real resolver: one name, two dead addresses before the
+// live one, and a session timeout of 4 s.
 func TestNameWithTwoDeadAddressesConnects(t *testing.T) {
 	addr := listenPeers(t, nil, serveSession)
 	_, p, _ := strings.Cut(addr, ":")

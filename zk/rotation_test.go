@@ -18,8 +18,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// names makes host names resolve to the given addresses until the test ends. Connections to these go through
-// dial.
+// names makes host names resolve to the given addresses until the test ends. Connections to
+// these go through dial.
 func names(t *testing.T, hosts map[string][]string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
 	lookup, dialer := lookupIP, dialAddr
@@ -36,8 +36,8 @@ func names(t *testing.T, hosts map[string][]string, dial func(ctx context.Contex
 	}
 }
 
-// One name has three addresses, and packets to two of them are lost. Wherever the live one is in the order, a
-// client connects, and resumes its session in time.
+// One name has three addresses, and packets to two of them are lost. Wherever the live one is
+// in the order, a client connects, and resumes its session in time.
 func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
-// Every address of every name is tried once per round. Each client begins with another address. The family that
-// the system prefers comes first.
+// Every address of every name is tried once per round. Each client begins with another address.
+// The family that the system prefers comes first.
 func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	firsts := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestTLSVerifiesTheNameAndNotItsAddress(t *testing.T) {
 	}
 }
 
-// A connection has lasted for an hour. Its name's other addresses may belong to other machines now. So the client
-// looks the name up again before the next attempt.
+// A connection has lasted for an hour. Its name's other addresses may belong to other machines
+// now. So the client looks the name up again before the next attempt.
 func TestNameIsLookedUpAgainAfterAConnectionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(ensembleConfig)

@@ -143,8 +143,8 @@ func TestSASLHashesTheCharactersThatTheStandardSays(t *testing.T) {
 	}
 }
 
-// Whatever challenge a server sends, the response has exactly the expected names and values: quotes inject
-// nothing.
+// Whatever challenge a server sends, the response has exactly the expected names and values:
+// quotes inject nothing.
 func FuzzChallenge(f *testing.F) {
 	f.Add(`realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess,qop="auth"`)
 	f.Add(`nonce="a\"b\\",algorithm=md5-sess`)
@@ -173,9 +173,9 @@ func FuzzChallenge(f *testing.F) {
 	})
 }
 
-// On ZooKeeper 3.5 with Netty, a SASL packet without a positive xid is outstanding as long as the connection
-// lives. Clients that follow the protocol number SASL packets like requests, and only digest has
-// xid -4.
+// On ZooKeeper 3.5 with Netty, a SASL packet without a positive xid is outstanding as long as
+// the connection lives. Clients that follow the protocol number SASL packets like requests, and
+// only digest has xid -4.
 func TestSASLPacketsAreNumberedLikeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connections := 0

@@ -11,7 +11,8 @@ import (
 	"holdfast/zkproto"
 )
 
-// A peer is the server's end of a connection, played by a test. It behaves in ways that a real server never does.
+// A peer is the server's end of a connection, played by a test. It behaves in ways that a real
+// server never does.
 type peer struct {
 	t    *testing.T
 	nc   net.Conn
@@ -85,7 +86,8 @@ func (p *peer) answer(xid int32, zxid int64, code zkproto.Code, body encoder) bo
 	return p.send(b)
 }
 
-// serve answers everything in order until the client disconnects: exists with a Stat, the rest with an empty body.
+// serve answers everything in order until the client disconnects: exists with a Stat, the rest
+// with an empty body.
 func (p *peer) serve() {
 	for {
 		h, _ := p.request()
@@ -114,8 +116,8 @@ func dialTest(t *testing.T, timeout time.Duration, serve ...func(p *peer)) *Clie
 	return dialLease(t, LeasePing, timeout, serve...)
 }
 
-// dialLease is dialTest for a test of leases. With LeaseAuto, the first request is the client's own, for the
-// configuration.
+// dialLease is dialTest for a test of leases. With LeaseAuto, the first request is the client's
+// own, for the configuration.
 func dialLease(t *testing.T, mode LeaseMode, timeout time.Duration, serve ...func(p *peer)) *Client {
 	t.Helper()
 	c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: mode, Dial: dialPeers(t, serve...)})

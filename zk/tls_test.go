@@ -203,8 +203,8 @@ func TestTLSChecksTheServer(t *testing.T) {
 	}
 }
 
-// With no trusted certificate, retries would go on for ever, so Dial fails at once. But one trusted server is
-// enough, and a server that is down may come back.
+// With no trusted certificate, retries would go on for ever, so Dial fails at once. But one
+// trusted server is enough, and a server that is down may come back.
 func TestDialFailsAtOnceWhenNoServerIsTrusted(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	secure := func(a *authority) string {
@@ -269,8 +269,8 @@ func TestHandshakeOverTLSIsNotSaidToWantTLS(t *testing.T) {
 
 var errEnough, errDown = errors.New("enough attempts"), errors.New("down")
 
-// Certificates may be replaced in the wrong order. Sessions must not end because of that while there is time to
-// correct it.
+// Certificates may be replaced in the wrong order. Sessions must not end because of that while
+// there is time to correct it.
 func TestSessionSurvivesAnUntrustedCertificate(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	good, bad := ca.issue(nil), other.issue(nil)
@@ -366,7 +366,8 @@ func TestTLSConnectionClosesAtOnce(t *testing.T) {
 	ours, theirs := net.Pipe()
 	cert := ca.issue(nil)
 	go func() {
-		// There are no tickets: the server would write them after the handshake, and the client does not read.
+		// There are no tickets: the server would write them after the handshake, and the client
+		// does not read.
 		tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true}).Handshake()
 	}()
 	nc, err := startTLS(t.Context(), ours, &tls.Config{RootCAs: ca.pool()}, "127.0.0.1:1")

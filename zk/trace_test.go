@@ -51,8 +51,8 @@ func TestTraceTellsTheStoryOfAClient(t *testing.T) {
 	})
 }
 
-// A library does not write to its program's log unless it is given a logger. Its lines name the session and the
-// server.
+// A library does not write to its program's log unless it is given a logger. Its lines name the
+// session and the server.
 func TestNothingIsLoggedUnlessAskedFor(t *testing.T) {
 	var everybodys bytes.Buffer
 	before := slog.Default()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The example in section 4 of RFC 2831, and the answer of Java's client (Sasl.createSaslClient) to the same
-// challenge with an authorization id.
+// The example in section 4 of RFC 2831, and the answer of Java's client (Sasl.createSaslClient)
+// to the same challenge with an authorization id.
 func TestDigestMD5IsThatOfTheStandard(t *testing.T) {
 	d := DigestMD5{
 		Secret: DigestMD5Secret("chris", "elwood.innosoft.com", "secret"),

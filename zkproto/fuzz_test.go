@@ -41,9 +41,9 @@ func FuzzDecode(f *testing.F) {
 		r := NewReader(b)
 		m.Decode(r)
 		runtime.ReadMemStats(&after)
-		// An empty operation of a multi takes 9 bytes on the wire and well over 100 here, and slices grow by
-		// doubling. The bound shows that an announced length, which costs the sender four bytes, causes no
-		// allocation.
+		// An empty operation of a multi takes 9 bytes on the wire and well over 100 here, and
+		// slices grow by doubling. The bound shows that an announced length, which costs the
+		// sender four bytes, causes no allocation.
 		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(64*len(b)+64<<10); used > limit {
 			t.Errorf("%T: %d bytes allocated for %d", m, used, len(b))
 		}

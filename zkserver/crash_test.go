@@ -94,6 +94,7 @@ func keepImage(image map[string][]byte) string {
 // merged into a snapshot or loaded, once or three times in a row. The disk keeps any part of
 // the bytes that were not synced. The next start finds the state after some write, and no
 // earlier write than the last that any client has seen.
+//
 // A run begins with an image of the run before it, or with an empty directory, or with a
 // directory that the first version with this format has written.
 func TestCrashImagesArePrefixesThatHaveAllThatWasSeen(t *testing.T) {

@@ -334,6 +334,7 @@ func (m *machine) crash() crashedDisk {
 // an earlier boot. A kill loses nothing that was answered. A power failure ends the machine's
 // sessions and nothing else. Sessions of other machines live on, or have ended for good. No
 // zxid is reused.
+//
 // Some servers of a run have clients on other machines. Some machines have no boot id, and some
 // file systems reserve no space.
 func TestOneMachineCrashImages(t *testing.T) {

@@ -85,8 +85,8 @@ func TestHostIsKnownByItsLock(t *testing.T) {
 	}
 }
 
-// startedBy starts a host through a job, and returns the host's directory and process id. before is put in front of
-// the job's command, as shell words. The host ends with the test.
+// startedBy starts a host through a job, and returns the host's directory and process id.
+// before is put in front of the job's command, as shell words. The host ends with the test.
 func startedBy(t *testing.T, before string) (dir string, pid int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "store")

@@ -97,8 +97,8 @@ func TestNestedRunsNameTheLockThatWouldDeadlock(t *testing.T) {
 	}
 }
 
-// A reader below a reader acquires the lock, unless a writer waits between them: that writer waits for the
-// outer reader, which waits for the inner one.
+// A reader below a reader acquires the lock, unless a writer waits between them: that writer
+// waits for the outer reader, which waits for the inner one.
 func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

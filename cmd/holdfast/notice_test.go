@@ -11,8 +11,8 @@ import (
 	"holdfast/zktest"
 )
 
-// The time of a hold excludes the wait. Until the time of the acquire is known, the shown time is an upper
-// bound.
+// The time of a hold excludes the wait. Until the time of the acquire is known, the shown time
+// is an upper bound.
 func TestHeldForIsTheTenuresTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()

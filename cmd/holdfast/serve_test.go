@@ -50,8 +50,8 @@ func startServe(t *testing.T, args ...string) (*exec.Cmd, []string) {
 	return nil, nil
 }
 
-// On TERM, serve answers the requests that it has received. Otherwise nodes would exist whose creation was
-// never acknowledged.
+// On TERM, serve answers the requests that it has received. Otherwise nodes would exist whose
+// creation was never acknowledged.
 func TestServeAnswersWhatItHasTakenBeforeItStops(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -214,8 +214,8 @@ func TestCommandStoppedForTooLongIsNotContinued(t *testing.T) {
 func TestPipelineKeepsTheTerminalOfItsOtherEnd(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// As with a pager: the right end reads the terminal, the left one does not. If the key killed it while it
-	// was exiting, the console would skip the command after ";".
+	// As with a pager: the right end reads the terminal, the left one does not. If the key
+	// killed it while it was exiting, the console would skip the command after ";".
 	c.enter(`holdfast run job -- sh -c 'echo out; exec sleep 1000' | sh -c 'trap "" INT; read a; echo "$a rea""dy"; read b < /dev/tty; echo "key $b"'; echo "rc=$?"`)
 	c.expect("out ready")
 	c.enter("q")

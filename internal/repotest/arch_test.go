@@ -25,8 +25,8 @@ import (
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
-// A package below a listed one counts as part of it. Tests are exempt: a test of the client needs a
-// server.
+// A package below a listed one counts as part of it. Tests are exempt: a test of the client
+// needs a server.
 var arrows = map[string]part{
 	"": {
 		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
@@ -111,8 +111,8 @@ type part struct {
 	reason    string
 }
 
-// never lists imports that no arrow can allow, with the reason. They are checked first because their reasons
-// say more. A prefix stands for everything below it.
+// never lists imports that no arrow can allow, with the reason. They are checked first because
+// their reasons say more. A prefix stands for everything below it.
 var never = []struct{ from, to, reason string }{
 	{"zk", "holdfast/zkserver", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
 	{"zkserver", "holdfast/zk", "client and server never import each other: they meet in zkproto, so that neither is written to fit the other's mistakes"},
@@ -204,8 +204,8 @@ func TestImportsFollowTheDesign(t *testing.T) {
 	var all []imported
 	seen := map[string]bool{}
 	for _, file := range sourceFiles(t) {
-		// Imports are read from every file, whatever its build tags: an arrow that is broken only on Windows
-		// is broken.
+		// Imports are read from every file, whatever its build tags: an arrow that is broken
+		// only on Windows is broken.
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
@@ -298,8 +298,8 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 	}
 }
 
-// sourceFiles returns the module's Go files that are not tests. Nested modules, with their own go.mod, are
-// excluded.
+// sourceFiles returns the module's Go files that are not tests. Nested modules, with their own
+// go.mod, are excluded.
 func sourceFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string

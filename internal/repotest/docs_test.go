@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// undocumented returns a line for every exported name of a file that has no doc comment. A comment above a
-// group of constants or variables covers them all.
+// undocumented returns a line for every exported name of a file that has no doc comment. A
+// comment above a group of constants or variables covers them all.
 func undocumented(fset *token.FileSet, file *ast.File) []string {
 	var bad []string
 	report := func(n ast.Node, name string) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// docs/explanation/guarantees.md claims nothing without a test. Every row of its tables of claims names some, and S1 to S8,
-// C1 and L1 are present. All tests named in it and in docs/contributing/mutants.md exist.
+// docs/explanation/guarantees.md claims nothing without a test. Every row of its tables of claims names
+// some, and S1 to S8, C1 and L1 are present. All tests named in it and in docs/contributing/mutants.md
+// exist.
 func TestEveryGuaranteeHasATest(t *testing.T) {
 	text, err := os.ReadFile("docs/explanation/guarantees.md")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A reading is the best order to read the files of a package: callers first, and last the files that all of
-// them use.
+// A reading is the best order to read the files of a package: callers first, and last the files
+// that all of them use.
 type reading struct {
 	dir, pkg string
 	order    string
@@ -39,8 +39,8 @@ var readings = []reading{
 		order: `doc list ahead layout attempt grammar contender`,
 	},
 	{
-		// The server, a connection's reader, the owner and the turns, the requests, the commit and the answer, and
-		// last the files that all of them use.
+		// The server, a connection's reader, the owner and the turns, the requests, the commit
+		// and the answer, and last the files that all of them use.
 		dir: "zkserver", pkg: "holdfast/zkserver", atMost: 20,
 		order: `
 			doc check memory_conn server config reader inline owner turns
@@ -50,8 +50,8 @@ var readings = []reading{
 	},
 }
 
-// Someone who reads the files in order has seen nearly everything that a file uses, or finds it further down.
-// References are calls of functions and methods of the package.
+// Someone who reads the files in order has seen nearly everything that a file uses, or finds it
+// further down. References are calls of functions and methods of the package.
 func TestFilesReadTopToBottom(t *testing.T) {
 	for _, r := range readings {
 		t.Run(r.dir, func(t *testing.T) {

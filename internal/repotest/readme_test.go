@@ -183,8 +183,8 @@ func serve(t *testing.T, dir string, env []string, line string) string {
 	return ""
 }
 
-// endHost ends the detached host that the commands have started, instead of letting it linger. It waits until
-// the host has given up its directory.
+// endHost ends the detached host that the commands have started, instead of letting it linger.
+// It waits until the host has given up its directory.
 func endHost(t *testing.T, dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, "host.pid"))
 	if err != nil {

@@ -136,8 +136,9 @@ func shapes(t *testing.T) []shape {
 	return all
 }
 
-// chains returns chains that are much faster than those of shells: lists of processes rarely show them. They do
-// not suit tests in which nobody reaps for a while, since they would fill the process table.
+// chains returns chains that are much faster than those of shells: lists of processes rarely
+// show them. They do not suit tests in which nobody reaps for a while, since they would fill
+// the process table.
 func chains(t *testing.T) []shape {
 	if _, err := exec.LookPath("perl"); err != nil && os.Getenv("CI") != "true" {
 		t.Log("no perl")
@@ -150,7 +151,8 @@ func chains(t *testing.T) []shape {
 	}
 }
 
-// environ returns the environment of a process. If its main thread has ended, the other threads still have it.
+// environ returns the environment of a process. If its main thread has ended, the other threads
+// still have it.
 func environ(pid int) []string {
 	dir := "/proc/" + strconv.Itoa(pid)
 	text, _ := os.ReadFile(dir + "/environ")
@@ -188,8 +190,8 @@ func lives(pid int) bool {
 	})
 }
 
-// anyOf looks for processes of a job several times. One list of all processes can miss a chain, each of whose
-// processes lives only for a moment.
+// anyOf looks for processes of a job several times. One list of all processes can miss a chain,
+// each of whose processes lives only for a moment.
 func anyOf(mark string) []process {
 	looks := 2
 	if strings.Contains(mark, "chain") { // the mark contains the shape's name
@@ -322,8 +324,8 @@ func TestJobDiesWithItsWatchdog(t *testing.T) {
 	})
 }
 
-// The watchdog can be delayed between the order and the start of the command. If the lock is about to be lost by
-// then, or the supervisor has died, nothing is started.
+// The watchdog can be delayed between the order and the start of the command. If the lock is
+// about to be lost by then, or the supervisor has died, nothing is started.
 func TestCommandIsNotStartedTooLate(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -544,8 +546,8 @@ func watchOpens(t *testing.T, path string) (opened func() bool) {
 
 // A watchdog that died during the wait for the lock is replaced. A stopped watchdog is continued.
 func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
-	// Start makes this process a subreaper. It must not remain one: it would get the thousands of orphans of other
-	// tests, and would never reap them.
+	// Start makes this process a subreaper. It must not remain one: it would get the thousands
+	// of orphans of other tests, and would never reap them.
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		s, err := Start(spareInTest)
@@ -600,8 +602,8 @@ func TestJobOfAStoppedPairEndsInTime(t *testing.T) {
 	})
 }
 
-// The supervisor does not wait for a hanging watchdog. A tracer has stopped it here: then only KILL has any effect,
-// and it cannot be reaped either.
+// The supervisor does not wait for a hanging watchdog. A tracer has stopped it here: then only
+// KILL has any effect, and it cannot be reaped either.
 func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
 	withAndWithoutCgroup(t, shapes(t), func(t *testing.T, sh shape, cgroup bool) {
 		s, mark := startShape(t, sh, cgroup)
@@ -622,8 +624,8 @@ func TestJobOfAWatchdogThatHangsIsEnded(t *testing.T) {
 	})
 }
 
-// killBoth kills supervisor and watchdog at the same moment: both are stopped first, so neither sees the other
-// die.
+// killBoth kills supervisor and watchdog at the same moment: both are stopped first, so neither
+// sees the other die.
 func (s *supervised) killBoth() {
 	s.t.Helper()
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
@@ -641,8 +643,8 @@ func TestCommandDiesWithBoth(t *testing.T) {
 	mustBeGone(t, mark, time.Now(), *longestWait)
 }
 
-// Then the processes that the command has started are left. If they ran in a cgroup, the next job kills them
-// before it begins.
+// Then the processes that the command has started are left. If they ran in a cgroup, the next
+// job kills them before it begins.
 func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 	mustHaveCgroups(t)
 	for _, sh := range shapes(t) {
@@ -678,8 +680,8 @@ func TestSignalsReachACommandThatHasLeftItsGroup(t *testing.T) {
 	t.Fatal("no such shape")
 }
 
-// A spared process lives on, with everything it has started. It has left the command's process group, like the
-// host of a file:// store.
+// A spared process lives on, with everything it has started. It has left the command's process
+// group, like the host of a file:// store.
 func TestSparedProcessesOutliveTheJob(t *testing.T) {
 	mark := "spared" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.Cleanup(func() { killMarked(mark) })

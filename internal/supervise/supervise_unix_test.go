@@ -42,9 +42,9 @@ const deadlineVariable = "HOLDFAST_TEST_DEADLINE"
 // superviseVariable is set in the environment of a process that must run superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
-// superviseMain runs its arguments under a supervisor. Lines on descriptor 3 drive the hold ("deadline 2s" from now,
-// "lose"), and descriptor 4 gets the outcome. It needs its own process, because the supervisor adopts and
-// reaps processes.
+// superviseMain runs its arguments under a supervisor. Lines on descriptor 3 drive the hold
+// ("deadline 2s" from now, "lose"), and descriptor 4 gets the outcome. It needs its own
+// process, because the supervisor adopts and reaps processes.
 func superviseMain() {
 	grace, err := time.ParseDuration(os.Args[1])
 	if err != nil {

@@ -102,9 +102,10 @@ func TestReaderWaitsForTheNearestWriterAheadOnly(t *testing.T) {
 	}
 }
 
-// The queue is compared with the simplest model: a line ordered by arrival. Kinds, the listing's order and
-// the counter's value vary, even around the wrap. A waiter waits for the nearest incompatible place
-// ahead. Those that wait for nobody may hold the lock together, and there is always one.
+// The queue is compared with the simplest model: a line ordered by arrival. Kinds, the
+// listing's order and the counter's value vary, even around the wrap. A waiter waits for the
+// nearest incompatible place ahead. Those that wait for nobody may hold the lock together, and
+// there is always one.
 func FuzzQueueIsALine(f *testing.F) {
 	f.Add(uint64(1), int32(0), uint8(5))
 	f.Add(uint64(2), int32(math.MaxInt32-2), uint8(9))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzChildName: a name that has a place in a queue ends with the number as the server would write it, and
-// with nothing else.
+// FuzzChildName: a name that has a place in a queue ends with the number as the server would
+// write it, and with nothing else.
 func FuzzChildName(f *testing.F) {
 	for _, name := range []string{
 		"_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000007", "a-lock--2147483648", "a-lock--000000001", "lock-",

@@ -117,8 +117,8 @@ var floods = map[string]struct {
 	"writes just below the limit":       {16, 256, request{size: 4 << 10, work: 5 << 10}},
 }
 
-// Whatever the other clients do, a client that asks for little is served at once. A batch has a bounded size,
-// and all other clients make progress.
+// Whatever the other clients do, a client that asks for little is served at once. A batch has a
+// bounded size, and all other clients make progress.
 func TestFloods(t *testing.T) {
 	const batches = 1000
 	for name, flood := range floods {
@@ -276,8 +276,8 @@ func TestDrain(t *testing.T) {
 	s.turns.Drain(func(*request) { t.Error("a request was applied twice") })
 }
 
-// In any traffic, no request is lost, applied twice, or overtakes another request of its client. While requests
-// wait, one of them always has the turn.
+// In any traffic, no request is lost, applied twice, or overtakes another request of its
+// client. While requests wait, one of them always has the turn.
 func TestAnyTraffic(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -20,8 +20,8 @@ func counting(nodes *int) store.Visitor {
 	}
 }
 
-// A server writes two batches while a backup looks for the end of the journal. The second batch says that the first
-// is durable, but the backup has not seen the first. That is no damage.
+// A server writes two batches while a backup looks for the end of the journal. The second batch
+// says that the first is durable, but the backup has not seen the first. That is no damage.
 func TestBackUpOfAJournalThatGrows(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<20)
@@ -57,8 +57,8 @@ func TestBackUpOfAJournalThatGrows(t *testing.T) {
 	mustClose(t, j)
 }
 
-// A store that has lost its end is not copied as if it were complete. A start without a commit leaves an empty
-// journal after the damaged one.
+// A store that has lost its end is not copied as if it were complete. A start without a commit
+// leaves an empty journal after the damaged one.
 func TestBackUpRefusesAStoreThatHasLostItsEnd(t *testing.T) {
 	for _, starts := range []int{1, 2} {
 		t.Run(fmt.Sprint(starts, " starts"), func(t *testing.T) {

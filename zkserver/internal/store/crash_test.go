@@ -168,8 +168,8 @@ type disk struct {
 	nodes map[string]string
 }
 
-// runAndCrash writes to a store, which begins with the files of an earlier crash, and crashes it n times. It returns
-// one of the surviving disks.
+// runAndCrash writes to a store, which begins with the files of an earlier crash, and crashes
+// it n times. It returns one of the surviving disks.
 func runAndCrash(from disk, rng *rand.Rand, lies crashfs.Lies, room int64, n int, count *crashCount) (disk, error) {
 	h := &history{start: from.nodes}
 	fs := crashfs.New(from.files)

@@ -120,8 +120,8 @@ func TestEveryDamageIsDetectedOrHarmless(t *testing.T) {
 	}
 }
 
-// Without the witness, which may be old after a power failure, the next batch protects each batch. The last one
-// has no such protection.
+// Without the witness, which may be old after a power failure, the next batch protects each
+// batch. The last one has no such protection.
 func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	for name, s := range specimens(t) {
 		delete(s.files, store.WitnessFile)
@@ -144,8 +144,8 @@ func TestDamageInTheMiddleIsDetectedWithoutTheWitness(t *testing.T) {
 	}
 }
 
-// If a journal has lost its end, or is damaged before it, the error says how to continue without the lost batches.
-// Doing so works.
+// If a journal has lost its end, or is damaged before it, the error says how to continue
+// without the lost batches. Doing so works.
 func TestALostEndCanBeAccepted(t *testing.T) {
 	const journal = "00000003.journal"
 	for _, tt := range []struct {
@@ -185,8 +185,8 @@ func closing(t *testing.T, fs *crashfs.FS) *store.Journal {
 	return j
 }
 
-// A torn end is no damage: zeros, a part of a batch, random bytes, or the bytes of another file. Missing batches
-// that were due to be synced later are no damage either.
+// A torn end is no damage: zeros, a part of a batch, random bytes, or the bytes of another
+// file. Missing batches that were due to be synced later are no damage either.
 func TestATornEndIsNoDamage(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<12)

@@ -33,7 +33,8 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// While the store is open, another directory gets the name of the store's directory. The store changes nothing in it.
+// While the store is open, another directory gets the name of the store's directory. The store
+// changes nothing in it.
 func TestAStoreStaysInTheDirectoryThatItHasOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not rename a directory that is in use")

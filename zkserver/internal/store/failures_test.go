@@ -52,8 +52,9 @@ func (f *fault) String() string {
 	return fmt.Sprintf("call %d (%s %s; short: %v, full: %v)", f.at, f.failed.Op, f.failed.Name, f.short, f.full)
 }
 
-// life opens a store, writes to it and closes it, twice. It returns the history and the first error. After an error,
-// every Commit must fail. If settle is false, it commits batches while snapshots are in progress.
+// life opens a store, writes to it and closes it, twice. It returns the history and the first
+// error. After an error, every Commit must fail. If settle is false, it commits batches while
+// snapshots are in progress.
 func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	t.Helper()
 	w := writer{rng: rand.New(rand.NewPCG(1, 2)), value: 200, batch: 3, later: 0.3}
@@ -87,9 +88,9 @@ func life(t *testing.T, fs *crashfs.FS, settle bool) (*history, error) {
 	return h, nil
 }
 
-// Any call fails, or is partly done, or finds the disk full for the first time. The error names the operation and the
-// file. Nothing is written to the journal afterwards, and no file stays open. The next start has everything that
-// was acknowledged, even if power fails then.
+// Any call fails, or is partly done, or finds the disk full for the first time. The error names
+// the operation and the file. Nothing is written to the journal afterwards, and no file stays
+// open. The next start has everything that was acknowledged, even if power fails then.
 func TestFailedCallsLoseNothing(t *testing.T) {
 	for _, settle := range []bool{true, false} {
 		t.Run(fmt.Sprint("settle ", settle), func(t *testing.T) { failCalls(t, settle) })
@@ -163,8 +164,8 @@ func failCalls(t *testing.T, settle bool) {
 	t.Logf("%d failures of %d calls, %d reported, nothing lost", tried, clean.calls, reported)
 }
 
-// After a failed sync, the kernel may mark pages clean that are not on disk. The next process reads them and relies on
-// them, so it must write them again.
+// After a failed sync, the kernel may mark pages clean that are not on disk. The next process
+// reads them and relies on them, so it must write them again.
 func TestBytesThatASyncHasDroppedAreWrittenAgain(t *testing.T) {
 	fs := crashfs.New(nil)
 	j := store.OpenOn(fs, 1<<14)

@@ -9,8 +9,8 @@ import (
 	"holdfast/zkserver/internal/store"
 )
 
-// A journal reserves its full size in advance. After a crash the rest is zeros, which are no damage. Close frees the
-// rest.
+// A journal reserves its full size in advance. After a crash the rest is zeros, which are no
+// damage. Close frees the rest.
 func TestJournalHasRoomThatEndsWithIt(t *testing.T) {
 	const commits = 20
 	dir, crashed := t.TempDir(), t.TempDir()

@@ -20,8 +20,8 @@ func deepTree(t *testing.T, levels int) (tr *Tree, deepest string) {
 	return tr, deepest
 }
 
-// A write looks for recursive watches on all ancestors of the node. It looks up no paths, which would take a hundred
-// times as long.
+// A write looks for recursive watches on all ancestors of the node. It looks up no paths, which
+// would take a hundred times as long.
 func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 	const levels = 2000
 	took := func(tr *Tree, path string) time.Duration { // the shortest of many tries
@@ -52,8 +52,8 @@ func TestRecursiveWatchesOnEveryLevelAreNear(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// The watches of a closed connection no longer fire. Their memory is freed in portions, even while other connections
-// set watches.
+// The watches of a closed connection no longer fire. Their memory is freed in portions, even
+// while other connections set watches.
 func TestManyWatchesAreDroppedInPortions(t *testing.T) {
 	const watches, portion = 50_000, 1000
 	tr := New()

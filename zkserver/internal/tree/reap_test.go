@@ -40,8 +40,8 @@ func TestNodesWithATTLAreReapedWhenUnchangedAndEmpty(t *testing.T) {
 	assertConsistent(t, tr)
 }
 
-// Each call of Reapable visits a bounded number of nodes, however many there are. All calls together miss no node, even
-// if others are created and removed meanwhile.
+// Each call of Reapable visits a bounded number of nodes, however many there are. All calls
+// together miss no node, even if others are created and removed meanwhile.
 func TestReapingIsDoneInShares(t *testing.T) {
 	tr := New()
 	create := func(format string, i int, ttl int64) {
