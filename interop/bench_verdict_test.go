@@ -36,3 +36,15 @@ func TestVerdictLooksAtTheInterval(t *testing.T) {
 		}
 	}
 }
+
+func TestDigitsAreGroupedByThousands(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0.00", 1.234: "1.23", -1.06: "-1.06", 12.34: "12.3", 99.96: "100.0",
+		821: "821", -821: "-821", 1234: "1,234", -1234: "-1,234", -82_100: "-82,100",
+		12_345: "12,350", 1_234_567: "1,234,570", -1_234_567: "-1,234,570", math.NaN(): "–",
+	} {
+		if got := digits(v); got != want {
+			t.Errorf("%v: got %q; want %q", v, got, want)
+		}
+	}
+}
