@@ -152,9 +152,9 @@ func openEtcd(addr string) func(ctx context.Context) (session, error) {
 	}
 }
 
-// openRedsync makes clients of redis for redsync's Mutex, with its own defaults (it asks
-// again every 50 to 250 ms), but that it does not give up. A client has as many
-// connections as a worker could want.
+// openRedsync makes clients of redis for redsync's Mutex. It tries again every 50 to 250 ms, which is
+// its default. It does not give up, and a lock lasts as long as a session of the others. A client
+// has a connection for each worker.
 func openRedsync(addr string) func(ctx context.Context) (session, error) {
 	return func(ctx context.Context) (session, error) {
 		c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 256})
@@ -165,7 +165,7 @@ func openRedsync(addr string) func(ctx context.Context) (session, error) {
 		rs := redsync.New(goredis.NewPool(c))
 		return session{
 			lock: func(name string, _ int) (grab, error) {
-				m := rs.NewMutex("bench/"+name, redsync.WithTries(math.MaxInt32))
+				m := rs.NewMutex("bench/"+name, redsync.WithTries(math.MaxInt32), redsync.WithExpiry(benchTimeout))
 				return func(ctx context.Context) (func() error, error) {
 					return func() error {
 						_, err := m.UnlockContext(ctx)

@@ -194,7 +194,10 @@ func library(tb testing.TB, open func(ctx context.Context) (session, error), che
 // bareHandoff is what no handoff on ZooKeeper can do without: a node is deleted by one
 // session, and another, which watches it, is told. It rests as long in between.
 func bareHandoff(tb testing.TB, url string) func(ctx context.Context, l load, prefix string) (tally, error) {
-	ends := [2]*zk.Client{dialURL(tb, url), dialURL(tb, url)}
+	ends := [2]*zk.Client{}
+	for i := range ends {
+		ends[i] = dialURL(tb, url, func(cfg *zk.Config) { cfg.SessionTimeout = benchTimeout })
+	}
 	return func(ctx context.Context, l load, prefix string) (tally, error) {
 		var took []time.Duration
 		path := "/" + prefix

@@ -16,7 +16,8 @@ import (
 	"holdfast/zk"
 )
 
-// benchTimeout is that of all sessions, so that all are kept alive as often.
+// benchTimeout is the timeout of every session that is measured, of every etcd lease and of every
+// redis lock: the heartbeats that clients send depend on it.
 const benchTimeout = 10 * time.Second
 
 // The benchmarks compare our client with go-zookeeper's on one server, in rounds as

@@ -13,7 +13,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 /**
  * Curator's InterProcessMutex under the loads of bench_load_test.go, which says what each number means.
  *
- * <p>Usage: BenchCurator CONNECT. Prints "ready", then answers each line on standard input with one of its own:
+ * <p>Usage: BenchCurator CONNECT SESSION_MS. Prints "ready", then answers each line on standard input with one of its own:
  *
  * <pre>
  * run SESSIONS LOCKS WORKERS PERIOD_MS HOLD_MS PREFIX    CYCLES CHANGES HANDOFF_MICROS
@@ -25,15 +25,17 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
  */
 public final class BenchCurator {
     private final String servers;
+    private final int sessionMillis;
     private final List<CuratorFramework> sessions = new ArrayList<>();
     private Crowd crowd;
 
-    private BenchCurator(String servers) {
+    private BenchCurator(String servers, int sessionMillis) {
         this.servers = servers;
+        this.sessionMillis = sessionMillis;
     }
 
     public static void main(String[] args) throws Exception {
-        BenchCurator bench = new BenchCurator(args[0]);
+        BenchCurator bench = new BenchCurator(args[0], number(args[1]));
         bench.connect(1);
         System.out.println("ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -69,7 +71,7 @@ public final class BenchCurator {
 
     private void connect(int n) throws Exception {
         while (sessions.size() < n) {
-            sessions.add(CuratorClient.connect(servers));
+            sessions.add(CuratorClient.connect(servers, sessionMillis));
         }
     }
 
