@@ -48,3 +48,21 @@ func TestDigitsAreGroupedByThousands(t *testing.T) {
 		}
 	}
 }
+
+func TestRatios(t *testing.T) {
+	for _, c := range []struct {
+		goal goal
+		want float64
+	}{
+		{goal{unit: "cycles/s", atLeast: 2}, 4},
+		{goal{unit: "cycles/s", atMost: 2}, 0.25},
+		{goal{unit: "µs", atLeast: 2}, 0.25},
+		{goal{unit: "µs", atMost: 2}, 4},
+		{goal{unit: "cycles/s"}, 4},
+		{goal{unit: "µs"}, 4},
+	} {
+		if got := c.goal.ratios([]float64{8}, []float64{2}); got[0] != c.want {
+			t.Errorf("%+v of 8 and 2: got %v; want %v", c.goal, got, c.want)
+		}
+	}
+}
