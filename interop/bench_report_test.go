@@ -56,6 +56,9 @@ func (r *report) finish(tb testing.TB) {
 	r.head(tb.Context(), &text)
 	for _, m := range r.rows {
 		m.table(&text)
+		if len(m.cold) > 0 {
+			fmt.Fprintf(&text, "Not at a steady rate when the samples began: %s.\n\n", strings.Join(m.cold, "; "))
+		}
 		if m.rounds < r.rows[0].rounds {
 			fmt.Fprintf(&text, "%d rounds, for want of time.\n\n", m.rounds)
 		}
