@@ -3,7 +3,9 @@
 package interop
 
 import (
+	"bytes"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -64,5 +66,22 @@ func TestRatios(t *testing.T) {
 		if got := c.goal.ratios([]float64{8}, []float64{2}); got[0] != c.want {
 			t.Errorf("%+v of 8 and 2: got %v; want %v", c.goal, got, c.want)
 		}
+	}
+}
+
+func TestFiguresCarryTheirCommit(t *testing.T) {
+	m := &measurement{
+		row:    row{number: 1, name: "one", work: "work", units: []string{"cycles/s"}, goals: fixed(nil)},
+		sides:  []side{{name: "ours"}},
+		values: map[string]map[string][]float64{"ours": {"cycles/s": {1000}}},
+	}
+	r := &report{commit: "abc1234", rows: []*measurement{m}}
+	var table bytes.Buffer
+	m.table(&table, r.commit)
+	if head := "| at abc1234 | cycles/s |"; !strings.Contains(table.String(), head) {
+		t.Errorf("the table has no %q:\n%s", head, &table)
+	}
+	if samples := string(r.samples()); !strings.HasPrefix(samples, "commit: abc1234\n") || !strings.HasSuffix(samples, "BenchmarkTable/1-one/ours 1 1000 cycles/s\n") {
+		t.Errorf("got samples\n%s", samples)
 	}
 }
