@@ -5,6 +5,7 @@ package interop
 import (
 	"context"
 	"flag"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,15 +14,13 @@ import (
 
 var warmUp = flag.Duration("warm", 30*time.Second, "benchmarks: how long a contestant may warm up before its first sample")
 
-const (
-	rowWarmUp  = 75 * time.Second // for all contestants of a row
-	warmWindow = time.Second
-)
+const warmWindow = time.Second
 
 // warm runs the sides until the rate of each stands still. They take turns of one window, as the
 // rounds do later. The time is limited, and the table names the sides that were still changing.
 func (m *measurement) warm(tb testing.TB) {
-	limit := min(rowWarmUp, *warmUp*time.Duration(len(m.sides)))
+	n := time.Duration(len(m.sides))
+	limit := min(n**warmUp, max(75*time.Second, n*6*time.Second)) // or the table takes more than 25 minutes
 	if *quick {
 		limit /= 4
 	}
@@ -36,7 +35,7 @@ func (m *measurement) warm(tb testing.TB) {
 				return true
 			}
 			rates[s.name] = append(rates[s.name], rate)
-			return standsStill(rates[s.name])
+			return standsStill(m.row.units[0], rates[s.name])
 		})
 	}
 	for _, s := range cold {
@@ -58,14 +57,17 @@ func (m *measurement) window(tb testing.TB, s side) (float64, error) {
 	return sum / float64(n), nil
 }
 
-// standsStill reports whether the last three rates are within 5 % of the largest of them.
-func standsStill(rates []float64) bool {
-	const windows, near = 3, 0.05
-	if len(rates) < windows {
-		return false
+// standsStill reports whether none of the last three rates is more than 5 % better than the best
+// before them. Single rates differ by more, so the rule looks for progress only.
+func standsStill(unit string, rates []float64) bool {
+	const last, progress = 3, 1.05
+	best := 0
+	for i := range rates {
+		if i == 0 || faster(unit, rates[i], rates[best]) > progress {
+			best = i
+		}
 	}
-	last := rates[len(rates)-windows:]
-	return slices.Min(last) >= (1-near)*slices.Max(last)
+	return len(rates)-1-best >= last
 }
 
 func TestWarmingEndsWhenTheRateStandsStill(t *testing.T) {
@@ -82,15 +84,15 @@ func TestWarmingEndsWhenTheRateStandsStill(t *testing.T) {
 			return []side{
 				sideOf("steady", func(int) float64 { return 100 }),
 				sideOf("climbs for ten windows", func(n int) float64 { return 100 * float64(min(n, 10)) }),
-				sideOf("never stands still", func(n int) float64 { return float64(100 + n%2*10) }),
+				sideOf("never stands still", func(n int) float64 { return math.Pow(1.06, float64(n)) }),
 			}
 		}}}
 		m.prepare(t)
-		if got := samples["steady"]; got != 3 {
-			t.Errorf("the steady side: %d windows; want 3", got)
+		if got := samples["steady"]; got != 4 {
+			t.Errorf("the steady side: %d windows; want 4", got)
 		}
-		if got := samples["climbs for ten windows"]; got != 12 {
-			t.Errorf("the climbing side: %d windows; want 12", got)
+		if got := samples["climbs for ten windows"]; got != 13 {
+			t.Errorf("the climbing side: %d windows; want 13", got)
 		}
 		if want := []string{"never stands still"}; !slices.Equal(m.cold, want) {
 			t.Errorf("the table names %q; want %q", m.cold, want)
