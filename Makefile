@@ -3,8 +3,8 @@
 check release quick test prove:
 	sh test.sh $@
 
-# The table of docs/explanation/benchmarks.md and its plots: six rounds of everything, some ten
-# minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
+# The table of docs/explanation/benchmarks.md and its plots: six rounds of everything, up to
+# 25 minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
 # BENCHFLAGS=-quick is rougher.
 BENCH ?= Table$$
 ROUNDS ?= 6

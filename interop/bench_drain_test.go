@@ -30,8 +30,9 @@ type crowd struct {
 func libraryCrowd(tb testing.TB, open func(ctx context.Context) (session, error)) crowd {
 	var sessions []session
 	tb.Cleanup(func() { together(len(sessions), func(i int) error { sessions[i].close(); return nil }) })
-	var release func() error
+	var release func() error // the holder's
 	var done chan error
+	var check func() error
 	return crowd{
 		join: func(ctx context.Context, name string, waiters int) error {
 			for len(sessions) < crowdSessions {
@@ -45,9 +46,17 @@ func libraryCrowd(tb testing.TB, open func(ctx context.Context) (session, error)
 			if err != nil {
 				return err
 			}
-			if release, err = take(ctx); err != nil {
+			unlock, err := take(ctx)
+			if err != nil {
 				return err
 			}
+			guarded := new(sideline)
+			number := guarded.enter()
+			release = func() error {
+				guarded.leave(number)
+				return unlock()
+			}
+			check = func() error { return guarded.check(name, waiters+1) }
 			done = make(chan error, 1)
 			go func() {
 				done <- together(waiters, func(i int) error {
@@ -55,19 +64,22 @@ func libraryCrowd(tb testing.TB, open func(ctx context.Context) (session, error)
 					if err != nil {
 						return err
 					}
-					release, err := take(ctx)
+					unlock, err := take(ctx)
 					if err != nil {
 						return err
 					}
-					return release()
+					guarded.leave(guarded.enter())
+					return unlock()
 				})
 			}()
 			return nil
 		},
 		drain: func(ctx context.Context) (time.Duration, error) {
 			began := time.Now()
-			err := errors.Join(release(), <-done)
-			return time.Since(began), err
+			if err := errors.Join(release(), <-done); err != nil {
+				return 0, err
+			}
+			return time.Since(began), check()
 		},
 	}
 }

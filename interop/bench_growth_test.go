@@ -74,7 +74,7 @@ func growthSides(tb testing.TB) []side {
 const growthPeriod = 300 * time.Millisecond
 
 // holdMany takes n locks in one session. A sample releases one after the other and takes
-// it again.
+// it again. Each lock guards a counter.
 func holdMany(tb testing.TB, url string, n int) (func(ctx context.Context) (figures, error), error) {
 	ctx, cancel := context.WithTimeout(tb.Context(), stepTime)
 	defer cancel()
@@ -84,10 +84,12 @@ func holdMany(tb testing.TB, url string, n int) (func(ctx context.Context) (figu
 	}
 	tb.Cleanup(func() { c.Close() })
 	locks, holds := make([]*holdfast.Mutex, n), make([]*holdfast.Hold, n)
+	guarded, numbers, turns := make([]sideline, n), make([]int, n), make([]int, n)
 	root := fmt.Sprintf("/bench/held-%d", crowdNumber.Add(1))
 	if err := inBatches(n, func(i int) (err error) {
 		locks[i] = holdfast.NewMutex(c, fmt.Sprintf("%s/%d", root, i))
 		holds[i], err = locks[i].Lock(ctx)
+		numbers[i] = guarded[i].enter()
 		return err
 	}); err != nil {
 		return nil, err
@@ -96,6 +98,8 @@ func holdMany(tb testing.TB, url string, n int) (func(ctx context.Context) (figu
 	return func(ctx context.Context) (figures, error) {
 		cycles, began := 0, time.Now()
 		for time.Since(began) < growthPeriod {
+			guarded[next].leave(numbers[next])
+			turns[next]++
 			if err := holds[next].Unlock(); err != nil {
 				return nil, err
 			}
@@ -103,20 +107,28 @@ func holdMany(tb testing.TB, url string, n int) (func(ctx context.Context) (figu
 			if holds[next], err = locks[next].Lock(ctx); err != nil {
 				return nil, err
 			}
+			numbers[next] = guarded[next].enter()
 			next = (next + 1) % n
 			cycles++
 		}
-		return figures{"cycles/s": float64(cycles) / time.Since(began).Seconds()}, nil
+		rate := float64(cycles) / time.Since(began).Seconds()
+		for i := range guarded {
+			if err := guarded[i].check(fmt.Sprintf("%s/%d", root, i), turns[i]); err != nil {
+				return nil, err
+			}
+		}
+		return figures{"cycles/s": rate}, nil
 	}, nil
 }
 
-// standInLine puts n waiters in line behind a holder, who passes the lock on for every
-// permit that a sample gives, and joins again at the back.
+// standInLine puts n waiters in line behind a holder. For every permit that a sample gives, the
+// holder releases and joins again at the back. The lock guards a counter.
 func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Context) (figures, error), error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	clients := make([]*zk.Client, min(n+1, crowdSessions))
 	failed := make(chan error, 1)
-	permits := make(chan struct{})
+	permits := make(chan permit)
+	var guarded sideline
 	var wg sync.WaitGroup
 	tb.Cleanup(func() {
 		// The end of a session takes all its places at once; one at a time, each would
@@ -143,8 +155,13 @@ func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Contex
 			for {
 				hold, err := m.Lock(ctx)
 				if err == nil {
+					number := guarded.enter()
 					select {
-					case <-permits:
+					case p := <-permits:
+						guarded.leave(number)
+						if p.result != nil {
+							p.result <- guarded.check(path, p.turns)
+						}
 						err = hold.Unlock()
 					case <-hold.Context().Done():
 						err = context.Cause(hold.Context())
@@ -165,18 +182,38 @@ func standInLine(tb testing.TB, url string, pid, n int) (func(ctx context.Contex
 	if err := awaitCrowd(setUp, clients[0], pid, path, n+1); err != nil {
 		return nil, err
 	}
+	turns := 0
+	give := func(ctx context.Context, result chan error) error {
+		turns++
+		select {
+		case permits <- permit{turns, result}:
+			return nil
+		case err := <-failed:
+			return errors.Join(errors.New("a waiter has given up"), err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	return func(ctx context.Context) (figures, error) {
 		cycles, began := 0, time.Now()
 		for time.Since(began) < growthPeriod {
-			select {
-			case permits <- struct{}{}:
-				cycles++
-			case err := <-failed:
-				return nil, errors.Join(errors.New("a waiter has given up"), err)
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+			if err := give(ctx, nil); err != nil {
+				return nil, err
 			}
+			cycles++
 		}
-		return figures{"cycles/s": float64(cycles) / time.Since(began).Seconds()}, nil
+		rate := float64(cycles) / time.Since(began).Seconds()
+		result := make(chan error, 1)
+		if err := give(ctx, result); err != nil {
+			return nil, err
+		}
+		return figures{"cycles/s": rate}, <-result
 	}, nil
+}
+
+// A permit lets the holder release. With a result, the holder first sends what the check says
+// after so many turns.
+type permit struct {
+	turns  int
+	result chan error
 }

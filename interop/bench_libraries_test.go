@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -151,9 +152,9 @@ func openEtcd(addr string) func(ctx context.Context) (session, error) {
 	}
 }
 
-// openRedsync makes clients of redis for redsync's Mutex, with its own defaults (it asks
-// again every 50 to 250 ms), but that it does not give up. A client has as many
-// connections as a worker could want.
+// openRedsync makes clients of redis for redsync's Mutex. It tries again every 50 to 250 ms, which is
+// its default. It does not give up, and a lock lasts as long as a session of the others. A client
+// has a connection for each worker.
 func openRedsync(addr string) func(ctx context.Context) (session, error) {
 	return func(ctx context.Context) (session, error) {
 		c := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 256})
@@ -164,7 +165,7 @@ func openRedsync(addr string) func(ctx context.Context) (session, error) {
 		rs := redsync.New(goredis.NewPool(c))
 		return session{
 			lock: func(name string, _ int) (grab, error) {
-				m := rs.NewMutex("bench/"+name, redsync.WithTries(math.MaxInt32))
+				m := rs.NewMutex("bench/"+name, redsync.WithTries(math.MaxInt32), redsync.WithExpiry(benchTimeout))
 				return func(ctx context.Context) (func() error, error) {
 					return func() error {
 						_, err := m.UnlockContext(ctx)
@@ -177,32 +178,56 @@ func openRedsync(addr string) func(ctx context.Context) (session, error) {
 	}
 }
 
-// openDisk is what a durable lock service cannot do without: for each write, a record at
-// the end of a file, and the file on the disk.
+// openDisk makes sessions of the bare log: two records a cycle, each synced. A durable lock
+// service cannot do less.
 func openDisk(tb testing.TB) func(ctx context.Context) (session, error) {
 	return func(context.Context) (session, error) {
-		file, err := os.Create(filepath.Join(tb.TempDir(), "bare"))
+		l, err := newBareLog(filepath.Join(tb.TempDir(), "bare"))
 		if err != nil {
 			return session{}, err
 		}
 		return session{
 			lock: func(string, int) (grab, error) {
-				write := func() error { return appendAndSync(file) }
-				return func(context.Context) (func() error, error) { return write, write() }, nil
+				return func(context.Context) (func() error, error) { return l.append, l.append() }, nil
 			},
-			close: func() { file.Close() },
+			close: func() { l.file.Close() },
 		}, nil
 	}
 }
 
-// recordSize is about what a create takes in our store's log.
-const recordSize = 200
+// A bareLog is a file that grows by records. Like the store's journal, it reserves space before it
+// writes, so a sync does not wait for a change of the file's size.
+type bareLog struct {
+	file     *os.File
+	mu       sync.Mutex
+	off, end int64 // the next record, and the end of the reserved space
+}
 
-func appendAndSync(file *os.File) error {
-	if _, err := file.Write(make([]byte, recordSize)); err != nil {
+const (
+	recordSize = 200     // about what a create takes in the store's journal
+	bareRoom   = 4 << 20 // what the store's journal reserves at a time: journalRoom
+)
+
+func newBareLog(path string) (*bareLog, error) {
+	file, err := os.Create(path)
+	return &bareLog{file: file}, err
+}
+
+func (l *bareLog) append() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.off+recordSize > l.end {
+		l.end += bareRoom
+		err := syscall.Fallocate(int(l.file.Fd()), 0, 0, l.end)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) { // then the file grows by its writes, as the journal does
+			return os.NewSyscallError("fallocate", err)
+		}
+	}
+	if _, err := l.file.WriteAt(make([]byte, recordSize), l.off); err != nil {
 		return err
 	}
-	return syscall.Fdatasync(int(file.Fd()))
+	l.off += recordSize
+	return syscall.Fdatasync(int(l.file.Fd()))
 }
 
 // isThere: somebody has made the node before.

@@ -47,14 +47,35 @@ type session struct {
 	close func()
 }
 
-// A sideline counts what happens under a lock, and finds out if two are there at once:
-// the number is no atomic one, so that an update is lost if the lock lets two in.
+// A sideline is what a lock guards. Its number is not atomic, so an update is lost if two hold the
+// lock at once.
 type sideline struct {
 	inside   atomic.Int32
 	number   int
 	last     int       // worker that was here last, from 1
 	leaving  time.Time // when that one called Unlock
 	overlaps atomic.Int32
+}
+
+// enter begins a turn under the lock. leave gets the number that it returns.
+func (s *sideline) enter() int {
+	if s.inside.Add(1) != 1 {
+		s.overlaps.Add(1)
+	}
+	return s.number
+}
+
+func (s *sideline) leave(number int) {
+	s.number = number + 1
+	s.inside.Add(-1)
+}
+
+// check reports a lock that two held at once in so many turns.
+func (s *sideline) check(name string, turns int) error {
+	if n := s.overlaps.Load(); n > 0 || s.number != turns {
+		return fmt.Errorf("%w: on %s, %d times; its counter says %d after %d turns", errOverlap, name, n, s.number, turns)
+	}
+	return nil
 }
 
 // run puts the load on sessions, which are as many as it asks for. checked is false for
@@ -92,9 +113,7 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 			}
 			if checked {
 				now := time.Now()
-				if s.inside.Add(1) != 1 {
-					s.overlaps.Add(1)
-				}
+				n := s.enter()
 				if s.last != 0 && s.last != w+1 {
 					handoffs[w] = append(handoffs[w], now.Sub(s.leaving))
 					if now.Before(end) {
@@ -102,13 +121,11 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 					}
 				}
 				s.last = w + 1
-				n := s.number
 				if l.hold > 0 {
 					time.Sleep(l.hold)
 				}
-				s.number = n + 1
 				s.leaving = time.Now()
-				s.inside.Add(-1)
+				s.leave(n)
 			}
 			turns[w]++
 			if err := release(); err != nil {
@@ -129,8 +146,8 @@ func (l load) run(ctx context.Context, sessions []session, prefix string, checke
 			for w := i; w < l.workers; w += l.locks {
 				want += turns[w]
 			}
-			if n := sidelines[i].overlaps.Load(); n > 0 || sidelines[i].number != want {
-				return tally{}, fmt.Errorf("%w: on %s-%d, %d times; its counter says %d after %d turns", errOverlap, prefix, i, n, sidelines[i].number, want)
+			if err := sidelines[i].check(fmt.Sprintf("%s-%d", prefix, i), want); err != nil {
+				return tally{}, err
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"holdfast/interop/peers"
 	"holdfast/zklocal"
@@ -48,6 +47,3 @@ func openLocal(tb testing.TB, bin string) func(ctx context.Context) (session, er
 var benchBefore = sharedPeer[*peers.Holdfast]{start: func(ctx context.Context, dir string) (*peers.Holdfast, error) {
 	return peers.StartHoldfast(ctx, *before, dir)
 }}
-
-// warmUp is how long a contestant bears the load of its row before the first sample.
-var warmUp = flag.Duration("warm", 30*time.Second, "benchmarks: how long each contestant bears the load before the first sample")

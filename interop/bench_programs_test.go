@@ -41,7 +41,7 @@ func startBenchCurator(ctx context.Context, _ string) (*program, error) {
 		return nil, err
 	}
 	server := benchApache.peer
-	cmd := peers.Curator(context.Background(), classes, "BenchCurator", server.Addrs()[0])
+	cmd := peers.Curator(context.Background(), classes, "BenchCurator", server.Addrs()[0], fmt.Sprint(benchTimeout.Milliseconds()))
 	cmd.Args = slices.Insert(cmd.Args, slices.Index(cmd.Args, "-cp"), productionJVM...)
 	return startProgram(ctx, cmd, server.URL())
 }
@@ -52,7 +52,7 @@ func startBenchKazoo(ctx context.Context, _ string) (*program, error) {
 		return nil, err
 	}
 	server := benchApache.peer
-	return startProgram(ctx, peers.Kazoo(context.Background(), "py/bench_kazoo.py", server.Addrs()[0]), server.URL())
+	return startProgram(ctx, peers.Kazoo(context.Background(), "py/bench_kazoo.py", server.Addrs()[0], fmt.Sprint(benchTimeout.Seconds())), server.URL())
 }
 
 // startProgram returns when the program is connected.

@@ -17,26 +17,27 @@ import (
 // A report collects what a run of BenchmarkTable has measured, prints it, and writes it
 // into docs/explanation/benchmarks.md if asked to.
 type report struct {
-	began time.Time
-	disk  []float64 // µs of an append and fdatasync each, before and after the rows
-	dir   string
-	rows  []*measurement
+	began  time.Time
+	commit string
+	disk   []float64 // µs of an append and fdatasync each, before and after the rows
+	dir    string
+	rows   []*measurement
 }
 
 func newReport(tb testing.TB) *report {
-	r := &report{began: time.Now(), dir: tb.TempDir()}
+	r := &report{began: time.Now(), commit: commit(tb.Context()), dir: tb.TempDir()}
 	r.timeDisk(tb)
 	return r
 }
 
-// timeDisk is what one write that is on the disk takes here.
+// timeDisk measures a write that waits for the disk.
 func (r *report) timeDisk(tb testing.TB) {
-	file, err := os.Create(filepath.Join(r.dir, "disk"))
+	l, err := newBareLog(filepath.Join(r.dir, "disk"))
 	must(tb, err)
-	defer file.Close()
+	defer l.file.Close()
 	for range 1000 {
 		began := time.Now()
-		must(tb, appendAndSync(file))
+		must(tb, l.append())
 		r.disk = append(r.disk, float64(time.Since(began).Nanoseconds())/1e3)
 	}
 }
@@ -55,7 +56,10 @@ func (r *report) finish(tb testing.TB) {
 	var text bytes.Buffer
 	r.head(tb.Context(), &text)
 	for _, m := range r.rows {
-		m.table(&text)
+		m.table(&text, r.commit)
+		if len(m.cold) > 0 {
+			fmt.Fprintf(&text, "Not at a steady rate when the samples began: %s.\n\n", strings.Join(m.cold, "; "))
+		}
 		if m.rounds < r.rows[0].rounds {
 			fmt.Fprintf(&text, "%d rounds, for want of time.\n\n", m.rounds)
 		}
@@ -79,17 +83,17 @@ func (r *report) head(ctx context.Context, w *bytes.Buffer) {
 	}
 	disk := estimateOf(r.disk)
 	slices.Sort(r.disk)
-	fmt.Fprintf(w, "Measured %s at commit %s, in %v, %d rounds each%s.\n\n", r.began.Format("2006-01-02"), commit(ctx),
+	fmt.Fprintf(w, "Measured %s at commit %s, in %v, %d rounds each%s.\n\n", r.began.Format("2006-01-02"), r.commit,
 		time.Since(r.began).Round(time.Second), rounds, map[bool]string{true: " (`-quick`)"}[*quick])
 	fmt.Fprintf(w, "- Machine: %s.\n", machine())
 	fmt.Fprintf(w, "- Disk: %s; append of %d bytes + fdatasync: median %.0f µs, nine in ten below %.0f µs.\n", filesystem(r.dir), recordSize, disk.median, r.disk[len(r.disk)*9/10])
 	fmt.Fprintf(w, "- Versions: %s.\n\n", strings.Join(versions(ctx), ", "))
 }
 
-// table is the row as Markdown: what each side came to, and what the goals make of it.
-func (m *measurement) table(w *bytes.Buffer) {
+// table writes the row as Markdown: the figures of each side, the ratios and the verdicts.
+func (m *measurement) table(w *bytes.Buffer, commit string) {
 	fmt.Fprintf(w, "### %d. %s\n\n", m.row.number, m.row.work)
-	fmt.Fprintf(w, "| | %s | spread | ratio (95 %%) | goal | |\n|---|%s---|---|---|---|\n",
+	fmt.Fprintf(w, "| at %s | %s | spread | ratio (95 %%) | goal | |\n|---|%s---|---|---|---|\n", commit,
 		strings.Join(m.row.units, " | "), strings.Repeat("---:|", len(m.row.units)))
 	for _, s := range m.sides {
 		if err := m.failed[s.name]; err != nil {
@@ -154,9 +158,10 @@ func (m *measurement) judge(g goal) []string {
 	return []string{what, g.String(), g.verdict(ratio)}
 }
 
-// samples are all figures in the form that benchstat reads.
+// samples returns all figures and their commit in the form that benchstat reads.
 func (r *report) samples() []byte {
 	var w bytes.Buffer
+	fmt.Fprintf(&w, "commit: %s\ndate: %s\n\n", r.commit, r.began.Format("2006-01-02"))
 	for _, m := range r.rows {
 		for _, s := range m.sides {
 			units := m.row.units

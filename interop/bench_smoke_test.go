@@ -65,3 +65,31 @@ func TestALockThatExcludesNobodyIsFoundOut(t *testing.T) {
 		t.Errorf("a lock that excludes: got %+v, %v", o, err)
 	}
 }
+
+func TestACrowdThatIsNotExcludedIsFoundOut(t *testing.T) {
+	var released sync.WaitGroup
+	released.Add(1)
+	takes := 0
+	c := libraryCrowd(t, func(context.Context) (session, error) {
+		return session{
+			lock: func(string, int) (grab, error) {
+				takes++
+				holder := takes == 1
+				return func(context.Context) (func() error, error) {
+					return func() error {
+						if !holder {
+							released.Done()
+						}
+						return nil
+					}, nil
+				}, nil
+			},
+			close: func() {},
+		}, nil
+	})
+	must(t, c.join(t.Context(), "free", 1))
+	released.Wait()
+	if _, err := c.drain(t.Context()); !errors.Is(err, errOverlap) {
+		t.Errorf("got error %v; want %v", err, errOverlap)
+	}
+}

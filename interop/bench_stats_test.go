@@ -79,14 +79,18 @@ type goal struct {
 	limit   float64 // of the figure itself, whatever others do
 }
 
-// ratios are the goal's, of each round: who and than have done the same round.
+// ratios returns the ratio of each round. Without a number it is who's figure over than's.
 func (g goal) ratios(who, than []float64) []float64 {
 	n := min(len(who), len(than))
 	ratios := make([]float64, n)
 	for i := range n {
-		ratios[i] = faster(g.unit, who[i], than[i])
-		if g.atMost > 0 {
-			ratios[i] = 1 / ratios[i]
+		switch {
+		case g.atLeast > 0:
+			ratios[i] = faster(g.unit, who[i], than[i])
+		case g.atMost > 0:
+			ratios[i] = 1 / faster(g.unit, who[i], than[i])
+		default:
+			ratios[i] = who[i] / than[i]
 		}
 	}
 	return ratios

@@ -61,7 +61,6 @@ type row struct {
 	work   string   // what it is
 	units  []string // what is measured; the first is what counts
 	goals  func() []goal
-	warm   bool // rounds before the first that counts, see warmUp
 	// sides starts what the row needs and is called once.
 	sides func(tb testing.TB) []side
 }
@@ -78,6 +77,7 @@ type measurement struct {
 	sides  []side
 	values map[string]map[string][]float64 // by side and unit, in the order of the rounds
 	failed map[string]error
+	cold   []string // the sides whose rate had not stood still when the samples began
 	rounds int
 	began  time.Time
 	took   time.Duration
@@ -89,16 +89,8 @@ func (m *measurement) prepare(tb testing.TB) {
 	for _, s := range m.sides {
 		m.values[s.name] = make(map[string][]float64)
 	}
-	if m.row.warm {
-		for began := time.Now(); m.rounds == 0 || time.Since(began) < *warmUp*time.Duration(len(m.sides)); {
-			m.began = time.Now() // the time for the row has not begun
-			m.round(tb, true)
-		}
-		m.rounds, m.began = 0, time.Now()
-		for _, v := range m.values {
-			clear(v)
-		}
-	}
+	m.warm(tb)
+	m.began = time.Now()
 }
 
 // sampleTime is more than any sample takes, and less than would use up the time that
@@ -130,14 +122,18 @@ func (m *measurement) round(tb testing.TB, forward bool) {
 			progress("row %d, round %d: %s takes %v", m.row.number, m.rounds, s.name, took.Round(100*time.Millisecond))
 		}
 		if err != nil {
-			m.failed[s.name] = err
-			tb.Errorf("%s: %v", s.name, err)
+			m.fail(tb, s, err)
 			continue
 		}
 		for unit, v := range f {
 			m.values[s.name][unit] = append(m.values[s.name][unit], v)
 		}
 	}
+}
+
+func (m *measurement) fail(tb testing.TB, s side, err error) {
+	m.failed[s.name] = err
+	tb.Errorf("%s: %v", s.name, err)
 }
 
 func sampleOnce(ctx context.Context, s side) (figures, error) {

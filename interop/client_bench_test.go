@@ -16,7 +16,8 @@ import (
 	"holdfast/zk"
 )
 
-// benchTimeout is the timeout of all sessions, so that all send pings equally often.
+// benchTimeout is the timeout of every session that is measured, of every etcd lease and of every
+// redis lock: the heartbeats that clients send depend on it.
 const benchTimeout = 10 * time.Second
 
 // The benchmarks compare our client with go-zookeeper's on one server, in rounds as in

@@ -60,7 +60,7 @@ func replaceMeasured(path, name, text string) error {
 // thousands formats n readably: 1,234,567.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s

@@ -13,7 +13,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 /**
  * Curator's InterProcessMutex under the loads of bench_load_test.go, which says what each number means.
  *
- * <p>Usage: BenchCurator CONNECT. Prints "ready", then answers each line on standard input with one of its own:
+ * <p>Usage: BenchCurator CONNECT SESSION_MS. Prints "ready", then answers each line on standard input with one of its own:
  *
  * <pre>
  * run SESSIONS LOCKS WORKERS PERIOD_MS HOLD_MS PREFIX    CYCLES CHANGES HANDOFF_MICROS
@@ -25,15 +25,17 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
  */
 public final class BenchCurator {
     private final String servers;
+    private final int sessionMillis;
     private final List<CuratorFramework> sessions = new ArrayList<>();
     private Crowd crowd;
 
-    private BenchCurator(String servers) {
+    private BenchCurator(String servers, int sessionMillis) {
         this.servers = servers;
+        this.sessionMillis = sessionMillis;
     }
 
     public static void main(String[] args) throws Exception {
-        BenchCurator bench = new BenchCurator(args[0]);
+        BenchCurator bench = new BenchCurator(args[0], number(args[1]));
         bench.connect(1);
         System.out.println("ready");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -69,7 +71,7 @@ public final class BenchCurator {
 
     private void connect(int n) throws Exception {
         while (sessions.size() < n) {
-            sessions.add(CuratorClient.connect(servers));
+            sessions.add(CuratorClient.connect(servers, sessionMillis));
         }
     }
 
@@ -80,6 +82,24 @@ public final class BenchCurator {
         int count;
         int last;
         long leaving;
+
+        /** Begins a turn. leave gets the count that it returns. */
+        int enter() {
+            if (inside.incrementAndGet() != 1) {
+                overlaps.incrementAndGet();
+            }
+            return count;
+        }
+
+        void leave(int number) {
+            count = number + 1;
+            inside.decrementAndGet();
+        }
+
+        void check(int turns) {
+            Check.that(overlaps.get() == 0 && count == turns,
+                    "two held the lock at once: its counter says " + count + " after " + turns + " turns");
+        }
     }
 
     private String run(int sessionCount, int locks, int workers, int periodMillis, int holdMillis, String prefix) throws Exception {
@@ -106,9 +126,7 @@ public final class BenchCurator {
             while (System.nanoTime() < end) {
                 mutexes[w].acquire();
                 long now = System.nanoTime();
-                if (s.inside.incrementAndGet() != 1) {
-                    s.overlaps.incrementAndGet();
-                }
+                int n = s.enter();
                 if (s.last != 0 && s.last != w + 1) {
                     handoffs.get(w).add(now - s.leaving);
                     if (now < end) {
@@ -116,13 +134,11 @@ public final class BenchCurator {
                     }
                 }
                 s.last = w + 1;
-                int n = s.count;
                 if (holdMillis > 0) {
                     Thread.sleep(holdMillis);
                 }
-                s.count = n + 1;
                 s.leaving = System.nanoTime();
-                s.inside.decrementAndGet();
+                s.leave(n);
                 turns[w]++;
                 mutexes[w].release();
                 if (System.nanoTime() < end) {
@@ -135,8 +151,7 @@ public final class BenchCurator {
             for (int w = i; w < workers; w += locks) {
                 want += turns[w];
             }
-            Check.that(sidelines[i].overlaps.get() == 0 && sidelines[i].count == want,
-                    "two held the lock at once: its counter says " + sidelines[i].count + " after " + want + " turns");
+            sidelines[i].check(want);
         }
         List<Long> all = new ArrayList<>();
         handoffs.forEach(all::addAll);
@@ -179,18 +194,24 @@ public final class BenchCurator {
     /** Many waiters behind one holder. */
     private final class Crowd {
         final InterProcessMutex holder;
+        final Sideline guarded = new Sideline();
+        final int number; // that the holder saw
+        final int turns;
         final CountDownLatch done;
         final AtomicReference<Throwable> failed = new AtomicReference<>();
 
         Crowd(int sessionCount, int waiters, String path) throws Exception {
             holder = new InterProcessMutex(sessions.get(0), "/bench/" + path);
             holder.acquire();
+            number = guarded.enter();
+            turns = waiters + 1;
             done = new CountDownLatch(waiters);
             for (int i = 0; i < waiters; i++) {
                 InterProcessMutex mutex = new InterProcessMutex(sessions.get(i % sessionCount), "/bench/" + path);
                 start(w -> {
                     try {
                         mutex.acquire();
+                        guarded.leave(guarded.enter());
                         mutex.release();
                     } finally {
                         done.countDown();
@@ -201,12 +222,15 @@ public final class BenchCurator {
 
         String drain() throws Exception {
             long began = System.nanoTime();
+            guarded.leave(number);
             holder.release();
             Check.that(done.await(10, TimeUnit.MINUTES), "the crowd is still waiting");
             if (failed.get() != null) {
                 throw new Exception(failed.get());
             }
-            return Double.toString((System.nanoTime() - began) / 1e9);
+            double seconds = (System.nanoTime() - began) / 1e9;
+            guarded.check(turns);
+            return Double.toString(seconds);
         }
     }
 }

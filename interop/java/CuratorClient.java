@@ -41,7 +41,11 @@ public final class CuratorClient {
     }
 
     static CuratorFramework connect(String servers) throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.newClient(servers, 8000, 15000, new ExponentialBackoffRetry(100, 5));
+        return connect(servers, 8000);
+    }
+
+    static CuratorFramework connect(String servers, int sessionMillis) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(servers, sessionMillis, 15000, new ExponentialBackoffRetry(100, 5));
         client.start();
         Check.that(client.blockUntilConnected(WAIT_SECONDS, TimeUnit.SECONDS), "connected to " + servers);
         return client;

@@ -1,6 +1,6 @@
 """kazoo's Lock under the loads of bench_load_test.go, which says what each number means.
 
-Usage: bench_kazoo.py HOST:PORT. Prints "ready", then answers each line on standard input
+Usage: bench_kazoo.py HOST:PORT SESSION_SECONDS. Prints "ready", then answers each line on standard input
 with one of its own:
 
     run SESSIONS LOCKS WORKERS PERIOD_MS HOLD_MS PREFIX    CYCLES CHANGES HANDOFF_MICROS
@@ -94,7 +94,7 @@ def main():
 
     def connect(n):
         while len(clients) < n:
-            clients.append(KazooClient(sys.argv[1]))
+            clients.append(KazooClient(sys.argv[1], timeout=float(sys.argv[2])))
             clients[-1].start(20)
 
     connect(1)
