@@ -54,8 +54,43 @@ func ofMoreHazards() []mutant {
 			pkg:   "zk", tests: []string{"TestNonsenseIsRefusedBeforeItIsSent"},
 		},
 		{
-			number: 365, bug: "a call that was cancelled keeps its request in the queue", where: "–",
-			edits: []edit{{"zk/queue.go", "s.forgetArming(r)\n\t\t\t\tback", "back"}},
+			number: 365, bug: "the paths of created nodes have the chroot", where: "–",
+			edits: []edit{{"zk/ops.go", "strings.TrimPrefix(r.created.Path, c.chroot), r.created.Stat", "strings.TrimPrefix(r.created.Path, \"\"), r.created.Stat"}},
+			pkg:   "zk", tests: []string{"TestEveryOperationIsTheSameUnderAChroot"},
+		},
+		{
+			number: 366, bug: "a lock's path is left for the server to check", where: "–",
+			edits: []edit{{"zkproto/path.go", "\tcase path == \"\":\n", "\tcase path != \"\":\n\t\treturn nil\n\tcase path == \"\":\n"}},
+			tests: []string{"TestInvalidLockPathsAreRefused"},
+		},
+		{
+			number: 367, bug: "a client that may not read its chroot cannot use it", where: "ZOOKEEPER-2590",
+			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNoAuth):", "case err == nil:"}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeWithTheRightsOnItsParentAlone"},
+		},
+		{
+			number: 368, bug: "a chroot that another client has just made is an error", where: "samuel/go-zookeeper #14",
+			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNodeExists):\n\t\t\treturn nil", "case err == nil:\n\t\t\treturn nil"}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeByManyAtOnce"},
+		},
+		{
+			number: 369, bug: "an observer sees the value of the leader before", where: "–",
+			edits: []edit{{"election.go", "Leader{Value: data, Term", "Leader{Value: o.last.Value, Term"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
+		},
+		{
+			number: 370, bug: "a connection lost during auth is taken for a refusal", where: "kazoo #594",
+			edits: []edit{{"zk/auth.go", "fmt.Errorf(\"authenticate as %v: %w\", a, err)", "fmt.Errorf(\"authenticate as %v: %w: %w\", a, ErrAuthFailed, err)"}},
+			pkg:   "zk", tests: []string{"TestConnectionLostDuringAuthIsFollowedByAnother"},
+		},
+		{
+			number: 371, bug: "a call that was never sent may have happened", where: "–",
+			edits: []edit{{"zk/queue.go", "for _, r := range back {\n\t\tr.complete(r.fail(cause, false))", "for _, r := range back {\n\t\tr.complete(r.fail(cause, true))"}},
+			pkg:   "zk", tests: []string{"TestCallsWithoutAConnectionEndWithTheirContext"},
+		},
+		{
+			number: 372, bug: "a cancelled read is counted among those under way for ever", where: "–",
+			edits: []edit{{"zk/queue.go", "\t\t\t\ts.forgetArming(r)\n\t\t\t\tback", "\t\t\t\tback"}},
 			pkg:   "zk", tests: []string{"TestCancelledCallsLeaveNothingBehind"},
 		},
 	}
