@@ -88,10 +88,5 @@ func ofMoreHazards() []mutant {
 			edits: []edit{{"zk/queue.go", "for _, r := range back {\n\t\tr.complete(r.fail(cause, false))", "for _, r := range back {\n\t\tr.complete(r.fail(cause, true))"}},
 			pkg:   "zk", tests: []string{"TestCallsWithoutAConnectionEndWithTheirContext"},
 		},
-		{
-			number: 372, bug: "a cancelled read is counted among those under way for ever", where: "–",
-			edits: []edit{{"zk/queue.go", "\t\t\t\ts.forgetArming(r)\n\t\t\t\tback", "\t\t\t\tback"}},
-			pkg:   "zk", tests: []string{"TestCancelledCallsLeaveNothingBehind"},
-		},
 	}
 }
