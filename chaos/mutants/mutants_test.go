@@ -57,7 +57,7 @@ type edit struct{ file, old, new string }
 
 // mutants are all of them, by number.
 func mutants() []mutant {
-	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards())
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards(), ofMoreHazards())
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
 }

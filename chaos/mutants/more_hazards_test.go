@@ -1,0 +1,92 @@
+package mutants
+
+// ofMoreHazards are bugs for further tests of docs/contributing/hazards.md.
+func ofMoreHazards() []mutant {
+	return []mutant{
+		{
+			number: 355, bug: "nodes for Kazoo carry a uuid with dashes", where: "–",
+			edits: []edit{{"internal/queue/names/layout.go", `Mutex: "{hex}__lock__", Write:`, `Mutex: "{uuid}__lock__", Write:`}},
+			pkg:   "internal/queue/names", tests: []string{"TestLayoutsMakeTheNamesOfTheirLibraries"},
+		},
+		{
+			number: 356, bug: "a layout by session reads names with any beginning", where: "–",
+			edits: []edit{{"internal/queue/names/layout.go", `Exclusive: []string{"lock-*-"}`, `Exclusive: []string{"*-"}`}},
+			pkg:   "internal/queue/names", tests: []string{"TestLayoutsReadNumbersAndKinds"},
+		},
+		{
+			number: 357, bug: "a missing chroot is made without being asked for", where: "–",
+			edits: []edit{{"zk/client.go", "if err == nil && cfg.CreateChroot {", "if err == nil {"}},
+			pkg:   "zk", tests: []string{"TestMissingChrootIsNoNode"},
+		},
+		{
+			number: 358, bug: "a stopped persistent watch stays at the server", where: "–",
+			edits: []edit{{"zk/persistent.go", "s.over != nil || s.watches.persistent[node] != nil {", `s.over != nil || node != "" || s.watches.persistent[node] != nil {`}},
+			pkg:   "zk", tests: []string{"TestStoppedPersistentWatchIsRemovedAtTheServerWhenNobodyNeedsIt"},
+		},
+		{
+			number: 359, bug: "reads under way when a persistent watch stops lose their watch", where: "ZOOKEEPER-4466",
+			edits: []edit{{"zk/persistent.go", "r.rearm = true", "r.rearm = false"}},
+			pkg:   "zk", tests: []string{"TestReadsUnderWayWhenAPersistentWatchStopsGetTheirOwnWatch"},
+		},
+		{
+			number: 360, bug: "a slow reader of a persistent watch is not told of the gap", where: "–",
+			edits: []edit{{"zk/persistent.go", "\tw.missed = true\n\tw.c <- Event{Type: EventNone, Path: w.path, Err: ErrEventsMissed}", "\tw.missed = true"}},
+			pkg:   "zk", tests: []string{"TestSlowReaderOfAPersistentWatchHoldsUpNobodyAndIsTold"},
+		},
+		{
+			number: 361, bug: "a persistent watch whose call was cancelled stays", where: "–",
+			edits: []edit{{"zk/queue.go", "if r.persistent != nil {\n\t\t\ts.stopPersistent", "if r.persistent != nil && s.over != nil {\n\t\t\ts.stopPersistent"}},
+			pkg:   "zk", tests: []string{"TestCancelledAddWatchLeavesNothing"},
+		},
+		{
+			number: 362, bug: "only the first identity is sent", where: "–",
+			edits: []edit{{"zk/auth.go", "for _, a := range auths {\n\t\tvar err error", "for _, a := range auths[:min(1, len(auths))] {\n\t\tvar err error"}},
+			pkg:   "zk", tests: []string{"TestAuthIsSentOnEveryConnectionBeforeAnythingElse"},
+		},
+		{
+			number: 363, bug: "an event waits for the reader of its watch", where: "go-zookeeper #101, CURATOR-297",
+			edits: []edit{{"zk/ops.go", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event, 1)", "func (c calls) newWatch(path string, kind watchKind) *Watch {\n\tch := make(chan Event)"}},
+			pkg:   "zk", tests: []string{"TestUnreadWatchesStopNobody"},
+		},
+		{
+			number: 364, bug: "a time to live is left for the server to check", where: "–",
+			edits: []edit{{"zk/ttl.go", "if ms < 1 || ms > zkproto.MaxTTL {", "if ms > zkproto.MaxTTL {"}},
+			pkg:   "zk", tests: []string{"TestNonsenseIsRefusedBeforeItIsSent"},
+		},
+		{
+			number: 365, bug: "the paths of created nodes have the chroot", where: "–",
+			edits: []edit{{"zk/ops.go", "strings.TrimPrefix(r.created.Path, c.chroot), r.created.Stat", "strings.TrimPrefix(r.created.Path, \"\"), r.created.Stat"}},
+			pkg:   "zk", tests: []string{"TestEveryOperationIsTheSameUnderAChroot"},
+		},
+		{
+			number: 366, bug: "a lock's path is left for the server to check", where: "–",
+			edits: []edit{{"zkproto/path.go", "\tcase path == \"\":\n", "\tcase path != \"\":\n\t\treturn nil\n\tcase path == \"\":\n"}},
+			tests: []string{"TestInvalidLockPathsAreRefused"},
+		},
+		{
+			number: 367, bug: "a client that may not read its chroot cannot use it", where: "ZOOKEEPER-2590",
+			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNoAuth):", "case err == nil:"}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeWithTheRightsOnItsParentAlone"},
+		},
+		{
+			number: 368, bug: "a chroot that another client has just made is an error", where: "samuel/go-zookeeper #14",
+			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNodeExists):\n\t\t\treturn nil", "case err == nil:\n\t\t\treturn nil"}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeByManyAtOnce"},
+		},
+		{
+			number: 369, bug: "an observer sees the value of the leader before", where: "–",
+			edits: []edit{{"election.go", "Leader{Value: data, Term", "Leader{Value: o.last.Value, Term"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
+		},
+		{
+			number: 370, bug: "a connection lost during auth is taken for a refusal", where: "kazoo #594",
+			edits: []edit{{"zk/auth.go", "fmt.Errorf(\"authenticate as %v: %w\", a, err)", "fmt.Errorf(\"authenticate as %v: %w: %w\", a, ErrAuthFailed, err)"}},
+			pkg:   "zk", tests: []string{"TestConnectionLostDuringAuthIsFollowedByAnother"},
+		},
+		{
+			number: 371, bug: "a call that was never sent may have happened", where: "–",
+			edits: []edit{{"zk/queue.go", "for _, r := range back {\n\t\tr.complete(r.fail(cause, false))", "for _, r := range back {\n\t\tr.complete(r.fail(cause, true))"}},
+			pkg:   "zk", tests: []string{"TestCallsWithoutAConnectionEndWithTheirContext"},
+		},
+	}
+}
