@@ -88,5 +88,40 @@ func ofMoreHazards() []mutant {
 			edits: []edit{{"zk/queue.go", "for _, r := range back {\n\t\tr.complete(r.fail(cause, false))", "for _, r := range back {\n\t\tr.complete(r.fail(cause, true))"}},
 			pkg:   "zk", tests: []string{"TestCallsWithoutAConnectionEndWithTheirContext"},
 		},
+		{
+			number: 372, bug: "ended children are left until a strike is over, and make each of its lists longer", where: "ours, until 9a97e78",
+			edits: []edit{{"internal/supervise/descendants_linux.go", "if f.over {", "if false {"}},
+			pkg:   "internal/supervise", tests: []string{"TestEndedChildrenDoNotMakeTheListsLonger"}, args: atOnce,
+		},
+		{
+			number: 373, bug: "the first refusal of a login is final", where: "ZOOKEEPER-4839",
+			edits: []edit{{"zk/client.go", "if refusals++; refusals == 2 {", "if refusals++; refusals == 1 {"}},
+			pkg:   "zk", tests: []string{"TestOneRefusalIsNotTheLastWord"},
+		},
+		{
+			number: 374, bug: "the time to connect does not bound a TLS handshake", where: "–",
+			edits: []edit{{"zk/tls.go", "c.HandshakeContext(ctx)", "c.HandshakeContext(context.WithoutCancel(ctx))"}},
+			pkg:   "zk", tests: []string{"TestHandshakeOverTLSIsBoundedByTheConnectTimeout"},
+		},
+		{
+			number: 375, bug: "a call with an ended context returns nothing, and no error", where: "–",
+			edits: []edit{{"zk/ops.go", "return r.fail(ended(ctx), false)", "return nil"}},
+			pkg:   "zk", tests: []string{"TestCallsWithAnEndedContextFail"},
+		},
+		{
+			number: 376, bug: "an answer to the handshake that ends in the middle is taken as it is", where: "–",
+			edits: []edit{{"zk/conn.go", "\tif err := r.Complete(); err != nil {\n\t\treturn nil, sent, err\n\t}\n\tif !stop() {", "\tif !stop() {"}},
+			pkg:   "zk", tests: []string{"TestNonsenseInTheHandshakeIsToldByDial"},
+		},
+		{
+			number: 377, bug: "a cancelled read keeps its watch", where: "–",
+			edits: []edit{{"zk/queue.go", "\t\tif r.watch != nil {\n\t\t\ts.stopWatch(r.watch)\n\t\t}\n", ""}},
+			pkg:   "zk", tests: []string{"TestWatchesOfCallsInFlight"},
+		},
+		{
+			number: 378, bug: "a call whose context has ended goes on waiting for its answer", where: "–",
+			edits: []edit{{"zk/request.go", "\t\t\ts.withdraw(reqs, ended(ctx))\n\t\t\treturn\n", "\t\t\tcontinue\n"}},
+			pkg:   "zk", tests: []string{"TestLateAnswerReachesNobodyElse"},
+		},
 	}
 }
