@@ -123,5 +123,55 @@ func ofMoreHazards() []mutant {
 			edits: []edit{{"zk/request.go", "\t\t\ts.withdraw(reqs, ended(ctx))\n\t\t\treturn\n", "\t\t\tcontinue\n"}},
 			pkg:   "zk", tests: []string{"TestLateAnswerReachesNobodyElse"},
 		},
+		{
+			number: 385, bug: "a client that is closed leaves its session, and with it its locks, to the server", where: "–",
+			edits: []edit{{"zk/session.go", "s.queue, s.reattaching = append(s.queue, bye), false", "s.reattaching = false"}},
+			tests: []string{"TestCloseEndsHoldsAndWaits"},
+		},
+		{
+			number: 386, bug: "a Close is told as the end of the session", where: "–",
+			edits: []edit{{"zk/session.go", "\ts.end(ErrClosed)\n\tbye :=", "\ts.end(ErrSessionExpired)\n\tbye :="}},
+			pkg:   "zk", tests: []string{"TestCloseFailsWhatWaits"},
+		},
+		{
+			number: 387, bug: "Close waits for a silent server without a bound", where: "–",
+			edits: []edit{{"zk/session.go", "timer := time.NewTimer(s.patience())", "timer := time.NewTimer(time.Hour)"}},
+			pkg:   "zk", tests: []string{"TestCloseReturnsWhateverTheClientIsDoing"},
+		},
+		{
+			number: 388, bug: "a directory that is reaped while a lock joins is not made again", where: "CURATOR-644",
+			edits: []edit{{"internal/queue/queue.go", "type Queue struct {\n", "type Queue struct {\n\tmade bool\n"}, {"internal/queue/join.go", "\t\t\tif err := p.Ensure(ctx, p.Dir); err != nil {\n\t\t\t\treturn names.Ahead{}, err", "\t\t\tif p.Queue.made {\n\t\t\t\treturn names.Ahead{}, err\n\t\t\t}\n\t\t\tp.Queue.made = true\n\t\t\tif err := p.Ensure(ctx, p.Dir); err != nil {\n\t\t\t\treturn names.Ahead{}, err"}},
+			tests: []string{"TestDirectoryThatIsReapedWhileWeLockIsMadeAgain"},
+		},
+		{
+			number: 389, bug: "the end of a context during a Lease is told as a lost connection", where: "–",
+			edits: []edit{{"zk/lease.go", "\t\tdefault:\n\t\t\treturn nil, err\n", "\t\tdefault:\n\t\t\treturn nil, fail(ErrConnectionLoss)\n"}},
+			pkg:   "zk", tests: []string{"TestLeaseWaitsForTheAnswerAndHonoursItsContext"},
+		},
+		{
+			number: 390, bug: "a reader waits for nobody ahead (353), under faults", where: "–",
+			edits: []edit{{"internal/queue/names/contender.go", "!(c.Shared && other.Shared)", "!c.Shared"}},
+			tests: []string{"TestReadersAndWritersUnderFaults"},
+		},
+		{
+			number: 391, bug: "the refusal of a login after a reconnect is told as the end of the session", where: "–",
+			edits: []edit{{"zk/session.go", "\tcase err != nil:\n\t\ts.end(err)\n", "\tcase err != nil:\n\t\ts.end(ErrSessionExpired)\n"}},
+			pkg:   "zk", tests: []string{"TestRefusedAuthAfterAReconnectEndsTheSessionAndFailsWhatWaits"},
+		},
+		{
+			number: 392, bug: "a read replaces a persistent watch on its node by a one-shot watch", where: "ZOOKEEPER-4466",
+			edits: []edit{{"zk/persistent.go", "r.registers(!covered || mode == WatchPersistentRecursive && r.watch.kind == watchChild)", "r.registers(mode >= 0 || !covered)"}},
+			pkg:   "zk", tests: []string{"TestWatchesOfAllKindsLiveSideBySide"},
+		},
+		{
+			number: 393, bug: "a stalled link delivers", where: "–",
+			edits: []edit{{"zktest/pipe.go", "len(p.data) > 0 && !stalled", "len(p.data) > 0 && (!stalled || true)"}},
+			pkg:   "zktest", tests: []string{"TestStallIsSilenceInBothDirections"},
+		},
+		{
+			number: 394, bug: "a writer that has much to send forgets its beginning", where: "–",
+			edits: []edit{{"zk/conn.go", "\t\tr.sent = t\n\t\tc.pending.push(r)\n\t\tbuf = append(buf, r.frame...)\n", "\t\tr.sent = t\n\t\tc.pending.push(r)\n\t\tbuf = append(buf, r.frame...)\n\t\tif len(buf) > 256<<10 {\n\t\t\tbuf = append(buf[:0], buf[len(buf)-len(r.frame):]...)\n\t\t}\n"}},
+			pkg:   "zk", tests: []string{"TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered"},
+		},
 	}
 }

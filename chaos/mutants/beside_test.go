@@ -1,0 +1,48 @@
+package mutants
+
+// besideOthers are bugs for tests that need other clients and servers.
+func besideOthers() []mutant {
+	return []mutant{
+		{
+			number: 379, bug: "that bridge (157), behind a link of Apache's servers", where: "holdfast until 3a97b7e",
+			edits: []edit{{"zk/proof.go", "\tswitch {\n\tcase lasts(p.touched):",
+				"\tif !p.last.sent.IsZero() {\n\t\tp.touch(p.last.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
+			pkg: beside, tests: []string{"TestLockBehindALinkThatWasHeldUp"},
+		},
+		{
+			number: 380, bug: "whether a server is alone (161) is asked once, and it joins an ensemble of Apache's", where: "holdfast until 3a97b7e",
+			edits: []edit{
+				{"zk/conn.go", "\treturn &conn{\n", "\tonce := &conn{\n"},
+				{"zk/conn.go", "wrote: t, heard: time.Now(),\n\t}\n", "wrote: t, heard: time.Now(),\n\t}\n\tif once.mode = s.known; once.mode != modeUnknown {\n\t\tonce.asked = true\n\t}\n\treturn once\n"},
+				{"zk/session.go", "\ts.askMode()\n\ts.queue = append(s.queue, rest...)", "\tif !c.asked {\n\t\ts.askMode()\n\t}\n\ts.queue = append(s.queue, rest...)"},
+				{"zk/session.go", "\tmodeKnown   chan struct{}", "\tknown       ensembleMode\n\tmodeKnown   chan struct{}"},
+				{"zk/session.go", "\t\ts.modeKnown = make(chan struct{})\n", "\t\ts.known = c.mode\n"},
+			},
+			pkg: beside, tests: []string{"TestHolderIsToldInTimeWhenItsLoneServerHasJoinedAnEnsemble"},
+		},
+		{
+			number: 381, bug: "a lock takes no notice of another library's under its name", where: "holdfast at 3a97b7e, Curator, kazoo",
+			edits: []edit{{"internal/queue/listing.go", "\tif a.Others > 0 {\n", "\tif a.Others < 0 {\n"}},
+			pkg:   beside, tests: []string{"TestOthersUnderTheNameAreRefused"},
+		},
+		{
+			number: 382, bug: "numbers below zero come before those that are larger", where: "Curator, kazoo #730",
+			edits: []edit{{"internal/queue/names/contender.go", "return a-b < 0", "return a < b"}},
+			pkg:   beside, tests: []string{"TestQueueAmongNegativeNumbers"},
+		},
+		{
+			number: 383, bug: "nobody waits", where: "–",
+			edits: []edit{{"internal/queue/names/contender.go", "return Before(other.Seq, c.Seq) && !(c.Shared && other.Shared)", "return false"}},
+			pkg:   beside, tests: []string{"TestRecipesOnAnApacheEnsemble"},
+		},
+		{
+			number: 384, bug: "the watchdog ends when its supervisor does, and leaves the job", where: "consul lock, etcdctl lock",
+			edits: []edit{
+				{"internal/supervise/watchdog_linux.go", "\t\tm, err := w.link.receive()\n\t\tif err != nil {\n\t\t\treturn\n", "\t\tm, err := w.link.receive()\n\t\tif err != nil {\n\t\t\tos.Exit(0)\n"},
+				{"internal/supervise/watchdog_linux.go", "cg, _ := makeCgroup()", "var cg *cgroup"},
+			},
+			pkg: beside, tests: []string{"TestCommandsOfTwoHoldersNeverRunTogether"},
+			args: []string{"-pairs=2", "-run=^TestCommandsOfTwoHoldersNeverRunTogether$/^file$/^supervisor_killed$"},
+		},
+	}
+}
