@@ -168,10 +168,5 @@ func ofMoreHazards() []mutant {
 			edits: []edit{{"zktest/pipe.go", "len(p.data) > 0 && !stalled", "len(p.data) > 0 && (!stalled || true)"}},
 			pkg:   "zktest", tests: []string{"TestStallIsSilenceInBothDirections"},
 		},
-		{
-			number: 394, bug: "a writer that has much to send forgets its beginning", where: "–",
-			edits: []edit{{"zk/conn.go", "\t\tr.sent = t\n\t\tc.pending.push(r)\n\t\tbuf = append(buf, r.frame...)\n", "\t\tr.sent = t\n\t\tc.pending.push(r)\n\t\tbuf = append(buf, r.frame...)\n\t\tif len(buf) > 256<<10 {\n\t\t\tbuf = append(buf[:0], buf[len(buf)-len(r.frame):]...)\n\t\t}\n"}},
-			pkg:   "zk", tests: []string{"TestRequestIsSentAsItWasMadeHoweverSoonItIsAnswered"},
-		},
 	}
 }

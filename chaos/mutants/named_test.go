@@ -16,7 +16,7 @@ import (
 // shrinks, and its length is here.
 const (
 	untried       = "untried.txt"
-	untriedLength = 5
+	untriedLength = 6
 )
 
 // Every test that docs/explanation/guarantees.md or docs/contributing/hazards.md names fails with at least one of the
