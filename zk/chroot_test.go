@@ -272,6 +272,31 @@ func TestChrootIsMadeByManyAtOnce(t *testing.T) {
 	})
 }
 
+// samuel #14, where it always happens: between the client's look at a node and its create, another
+// client creates it.
+func TestChrootIsMadeByAnotherAheadOfEachCreate(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		other := dial(t, srv.Config())
+		var racing sync.Mutex // held during the other client's create, which is intercepted, too
+		ahead := 0
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if racing.TryLock() {
+				if _, _, err := other.Create(t.Context(), path, nil, zk.Persistent); err == nil {
+					ahead++
+				}
+				racing.Unlock()
+			}
+			return zktest.Pass
+		})
+		cfg := srv.Config()
+		cfg.Chroot, cfg.CreateChroot = "/a/b/c", true
+		c := dial(t, cfg)
+		if _, ok, err := c.Exists(t.Context(), "/"); !ok || err != nil || ahead != 3 {
+			t.Errorf("the chroot exists: %t (%v); another client created %d of its 3 nodes", ok, err, ahead)
+		}
+	})
+}
+
 // Without CreateChroot the client creates nothing unasked.
 func TestMissingChrootIsNoNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -71,7 +71,7 @@ func ofMoreHazards() []mutant {
 		{
 			number: 368, bug: "a chroot that another client has just made is an error", where: "samuel/go-zookeeper #14",
 			edits: []edit{{"zk/client.go", "case err == nil, errors.Is(err, ErrNodeExists):\n\t\t\treturn nil", "case err == nil:\n\t\t\treturn nil"}},
-			pkg:   "zk", tests: []string{"TestChrootIsMadeByManyAtOnce"},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeByAnotherAheadOfEachCreate"},
 		},
 		{
 			number: 369, bug: "an observer sees the value of the leader before", where: "–",

@@ -211,6 +211,9 @@ func (s *supervised) waitFor(line string) {
 	got := s.line()
 	if got == "" { // its output has ended: why?
 		report, err := s.result.ReadString('\n')
+		if err != nil { // it goes on, and would be waited for without end
+			_ = s.cmd.Process.Kill()
+		}
 		s.t.Fatalf("the command said nothing; want %q; the supervisor reports %q, %v, and ends with: %v; stderr:\n%s", line, report, err, s.cmd.Wait(), s.stderr.String())
 	}
 	if got != line {
