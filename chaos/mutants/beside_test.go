@@ -26,8 +26,8 @@ func besideOthers() []mutant {
 			pkg:   beside, tests: []string{"TestOthersUnderTheNameAreRefused"},
 		},
 		{
-			number: 382, bug: "numbers below zero come before those that are larger", where: "Curator, kazoo #730",
-			edits: []edit{{"internal/queue/names/contender.go", "return a-b < 0", "return a < b"}},
+			number: 382, bug: "numbers below zero are read without their sign", where: "kazoo #730",
+			edits: []edit{{"internal/queue/names/grammar.go", "return int32(n), err", "return int32(max(n, -n)), err"}},
 			pkg:   beside, tests: []string{"TestQueueAmongNegativeNumbers"},
 		},
 		{
