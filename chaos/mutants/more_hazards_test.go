@@ -168,5 +168,10 @@ func ofMoreHazards() []mutant {
 			edits: []edit{{"zktest/pipe.go", "len(p.data) > 0 && !stalled", "len(p.data) > 0 && (!stalled || true)"}},
 			pkg:   "zktest", tests: []string{"TestStallIsSilenceInBothDirections"},
 		},
+		{
+			number: 394, bug: "a killed watchdog whose threads are still ending counts as alive", where: "holdfast at eece7cc",
+			edits: []edit{{"internal/supervise/cgroup_linux.go", "p.ended() || p.headless ||", "p.ended() ||"}},
+			pkg:   "internal/supervise", tests: []string{"TestWatchdogThatIsEndingCountsAsDead"},
+		},
 	}
 }

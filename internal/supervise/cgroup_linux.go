@@ -90,13 +90,15 @@ func watchdogOf(name string) (pid int, start uint64) {
 	return pid, start
 }
 
-// hasEnded reports whether the process with this id and start time has certainly ended.
-func hasEnded(pid int, start uint64) bool {
+// isDead reports whether the watchdog with this id and start time has certainly ended, or is ending. The
+// main thread of a Go program ends only with the process. On a busy machine the other threads of a killed
+// watchdog may end some milliseconds later.
+func isDead(pid int, start uint64) bool {
 	p, ok := readProcess(pid)
 	if !ok {
 		return unix.Kill(pid, 0) == unix.ESRCH // otherwise it is hidden
 	}
-	return p.ended() || p.start != start
+	return p.ended() || p.headless || p.start != start
 }
 
 // endOrphans kills the jobs below the cgroup own whose watchdogs are dead. Their supervisors
@@ -111,7 +113,7 @@ func endOrphans(own string) {
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
 		pid, start := watchdogOf(name)
-		if pid == 0 || !hasEnded(pid, start) {
+		if pid == 0 || !isDead(pid, start) {
 			continue
 		}
 		if c := (&cgroup{filepath.Join(own, name)}); c.kill() == nil { // an error: it belongs to another user

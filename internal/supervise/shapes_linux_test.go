@@ -667,6 +667,39 @@ func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 	}
 }
 
+// The other threads of a killed watchdog may end later than its main thread. Nobody may wait for them.
+func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), shapeVariable+"="+mainThreadEnds)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	pid := cmd.Process.Pid
+	alive, _ := readProcess(pid)
+	if isDead(pid, alive.start) {
+		t.Error("a process that runs counts as dead")
+	}
+	for end := time.Now().Add(*longestWait); ; time.Sleep(time.Millisecond) {
+		if p, ok := readProcess(pid); ok && p.headless {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("its main thread does not end")
+		}
+	}
+	if !isDead(pid, alive.start) {
+		t.Error("a process whose main thread has ended does not count as dead")
+	}
+}
+
 func TestSignalsReachACommandThatHasLeftItsGroup(t *testing.T) {
 	for _, sh := range shapes(t) {
 		if sh.name == "joins its parent's group" {
