@@ -50,3 +50,6 @@ func SetShareFrom(n int) (restore func()) {
 	queue.ShareFrom = n
 	return func() { queue.ShareFrom = before }
 }
+
+// EscapeKey returns the name of the directory of a Once's key.
+var EscapeKey = escapeKey

@@ -18,6 +18,7 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
+	once      onceOptions
 }
 
 func newOptions(opts []Option) options {
@@ -63,6 +64,9 @@ func Reentrant() Option { return func(o *options) { o.reentrant = true } }
 // name does not tell attempts apart.
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
+	if o.once != (onceOptions{}) {
+		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	}
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)

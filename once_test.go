@@ -1,0 +1,533 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+const oncePath = "/holdfast/once/report"
+
+func once(t *testing.T, srv *zktest.Server, opts ...holdfast.Option) *holdfast.Once {
+	t.Helper()
+	return holdfast.NewOnce(client(t, srv), oncePath, opts...)
+}
+
+// A runner is a function for Do that counts its calls, and how many run at one time.
+type runner struct {
+	calls, now, most atomic.Int32
+	lasts            time.Duration
+	value            string
+	err              error
+	begun            chan struct{} // gets a value for each call, if there is one
+}
+
+func (r *runner) run(ctx context.Context) ([]byte, error) {
+	n := r.calls.Add(1)
+	r.most.Store(max(r.most.Load(), r.now.Add(1)))
+	defer r.now.Add(-1)
+	if r.begun != nil {
+		r.begun <- struct{}{}
+	}
+	select {
+	case <-time.After(r.lasts):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return []byte(r.value + strings.Repeat("+", int(n)-1)), r.err
+}
+
+func do(t *testing.T, o *holdfast.Once, key string, r *runner) holdfast.Result {
+	t.Helper()
+	got, err := o.Do(t.Context(), key, r.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func wantCalls(t *testing.T, r *runner, want int32) {
+	t.Helper()
+	if n := r.calls.Load(); n != want {
+		t.Errorf("the function was called %d times; want %d", n, want)
+	}
+	if r.most.Load() > 1 {
+		t.Errorf("%d calls at one time", r.most.Load())
+	}
+}
+
+// A call is a Do or Within in a goroutine.
+type call struct {
+	done   chan struct{}
+	result holdfast.Result
+	err    error
+}
+
+func calls(do func() (holdfast.Result, error)) *call {
+	c := &call{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.result, c.err = do()
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (c *call) waiting() bool {
+	synctest.Wait()
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func TestOnceRunsOneCallAndTellsTheOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		r := &runner{value: "42", lasts: time.Second}
+		var all []*call
+		for i := range 20 {
+			o := once(t, srv, holdfast.WithOwner(fmt.Sprint("host", i)))
+			all = append(all, calls(func() (holdfast.Result, error) { return o.Do(t.Context(), "monday", r.run) }))
+		}
+		ran := 0
+		for _, c := range all {
+			<-c.done
+			first := all[0].result
+			if c.result.Ran {
+				ran++
+			}
+			c.result.Ran = true
+			if c.err != nil || string(c.result.Value) != "42" || c.result.Owner != "host0" || c.result.Token != first.Token || first.Token == 0 ||
+				!c.result.At.Equal(first.At) || !c.result.Began.Equal(first.Began) || first.At.Sub(first.Began) != time.Second {
+				t.Errorf("%+v, %v; want the same as %+v", c.result, c.err, first)
+			}
+		}
+		if ran != 1 {
+			t.Errorf("%d calls say that they ran", ran)
+		}
+		wantCalls(t, r, 1)
+		if got := do(t, once(t, srv), "tuesday", r); !got.Ran {
+			t.Error("another key did not run")
+		}
+	})
+}
+
+// One key that runs is in nobody else's way.
+func TestOnceKeysDoNotWaitForEachOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		o := once(t, srv)
+		slow := calls(func() (holdfast.Result, error) {
+			return o.Do(t.Context(), "slow", (&runner{lasts: time.Hour}).run)
+		})
+		for i := range 40 {
+			do(t, o, fmt.Sprint(i), &runner{})
+		}
+		if !slow.waiting() {
+			t.Error(slow.err)
+		}
+	})
+}
+
+// When the mark exists, a call costs one read.
+func TestOnceAnswersWithOneRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		do(t, once(t, srv), "key", &runner{})
+		o := once(t, srv)
+		var n atomic.Int32
+		for _, op := range []zkproto.Op{zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpGetData, zkproto.OpExists, zkproto.OpGetChildren2, zkproto.OpMulti, zkproto.OpSync} {
+			srv.Intercept(op, func(path string) zktest.Action {
+				if strings.HasPrefix(path, oncePath) {
+					n.Add(1)
+				}
+				return zktest.Pass
+			})
+		}
+		do(t, o, "key", &runner{})
+		if n.Load() != 1 {
+			t.Errorf("%d requests; want 1", n.Load())
+		}
+	})
+}
+
+func TestOnceFailedRunIsNotRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		o := once(t, srv)
+		broken := errors.New("broken")
+		r := &runner{err: broken}
+		if got, err := o.Do(t.Context(), "key", r.run); err != broken || !got.Ran || got.Value != nil {
+			t.Errorf("%+v, %v; want the function's own error", got, err)
+		}
+		func() {
+			defer func() {
+				if recover() != "oops" {
+					t.Error("the panic is gone")
+				}
+			}()
+			o.Do(t.Context(), "key", func(context.Context) ([]byte, error) { panic("oops") })
+		}()
+		large := &runner{value: strings.Repeat("x", holdfast.MaxOnceValue+1)}
+		_, err := o.Do(t.Context(), "key", large.run)
+		wantErr(t, err, zk.ErrTooLarge)
+		large.value = large.value[1:]
+		large.calls.Store(0)
+		if got := do(t, once(t, srv), "key", large); !got.Ran || len(got.Value) != 64<<10 {
+			t.Errorf("ran: %v, %d bytes", got.Ran, len(got.Value))
+		}
+		if got := do(t, once(t, srv), "key", large); got.Ran || string(got.Value) != large.value {
+			t.Errorf("ran: %v, %d bytes", got.Ran, len(got.Value))
+		}
+		wantCalls(t, large, 1)
+	})
+}
+
+func TestOnceAtMostOnceRecordsTheBeginning(t *testing.T) {
+	broken := errors.New("broken")
+	for name, end := range map[string]func(t *testing.T, srv *zktest.Server, c *zk.Client){
+		"crash": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
+			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			r := &runner{begun: make(chan struct{}), lasts: time.Hour}
+			go o.Do(t.Context(), "key", r.run)
+			<-r.begun
+			w := once(t, srv, holdfast.AtMostOnce())
+			waits := calls(func() (holdfast.Result, error) { return w.Do(t.Context(), "key", (&runner{}).run) })
+			time.Sleep(time.Minute)
+			if !waits.waiting() {
+				t.Fatalf("a caller does not wait for a runner that lives: %+v, %v", waits.result, waits.err)
+			}
+			s, err := c.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.Expire(s.ID())
+			<-waits.done
+			wantErr(t, waits.err, holdfast.ErrBegun)
+		},
+		"failure": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
+			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			_, err := o.Do(t.Context(), "key", (&runner{err: broken}).run)
+			wantErr(t, err, broken)
+		},
+		"panic": func(t *testing.T, srv *zktest.Server, c *zk.Client) {
+			o := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce(), holdfast.WithOwner("first"))
+			defer func() { recover() }()
+			o.Do(t.Context(), "key", func(context.Context) ([]byte, error) { panic("oops") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				end(t, srv, client(t, srv))
+				for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
+					r := &runner{}
+					got, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+					wantErr(t, err, holdfast.ErrBegun)
+					wantCalls(t, r, 0)
+					if got.Ran || got.Owner != "first" || got.Token == 0 || got.Began.IsZero() || !strings.Contains(fmt.Sprint(err), "first began at ") {
+						t.Errorf("%+v, %v", got, err)
+					}
+					if name == "failure" && !strings.Contains(fmt.Sprint(err), "broken") {
+						t.Errorf("%v; want the reason", err)
+					}
+				}
+				o := once(t, srv, holdfast.AtMostOnce())
+				if err := o.Forget(t.Context(), "key"); err != nil {
+					t.Fatal(err)
+				}
+				if got := do(t, o, "key", &runner{value: "x"}); !got.Ran {
+					t.Errorf("%+v after Forget", got)
+				}
+				if got := do(t, o, "key", &runner{}); got.Ran || string(got.Value) != "x" {
+					t.Errorf("%+v after success", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOnceKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		o := once(t, srv)
+		keys := []string{"a", "a/b", ".", "..", "%", "%25", "a b", "\x00", "ü", "\xff", "2026-11-23T02:00:00Z", strings.Repeat("/", holdfast.MaxOnceKey), "done", "_c_x-lock-0000000001"}
+		for _, key := range keys {
+			r := &runner{value: key}
+			if got := do(t, o, key, r); !got.Ran || string(got.Value) != key {
+				t.Errorf("%q: %+v", key, got)
+			}
+		}
+		for _, key := range keys {
+			if got := do(t, o, key, &runner{}); got.Ran || string(got.Value) != key {
+				t.Errorf("%q: %+v", key, got)
+			}
+			if name, err := holdfast.EscapeKey(key); err != nil {
+				t.Error(err)
+			} else if back, err := url.PathUnescape(name); back != key || err != nil {
+				t.Errorf("%q is %q, which is %q again (%v)", key, name, back, err)
+			}
+		}
+		for _, key := range []string{"", strings.Repeat("x", holdfast.MaxOnceKey+1)} {
+			_, err := o.Do(t.Context(), key, (&runner{}).run)
+			wantErr(t, err, zk.ErrBadArguments)
+			if !strings.Contains(fmt.Sprint(err), fmt.Sprintf("%d bytes; want 1 to 256", len(key))) {
+				t.Error(err)
+			}
+			wantErr(t, o.Forget(t.Context(), key), zk.ErrBadArguments)
+		}
+	})
+}
+
+func TestOnceRefusesOptionsThatItCannotHonour(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for name, tt := range map[string]struct {
+			opt  holdfast.Option
+			want error
+		}{
+			"Reentrant":        {holdfast.Reentrant(), zk.ErrBadArguments},
+			"WithLocalHandoff": {holdfast.WithLocalHandoff(3), zk.ErrBadArguments},
+			"WithValue":        {holdfast.WithValue([]byte("x")), zk.ErrBadArguments},
+			"ForgetAfter":      {holdfast.ForgetAfter(-1), zk.ErrBadArguments},
+			"WithLayout":       {holdfast.WithLayout(holdfast.LayoutKazoo), holdfast.ErrLayout},
+		} {
+			o := holdfast.NewOnce(c, oncePath, tt.opt)
+			r := &runner{}
+			_, err := o.Do(t.Context(), "key", r.run)
+			_, within := o.Within(t.Context(), time.Second, r.run)
+			for _, err := range []error{err, within, o.Forget(t.Context(), "key")} {
+				if wantErr(t, err, tt.want); !strings.Contains(fmt.Sprint(err), name) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			wantCalls(t, r, 0)
+		}
+		for _, o := range []*holdfast.Once{holdfast.NewOnce(c, "/"), holdfast.NewOnce(c, "a")} {
+			_, err := o.Do(t.Context(), "key", (&runner{}).run)
+			wantErr(t, err, zk.ErrInvalidPath)
+		}
+		_, err := once(t, srv).Within(t.Context(), 0, (&runner{}).run)
+		wantErr(t, err, zk.ErrBadArguments)
+		do(t, holdfast.NewOnce(c, oncePath, holdfast.WithLayout(holdfast.LayoutCurator)), "key", &runner{})
+		for _, l := range []holdfast.Locker{
+			holdfast.NewMutex(c, lockPath, holdfast.AtMostOnce()), holdfast.NewNodeLock(c, lockPath, holdfast.ForgetAfter(1)),
+			holdfast.NewSemaphore(c, lockPath, 1, holdfast.AtMostOnce()).Locker(),
+		} {
+			_, err := l.Lock(t.Context())
+			wantErr(t, err, zk.ErrBadArguments)
+		}
+	})
+}
+
+func TestOnceInsideItselfIsADeadlock(t *testing.T) {
+	for _, opts := range [][]holdfast.Option{nil, {holdfast.AtMostOnce()}} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			o := once(t, srv, opts...)
+			_, err := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+				if _, err := o.Do(ctx, "other", (&runner{}).run); err != nil {
+					t.Error(err)
+				}
+				wantErr(t, o.Forget(ctx, "key"), holdfast.ErrDeadlock)
+				_, err := o.Do(ctx, "key", (&runner{}).run)
+				return nil, err
+			})
+			wantErr(t, err, holdfast.ErrDeadlock)
+		})
+	}
+}
+
+func TestOnceCancelledCallerLeavesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		r := &runner{begun: make(chan struct{}), lasts: time.Minute}
+		running := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		<-r.begun
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := calls(func() (holdfast.Result, error) { return holdfast.NewOnce(c, oncePath).Do(ctx, "key", r.run) })
+		why := errors.New("enough")
+		cancel(why)
+		<-w.done
+		wantErr(t, w.err, why)
+		synctest.Wait()
+		if left, err := c.Ephemerals(t.Context(), "/"); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %q, %v", left, err)
+		}
+		<-running.done
+		if running.err != nil {
+			t.Error(running.err)
+		}
+		// A run whose caller has given up is recorded if it succeeds all the same.
+		ctx, cancel = context.WithCancelCause(t.Context())
+		got, err := holdfast.NewOnce(c, oncePath).Do(ctx, "other", func(ctx context.Context) ([]byte, error) {
+			cancel(why)
+			<-ctx.Done()
+			wantErr(t, context.Cause(ctx), why)
+			return []byte("done"), nil
+		})
+		if err != nil || !got.Ran {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if got := do(t, once(t, srv), "other", r); got.Ran || string(got.Value) != "done" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// If the session ends while f runs, f is told, its result is not recorded, and the next caller runs.
+func TestOnceRunnerThatLosesTheLockRecordsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		next := once(t, srv)
+		var w *call
+		r := &runner{value: "second"}
+		got, err := holdfast.NewOnce(c, oncePath).Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+			w = calls(func() (holdfast.Result, error) { return next.Do(t.Context(), "key", r.run) })
+			s, err := c.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv.Expire(s.ID())
+			<-ctx.Done()
+			wantErr(t, context.Cause(ctx), holdfast.ErrLost)
+			return []byte("first"), nil
+		})
+		wantErr(t, err, holdfast.ErrLost)
+		if !got.Ran {
+			t.Error("the function ran, and Do denies it")
+		}
+		<-w.done
+		if w.err != nil || !w.result.Ran {
+			t.Errorf("%+v, %v", w.result, w.err)
+		}
+		if got := do(t, holdfast.NewOnce(c, oncePath), "key", r); string(got.Value) != "second" || got.Token != w.result.Token {
+			t.Errorf("%+v; want %+v", got, w.result)
+		}
+		wantCalls(t, r, 1)
+	})
+}
+
+func TestOnceForget(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		o := once(t, srv)
+		r := &runner{value: "x"}
+		if err := o.Forget(t.Context(), "key"); err != nil {
+			t.Errorf("nothing to forget: %v", err)
+		}
+		first := do(t, o, "key", r)
+		do(t, o, "other", &runner{})
+		if err := o.Forget(t.Context(), "key"); err != nil {
+			t.Fatal(err)
+		}
+		if got := do(t, o, "key", r); !got.Ran || string(got.Value) != "x+" || got.Token <= first.Token {
+			t.Errorf("%+v", got)
+		}
+		if got := do(t, o, "other", r); got.Ran {
+			t.Error("the other key is forgotten, too")
+		}
+		// Forget waits for a run.
+		slow := &runner{begun: make(chan struct{}), lasts: time.Minute}
+		running := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "slow", slow.run) })
+		<-slow.begun
+		began := time.Now()
+		if err := o.Forget(t.Context(), "slow"); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		<-running.done
+		slow.begun = nil
+		if got := do(t, o, "slow", slow); !got.Ran {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// marksOf lists the keys that have a mark.
+func marksOf(t *testing.T, c *zk.Client) (keys map[string]bool) {
+	t.Helper()
+	keys = make(map[string]bool)
+	shards, _, err := c.Children(t.Context(), oncePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range shards {
+		in, _, err := c.Children(t.Context(), oncePath+"/"+shard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range in {
+			if _, ok, err := c.Exists(t.Context(), oncePath+"/"+shard+"/"+key+"/done"); err != nil {
+				t.Fatal(err)
+			} else if ok {
+				keys[key] = true
+			}
+		}
+	}
+	return keys
+}
+
+func TestOnceForgetsOldMarks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		keep := holdfast.NewOnce(c, oncePath)
+		for i := range 500 {
+			do(t, keep, fmt.Sprint("old", i), &runner{})
+		}
+		time.Sleep(time.Hour)
+		if n := len(marksOf(t, c)); n != 500 {
+			t.Fatalf("%d marks", n)
+		}
+		o := holdfast.NewOnce(c, oncePath, holdfast.ForgetAfter(time.Hour))
+		do(t, o, "young", &runner{}) // after exactly an hour the last ones stay
+		before := len(marksOf(t, c))
+		if before < 501-16 {
+			t.Errorf("%d marks: one run has removed too many", before)
+		}
+		time.Sleep(time.Second)
+		for i := range 200 {
+			do(t, o, fmt.Sprint("new", i), &runner{})
+			after := len(marksOf(t, c))
+			if after < before+1-16 {
+				t.Fatalf("%d marks after %d: a run has removed too many", after, before)
+			}
+			before = after
+		}
+		for key := range marksOf(t, c) {
+			if strings.HasPrefix(key, "old") {
+				t.Errorf("%s is still there", key)
+			}
+		}
+		for i := range 200 {
+			if got := do(t, o, fmt.Sprint("new", i), &runner{}); got.Ran {
+				t.Errorf("new%d was forgotten", i)
+			}
+		}
+		if got := do(t, o, "old1", &runner{}); !got.Ran {
+			t.Error("old1 is not forgotten")
+		}
+		// Containers without a mark go away.
+		time.Sleep(10 * time.Minute)
+		n := 0
+		shards, _, _ := c.Children(t.Context(), oncePath)
+		for _, shard := range shards {
+			in, _, err := c.Children(t.Context(), oncePath+"/"+shard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(in)
+		}
+		if n != len(marksOf(t, c)) {
+			t.Errorf("%d directories of %d marks", n, len(marksOf(t, c)))
+		}
+	})
+}
+
+var _ sync.Mutex
