@@ -491,8 +491,8 @@ func TestOnceForgetsOldMarks(t *testing.T) {
 		if before < 501-16 {
 			t.Errorf("%d marks: one run has removed too many", before)
 		}
-		time.Sleep(time.Second)
-		for i := range 200 {
+		for i := range 500 {
+			time.Sleep(time.Second)
 			do(t, o, fmt.Sprint("new", i), &runner{})
 			after := len(marksOf(t, c))
 			if after < before+1-16 {
@@ -505,7 +505,7 @@ func TestOnceForgetsOldMarks(t *testing.T) {
 				t.Errorf("%s is still there", key)
 			}
 		}
-		for i := range 200 {
+		for i := range 500 {
 			if got := do(t, o, fmt.Sprint("new", i), &runner{}); got.Ran {
 				t.Errorf("new%d was forgotten", i)
 			}
@@ -530,4 +530,170 @@ func TestOnceForgetsOldMarks(t *testing.T) {
 	})
 }
 
-var _ sync.Mutex
+// A cut counts the requests for nodes of a Once, and does something at one of them.
+type cut struct {
+	on      atomic.Bool
+	n       atomic.Int32
+	at      int32
+	reached atomic.Bool
+}
+
+// newCut makes strike answer the at-th request after on is set. It starts at 1.
+func newCut(srv *zktest.Server, at int, strike func(op zkproto.Op) zktest.Action) *cut {
+	c := &cut{at: int32(at)}
+	for _, op := range []zkproto.Op{
+		zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer, zkproto.OpDelete, zkproto.OpExists, zkproto.OpGetData,
+		zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
+	} {
+		srv.Intercept(op, func(path string) zktest.Action {
+			if !c.on.Load() || !strings.HasPrefix(path, "/holdfast") || c.n.Add(1) != c.at {
+				return zktest.Pass
+			}
+			c.reached.Store(true)
+			return strike(op)
+		})
+	}
+	return c
+}
+
+// onceModes are the two promises of a Once.
+var onceModes = map[string][]holdfast.Option{
+	"at least once": {holdfast.ForgetAfter(time.Hour)}, "at most once": {holdfast.AtMostOnce(), holdfast.ForgetAfter(time.Hour)},
+}
+
+// everywhere runs f with a fault at each request of a Do, until a Do has fewer requests.
+func everywhere(t *testing.T, f func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) (reached bool)) {
+	for mode, opts := range onceModes {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("%s/%v", mode, fault), func(t *testing.T) {
+				points := 0
+				for at, reached := 1, true; reached; at++ {
+					inBubble(t, func(t *testing.T, srv *zktest.Server) {
+						do(t, once(t, srv), "older", &runner{}) // so that there is something to forget
+						time.Sleep(61 * time.Minute)
+						reached = f(t, srv, opts, at, fault)
+					})
+					points = at
+				}
+				if points < 8 {
+					t.Errorf("%d points; want more", points)
+				}
+				t.Logf("figure: %d points", points-1)
+			})
+		}
+	}
+}
+
+// A connection that is lost at any point of a Do makes nothing fail and nothing run twice.
+func TestOnceUnderLostConnectionsRunsOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+		c := client(t, srv)
+		var op zkproto.Op
+		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action { op = o; return fault })
+		r := &runner{value: "x"}
+		cut.on.Store(true)
+		got, err := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		cut.on.Store(false)
+		if err != nil || !got.Ran || string(got.Value) != "x" || got.At.IsZero() {
+			t.Errorf("request %d (%v): %+v, %v", at, op, got, err)
+		}
+		wantCalls(t, r, 1)
+		if again := do(t, once(t, srv), "key", r); again.Ran || again.Token != got.Token || !again.At.Equal(got.At) {
+			t.Errorf("request %d (%v): %+v after %+v", at, op, again, got)
+		}
+		if left, err := c.Ephemerals(t.Context(), "/"); err != nil || len(left) > 0 {
+			t.Errorf("request %d (%v): left behind: %q, %v", at, op, left, err)
+		}
+		return cut.reached.Load()
+	})
+}
+
+// A runner that crashes at any point of a Do leaves a key that the next caller runs, or that nobody runs
+// if it counts at most once and had begun. What was acknowledged is never run again.
+func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+		c := client(t, srv)
+		closed := make(chan struct{})
+		var op zkproto.Op
+		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action {
+			op = o
+			go func() { defer close(closed); c.Close() }()
+			return fault
+		})
+		r := &runner{value: "x"}
+		cut.on.Store(true)
+		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		if cut.on.Store(false); cut.reached.Load() {
+			<-closed
+		}
+		before := r.calls.Load()
+		second, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+		atMost := len(opts) == 2
+		where := fmt.Sprintf("request %d (%v): %+v, %v; then %+v, %v", at, op, first, firstErr, second, err)
+		switch {
+		case firstErr == nil && (err != nil || second.Ran || second.Token != first.Token):
+			t.Errorf("%s: it was acknowledged", where)
+		case atMost && r.calls.Load() > 1, r.most.Load() > 1, r.calls.Load() > 2:
+			t.Errorf("%s: %d calls", where, r.calls.Load())
+		case !atMost && err != nil, err != nil && !errors.Is(err, holdfast.ErrBegun):
+			t.Errorf("%s", where)
+		case err == nil && !second.Ran && before == 0:
+			t.Errorf("%s: nobody ran", where)
+		}
+		return cut.reached.Load()
+	})
+}
+
+// The session expires at any point of a Do. The caller lives, so the function has run at the end, unless
+// it counts at most once.
+func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
+	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
+		c := client(t, srv)
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var op zkproto.Op
+		var expiry sync.WaitGroup
+		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action {
+			op = o
+			if fault == zktest.DropReply {
+				expiry.Go(func() {
+					time.Sleep(time.Microsecond)
+					srv.Expire(s.ID())
+				})
+			} else {
+				srv.Expire(s.ID())
+			}
+			return fault
+		})
+		r := &runner{value: "x"}
+		cut.on.Store(true)
+		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
+		cut.on.Store(false)
+		expiry.Wait()
+		where := fmt.Sprintf("request %d (%v): %+v, %v", at, op, first, firstErr)
+		atMost := len(opts) == 2
+		switch {
+		case r.calls.Load() > 1:
+			t.Errorf("%s: %d calls", where, r.calls.Load())
+		case firstErr == nil && !first.Ran, firstErr != nil && first.Ran && !errors.Is(firstErr, holdfast.ErrLost):
+			t.Error(where)
+		case firstErr != nil && !first.Ran:
+			t.Errorf("%s: the function was not called", where)
+		}
+		second, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
+		where += fmt.Sprintf("; then %+v, %v", second, err)
+		switch {
+		case firstErr == nil && (err != nil || second.Ran || second.Token != first.Token):
+			t.Errorf("%s: it was acknowledged", where)
+		case firstErr != nil && (err == nil) == atMost, err != nil && !errors.Is(err, holdfast.ErrBegun):
+			t.Error(where)
+		case firstErr != nil && err == nil && !second.Ran:
+			t.Errorf("%s: the result was recorded, and Do denies it", where)
+		case atMost && r.calls.Load() > 1:
+			t.Errorf("%s: %d calls", where, r.calls.Load())
+		}
+		return cut.reached.Load()
+	})
+}
