@@ -697,3 +697,158 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 		return cut.reached.Load()
 	})
 }
+
+// The connection stalls when the mark is on its way, for about as long as the session lives. Whatever Do
+// returns then is true: an error that is ErrLost means that nothing is recorded, now or later.
+func TestOnceMarkThatIsHeldUpIsNotGuessed(t *testing.T) {
+	outcomes := make(map[string]int)
+	for _, opts := range onceModes {
+		for after := 5 * time.Second; after <= 14*time.Second; after += 50 * time.Millisecond {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				o := once(t, srv, opts...)
+				r := &runner{value: "x"}
+				var resume func()
+				var healed sync.WaitGroup
+				first, firstErr := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+					resume = srv.Stall()
+					healed.Go(func() {
+						time.Sleep(after)
+						resume()
+					})
+					return r.run(ctx)
+				})
+				healed.Wait()
+				second, err := once(t, srv).Do(t.Context(), "key", r.run)
+				where := fmt.Sprintf("after %v: %+v, %v; then %+v, %v", after, first, firstErr, second, err)
+				switch {
+				case firstErr == nil:
+					outcomes["recorded"]++
+					if err != nil || second.Ran || second.Token != first.Token {
+						t.Error(where)
+					}
+				case errors.Is(firstErr, holdfast.ErrLost):
+					outcomes["lost"]++
+					if begun := errors.Is(err, holdfast.ErrBegun); begun != (len(opts) == 2) || !begun && (err != nil || !second.Ran) {
+						t.Error(where)
+					}
+				default:
+					t.Error(where)
+				}
+			})
+		}
+	}
+	if t.Logf("figure: %v", outcomes); outcomes["recorded"] == 0 || outcomes["lost"] == 0 {
+		t.Errorf("outcomes %v", outcomes)
+	}
+}
+
+// If no server answers any more, Do says that it does not know, after two session timeouts at most.
+func TestOnceThatCannotFindOutSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		o := once(t, srv)
+		var began time.Time
+		var resume func()
+		srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+			if !strings.HasPrefix(path, oncePath) {
+				return zktest.Pass
+			}
+			resume = srv.Stall()
+			return zktest.DropReply
+		})
+		r := &runner{}
+		_, err := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+			began = time.Now()
+			return r.run(ctx)
+		})
+		wantErr(t, err, holdfast.ErrUncertain)
+		if d := time.Since(began); d < sessionTimeout || d > 2*sessionTimeout {
+			t.Errorf("Do returned after %v", d)
+		}
+		srv.Intercept(zkproto.OpMulti, nil)
+		resume()
+		if got := do(t, once(t, srv), "key", r); got.Ran != (r.calls.Load() == 2) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A Once and a lock of another kind cannot have one name: the later of the two is refused.
+func TestOnceAndLocksUnderOneNameAreRefused(t *testing.T) {
+	for _, other := range uses() {
+		t.Run(other.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				h := lock(t, other.of(client(t, srv)))
+				o := holdfast.NewOnce(c, lockPath)
+				r := &runner{}
+				_, err := o.Do(t.Context(), "key", r.run)
+				wantErr(t, err, holdfast.ErrKind)
+				wantCalls(t, r, 0)
+				synctest.Wait()
+				if left, err := c.Ephemerals(t.Context(), "/"); err != nil || len(left) > 0 {
+					t.Errorf("left behind: %q, %v", left, err)
+				}
+				unlock(t, h)
+				time.Sleep(10 * time.Minute) // the directories of the other kind go
+				check := func(context.Context) ([]byte, error) {
+					_, err := other.of(c).TryLock(t.Context())
+					wantErr(t, err, holdfast.ErrKind)
+					if foreign, err := holdfast.Foreign(t.Context(), c, lockPath); other.name != "node" && (err != nil || len(foreign) != 1 || foreign[0].Kind != "a Once") {
+						t.Errorf("foreign nodes: %+v, %v", foreign, err)
+					}
+					if err != nil && !strings.Contains(err.Error(), "is of a Once") {
+						t.Errorf("%v; want the kind", err)
+					}
+					return nil, nil
+				}
+				if _, err := o.Do(t.Context(), "key", check); err != nil {
+					t.Fatal(err)
+				}
+				check(t.Context()) // its mark stays
+				if err := o.Forget(t.Context(), "key"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				unlock(t, lock(t, other.of(c)))
+			})
+		})
+	}
+}
+
+// A Once and another lock come together: one of them runs at each request of the other. Both may be refused,
+// but both must not run.
+func TestOnceAndLocksThatComeTogetherSeeEachOther(t *testing.T) {
+	for _, other := range uses() {
+		for at, reached := 1, true; reached; at++ {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				o, c := holdfast.NewOnce(client(t, srv), lockPath), client(t, srv)
+				var inside atomic.Bool
+				var h *holdfast.Hold
+				var lockErr error
+				var cut *cut
+				cut = newCut(srv, at, func(zkproto.Op) zktest.Action {
+					if inside.CompareAndSwap(false, true) {
+						cut.on.Store(false)
+						h, lockErr = other.of(c).TryLock(t.Context())
+						cut.on.Store(true)
+					}
+					return zktest.Pass
+				})
+				cut.on.Store(true)
+				_, err := o.Do(t.Context(), "key", func(context.Context) ([]byte, error) {
+					if h != nil && h.Context().Err() == nil {
+						t.Errorf("%s at request %d: both run", other.name, at)
+					}
+					return nil, nil
+				})
+				cut.on.Store(false)
+				if reached = cut.reached.Load(); reached && (err != nil && !errors.Is(err, holdfast.ErrKind) || lockErr != nil && !refused(lockErr)) {
+					t.Errorf("%s at request %d: %v; %v", other.name, at, err, lockErr)
+				}
+				if h != nil {
+					unlock(t, h)
+				}
+			})
+		}
+	}
+}
