@@ -23,6 +23,7 @@
 //   - [MultiLock]: several of the others as one.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
+//   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
 //
 // [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.

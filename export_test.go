@@ -53,3 +53,12 @@ func SetShareFrom(n int) (restore func()) {
 
 // EscapeKey returns the name of the directory of a Once's key.
 var EscapeKey = escapeKey
+
+// ReadMark reads the data of a Once's mark, and writes them again.
+func ReadMark(data []byte) (r Result, again []byte, err error) {
+	m, err := parseMark("/mark", data)
+	if err != nil {
+		return Result{}, nil, err
+	}
+	return m.result(), m.encode(), m.outcome()
+}

@@ -165,9 +165,10 @@ func (j *job) markIn(node string, r zk.Result) (*mark, error) {
 
 // look reads what is recorded of the key, for the holder of its lock. It shows all that earlier holders
 // have recorded. The event of the removal that brought us our turn may have come from another server, and
-// this one may be behind it. Then it still shows the node that we have waited for.
+// this one may be behind it. Then it still shows the node that we have waited for, and look reads again
+// after a barrier.
 //
-// Look also makes sure that no other kind of lock has the name. It is younger than our place, so of two
+// look also makes sure that no other kind of lock has the name. It is younger than our place, so of two
 // kinds that come at one time at least one sees the other.
 func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 	p := h.first()
@@ -193,10 +194,11 @@ func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 			return record{}, err
 		}
 		if before != "" {
-			if res[0].Err == nil { // the server is behind
+			if behind := res[0].Err == nil; behind {
 				if err := j.barrier(p); err != nil {
 					return record{}, err
 				}
+				before, ops = "", ops[1:]
 				continue
 			}
 			res = res[1:]

@@ -852,3 +852,111 @@ func TestOnceAndLocksThatComeTogetherSeeEachOther(t *testing.T) {
 		}
 	}
 }
+
+// An event brings a caller its turn, and its session continues at a server that has not applied the run
+// before. Here, the mark is hidden, and the place of that run made anew, until the caller writes.
+func TestOnceLooksWhereTheRunBeforeIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		r := &runner{value: "x", lasts: time.Minute}
+		first := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		name, err := holdfast.EscapeKey("key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		places, err := admin.Ephemerals(t.Context(), oncePath)
+		if err != nil || len(places) != 0 {
+			t.Fatal(places, err)
+		}
+		var dir string
+		for i := range 16 {
+			d := fmt.Sprintf("%s/once-%x/%s", oncePath, i, name)
+			if names, _, err := admin.Children(t.Context(), d); err == nil && len(names) == 1 {
+				dir, places = d, []string{d + "/" + names[0]}
+			}
+		}
+		second := calls(func() (holdfast.Result, error) { return once(t, srv).Do(t.Context(), "key", r.run) })
+		var hidden, shown atomic.Bool
+		var data []byte
+		srv.Intercept(zkproto.OpDelete, func(path string) zktest.Action {
+			if path == places[0] && hidden.CompareAndSwap(false, true) {
+				if data, _, err = admin.Get(t.Context(), dir+"/done"); err != nil {
+					t.Error(err)
+				}
+				if err := admin.Delete(t.Context(), dir+"/done", zk.AnyVersion); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		})
+		look := func(path string) zktest.Action {
+			if hidden.Load() && !shown.Load() && path == places[0] {
+				if _, _, err := admin.Create(t.Context(), path, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		}
+		srv.Intercept(zkproto.OpExists, look)
+		srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+			if hidden.Load() && strings.HasPrefix(path, dir) && shown.CompareAndSwap(false, true) {
+				if _, _, err := admin.Create(t.Context(), dir+"/done", data, zk.Persistent); err != nil {
+					t.Error(err)
+				}
+				if err := admin.Delete(t.Context(), places[0], zk.AnyVersion); err != nil {
+					t.Error(err)
+				}
+			}
+			return zktest.Pass
+		})
+		<-first.done
+		<-second.done
+		if second.err != nil || second.result.Ran || string(second.result.Value) != "x" || !shown.Load() {
+			t.Errorf("%+v, %v", second.result, second.err)
+		}
+		wantCalls(t, r, 1)
+	})
+}
+
+// A node in place of a mark, which no Once has written, is an error and never a result.
+func TestOnceDoesNotBelieveOtherData(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		o := holdfast.NewOnce(c, oncePath)
+		do(t, o, "key", &runner{})
+		mark := findMarks(t, c)[0]
+		for _, data := range []string{"", "x", "{}", "{}\n", `{"token":0}` + "\n", `{"token":1}`} {
+			if _, err := c.Set(t.Context(), mark, []byte(data), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			r := &runner{}
+			_, err := o.Do(t.Context(), "key", r.run)
+			if wantErr(t, err, holdfast.ErrKind); !strings.Contains(fmt.Sprint(err), mark) {
+				t.Errorf("%v; want the node", err)
+			}
+			wantCalls(t, r, 0)
+		}
+	})
+}
+
+func FuzzMark(f *testing.F) {
+	for _, data := range []string{"", "{}", `{"token":7,"began":5,"owner":"a"}` + "\nvalue\nof lines", `{"token":7,"began":5,"failed":"x"}` + "\n", `{"token":-7}` + "\n"} {
+		f.Add([]byte(data))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, again, err := holdfast.ReadMark(data)
+		if err != nil && !errors.Is(err, holdfast.ErrKind) && !errors.Is(err, holdfast.ErrBegun) || again == nil && !errors.Is(err, holdfast.ErrKind) {
+			t.Fatalf("%q: %v", data, err)
+		}
+		if again == nil {
+			return
+		}
+		if r.Token <= 0 || r.Ran || !r.At.IsZero() {
+			t.Errorf("%q: %+v", data, r)
+		}
+		same, third, err2 := holdfast.ReadMark(again)
+		if fmt.Sprint(same, err2) != fmt.Sprint(r, err) || string(third) != string(again) {
+			t.Errorf("%q is written as %q, which reads as %+v, %v", data, again, same, err2)
+		}
+	})
+}
