@@ -65,7 +65,7 @@ type Result struct {
 	Token int64  // fencing token of the run: a later run of the key has a larger one
 	Value []byte // what the function returned
 	// Began is when the runner joined the queue, and At when its end was recorded, both by the server's
-	// clock. At is zero if no end is recorded.
+	// clock. At is zero if no end is recorded, or if the runner could not read its time.
 	Began, At time.Time
 }
 
@@ -89,7 +89,9 @@ func NewOnce(c *zk.Client, path string, opts ...Option) *Once {
 // ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records that
 // also when ctx has ended, for as long as the session lives. If the connection is lost meanwhile, Do
 // finds out whether the result was recorded. That takes two session timeouts at most. The error is ErrLost
-// if it was not recorded, and ErrUncertain if Do cannot find out.
+// if it was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also
+// ErrUncertain if ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f
+// was called.
 //
 // After [Once.Forget], a caller whose server lags can still get the result of the forgotten run.
 func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]byte, error)) (Result, error) {
@@ -221,6 +223,9 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 		if started || err == nil {
 			return r, err
 		}
+		if errors.Is(err, ErrUncertain) && ctx.Err() == nil {
+			continue // f was not called, and the next turn finds out what is recorded
+		}
 		again, err := outlived(ctx, err)
 		if !again {
 			return r, err
@@ -316,7 +321,7 @@ func (j *job) run(ctx context.Context, h *Hold, seen record, m *mark) (Result, e
 	if err := j.finish(ctx, h, seen, m); err != nil {
 		return r, err
 	}
-	r.At = j.recorded(h)
+	r.At = j.recorded(ctx, h, m.Token)
 	return r, nil
 }
 
@@ -354,19 +359,24 @@ func (j *job) finish(ctx context.Context, h *Hold, seen record, m *mark) error {
 	}
 }
 
-// recorded returns when the server has recorded the end of our run.
-func (j *job) recorded(h *Hold) time.Time {
-	p := h.first()
+// recorded returns when the server has recorded the end of our run, or zero if nobody answers.
+func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
+	session := h.first().Session
 	var stat zk.Stat
-	var ok bool
-	err := queue.Retry(p.Session.Context(), func() (err error) {
-		stat, ok, err = p.Session.Exists(p.Session.Context(), j.done())
+	err := queue.Retry(session.Context(), func() (err error) {
+		stat, _, err = session.Exists(session.Context(), j.done())
 		return err
 	})
-	if err != nil || !ok {
-		return time.UnixMilli(p.At(time.Now())) // to within a round trip
+	if err == nil && stat.Mtime != 0 {
+		return time.UnixMilli(stat.Mtime)
 	}
-	return time.UnixMilli(stat.Mtime)
+	// The session has ended since. Another one may find that somebody has removed the mark.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), session.Timeout())
+	defer cancel()
+	if m, err := j.read(ctx, j.client, j.done()); err == nil && m != nil && m.Token == token {
+		return time.UnixMilli(m.stat.Mtime)
+	}
+	return time.Time{}
 }
 
 // forget implements Forget.
