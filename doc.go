@@ -61,8 +61,8 @@
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
-// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore and a NodeLock under one
-// name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
+// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, a NodeLock and a Once under
+// one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
 // together, at least one is refused. [Foreign] lists nodes that belong to no known lock.
 //
 // # Goroutines
@@ -70,8 +70,8 @@
 // A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
 // the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
 // of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits. A
-// Lock that fails may leave a goroutine that removes its node (internal/queue, Hold.letGo). It ends when
-// the node is gone or the session is over.
+// Lock that fails, and a call of a [Once] whose context has ended, may leave a goroutine that removes its
+// node (internal/queue, Hold.letGo). It ends when the node is gone or the session is over.
 //
 // All types are safe for concurrent use.
 package holdfast

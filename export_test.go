@@ -62,3 +62,6 @@ func ReadMark(data []byte) (r Result, again []byte, err error) {
 	}
 	return m.result(), m.encode(), m.outcome()
 }
+
+// OnceShard returns the directory above that of a Once's key.
+func OnceShard(name string) string { m := marksOf("", name); return m.shard }

@@ -271,10 +271,13 @@ func (j *job) settle(ctx context.Context, p *queue.Place, node string, token int
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), session.Timeout())
 	defer cancel()
 	for {
-		err := j.remove(ctx, p, undo...)
-		var m *mark
+		next, err := j.client.Session(ctx)
 		if err == nil {
-			m, err = j.read(ctx, j.client, node)
+			err = remove(ctx, next, p, undo...)
+		}
+		var m *mark
+		if err == nil { // the same session: another one may read at a server that is behind
+			m, err = j.read(ctx, next, node)
 		}
 		if !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
 			return err == nil && m != nil && m.Token == token, false, err
@@ -282,18 +285,18 @@ func (j *job) settle(ctx context.Context, p *queue.Place, node string, token int
 	}
 }
 
-// remove removes our place, not necessarily in its own session. In the same transaction, it does also, if
-// that succeeds.
-func (j *job) remove(ctx context.Context, p *queue.Place, also ...zk.Op) error {
+// remove removes the place of p, not necessarily in its own session. In the same transaction, it does also,
+// if that succeeds.
+func remove(ctx context.Context, s *zk.Session, p *queue.Place, also ...zk.Op) error {
 	err := queue.Repeat(ctx, func() error {
-		_, err := j.client.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
+		_, err := s.Multi(ctx, append([]zk.Op{zk.DeleteOp(p.Path(), zk.AnyVersion)}, also...)...)
 		return err
 	})
 	switch {
 	case !errors.Is(err, zk.ErrNoNode):
 		return err
 	case len(also) > 0:
-		return j.remove(ctx, p)
+		return remove(ctx, s, p)
 	}
 	return nil
 }
@@ -305,7 +308,9 @@ func (j *job) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
 	p := h.first()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Session.Timeout())
 	defer cancel()
-	j.remove(ctx, p, undo...)
+	if s, err := j.client.Session(ctx); err == nil {
+		remove(ctx, s, p, undo...)
+	}
 }
 
 // pruneMost bounds how many old marks a run looks for and removes. A run that removes more than one for

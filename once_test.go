@@ -960,3 +960,42 @@ func FuzzMark(f *testing.F) {
 		}
 	})
 }
+
+// A run finds an old mark. Before it removes it, the mark is removed by somebody else, and the key runs
+// again. The young mark has the same name and the same version, and stays.
+func TestOnceForgetsNoYoungMark(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		other := once(t, srv)
+		var keys []string // of one shard
+		for i := 0; len(keys) < 2; i++ {
+			if key := fmt.Sprint(i); len(keys) == 0 || holdfast.OnceShard(key) == holdfast.OnceShard(keys[0]) {
+				keys = append(keys, key)
+			}
+		}
+		do(t, other, keys[0], &runner{})
+		time.Sleep(time.Hour)
+		r := &runner{value: "young"}
+		var struck atomic.Bool
+		var running atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if running.Load() && struck.CompareAndSwap(false, true) {
+				if err := other.Forget(t.Context(), keys[0]); err != nil {
+					t.Error(err)
+				}
+				do(t, other, keys[0], r)
+			}
+			return zktest.Pass
+		})
+		o := once(t, srv, holdfast.ForgetAfter(time.Minute))
+		if _, err := o.Do(t.Context(), keys[1], func(context.Context) ([]byte, error) {
+			running.Store(true)
+			return nil, nil
+		}); err != nil || !struck.Load() {
+			t.Error(err)
+		}
+		if got := do(t, other, keys[0], r); got.Ran {
+			t.Error("the young mark was removed")
+		}
+		wantCalls(t, r, 1)
+	})
+}
