@@ -535,6 +535,7 @@ type cut struct {
 	on      atomic.Bool
 	n       atomic.Int32
 	at      int32
+	next    func() // is called at the request after that, if it is set
 	reached atomic.Bool
 }
 
@@ -546,7 +547,15 @@ func newCut(srv *zktest.Server, at int, strike func(op zkproto.Op) zktest.Action
 		zkproto.OpSetData, zkproto.OpGetChildren2, zkproto.OpMulti,
 	} {
 		srv.Intercept(op, func(path string) zktest.Action {
-			if !c.on.Load() || !strings.HasPrefix(path, "/holdfast") || c.n.Add(1) != c.at {
+			if !c.on.Load() || !strings.HasPrefix(path, "/holdfast") {
+				return zktest.Pass
+			}
+			n := c.n.Add(1)
+			if n == c.at+1 && c.next != nil {
+				c.next()
+				return zktest.DropRequest
+			}
+			if n != c.at {
 				return zktest.Pass
 			}
 			c.reached.Store(true)
@@ -654,24 +663,19 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		var op zkproto.Op
-		var expiry sync.WaitGroup
 		cut := newCut(srv, at, func(o zkproto.Op) zktest.Action {
-			op = o
-			if fault == zktest.DropReply {
-				expiry.Go(func() {
-					time.Sleep(time.Microsecond)
-					srv.Expire(s.ID())
-				})
-			} else {
+			if op = o; fault == zktest.DropRequest {
 				srv.Expire(s.ID())
 			}
 			return fault
 		})
+		if fault == zktest.DropReply { // the session expires when it has executed the request
+			cut.next = func() { srv.Expire(s.ID()) }
+		}
 		r := &runner{value: "x"}
 		cut.on.Store(true)
 		first, firstErr := holdfast.NewOnce(c, oncePath, opts...).Do(t.Context(), "key", r.run)
 		cut.on.Store(false)
-		expiry.Wait()
 		where := fmt.Sprintf("request %d (%v): %+v, %v", at, op, first, firstErr)
 		atMost := len(opts) == 2
 		switch {
@@ -679,7 +683,7 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 			t.Errorf("%s: %d calls", where, r.calls.Load())
 		case firstErr == nil && !first.Ran, firstErr != nil && first.Ran && !errors.Is(firstErr, holdfast.ErrLost):
 			t.Error(where)
-		case firstErr != nil && !first.Ran:
+		case firstErr != nil && !first.Ran && !(atMost && op == zkproto.OpMulti && errors.Is(firstErr, holdfast.ErrBegun)):
 			t.Errorf("%s: the function was not called", where)
 		}
 		second, err := once(t, srv, opts...).Do(t.Context(), "key", r.run)
@@ -698,47 +702,98 @@ func TestOnceOutlivesItsSessionAtAnyPoint(t *testing.T) {
 	})
 }
 
-// The connection stalls when the mark is on its way, for about as long as the session lives. Whatever Do
-// returns then is true: an error that is ErrLost means that nothing is recorded, now or later.
+// The connection stalls when a mark is on its way, for about as long as the session lives. Whatever Do
+// returns then is true. ErrLost means that nothing is recorded, now or later.
 func TestOnceMarkThatIsHeldUpIsNotGuessed(t *testing.T) {
-	outcomes := make(map[string]int)
-	for _, opts := range onceModes {
-		for after := 5 * time.Second; after <= 14*time.Second; after += 50 * time.Millisecond {
-			inBubble(t, func(t *testing.T, srv *zktest.Server) {
-				o := once(t, srv, opts...)
-				r := &runner{value: "x"}
-				var resume func()
-				var healed sync.WaitGroup
-				first, firstErr := o.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
-					resume = srv.Stall()
-					healed.Go(func() {
-						time.Sleep(after)
-						resume()
-					})
-					return r.run(ctx)
+	for mode, opts := range map[string][]holdfast.Option{"at least once": nil, "at most once": {holdfast.AtMostOnce()}} {
+		for nth := 1; nth <= 1+len(opts); nth++ { // the beginning, the end
+			for _, how := range []zktest.Action{zktest.Pass, zktest.DropRequest, zktest.DropReply} {
+				t.Run(fmt.Sprintf("%s/%d/%v", mode, nth, how), func(t *testing.T) {
+					outcomes := make(map[string]int)
+					for after := 5 * time.Second; after <= 14*time.Second; after += 100 * time.Millisecond {
+						inBubble(t, func(t *testing.T, srv *zktest.Server) { outcomes[heldUp(t, srv, opts, nth, how, after)]++ })
+					}
+					if t.Logf("figure: %v", outcomes); outcomes["recorded"] == 0 {
+						t.Error("no result was ever recorded")
+					}
 				})
-				healed.Wait()
-				second, err := once(t, srv).Do(t.Context(), "key", r.run)
-				where := fmt.Sprintf("after %v: %+v, %v; then %+v, %v", after, first, firstErr, second, err)
-				switch {
-				case firstErr == nil:
-					outcomes["recorded"]++
-					if err != nil || second.Ran || second.Token != first.Token {
-						t.Error(where)
-					}
-				case errors.Is(firstErr, holdfast.ErrLost):
-					outcomes["lost"]++
-					if begun := errors.Is(err, holdfast.ErrBegun); begun != (len(opts) == 2) || !begun && (err != nil || !second.Ran) {
-						t.Error(where)
-					}
-				default:
-					t.Error(where)
-				}
-			})
+			}
 		}
 	}
-	if t.Logf("figure: %v", outcomes); outcomes["recorded"] == 0 || outcomes["lost"] == 0 {
-		t.Errorf("outcomes %v", outcomes)
+}
+
+func heldUp(t *testing.T, srv *zktest.Server, opts []holdfast.Option, nth int, how zktest.Action, after time.Duration) string {
+	o := once(t, srv, opts...)
+	r := &runner{value: "x"}
+	var healed sync.WaitGroup
+	n := 0
+	srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+		if !strings.HasPrefix(path, oncePath) {
+			return zktest.Pass
+		}
+		if n++; n != nth {
+			return zktest.Pass
+		}
+		resume := srv.Stall()
+		healed.Go(func() {
+			time.Sleep(after)
+			resume()
+		})
+		return how
+	})
+	first, firstErr := o.Do(t.Context(), "key", r.run)
+	healed.Wait()
+	before := r.calls.Load()
+	second, err := once(t, srv).Do(t.Context(), "key", r.run)
+	where := fmt.Sprintf("after %v: %+v, %v; then %+v, %v", after, first, firstErr, second, err)
+	begun := errors.Is(err, holdfast.ErrBegun)
+	switch {
+	case r.calls.Load() > 1 && (firstErr == nil || len(opts) == 1), first.Ran != (before == 1), before > 1:
+		t.Errorf("%s: %d calls", where, r.calls.Load())
+	case firstErr == nil:
+		if err != nil || second.Ran || second.Token != first.Token {
+			t.Error(where)
+		}
+		return "recorded"
+	case errors.Is(firstErr, holdfast.ErrLost) && first.Ran:
+		if begun != (len(opts) == 1) || !begun && (err != nil || !second.Ran) {
+			t.Error(where)
+		}
+		return "lost"
+	case errors.Is(firstErr, holdfast.ErrBegun) && !first.Ran && nth == 1 && len(opts) == 1:
+		if !begun {
+			t.Error(where)
+		}
+		return "begun"
+	default:
+		t.Error(where)
+	}
+	return "wrong"
+}
+
+// If the caller gives up while the beginning is recorded, the record is withdrawn, and the next caller runs.
+func TestOnceWithdrawsABeginning(t *testing.T) {
+	for _, how := range []zktest.Action{zktest.Pass, zktest.DropRequest, zktest.DropReply} {
+		t.Run(fmt.Sprint(how), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var struck atomic.Bool
+				srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+					if strings.HasPrefix(path, oncePath) && struck.CompareAndSwap(false, true) {
+						cancel()
+						return how
+					}
+					return zktest.Pass
+				})
+				r := &runner{}
+				_, err := once(t, srv, holdfast.AtMostOnce()).Do(ctx, "key", r.run)
+				wantErr(t, err, context.Canceled)
+				wantCalls(t, r, 0)
+				if got := do(t, once(t, srv, holdfast.AtMostOnce()), "key", r); !got.Ran {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
 	}
 }
 

@@ -236,7 +236,7 @@ func (f fleet) run(t *testing.T, srv *zktest.Server, lasts time.Duration) (perFi
 // is the key, so each fire runs exactly once.
 func TestOnceUnderSkewRunsEachFireOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		f := fleet{10 * time.Second, time.Minute, time.Second, func(o *holdfast.Once, at time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
+		f := fleet{10 * time.Second, time.Minute, 7 * time.Second, func(o *holdfast.Once, at time.Time, f func(context.Context) ([]byte, error)) (holdfast.Result, error) {
 			return o.Do(t.Context(), at.UTC().Format(time.RFC3339), f)
 		}}
 		perFire, _ := f.run(t, srv, time.Hour)

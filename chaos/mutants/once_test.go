@@ -11,7 +11,7 @@ func ofTheOnce() []mutant {
 		{
 			number: 401, bug: "the result is written without a check of the lock", where: "cron libraries with a done flag",
 			edits: []edit{{"once_marks.go", "_, err := h.commit(h.first().Session.Context(), ops)", "_, err := j.client.Multi(ctx, ops...)"}},
-			tests: []string{"TestOnceRunnerThatLosesTheLockRecordsNothing", "TestOnceOutlivesItsSessionAtAnyPoint"},
+			tests: []string{"TestOnceRunnerThatLosesTheLockRecordsNothing"},
 		},
 		{
 			number: 402, bug: "a result whose answer was lost counts as not recorded", where: "–",
@@ -38,7 +38,7 @@ func ofTheOnce() []mutant {
 			edits: []edit{
 				{"once.go", "undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}", "undo := []zk.Op{j.bump(zk.AnyVersion)}"},
 			},
-			tests: []string{"TestOnceOutlivesItsSessionAtAnyPoint"},
+			tests: []string{"TestOnceWithdrawsABeginning"},
 		},
 		{
 			number: 407, bug: "whoever gets the lock runs, whatever is recorded", where: "locks as a substitute for once",
