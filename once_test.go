@@ -1055,3 +1055,52 @@ func TestOnceForgetsNoYoungMark(t *testing.T) {
 		wantCalls(t, r, 1)
 	})
 }
+
+// A throttling server delays a call, and makes nothing fail.
+func TestOnceOutlastsAThrottledServer(t *testing.T) {
+	for mode, opts := range onceModes {
+		for name, call := range map[string]func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error){
+			"do": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
+				return o.Do(ctx, "key", r.run)
+			},
+			"within": func(ctx context.Context, o *holdfast.Once, r *runner) (holdfast.Result, error) {
+				return o.Within(ctx, time.Minute, r.run)
+			},
+		} {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					o, th := once(t, srv, opts...), newThrottle(srv)
+					r := &runner{lasts: time.Second, begun: make(chan struct{})}
+					th.on.Store(true)
+					c := calls(func() (holdfast.Result, error) { return call(t.Context(), o, r) })
+					time.Sleep(20 * time.Second)
+					th.on.Store(false)
+					<-r.begun
+					th.on.Store(true) // while the end is to be recorded
+					time.Sleep(20 * time.Second)
+					if n := th.refused.Load(); n == 0 || n > 300 || !c.waiting() {
+						t.Errorf("%d requests in 40 s; %+v, %v", n, c.result, c.err)
+					}
+					th.on.Store(false)
+					if <-c.done; c.err != nil || !c.result.Ran {
+						t.Errorf("%+v, %v", c.result, c.err)
+					}
+					wantCalls(t, r, 1)
+				})
+			})
+		}
+	}
+}
+
+func TestOnceMarksHaveTheACLOfTheOption(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}}
+		do(t, once(t, srv, holdfast.WithACL(acl...), holdfast.AtMostOnce()), "key", &runner{})
+		c := client(t, srv)
+		for _, node := range append(findMarks(t, c), oncePath) {
+			if got, _, err := c.GetACL(t.Context(), node); err != nil || len(got) != 1 || got[0] != acl[0] {
+				t.Errorf("%s has %+v, %v", node, got, err)
+			}
+		}
+	})
+}
