@@ -19,8 +19,8 @@ const (
 	MaxOnceValue = 64 << 10
 )
 
-// A Once runs a function once for each key, whoever asks: at most one run at a time, and one successful
-// run in all. Later callers get the result of that run. A Once has no state of its own and is safe for
+// A Once runs a function once for each key: at most one run at a time, and one successful run in all, over
+// all clients. Later callers get the result of that run. A Once has no state of its own and is safe for
 // concurrent use.
 //
 // Each key has a directory with a queue like that of a [Mutex], and with the mark of its run. A Once uses
@@ -52,7 +52,7 @@ func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } 
 
 // ForgetAfter lets a run of a [Once] remove the marks of other keys that are older than d, by the server's
 // clock. The run removes them in the transaction that writes its own mark, at most 16 of them. After that,
-// those keys can run again. So d must be longer than anybody may still ask for a key. The default keeps all
+// those keys can run again. So choose d longer than a caller may be late. The default keeps all
 // marks.
 //
 // Runs that [AtMostOnce] has recorded, and that have no end, stay until [Once.Forget].

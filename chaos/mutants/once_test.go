@@ -41,7 +41,7 @@ func ofTheOnce() []mutant {
 			tests: []string{"TestOnceWithdrawsABeginning"},
 		},
 		{
-			number: 407, bug: "whoever gets the lock runs, whatever is recorded", where: "locks as a substitute for once",
+			number: 407, bug: "each holder of the lock runs, although a result is recorded", where: "locks as a substitute for once",
 			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
 			tests: []string{"TestOnceRunsOneCallAndTellsTheOthers", "TestOnceUnderSkewRunsEachFireOnce"},
 		},
@@ -136,7 +136,7 @@ func ofTheOnce() []mutant {
 			tests: []string{"TestOnceAtMostOnceRecordsTheBeginning"},
 		},
 		{
-			number: 426, bug: "whatever is in the place of a mark is a result", where: "–",
+			number: 426, bug: "any data in the place of a mark are a result", where: "–",
 			edits: []edit{{"once_marks.go", "if !ok || json.Unmarshal(line, m) != nil || m.Token <= 0 {", "if json.Unmarshal(line, m); !ok {"}},
 			tests: []string{"TestOnceDoesNotBelieveOtherData", "FuzzMark"},
 		},
@@ -151,7 +151,7 @@ func ofTheOnce() []mutant {
 			tests: []string{"TestOnceMarkThatArrivesLateIsNotWritten"},
 		},
 		{
-			number: 429, bug: "what is recorded (407) is only read before the caller queues, and the simulation finds it", where: "check and then lock",
+			number: 429, bug: "a result is only looked for before the caller queues (407); found by the simulation", where: "check and then lock",
 			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfOnce"}, args: []string{"-seeds=40"},
 		},
