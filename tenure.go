@@ -128,27 +128,55 @@ func (t *tenure) forget(h *Hold) {
 // drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
 func (t *tenure) drop(h *Hold) error {
-	t.mu.Lock()
-	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
-	loss, last := t.loss, len(t.holds) == 0
-	if last && t.handOn() {
-		t.mu.Unlock()
-		return nil
-	}
-	if last {
-		t.leaveLocal()
-		t.end()
-		if t.stepped {
-			t.places[0].NoWatermark()
-		}
-	}
-	t.mu.Unlock()
+	last, loss := t.leave(h)
 	if !last {
 		return loss
 	}
-	t.release()
+	return t.dropped(loss, t.removeNodes())
+}
 
-	session := t.places[0].Session.Context()
+// startDrop is drop that does not wait for the server. wait returns the error of drop.
+func (t *tenure) startDrop(h *Hold) (wait func() error) {
+	last, loss := t.leave(h)
+	if !last {
+		return func() error { return loss }
+	}
+	waits := make([]func() error, len(t.places))
+	for i, p := range t.places {
+		waits[i] = p.StartRemove()
+	}
+	return func() error {
+		errs := make([]error, len(waits))
+		for i, wait := range waits {
+			errs[i] = wait()
+		}
+		return t.dropped(loss, errors.Join(errs...))
+	}
+}
+
+// leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes,
+// unless a waiter of the local queue has taken the tenure. loss is why the tenure was lost before.
+func (t *tenure) leave(h *Hold) (last bool, loss error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+	switch {
+	case len(t.holds) > 0:
+		return false, t.loss
+	case t.handOn():
+		return false, nil
+	}
+	t.leaveLocal()
+	t.end()
+	if t.stepped {
+		t.places[0].NoWatermark()
+	}
+	t.release()
+	return true, t.loss
+}
+
+// removeNodes removes the nodes of a tenure that has ended.
+func (t *tenure) removeNodes() error {
 	errs := make([]error, len(t.places))
 	var wg sync.WaitGroup
 	for i, p := range t.places {
@@ -158,13 +186,17 @@ func (t *tenure) drop(h *Hold) error {
 	}
 	errs[0] = t.places[0].Remove()
 	wg.Wait()
-	err := errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// dropped returns the error of drop. err is that of the removal.
+func (t *tenure) dropped(loss, err error) error {
 	switch {
 	case loss != nil:
 		return loss
 	case errors.Is(err, queue.ErrGone): // it ended before we did
 		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
-	case err != nil && session.Err() == nil:
+	case err != nil && t.places[0].Session.Context().Err() == nil:
 		return err
 	}
 	return nil // removed, or the session is over, and the nodes with it

@@ -127,11 +127,11 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		o.Return, o.Outcome = ret, OK
 		switch {
 		case err == nil:
-			o.Token, o.Session = h.Token(), h.Session()
+			o.Token, o.Session = h.Token(), h.SessionID()
 			if len(c.ops) > 1 {
 				o.Token = tokenOf(h, o.Lock)
 			}
-			o.Strayed = a.Session != nil && h.Session() != session
+			o.Strayed = a.Session != nil && h.SessionID() != session
 			if i == 0 {
 				o.Node = h.Path()
 				o.Seq, o.HasSeq = sequence(o.Node)
@@ -193,7 +193,7 @@ func (c *Claim) Unlock() error {
 	at := c.log.Now()
 	for _, o := range ends {
 		// If the session is over, the server removes the node when it notices that.
-		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.Session()
+		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.SessionID()
 		if err == nil && !over {
 			o.Return = at
 		}

@@ -2,6 +2,7 @@ package zk_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,7 +33,7 @@ func TestTraceTellsTheStoryOfAClient(t *testing.T) {
 			SessionCreated: func(_ int64, timeout time.Duration) { tell("created: %v", timeout) },
 			SessionResumed: func(int64) { tell("resumed") },
 			SessionOver:    func(_ int64, cause error) { tell("over: %v", cause) },
-			RequestDone:    func(op, path string, _ time.Duration, err error) { tell("%s %s: %v", op, path, err) },
+			RequestDone:    func(_ context.Context, op, path string, _ time.Duration, err error) { tell("%s %s: %v", op, path, err) },
 		}
 		c := dial(t, cfg)
 		create(t, c, "/a")
