@@ -20,12 +20,14 @@ type Hold struct {
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
 	revoked chan struct{}
-	outer   *Hold // that the context of Lock descended from
+	outer   *Hold   // that the context of Lock descended from
+	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
 
 	mu        sync.Mutex // guards the fields below
 	loss      error      // why the lock is lost; nil while it is not
 	unlocked  bool
 	isRevoked bool
+	seen      *observation // nil if nobody observes it
 }
 
 // newHold begins a tenure of places, and makes its first Hold.
@@ -228,7 +230,9 @@ func (h *Hold) Unlock() error {
 		return h.fail("unlock", ErrNotHeld)
 	}
 	for _, t := range slices.Backward(h.tenures) {
-		if err := t.drop(h); err != nil && loss == nil {
+		handedOn, err := t.drop(h)
+		h.observed(t).reportRelease(err, handedOn)
+		if loss == nil {
 			loss = err
 		}
 	}
@@ -265,13 +269,19 @@ func (h *Hold) Release() error {
 	if !first {
 		return h.fail("release", ErrNotHeld)
 	}
-	var waits []func() error
+	type removal struct {
+		hold     *Hold // that is observed
+		handedOn bool
+		wait     func() error
+	}
+	var removals []removal
 	for _, t := range slices.Backward(h.tenures) {
-		waits = append(waits, t.startDrop(h))
+		handedOn, wait := t.startDrop(h)
+		removals = append(removals, removal{h.observed(t), handedOn, wait})
 	}
 	go func() {
-		for _, wait := range waits {
-			wait()
+		for _, r := range removals {
+			r.hold.reportRelease(r.wait(), r.handedOn)
 		}
 	}()
 	if loss != nil {
@@ -304,7 +314,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	var over []*tenure // that end with this Hold
 	var guards, watermarks []zk.Op
 	for _, t := range h.tenures {
-		last, _ := t.leave(h)
+		last, _, _ := t.leave(h)
 		if last {
 			over = append(over, t)
 		}
@@ -325,13 +335,16 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 			results, err = h.transact(ctx, guards, ops)
 		}
 	}
-	if err == nil {
-		return results, nil
+	if err != nil {
+		err = h.fail("commit and unlock", err)
+		for _, t := range slices.Backward(over) {
+			t.removeNodes()
+		}
 	}
-	for _, t := range slices.Backward(over) {
-		t.removeNodes()
+	for _, t := range slices.Backward(h.tenures) {
+		h.observed(t).reportRelease(err, false)
 	}
-	return results, h.fail("commit and unlock", err)
+	return results, err
 }
 
 // endsInOne reports whether a transaction that removes the nodes can be the end of the Hold.

@@ -127,25 +127,25 @@ func (t *tenure) forget(h *Hold) {
 
 // drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
-func (t *tenure) drop(h *Hold) error {
-	last, loss := t.leave(h)
+func (t *tenure) drop(h *Hold) (handedOn bool, err error) {
+	last, handedOn, loss := t.leave(h)
 	if !last {
-		return loss
+		return handedOn, loss
 	}
-	return t.dropped(loss, t.removeNodes())
+	return false, t.dropped(loss, t.removeNodes())
 }
 
 // startDrop is drop that does not wait for the server. wait returns the error of drop.
-func (t *tenure) startDrop(h *Hold) (wait func() error) {
-	last, loss := t.leave(h)
+func (t *tenure) startDrop(h *Hold) (handedOn bool, wait func() error) {
+	last, handedOn, loss := t.leave(h)
 	if !last {
-		return func() error { return loss }
+		return handedOn, func() error { return loss }
 	}
 	waits := make([]func() error, len(t.places))
 	for i, p := range t.places {
 		waits[i] = p.StartRemove()
 	}
-	return func() error {
+	return false, func() error {
 		errs := make([]error, len(waits))
 		for i, wait := range waits {
 			errs[i] = wait()
@@ -154,17 +154,17 @@ func (t *tenure) startDrop(h *Hold) (wait func() error) {
 	}
 }
 
-// leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes,
-// unless a waiter of the local queue has taken the tenure. loss is why the tenure was lost before.
-func (t *tenure) leave(h *Hold) (last bool, loss error) {
+// leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
+// or it is handed on to a waiter of the local queue. loss is why the tenure was lost before.
+func (t *tenure) leave(h *Hold) (last, handedOn bool, loss error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 	switch {
 	case len(t.holds) > 0:
-		return false, t.loss
+		return false, false, t.loss
 	case t.handOn():
-		return false, nil
+		return false, true, nil
 	}
 	t.leaveLocal()
 	t.end()
@@ -172,7 +172,7 @@ func (t *tenure) leave(h *Hold) (last bool, loss error) {
 		t.places[0].NoWatermark()
 	}
 	t.release()
-	return true, t.loss
+	return true, false, t.loss
 }
 
 // removeNodes removes the nodes of a tenure that has ended.
@@ -205,14 +205,20 @@ func (t *tenure) dropped(loss, err error) error {
 // lose ends the tenure for all of its Holds, unless the last Unlock was first.
 func (t *tenure) lose(why error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.loss != nil || t.ctx.Err() != nil {
+		t.mu.Unlock()
 		return
 	}
-	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	loss := fmt.Errorf("%w: %w", ErrLost, why)
+	t.loss = loss
 	t.leaveLocal()
 	for _, h := range t.holds {
-		h.lose(t.loss)
+		h.lose(loss)
+	}
+	holds := slices.Clone(t.holds)
+	t.mu.Unlock()
+	for _, h := range holds {
+		h.observed(t).reportLoss(loss)
 	}
 }
 
