@@ -302,9 +302,7 @@ func (h *Hold) Release() error {
 func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	if !h.endsInOne() {
 		results, err := h.Commit(ctx, ops...)
-		if unlocked := h.Unlock(); err == nil {
-			err = unlocked
-		}
+		h.Unlock() // if it was lost in between, the transaction was done all the same
 		return results, err
 	}
 	loss, first := h.end()

@@ -117,6 +117,19 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 			},
 			[]string{"queued: read lock /l", "acquired: read lock /l (1)", "lost: read lock /l: lock lost after 1s (1)", "released: read lock /l: lock lost after 2s (1)"},
 		},
+		"a loss that is noticed twice": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				h := lock(t, holdfast.NewMutex(c, lockPath, observed(d)))
+				if err := client(t, srv).Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				<-h.Lost()
+				srv.Expire(h.SessionID())
+				time.Sleep(time.Minute)
+				wantErr(t, h.Unlock(), holdfast.ErrLost)
+			},
+			[]string{"queued: lock /l", "acquired: lock /l (1)", "lost: lock /l: lock lost after 5ms (1)", "released: lock /l: lock lost after 1m0.005s (1)"},
+		},
 		"a semaphore": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				s := holdfast.NewSemaphore(c, lockPath, 3, observed(d))
@@ -297,4 +310,24 @@ func TestObserverCountsEveryHoldOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The lock is lost while the observer is told that it was acquired. It is told of the loss afterwards.
+func TestLossDuringTheReportIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var d diary
+		o := d.observer()
+		acquired := o.Acquired
+		o.Acquired = func(ctx context.Context, e holdfast.Event) {
+			srv.Expire(e.Hold.SessionID())
+			<-e.Hold.Lost()
+			synctest.Wait()
+			acquired(ctx, e)
+		}
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithObserver(o)))
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		if story := d.holds[h]; story != "ALR" {
+			t.Errorf("told %s", story)
+		}
+	})
 }

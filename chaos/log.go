@@ -185,11 +185,21 @@ func (c *Claim) end(k Kind) []Op {
 func (c *Claim) ID() int { return c.ops[0].Claim }
 
 // Unlock ends the claim, and then the Hold.
-func (c *Claim) Unlock() error {
+func (c *Claim) Unlock() error { return c.EndBy(c.Hold.Unlock) }
+
+// Release ends the claim, and then the Hold, by Hold.Release. The history does not say when the lock is
+// free.
+func (c *Claim) Release() error {
+	c.session = func() int64 { return 0 } // the outcome is not known
+	return c.EndBy(c.Hold.Release)
+}
+
+// EndBy ends the claim, and then the Hold by unlock.
+func (c *Claim) EndBy(unlock func() error) error {
 	c.stop()
 	ends := c.end(Release)
 	deadline := c.Hold.Deadline()
-	err := c.Hold.Unlock()
+	err := unlock()
 	at := c.log.Now()
 	for _, o := range ends {
 		// If the session is over, the server removes the node when it notices that.
