@@ -21,6 +21,7 @@
 //   - [RWMutex]: many readers or one writer, in one queue.
 //   - [Semaphore]: up to a limit of permits; several at once, or none.
 //   - [MultiLock]: several of the others as one.
+//   - [Tree]: paths, each with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //

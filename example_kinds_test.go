@@ -251,3 +251,39 @@ func ExampleEvent() {
 	fmt.Println(e.Path, e.Layout, e.Hold == h, errors.Is(e.Err, zk.ErrSessionExpired))
 	// Output: /reports curator true true
 }
+
+// Two builds work in different directories of one checkout. A third wants all of it.
+func ExampleTree() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	checkout := holdfast.NewTree(c, "/holdfast/locks/checkout")
+	parser, err := checkout.Path("src/parser").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	printer, err := checkout.Path("src/printer").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = checkout.Path("src").TryLock(ctx)
+	fmt.Println("src is locked below:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println(parser.Unlock(), printer.Unlock())
+	src, err := checkout.Path("src").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("a later token:", src.Token() > parser.Token() && src.Token() > printer.Token())
+	fmt.Println(src.Unlock())
+	// Output:
+	// src is locked below: true
+	// <nil> <nil>
+	// a later token: true
+	// <nil>
+}

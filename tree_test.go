@@ -125,6 +125,29 @@ func TestTokensOfATreeGrowAcrossItsPaths(t *testing.T) {
 	})
 }
 
+// A waiter's node at its own path is older than that of a holder above it, which was first all the same.
+func TestTokenOfATreeIsNotThatOfThePath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		of := func() *holdfast.Tree { return holdfast.NewTree(client(t, srv), lockPath) }
+		below := lock(t, of().Path("a/b"))
+		last := wait(t.Context(), of().Path("a/b"))
+		synctest.Wait()
+		above := wait(t.Context(), of().Path("a"))
+		synctest.Wait()
+		unlock(t, below)
+		first := above.got(t)
+		if !last.waiting() {
+			t.Fatal("a/b beside a")
+		}
+		unlock(t, first)
+		second := last.got(t)
+		if !(below.Token() < first.Token() && first.Token() < second.Token()) {
+			t.Errorf("tokens %d, %d, %d", below.Token(), first.Token(), second.Token())
+		}
+		unlock(t, second)
+	})
+}
+
 // Many clients lock random paths. Nobody holds a path beside one that excludes it, tokens grow, and nobody
 // waits for ever.
 func TestTreeUnderRandomCallers(t *testing.T) {
