@@ -28,5 +28,35 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"fence/sql.go", "len(resource) > longestMySQL", "len(resource) > 1<<20"}},
 			pkg:   "fence", tests: []string{"TestCheckRefusesWhatCannotBeRight"},
 		},
+		{
+			number: 505, bug: "Lead returns after a loss", where: "CURATOR-73, CURATOR-518",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost || true {"}},
+			tests: []string{"TestLeadCampaignsAgainAfterALoss", "TestLeadWaitsForItsFunction"}, simulated: true,
+		},
+		{
+			number: 506, bug: "Lead campaigns again if the term ends after its function", where: "–",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost && !errors.Is(err, ErrLost) || ctx.Err() != nil {"}},
+			tests: []string{"TestLeadThatCannotResignSaysSo"},
+		},
+		{
+			number: 507, bug: "Lead campaigns after a loss while its function goes on", where: "–",
+			edits: []edit{{"election.go", "\t\t\terr := f(ctx)\n\t\t\tlost = ", "\t\t\tdone := make(chan error, 1)\n\t\t\tgo func() { done <- f(ctx) }()\n\t\t\tvar err error\n\t\t\tselect {\n\t\t\tcase err = <-done:\n\t\t\tcase <-h.Lost():\n\t\t\t}\n\t\t\tlost = "}},
+			tests: []string{"TestLeadWaitsForItsFunction"},
+		},
+		{
+			number: 508, bug: "Lead keeps its function's error to itself if the context ends after a loss", where: "–",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost {"}},
+			tests: []string{"TestLeadEndsWithItsContext"},
+		},
+		{
+			number: 509, bug: "Leaders ends with an error when nobody leads", where: "holdfast at 183276b, which went on after it",
+			edits: []edit{{"election.go", "\treturn o.yield(l, nil)\n", "\tif l.Term == 0 {\n\t\treturn o.yield(l, o.fail(ErrNoLeader))\n\t}\n\treturn o.yield(l, nil)\n"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
+		},
+		{
+			number: 510, bug: "Leader returns nobody as the leader, without an error", where: "–",
+			edits: []edit{{"election.go", "if err == nil && l.Term == 0 {", "if false {"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho", "TestProclaimOfALostTermChangesNothing"},
+		},
 	}
 }
