@@ -38,10 +38,13 @@ type Leader struct {
 	Since   time.Time // when it became a candidate, by the server's clock
 }
 
-// NewElection names the election at path. See [NewMutex]. WithValue, WithOwner and
-// WithReason have no effect: a candidate's value is given to Campaign.
+// NewElection names the election at path. See [NewMutex]. An Election refuses WithOwner, WithReason,
+// WithValue, Reentrant and WithLocalHandoff: every candidate has a node of its own, whose data are the value
+// given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	return &Election{newLock(c, path, queue.Lock, newOptions(opts))}
+	o := newOptions(opts)
+	o.refuse("an Election", givenOwner|givenReason|givenValue|givenHandoff|givenReentrant)
+	return &Election{newLock(c, path, queue.Lock, o)}
 }
 
 // Lead campaigns with value, calls f while the caller leads, and resigns when f has returned. If the term is
@@ -84,7 +87,6 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 
 func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold, error) {
 	q := e.lock
-	q.handoffs = 0 // every candidate has a node and a value of its own
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
@@ -97,6 +99,9 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold
 // ErrNotHeld if its term is over; then nothing was changed. Proclaim takes two round trips. When ctx ends,
 // the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
+	if err := e.lock.valid(); err != nil {
+		return h.fail("proclaim", err)
+	}
 	t := h.tenures[0]
 	if t.lock.Client != e.lock.Client || t.lock.Path != e.lock.Path {
 		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.lock.Path))
@@ -171,7 +176,7 @@ func (o *observer) fail(err error) error {
 // follow follows the election in one session. It returns nil when the caller has broken off.
 func (o *observer) follow(ctx context.Context) error {
 	q := &o.election.lock
-	if err := queue.ValidatePath(q.Path); err != nil {
+	if err := q.valid(); err != nil {
 		return err
 	}
 	s, err := q.Client.Session(ctx)

@@ -58,5 +58,40 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"election.go", "if err == nil && l.Term == 0 {", "if false {"}},
 			tests: []string{"TestElectionHasOneLeaderAndTellsWho", "TestProclaimOfALostTermChangesNothing"},
 		},
+		{
+			number: 511, bug: "a Semaphore ignores Reentrant and WithLocalHandoff", where: "holdfast at 183276b",
+			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenHandoff|givenReentrant)\n", ""}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 512, bug: "a NodeLock ignores WithLayout", where: "holdfast at 183276b",
+			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenHandoff", "givenValue|givenHandoff"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 513, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
+			edits: []edit{{"election.go", "givenValue|givenHandoff|givenReentrant)", "givenValue|givenHandoff)"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 514, bug: "an observer takes options that an Election refuses", where: "–",
+			edits: []edit{{"election.go", "if err := q.valid(); err != nil {", "if err := queue.ValidatePath(q.Path); err != nil {"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 515, bug: "WithLocalHandoff(0), which is the default, is refused", where: "–",
+			edits: []edit{{"local_queue.go", "if n > 0 {\n\t\t\to.given", "if n >= 0 {\n\t\t\to.given"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 516, bug: "run --node names a layout, which a NodeLock refuses", where: "–",
+			edits: []edit{{"cmd/holdfast/kinds.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^kinds$"},
+		},
+		{
+			number: 517, bug: "elect names an owner, which an Election refuses", where: "–",
+			edits: []edit{{"cmd/holdfast/kinds.go", "NewElection(c, path, layout)", "NewElection(c, path, opts...)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
+		},
 	}
 }
