@@ -52,7 +52,8 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // time in a new term, and never twice at a time.
 //
 // The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should
-// return at once. The context descends from the term's Hold, and has the values of ctx.
+// return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
+// Proclaim.
 //
 // If f returns before its term is lost, or ctx has ended, Lead returns the error of f. It is joined with an
 // error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a

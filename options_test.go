@@ -141,6 +141,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
 		"WithLayout":          holdfast.WithLayout(holdfast.LayoutCurator),
 		"Reentrant":           holdfast.Reentrant(),
+		"WithObserver":        holdfast.WithObserver(&holdfast.Observer{}),
 		"WithLocalHandoff":    holdfast.WithLocalHandoff(5),
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
 	}
@@ -182,6 +183,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		{"RWMutex, read side", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewRWMutex(c, lockPath, opts...).RLocker()
 		}), nil},
+		{"Tree", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewTree(c, lockPath, opts...).Path("a")
+		}), []string{"WithLocalHandoff"}},
 		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff"}},
 		{"NodeLock", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, opts...)
@@ -229,7 +233,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 							if err != nil {
 								t.Errorf("%s: %v; want no error", option, err)
 							}
-						case !errors.Is(err, zk.ErrBadArguments), !errors.As(err, &failed), failed.Path != lockPath,
+						case !errors.Is(err, zk.ErrBadArguments), !errors.As(err, &failed), !strings.HasPrefix(failed.Path, lockPath),
 							!strings.Contains(err.Error(), option), !strings.Contains(err.Error(), kind.name):
 							t.Errorf("%s: %v; want %v of %s that names the option and the kind", option, err, zk.ErrBadArguments, name)
 						}

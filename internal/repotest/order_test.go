@@ -27,8 +27,8 @@ var readings = []reading{
 		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
-			doc mutex rwmutex election nodelock semaphore multilock
-			lock local_queue reentry rewrite hold tenure list revoke options layout errors`,
+			doc mutex tree rwmutex election nodelock semaphore multilock
+			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
