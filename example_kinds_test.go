@@ -126,6 +126,35 @@ func ExampleNodeLock() {
 	// <nil>
 }
 
+// A service runs while its process leads, and again after each loss of the lead.
+func ExampleElection_Lead() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	terms := 0
+	err = e.Lead(ctx, []byte("10.0.0.5:8080"), func(ctx context.Context) error {
+		if terms++; terms == 2 {
+			return nil // the work is done: resign
+		}
+		office, _ := holdfast.FromContext(ctx)
+		srv.Expire(office.SessionID()) // as after a long pause
+		<-ctx.Done()
+		fmt.Println("lost:", errors.Is(context.Cause(ctx), holdfast.ErrLost))
+		return ctx.Err() // Lead campaigns again
+	})
+	fmt.Println(terms, "terms,", err)
+	// Output:
+	// lost: true
+	// 2 terms, <nil>
+}
+
 // Candidates campaign; anyone can follow the leader and its address.
 func ExampleElection() {
 	srv := zktest.NewServer()
@@ -147,12 +176,12 @@ func ExampleElection() {
 
 	moves := []string{"10.0.0.5:9090"}
 	for l, err := range e.Leaders(ctx) {
-		if errors.Is(err, holdfast.ErrNoLeader) {
-			fmt.Println("no leader")
-			break
-		}
 		if err != nil {
 			log.Fatal(err)
+		}
+		if l.Term == 0 {
+			fmt.Println("no leader")
+			break
 		}
 		fmt.Println("leader:", string(l.Value))
 		if len(moves) == 0 {
