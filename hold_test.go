@@ -660,8 +660,11 @@ func TestReleaseOfALongQueueLeavesAWatermark(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
 				first := lock(t, holdfast.NewMutex(c, lockPath))
-				all := crowdOf(t.Context(), 40, holdfast.NewMutex(client(t, srv), lockPath))
-				synctest.Wait()
+				var all []*waiter
+				for range 40 { // of sessions of their own, which do not share their lists
+					all = append(all, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
+					synctest.Wait()
+				}
 				unlock(t, first)
 				synctest.Wait()
 				for range all {
