@@ -337,16 +337,6 @@ func TestFromContextFindsTheLatestHold(t *testing.T) {
 	})
 }
 
-// multis counts the transactions that arrive at srv.
-func multis(srv *zktest.Server) *atomic.Int32 {
-	n := new(atomic.Int32)
-	srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-		n.Add(1)
-		return zktest.Pass
-	})
-	return n
-}
-
 // wantLedger checks what has been written: "-" means nothing.
 func wantLedger(t *testing.T, c *zk.Client, want string) {
 	t.Helper()
