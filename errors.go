@@ -26,6 +26,13 @@ var (
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.
 	ErrKind = queue.ErrKind
+	// ErrBegun means that a run of a Once that counts at most once has begun, and that no success is
+	// recorded of it: it failed, or its runner is gone. The error and the Result say which run. See
+	// AtMostOnce.
+	ErrBegun = errors.New("begun, and not done")
+	// ErrUncertain means that a Once cannot find out whether its result was recorded. The next call for the
+	// key shows it.
+	ErrUncertain = errors.New("it is not known whether the result is recorded")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout
 )

@@ -22,6 +22,8 @@ type options struct {
 	observers []*Observer
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
 
+	once onceOptions
+
 	given   given // the options in use
 	refused error // the kind of lock cannot honour some of them; see refuse
 }
@@ -128,6 +130,9 @@ func Reentrant() Option {
 // name does not tell attempts apart.
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
+	if o.once != (onceOptions{}) {
+		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	}
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)

@@ -46,6 +46,7 @@ type world struct {
 	faults  tally
 	virtual time.Duration
 	commits int
+	onces   map[string]int // what its workers did, see startOnces
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -86,6 +87,7 @@ type result struct {
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
 	Faults     tally
+	Onces      map[string]int
 	Violations []chaos.Violation
 	ops        []chaos.Op
 	trace      []string
@@ -96,6 +98,7 @@ type options struct {
 	Skew    float64 // see world.skew; 0 leaves it to the seed
 	NoAdmin bool    // no faults of which a client cannot be told in time
 	GoOn    bool    // continue after a violation, to count them
+	Once    bool    // workers call a Once, too; see startOnces
 }
 
 // simulate runs one world. Violations are in the result; a goroutine that does not end makes the bubble
@@ -108,7 +111,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		w = newWorld(seed, o)
 		w.run(o)
 	})
-	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
@@ -331,6 +334,9 @@ func (w *world) run(o options) {
 	var guests sync.WaitGroup
 	visit, visited := context.WithCancel(context.Background())
 	checks := w.invite(visit, &guests, locks)
+	if o.Once {
+		checks = append(checks, w.startOnces(ctx, &workers))
+	}
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })

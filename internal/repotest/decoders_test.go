@@ -15,6 +15,7 @@ import (
 // package, if it is not the decoder's own.
 var fuzzed = map[string]string{
 	"holdfast.ParseLayout":               "FuzzParseLayout",
+	"holdfast.parseMark":                 "FuzzMark",
 	"internal/queue.ReadNote":            "FuzzNote",
 	"internal/queue.ParseNote":           "FuzzNote",
 	"internal/queue.ValidatePath":        "zkproto:FuzzValidatePath",
