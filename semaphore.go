@@ -80,12 +80,19 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
 }
 
 // Locker is one permit as a Locker, for Do and MultiLock.
-func (s *Semaphore) Locker() Locker { return permit{s} }
+func (s *Semaphore) Locker() Locker { return s.LockerN(1) }
 
-type permit struct{ s *Semaphore }
+// LockerN is n permits as a Locker, all or none. If a MultiLock names permits of one semaphore more than
+// once, it takes the largest of the numbers, not their sum.
+func (s *Semaphore) LockerN(n int) Locker { return permits{s, n} }
 
-func (p permit) Lock(ctx context.Context) (*Hold, error)    { return p.s.Acquire(ctx) }
-func (p permit) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquire(ctx) }
+type permits struct {
+	s *Semaphore
+	n int
+}
+
+func (p permits) Lock(ctx context.Context) (*Hold, error)    { return p.s.AcquireN(ctx, p.n) }
+func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquireN(ctx, p.n) }
 
 // SetLimit stores a new limit. Waiters are admitted as it allows. Nobody loses a permit, so after a cut
 // there are too many until enough are given back. If there is no node to store the limit in, SetLimit

@@ -283,7 +283,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 348, bug: "of a lock that a MultiLock names as reader and as writer, the reader stays", where: "–",
-			edits: []edit{{"multilock.go", "\t\t\tif a.weak {\n", "\t\t\tif !a.weak {\n"}},
+			edits: []edit{{"multilock.go", "cmp.Compare(b.strength, a.strength)", "cmp.Compare(a.strength, b.strength)"}},
 			tests: []string{"TestMultiLockTakesDuplicatesOnce"},
 		},
 		{
