@@ -106,6 +106,8 @@ func partsOf(l Locker) ([]part, error) {
 		return []part{{Locker: l, lock: &l.m.lock, strength: readStrength}}, nil
 	case permits:
 		return []part{{Locker: l, lock: &l.s.lock, strength: l.n}}, nil
+	case slot:
+		return []part{{Locker: l, lock: &l.s.semaphore.lock}}, nil
 	case *NodeLock:
 		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *MultiLock:

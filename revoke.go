@@ -18,7 +18,7 @@ import (
 // the value of a candidate in some layouts). Other data are replaced by the text __REVOKE__. Curator's
 // locks understand it if they were made revocable, and a Hold replaces it with its own data again.
 //
-// The node of a NodeLock has the same name as its successor's. If the successor comes within the round trip
+// The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round trip
 // of the write, its node gets the request, and the data of its predecessor. If the answer to its creation
 // was lost as well, its maker does not recognise it, and the lock is taken until that session ends, or
 // until Break.
@@ -60,7 +60,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 // from nobody else. The holder is told that it has lost the lock. But the next in line acquires it at the
 // same moment and does not wait for the holder to stop. So use Break where the holder is known to be
 // stuck, and let the guarded resource check tokens. The error is ErrNotHeld if nobody has that token.
-// (The node of a NodeLock has the same name as its successor's. If the successor comes within the round
+// (The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round
 // trip of the delete, the delete hits it.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
@@ -137,7 +137,11 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	for _, dir := range []string{path, path + names.Default.Semaphore.Leases, path + names.Default.Semaphore.Turnstile} {
+	dirs := []string{path}
+	for _, s := range []*names.Semaphore{&names.Default.Semaphore, &names.Slots.Semaphore} {
+		dirs = append(dirs, path+s.Leases, path+s.Turnstile)
+	}
+	for _, dir := range dirs {
 		n, err := onTokenIn(ctx, c, dir, token, f)
 		if err != nil {
 			return err

@@ -59,7 +59,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.Acqui
 // ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
 // It is ErrKind if another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, true) })
+	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
 	if err != nil {
 		return nil, &Error{Op: "acquire", Path: s.lock.Path, Err: err}
 	}
@@ -72,7 +72,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.Tr
 
 // TryAcquireN is TryAcquire for n permits, all or none.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := s.enter(ctx, n, false)
+	h, err := s.enter(ctx, n, s.permits, false)
 	if err != nil {
 		return nil, &Error{Op: "try acquire", Path: s.lock.Path, Err: err}
 	}
@@ -172,12 +172,31 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if v.limit == 0 {
 		return 0, 0, fmt.Errorf("%w: none is stored", ErrLimit)
 	}
-	return max(v.limit-v.used, 0), v.limit, nil
+	return max(v.limit-s.used(v), 0), v.limit, nil
 }
 
-// enter acquires permits in one session. Callers pass the turnstile one at a time and in order. So the
+// A choice returns the places of n permits to be made. turn is the place at the turnstile, and v shows that
+// n permits are free.
+type choice func(turn *queue.Place, v view, n int) ([]*queue.Place, error)
+
+// permits is the choice of a semaphore: all permits are alike.
+func (s *Semaphore) permits(turn *queue.Place, _ view, n int) ([]*queue.Place, error) {
+	nodes := &s.lock.Grammar.Semaphore
+	places := make([]*queue.Place, n)
+	for i := range places {
+		a := nodes.Lease.Attempt(turn.Session.ID())
+		data, err := s.lock.data(a)
+		if err != nil {
+			return nil, err
+		}
+		places[i] = &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: s.lock.Path + nodes.Leases, Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
+	}
+	return places, nil
+}
+
+// enter acquires n permits in one session. Callers pass the turnstile one at a time and in order. So the
 // caller that counts the permits is the only one that can take some.
-func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err error) {
+func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) (_ *Hold, err error) {
 	if err := queue.ValidatePath(s.lock.Path); err != nil {
 		return nil, err
 	}
@@ -214,9 +233,13 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 		case n > v.limit:
 			v.stop()
 			return nil, fmt.Errorf("%w: %d permits asked for, there are %d", ErrLimit, n, v.limit)
-		case v.used+n <= v.limit:
+		case s.used(v)+n <= v.limit:
 			v.stop()
-			h, err := s.admit(ctx, turn.first(), v.version, n)
+			places, err := choose(turn.first(), v, n)
+			if err != nil {
+				return nil, err
+			}
+			h, err := s.admit(ctx, turn.first(), v.version, places)
 			if h != nil || err != nil {
 				return h, err
 			}
@@ -242,9 +265,12 @@ type view struct {
 	exists       bool // the node that has the limit
 	limit        int  // 0: none is stored
 	version      int32
-	used         int
+	listed       []string  // the names in the directory of the permits
 	data, leases *zk.Watch // nil if the caller does not wait for changes
 }
+
+// used counts the permits that are in use.
+func (s *Semaphore) used(v view) int { return s.lock.Grammar.Semaphore.Permits(v.listed, v.limit) }
 
 // errBehind means that the server has not yet applied the removal that brought us our turn.
 var errBehind = errors.New("the server is behind the one that told us of our turn")
@@ -330,8 +356,7 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 		v.stop()
 		return view{}, err
 	}
-	v.exists, v.version = dataErr == nil, stat.Version
-	v.used = s.lock.Grammar.Semaphore.Permits(listed)
+	v.exists, v.version, v.listed = dataErr == nil, stat.Version, listed
 	if !queue.Unclaimed(data) {
 		limit, err := strconv.Atoi(string(data))
 		if err != nil || limit < 1 {
@@ -396,26 +421,18 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 	return false, err
 }
 
-// admit takes n permits, all or none, if we still hold the turnstile and the limit has not changed: a
-// holder of the turnstile that slept must not add to permits that others have taken meanwhile. It returns
-// neither a Hold nor an error if the caller has to look again.
-func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, n int) (_ *Hold, err error) {
-	nodes := &s.lock.Grammar.Semaphore
-	dir, mode := s.lock.Path+nodes.Leases, zk.Ephemeral
-	if nodes.Numbered {
-		mode = zk.EphemeralSequential
-	}
-	places := make([]*queue.Place, n)
+// admit makes the nodes of permits, all or none, if we still hold the turnstile and the limit has not
+// changed: a holder of the turnstile that slept must not add to permits that others have taken meanwhile.
+// It returns neither a Hold nor an error if the caller has to look again.
+func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, places []*queue.Place) (_ *Hold, err error) {
+	dir := places[0].Dir
 	ops := []zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
-	for i := range places {
-		a := nodes.Lease.Attempt(turn.Session.ID())
-		data, err := s.lock.data(a)
-		if err != nil {
-			return nil, err
+	for _, p := range places {
+		mode := zk.Ephemeral
+		if !p.Exact {
+			mode = zk.EphemeralSequential
 		}
-		p := &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: dir, Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
-		places[i] = p
-		ops = append(ops, zk.CreateOp(p.Dir+"/"+p.Prefix, data, mode, s.lock.ACL...))
+		ops = append(ops, zk.CreateOp(dir+"/"+p.Prefix, p.Data, mode, s.lock.ACL...))
 	}
 	defer func() {
 		if err != nil {
@@ -438,10 +455,15 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		}
 		switch {
 		case err == nil:
-			for i, p := range places {
-				p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+			if places[0].Unique {
+				for i, p := range places {
+					p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+				}
+				err = stamp(ctx, places)
+			} else {
+				err = places[0].Confirm(ctx) // a slot: the name does not tell whose it is
 			}
-			if err := stamp(ctx, places); err != nil {
+			if err != nil {
 				return nil, err
 			}
 			return s.admitted(ctx, places)
@@ -456,7 +478,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 				}
 			}
 			switch found {
-			case n:
+			case len(places):
 				return s.admitted(ctx, places)
 			case 0: // not made
 			default:
@@ -464,6 +486,8 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 			}
 		case errors.Is(err, zk.ErrBadVersion):
 			return nil, nil // the limit was changed just now
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil, nil // the server that we have read from did not know that the slot was taken
 		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
 			return nil, queue.ErrGone
 		case errors.Is(err, zk.ErrNoNode):

@@ -12,7 +12,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
-			edits: []edit{{"semaphore.go", "case v.used+n <= v.limit:", "case v.used+n <= v.limit+1:"}},
+			edits: []edit{{"semaphore.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
 			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
 		},
 		{
