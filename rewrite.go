@@ -145,7 +145,7 @@ const heldAfter = time.Second
 // have no room for it. A turnstile is held for moments. A NodeLock or a slot is held since its node exists;
 // and the next holder's node has the same name and the same version, so a late write of ours could hit it.
 func (l *lock) saysSince() bool {
-	return l.value == nil && l.Kind != queue.Turnstile && l.Kind != queue.Node && l.Kind != queue.Slots
+	return l.value == nil && l.Kind != queue.Turnstile && l.Kind != queue.Slots && l.Kind != queue.Node
 }
 
 // sayHeld writes since when the tenure lasts into the notes of its nodes, in one transaction. first is
