@@ -113,5 +113,10 @@ func ofTheSlots() []mutant {
 			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })", "s.enter(ctx, wishes, true)"}},
 			tests: []string{"TestSlotOfADeadSessionComesBack"},
 		},
+		{
+			number: 452, bug: "whatever is in the directory of slots counts as a slot", where: "kazoo's Semaphore",
+			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
+			tests: []string{"TestForeignChildrenAreNoSlots"},
+		},
 	}
 }
