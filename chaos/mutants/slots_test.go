@@ -118,5 +118,25 @@ func ofTheSlots() []mutant {
 			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
 			tests: []string{"TestForeignChildrenAreNoSlots"},
 		},
+		{
+			number: 453, bug: "slots count on from the number of those that are taken (430), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "\tlowest := 0\n", "\tlowest := len(taken)\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 454, bug: "nobody grants wishes for a slot (431), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "for _, w := range wishes {", "for _, w := range wishes[:0] {"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 455, bug: "a wish reaches beyond the number of slots (432), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 456, bug: "a slot that was found again after a lost answer is left behind (440), in the simulation", where: "CURATOR-335",
+			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
 	}
 }
