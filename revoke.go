@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -137,16 +138,19 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	dirs := []string{path}
-	for _, s := range []*names.Semaphore{&names.Default.Semaphore, &names.Slots.Semaphore} {
-		dirs = append(dirs, path+s.Leases, path+s.Turnstile)
-	}
-	for _, dir := range dirs {
-		n, err := onTokenIn(ctx, c, dir, token, f)
+	permits, slots := &names.Default.Semaphore, &names.Slots.Semaphore
+	dirs := []string{"", permits.Leases, permits.Turnstile} // and those of slots, if the first list has them
+	for i := 0; i < len(dirs); i++ {
+		listed, n, err := onTokenIn(ctx, c, path+dirs[i], token, f)
 		if err != nil {
 			return err
 		}
 		found = found || n > 0
+		for _, dir := range []string{slots.Leases, slots.Turnstile} {
+			if i == 0 && slices.Contains(listed, dir[1:]) {
+				dirs = append(dirs, dir)
+			}
+		}
 	}
 	if !found {
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
@@ -159,15 +163,15 @@ func hasToken(data []byte, stat zk.Stat, token int64) bool {
 	return stat.Czxid == token || queue.ReadNote(data).Token == token
 }
 
-// onTokenIn calls f with every such node of one directory, and counts them.
-func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
-	listed, err := queue.Children(ctx, c, dir)
+// onTokenIn calls f with every such node of one directory, and counts them. It also returns the list.
+func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (listed []string, found int, err error) {
+	listed, err = queue.Children(ctx, c, dir)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	results, err := queue.Read(ctx, c, dir, listed) // of whatever layout: the token says enough
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	for i, r := range results {
 		if r.Err != nil || r.Stat.EphemeralOwner == 0 || !hasToken(r.Data, r.Stat, token) {
@@ -177,10 +181,10 @@ func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f fun
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it went by itself
 		case err != nil:
-			return found, err
+			return nil, found, err
 		default:
 			found++
 		}
 	}
-	return found, nil
+	return listed, found, nil
 }
