@@ -69,9 +69,10 @@
 //
 // A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
 // the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
-// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits. A
-// Lock that fails may leave a goroutine that removes its node (internal/queue, Hold.letGo). It ends when
-// the node is gone or the session is over.
+// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
+// [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails may leave one
+// that removes its node (internal/queue, Hold.letGo). Both end when the nodes are gone or the session is
+// over.
 //
 // All types are safe for concurrent use.
 package holdfast

@@ -102,7 +102,7 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 				a := lock(t, candidate{e, "a"})
 				b, c := wait(t.Context(), candidate{e, "b"}), wait(t.Context(), candidate{election(t, srv, use), "c"})
 				l, err := observer.Leader(t.Context())
-				if err != nil || string(l.Value) != "a" || l.Term != a.Token() || l.Session != a.Session() || l.Path != a.Path() {
+				if err != nil || string(l.Value) != "a" || l.Term != a.Token() || l.Session != a.SessionID() || l.Path != a.Path() {
 					t.Errorf("%+v, %v", l, err)
 				}
 				wantSeen(t, s, "a")
@@ -152,7 +152,7 @@ func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 		<-os.Context().Done()
 		wantSeen(t, s)
 
-		srv.Expire(a.Session())
+		srv.Expire(a.SessionID())
 		<-a.Context().Done()
 		wantErr(t, context.Cause(a.Context()), holdfast.ErrLost)
 		h := b.got(t)

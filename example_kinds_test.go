@@ -233,3 +233,83 @@ func ExampleElection() {
 	// leader: 10.0.0.5:9090
 	// no leader
 }
+
+// A worker takes one task after the other from a list in ZooKeeper. The task's result and the release of its
+// lock are one transaction.
+func ExampleHold_CommitAndUnlock() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	h, err := holdfast.NewMutex(c, "/holdfast/locks/task-7").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = h.CommitAndUnlock(ctx, zk.CreateOp("/result-7", []byte("42"), zk.Persistent))
+	fmt.Println(err)
+	fmt.Println(h.Err())
+	// Output:
+	// <nil>
+	// not held
+}
+
+// Metrics: how long callers wait for a lock, and how long they hold it. The observer's context carries what
+// a trace needs from one event to the next.
+func ExampleObserver() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	type span struct{}
+	o := &holdfast.Observer{
+		Queued: func(ctx context.Context, e holdfast.Event) context.Context {
+			return context.WithValue(ctx, span{}, "span of "+e.Path)
+		},
+		Acquired: func(ctx context.Context, e holdfast.Event) {
+			fmt.Println(ctx.Value(span{}), e.Op, "waited:", e.Took >= 0, e.Err)
+		},
+		Released: func(ctx context.Context, e holdfast.Event) {
+			fmt.Println(ctx.Value(span{}), "released, held:", e.Took > 0, e.Err)
+		},
+	}
+	err = holdfast.Do(ctx, holdfast.NewMutex(c, "/reports", holdfast.WithObserver(o)), func(context.Context) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// span of /reports lock waited: true <nil>
+	// span of /reports released, held: true <nil>
+}
+
+// Which locks does a program lose, and why?
+func ExampleEvent() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	told := make(chan holdfast.Event, 1)
+	o := &holdfast.Observer{Lost: func(_ context.Context, e holdfast.Event) { told <- e }}
+	h, err := holdfast.NewMutex(c, "/reports", holdfast.WithObserver(o)).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv.Expire(h.SessionID())
+	e := <-told
+	fmt.Println(e.Path, e.Layout, e.Hold == h, errors.Is(e.Err, zk.ErrSessionExpired))
+	// Output: /reports curator true true
+}

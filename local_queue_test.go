@@ -161,7 +161,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 		h := lock(t, m)
 		next, last := wait(t.Context(), m), wait(t.Context(), m)
 		synctest.Wait()
-		srv.Expire(h.Session())
+		srv.Expire(h.SessionID())
 		<-h.Lost()
 		var second *holdfast.Hold
 		select {
@@ -170,7 +170,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 		case <-last.done:
 			second, last = last.got(t), next
 		}
-		if second.Session() == h.Session() || second.Token() <= h.Token() {
+		if second.SessionID() == h.SessionID() || second.Token() <= h.Token() {
 			t.Error("a tenure of the old session was handed on")
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)

@@ -197,6 +197,7 @@ func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 			return nil, queue.ErrGone // lost since it was taken: start again
 		}
 	}
+	all.parts = held
 	for _, h := range held {
 		h.supersede()
 	}

@@ -248,7 +248,7 @@ func TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits(t *testing.T) {
 		}
 		unlock(t, blocks)
 		h := w.got(t)
-		if h.Session() == s.ID() {
+		if h.SessionID() == s.ID() {
 			t.Error("the MultiLock is held by a session that is over")
 		}
 		unlock(t, h)

@@ -42,20 +42,14 @@ func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
 func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return l.enter(ctx, true) })
-	if err != nil {
-		return nil, &Error{Op: "lock", Path: l.lock.Path, Err: err}
-	}
-	return h, nil
+	return l.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return l.enter(ctx, true) })
+	})
 }
 
 // TryLock makes the node, or fails with ErrLocked if it is there.
 func (l *NodeLock) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := l.enter(ctx, false)
-	if err != nil {
-		return nil, &Error{Op: "try lock", Path: l.lock.Path, Err: err}
-	}
-	return h, nil
+	return l.lock.attempt(ctx, "try lock", 0, func(ctx context.Context) (*Hold, error) { return l.enter(ctx, false) })
 }
 
 func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {

@@ -59,11 +59,9 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.Acqui
 // ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
 // It is ErrKind if another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
-	if err != nil {
-		return nil, &Error{Op: "acquire", Path: s.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
+	})
 }
 
 // TryAcquire takes a permit if one is free and nobody waits. Otherwise the error is ErrLocked. A caller
@@ -72,11 +70,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.Tr
 
 // TryAcquireN is TryAcquire for n permits, all or none.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := s.enter(ctx, n, s.permits, false)
-	if err != nil {
-		return nil, &Error{Op: "try acquire", Path: s.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.lock.attempt(ctx, "try acquire", n, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, n, s.permits, false) })
 }
 
 // Locker is one permit as a Locker, for Do and MultiLock.

@@ -294,7 +294,7 @@ func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 		if !w.waiting() {
 			t.Fatal(w.err)
 		}
-		srv.Expire(dead.Session())
+		srv.Expire(dead.SessionID())
 		<-dead.Lost()
 		wantErr(t, dead.Unlock(), holdfast.ErrLost)
 		unlock(t, w.got(t))

@@ -79,21 +79,15 @@ func Prefer(slot int) Wish { return Wish{slot} }
 // if ctx descends from a Hold of these slots: a caller in between may wait for that slot. It is ErrKind if
 // another kind of lock has this name.
 func (s *Slots) Acquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })
-	if err != nil {
-		return nil, &Error{Op: "acquire", Path: s.semaphore.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.semaphore.lock.attempt(ctx, "acquire", 0, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })
+	})
 }
 
 // TryAcquire is Acquire for callers that do not wait. The error is ErrLocked if no slot is free or somebody
 // waits. A caller that is just being admitted counts as waiting.
 func (s *Slots) TryAcquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
-	h, err := s.enter(ctx, wishes, false)
-	if err != nil {
-		return nil, &Error{Op: "try acquire", Path: s.semaphore.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, wishes, false) })
 }
 
 // Locker is one slot as a Locker, for Do and MultiLock. A MultiLock takes one slot, however often it names

@@ -128,7 +128,7 @@ func TestRestartedProcessKeepsItsSlot(t *testing.T) {
 		<-second.Lost()
 		resume()
 		third := acquire(t, slots(t, srv, 4), 0, holdfast.Prefer(1))
-		srv.Expire(second.Session())
+		srv.Expire(second.SessionID())
 		wantErr(t, second.Unlock(), holdfast.ErrLost)
 		again := acquire(t, slots(t, srv, 4), 1, holdfast.Prefer(1))
 		if again.Token() <= second.Token() {
@@ -360,7 +360,7 @@ func TestNoSlotIsLostWithAConnection(t *testing.T) {
 				time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
 				synctest.Wait()
 				looking.Store(true)
-				if entries, err := holdfast.List(t.Context(), client(t, srv), lockPath); err != nil || len(entries) != 1 || entries[0].Token != h.Token() || entries[0].Session != h.Session() {
+				if entries, err := holdfast.List(t.Context(), client(t, srv), lockPath); err != nil || len(entries) != 1 || entries[0].Token != h.Token() || entries[0].Session != h.SessionID() {
 					t.Errorf("%+v, %v; want one entry with token %d", entries, err, h.Token())
 				}
 				if h.Context().Err() != nil {
@@ -437,7 +437,7 @@ func TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 		})
 		h := acquire(t, s, 1)
 		<-made
-		if stat, ok, err := c.Exists(t.Context(), slotNode(0)); !ok || err != nil || stat.EphemeralOwner != h.Session() || !hit.Load() {
+		if stat, ok, err := c.Exists(t.Context(), slotNode(0)); !ok || err != nil || stat.EphemeralOwner != h.SessionID() || !hit.Load() {
 			t.Errorf("%+v, %v, %v, dropped: %v: the test shows nothing", stat, ok, err, hit.Load())
 		}
 		unlock(t, h)
@@ -499,7 +499,7 @@ func TestSlotOfADeadSessionComesBack(t *testing.T) {
 		if !w.waiting() {
 			t.Fatal(w.err)
 		}
-		srv.Expire(dead.Session())
+		srv.Expire(dead.SessionID())
 		<-dead.Lost()
 		wantErr(t, dead.Unlock(), holdfast.ErrLost)
 		h := w.got(t)

@@ -298,7 +298,7 @@ func newLine(t *testing.T, srv *zktest.Server) *line {
 	l := &line{}
 	cfg := srv.Config()
 	cfg.SessionTimeout = 10 * time.Second
-	cfg.Trace = &zk.Trace{RequestDone: func(string, string, time.Duration, error) { l.requests.Add(1) }}
+	cfg.Trace = &zk.Trace{RequestDone: func(context.Context, string, string, time.Duration, error) { l.requests.Add(1) }}
 	dial := cfg.Dial
 	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		l.mu.Lock()

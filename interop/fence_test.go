@@ -134,7 +134,7 @@ func fencePaused(t *testing.T, db *sql.DB, d fence.Dialect) {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	first := lockFor(t, srv, t.Name())
-	srv.Expire(first.Session())
+	srv.Expire(first.SessionID())
 	second := lockFor(t, srv, t.Name())
 	err := fence.InTx(t.Context(), db, d, second, func(ctx context.Context, tx *sql.Tx) error { return set(ctx, tx, "8") })
 	if err != nil {
@@ -241,7 +241,7 @@ func fenceLost(t *testing.T, db *sql.DB, d fence.Dialect) {
 		if err := set(ctx, tx, "99"); err != nil {
 			t.Error(err)
 		}
-		srv.Expire(h.Session())
+		srv.Expire(h.SessionID())
 		<-ctx.Done()
 		return nil // it does not check its context
 	})

@@ -29,7 +29,7 @@ func ofTheGuarantees() []mutant {
 			number: 301, bug: "Commit does not care whether the Hold is over, and writes in whatever session the client has", where: "–",
 			edits: []edit{
 				{"hold.go", "\tif err := h.over(); err != nil {\n\t\treturn nil, err\n\t}\n\tvar checks", "\tvar checks"},
-				{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"},
+				{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"},
 				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].lock.Client.Multi("},
 			},
 			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitOfAMultiLockChecksEveryPart", "TestHolderThatWakesUpTooLateIsFenced"},
@@ -138,7 +138,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 321, bug: "of the Holds of one tenure, only the first is told of the loss", where: "–",
-			edits: []edit{{"tenure.go", "\tfor _, h := range t.holds {\n\t\th.lose(t.loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.lose(t.loss)"}},
+			edits: []edit{{"tenure.go", "\tfor _, h := range t.holds {\n\t\th.lose(loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.lose(loss)"}},
 			tests: []string{"TestAllHoldsOfOneTenureAreTold"},
 		},
 		{
@@ -164,7 +164,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 326, bug: "a Hold can be unlocked several times", where: "–",
-			edits: []edit{{"hold.go", "\tif h.unlocked {\n\t\th.mu.Unlock()\n", "\tif false {\n\t\th.mu.Unlock()\n"}},
+			edits: []edit{{"hold.go", "\tif h.unlocked {\n\t\treturn nil, false\n", "\tif false {\n\t\treturn nil, false\n"}},
 			tests: []string{"TestUnlockByManyAtOnceSucceedsOnce"},
 		},
 		{

@@ -79,13 +79,14 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 39, bug: "Commit does not check that the lock is held", where: "CURATOR-607",
-			edits: []edit{{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"}},
+			edits: []edit{{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"}},
 			tests: []string{"TestCommitAfterTheLossDoesNothing"},
 		},
 		{
 			number: 40, bug: "Unlock removes the node first and tells the work later", where: "–",
 			edits: []edit{
-				{"hold.go", "\th.unlocked = true\n\th.cancel(ErrNotHeld)\n\tloss := h.loss\n", "\th.unlocked = true\n\tdefer h.cancel(ErrNotHeld)\n\tloss := h.loss\n"},
+				{"hold.go", "\th.unlocked = true\n\th.cancel(ErrNotHeld)\n\treturn h.loss, true\n", "\th.unlocked = true\n\treturn h.loss, true\n"},
+				{"hold.go", "func (h *Hold) Unlock() error {\n", "func (h *Hold) Unlock() error {\n\tdefer h.cancel(ErrNotHeld)\n"},
 			},
 			tests: []string{"TestContextEndsBeforeTheNodeGoes"},
 		},

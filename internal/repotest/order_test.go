@@ -28,7 +28,7 @@ var readings = []reading{
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
 			doc mutex rwmutex election nodelock slots semaphore multilock
-			lock local_queue reentry rewrite hold tenure list revoke options layout errors`,
+			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
