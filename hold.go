@@ -266,8 +266,8 @@ func (h *Hold) end() (loss error, first bool) {
 // the session.
 //
 // The error is ErrLost if the lock was known to be lost, and ErrNotHeld if it was unlocked before. Release
-// of a NodeLock, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and waits for
-// the answer (see Unlock's note on names that come back in NodeLock).
+// of a NodeLock or a slot, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and
+// waits for the answer (see Unlock's note on names that come back in NodeLock).
 func (h *Hold) Release() error {
 	loss, first := h.end()
 	if !first {

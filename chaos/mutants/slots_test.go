@@ -134,6 +134,11 @@ func ofTheSlots() []mutant {
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
 		},
 		{
+			number: 457, bug: "ls takes the directories of slots for locks", where: "–",
+			edits: []edit{{"cmd/holdfast/ls.go", "{\"leases\", \"locks\"}, {\"slots\", \"slot-queue\"}", "{\"leases\", \"locks\"}"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestListShowsSlotsAsOneLock"},
+		},
+		{
 			number: 456, bug: "a slot that was found again after a lost answer is left behind (440), in the simulation", where: "CURATOR-335",
 			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
