@@ -373,6 +373,14 @@ func (h *Hold) supersede() {
 	}
 }
 
+// concluded is Unlock after a transaction of ours has removed the nodes.
+func (h *Hold) concluded() {
+	h.end()
+	for _, t := range h.tenures {
+		t.leave(h)
+	}
+}
+
 // letGo is Unlock for a Lock that must not outlast ctx. When ctx ends, the rest happens in the
 // background.
 func (h *Hold) letGo(ctx context.Context) {

@@ -206,7 +206,14 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 	if err != nil {
 		return nil, err
 	}
-	defer turn.letGo(ctx)
+	over := false // the turn, and its node
+	defer func() {
+		if over {
+			turn.concluded()
+		} else {
+			turn.letGo(ctx)
+		}
+	}()
 	before := turn.first().WaitedFor()
 	for patient := false; ; patient = wait {
 		v, err := s.look(ctx, turn.first().Session, patient, before)
@@ -233,7 +240,8 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 			if err != nil {
 				return nil, err
 			}
-			h, err := s.admit(ctx, turn.first(), v.version, places)
+			var h *Hold
+			h, over, err = s.admit(ctx, turn.first(), v.version, places)
 			if h != nil || err != nil {
 				return h, err
 			}
@@ -417,10 +425,11 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 
 // admit makes the nodes of permits, all or none, if we still hold the turnstile and the limit has not
 // changed: a holder of the turnstile that slept must not add to permits that others have taken meanwhile.
-// It returns neither a Hold nor an error if the caller has to look again.
-func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, places []*queue.Place) (_ *Hold, err error) {
+// The same transaction removes our node from the turnstile. over reports whether it did. admit returns
+// neither a Hold nor an error if the caller has to look again.
+func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, places []*queue.Place) (_ *Hold, over bool, err error) {
 	dir := places[0].Dir
-	ops := []zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
+	ops := []zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
 	for _, p := range places {
 		mode := zk.Ephemeral
 		if !p.Exact {
@@ -428,6 +437,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		}
 		ops = append(ops, zk.CreateOp(dir+"/"+p.Prefix, p.Data, mode, s.lock.ACL...))
 	}
+	watermark := turn.WatermarkOp()
 	defer func() {
 		if err != nil {
 			for _, p := range places {
@@ -441,7 +451,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 			for _, p := range places {
 				p.Sending()
 			}
-			res, err = turn.Session.Multi(ctx, ops...)
+			res, err = turn.Session.Multi(ctx, slices.Concat(ops, watermark)...)
 			return err
 		})
 		for _, p := range places {
@@ -458,14 +468,15 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 				err = places[0].Confirm(ctx) // a slot: the name does not tell whose it is
 			}
 			if err != nil {
-				return nil, err
+				return nil, true, err
 			}
-			return s.admitted(ctx, places)
+			h, err := s.admitted(ctx, places)
+			return h, true, err
 		case errors.Is(err, zk.ErrConnectionLoss):
 			found := 0
 			for _, p := range places {
 				if err := p.Find(ctx); err != nil {
-					return nil, err
+					return nil, false, err
 				}
 				if p.Name() != "" {
 					found++
@@ -473,24 +484,27 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 			}
 			switch found {
 			case len(places):
-				return s.admitted(ctx, places)
+				h, err := s.admitted(ctx, places)
+				return h, true, err
 			case 0: // not made
 			default:
-				return nil, queue.ErrGone // somebody has removed some of them
+				return nil, false, queue.ErrGone // somebody has removed some of them
 			}
+		case len(watermark) > 0: // perhaps because of it
+			watermark = nil
 		case errors.Is(err, zk.ErrBadVersion):
-			return nil, nil // the limit was changed just now
+			return nil, false, nil // the limit was changed just now
 		case errors.Is(err, zk.ErrNodeExists):
-			return nil, nil // the server that we have read from did not know that the slot was taken
+			return nil, false, nil // the server that we have read from did not know that the slot was taken
 		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
-			return nil, queue.ErrGone
+			return nil, false, queue.ErrGone
 		case errors.Is(err, zk.ErrNoNode):
 			if err := turn.Ensure(ctx, dir); err != nil {
-				return nil, err
+				return nil, false, err
 			}
-			return nil, nil
+			return nil, false, nil
 		default:
-			return nil, err
+			return nil, false, err
 		}
 	}
 }

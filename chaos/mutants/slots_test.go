@@ -25,7 +25,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 434, bug: "a slot that was taken after the look fails the caller", where: "–",
-			edits: []edit{{"semaphore.go", "return nil, nil // the server that we have read", "return nil, err // the server that we have read"}},
+			edits: []edit{{"semaphore.go", "return nil, false, nil // the server that we have read", "return nil, false, err // the server that we have read"}},
 			tests: []string{"TestSlotThatIsTakenAfterTheLookIsNotGivenTwice", "TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs"},
 		},
 		{
@@ -40,7 +40,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 437, bug: "slots let in who was thrown out of their turnstile meanwhile", where: "Kleppmann 2016",
-			edits: []edit{{"semaphore.go", "[]zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileOfSlotsTakesNothing"},
 		},
 		{
@@ -132,6 +132,16 @@ func ofTheSlots() []mutant {
 			number: 455, bug: "a wish reaches beyond the number of slots (432), in the simulation", where: "–",
 			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 458, bug: "a watermark that is out of date fails the caller that takes a permit", where: "–",
+			edits: []edit{{"semaphore.go", "\t\t\twatermark = nil\n", "\t\t\treturn nil, false, err\n"}},
+			tests: []string{"TestTurnstileOfALongQueueGetsAWatermark"},
+		},
+		{
+			number: 459, bug: "the turn goes on after the transaction that has removed its node", where: "–",
+			edits: []edit{{"semaphore.go", "\t\t\tturn.concluded()\n", "\t\t\tturn.letGo(ctx)\n"}},
+			tests: []string{"TestPermitsCostFewRoundTripsAndCommits"},
 		},
 		{
 			number: 457, bug: "ls takes the directories of slots for locks", where: "–",
