@@ -42,11 +42,17 @@ type Semaphore struct {
 // SetLimit changes it. Reentrant has no effect.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
-	return &Semaphore{
-		lock:      newLock(c, path, queue.Semaphore, o),
+	return semaphoreOf(c, path, limit, queue.Semaphore, o)
+}
+
+func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o options) *Semaphore {
+	s := &Semaphore{
+		lock:      newLock(c, path, kind, o),
 		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, o), // its nodes say who waits, and what for
 		limit:     limit,
 	}
+	s.turnstile.Beside = s.looks() // a caller that need not wait has them with its turn
+	return s
 }
 
 // Acquire waits for one permit. The Hold keeps it until Unlock.
@@ -156,7 +162,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
 		return 0, 0, err
 	}
-	v, err := s.look(ctx, session, false, "")
+	v, err := s.look(ctx, session, false, "", nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -183,7 +189,7 @@ func (s *Semaphore) permits(turn *queue.Place, _ view, n int) ([]*queue.Place, e
 		if err != nil {
 			return nil, err
 		}
-		places[i] = &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: s.lock.Path + nodes.Leases, Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
+		places[i] = &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: s.permitDir(), Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
 	}
 	return places, nil
 }
@@ -215,11 +221,12 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 		}
 	}()
 	before := turn.first().WaitedFor()
+	seen := turn.first().Seen()
 	for patient := false; ; patient = wait {
-		v, err := s.look(ctx, turn.first().Session, patient, before)
-		for errors.Is(err, errBehind) {
+		v, err := s.look(ctx, turn.first().Session, patient, before, seen)
+		for seen = nil; errors.Is(err, errBehind); {
 			if err = s.catchUp(ctx, turn); err == nil {
-				v, err = s.look(ctx, turn.first().Session, patient, before)
+				v, err = s.look(ctx, turn.first().Session, patient, before, nil)
 			}
 		}
 		if err != nil {
@@ -259,7 +266,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) 
 
 // ours reports whether a tenure consists of permits, and not of another lock on the path.
 func (s *Semaphore) ours(t *tenure) bool {
-	return t.places[0].Dir == s.lock.Path+s.lock.Grammar.Semaphore.Leases
+	return t.places[0].Dir == s.permitDir()
 }
 
 // A view is the state of a semaphore at some moment.
@@ -297,39 +304,50 @@ func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
 }
 
 // look reads the limit and the permits. The server must show all permits that were granted before our
-// turn. before is the node that we have waited for at the turnstile. Its holder took its permits first and
-// then removed the node, so a server without the node shows the permits. The event of the removal may
+// turn. before is the node that we have waited for at the turnstile. Its holder took its permits before it
+// removed the node, or with it, so a server without the node shows the permits. The event of the removal may
 // have come from another server, and the session may since have moved to a server that is behind: an
 // event does not raise the zxid that a session demands of a server. Then the error is errBehind.
+//
+// seen are results of looks that are from our turn already, or nil.
 //
 // Without watch, look also makes sure that no other kind of lock has the name. With watch, it does not
 // read before: an earlier look has shown that the node is gone, and a server that is behind that answer
 // does not accept the session.
-func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string, seen []zk.Result) (v view, err error) {
 	err = queue.Retry(ctx, func() (err error) {
-		v, err = s.lookOnce(ctx, session, watch, before)
+		v, err = s.lookOnce(ctx, session, watch, before, seen)
+		seen = nil
 		return err
 	})
 	return v, err
 }
 
-func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
-	dir := s.lock.Path + s.lock.Grammar.Semaphore.Leases
+// looks are the reads of the limit, of the permits, and of what else has the name.
+func (s *Semaphore) looks() []zk.Op {
+	return []zk.Op{zk.GetOp(s.lock.Path), zk.ChildrenOp(s.permitDir()), zk.ChildrenOp(s.lock.Path)}
+}
+
+func (s *Semaphore) permitDir() string { return s.lock.Path + s.lock.Grammar.Semaphore.Leases }
+
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string, seen []zk.Result) (v view, err error) {
 	var data []byte
 	var listed, beside []string
 	var dataErr, namesErr, besideErr error
 	var stat zk.Stat
 	if watch {
 		data, stat, v.data, dataErr = session.GetW(ctx, s.lock.Path)
-		listed, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+		listed, _, v.leases, namesErr = session.ChildrenW(ctx, s.permitDir())
 	} else {
-		ops := []zk.Op{zk.GetOp(s.lock.Path), zk.ChildrenOp(dir), zk.ChildrenOp(s.lock.Path)}
-		if before != "" { // ahead of the others: they show at least as much
-			ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
-		}
-		res, err := session.Pipeline(ctx, ops...)
+		res := seen
 		if res == nil {
-			return view{}, err
+			ops := s.looks()
+			if before != "" { // ahead of the others: they show at least as much
+				ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
+			}
+			if res, err = session.Pipeline(ctx, ops...); res == nil {
+				return view{}, err
+			}
 		}
 		if before != "" {
 			switch err := res[0].Err; {

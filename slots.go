@@ -30,8 +30,8 @@ import (
 // The names <path>/slots and <path>/slot-queue are reserved below the path of every lock, as those of a
 // Semaphore are.
 type Slots struct {
-	semaphore Semaphore // that counts the slots, keeps the turnstile and stores n
-	refused   error     // an option that Slots cannot honour; Acquire returns it
+	semaphore *Semaphore // that counts the slots, keeps the turnstile and stores n
+	refused   error      // an option that Slots cannot honour; Acquire returns it
 }
 
 // NewSlots names n slots at path and claims that there are n. The first Acquire stores n. After that,
@@ -55,11 +55,7 @@ func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 		}
 	}
 	o.grammar = names.Slots
-	s.semaphore = Semaphore{
-		lock:      newLock(c, path, queue.Slots, o),
-		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, o),
-		limit:     n,
-	}
+	s.semaphore = semaphoreOf(c, path, n, queue.Slots, o)
 	return s
 }
 
@@ -153,7 +149,7 @@ func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &queue.Place{Queue: l.Queue, Session: turn.Session, Dir: l.Path + l.Grammar.Semaphore.Leases, Attempt: a, Exact: true, Shared: true, Data: data}, nil
+	return &queue.Place{Queue: l.Queue, Session: turn.Session, Dir: s.semaphore.permitDir(), Attempt: a, Exact: true, Shared: true, Data: data}, nil
 }
 
 // Slot is the number of the slot that h holds, of a MultiLock the first. It is -1 if h is not of a [Slots].
