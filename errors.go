@@ -20,8 +20,8 @@ var (
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
 	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")
-	// ErrLimit means that a semaphore's limit is not known, differs from the program's claim, or is less
-	// than the number of permits asked for.
+	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
+	// the program's claim, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.

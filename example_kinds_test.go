@@ -43,6 +43,68 @@ func ExampleSemaphore() {
 	// <nil>
 }
 
+// The generators of snowflake ids need worker numbers that differ. A generator stops when it loses its
+// number, since another may get it then.
+func ExampleSlots() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	workers := holdfast.NewSlots(c, "/holdfast/slots/snowflake", 1024)
+	for range 2 {
+		h, err := workers.Acquire(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer h.Unlock()
+		next := func(millisecond, sequence int64) (id int64, err error) {
+			if h.Context().Err() != nil {
+				return 0, context.Cause(h.Context())
+			}
+			return millisecond<<22 | int64(h.Slot())<<12 | sequence, nil
+		}
+		id, err := next(1000, 7)
+		fmt.Println("worker", h.Slot(), "makes", id, err)
+	}
+	free, n, err := workers.Available(ctx)
+	fmt.Println(free, "of", n, "free", err)
+	// Output:
+	// worker 0 makes 4194304007 <nil>
+	// worker 1 makes 4194308103 <nil>
+	// 1022 of 1024 free <nil>
+}
+
+// A process that remembers its number gets it again, unless another process took it meanwhile.
+func ExampleWish() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	ports := holdfast.NewSlots(c, "/holdfast/slots/ports", 10)
+	remembered := holdfast.Prefer(3)
+	for range 2 {
+		h, err := ports.Acquire(ctx, remembered)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer h.Unlock()
+		fmt.Println(":", 8000+h.Slot())
+	}
+	// Output:
+	// : 8003
+	// : 8000
+}
+
 // Many goroutines of one program want one lock: they hand it on locally.
 func ExampleWithLocalHandoff() {
 	srv := zktest.NewServer()

@@ -83,7 +83,7 @@ func (h *Hold) Token() int64 { return h.first().Token }
 
 // A LockToken is the fencing token of one lock.
 type LockToken struct {
-	Path string // of the lock
+	Path string // of the lock; of a Slots the node of the slot, whose tokens grow on their own
 	// Layout names the lock's layout by its forms, since locks of different forms can have
 	// one path: names.Default, kazoo or another of this package's, as ParseLayout takes them;
 	// named:NAME for one of several in a directory; form:… for a program's own, with its
@@ -99,7 +99,11 @@ type LockToken struct {
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
-		tokens[i] = LockToken{Path: t.lock.Path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
+		path := t.lock.Path
+		if t.lock.Kind == queue.Slots {
+			path = t.places[0].Path()
+		}
+		tokens[i] = LockToken{Path: path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
 	}
 	return tokens
 }
@@ -129,7 +133,7 @@ func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 //
 // The error is ErrLost if the lock is gone; then nothing was done. After a lost connection, the
 // transaction may have been done all the same ([zk.MayHaveHappened]). The server compares names. Another
-// node can have the name of a NodeLock's node, or of a node in a [Layout] without {uuid} or {hex}. There,
+// node can have the name of a NodeLock's or a slot's node, or of a node in a [Layout] without {uuid} or {hex}. There,
 // Commit is exact only while nobody removes nodes by hand.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
@@ -262,8 +266,8 @@ func (h *Hold) end() (loss error, first bool) {
 // the session.
 //
 // The error is ErrLost if the lock was known to be lost, and ErrNotHeld if it was unlocked before. Release
-// of a NodeLock, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and waits for
-// the answer (see Unlock's note on names that come back in NodeLock).
+// of a NodeLock or a slot, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and
+// waits for the answer (see Unlock's note on names that come back in NodeLock).
 func (h *Hold) Release() error {
 	loss, first := h.end()
 	if !first {
@@ -366,6 +370,14 @@ func (h *Hold) supersede() {
 	h.mu.Unlock()
 	for _, t := range h.tenures {
 		t.forget(h)
+	}
+}
+
+// concluded is Unlock after a transaction of ours has removed the nodes.
+func (h *Hold) concluded() {
+	h.end()
+	for _, t := range h.tenures {
+		t.leave(h)
 	}
 }
 

@@ -29,9 +29,9 @@ type MultiLock struct {
 // A part is one lock of a MultiLock.
 type part struct {
 	Locker
-	lock *lock
-	weak bool // a reader: a writer of the same lock can stand for it
-	tree bool // of a Tree
+	lock     *lock
+	strength int  // of two parts of one lock, the stronger can stand for the weaker
+	tree     bool // of a Tree
 }
 
 // path is the lock's path as the server knows it.
@@ -69,10 +69,16 @@ func (p part) beside(o part) error {
 	return nil
 }
 
+// The strengths of a read-write lock's sides; a Mutex is a writer. A semaphore's is the number of permits.
+const (
+	readStrength = iota
+	writeStrength
+)
+
 // NewMultiLock makes one lock of several locks of this package, in any order. The same lock may be named
-// twice, also as reader and writer; it is acquired once, then as writer. NewMultiLock sends nothing. Lock
-// returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would
-// wait for each other.
+// several times. It is acquired once, in its strongest form: as writer rather than as reader, and with the
+// largest number of permits. NewMultiLock sends nothing. Lock returns what is wrong with the list:
+// zk.ErrBadArguments for two locks that cannot be ordered or would wait for each other.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -86,14 +92,7 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 		m.parts = append(m.parts, parts...)
 	}
 	slices.SortStableFunc(m.parts, func(a, b part) int {
-		order := a.compare(b)
-		if order == 0 && a.weak != b.weak { // the strongest is the one that stays
-			order = -1
-			if a.weak {
-				order = 1
-			}
-		}
-		return order
+		return cmp.Or(a.compare(b), cmp.Compare(b.strength, a.strength)) // the strongest is the one that stays
 	})
 	all := m.parts
 	m.parts = nil
@@ -113,13 +112,15 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 func partsOf(l Locker) ([]part, error) {
 	switch l := l.(type) {
 	case *Mutex:
-		return []part{{Locker: l, lock: &l.lock}}, nil
+		return []part{{Locker: l, lock: &l.lock, strength: writeStrength}}, nil
 	case *RWMutex:
-		return []part{{Locker: l, lock: &l.lock}}, nil
+		return []part{{Locker: l, lock: &l.lock, strength: writeStrength}}, nil
 	case readSide:
-		return []part{{Locker: l, lock: &l.m.lock, weak: true}}, nil
-	case permit:
-		return []part{{Locker: l, lock: &l.s.lock}}, nil
+		return []part{{Locker: l, lock: &l.m.lock, strength: readStrength}}, nil
+	case permits:
+		return []part{{Locker: l, lock: &l.s.lock, strength: l.n}}, nil
+	case slot:
+		return []part{{Locker: l, lock: &l.s.semaphore.lock}}, nil
 	case *NodeLock:
 		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *MultiLock:

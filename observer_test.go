@@ -165,6 +165,16 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 				"queued: try lock /l", "acquired: try lock /l (2)", "released: try lock /l (2)",
 			},
 		},
+		"slots": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				s := holdfast.NewSlots(c, lockPath, 1, observed(d))
+				h := lock(t, s.Locker())
+				_, err := s.TryAcquire(t.Context())
+				wantErr(t, err, holdfast.ErrLocked)
+				unlock(t, h)
+			},
+			[]string{"queued: acquire /l", "acquired: acquire /l (1)", "queued: try acquire /l", "acquired: try acquire /l: locked by another (2)", "released: acquire /l (1)"},
+		},
 		"an election": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				h, err := holdfast.NewElection(c, lockPath, observed(d)).Campaign(t.Context(), []byte("me"))

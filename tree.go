@@ -65,9 +65,9 @@ func (t *Tree) of(path string) *MultiLock {
 		if g := l.lock.Grammar; l.lock.handoffs > 0 || g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
 			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, and no WithLocalHandoff", zk.ErrBadArguments)
 		}
-		p := part{Locker: l, lock: &l.lock, tree: true}
+		p := part{Locker: l, lock: &l.lock, strength: writeStrength, tree: true}
 		if i < len(names)-1 {
-			p.Locker, p.weak = l.RLocker(), true
+			p.Locker, p.strength = l.RLocker(), readStrength
 		}
 		m.parts = append(m.parts, p)
 	}

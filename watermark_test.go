@@ -282,6 +282,7 @@ func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
 type line struct {
 	*zk.Client
 	requests atomic.Int64 // requests that are answered
+	flushes  atomic.Int64 // requests sent together count once
 	bytes    atomic.Int64 // both ways
 	slowly   atomic.Bool  // it receives slowly
 
@@ -393,6 +394,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 		c.line.deaf.Store(&gate)
 	}
 	n, err := c.Conn.Write(b)
+	c.line.flushes.Add(1)
 	c.line.bytes.Add(int64(n))
 	return n, err
 }

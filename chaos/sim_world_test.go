@@ -31,6 +31,7 @@ type world struct {
 	timeout time.Duration // session timeout
 	lasts   time.Duration // time until everything is made whole
 	quorum  bool
+	kind    string  // options.Locks
 	skew    float64 // the factor by which clients believe a second to be longer
 
 	servers servers
@@ -84,6 +85,7 @@ type result struct {
 	Operations int // in pieces checked by Porcupine
 	Pieces     int
 	Undecided  int
+	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
 	Faults     tally
@@ -99,6 +101,7 @@ type options struct {
 	NoAdmin bool    // no faults of which a client cannot be told in time
 	GoOn    bool    // continue after a violation, to count them
 	Once    bool    // workers call a Once, too; see startOnces
+	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
 }
 
 // simulate runs one world. Violations are in the result; a goroutine that does not end makes the bubble
@@ -137,6 +140,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	}
 	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
 	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
+	w.checkSlots(&r)
 	unordered := func(lock string) bool {
 		return slices.ContainsFunc(w.locks, func(s lockSpec) bool { return s.clashes && s.path == lock })
 	}
@@ -170,7 +174,7 @@ func queuedBy(ops []chaos.Op, born map[string]time.Duration, chroot string) (kno
 func newWorld(seed uint64, o options) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		counters: make(map[string]*counted), skew: o.Skew,
+		counters: make(map[string]*counted), skew: o.Skew, kind: o.Locks,
 	}
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))

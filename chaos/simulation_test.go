@@ -309,6 +309,7 @@ func (sum *summary) add(r result) bool {
 	all.Operations += r.Operations
 	all.Pieces += r.Pieces
 	all.Undecided += r.Undecided
+	all.Judged += r.Judged
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
 	all.Faults.add(r.Faults)

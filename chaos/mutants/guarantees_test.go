@@ -12,7 +12,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
-			edits: []edit{{"semaphore.go", "case v.used+n <= v.limit:", "case v.used+n <= v.limit+1:"}},
+			edits: []edit{{"semaphore.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
 			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
 		},
 		{
@@ -182,7 +182,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 329, bug: "whatever is in the directory of permits counts as a permit", where: "kazoo's Semaphore",
-			edits: []edit{{"internal/queue/names/grammar.go", "return len(s.Queue.InQueue(names))", "return len(names)"}},
+			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
 			tests: []string{"TestForeignChildrenAreNoPermits"},
 		},
 		{
@@ -283,7 +283,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 348, bug: "of a lock that a MultiLock names as reader and as writer, the reader stays", where: "–",
-			edits: []edit{{"multilock.go", "\t\t\tif a.weak {\n", "\t\t\tif !a.weak {\n"}},
+			edits: []edit{{"multilock.go", "cmp.Compare(b.strength, a.strength)", "cmp.Compare(a.strength, b.strength)"}},
 			tests: []string{"TestMultiLockTakesDuplicatesOnce"},
 		},
 		{

@@ -54,7 +54,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 34, bug: "a semaphore lets in who was thrown out of its turnstile meanwhile", where: "Kleppmann 2016, redisson #4684",
-			edits: []edit{{"semaphore.go", "[]zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{

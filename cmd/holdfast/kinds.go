@@ -69,17 +69,6 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// permits is a Locker for several permits of a semaphore.
-type permits struct {
-	*holdfast.Semaphore
-	n int
-}
-
-func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.AcquireN(ctx, p.n) }
-func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return p.TryAcquireN(ctx, p.n)
-}
-
 // candidate is a Locker for the campaign of an election. It has no TryLock.
 type candidate struct {
 	*holdfast.Election
@@ -107,7 +96,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.exclusive:
 			return holdfast.NewRWMutex(c, path, opts...)
 		case f.limit > 0:
-			return permits{holdfast.NewSemaphore(c, path, f.limit, opts...), f.permits}
+			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
 		case f.node:
 			return holdfast.NewNodeLock(c, path, who...)
 		case k.campaign:

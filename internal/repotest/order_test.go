@@ -27,7 +27,7 @@ var readings = []reading{
 		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
-			doc mutex tree rwmutex election nodelock semaphore once once_marks multilock
+			doc mutex tree rwmutex election nodelock slots semaphore once once_marks multilock
 			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
@@ -36,7 +36,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
-		order: `doc list ahead layout attempt grammar contender`,
+		order: `doc list ahead slots layout attempt grammar contender`,
 	},
 	{
 		// The server, a connection's reader, the owner and the turns, the requests, the commit
