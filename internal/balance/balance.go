@@ -68,8 +68,8 @@ func (p Plan) Equal(o Plan) bool {
 
 // Balance returns the plan for these workers that moves the fewest shards from their owners in p. Every
 // worker's number of shards differs from its exact share, by weight, by less than one. The result depends
-// on the set of workers, not on their order. Of workers with one ID, the first counts. At most 65,534
-// workers count.
+// on the set of workers, not on their order. Of workers with one ID, the first counts. At most MaxWorkers
+// count.
 //
 // A join moves only the newcomer's shards, and a leave only the leaver's, if p was balanced and the
 // weights are equal. With weights, a change of the total can change the share of others by more.
@@ -78,8 +78,8 @@ func (p Plan) Balance(workers []Worker) Plan {
 	next.Workers = slices.Clone(workers)
 	slices.SortStableFunc(next.Workers, func(a, b Worker) int { return strings.Compare(a.ID, b.ID) })
 	next.Workers = slices.CompactFunc(next.Workers, func(a, b Worker) bool { return a.ID == b.ID })
-	if len(next.Workers) > None-1 {
-		next.Workers = next.Workers[:None-1]
+	if len(next.Workers) > MaxWorkers {
+		next.Workers = next.Workers[:MaxWorkers]
 	}
 
 	// What each worker owns now, of those that stay.

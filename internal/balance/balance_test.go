@@ -211,8 +211,18 @@ func TestPlansOfWrongTextsAreRefused(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"shards":3}`))
+	f.Add([]byte(`{"id":"a","weight":2,"owner":"host"}`))
 	f.Add([]byte(`{"shards":1,"workers":[{"id":"a","weight":1}],"owners":"AAA="}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		if w, err := ParseWorker(text); err == nil {
+			written, err := w.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := ParseWorker(written); err != nil || again != w {
+				t.Fatalf("%q was read as %v, and %q as %v, %v", text, w, written, again, err)
+			}
+		}
 		p, err := Parse(text)
 		if err != nil {
 			return

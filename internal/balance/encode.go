@@ -11,6 +11,12 @@ import (
 // MaxShards bounds the number of shards: a plan must fit into a node.
 const MaxShards = 1 << 16
 
+// MaxWorkers bounds the number of workers in a plan, for the same reason. Further workers get no shards.
+const MaxWorkers = 4096
+
+// maxID and maxOwner bound a worker's texts, in bytes.
+const maxID, maxOwner = 64, 64
+
 // MaxWeight bounds the weight of a worker.
 const MaxWeight = 1 << 20
 
@@ -38,15 +44,18 @@ func Parse(text []byte) (Plan, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return Plan{}, fmt.Errorf("not a plan: %w", err)
 	}
-	if s.N < 1 || s.N > MaxShards || len(s.Workers) >= None {
+	if s.N < 1 || s.N > MaxShards || len(s.Workers) > MaxWorkers {
 		return Plan{}, fmt.Errorf("not a plan: %d shards, %d workers", s.N, len(s.Workers))
 	}
 	if !slices.IsSortedFunc(s.Workers, func(a, b Worker) int { return strings.Compare(a.ID, b.ID) }) {
 		return Plan{}, fmt.Errorf("not a plan: the workers are not in order")
 	}
 	for i, w := range s.Workers {
-		if w.Weight < 0 || w.Weight > MaxWeight || i > 0 && s.Workers[i-1].ID == w.ID {
-			return Plan{}, fmt.Errorf("not a plan: worker %q occurs twice, or has the weight %d", w.ID, w.Weight)
+		if err := w.check(); err != nil {
+			return Plan{}, fmt.Errorf("not a plan: %w", err)
+		}
+		if i > 0 && s.Workers[i-1].ID == w.ID {
+			return Plan{}, fmt.Errorf("not a plan: worker %q occurs twice", w.ID)
 		}
 	}
 	p := Empty(s.N)
@@ -65,4 +74,25 @@ func Parse(text []byte) (Plan, error) {
 		p.Shards[i] = owner
 	}
 	return p, nil
+}
+
+// Encode returns the worker as text. A long owner is cut.
+func (w Worker) Encode() ([]byte, error) {
+	w.Owner = strings.ToValidUTF8(w.Owner[:min(len(w.Owner), maxOwner)], "")
+	return json.Marshal(w)
+}
+
+// ParseWorker reads a worker that Encode has written.
+func ParseWorker(text []byte) (w Worker, err error) {
+	if err := json.Unmarshal(text, &w); err != nil {
+		return Worker{}, fmt.Errorf("not a worker: %w", err)
+	}
+	return w, w.check()
+}
+
+func (w Worker) check() error {
+	if w.ID == "" || len(w.ID) > maxID || len(w.Owner) > maxOwner || w.Weight < 0 || w.Weight > MaxWeight {
+		return fmt.Errorf("not a worker: id %.80q, owner %.80q, weight %d", w.ID, w.Owner, w.Weight)
+	}
+	return nil
 }

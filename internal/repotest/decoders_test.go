@@ -21,8 +21,8 @@ var fuzzed = map[string]string{
 	"internal/queue/names.Grammar.Parse": "FuzzChildName",
 
 	// Package zkproto's own test ensures that FuzzDecode covers every message.
-	"zkproto.*.Decode":   "FuzzDecode",
-	"internal/balance.Parse": "FuzzParse",
+	"zkproto.*.Decode":       "FuzzDecode",
+	"internal/balance.Parse": "FuzzParse", "internal/balance.ParseWorker": "FuzzParse",
 
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
 	"zkproto.ReadFrame":       "FuzzReadFrame",
