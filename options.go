@@ -17,6 +17,7 @@ type options struct {
 	value     []byte // instead of the note; nil: none
 	acl       []zk.ACL
 	reentrant bool
+	shards    shardOptions
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
 }
 

@@ -27,7 +27,7 @@ var readings = []reading{
 		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
-			doc mutex rwmutex election nodelock semaphore multilock
+			doc mutex rwmutex election nodelock semaphore multilock shards shard_leader shard_plan
 			lock local_queue reentry rewrite hold tenure list revoke options layout errors`,
 	},
 	{
