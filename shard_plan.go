@@ -23,8 +23,8 @@ type ShardWorker struct {
 
 // Assignment returns the workers and the shards that each of them should have, by the plan, at some moment
 // after the call. A shard that is moving may still be with another worker: List of Path tells the present
-// holder. A shard in nobody's list has no worker yet. Assignment takes three round trips, and two requests
-// for each 256 workers beyond those. The error is ErrShardCount if the stored number differs from the claim.
+// holder. A shard in nobody's list has no worker yet. Assignment takes four round trips, and one request
+// for each worker. The error is ErrShardCount if the stored number differs from the claim.
 func (s *Shards) Assignment(ctx context.Context) ([]ShardWorker, error) {
 	all, err := s.assignment(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Shards) assignment(ctx context.Context) (all []ShardWorker, err error) 
 	case err != nil:
 		return nil, err
 	default:
-		if plan, err = s.parse(data); err != nil {
+		if plan, err = s.checked(data); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +92,8 @@ type storedPlan struct {
 	mzxid   int64
 }
 
-func (s *Shards) parse(data []byte) (balance.Plan, error) {
+// checked reads a plan, which must be for as many shards as the caller claims.
+func (s *Shards) checked(data []byte) (balance.Plan, error) {
 	p, err := balance.Parse(data)
 	switch {
 	case err != nil:
@@ -149,7 +150,7 @@ func (r *shardWorker) look(ctx context.Context) (*zk.Watch, error) {
 			}
 			continue
 		}
-		p, err := r.parse(data)
+		p, err := r.checked(data)
 		if err != nil {
 			watch.Stop()
 			return nil, err

@@ -286,7 +286,7 @@ func (r *shardWorker) dismiss() {
 	}
 }
 
-// A keeper has one shard, or waits for it. Its goroutine belongs to Run.
+// A keeper has one shard for one tenure, or waits for it. Its goroutine belongs to Run.
 type keeper struct {
 	worker *shardWorker
 	number int
@@ -295,7 +295,8 @@ type keeper struct {
 	stuck  chan struct{} // closed when the function has not returned in time
 }
 
-// run acquires the shard and calls the function, again after each loss, until ctx ends.
+// run acquires the shard and keeps it until ctx ends or the shard is lost. If the shard is still ours, another
+// keeper follows.
 func (k *keeper) run(ctx context.Context) {
 	r := k.worker
 	defer func() {
@@ -309,19 +310,13 @@ func (k *keeper) run(ctx context.Context) {
 		default:
 		}
 	}()
-	o := r.lock.options
-	m := newLock(r.lock.Client, r.Path(k.number), queue.Lock, o)
-	for ctx.Err() == nil {
-		h, err := m.wait(ctx, "lock", names.Mutex)
-		if err != nil {
-			r.fail(unlessEnded(ctx, err))
-			return
-		}
-		if err := k.keep(ctx, h); err != nil {
-			r.fail(err)
-			return
-		}
+	l := newLock(r.lock.Client, r.Path(k.number), queue.Lock, r.lock.options)
+	h, err := l.wait(ctx, "lock", names.Mutex)
+	if err != nil {
+		r.fail(unlessEnded(ctx, err))
+		return
 	}
+	r.fail(k.keep(ctx, h))
 }
 
 // keep calls the function under h, and unlocks when it has returned and the shard is to move or is lost.

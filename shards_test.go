@@ -126,6 +126,13 @@ func (w *shardWorker) leave() {
 	if !errors.Is(w.err, context.Canceled) {
 		w.board.t.Errorf("%s ended with %v; want the end of its context", w.name, w.err)
 	}
+	w.board.mu.Lock()
+	defer w.board.mu.Unlock()
+	for i, s := range w.board.inside {
+		if s.worker == w {
+			w.board.t.Errorf("Run of %s has returned, and its function still works on shard %d", w.name, i)
+		}
+	}
 }
 
 // owners returns the workers of the shards that are being worked on.
@@ -411,6 +418,89 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 	})
 }
 
+// A plan takes a shard away and gives it back before its function has returned. The function is called again
+// when it has, and not before.
+func TestShardThatComesBackWhileItsFunctionEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+			<-ctx.Done()
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+		b.settle()
+		c := b.join("b")
+		time.Sleep(3 * time.Second)
+		c.leave()
+		b.settle()
+		if owners := b.owners(); len(owners) != 2 {
+			t.Errorf("owners %v; want two shards with a, whose other functions have not returned", owners)
+		}
+		time.Sleep(20 * time.Second)
+		b.wantBalance(map[string]int{"a": 1})
+		a.leave()
+	})
+}
+
+// A leader whose node was removed while it wrote the plan writes none.
+func TestFormerLeaderWritesNoPlan(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		all := b.joinAll(2)
+		c := client(t, srv)
+		version := b.planVersion()
+		removed := make(chan struct{})
+		srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+			if !strings.HasPrefix(path, shardsPath+"/workers/") {
+				return zktest.Pass
+			}
+			srv.Intercept(zkproto.OpMulti, nil)
+			if err := c.Delete(t.Context(), path, zk.AnyVersion); err != nil {
+				t.Error(err)
+			}
+			close(removed)
+			return zktest.Pass
+		})
+		all = append(all, b.join("new"))
+		<-removed
+		synctest.Wait()
+		if v := b.planVersion(); v != version {
+			t.Errorf("plan version %d, then %d: a worker that leads no more has written it", version, v)
+		}
+		b.settle()
+		b.wantBalance(evenly(all))
+		for _, w := range all {
+			w.leave()
+		}
+	})
+}
+
+// A worker that has left keeps its shards for a moment, without a session; one that has just joined has none.
+func TestAssignmentTellsWhoIsAbsent(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 4)
+		all := b.joinAll(2)
+		all[0].leave()
+		fresh := b.join("new")
+		synctest.Wait()
+		assigned, err := holdfast.NewShards(client(t, srv), shardsPath, 4).Assignment(t.Context())
+		if err != nil || len(assigned) != 3 {
+			t.Fatalf("%+v, %v", assigned, err)
+		}
+		for _, w := range assigned {
+			want := map[string]string{"w00": "true 2", "w01": "false 2", "new": "false 0"}[w.Owner]
+			if got := fmt.Sprint(w.Session == 0, len(w.Shards)); got != want {
+				t.Errorf("absent and shards of %s: %s; want %s", w.Owner, got, want)
+			}
+		}
+		if none, err := holdfast.NewShards(client(t, srv), "/none", 4).Assignment(t.Context()); err != nil || len(none) != 0 {
+			t.Errorf("without any worker: %+v, %v", none, err)
+		}
+		all[1].leave()
+		fresh.leave()
+	})
+}
+
 // The shards of a worker that is cut off are with others when its session has ended and the leave counts.
 func TestShardsOfACrashedWorkerAreTaken(t *testing.T) {
 	for _, leads := range []bool{true, false} {
@@ -617,7 +707,9 @@ func TestRunLeavesNothing(t *testing.T) {
 func TestPlanThatWasRemovedIsWrittenAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 9)
-		all := b.joinAll(3)
+		all := b.joinAll(2)
+		all = append(all, b.join("later")) // no plan from nothing would be this one
+		b.settle()
 		before, calls := b.owners(), b.calls
 		c := client(t, srv)
 		if _, err := c.Set(t.Context(), shardsPath, nil, zk.AnyVersion); err != nil {
