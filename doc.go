@@ -23,6 +23,7 @@
 //   - [MultiLock]: several of the others as one.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
+//   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
 // [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
@@ -71,6 +72,10 @@
 // of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits. A
 // Lock that fails may leave a goroutine that removes its node (internal/queue, Hold.letGo). It ends when
 // the node is gone or the session is over.
+//
+// [Shards.Run] owns one goroutine that campaigns and leads (shard_leader.go), one for each shard that it has
+// or waits for, and for each shard whose context has ended one that waits for the function (shards.go). Run
+// waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.
 package holdfast
