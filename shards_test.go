@@ -418,6 +418,52 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 	})
 }
 
+// A shard that was lost is begun again, even by the same worker, only when the function of the tenure before
+// has returned.
+func TestLostShardIsBegunAgainWhenItsFunctionHasReturned(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 3)
+		var working atomic.Int32
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+			if n := working.Add(1); n > 3 {
+				t.Errorf("%d functions work on 3 shards", n)
+			}
+			defer working.Add(-1)
+			<-ctx.Done()
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+		b.settle()
+		srv.Expire(b.session("a"))
+		b.settle()
+		if b.calls != 3 {
+			t.Errorf("%d calls; want 3, since no function has returned", b.calls)
+		}
+		time.Sleep(20 * time.Second)
+		if b.wantBalance(map[string]int{"a": 1}); b.calls != 6 {
+			t.Errorf("%d calls; want 6", b.calls)
+		}
+		a.leave()
+	})
+}
+
+// Run returns when its functions have, and not before.
+func TestRunWaitsForItsFunctions(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 3)
+		a := b.joinWith(client(t, srv), "a", func(ctx context.Context, _ holdfast.Shard) error {
+			<-ctx.Done()
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+		b.settle()
+		a.leave()
+		if _, err := holdfast.NewMutex(client(t, srv), holdfast.NewShards(nil, shardsPath, 3).Path(0)).TryLock(t.Context()); err != nil {
+			t.Errorf("a shard is not free after Run: %v", err)
+		}
+	})
+}
+
 // A plan takes a shard away and gives it back before its function has returned. The function is called again
 // when it has, and not before.
 func TestShardThatComesBackWhileItsFunctionEnds(t *testing.T) {

@@ -1,0 +1,148 @@
+package mutants
+
+// ofTheShards are those of Shards: shards with two workers, with none, or that move too often.
+func ofTheShards() []mutant {
+	const pure = "internal/balance"
+	return []mutant{
+		{
+			number: 460, bug: "a shard is unlocked when it is to move, and its function still works on it", where: "Kafka's eager rebalance",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 461, bug: "a shard is unlocked after the limit, though its function has not returned", where: "Kafka's max.poll.interval",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { k.guard(returned); h.Unlock() }"}},
+			tests: []string{"TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 462, bug: "nobody hears of a function that does not return", where: "–",
+			edits: []edit{{"shards.go", "k.worker.fail(fmt.Errorf(\"shard %d: %w after", "_ = (fmt.Errorf(\"shard %d: %w after"}},
+			tests: []string{"TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 463, bug: "a shard that comes back while its function ends is never begun again", where: "–",
+			edits: []edit{{"shards.go", "\t\tcase <-r.ended: // and its shard may be ours again\n\t\t\tr.adopt(ctx)\n", "\t\tcase <-r.ended:\n"}},
+			tests: []string{"TestShardThatComesBackWhileItsFunctionEnds", "TestLostShardsComeBackWithALargerToken"},
+		},
+		{
+			number: 464, bug: "a shard that was lost is begun again while its function still works", where: "–",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() {\n\t\tif r := k.worker; errors.Is(context.Cause(held), ErrLost) {\n\t\t\tr.mu.Lock()\n\t\t\tdelete(r.keepers, k.number)\n\t\t\tr.mu.Unlock()\n\t\t\tr.ended <- struct{}{}\n\t\t}\n\t\tk.guard(returned)\n\t}"}},
+			tests: []string{"TestLostShardIsBegunAgainWhenItsFunctionHasReturned"},
+		},
+		{
+			number: 465, bug: "a function that has returned nil gives its shard up", where: "–",
+			edits: []edit{{"shards.go", "\t<-held.Done()\n", "\tif held.Err() == nil {\n\t\th.Unlock()\n\t\t<-ctx.Done()\n\t}\n"}},
+			tests: []string{"TestFunctionThatReturnsKeepsItsShard"},
+		},
+		{
+			number: 466, bug: "a function's error ends that shard and nothing else", where: "–",
+			edits: []edit{{"shards.go", "\t\treturn fmt.Errorf(\"shard %d: %w\", k.number, err)\n", "\t\treturn nil\n"}},
+			tests: []string{"TestErrorOfAFunctionEndsRun"},
+		},
+		{
+			number: 467, bug: "Run returns while its functions still work", where: "–",
+			edits: []edit{{"shards.go", "\tr.dismiss()\n", ""}},
+			tests: []string{"TestRunWaitsForItsFunctions"},
+		},
+		{
+			number: 468, bug: "functions are not told that their shard is to move", where: "–",
+			edits: []edit{{"shards.go", "k.stop(ErrMoving)", "k.stop(nil)"}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 469, bug: "programs that disagree about the number of shards work side by side", where: "–",
+			edits: []edit{{"shard_plan.go", "len(p.Shards) != s.n:", "false:"}},
+			tests: []string{"TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused"},
+		},
+		{
+			number: 470, bug: "a newcomer gets shards at once", where: "Kafka before group.initial.rebalance.delay.ms",
+			edits: []edit{{"internal/balance/damper.go", "if !pending(came[w.ID]) {", "if pending(came[w.ID]) || true {"}},
+			tests: []string{"TestWorkerThatFlapsMovesNothing", "TestShardsAreSpreadEvenly"},
+		},
+		{
+			number: 471, bug: "the shards of a worker that is absent for a moment go to others at once", where: "Kafka before static membership",
+			edits: []edit{{"internal/balance/damper.go", "if pending(left[w.ID]) {", "if pending(left[w.ID]) && false {"}},
+			tests: []string{"TestLostShardsComeBackWithALargerToken"},
+		},
+		{
+			number: 472, bug: "a leave never counts", where: "–",
+			edits: []edit{{"internal/balance/damper.go", "if pending(left[w.ID]) {", "if pending(left[w.ID]) || true {"}},
+			tests: []string{"TestShardsOfACrashedWorkerAreTaken", "TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 473, bug: "each look begins the settling time anew", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/damper.go", "if t, ok := before[id]; ok {", "if t, ok := before[id]; ok && false {"}},
+			tests: []string{"TestDamperWaitsForWorkersToSettle"},
+		},
+		{
+			number: 474, bug: "an absent worker gets more shards", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/damper.go", "w.Pinned = true", "w.Pinned = false"}},
+			tests: []string{"TestAbsentWorkerGetsNothing"},
+		},
+		{
+			number: 475, bug: "the plan forgets the owners, and everything moves", where: "Kafka's range assignor",
+			edits: []edit{{"internal/balance/balance.go", "now[owner] >= 0 && room[now[owner]] > 0 {", "now[owner] >= 0 && room[now[owner]] < 0 {"}},
+			tests: []string{"TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 476, bug: "seats beyond the rounded share go round regardless of the owners", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/balance.go", "owned[i] > quotas[i], r}", "false, r}"}},
+			tests: []string{"TestPlansAreFairAndMoveTheFewest"},
+		},
+		{
+			number: 477, bug: "one worker gets all the seats beyond the rounded shares", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/balance.go", "quotas[s.worker]++", "quotas[seats[0].worker]++; _ = s"}},
+			tests: []string{"TestPlansAreFairAndMoveTheFewest", "TestJoinsAndLeavesMoveFewShards", "TestLargePlans", "TestPinnedWorkerKeepsItsShards"},
+		},
+		{
+			number: 478, bug: "weights do not count", where: "–",
+			edits: []edit{{"shards.go", "\t\tw.Weight = *o.weight\n", "\t\tw.Weight = min(*o.weight, 1)\n"}},
+			tests: []string{"TestShardsFollowWeights"},
+		},
+		{
+			number: 479, bug: "the leader does not see joins and leaves", where: "–",
+			edits: []edit{{"shard_leader.go", "\t\treturn true, ev.Err\n", "\t\treturn false, ev.Err\n"}},
+			tests: []string{"TestShardsMoveOnlyToANewcomerAndFromALeaver", "TestShardsOfACrashedWorkerAreTaken"},
+		},
+		{
+			number: 480, bug: "a worker that leads no more writes the plan all the same", where: "–",
+			edits: []edit{{"shard_leader.go", "l.hold.Commit(term, zk.SetOp(l.lock.Path, data, stored.version))", "l.hold.first().Session.Multi(term, zk.CheckOp(\"/\", zk.AnyVersion), zk.SetOp(l.lock.Path, data, stored.version))"}},
+			tests: []string{"TestFormerLeaderWritesNoPlan"},
+		},
+		{
+			number: 481, bug: "a leader that has lost its term ends its Run", where: "–",
+			edits: []edit{{"shard_leader.go", "ctx.Err() != nil || !lost {", "ctx.Err() != nil || !lost || true {"}},
+			tests: []string{"TestFormerLeaderWritesNoPlan", "TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 482, bug: "a plan without workers takes all shards away", where: "–",
+			edits: []edit{{"shards.go", "len(r.latest.Workers) == 0 || ctx.Err() != nil", "ctx.Err() != nil"}},
+			tests: []string{"TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 483, bug: "the leader does not remember the plan that somebody has removed", where: "–",
+			edits: []edit{{"shard_leader.go", "len(stored.Workers) > 0 || l.base.Shards == nil", "true"}},
+			tests: []string{"TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 484, bug: "every worker looks at every shard when the plan changes", where: "–",
+			edits: []edit{{"shards.go", "\tours := make(map[int]bool)\n", "\tours := make(map[int]bool)\n\tfor i := range r.latest.Shards {\n\t\tr.lock.Client.Exists(ctx, r.Path(i))\n\t}\n"}},
+			tests: []string{"TestRequestsOfAJoinAndALeave"},
+		},
+		{
+			number: 485, bug: "all shards are one lock", where: "–",
+			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard/2)`}},
+			tests: []string{"TestShardsAreSpreadEvenly"},
+		},
+		{
+			number: 486, bug: "functions are called without the lock", where: "–",
+			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d-%p", s.lock.Path, shard, s.lock.Client)`}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestThousandShardsUnderJoinsAndLeaves"},
+		},
+		{
+			number: 487, bug: "an absent worker is told to be present", where: "–",
+			edits: []edit{{"shard_plan.go", "Session: sessions[w.ID], Shards", "Session: max(sessions[w.ID], 1), Shards"}},
+			tests: []string{"TestAssignmentTellsWhoIsAbsent"},
+		},
+	}
+}
