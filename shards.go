@@ -128,8 +128,10 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 	defer end(nil)
 	r.end = end
 	// Programs that disagree about the number of shards are refused before they join.
-	if err := r.refresh(working); err != nil {
-		return err
+	for again := true; again; {
+		if again, err = outlived(working, r.refresh(working)); err != nil {
+			return err
+		}
 	}
 	var campaign sync.WaitGroup
 	campaign.Go(func() { r.fail(r.campaign(working)) }) // see shard_leader.go

@@ -684,6 +684,36 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 	})
 }
 
+// The session ends while Run looks at the number of shards, and while the leader looks at the plan. Run goes on
+// in the next session.
+func TestRunSurvivesTheEndOfItsSessionAtAnyRead(t *testing.T) {
+	for read := range 5 {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			b := newBoard(t, srv, 3)
+			c := client(t, srv)
+			reads := 0
+			for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpSync, zkproto.OpGetChildren2} {
+				srv.Intercept(op, func(string) zktest.Action {
+					if reads++; reads == read+1 {
+						s, err := c.Session(t.Context())
+						if err != nil {
+							t.Error(err)
+							return zktest.Pass
+						}
+						srv.Expire(s.ID())
+					}
+					return zktest.Pass
+				})
+			}
+			a := b.joinWith(c, "a", nil)
+			b.settle()
+			b.settle()
+			b.wantBalance(map[string]int{"a": 1})
+			a.leave()
+		})
+	}
+}
+
 // A function's error ends Run, which unlocks everything. The others take the shards.
 func TestErrorOfAFunctionEndsRun(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

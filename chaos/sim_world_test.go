@@ -47,6 +47,8 @@ type world struct {
 	virtual time.Duration
 	commits int
 
+	sharding *sharding // nil if there is none
+
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
 
@@ -85,6 +87,7 @@ type result struct {
 	Undecided  int
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
+	Shards     sharded
 	Faults     tally
 	Violations []chaos.Violation
 	ops        []chaos.Op
@@ -95,6 +98,7 @@ type result struct {
 type options struct {
 	Skew    float64 // see world.skew; 0 leaves it to the seed
 	NoAdmin bool    // no faults of which a client cannot be told in time
+	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn    bool    // continue after a violation, to count them
 }
 
@@ -112,6 +116,9 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
+	}
+	if w.sharding != nil {
+		r.Shards = w.sharding.did
 	}
 	r.Queued = queuedBy(r.ops, w.net.born, w.chroot)
 	handing := make(map[int64]bool) // tokens
@@ -331,6 +338,9 @@ func (w *world) run(o options) {
 	var guests sync.WaitGroup
 	visit, visited := context.WithCancel(context.Background())
 	checks := w.invite(visit, &guests, locks)
+	if o.Shards {
+		checks = append(checks, w.inviteShards(visit, &guests)...)
+	}
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })

@@ -311,6 +311,7 @@ func (sum *summary) add(r result) bool {
 	all.Undecided += r.Undecided
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
+	all.Shards.add(r.Shards)
 	all.Faults.add(r.Faults)
 	if len(r.Violations) > 0 {
 		sum.Bad++
