@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,7 @@ type shardOptions struct {
 	weight    *int
 	settle    *time.Duration
 	moveLimit *time.Duration
+	handover  *time.Duration
 }
 
 const (
@@ -70,12 +72,17 @@ func WithSettle(d time.Duration) Option { return func(o *options) { o.shards.set
 // default is 30 seconds. After that, Run ends with ErrStuck.
 func WithMoveLimit(d time.Duration) Option { return func(o *options) { o.shards.moveLimit = &d } }
 
+// WithHandover lets a worker go on after the end of Run's context, for at most d, until other workers take its
+// shards. So these shards are not without a worker while the leave settles. The default is 0: the worker stops
+// at once.
+func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.handover = &d } }
+
 // NewShards names n shards at path; n is 1 to 65,536. The first worker stores n. After that, Run fails with
 // ErrShardCount if n differs from the stored number. To change the number, stop all workers and remove the
 // node at path.
 //
-// Of the options, WithOwner, WithReason, WithACL, WithWeight, WithSettle and WithMoveLimit count. NewShards
-// sends nothing.
+// Of the options, WithOwner, WithReason, WithACL, WithWeight, WithSettle, WithMoveLimit and WithHandover
+// count. NewShards sends nothing.
 func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 	o := newOptions(opts)
 	o.value, o.reentrant, o.handoffs = nil, false, 0
@@ -101,7 +108,7 @@ func (s *Shards) Path(shard int) string {
 // with a cause that is ErrLost when the lock is lost. Then another worker may have the shard already. If the
 // shard is still this worker's after a loss, Run acquires it again, and calls f again, with a larger token.
 // It never calls f for a shard that an earlier call of f is still busy with. When Run ends, the cause is that
-// of ctx, or the error that ended Run.
+// of ctx, or the error that ended Run. With WithHandover, the end of ctx moves the shards first.
 //
 // If f returns nil before its context has ended, the worker keeps the shard, and f is not called again until
 // the shard has moved or was lost. If f returns an error, Run ends. Once the shard's context has ended, errors
@@ -111,7 +118,8 @@ func (s *Shards) Path(shard int) string {
 // not wait for that f. The shard stays locked until f returns or the session ends, and the next worker waits:
 // nobody can know whether f still writes. A program that cannot stop f should exit.
 //
-// The work goes on in the next session when one ends. The other errors are ErrShardCount; ErrKind if another
+// If no server can be reached, Run returns when the session is over at the latest. The work goes on in the next
+// session when one ends. The other errors are ErrShardCount; ErrKind if another
 // kind of lock has the name of a shard; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a
 // setting is negative or too large.
 func (s *Shards) Run(ctx context.Context, f func(context.Context, Shard) error) error {
@@ -124,17 +132,38 @@ func (s *Shards) run(ctx context.Context, f func(context.Context, Shard) error) 
 	if err != nil {
 		return err
 	}
-	working, end := context.WithCancelCause(ctx)
+	working, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	r.end = end
+	r.end, r.leaving = end, ctx
+	// After the end of ctx, the worker is not a member any more, and goes on for as long as the handover takes.
+	member, leave := context.WithCancel(working)
+	defer leave()
+	defer context.AfterFunc(ctx, func() {
+		leave()
+		if r.handover == 0 {
+			end(context.Cause(ctx))
+			return
+		}
+		r.lookAgain() // it may have no shards
+		limit := time.NewTimer(r.handover)
+		defer limit.Stop()
+		select {
+		case <-limit.C:
+			end(context.Cause(ctx))
+		case <-working.Done():
+		}
+	})()
 	// Programs that disagree about the number of shards are refused before they join.
 	for again := true; again; {
-		if again, err = outlived(working, r.refresh(working)); err != nil {
+		if again, err = outlived(member, r.refresh(member)); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			return err
 		}
 	}
 	var campaign sync.WaitGroup
-	campaign.Go(func() { r.fail(r.campaign(working)) }) // see shard_leader.go
+	campaign.Go(func() { r.fail(r.campaign(member)) }) // see shard_leader.go
 	r.fail(r.follow(working))
 	campaign.Wait()
 	r.dismiss()
@@ -154,10 +183,12 @@ type shardWorker struct {
 	f         func(context.Context, Shard) error
 	settle    time.Duration
 	moveLimit time.Duration
-	end       context.CancelCauseFunc // of Run's context
+	handover  time.Duration
+	end       context.CancelCauseFunc // ends the work
+	leaving   context.Context         // the context of Run; it ends before the work does
 
 	planned chan struct{} // holds one if there is a plan that the leader has not seen
-	ended   chan struct{} // holds one if a keeper has ended
+	again   chan struct{} // holds one if follow has to call adopt: a keeper has ended, or Run's context has
 
 	mu      sync.Mutex // guards the fields below
 	latest  storedPlan
@@ -171,7 +202,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	w := balance.Worker{Weight: 1, Owner: s.lock.note.Owner}
 	r := &shardWorker{
 		Shards: s, f: f, settle: defaultSettle, moveLimit: defaultMoveLimit,
-		planned: make(chan struct{}, 1), ended: make(chan struct{}, 1), keepers: make(map[int]*keeper),
+		planned: make(chan struct{}, 1), again: make(chan struct{}, 1), keepers: make(map[int]*keeper),
 	}
 	if o.weight != nil {
 		w.Weight = *o.weight
@@ -182,6 +213,9 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	if o.moveLimit != nil {
 		r.moveLimit = *o.moveLimit
 	}
+	if o.handover != nil {
+		r.handover = *o.handover
+	}
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
 		return nil, fmt.Errorf("%w: %d; there can be 1 to %d", ErrShardCount, s.n, balance.MaxShards)
@@ -189,7 +223,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 		return nil, fmt.Errorf("%w %s: shards are in Curator's layout", ErrLayout, s.lock.Grammar.Name)
 	case w.Weight < 0 || w.Weight > balance.MaxWeight:
 		return nil, fmt.Errorf("%w: weight %d; it can be 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)
-	case r.settle < 0 || r.moveLimit < 0:
+	case r.settle < 0 || r.moveLimit < 0 || r.handover < 0:
 		return nil, fmt.Errorf("%w: negative time", zk.ErrBadArguments)
 	}
 	if err := queue.ValidatePath(s.lock.Path); err != nil {
@@ -236,7 +270,7 @@ func (r *shardWorker) await(ctx context.Context, watch *zk.Watch) error {
 		select {
 		case ev := <-watch.C:
 			return ev.Err
-		case <-r.ended: // and its shard may be ours again
+		case <-r.again:
 			r.adopt(ctx)
 		case <-ctx.Done():
 			watch.Stop()
@@ -246,16 +280,16 @@ func (r *shardWorker) await(ctx context.Context, watch *zk.Watch) error {
 }
 
 // adopt starts keepers of shards that the latest plan gives us, and stops the others. Without any workers,
-// the plan is one that was just stored anew, and changes nothing.
+// the plan is one that was just stored anew, and changes nothing. The work ends when others have everything
+// after a handover.
 func (r *shardWorker) adopt(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.latest.Workers) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	ours := make(map[int]bool)
-	for _, i := range r.latest.Of(r.id) {
-		ours[i] = true
+	ours := r.latest.Of(r.id)
+	for _, i := range ours {
 		if r.keepers[i] == nil { // or it has to end first
 			k := &keeper{worker: r, number: i, done: make(chan struct{}), stuck: make(chan struct{})}
 			var keeping context.Context
@@ -265,9 +299,20 @@ func (r *shardWorker) adopt(ctx context.Context) {
 		}
 	}
 	for i, k := range r.keepers {
-		if !ours[i] {
+		if _, keep := slices.BinarySearch(ours, i); !keep && len(r.latest.Workers) > 0 {
 			k.stop(ErrMoving)
 		}
+	}
+	if r.leaving.Err() != nil && len(ours) == 0 && len(r.keepers) == 0 {
+		r.end(context.Cause(r.leaving))
+	}
+}
+
+// lookAgain makes follow call adopt.
+func (r *shardWorker) lookAgain() {
+	select {
+	case r.again <- struct{}{}:
+	default:
 	}
 }
 
@@ -307,10 +352,7 @@ func (k *keeper) run(ctx context.Context) {
 		delete(r.keepers, k.number)
 		r.mu.Unlock()
 		close(k.done)
-		select {
-		case r.ended <- struct{}{}:
-		default:
-		}
+		r.lookAgain()
 	}()
 	l := newLock(r.lock.Client, r.Path(k.number), queue.Lock, r.lock.options)
 	h, err := l.wait(ctx, "lock", names.Mutex)

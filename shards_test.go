@@ -464,6 +464,42 @@ func TestRunWaitsForItsFunctions(t *testing.T) {
 	})
 }
 
+// With a handover, a worker that leaves goes on until another takes its shards. No shard is without a worker for
+// longer than a move takes. If nobody takes them, the worker stops after the limit.
+func TestHandoverLeavesNoShardWithoutAWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, 8)
+		a, c := b.join("a", holdfast.WithHandover(10*time.Second)), b.join("b", holdfast.WithHandover(10*time.Second))
+		b.settle()
+		began := time.Now()
+		a.cancel(nil)
+		time.Sleep(900 * time.Millisecond)
+		synctest.Wait()
+		b.wantBalance(map[string]int{"a": 1, "b": 1}) // the leave does not count yet
+		<-a.done
+		if took := time.Since(began); took > 1100*time.Millisecond || !errors.Is(a.err, context.Canceled) {
+			t.Errorf("the handover took %v, and Run ended with %v", took, a.err)
+		}
+		if b.moved != 4 {
+			t.Errorf("%d functions were told that their shard moves; want 4", b.moved)
+		}
+		time.Sleep(100 * time.Millisecond)
+		b.wantBalance(map[string]int{"b": 1})
+
+		idle := b.join("idle", holdfast.WithHandover(10*time.Second))
+		began = time.Now()
+		idle.leave()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("a worker without shards stopped after %v; want at once", took)
+		}
+		began = time.Now()
+		c.leave()
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("the last worker stopped after %v; want 10s", took)
+		}
+	})
+}
+
 // A plan takes a shard away and gives it back before its function has returned. The function is called again
 // when it has, and not before.
 func TestShardThatComesBackWhileItsFunctionEnds(t *testing.T) {
@@ -670,6 +706,7 @@ func TestRunRefusesWrongSettings(t *testing.T) {
 			{"heavy", holdfast.NewShards(c, shardsPath, 1, holdfast.WithWeight(1<<20+1)), zk.ErrBadArguments},
 			{"settle", holdfast.NewShards(c, shardsPath, 1, holdfast.WithSettle(-1)), zk.ErrBadArguments},
 			{"limit", holdfast.NewShards(c, shardsPath, 1, holdfast.WithMoveLimit(-1)), zk.ErrBadArguments},
+			{"handover", holdfast.NewShards(c, shardsPath, 1, holdfast.WithHandover(-1)), zk.ErrBadArguments},
 			{"path", holdfast.NewShards(c, "x", 1), zk.ErrInvalidPath},
 			{"root", holdfast.NewShards(c, "/", 1), zk.ErrInvalidPath},
 		} {

@@ -112,7 +112,8 @@ func (s *sharding) work(ctx context.Context, c *client, rng *rand.Rand) {
 				cancel(context.DeadlineExceeded)
 			}
 		})
-		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle))
+		handover := time.Duration(rng.IntN(2)) * 2 * s.settle
+		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle), holdfast.WithHandover(handover))
 		s.joins(c.number)
 		var mu sync.Mutex // rng is for one goroutine
 		err := shards.Run(running, func(held context.Context, shard holdfast.Shard) error {

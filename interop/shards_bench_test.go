@@ -121,7 +121,10 @@ func BenchmarkShards(b *testing.B) {
 		name string
 		of   func(t *attendance) crew
 	}{
-		{"Shards", func(t *attendance) crew { return newPolite(b, t) }},
+		{"Shards", func(t *attendance) crew { return &polite{b: b, attendance: t, path: "/plain"} }},
+		{"Shards, with handover", func(t *attendance) crew {
+			return &polite{b: b, attendance: t, path: "/handover", opts: []holdfast.Option{holdfast.WithHandover(10 * time.Second)}}
+		}},
 		{"revoke all, assign all", func(t *attendance) crew { return newEager(b, t) }},
 	}
 	results := make([][][]rebalance, len(kinds)) // by kind and size
@@ -216,14 +219,14 @@ func middle(all []rebalance) (r rebalance) {
 
 // polite is a crew of holdfast.Shards.
 type polite struct {
-	b       *testing.B
-	tally   *attendance
+	b *testing.B
+	*attendance
+	path    string
+	opts    []holdfast.Option
 	next    int
 	runs    []context.CancelFunc
 	running sync.WaitGroup
 }
-
-func newPolite(b *testing.B, t *attendance) crew { return &polite{b: b, tally: t} }
 
 func (p *polite) size() int { return len(p.runs) }
 
@@ -233,11 +236,11 @@ func (p *polite) join(c *zk.Client) {
 	worker := p.next
 	p.runs = append(p.runs, cancel)
 	p.running.Go(func() {
-		s := holdfast.NewShards(c, "/polite", benchShards, holdfast.WithSettle(shardsSettle))
+		s := holdfast.NewShards(c, p.path, benchShards, append(p.opts, holdfast.WithSettle(shardsSettle))...)
 		err := s.Run(ctx, func(ctx context.Context, s holdfast.Shard) error {
-			p.tally.begin(s.Number, worker)
+			p.begin(s.Number, worker)
 			<-ctx.Done()
-			p.tally.end(s.Number, worker)
+			p.end(s.Number, worker)
 			return ctx.Err()
 		})
 		if ctx.Err() == nil {
@@ -261,8 +264,8 @@ func (p *polite) close() {
 // eager is a crew that stops everything at each change. Its coordinator is in this process and costs no
 // requests. Each shard is a Mutex, as in Shards.
 type eager struct {
-	b       *testing.B
-	tally   *attendance
+	b *testing.B
+	*attendance
 	mu      sync.Mutex // guards the fields below
 	next    int
 	members []eagerWorker
@@ -282,7 +285,7 @@ type eagerHold struct {
 }
 
 func newEager(b *testing.B, t *attendance) crew {
-	e := &eager{b: b, tally: t, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	e := &eager{b: b, attendance: t, changed: make(chan struct{}, 1), done: make(chan struct{})}
 	go e.coordinate()
 	return e
 }
@@ -337,7 +340,7 @@ func (e *eager) coordinate() {
 					return
 				}
 				e.held[i] = eagerHold{i, w.number, h}
-				e.tally.begin(i, w.number)
+				e.begin(i, w.number)
 			})
 		}
 		wg.Wait()
@@ -351,7 +354,7 @@ func (e *eager) revoke() {
 	for _, h := range e.held {
 		if h.hold != nil {
 			wg.Go(func() {
-				e.tally.end(h.shard, h.worker)
+				e.end(h.shard, h.worker)
 				h.hold.Unlock()
 			})
 		}

@@ -21,12 +21,12 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 463, bug: "a shard that comes back while its function ends is never begun again", where: "–",
-			edits: []edit{{"shards.go", "\t\tcase <-r.ended: // and its shard may be ours again\n\t\t\tr.adopt(ctx)\n", "\t\tcase <-r.ended:\n"}},
+			edits: []edit{{"shards.go", "\t\tcase <-r.again:\n\t\t\tr.adopt(ctx)\n", "\t\tcase <-r.again:\n"}},
 			tests: []string{"TestShardThatComesBackWhileItsFunctionEnds"},
 		},
 		{
 			number: 464, bug: "a shard that was lost is begun again while its function still works", where: "–",
-			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() {\n\t\tif r := k.worker; errors.Is(context.Cause(held), ErrLost) {\n\t\t\tr.mu.Lock()\n\t\t\tdelete(r.keepers, k.number)\n\t\t\tr.mu.Unlock()\n\t\t\tr.ended <- struct{}{}\n\t\t}\n\t\tk.guard(returned)\n\t}"}},
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() {\n\t\tif r := k.worker; errors.Is(context.Cause(held), ErrLost) {\n\t\t\tr.mu.Lock()\n\t\t\tdelete(r.keepers, k.number)\n\t\t\tr.mu.Unlock()\n\t\t\tr.lookAgain()\n\t\t}\n\t\tk.guard(returned)\n\t}"}},
 			tests: []string{"TestLostShardIsBegunAgainWhenItsFunctionHasReturned"},
 		},
 		{
@@ -116,7 +116,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 482, bug: "a plan without workers takes all shards away", where: "–",
-			edits: []edit{{"shards.go", "len(r.latest.Workers) == 0 || ctx.Err() != nil", "ctx.Err() != nil"}},
+			edits: []edit{{"shards.go", "!keep && len(r.latest.Workers) > 0 {", "!keep {"}},
 			tests: []string{"TestPlanThatWasRemovedIsWrittenAgain"},
 		},
 		{
@@ -126,7 +126,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 484, bug: "every worker looks at every shard when the plan changes", where: "–",
-			edits: []edit{{"shards.go", "\tours := make(map[int]bool)\n", "\tours := make(map[int]bool)\n\tfor i := range r.latest.Shards {\n\t\tr.lock.Client.Exists(ctx, r.Path(i))\n\t}\n"}},
+			edits: []edit{{"shards.go", "\tours := r.latest.Of(r.id)\n", "\tours := r.latest.Of(r.id)\n\tfor i := range r.latest.Shards {\n\t\tr.lock.Client.Exists(ctx, r.Path(i))\n\t}\n"}},
 			tests: []string{"TestRequestsOfAJoinAndALeave"},
 		},
 		{
@@ -146,7 +146,7 @@ func ofTheShards() []mutant {
 		},
 		{
 			number: 488, bug: "the end of the session while Run looks at the plan ends Run", where: "ours, until the simulation found it",
-			edits: []edit{{"shards.go", "if again, err = outlived(working, r.refresh(working)); err != nil {", "if err = r.refresh(working); err != nil {"}, {"shards.go", "for again := true; again; {", "for again := true; again; again = false {"}},
+			edits: []edit{{"shards.go", "if again, err = outlived(member, r.refresh(member)); err != nil {", "if err = r.refresh(member); err != nil {"}, {"shards.go", "for again := true; again; {", "for again := true; again; again = false {"}},
 			tests: []string{"TestRunSurvivesTheEndOfItsSessionAtAnyRead"},
 		},
 		{
@@ -163,6 +163,21 @@ func ofTheShards() []mutant {
 			number: 491, bug: "the first worker keeps one shard too many, and the simulation sees that it is unfair", where: "–", pkg: "chaos",
 			edits: []edit{{"internal/balance/balance.go", "\troom := slices.Clone(quotas)\n", "\troom := slices.Clone(quotas)\n\tif len(room) > 1 && room[1] > 0 {\n\t\troom[0]++\n\t\troom[1]--\n\t}\n"}},
 			tests: []string{"TestSimulationOfShards"},
+		},
+		{
+			number: 492, bug: "a worker that hands over stops at once", where: "–",
+			edits: []edit{{"shards.go", "if r.handover == 0 {", "if r.handover >= 0 {"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
+		},
+		{
+			number: 493, bug: "a worker that hands over goes on until its limit, though others have everything", where: "–",
+			edits: []edit{{"shards.go", "if r.leaving.Err() != nil && len(ours) == 0 &&", "if false && len(ours) == 0 &&"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
+		},
+		{
+			number: 494, bug: "a worker that hands over stays a member", where: "–",
+			edits: []edit{{"shards.go", "\t\tleave()\n\t\tif r.handover", "\t\tif r.handover"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
 		},
 	}
 }
