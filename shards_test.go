@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -935,6 +936,41 @@ func TestThousandShardsUnderJoinsAndLeaves(t *testing.T) {
 		t.Logf("figure: %d shards, %d joins, leaves and expiries, %d workers left: %d calls", shards, rounds, len(all), b.calls)
 		for _, w := range all {
 			w.leave()
+		}
+	})
+}
+
+var manyShards = flag.Bool("many-shards", false, "run TestTenThousandShards: a minute, and some GB")
+
+// Ten thousand shards and a thousand workers: all join, some leave, some lose their sessions.
+func TestTenThousandShards(t *testing.T) {
+	if !*manyShards {
+		t.Skip("takes a minute: go test -run '^TestTenThousandShards$' -v . -many-shards")
+	}
+	const shards, workers = 10_000, 1000
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		b := newBoard(t, srv, shards)
+		began := time.Now()
+		all := b.joinAll(workers)
+		b.settle()
+		b.wantBalance(evenly(all))
+		rng := rand.New(rand.NewPCG(16, 3))
+		calls, changes := b.calls, 0
+		for range 30 {
+			i := rng.IntN(len(all))
+			all[i].leave()
+			all = slices.Delete(all, i, i+1)
+			all = append(all, b.join(fmt.Sprintf("n%d", changes)))
+			changes += 2
+			b.settle()
+			b.wantBalance(evenly(all))
+		}
+		t.Logf("figure: %d shards, %d workers: %d joins and leaves begin %d functions; %v of virtual time", shards, workers, changes, b.calls-calls, time.Since(began).Round(time.Second))
+		for _, w := range all {
+			w.cancel(nil)
+		}
+		for _, w := range all {
+			<-w.done
 		}
 	})
 }
