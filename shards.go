@@ -30,6 +30,9 @@ import (
 // ended at the server and that second has passed. If the leader crashes, the next leader counts that second
 // from its own beginning.
 //
+// A lock of another kind at path itself is another lock, and does not exclude the shards. Only a NodeLock at path
+// is refused with ErrKind.
+//
 // The plan and the number of shards are stored in the node at path, a container. The workers are a queue at
 // <path>/workers; its first is the leader. The queues of the shards are at <path>/shards/<number>. The
 // server removes all of that some time after the last worker has left.

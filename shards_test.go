@@ -683,6 +683,11 @@ func TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused(t *testing.T) {
 			t.Errorf("%d of 5 workers with different numbers were refused; want 4", n)
 		}
 
+		// A NodeLock.
+		held := lock(t, holdfast.NewNodeLock(c, "/node"))
+		wantErr(t, holdfast.NewShards(c, "/node", 3).Run(t.Context(), never), holdfast.ErrKind)
+		unlock(t, held)
+
 		// Data that are no plan.
 		if _, _, err := c.Create(t.Context(), "/note", []byte("hello"), zk.Persistent); err != nil {
 			t.Fatal(err)
@@ -940,12 +945,12 @@ func TestThousandShardsUnderJoinsAndLeaves(t *testing.T) {
 	})
 }
 
-var manyShards = flag.Bool("many-shards", false, "run TestTenThousandShards: a minute, and some GB")
+var manyShards = flag.Bool("many-shards", false, "run TestTenThousandShards")
 
 // Ten thousand shards and a thousand workers: all join, some leave, some lose their sessions.
 func TestTenThousandShards(t *testing.T) {
 	if !*manyShards {
-		t.Skip("takes a minute: go test -run '^TestTenThousandShards$' -v . -many-shards")
+		t.Skip("takes two minutes: go test -run '^TestTenThousandShards$' -v . -many-shards")
 	}
 	const shards, workers = 10_000, 1000
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
