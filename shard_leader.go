@@ -38,7 +38,6 @@ type shardLeader struct {
 	known   map[string]balance.Worker // by the names of their nodes
 	present []balance.Worker
 	base    balance.Plan // the last plan with workers, in case that somebody removes the stored one
-	written storedPlan
 }
 
 // lead leads for one term, until ctx ends or the term is lost.

@@ -46,7 +46,8 @@ type Shards struct {
 type Shard struct {
 	Number int   // from 0 on
 	Token  int64 // the fencing token: it grows with every tenure of the shard
-	// Hold is that of the shard's Mutex, for Commit and Deadline. The function must not unlock it.
+	// Hold is that of the shard's Mutex, for Commit and Deadline. The function must not unlock it. Its Context
+	// does not end when the shard is to move: use the function's.
 	Hold *Hold
 }
 
@@ -121,10 +122,10 @@ func (s *Shards) Path(shard int) string {
 // not wait for that f. The shard stays locked until f returns or the session ends, and the next worker waits:
 // nobody can know whether f still writes. A program that cannot stop f should exit.
 //
-// If no server can be reached, Run returns when the session is over at the latest. The work goes on in the next
-// session when one ends. The other errors are ErrShardCount; ErrKind if another
-// kind of lock has the name of a shard; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a
-// setting is negative or too large.
+// The work goes on in the next session when one ends. If no server can be reached when Run ends, it returns when
+// the session is over at the latest. The other errors are ErrShardCount; ErrKind if another kind of lock has the
+// name of a shard; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too
+// large.
 func (s *Shards) Run(ctx context.Context, f func(context.Context, Shard) error) error {
 	err := s.run(ctx, f)
 	return &Error{Op: "run shards", Path: s.lock.Path, Err: err}
