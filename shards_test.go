@@ -179,6 +179,12 @@ func evenly(workers []*shardWorker) map[string]int {
 	return weights
 }
 
+func (b *board) count(n *int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return *n
+}
+
 // moves counts the shards that have another owner than before.
 func moves(before, after map[int]string) (n int) {
 	for i, name := range before {
@@ -241,8 +247,8 @@ func TestShardsAreSpreadEvenly(t *testing.T) {
 		if owners := b.owners(); !maps.Equal(told, owners) {
 			t.Errorf("the assignment is %v; the workers have %v", told, owners)
 		}
-		if b.calls != 10 {
-			t.Errorf("%d calls for 10 shards: workers that begin together should not move shards", b.calls)
+		if b.count(&b.calls) != 10 {
+			t.Errorf("%d calls for 10 shards: workers that begin together should not move shards", b.count(&b.calls))
 		}
 		for _, w := range all {
 			w.leave()
@@ -309,8 +315,8 @@ func TestShardsMoveOnlyToANewcomerAndFromALeaver(t *testing.T) {
 		b.settle()
 		after := b.owners()
 		b.wantBalance(evenly(append(all, e)))
-		if n := moves(before, after); n != 20 || b.moved != 20 {
-			t.Errorf("a fifth worker joins, and %d of 100 shards move, with %d told so; want 20", n, b.moved)
+		if n := moves(before, after); n != 20 || b.count(&b.moved) != 20 {
+			t.Errorf("a fifth worker joins, and %d of 100 shards move, with %d told so; want 20", n, b.count(&b.moved))
 		}
 		before = after
 		all[0].leave()
@@ -366,8 +372,8 @@ func TestFunctionThatReturnsKeepsItsShard(t *testing.T) {
 		b := newBoard(t, srv, 4)
 		a := b.joinWith(client(t, srv), "a", func(context.Context, holdfast.Shard) error { return nil })
 		b.settle()
-		if b.calls != 4 {
-			t.Fatalf("%d calls for 4 shards", b.calls)
+		if b.count(&b.calls) != 4 {
+			t.Fatalf("%d calls for 4 shards", b.count(&b.calls))
 		}
 		s := holdfast.NewShards(client(t, srv), shardsPath, 4)
 		for i := range 4 {
@@ -377,8 +383,8 @@ func TestFunctionThatReturnsKeepsItsShard(t *testing.T) {
 		}
 		c := b.join("b")
 		b.settle()
-		if owners := b.owners(); b.calls != 6 || len(owners) != 2 {
-			t.Errorf("%d calls, owners %v; want two shards with b", b.calls, owners)
+		if owners := b.owners(); b.count(&b.calls) != 6 || len(owners) != 2 {
+			t.Errorf("%d calls, owners %v; want two shards with b", b.count(&b.calls), owners)
 		}
 		a.leave()
 		c.leave()
@@ -411,8 +417,8 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 		if n := lost.Load(); n != 3 {
 			t.Errorf("%d functions were told of the loss; want 3", n)
 		}
-		if after := b.owners(); !maps.Equal(before, after) || b.calls != 9 || b.planVersion() != version {
-			t.Errorf("the owners were %v, and are %v after %d calls; plan version %d, then %d", before, after, b.calls, version, b.planVersion())
+		if after := b.owners(); !maps.Equal(before, after) || b.count(&b.calls) != 9 || b.planVersion() != version {
+			t.Errorf("the owners were %v, and are %v after %d calls; plan version %d, then %d", before, after, b.count(&b.calls), version, b.planVersion())
 		}
 		a.leave()
 		other.leave()
@@ -437,12 +443,12 @@ func TestLostShardIsBegunAgainWhenItsFunctionHasReturned(t *testing.T) {
 		b.settle()
 		srv.Expire(b.session("a"))
 		b.settle()
-		if b.calls != 3 {
-			t.Errorf("%d calls; want 3, since no function has returned", b.calls)
+		if b.count(&b.calls) != 3 {
+			t.Errorf("%d calls; want 3, since no function has returned", b.count(&b.calls))
 		}
 		time.Sleep(20 * time.Second)
-		if b.wantBalance(map[string]int{"a": 1}); b.calls != 6 {
-			t.Errorf("%d calls; want 6", b.calls)
+		if b.wantBalance(map[string]int{"a": 1}); b.count(&b.calls) != 6 {
+			t.Errorf("%d calls; want 6", b.count(&b.calls))
 		}
 		a.leave()
 	})
@@ -481,8 +487,8 @@ func TestHandoverLeavesNoShardWithoutAWorker(t *testing.T) {
 		if took := time.Since(began); took > 1100*time.Millisecond || !errors.Is(a.err, context.Canceled) {
 			t.Errorf("the handover took %v, and Run ended with %v", took, a.err)
 		}
-		if b.moved != 4 {
-			t.Errorf("%d functions were told that their shard moves; want 4", b.moved)
+		if b.count(&b.moved) != 4 {
+			t.Errorf("%d functions were told that their shard moves; want 4", b.count(&b.moved))
 		}
 		time.Sleep(100 * time.Millisecond)
 		b.wantBalance(map[string]int{"b": 1})
@@ -629,7 +635,7 @@ func TestWorkerThatFlapsMovesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 20)
 		all := b.joinAll(3)
-		version, calls := b.planVersion(), b.calls
+		version, calls := b.planVersion(), b.count(&b.calls)
 		c := client(t, srv)
 		for range 20 {
 			w := b.joinWith(c, "flapper", nil)
@@ -638,8 +644,8 @@ func TestWorkerThatFlapsMovesNothing(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		b.settle()
-		if v := b.planVersion(); v != version || b.calls != calls || b.moved != 0 {
-			t.Errorf("plan version %d, then %d; %d more calls; %d moves", version, v, b.calls-calls, b.moved)
+		if v := b.planVersion(); v != version || b.count(&b.calls) != calls || b.count(&b.moved) != 0 {
+			t.Errorf("plan version %d, then %d; %d more calls; %d moves", version, v, b.count(&b.calls)-calls, b.count(&b.moved))
 		}
 		for _, w := range all {
 			w.leave()
@@ -829,7 +835,7 @@ func TestPlanThatWasRemovedIsWrittenAgain(t *testing.T) {
 		all := b.joinAll(2)
 		all = append(all, b.join("later")) // no plan from nothing would be this one
 		b.settle()
-		before, calls := b.owners(), b.calls
+		before, calls := b.owners(), b.count(&b.calls)
 		c := client(t, srv)
 		if _, err := c.Set(t.Context(), shardsPath, nil, zk.AnyVersion); err != nil {
 			t.Fatal(err)
@@ -845,8 +851,8 @@ func TestPlanThatWasRemovedIsWrittenAgain(t *testing.T) {
 			}
 		}
 		b.settle()
-		if after := b.owners(); !maps.Equal(before, after) || b.calls != calls {
-			t.Errorf("the owners were %v, and are %v; %d more calls", before, after, b.calls-calls)
+		if after := b.owners(); !maps.Equal(before, after) || b.count(&b.calls) != calls {
+			t.Errorf("the owners were %v, and are %v; %d more calls", before, after, b.count(&b.calls)-calls)
 		}
 		fresh := b.join("new")
 		b.settle()
@@ -873,10 +879,10 @@ func TestRequestsOfAJoinAndALeave(t *testing.T) {
 		if n := requests.Swap(0); n > 0 {
 			t.Errorf("%d requests while nobody joins or leaves", n)
 		}
-		calls := b.calls
+		calls := b.count(&b.calls)
 		w := b.join("new")
 		b.settle()
-		moved := b.calls - calls
+		moved := b.count(&b.calls) - calls
 		join := requests.Swap(0)
 		t.Logf("figure: a worker joins %d others with %d shards: %d shards move, %d requests", workers, shards, moved, join)
 		// For each worker the plan. For each shard create, list, watch, look at the nearer, the holder's
@@ -884,10 +890,10 @@ func TestRequestsOfAJoinAndALeave(t *testing.T) {
 		if bound := int64(2*workers + 10*moved + 30); join > bound {
 			t.Errorf("%d requests; want at most %d", join, bound)
 		}
-		calls = b.calls
+		calls = b.count(&b.calls)
 		w.leave()
 		b.settle()
-		moved = b.calls - calls
+		moved = b.count(&b.calls) - calls
 		leave := requests.Swap(0)
 		t.Logf("figure: it leaves again: %d shards move, %d requests", moved, leave)
 		if bound := int64(2*workers + 10*moved + 30); leave > bound {
@@ -938,7 +944,7 @@ func TestThousandShardsUnderJoinsAndLeaves(t *testing.T) {
 		b.settle()
 		b.settle()
 		b.wantBalance(evenly(all))
-		t.Logf("figure: %d shards, %d joins, leaves and expiries, %d workers left: %d calls", shards, rounds, len(all), b.calls)
+		t.Logf("figure: %d shards, %d joins, leaves and expiries, %d workers left: %d calls", shards, rounds, len(all), b.count(&b.calls))
 		for _, w := range all {
 			w.leave()
 		}
@@ -960,7 +966,7 @@ func TestTenThousandShards(t *testing.T) {
 		b.settle()
 		b.wantBalance(evenly(all))
 		rng := rand.New(rand.NewPCG(16, 3))
-		calls, changes := b.calls, 0
+		calls, changes := b.count(&b.calls), 0
 		for range 30 {
 			i := rng.IntN(len(all))
 			all[i].leave()
@@ -970,7 +976,7 @@ func TestTenThousandShards(t *testing.T) {
 			b.settle()
 			b.wantBalance(evenly(all))
 		}
-		t.Logf("figure: %d shards, %d workers: %d joins and leaves begin %d functions; %v of virtual time", shards, workers, changes, b.calls-calls, time.Since(began).Round(time.Second))
+		t.Logf("figure: %d shards, %d workers: %d joins and leaves begin %d functions; %v of virtual time", shards, workers, changes, b.count(&b.calls)-calls, time.Since(began).Round(time.Second))
 		for _, w := range all {
 			w.cancel(nil)
 		}
