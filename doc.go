@@ -26,6 +26,7 @@
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
+//   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
 // [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
@@ -75,6 +76,10 @@
 // [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
 // call of a [Once] whose context has ended, may leave one that removes its node (internal/queue, Hold.letGo).
 // All of them end when the nodes are gone or the session is over.
+//
+// [Shards.Run] owns one goroutine that campaigns and leads (shard_leader.go), one for each shard that it has
+// or waits for, and for each shard whose context has ended one that waits for the function (shards.go). Run
+// waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.
 package holdfast

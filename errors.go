@@ -23,6 +23,14 @@ var (
 	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
 	// the program's claim, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
+	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
+	ErrMoving = errors.New("shard moves to another worker")
+	// ErrStuck means that a function goes on though the context of its shard has ended long ago. The shard
+	// stays locked until the function returns.
+	ErrStuck = errors.New("shard's function does not return")
+	// ErrShardCount means that the stored number of shards differs from the program's claim, or that
+	// something else is stored.
+	ErrShardCount = errors.New("number of shards")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.
 	ErrKind = queue.ErrKind

@@ -20,6 +20,7 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	observers []*Observer
+	shards    shardOptions
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
 
 	once onceOptions
@@ -132,6 +133,9 @@ func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
 	if o.once != (onceOptions{}) {
 		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	}
+	if o.shards != (shardOptions{}) {
+		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
 	}
 	if !a.Unique {
 		if o.value != nil {

@@ -49,6 +49,8 @@ type world struct {
 	commits int
 	onces   map[string]int // what its workers did, see startOnces
 
+	sharding *sharding // nil if there is none
+
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
 
@@ -88,6 +90,7 @@ type result struct {
 	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
+	Shards     sharded
 	Faults     tally
 	Onces      map[string]int
 	Violations []chaos.Violation
@@ -99,6 +102,7 @@ type result struct {
 type options struct {
 	Skew    float64 // see world.skew; 0 leaves it to the seed
 	NoAdmin bool    // no faults of which a client cannot be told in time
+	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn    bool    // continue after a violation, to count them
 	Once    bool    // workers call a Once, too; see startOnces
 	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
@@ -118,6 +122,9 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
+	}
+	if w.sharding != nil {
+		r.Shards = w.sharding.did
 	}
 	r.Queued = queuedBy(r.ops, w.net.born, w.chroot)
 	handing := make(map[int64]bool) // tokens
@@ -340,6 +347,9 @@ func (w *world) run(o options) {
 	checks := w.invite(visit, &guests, locks)
 	if o.Once {
 		checks = append(checks, w.startOnces(ctx, &workers))
+	}
+	if o.Shards {
+		checks = append(checks, w.inviteShards(visit, &guests)...)
 	}
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {

@@ -312,6 +312,7 @@ func (sum *summary) add(r result) bool {
 	all.Judged += r.Judged
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
+	all.Shards.add(r.Shards)
 	all.Faults.add(r.Faults)
 	for what, n := range r.Onces {
 		if all.Onces == nil {
