@@ -110,8 +110,8 @@ func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]by
 // within d of it get ErrBegun.
 //
 // If the server's clock goes back, by itself or with a change of leader, a run in the apparent future
-// counts if it is less than d away. So two runs are never less than d apart, by this clock, and no pause is
-// longer than 2d because of it.
+// counts if it is less than d away. So the clock makes no pause longer than 2d. A clock that goes back by d or
+// more can repeat one run.
 //
 // Otherwise Within is like Do. A call costs a place in the queue, also if f does not run.
 func (o *Once) Within(ctx context.Context, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {
