@@ -99,9 +99,9 @@ func ofTheSlots() []mutant {
 			tests: []string{"TestAcquireUnderOnesOwnSlotIsADeadlock"},
 		},
 		{
-			number: 449, bug: "several permits as a lock are one permit", where: "–",
-			edits: []edit{{"semaphore.go", "return permits{s, n}", "return permits{s, min(n, 1)}"}},
-			tests: []string{"TestMultiLockTakesTheMostPermits", "TestAcquireNIsAtomicAndInOrder"},
+			number: 449, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
+			edits: []edit{{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"}},
+			tests: []string{"TestPermitsAreCountedInTheTurn"},
 		},
 		{
 			number: 450, bug: "a MultiLock takes the permits of a semaphore that it was given first", where: "–",
