@@ -22,6 +22,7 @@
 //   - [Semaphore]: up to a limit of permits; several at once, or none.
 //   - [Slots]: a number of its own for each holder, such as the id of a worker or a port.
 //   - [MultiLock]: several of the others as one.
+//   - [Tree]: paths, each with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //

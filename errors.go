@@ -18,7 +18,7 @@ var (
 	// ErrDeadlock means that the context descends from a Hold of the same lock, so the wait would never
 	// end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
-	// ErrNoLeader means that there is no candidate.
+	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")
 	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
 	// the program's claim, or that the limit is less than the number of permits asked for.

@@ -188,6 +188,35 @@ func ExampleNodeLock() {
 	// <nil>
 }
 
+// A service runs while its process leads, and again after each loss of the lead.
+func ExampleElection_Lead() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	terms := 0
+	err = e.Lead(ctx, []byte("10.0.0.5:8080"), func(ctx context.Context) error {
+		if terms++; terms == 2 {
+			return nil // the work is done: resign
+		}
+		office, _ := holdfast.FromContext(ctx)
+		srv.Expire(office.SessionID()) // as after a long pause
+		<-ctx.Done()
+		fmt.Println("lost:", errors.Is(context.Cause(ctx), holdfast.ErrLost))
+		return ctx.Err() // Lead campaigns again
+	})
+	fmt.Println(terms, "terms,", err)
+	// Output:
+	// lost: true
+	// 2 terms, <nil>
+}
+
 // Candidates campaign; anyone can follow the leader and its address.
 func ExampleElection() {
 	srv := zktest.NewServer()
@@ -209,12 +238,12 @@ func ExampleElection() {
 
 	moves := []string{"10.0.0.5:9090"}
 	for l, err := range e.Leaders(ctx) {
-		if errors.Is(err, holdfast.ErrNoLeader) {
-			fmt.Println("no leader")
-			break
-		}
 		if err != nil {
 			log.Fatal(err)
+		}
+		if l.Term == 0 {
+			fmt.Println("no leader")
+			break
 		}
 		fmt.Println("leader:", string(l.Value))
 		if len(moves) == 0 {
@@ -312,4 +341,40 @@ func ExampleEvent() {
 	e := <-told
 	fmt.Println(e.Path, e.Layout, e.Hold == h, errors.Is(e.Err, zk.ErrSessionExpired))
 	// Output: /reports curator true true
+}
+
+// Two builds work in different directories of one checkout. A third wants all of it.
+func ExampleTree() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	checkout := holdfast.NewTree(c, "/holdfast/locks/checkout")
+	parser, err := checkout.Path("src/parser").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	printer, err := checkout.Path("src/printer").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = checkout.Path("src").TryLock(ctx)
+	fmt.Println("src is locked below:", errors.Is(err, holdfast.ErrLocked))
+	fmt.Println(parser.Unlock(), printer.Unlock())
+	src, err := checkout.Path("src").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("a later token:", src.Token() > parser.Token() && src.Token() > printer.Token())
+	fmt.Println(src.Unlock())
+	// Output:
+	// src is locked below: true
+	// <nil> <nil>
+	// a later token: true
+	// <nil>
 }

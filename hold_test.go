@@ -337,16 +337,6 @@ func TestFromContextFindsTheLatestHold(t *testing.T) {
 	})
 }
 
-// multis counts the transactions that arrive at srv.
-func multis(srv *zktest.Server) *atomic.Int32 {
-	n := new(atomic.Int32)
-	srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
-		n.Add(1)
-		return zktest.Pass
-	})
-	return n
-}
-
 // wantLedger checks what has been written: "-" means nothing.
 func wantLedger(t *testing.T, c *zk.Client, want string) {
 	t.Helper()
@@ -660,8 +650,11 @@ func TestReleaseOfALongQueueLeavesAWatermark(t *testing.T) {
 			inBubble(t, func(t *testing.T, srv *zktest.Server) {
 				c := client(t, srv)
 				first := lock(t, holdfast.NewMutex(c, lockPath))
-				all := crowdOf(t.Context(), 40, holdfast.NewMutex(client(t, srv), lockPath))
-				synctest.Wait()
+				var all []*waiter
+				for range 40 { // of sessions of their own, which do not share their lists
+					all = append(all, wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath)))
+					synctest.Wait()
+				}
 				unlock(t, first)
 				synctest.Wait()
 				for range all {

@@ -385,19 +385,6 @@ func TestReentryRacesWithAHandoff(t *testing.T) {
 	})
 }
 
-// Each candidate has its own node, since it has its own value.
-func TestCandidatesStandInNoLine(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		e := holdfast.NewElection(c, lockPath, holdfast.WithLocalHandoff(5))
-		first := lock(t, candidate{e, "first"})
-		next := wait(t.Context(), candidate{e, "next"})
-		wantQueued(t, c, 2)
-		unlock(t, first)
-		unlock(t, next.got(t))
-	})
-}
-
 // A hookedContext calls hook when its Hold is looked up.
 type hookedContext struct {
 	context.Context

@@ -54,6 +54,14 @@ func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
 }
 
+// valid returns why no call on the lock can succeed, or nil: its path, or an option.
+func (l *lock) valid() error {
+	if err := queue.ValidatePath(l.Path); err != nil {
+		return err
+	}
+	return l.refused
+}
+
 // wait implements Lock: it queues and blocks until the lock is held.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
 	switch {
@@ -159,7 +167,7 @@ func (l *lock) finish(ctx context.Context, p *queue.Place, err error) (h *Hold, 
 //
 //go:noinline
 func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
-	if err := queue.ValidatePath(l.Path); err != nil {
+	if err := l.valid(); err != nil {
 		return nil, nil, err
 	}
 	if held := l.held(ctx); len(held) > 0 {

@@ -31,11 +31,11 @@ type NodeLock struct {
 var nodeGrammar = &names.Grammar{Name: "node", Label: "node", Container: true}
 
 // NewNodeLock names the lock at path. Lock makes the nodes above it when they are missing, as containers.
-// WithLayout has no effect. Lock refuses WithValue, since the data have to tell one attempt from another.
-// Lock fails with ErrKind if the node is the directory of a lock with a queue, or is not ephemeral for
+// A NodeLock refuses WithLayout, WithValue and WithLocalHandoff. Lock fails with ErrKind if the node is the directory of a lock with a queue, or is not ephemeral for
 // another reason.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	o := newOptions(opts)
+	o.refuse("a NodeLock", givenValue|givenLayout|givenHandoff)
 	o.grammar = nodeGrammar
 	return &NodeLock{newLock(c, path, queue.Node, o)}
 }
@@ -54,7 +54,7 @@ func (l *NodeLock) TryLock(ctx context.Context) (*Hold, error) {
 
 func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	q := &l.lock
-	if err := queue.ValidatePath(q.Path); err != nil {
+	if err := q.valid(); err != nil {
 		return nil, err
 	}
 	if held := lineage(ctx, q.Client, q.Path); len(held) > 0 {

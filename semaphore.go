@@ -39,9 +39,10 @@ type Semaphore struct {
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
 // the limit. After that, Acquire fails with ErrLimit if the claim differs from the stored limit: programs
 // that disagree would admit too many. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it. Reentrant has no effect.
+// SetLimit changes it. A Semaphore refuses Reentrant and WithLocalHandoff.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
+	o.refuse("a Semaphore", givenHandoff|givenReentrant)
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
 }
 
@@ -108,7 +109,7 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	if limit < 1 {
 		return fmt.Errorf("%w: %d", ErrLimit, limit)
 	}
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+	if err := s.lock.valid(); err != nil {
 		return err
 	}
 	session, err := s.lock.Client.Session(ctx)
@@ -151,7 +152,7 @@ func (s *Semaphore) Available(ctx context.Context) (free, limit int, err error) 
 }
 
 func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) {
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+	if err := s.lock.valid(); err != nil {
 		return 0, 0, err
 	}
 	session, err := s.lock.Client.Session(ctx)
@@ -197,7 +198,7 @@ func (s *Semaphore) permits(turn *queue.Place, _ view, n int) ([]*queue.Place, e
 // enter acquires n permits in one session. Callers pass the turnstile one at a time and in order. So the
 // caller that counts the permits is the only one that can take some.
 func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) (_ *Hold, err error) {
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+	if err := s.lock.valid(); err != nil {
 		return nil, err
 	}
 	switch {

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"holdfast/internal/queue"
@@ -31,32 +30,18 @@ import (
 // Semaphore are.
 type Slots struct {
 	semaphore *Semaphore // that counts the slots, keeps the turnstile and stores n
-	refused   error      // an option that Slots cannot honour; Acquire returns it
 }
 
 // NewSlots names n slots at path and claims that there are n. The first Acquire stores n. After that,
 // Acquire fails with ErrLimit if the claim differs from the stored number. An n of 0 claims nothing and
 // follows the stored number, also when SetLimit changes it.
 //
-// Acquire refuses the options Reentrant, WithLayout, WithLocalHandoff and WithValue with
-// zk.ErrBadArguments.
+// A Slots refuses Reentrant, WithLayout, WithLocalHandoff and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	o := newOptions(opts)
-	s := &Slots{}
-	for _, option := range []struct {
-		name  string
-		given bool
-	}{
-		{"Reentrant", o.reentrant}, {"WithLayout", o.grammar != names.Default},
-		{"WithLocalHandoff", o.handoffs != 0}, {"WithValue", o.value != nil},
-	} {
-		if option.given {
-			s.refused = fmt.Errorf("%w: Slots has no %s: leave it out", zk.ErrBadArguments, option.name)
-		}
-	}
+	o.refuse("a Slots", givenHandoff|givenLayout|givenReentrant|givenValue)
 	o.grammar = names.Slots
-	s.semaphore = semaphoreOf(c, path, n, queue.Slots, o)
-	return s
+	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }
 
 // A Wish says which slot a caller wants.
@@ -110,9 +95,6 @@ func (s *Slots) Available(ctx context.Context) (free, n int, err error) {
 }
 
 func (s *Slots) enter(ctx context.Context, wishes []Wish, wait bool) (*Hold, error) {
-	if s.refused != nil {
-		return nil, s.refused
-	}
 	take := func(turn *queue.Place, v view, _ int) ([]*queue.Place, error) {
 		p, err := s.place(turn, choose(v, wishes))
 		return []*queue.Place{p}, err

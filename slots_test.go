@@ -522,7 +522,7 @@ func TestSlotsRefuseOptionsThatTheyCannotHonour(t *testing.T) {
 			for _, acquire := range []func(context.Context, ...holdfast.Wish) (*holdfast.Hold, error){s.Acquire, s.TryAcquire} {
 				_, err := acquire(t.Context())
 				wantErr(t, err, zk.ErrBadArguments)
-				if !strings.Contains(fmt.Sprint(err), "Slots has no "+name+":") {
+				if !strings.Contains(fmt.Sprint(err), "a Slots cannot honour "+name+":") {
 					t.Errorf("%v; want the name of the option in it", err)
 				}
 			}

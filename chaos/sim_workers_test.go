@@ -307,11 +307,11 @@ func (k *worker) follow(ctx context.Context, l locker) {
 	var last holdfast.Leader
 	for leader, err := range l.election.Leaders(following) {
 		switch {
-		case errors.Is(err, holdfast.ErrNoLeader):
-			continue
 		case err != nil:
 			k.refused(following, l, false, err)
 			return
+		case leader.Term == 0: // nobody leads
+			continue
 		case leader.Term < last.Term:
 			k.found("term", l.parts[0].Lock, "a follower was told of term %d after %d", leader.Term, last.Term)
 		}

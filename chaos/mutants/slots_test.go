@@ -75,7 +75,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 444, bug: "slots ignore options that they cannot honour", where: "–",
-			edits: []edit{{"slots.go", "\tif s.refused != nil {\n", "\tif false {\n"}},
+			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenHandoff|givenLayout|givenReentrant|givenValue)\n", ""}},
 			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
 		},
 		{
