@@ -84,7 +84,7 @@ func WithReason(reason string) Option {
 }
 
 // WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason. A
-// [NodeLock] refuses it, since the data of its node have to tell one attempt from another. So do locks
+// [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
 // in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the
 // value.
 func WithValue(value []byte) Option {
@@ -104,7 +104,7 @@ func WithACL(acl ...zk.ACL) Option {
 
 // WithLayout says how the lock's nodes are named; the default is LayoutCurator.
 // It copies l: later changes of l have no effect. A [NodeLock] refuses it, since it has one node, whose
-// name is the lock's.
+// name is the lock's. [Slots] refuse it, since the names of their nodes are numbers.
 func WithLayout(l Layout) Option {
 	g := l.compile()
 	return func(o *options) {
@@ -118,8 +118,8 @@ func WithLayout(l Layout) Option {
 // token, and the lock is free when the last of them is unlocked. It is not the default
 // because goroutines that share a context would hold the lock together.
 //
-// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] refuses it, since a caller in between
-// may wait for permits. An [Election] refuses it, since a term has one value.
+// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] or [Slots] refuse it, since a caller in
+// between may wait for permits. An [Election] refuses it, since a term has one value.
 func Reentrant() Option {
 	return func(o *options) {
 		o.reentrant = true

@@ -187,6 +187,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 			return holdfast.NewTree(c, lockPath, opts...).Path("a")
 		}), []string{"WithLocalHandoff"}},
 		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff"}},
+		{"Slots", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
+		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "Reentrant"}},
 		{"NodeLock", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, opts...)
 		}), []string{"WithValue", "WithLayout", "WithLocalHandoff"}},

@@ -278,6 +278,24 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	}
 }
 
+// A caller reads the permits when it joins the turnstile. If it has to wait there, it reads them again in its
+// turn: others have taken permits meanwhile.
+func TestPermitsAreCountedInTheTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := semaphore(t, srv, 2)
+		a := lock(t, s.Locker())
+		two := wait(t.Context(), semaphore(t, srv, 2).LockerN(2))
+		one := wait(t.Context(), semaphore(t, srv, 2).Locker()) // one permit is free now
+		unlock(t, a)
+		h := two.got(t)
+		if !one.waiting() {
+			t.Error("three permits of two are out")
+		}
+		unlock(t, h)
+		unlock(t, one.got(t))
+	})
+}
+
 // Permits of a client that died come back. A waiter at the turnstile whose own session ended
 // queues again (CURATOR-595).
 func TestPermitsOfADeadSessionComeBack(t *testing.T) {

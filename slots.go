@@ -39,7 +39,7 @@ type Slots struct {
 // A Slots refuses Reentrant, WithLayout, WithLocalHandoff and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	o := newOptions(opts)
-	o.refuse("a Slots", givenReentrant|givenLayout|givenHandoff|givenValue)
+	o.refuse("a Slots", givenHandoff|givenLayout|givenReentrant|givenValue)
 	o.grammar = names.Slots
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }

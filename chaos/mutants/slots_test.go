@@ -75,7 +75,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 460, bug: "slots ignore options that they cannot honour", where: "–",
-			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenReentrant|givenLayout|givenHandoff|givenValue)\n", ""}},
+			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenHandoff|givenLayout|givenReentrant|givenValue)\n", ""}},
 			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
 		},
 		{
@@ -99,9 +99,9 @@ func ofTheSlots() []mutant {
 			tests: []string{"TestAcquireUnderOnesOwnSlotIsADeadlock"},
 		},
 		{
-			number: 465, bug: "several permits as a lock are one permit", where: "–",
-			edits: []edit{{"semaphore.go", "return permits{s, n}", "return permits{s, min(n, 1)}"}},
-			tests: []string{"TestMultiLockTakesTheMostPermits", "TestAcquireNIsAtomicAndInOrder"},
+			number: 465, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
+			edits: []edit{{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"}},
+			tests: []string{"TestPermitsAreCountedInTheTurn"},
 		},
 		{
 			number: 466, bug: "a MultiLock takes the permits of a semaphore that it was given first", where: "–",
