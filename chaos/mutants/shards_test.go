@@ -179,5 +179,10 @@ func ofTheShards() []mutant {
 			edits: []edit{{"shards.go", "\t\tleave()\n\t\tif r.handover", "\t\tif r.handover"}},
 			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
 		},
+		{
+			number: 511, bug: "a refused restoration of watches moves their zxid on, and the events in between are lost", where: "ours, until the simulation of shards found it", pkg: "zk",
+			edits: []edit{{"zk/conn.go", "req.op != zkproto.OpRemoveWatches && h.Err == zkproto.CodeOK {", "req.op != zkproto.OpRemoveWatches {"}},
+			tests: []string{"TestEventsAreNotLostWhenWatchesAreRestoredLate"},
+		},
 	}
 }
