@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -1106,4 +1107,116 @@ func TestOnceMarksHaveTheACLOfTheOption(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A lateLine is a client's way to the server. While it holds, requests are on their way and do not arrive,
+// and the client reaches no server until its session has lapsed.
+type lateLine struct {
+	holds   atomic.Bool
+	session *zk.Session
+
+	mu   sync.Mutex // guards the fields below
+	held []byte
+	late net.Conn // to which they belong
+}
+
+type lateConn struct {
+	net.Conn
+	line *lateLine
+}
+
+func (c lateConn) Write(b []byte) (int, error) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	if !c.line.holds.Load() || c.line.late != nil && c.line.late != c.Conn {
+		return c.Conn.Write(b)
+	}
+	c.line.late = c.Conn
+	c.line.held = append(c.line.held, b...)
+	return len(b), nil
+}
+
+// Close leaves a connection open that still has requests on their way.
+func (c lateConn) Close() error {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	if c.line.late == c.Conn {
+		return c.Conn.SetReadDeadline(time.Now())
+	}
+	return c.Conn.Close()
+}
+
+// arrive lets the requests arrive.
+func (l *lateLine) arrive() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holds.Store(false)
+	l.late.SetReadDeadline(time.Time{})
+	l.late.Write(l.held)
+	synctest.Wait()
+	l.late.Close()
+	l.late = nil
+}
+
+// The session lapses while a mark is on its way, and at the server it still lives. When Do has said that
+// nothing is recorded, the request arrives. It does nothing then.
+func TestOnceMarkThatArrivesLateIsNotWritten(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts []holdfast.Option
+		nth  int32 // transaction that is late
+	}{
+		"end": {nil, 1}, "beginning": {[]holdfast.Option{holdfast.AtMostOnce()}, 1}, "end at most once": {[]holdfast.Option{holdfast.AtMostOnce()}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				l := &lateLine{}
+				cfg := srv.Config()
+				cfg.SessionTimeout = sessionTimeout
+				dial := cfg.Dial
+				cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if l.holds.Load() && l.session.Context().Err() == nil {
+						return nil, errors.New("no way to the server")
+					}
+					conn, err := dial(ctx, network, address)
+					return lateConn{conn, l}, err
+				}
+				c, err := zk.Dial(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if l.session, err = c.Session(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				var reads atomic.Int32
+				if tt.nth == 1 && tt.opts != nil { // the request after the look
+					srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+						if path == oncePath && reads.Add(1) == 1 {
+							l.holds.Store(true)
+						}
+						return zktest.Pass
+					})
+				}
+				r := &runner{value: "x"}
+				first, firstErr := holdfast.NewOnce(c, oncePath, tt.opts...).Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+					if tt.nth == 2 || tt.opts == nil {
+						l.holds.Store(true)
+					}
+					return r.run(ctx)
+				})
+				if len(l.held) == 0 {
+					t.Fatalf("nothing was late: %+v, %v", first, firstErr)
+				}
+				l.arrive()
+				second, err := once(t, srv).Do(t.Context(), "key", r.run)
+				where := fmt.Sprintf("%+v, %v; then %+v, %v", first, firstErr, second, err)
+				switch {
+				case name == "beginning" && (firstErr != nil || !first.Ran || err != nil || second.Ran || second.Token != first.Token),
+					name == "end" && (!errors.Is(firstErr, holdfast.ErrLost) || err != nil || !second.Ran),
+					name == "end at most once" && (!errors.Is(firstErr, holdfast.ErrLost) || !errors.Is(err, holdfast.ErrBegun)):
+					t.Error(where)
+				}
+			})
+		})
+	}
 }

@@ -146,9 +146,9 @@ func ofTheOnce() []mutant {
 			tests: []string{"TestOnceInsideItselfIsADeadlock"},
 		},
 		{
-			number: 444, bug: "that Forget (425) waits for nobody", where: "–",
-			edits: []edit{{"once.go", "func (j *job) forget(ctx context.Context) error {\n", "func (j *job) forget(ctx context.Context) error {\n\tif ctx.Value(holdKey{}) == nil {\n\t\t_, err := j.client.Multi(ctx, zk.DeleteOp(j.done(), zk.AnyVersion))\n\t\tif errors.Is(err, zk.ErrNoNode) {\n\t\t\terr = nil\n\t\t}\n\t\treturn err\n\t}\n"}},
-			tests: []string{"TestOnceForget"},
+			number: 444, bug: "the next session only reads the mark, while the transaction of the last one is on its way", where: "–",
+			edits: []edit{{"once_marks.go", "\t\t\terr = remove(ctx, next, p, undo...)\n", "\t\t\t_, err = next.Multi(ctx, zk.CheckOp(j.shard, zk.AnyVersion))\n"}},
+			tests: []string{"TestOnceMarkThatArrivesLateIsNotWritten"},
 		},
 		{
 			number: 445, bug: "what is recorded (407) is only read before the caller queues, and the simulation finds it", where: "check and then lock",
