@@ -20,10 +20,13 @@
 //   - [Mutex]: one holder, first come, first served.
 //   - [RWMutex]: many readers or one writer, in one queue.
 //   - [Semaphore]: up to a limit of permits; several at once, or none.
+//   - [Slots]: a number of its own for each holder, such as the id of a worker or a port.
 //   - [MultiLock]: several of the others as one.
+//   - [Tree]: paths, each with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
+//   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
 // [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
@@ -32,8 +35,8 @@
 //
 // At every point of the ensemble's history at most one session owns a Mutex, and
 // every ownership has a larger token than all before it; of an RWMutex it is one writer or
-// any number of readers, of a Semaphore as many as its limit allows. The queue is first in,
-// first out; the release of a Mutex wakes two waiters at most. A Lock that is cancelled or
+// any number of readers, of a Semaphore as many as its limit allows, of a Slots one for each number. The
+// queue is first in, first out; the release of a Mutex wakes two waiters at most. A Lock that is cancelled or
 // fails leaves nothing behind, also when the connection was lost in the middle of it.
 //
 // [Hold.Commit] writes data that are kept in ZooKeeper itself. It succeeds only while the lock is held,
@@ -61,7 +64,7 @@
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
-// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, a NodeLock and a Once under
+// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a Once under
 // one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
 // together, at least one is refused. [Foreign] lists nodes that belong to no known lock.
 //
@@ -69,9 +72,14 @@
 //
 // A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
 // the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
-// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits. A
-// Lock that fails, and a call of a [Once] whose context has ended, may leave a goroutine that removes its
-// node (internal/queue, Hold.letGo). It ends when the node is gone or the session is over.
+// of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
+// [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
+// call of a [Once] whose context has ended, may leave one that removes its node (internal/queue, Hold.letGo).
+// All of them end when the nodes are gone or the session is over.
+//
+// [Shards.Run] owns one goroutine that campaigns and leads (shard_leader.go), one for each shard that it has
+// or waits for, and for each shard whose context has ended one that waits for the function (shards.go). Run
+// waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.
 package holdfast

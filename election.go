@@ -24,44 +24,85 @@ type Election struct {
 	lock lock
 }
 
-// A Leader is one term of office.
+// A Leader is one term of office. The zero Leader, whose Term is 0, says that nobody leads.
 type Leader struct {
 	// Value is the leader's present value. A request to resign may replace it in the node (see Revoke)
 	// until the leader restores it. Meanwhile an observer keeps the value if it has seen it before;
 	// otherwise it is nil.
 	Value []byte
-	// Term grows with every leader: it is the fencing token of the leader's Hold.
+	// Term grows with every leader: it is the fencing token of the leader's Hold. It is 0 only if nobody
+	// leads.
 	Term    int64
 	Session int64     // the session that leads
 	Path    string    // of the leader's node
 	Since   time.Time // when it became a candidate, by the server's clock
 }
 
-// NewElection names the election at path. See [NewMutex]. WithValue, WithOwner and
-// WithReason have no effect: a candidate's value is given to Campaign.
+// NewElection names the election at path. See [NewMutex]. An Election refuses WithOwner, WithReason,
+// WithValue, Reentrant and WithLocalHandoff: every candidate has a node of its own, whose data are the value
+// given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
-	return &Election{newLock(c, path, queue.Lock, newOptions(opts))}
+	o := newOptions(opts)
+	o.refuse("an Election", givenOwner|givenReason|givenValue|givenHandoff|givenReentrant)
+	return &Election{newLock(c, path, queue.Lock, o)}
+}
+
+// Lead campaigns with value, calls f while the caller leads, and resigns when f has returned. If the term is
+// lost, Lead waits until f has returned, and campaigns again while ctx lives. So f may run many times, each
+// time in a new term, and never twice at a time.
+//
+// The context of f ends when the term is lost, with a cause that is ErrLost, or when ctx ends. Then f should
+// return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
+// Proclaim.
+//
+// If f returns before its term is lost, or ctx has ended, Lead returns the error of f. It is joined with an
+// error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
+// loss, Lead drops it and campaigns again, since most of these errors are consequences of the loss. To end
+// Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
+// if ctx ends before the caller leads. If f panics, Lead resigns.
+func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Context) error) error {
+	for {
+		h, err := e.campaign(ctx, "lead", value)
+		if err != nil {
+			return err
+		}
+		lost := false
+		err = h.during(ctx, func(ctx context.Context) error {
+			err := f(ctx)
+			lost = errors.Is(h.over(), ErrLost)
+			return err
+		})
+		if !lost || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Campaign waits until the caller is the leader, and returns the Hold of the term. The term lasts until
 // Unlock, which resigns, or until it is lost. If the session ends while Campaign waits, it queues again in
-// the next one while ctx lives. A leader that has lost its term calls Campaign again. The error is
-// ErrDeadlock if ctx descends from the caller's own term.
+// the next one while ctx lives. A leader that has lost its term calls Campaign again; Lead does so by
+// itself. The error is ErrDeadlock if ctx descends from the caller's own term.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
+	return e.campaign(ctx, "campaign", value)
+}
+
+func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold, error) {
 	q := e.lock
-	q.handoffs = 0 // every candidate has a node and a value of its own
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
 		q.note = queue.Note{Value: value}
 	}
-	return q.wait(ctx, "campaign", names.Mutex)
+	return q.wait(ctx, op, names.Mutex)
 }
 
 // Proclaim changes the leader's value without a new term. h is from Campaign. The error is ErrLost or
 // ErrNotHeld if its term is over; then nothing was changed. Proclaim takes two round trips. When ctx ends,
 // the value may have changed all the same.
 func (e *Election) Proclaim(ctx context.Context, h *Hold, value []byte) error {
+	if err := e.lock.valid(); err != nil {
+		return h.fail("proclaim", err)
+	}
 	t := h.tenures[0]
 	if t.lock.Client != e.lock.Client || t.lock.Path != e.lock.Path {
 		return h.fail("proclaim", fmt.Errorf("%w: the Hold is not of the election %s", ErrNotHeld, e.lock.Path))
@@ -87,6 +128,9 @@ func (l *lock) withCandidate(data, value []byte) ([]byte, error) {
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	for l, err := range e.Leaders(ctx) {
 		var said *Error
+		if err == nil && l.Term == 0 {
+			err = &Error{Path: e.lock.Path, Err: ErrNoLeader}
+		}
 		if errors.As(err, &said) {
 			said.Op = "leader"
 		}
@@ -96,9 +140,10 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 }
 
 // Leaders yields the present leader, and then every change of the leader or of its value, until ctx ends
-// or the caller breaks off. While there is no leader, it yields ErrNoLeader and goes on. It may combine
-// changes that follow each other closely, but never misses the last one, and terms never go back. It
-// continues in the next session when one ends. Any other error is the last element.
+// or the caller breaks off. If nobody leads, it yields the zero Leader, whose Term is 0, and goes on. It may
+// combine changes that follow each other closely, but never misses the last one. Terms never go back, but
+// for the 0 between two leaders. It continues in the next session when one ends. An error is the last
+// element; if ctx ends, it is the cause.
 //
 // It costs the ensemble one watch on one node, however many candidates there are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
@@ -132,7 +177,7 @@ func (o *observer) fail(err error) error {
 // follow follows the election in one session. It returns nil when the caller has broken off.
 func (o *observer) follow(ctx context.Context) error {
 	q := &o.election.lock
-	if err := queue.ValidatePath(q.Path); err != nil {
+	if err := q.valid(); err != nil {
 		return err
 	}
 	s, err := q.Client.Session(ctx)
@@ -176,9 +221,6 @@ func (o *observer) tell(l Leader) (goOn bool) {
 		return true
 	}
 	o.told, o.last = true, l
-	if l.Term == 0 {
-		return o.yield(Leader{}, o.fail(ErrNoLeader))
-	}
 	return o.yield(l, nil)
 }
 

@@ -46,10 +46,10 @@ func observe(ctx context.Context, t *testing.T, e *holdfast.Election) *seen {
 		defer close(s.leaders)
 		for l, err := range e.Leaders(ctx) {
 			switch {
-			case errors.Is(err, holdfast.ErrNoLeader):
-				s.leaders <- "-"
 			case err != nil:
 				s.leaders <- "error"
+			case l.Term == 0:
+				s.leaders <- "-"
 			default:
 				s.leaders <- string(l.Value)
 				s.terms = append(s.terms, l.Term)
@@ -102,7 +102,7 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 				a := lock(t, candidate{e, "a"})
 				b, c := wait(t.Context(), candidate{e, "b"}), wait(t.Context(), candidate{election(t, srv, use), "c"})
 				l, err := observer.Leader(t.Context())
-				if err != nil || string(l.Value) != "a" || l.Term != a.Token() || l.Session != a.Session() || l.Path != a.Path() {
+				if err != nil || string(l.Value) != "a" || l.Term != a.Token() || l.Session != a.SessionID() || l.Path != a.Path() {
 					t.Errorf("%+v, %v", l, err)
 				}
 				wantSeen(t, s, "a")
@@ -152,7 +152,7 @@ func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 		<-os.Context().Done()
 		wantSeen(t, s)
 
-		srv.Expire(a.Session())
+		srv.Expire(a.SessionID())
 		<-a.Context().Done()
 		wantErr(t, context.Cause(a.Context()), holdfast.ErrLost)
 		h := b.got(t)
@@ -330,5 +330,232 @@ func TestCampaignUnderOnesOwnTermIsADeadlock(t *testing.T) {
 		_, err := e.Campaign(a.Context(), nil)
 		wantErr(t, err, holdfast.ErrDeadlock)
 		unlock(t, a)
+	})
+}
+
+// leading is a call of Lead. Each term waits for the next element of end and returns it; if the term is
+// lost first, it returns the cause, joined with errWork.
+type leading struct {
+	terms  chan *term
+	result chan error
+}
+
+type term struct {
+	ctx context.Context
+	end chan error
+}
+
+var errWork = errors.New("the work has failed")
+
+func lead(ctx context.Context, e *holdfast.Election, value string) *leading {
+	l := &leading{terms: make(chan *term, 100), result: make(chan error, 1)}
+	go func() {
+		l.result <- e.Lead(ctx, []byte(value), func(ctx context.Context) error {
+			t := &term{ctx, make(chan error, 1)}
+			l.terms <- t
+			select {
+			case err := <-t.end:
+				return err
+			case <-ctx.Done():
+				return errors.Join(context.Cause(ctx), errWork)
+			}
+		})
+	}()
+	synctest.Wait()
+	return l
+}
+
+// next returns the next term.
+func (l *leading) next(t *testing.T) *term {
+	t.Helper()
+	select {
+	case now := <-l.terms:
+		return now
+	case err := <-l.result:
+		t.Fatalf("Lead has returned %v", err)
+		return nil
+	}
+}
+
+// wantReturned checks whether Lead has returned.
+func (l *leading) wantReturned(t *testing.T, want bool) {
+	t.Helper()
+	synctest.Wait()
+	if len(l.result) == 1 != want {
+		t.Errorf("Lead has returned: %v; want %v", !want, want)
+	}
+}
+
+// expire ends the session of a client.
+func expire(t *testing.T, srv *zktest.Server, c *zk.Client) {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Expire(s.ID())
+}
+
+func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin := client(t, srv), client(t, srv)
+		l := lead(t.Context(), holdfast.NewElection(c, lockPath), "a")
+		losses := map[string]func(token int64){
+			"the session ends": func(int64) { expire(t, srv, c) },
+			"the node is removed": func(token int64) {
+				if err := holdfast.Break(t.Context(), admin, lockPath, token); err != nil {
+					t.Error(err)
+				}
+			},
+		}
+		last := int64(0)
+		for name, lose := range losses {
+			now := l.next(t)
+			leader, err := holdfast.NewElection(admin, lockPath).Leader(t.Context())
+			if err != nil || string(leader.Value) != "a" || leader.Term <= last {
+				t.Fatalf("%s: %+v, %v; want a term after %d", name, leader, err, last)
+			}
+			if h, ok := holdfast.FromContext(now.ctx); !ok || h.Token() != leader.Term {
+				t.Errorf("%s: the function's context has no Hold of term %d", name, leader.Term)
+			}
+			last = leader.Term
+			lose(leader.Term)
+			<-now.ctx.Done()
+			wantErr(t, context.Cause(now.ctx), holdfast.ErrLost)
+			l.wantReturned(t, false) // though the function has returned an error
+		}
+		now := l.next(t)
+		now.end <- errWork
+		if err := <-l.result; !errors.Is(err, errWork) || errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Lead: %v; want %v alone", err, errWork)
+		}
+		wantErr(t, context.Cause(now.ctx), holdfast.ErrNotHeld)
+		wantQueued(t, admin, 0)
+	})
+}
+
+// A function that goes on after the loss keeps Lead from campaigning, and nobody else from leading.
+func TestLeadWaitsForItsFunction(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		calls, lost, goOn, result := 0, make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			result <- holdfast.NewElection(c, lockPath).Lead(t.Context(), nil, func(ctx context.Context) error {
+				if calls++; calls == 1 {
+					<-ctx.Done()
+					close(lost)
+					<-goOn
+				}
+				return nil
+			})
+		}()
+		synctest.Wait()
+		expire(t, srv, c)
+		<-lost
+		other := client(t, srv)
+		h := lock(t, candidate{holdfast.NewElection(other, lockPath), "b"})
+		time.Sleep(time.Minute)
+		wantQueued(t, other, 1)
+		close(goOn)
+		synctest.Wait()
+		wantQueued(t, other, 2) // Lead has campaigned behind it
+		unlock(t, h)
+		if err := <-result; err != nil || calls != 2 {
+			t.Errorf("%v after %d calls; want no error and two calls", err, calls)
+		}
+		wantQueued(t, other, 0)
+	})
+}
+
+func TestLeadEndsWithItsContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, enough := client(t, srv), errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		l := lead(ctx, holdfast.NewElection(c, lockPath), "a")
+		now := l.next(t)
+		behind, cancelBehind := context.WithCancelCause(t.Context())
+		other := lead(behind, holdfast.NewElection(c, lockPath), "b")
+		cancelBehind(enough) // while it campaigns
+		wantErr(t, <-other.result, enough)
+		if len(other.terms) > 0 {
+			t.Error("two led at once")
+		}
+		cancel(enough) // while it leads
+		err := <-l.result
+		wantErr(t, err, enough)
+		wantErr(t, err, errWork)
+		wantErr(t, context.Cause(now.ctx), enough)
+		wantQueued(t, c, 0)
+
+		ctx, cancel = context.WithCancelCause(t.Context())
+		err = holdfast.NewElection(c, lockPath).Lead(ctx, nil, func(held context.Context) error {
+			expire(t, srv, c)
+			<-held.Done()
+			cancel(enough) // after a loss
+			return errWork
+		})
+		wantErr(t, err, holdfast.ErrLost)
+		wantErr(t, err, errWork)
+	})
+}
+
+// The node is removed while Lead resigns. The function has ended in its own time, so Lead returns.
+func TestLeadThatCannotResignSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin, terms := client(t, srv), client(t, srv), 0
+		e := holdfast.NewElection(c, lockPath)
+		err := e.Lead(t.Context(), nil, func(ctx context.Context) error {
+			if terms++; terms > 1 {
+				return nil
+			}
+			leader, err := e.Leader(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			srv.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+				srv.Intercept(zkproto.OpDelete, nil)
+				if err := holdfast.Break(t.Context(), admin, lockPath, leader.Term); err != nil {
+					t.Error(err)
+				}
+				return zktest.Pass
+			})
+			return errWork
+		})
+		wantErr(t, err, holdfast.ErrLost)
+		wantErr(t, err, errWork)
+		if terms != 1 {
+			t.Errorf("%d terms; want one", terms)
+		}
+	})
+}
+
+func TestLeadReturnsWhatCampaignSays(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		e := holdfast.NewElection(c, lockPath)
+		never := func(context.Context) error { t.Error("it leads"); return nil }
+		var failed *holdfast.Error
+		err := holdfast.NewElection(c, "/a//b").Lead(t.Context(), nil, never)
+		wantErr(t, err, zk.ErrInvalidPath)
+		if !errors.As(err, &failed) || failed.Op != "lead" {
+			t.Errorf("%v; want the operation lead", err)
+		}
+		err = e.Lead(t.Context(), nil, func(ctx context.Context) error { return e.Lead(ctx, nil, never) })
+		wantErr(t, err, holdfast.ErrDeadlock)
+		func() {
+			defer func() {
+				if r := recover(); r != errWork {
+					t.Errorf("recovered %v; want the function's panic", r)
+				}
+			}()
+			e.Lead(t.Context(), nil, func(context.Context) error { panic(errWork) })
+		}()
+		wantQueued(t, c, 0) // it has resigned
+		// A client that is closed can lead no more.
+		l := lead(t.Context(), e, "a")
+		now := l.next(t)
+		c.Close()
+		<-now.ctx.Done()
+		wantErr(t, <-l.result, zk.ErrClosed)
 	})
 }

@@ -18,11 +18,19 @@ var (
 	// ErrDeadlock means that the context descends from a Hold of the same lock, so the wait would never
 	// end.
 	ErrDeadlock = errors.New("would wait for a lock that this context already holds")
-	// ErrNoLeader means that there is no candidate.
+	// ErrNoLeader means that nobody leads the Election. Only Leader returns it.
 	ErrNoLeader = errors.New("no leader")
-	// ErrLimit means that a semaphore's limit is not known, differs from the program's claim, or is less
-	// than the number of permits asked for.
+	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
+	// the program's claim, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
+	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
+	ErrMoving = errors.New("shard moves to another worker")
+	// ErrStuck means that a function goes on though the context of its shard has ended long ago. The shard
+	// stays locked until the function returns.
+	ErrStuck = errors.New("shard's function does not return")
+	// ErrShardCount means that the stored number of shards differs from the program's claim, or that
+	// something else is stored.
+	ErrShardCount = errors.New("number of shards")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.
 	ErrKind = queue.ErrKind

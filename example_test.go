@@ -101,7 +101,7 @@ func ExampleHold_Context() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv.Expire(h.Session()) // the network was away for too long
+	srv.Expire(h.SessionID()) // the network was away for too long
 	<-h.Context().Done()
 	fmt.Println("lost:", errors.Is(context.Cause(h.Context()), holdfast.ErrLost))
 	fmt.Println("unlock tells it too:", errors.Is(h.Unlock(), holdfast.ErrLost))

@@ -20,12 +20,14 @@ type Hold struct {
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
 	revoked chan struct{}
-	outer   *Hold // that the context of Lock descended from
+	outer   *Hold   // that the context of Lock descended from
+	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
 
 	mu        sync.Mutex // guards the fields below
 	loss      error      // why the lock is lost; nil while it is not
 	unlocked  bool
 	isRevoked bool
+	seen      *observation // nil if nobody observes it
 }
 
 // newHold begins a tenure of places, and makes its first Hold.
@@ -81,7 +83,7 @@ func (h *Hold) Token() int64 { return h.first().Token }
 
 // A LockToken is the fencing token of one lock.
 type LockToken struct {
-	Path string // of the lock
+	Path string // of the lock; of a Slots the node of the slot, whose tokens grow on their own
 	// Layout names the lock's layout by its forms, since locks of different forms can have
 	// one path: names.Default, kazoo or another of this package's, as ParseLayout takes them;
 	// named:NAME for one of several in a directory; form:… for a program's own, with its
@@ -97,7 +99,11 @@ type LockToken struct {
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
-		tokens[i] = LockToken{Path: t.lock.Path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
+		path := t.lock.Path
+		if t.lock.Kind == queue.Slots {
+			path = t.places[0].Path()
+		}
+		tokens[i] = LockToken{Path: path, Layout: t.lock.Grammar.Label, Token: t.places[0].Token}
 	}
 	return tokens
 }
@@ -105,8 +111,19 @@ func (h *Hold) Tokens() []LockToken {
 // Path is the path of our node. If there are several, it is that of the first.
 func (h *Hold) Path() string { return h.first().Path() }
 
-// Session is the id of the session that holds the lock.
-func (h *Hold) Session() int64 { return h.first().Session.ID() }
+// SessionID is the id of the session that holds the lock.
+func (h *Hold) SessionID() int64 { return h.first().Session.ID() }
+
+// Err is nil while the lock is held. After Unlock it is ErrNotHeld; after the loss it is ErrLost and wraps
+// the reason.
+func (h *Hold) Err() error { return h.over() }
+
+// FromContext returns the Hold that ctx descends from, the latest one if there are several. It may be over
+// (see Hold.Err). ok is false if there is none.
+func FromContext(ctx context.Context) (h *Hold, ok bool) {
+	h, ok = ctx.Value(holdKey{}).(*Hold)
+	return h, ok
+}
 
 func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 
@@ -116,7 +133,7 @@ func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 //
 // The error is ErrLost if the lock is gone; then nothing was done. After a lost connection, the
 // transaction may have been done all the same ([zk.MayHaveHappened]). The server compares names. Another
-// node can have the name of a NodeLock's node, or of a node in a [Layout] without {uuid} or {hex}. There,
+// node can have the name of a NodeLock's or a slot's node, or of a node in a [Layout] without {uuid} or {hex}. There,
 // Commit is exact only while nobody removes nodes by hand.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
@@ -139,37 +156,36 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 			checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))
 		}
 	}
+	return h.transact(ctx, checks, ops)
+}
+
+// transact executes ops behind guards as one transaction, and returns the results of ops. The first guards
+// are one for each of our nodes; if one of them finds no node, the lock is lost.
+func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, error) {
 	session := h.first().Session
 	var results []zk.Result
 	err := queue.Retry(ctx, func() (err error) {
-		results, err = session.Multi(ctx, slices.Concat(checks, ops)...)
+		results, err = session.Multi(ctx, slices.Concat(guards, ops)...)
 		return err
 	})
-	if len(results) < len(checks) {
+	if len(results) < len(guards) {
 		// The error can also be the cause of ctx, which belongs to another lock.
 		if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || session.Context().Err() != nil) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		return nil, err
 	}
-	for i, check := range results[:len(checks)] {
-		if errors.Is(check.Err, zk.ErrNoNode) {
-			h.tenureOf(i).lose(queue.ErrGone) // its watch will fire, too, but later
-			return results[len(checks):], fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
-		}
-	}
-	return results[len(checks):], err
-}
-
-// tenureOf returns the tenure of the i-th of all the nodes.
-func (h *Hold) tenureOf(i int) *tenure {
+	i := 0
 	for _, t := range h.tenures {
-		if i < len(t.places) {
-			return t
+		for range t.places {
+			if errors.Is(results[i].Err, zk.ErrNoNode) {
+				t.lose(queue.ErrGone) // its watch will fire, too, but later
+				return results[len(guards):], fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
+			}
+			i++
 		}
-		i -= len(t.places)
 	}
-	panic("holdfast: more results than nodes")
+	return results[len(guards):], err
 }
 
 // over returns why the Hold is over, or nil.
@@ -213,18 +229,14 @@ func (h *Hold) revoke() {
 //
 // The error is ErrLost if the lock was lost before, and ErrNotHeld if Unlock was called before.
 func (h *Hold) Unlock() error {
-	h.mu.Lock()
-	if h.unlocked {
-		h.mu.Unlock()
+	loss, first := h.end()
+	if !first {
 		return h.fail("unlock", ErrNotHeld)
 	}
-	h.unlocked = true
-	h.cancel(ErrNotHeld)
-	loss := h.loss
-	h.mu.Unlock()
-
 	for _, t := range slices.Backward(h.tenures) {
-		if err := t.drop(h); err != nil && loss == nil {
+		handedOn, err := t.drop(h)
+		h.observed(t).reportRelease(err, handedOn)
+		if loss == nil {
 			loss = err
 		}
 	}
@@ -232,6 +244,122 @@ func (h *Hold) Unlock() error {
 		return h.fail("unlock", loss)
 	}
 	return nil
+}
+
+// end ends the Hold and its Context. first is false if it was unlocked before. loss is why the lock was
+// lost before.
+func (h *Hold) end() (loss error, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unlocked {
+		return nil, false
+	}
+	h.unlocked = true
+	h.cancel(ErrNotHeld)
+	return h.loss, true
+}
+
+// Release is Unlock that does not wait for the server. When it returns, the Context has ended, and the
+// removal of our node is queued: requests that the session makes later are sent after it. So a loop over
+// many locks pays one round trip for each, not two. A goroutine completes the removal, as Unlock does,
+// also if the connection is lost. It ends when the node is gone or the session is over; Client.Close ends
+// the session.
+//
+// The error is ErrLost if the lock was known to be lost, and ErrNotHeld if it was unlocked before. Release
+// of a NodeLock or a slot, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and
+// waits for the answer (see Unlock's note on names that come back in NodeLock).
+func (h *Hold) Release() error {
+	loss, first := h.end()
+	if !first {
+		return h.fail("release", ErrNotHeld)
+	}
+	type removal struct {
+		hold     *Hold // that is observed
+		handedOn bool
+		wait     func() error
+	}
+	var removals []removal
+	for _, t := range slices.Backward(h.tenures) {
+		handedOn, wait := t.startDrop(h)
+		removals = append(removals, removal{h.observed(t), handedOn, wait})
+	}
+	go func() {
+		for _, r := range removals {
+			r.hold.reportRelease(r.wait(), r.handedOn)
+		}
+	}()
+	if loss != nil {
+		return h.fail("release", loss)
+	}
+	return nil
+}
+
+// CommitAndUnlock is Commit and Unlock in one transaction, which removes our nodes and executes ops. It
+// saves a round trip and a write. The lock is released whatever comes of the transaction: if the server
+// refuses ops, nothing of them was done, and the nodes are removed alone. The Context ends before the
+// transaction is sent.
+//
+// The results and the error are those of Commit; if the transaction succeeds, the error is nil. After a
+// lost connection, it may have been done all the same ([zk.MayHaveHappened]). ctx bounds the transaction,
+// not the release. There are two transactions, a Commit and a removal, if the tenure goes on for others:
+// with [WithLocalHandoff], and in a layout whose names can come back.
+func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
+	if !h.endsInOne() {
+		results, err := h.Commit(ctx, ops...)
+		h.Unlock() // if it was lost in between, the transaction was done all the same
+		return results, err
+	}
+	loss, first := h.end()
+	if !first {
+		return nil, h.fail("commit and unlock", ErrNotHeld)
+	}
+	var over []*tenure // that end with this Hold
+	var guards, watermarks []zk.Op
+	for _, t := range h.tenures {
+		last, _, _ := t.leave(h)
+		if last {
+			over = append(over, t)
+		}
+		for _, p := range t.places {
+			if !last {
+				guards = append(guards, zk.CheckOp(p.Path(), zk.AnyVersion))
+				continue
+			}
+			guards = append(guards, zk.DeleteOp(p.Path(), zk.AnyVersion))
+			watermarks = append(watermarks, p.WatermarkOp()...)
+		}
+	}
+	var results []zk.Result
+	err := loss
+	if loss == nil {
+		results, err = h.transact(ctx, slices.Concat(guards, watermarks), ops)
+		if err != nil && len(watermarks) > 0 && !zk.MayHaveHappened(err) { // perhaps because of them
+			results, err = h.transact(ctx, guards, ops)
+		}
+	}
+	if err != nil {
+		err = h.fail("commit and unlock", err)
+		for _, t := range slices.Backward(over) {
+			t.removeNodes()
+		}
+	}
+	for _, t := range slices.Backward(h.tenures) {
+		h.observed(t).reportRelease(err, false)
+	}
+	return results, err
+}
+
+// endsInOne reports whether a transaction that removes the nodes can be the end of the Hold.
+func (h *Hold) endsInOne() bool {
+	for _, t := range h.tenures {
+		t.mu.Lock()
+		local := t.local != nil
+		t.mu.Unlock()
+		if local || t.lock.Client != h.tenures[0].lock.Client || !t.places[0].Unique {
+			return false
+		}
+	}
+	return true
 }
 
 // supersede ends h after another Hold has joined its tenures.
@@ -242,6 +370,14 @@ func (h *Hold) supersede() {
 	h.mu.Unlock()
 	for _, t := range h.tenures {
 		t.forget(h)
+	}
+}
+
+// concluded is Unlock after a transaction of ours has removed the nodes.
+func (h *Hold) concluded() {
+	h.end()
+	for _, t := range h.tenures {
+		t.leave(h)
 	}
 }
 

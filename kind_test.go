@@ -29,6 +29,7 @@ func uses() []use {
 		{"semaphore of kazoo", func(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, lockPath, 2, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
 		}},
+		{"slots", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
 		{"node", func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) }},
 		{"reader", func(c *zk.Client) holdfast.Locker { return holdfast.NewRWMutex(c, lockPath).RLocker() }},
 	}
@@ -221,6 +222,20 @@ func TestErrKindSaysWhatIsWrong(t *testing.T) {
 		"semaphore in a queue": {
 			mutexAt, func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
 			[]string{"a semaphore, layout curator", "a lock with a queue, layout curator", "-lock-0000000000"},
+		},
+		"queue in slots": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
+			mutexAt, []string{"a set of slots", "a lock with a queue, layout curator", "/slots/slot-0000000000"},
+		},
+		"slots in a semaphore": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
+			[]string{"a semaphore, layout curator", "this is a set of slots", "/leases/_c_"},
+		},
+		"semaphore in slots": {
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() },
+			func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() },
+			[]string{"is of a set of slots", "this is a semaphore, layout curator", "/slots/slot-0000000000"},
 		},
 		"queue below a node": {
 			func(c *zk.Client) holdfast.Locker { return holdfast.NewNodeLock(c, lockPath) },

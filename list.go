@@ -14,7 +14,7 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path; of a semaphore's, with the directory between; a NodeLock's own
+	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with the directory between; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // it holds the lock: it waits for nobody
 	Shared  bool      // it is a reader: other readers can hold the lock with it
@@ -26,15 +26,16 @@ type Entry struct {
 
 	// HeldSince is when it acquired the lock, by the server's clock and to within a round trip. Holders
 	// of this package write it when they have held the lock for a second, unless WithValue or a
-	// candidate's value takes the room. If it is not known, it is zero. The holder of a NodeLock holds
-	// it since the node exists.
+	// candidate's value takes the room. If it is not known, it is zero. The holder of a NodeLock or a slot
+	// holds it since the node exists.
 	HeldSince time.Time
 }
 
 // List returns the queue of the lock at path, the holder first, at some moment after the call. A lock that
 // nobody holds, or that never existed, has an empty queue. For a semaphore, it returns the permits in use,
-// one entry each, and then the waiters. Of the options, only WithLayout counts. Children whose names are
-// not in the layout's forms are left out.
+// one entry each, and then the waiters. For a Slots, it returns the slots in use by their numbers, in every
+// layout, and then the waiters. Of the options, only WithLayout counts. Children whose names are not in the
+// layout's forms are left out.
 func List(ctx context.Context, c *zk.Client, path string, opts ...Option) ([]Entry, error) {
 	o := newOptions(opts)
 	entries, err := list(ctx, c, path, o.grammar)
@@ -56,27 +57,12 @@ func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]E
 	if err != nil {
 		return nil, err
 	}
-	// A semaphore's queue is one level down: those who have permits, and those who wait.
-	for i, sub := range []string{g.Semaphore.Leases, g.Semaphore.Turnstile} {
-		name, below := strings.CutPrefix(sub, "/")
-		if !below || !slices.Contains(subdirs, name) {
-			continue
-		}
-		forms := g
-		if i == 0 {
-			forms = g.Semaphore.Queue
-		}
-		more, _, err := listDir(ctx, c, path+sub, forms)
+	for _, g := range []*names.Grammar{g, names.Slots} {
+		more, err := listPermits(ctx, c, path, subdirs, g)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range more {
-			if e.Held = i == 0; !e.Held {
-				e.HeldSince = time.Time{}
-			}
-			e.Name = name + "/" + e.Name
-			entries = append(entries, e)
-		}
+		entries = append(entries, more...)
 	}
 	if len(entries) > 0 {
 		return entries, nil
@@ -98,6 +84,35 @@ func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]E
 	e := entryOf(path, self, zk.Result{Data: data, Stat: stat}, true)
 	e.HeldSince = e.Since // it was made to hold the lock
 	return []Entry{e}, nil
+}
+
+// listPermits lists the queue of a semaphore, which is one level down: the permits, and then the waiters.
+func listPermits(ctx context.Context, c *zk.Client, path string, subdirs []string, g *names.Grammar) (entries []Entry, err error) {
+	for i, sub := range []string{g.Semaphore.Leases, g.Semaphore.Turnstile} {
+		name, below := strings.CutPrefix(sub, "/")
+		if !below || !slices.Contains(subdirs, name) {
+			continue
+		}
+		forms := g
+		if i == 0 {
+			forms = g.Semaphore.Queue
+		}
+		more, _, err := listDir(ctx, c, path+sub, forms)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range more {
+			switch e.Held = i == 0; {
+			case !e.Held:
+				e.HeldSince = time.Time{}
+			case g.Semaphore.Slots:
+				e.HeldSince = e.Since // it was made to hold the slot
+			}
+			e.Name = name + "/" + e.Name
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
 }
 
 // listDir lists the queue in one directory, and the other children.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
@@ -18,10 +17,18 @@ import (
 // default. The lock goes back earlier if nobody waits here, or if somebody asks for it (see Revoke).
 //
 // The Holds of one node share its fencing token. List shows the owner and the reason of the first. The
-// option is for [Mutex] and the write side of an [RWMutex], among locks of one path, client, layout and
-// side. It has no effect on other locks, nor on TryLock, which fails with ErrLocked while the local queue
-// is not empty.
-func WithLocalHandoff(n int) Option { return func(o *options) { o.handoffs = n } }
+// option is for [Mutex] and [RWMutex], among locks of one path, client, layout and side. It has no effect
+// on the read side, which readers share, nor on TryLock, which fails with ErrLocked while the local queue is
+// not empty. The other kinds refuse it, unless n is 0, which is the default.
+func WithLocalHandoff(n int) Option {
+	return func(o *options) {
+		o.handoffs = n
+		o.given &^= givenHandoff
+		if n > 0 {
+			o.given |= givenHandoff
+		}
+	}
+}
 
 // A localQueue is the goroutines of one client that want one lock (see WithLocalHandoff). Locks have no
 // state of their own, so a key identifies it: everything that makes two locks the same. It exists only
@@ -74,7 +81,7 @@ func (l *lock) localKey(s names.Side) localKey { return localKey{l.Client, l.Pat
 
 // waitLocally implements Lock with WithLocalHandoff.
 func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
-	if err := queue.ValidatePath(l.Path); err != nil {
+	if err := l.valid(); err != nil {
 		return nil, err
 	}
 	if held := l.held(ctx); len(held) > 0 {

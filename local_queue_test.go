@@ -161,7 +161,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 		h := lock(t, m)
 		next, last := wait(t.Context(), m), wait(t.Context(), m)
 		synctest.Wait()
-		srv.Expire(h.Session())
+		srv.Expire(h.SessionID())
 		<-h.Lost()
 		var second *holdfast.Hold
 		select {
@@ -170,7 +170,7 @@ func TestALineOutlivesItsSession(t *testing.T) {
 		case <-last.done:
 			second, last = last.got(t), next
 		}
-		if second.Session() == h.Session() || second.Token() <= h.Token() {
+		if second.SessionID() == h.SessionID() || second.Token() <= h.Token() {
 			t.Error("a tenure of the old session was handed on")
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
@@ -382,19 +382,6 @@ func TestReentryRacesWithAHandoff(t *testing.T) {
 			wg.Wait()
 		}
 		t.Logf("joined %d times", joined)
-	})
-}
-
-// Each candidate has its own node, since it has its own value.
-func TestCandidatesStandInNoLine(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		e := holdfast.NewElection(c, lockPath, holdfast.WithLocalHandoff(5))
-		first := lock(t, candidate{e, "first"})
-		next := wait(t.Context(), candidate{e, "next"})
-		wantQueued(t, c, 2)
-		unlock(t, first)
-		unlock(t, next.got(t))
 	})
 }
 

@@ -54,11 +54,22 @@ func newLock(c *zk.Client, path string, kind queue.Kind, o options) lock {
 	return lock{&queue.Queue{Client: c, Path: path, Kind: kind, Grammar: o.grammar, ACL: o.acl}, o}
 }
 
+// valid returns why no call on the lock can succeed, or nil: its path, or an option.
+func (l *lock) valid() error {
+	if err := queue.ValidatePath(l.Path); err != nil {
+		return err
+	}
+	return l.refused
+}
+
 // wait implements Lock: it queues and blocks until the lock is held.
 func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err error) {
-	if l.handsOff(s) {
+	switch {
+	case len(l.observers) > 0:
+		return l.waitObserved(ctx, op, s)
+	case l.handsOff(s):
 		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go
-	} else {
+	default:
 		for again := true; again; again, err = outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
 		}
@@ -69,16 +80,42 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	return h, nil
 }
 
+// waitObserved is wait with observers. Like finish, it is split from wait to keep waiters' stacks small.
+//
+//go:noinline
+func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
+	unobserved := *l
+	unobserved.observers = nil
+	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
+		h, err := unobserved.wait(ctx, op, s)
+		return h, errors.Unwrap(err)
+	})
+}
+
 // try implements TryLock.
 func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
-	if l.handsOff(s) && len(l.held(ctx)) == 0 && l.waitsLocally(s) {
-		return nil, &Error{Op: op, Path: l.Path, Err: ErrLocked}
+	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
+		if l.handsOff(s) && len(l.held(ctx)) == 0 && l.waitsLocally(s) {
+			return nil, ErrLocked
+		}
+		return l.enter(ctx, s, false)
+	})
+}
+
+// attempt calls acquire, and reports the attempt to the observers. Its error says which operation has
+// failed.
+func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func(context.Context) (*Hold, error)) (h *Hold, err error) {
+	var seen *observation
+	if len(l.observers) > 0 {
+		ctx, seen = l.queued(ctx, op, permits)
 	}
-	h, err := l.enter(ctx, s, false)
-	if err != nil {
-		return nil, &Error{Op: op, Path: l.Path, Err: err}
+	if h, err = acquire(ctx); err != nil {
+		h, err = nil, &Error{Op: op, Path: l.Path, Err: err}
 	}
-	return h, nil
+	if seen != nil {
+		seen.ended(h, err)
+	}
+	return h, err
 }
 
 // outlive calls enter again for as long as the wait outlives its session or its node.
@@ -130,7 +167,7 @@ func (l *lock) finish(ctx context.Context, p *queue.Place, err error) (h *Hold, 
 //
 //go:noinline
 func (l *lock) begin(ctx context.Context, s names.Side) (*queue.Place, *Hold, error) {
-	if err := queue.ValidatePath(l.Path); err != nil {
+	if err := l.valid(); err != nil {
 		return nil, nil, err
 	}
 	if held := l.held(ctx); len(held) > 0 {

@@ -52,8 +52,8 @@ func TestOwnNodeOfADyingSessionIsWaitedFor(t *testing.T) {
 			t.Fatal("acquired the lock beside the node of its own last session")
 		}
 		next := lock(t, m)
-		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
+		if next.SessionID() == h.SessionID() || next.Token() <= h.Token() {
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.SessionID(), next.Token(), h.SessionID(), h.Token())
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		synctest.Wait()
@@ -227,7 +227,7 @@ func TestHolderThatWakesUpTooLateIsFenced(t *testing.T) {
 		if _, err := sleeper.Commit(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
 			t.Fatal(err)
 		}
-		srv.Expire(sleeper.Session())
+		srv.Expire(sleeper.SessionID())
 		next := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
 		write("unfenced", "new", next.Token(), false)
 		write("fenced", "new", next.Token(), true)
@@ -313,8 +313,8 @@ func TestNodeOfADyingSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 		if !lost.Load() {
 			t.Error("no create was lost: the test shows nothing")
 		}
-		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
+		if next.SessionID() == h.SessionID() || next.Token() <= h.Token() {
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.SessionID(), next.Token(), h.SessionID(), h.Token())
 		}
 		time.Sleep(time.Minute)
 		if next.Context().Err() != nil {

@@ -14,7 +14,7 @@ import (
 
 // A MultiLock is several locks held as one, all or none. It acquires them one after the other, in an order
 // that is the same for everybody: by their paths as the server knows them (with the client's chroot),
-// then by their kinds and the forms of their layouts. So two MultiLocks with locks in common cannot wait
+// then by their kinds and the forms of their layouts; those of a [Tree] come last, from below upwards. So two MultiLocks with locks in common cannot wait
 // for each other.
 //
 // The locks may be on several ensembles, through several clients, if their paths differ. Two locks that
@@ -23,20 +23,31 @@ import (
 type MultiLock struct {
 	parts []part
 	err   error
+	tree  string // the path of the Tree, if this is one of its locks
 }
 
 // A part is one lock of a MultiLock.
 type part struct {
 	Locker
-	lock *lock
-	weak bool // a reader: a writer of the same lock can stand for it
+	lock     *lock
+	strength int  // of two parts of one lock, the stronger can stand for the weaker
+	tree     bool // of a Tree
 }
 
 // path is the lock's path as the server knows it.
 func (p part) path() string { return p.lock.Client.Chroot() + p.lock.Path }
 
-// compare orders locks. It is 0 for two locks of one client that are the same.
+// compare orders locks. It is 0 for two locks of one client that are the same. Trees come last, and paths
+// in a tree before those above them: the root's token must be younger than all others (see Tree).
 func (p part) compare(o part) int {
+	switch {
+	case p.tree && o.tree:
+		p, o = o, p
+	case p.tree:
+		return 1
+	case o.tree:
+		return -1
+	}
 	return cmp.Or(strings.Compare(p.path(), o.path()), cmp.Compare(p.lock.Kind, o.lock.Kind),
 		strings.Compare(p.lock.Grammar.Queue, o.lock.Grammar.Queue))
 }
@@ -46,6 +57,8 @@ func (p part) beside(o part) error {
 	switch {
 	case p.path() != o.path() || p.lock.Kind != o.lock.Kind:
 		return nil
+	case p.tree != o.tree:
+		return fmt.Errorf("%w: %s is a node of a Tree and would be another lock at once: give one of them another path", zk.ErrBadArguments, p.path())
 	case p.compare(o) == 0:
 		return fmt.Errorf("%w: two clients have a lock at %s, and no order of the two is the same for everybody: give one of them another path, or take one after the other",
 			zk.ErrBadArguments, p.path())
@@ -56,10 +69,16 @@ func (p part) beside(o part) error {
 	return nil
 }
 
+// The strengths of a read-write lock's sides; a Mutex is a writer. A semaphore's is the number of permits.
+const (
+	readStrength = iota
+	writeStrength
+)
+
 // NewMultiLock makes one lock of several locks of this package, in any order. The same lock may be named
-// twice, also as reader and writer; it is acquired once, then as writer. NewMultiLock sends nothing. Lock
-// returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would
-// wait for each other.
+// several times. It is acquired once, in its strongest form: as writer rather than as reader, and with the
+// largest number of permits. NewMultiLock sends nothing. Lock returns what is wrong with the list:
+// zk.ErrBadArguments for two locks that cannot be ordered or would wait for each other.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
@@ -73,14 +92,7 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 		m.parts = append(m.parts, parts...)
 	}
 	slices.SortStableFunc(m.parts, func(a, b part) int {
-		order := a.compare(b)
-		if order == 0 && a.weak != b.weak { // the strongest is the one that stays
-			order = -1
-			if a.weak {
-				order = 1
-			}
-		}
-		return order
+		return cmp.Or(a.compare(b), cmp.Compare(b.strength, a.strength)) // the strongest is the one that stays
 	})
 	all := m.parts
 	m.parts = nil
@@ -100,13 +112,15 @@ func NewMultiLock(ls ...Locker) *MultiLock {
 func partsOf(l Locker) ([]part, error) {
 	switch l := l.(type) {
 	case *Mutex:
-		return []part{{Locker: l, lock: &l.lock}}, nil
+		return []part{{Locker: l, lock: &l.lock, strength: writeStrength}}, nil
 	case *RWMutex:
-		return []part{{Locker: l, lock: &l.lock}}, nil
+		return []part{{Locker: l, lock: &l.lock, strength: writeStrength}}, nil
 	case readSide:
-		return []part{{Locker: l, lock: &l.m.lock, weak: true}}, nil
-	case permit:
-		return []part{{Locker: l, lock: &l.s.lock}}, nil
+		return []part{{Locker: l, lock: &l.m.lock, strength: readStrength}}, nil
+	case permits:
+		return []part{{Locker: l, lock: &l.s.lock, strength: l.n}}, nil
+	case slot:
+		return []part{{Locker: l, lock: &l.s.semaphore.lock}}, nil
 	case *NodeLock:
 		return []part{{Locker: l, lock: &l.lock}}, nil
 	case *MultiLock:
@@ -145,6 +159,9 @@ func (m *MultiLock) fail(op string, err error) error {
 	if errors.As(err, &part) {
 		return err
 	}
+	if m.tree != "" {
+		return &Error{Op: op, Path: m.tree, Err: err}
+	}
 	var paths []string
 	for _, p := range m.parts {
 		paths = append(paths, p.lock.Path)
@@ -178,6 +195,9 @@ func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context
 		held = append(held, h)
 		defer context.AfterFunc(h.Context(), func() { cancel(queue.ErrGone) })()
 	}
+	if m.tree != "" { // the root fences, see Tree
+		held = append(held[len(held)-1:], held[:len(held)-1]...)
+	}
 	return merge(ctx, held)
 }
 
@@ -196,6 +216,7 @@ func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 			return nil, queue.ErrGone // lost since it was taken: start again
 		}
 	}
+	all.parts = held
 	for _, h := range held {
 		h.supersede()
 	}

@@ -127,6 +127,34 @@ func TestMultiLockTakesDuplicatesOnce(t *testing.T) {
 	})
 }
 
+// A MultiLock takes the permits of one semaphore once: the largest of the numbers, in any order.
+func TestMultiLockTakesTheMostPermits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		sem := holdfast.NewSemaphore(c, lockPath+"/sem", 5)
+		for _, numbers := range [][]int{{1, 3, 2}, {3, 1}, {2, 3}} {
+			var ls []holdfast.Locker
+			for _, n := range numbers {
+				ls = append(ls, sem.LockerN(n))
+			}
+			m := holdfast.NewMultiLock(append(ls, holdfast.NewMutex(c, lockPath+"/a"))...)
+			h := lock(t, m)
+			wantFree(t, sem, 2, 5)
+			unlock(t, h)
+			h, err := m.TryLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantFree(t, sem, 2, 5)
+			unlock(t, h)
+			wantFree(t, sem, 5, 5)
+		}
+		_, err := holdfast.NewMultiLock(sem.LockerN(6), sem.Locker()).Lock(t.Context())
+		wantErr(t, err, holdfast.ErrLimit)
+		wantNoNodes(t, c)
+	})
+}
+
 func TestMultiLockEndsWhenAnyPartIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, d, admin := client(t, srv), client(t, srv), client(t, srv)
@@ -220,7 +248,7 @@ func TestMultiLockSurvivesTheEndOfItsSessionWhileItWaits(t *testing.T) {
 		}
 		unlock(t, blocks)
 		h := w.got(t)
-		if h.Session() == s.ID() {
+		if h.SessionID() == s.ID() {
 			t.Error("the MultiLock is held by a session that is over")
 		}
 		unlock(t, h)

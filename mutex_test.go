@@ -341,7 +341,7 @@ func TestWaiterQueuesAgainInTheNextSession(t *testing.T) {
 		}
 		unlock(t, h)
 		got := w.got(t)
-		if got.Session() == s.ID() {
+		if got.SessionID() == s.ID() {
 			t.Error("the lock was granted to a session that is over")
 		}
 		unlock(t, got)
@@ -354,7 +354,7 @@ func TestHolderIsToldThatItsSessionExpired(t *testing.T) {
 		c := client(t, srv)
 		m := holdfast.NewMutex(c, lockPath)
 		h := lock(t, m)
-		srv.Expire(h.Session())
+		srv.Expire(h.SessionID())
 		<-h.Lost()
 		<-h.Context().Done()
 		wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)
@@ -621,7 +621,7 @@ func TestListShowsTheQueueInOrder(t *testing.T) {
 			t.Fatal(entries, err)
 		}
 		e := entries[0]
-		if !e.Held || e.Path != h.Path() || e.Token != h.Token() || e.Session != h.Session() || e.Owner != "api-7" || e.Reason != "reindex" {
+		if !e.Held || e.Path != h.Path() || e.Token != h.Token() || e.Session != h.SessionID() || e.Owner != "api-7" || e.Reason != "reindex" {
 			t.Errorf("holder: %+v", e)
 		}
 		if time.Since(e.Since).Abs() > time.Minute {

@@ -31,36 +31,30 @@ type NodeLock struct {
 var nodeGrammar = &names.Grammar{Name: "node", Label: "node", Container: true}
 
 // NewNodeLock names the lock at path. Lock makes the nodes above it when they are missing, as containers.
-// WithLayout has no effect. Lock refuses WithValue, since the data have to tell one attempt from another.
-// Lock fails with ErrKind if the node is the directory of a lock with a queue, or is not ephemeral for
+// A NodeLock refuses WithLayout, WithValue and WithLocalHandoff. Lock fails with ErrKind if the node is the directory of a lock with a queue, or is not ephemeral for
 // another reason.
 func NewNodeLock(c *zk.Client, path string, opts ...Option) *NodeLock {
 	o := newOptions(opts)
+	o.refuse("a NodeLock", givenValue|givenLayout|givenHandoff)
 	o.grammar = nodeGrammar
 	return &NodeLock{newLock(c, path, queue.Node, o)}
 }
 
 // Lock waits until it has made the node. See [Mutex.Lock] for ctx.
 func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return l.enter(ctx, true) })
-	if err != nil {
-		return nil, &Error{Op: "lock", Path: l.lock.Path, Err: err}
-	}
-	return h, nil
+	return l.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return l.enter(ctx, true) })
+	})
 }
 
 // TryLock makes the node, or fails with ErrLocked if it is there.
 func (l *NodeLock) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := l.enter(ctx, false)
-	if err != nil {
-		return nil, &Error{Op: "try lock", Path: l.lock.Path, Err: err}
-	}
-	return h, nil
+	return l.lock.attempt(ctx, "try lock", 0, func(ctx context.Context) (*Hold, error) { return l.enter(ctx, false) })
 }
 
 func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	q := &l.lock
-	if err := queue.ValidatePath(q.Path); err != nil {
+	if err := q.valid(); err != nil {
 		return nil, err
 	}
 	if held := lineage(ctx, q.Client, q.Path); len(held) > 0 {

@@ -69,7 +69,7 @@ func TestNodeLockKnowsItsNodeAfterALostAnswer(t *testing.T) {
 					time.Sleep(2 * holdfast.GracePeriod) // the look at its own node
 					synctest.Wait()
 					looking.Store(true)
-					if stat, ok, err := observer.Exists(t.Context(), lockPath); !ok || err != nil || stat.Czxid != h.Token() || stat.EphemeralOwner != h.Session() {
+					if stat, ok, err := observer.Exists(t.Context(), lockPath); !ok || err != nil || stat.Czxid != h.Token() || stat.EphemeralOwner != h.SessionID() {
 						t.Errorf("the node is %+v, %v, %v; want one with token %d", stat, ok, err, h.Token())
 					}
 					if h.Context().Err() != nil {
@@ -192,8 +192,8 @@ func TestNodeLockWaitsForItsOwnDyingPredecessor(t *testing.T) {
 		resume()
 		w := wait(t.Context(), l)
 		next := w.got(t)
-		if next.Session() == h.Session() || next.Token() <= h.Token() {
-			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.Session(), next.Token(), h.Session(), h.Token())
+		if next.SessionID() == h.SessionID() || next.Token() <= h.Token() {
+			t.Errorf("session %x, token %d after session %x, token %d; want another session and a greater token", next.SessionID(), next.Token(), h.SessionID(), h.Token())
 		}
 		wantErr(t, h.Unlock(), holdfast.ErrLost)
 		synctest.Wait()

@@ -2,13 +2,15 @@ package holdfast
 
 import (
 	"fmt"
+	"strings"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
-// An Option sets one property of a lock.
+// An Option sets one property of a lock. If a kind of lock cannot honour an option, every call on the lock
+// fails with zk.ErrBadArguments, and the error names the option and the kind.
 type Option func(*options)
 
 type options struct {
@@ -17,8 +19,42 @@ type options struct {
 	value     []byte // instead of the note; nil: none
 	acl       []zk.ACL
 	reentrant bool
+	observers []*Observer
+	shards    shardOptions
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
-	once      onceOptions
+
+	once onceOptions
+
+	given   given // the options in use
+	refused error // the kind of lock cannot honour some of them; see refuse
+}
+
+// A given is a set of options.
+type given uint8
+
+const (
+	givenOwner given = 1 << iota
+	givenReason
+	givenValue
+	givenLayout
+	givenHandoff
+	givenReentrant
+)
+
+// givenNames are the names of the options, in the order of their bits.
+var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant"}
+
+// refuse makes every call on the lock fail if it was given an option that its kind cannot honour.
+func (o *options) refuse(kind string, cannot given) {
+	var names []string
+	for i, name := range givenNames {
+		if o.given&cannot&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		o.refused = fmt.Errorf("%w: %s cannot honour %s: make it without", zk.ErrBadArguments, kind, strings.Join(names, ", "))
+	}
 }
 
 func newOptions(opts []Option) options {
@@ -29,36 +65,67 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithOwner names the holder or waiter for those who list the queue. The default is no name.
-func WithOwner(owner string) Option { return func(o *options) { o.note.Owner = owner } }
+// WithOwner names the holder or waiter for those who list the queue. The default is no name. An [Election]
+// refuses it: its nodes have the candidates' values.
+func WithOwner(owner string) Option {
+	return func(o *options) {
+		o.note.Owner = owner
+		o.given |= givenOwner
+	}
+}
 
-// WithReason says what the lock is taken for, for those who list the queue.
-func WithReason(reason string) Option { return func(o *options) { o.note.Reason = reason } }
+// WithReason says what the lock is taken for, for those who list the queue. An [Election] refuses it, as it
+// does WithOwner.
+func WithReason(reason string) Option {
+	return func(o *options) {
+		o.note.Reason = reason
+		o.given |= givenReason
+	}
+}
 
-// WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason.
+// WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason. A
+// [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
+// in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the
+// value.
 func WithValue(value []byte) Option {
-	return func(o *options) { o.value = append([]byte{}, value...) }
+	return func(o *options) {
+		o.value = append([]byte{}, value...)
+		o.given |= givenValue
+	}
 }
 
 // WithACL is the access control list of the nodes that the lock makes, also of those above its
 // path. By default everybody may do everything. A waiter must be allowed to read the nodes of the
-// others. Removing a node takes the right to delete from the node above it.
+// others. Removing a node takes the right to delete from the node above it. Every kind of lock takes this
+// option.
 func WithACL(acl ...zk.ACL) Option {
 	return func(o *options) { o.acl = append([]zk.ACL{}, acl...) }
 }
 
 // WithLayout says how the lock's nodes are named; the default is LayoutCurator.
-// It copies l: later changes of l have no effect.
+// It copies l: later changes of l have no effect. A [NodeLock] refuses it, since it has one node, whose
+// name is the lock's. [Slots] refuse it, since the names of their nodes are numbers.
 func WithLayout(l Layout) Option {
 	g := l.compile()
-	return func(o *options) { o.grammar = g }
+	return func(o *options) {
+		o.grammar = g
+		o.given |= givenLayout
+	}
 }
 
 // Reentrant lets a context that descends from a Hold of the lock take it again, instead
 // of failing with ErrDeadlock. Both Holds are one tenure: they have one node and one
 // token, and the lock is free when the last of them is unlocked. It is not the default
 // because goroutines that share a context would hold the lock together.
-func Reentrant() Option { return func(o *options) { o.reentrant = true } }
+//
+// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] or [Slots] refuse it, since a caller in
+// between may wait for permits. An [Election] refuses it, since a term has one value.
+func Reentrant() Option {
+	return func(o *options) {
+		o.reentrant = true
+		o.given |= givenReentrant
+	}
+}
 
 // data returns the data of a node to be made. The attempt's id is in the data only where the node's
 // name does not tell attempts apart.
@@ -66,6 +133,9 @@ func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
 	if o.once != (onceOptions{}) {
 		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	}
+	if o.shards != (shardOptions{}) {
+		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
 	}
 	if !a.Unique {
 		if o.value != nil {

@@ -1,7 +1,10 @@
 package holdfast_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,5 +128,130 @@ func TestWithACLIsOnEveryNodeThatTheLockMakes(t *testing.T) {
 		}
 		unlock(t, r)
 		unlock(t, w)
+	})
+}
+
+// Every option with every kind: the kind honours it, or every call on the lock fails with an error that
+// names both.
+func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
+	options := map[string]holdfast.Option{
+		"WithOwner":           holdfast.WithOwner("api-7"),
+		"WithReason":          holdfast.WithReason("reindex"),
+		"WithValue":           holdfast.WithValue([]byte("10.0.0.5")),
+		"WithACL":             holdfast.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}),
+		"WithLayout":          holdfast.WithLayout(holdfast.LayoutCurator),
+		"Reentrant":           holdfast.Reentrant(),
+		"WithObserver":        holdfast.WithObserver(&holdfast.Observer{}),
+		"WithLocalHandoff":    holdfast.WithLocalHandoff(5),
+		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
+	}
+	type call func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error
+	of := func(l func(*zk.Client, ...holdfast.Option) holdfast.Locker) map[string]call {
+		return map[string]call{
+			"lock": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return locked(l(c, opts...).Lock(ctx))
+			},
+			"try lock": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return locked(l(c, opts...).TryLock(ctx))
+			},
+			"several": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return locked(holdfast.NewMultiLock(l(c, opts...)).Lock(ctx))
+			},
+		}
+	}
+	semaphore := of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+		return holdfast.NewSemaphore(c, lockPath, 2, opts...).Locker()
+	})
+	semaphore["set limit"] = func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+		return holdfast.NewSemaphore(c, lockPath, 2, opts...).SetLimit(ctx, 2)
+	}
+	semaphore["available"] = func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+		_, _, err := holdfast.NewSemaphore(c, lockPath, 2, opts...).Available(ctx)
+		return err
+	}
+	kinds := []struct {
+		name    string
+		calls   map[string]call
+		refuses []string
+	}{
+		{"Mutex", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewMutex(c, lockPath, opts...)
+		}), nil},
+		{"RWMutex", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewRWMutex(c, lockPath, opts...)
+		}), nil},
+		{"RWMutex, read side", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewRWMutex(c, lockPath, opts...).RLocker()
+		}), nil},
+		{"Tree", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewTree(c, lockPath, opts...).Path("a")
+		}), []string{"WithLocalHandoff"}},
+		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff"}},
+		{"Slots", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
+		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "Reentrant"}},
+		{"NodeLock", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
+			return holdfast.NewNodeLock(c, lockPath, opts...)
+		}), []string{"WithValue", "WithLayout", "WithLocalHandoff"}},
+		{"Election", map[string]call{
+			"campaign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return locked(holdfast.NewElection(c, lockPath, opts...).Campaign(ctx, nil))
+			},
+			"lead": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				return holdfast.NewElection(c, lockPath, opts...).Lead(ctx, nil, func(context.Context) error { return nil })
+			},
+			"leader": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				_, err := holdfast.NewElection(c, lockPath, opts...).Leader(ctx)
+				if errors.Is(err, holdfast.ErrNoLeader) {
+					return nil
+				}
+				return err
+			},
+			"leaders": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				for _, err := range holdfast.NewElection(c, lockPath, opts...).Leaders(ctx) {
+					return err
+				}
+				return nil
+			},
+			"proclaim": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
+				h, err := holdfast.NewElection(c, lockPath).Campaign(ctx, nil)
+				if err != nil {
+					return errors.New("the campaign has failed")
+				}
+				defer h.Unlock()
+				return holdfast.NewElection(c, lockPath, opts...).Proclaim(ctx, h, nil)
+			},
+		}, []string{"WithOwner", "WithReason", "WithValue", "Reentrant", "WithLocalHandoff"}},
+	}
+	for _, kind := range kinds {
+		for name, call := range kind.calls {
+			t.Run(kind.name+"/"+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					for option, use := range options {
+						err := call(t.Context(), c, use)
+						var failed *holdfast.Error
+						switch {
+						case !slices.Contains(kind.refuses, option):
+							if err != nil {
+								t.Errorf("%s: %v; want no error", option, err)
+							}
+						case !errors.Is(err, zk.ErrBadArguments), !errors.As(err, &failed), !strings.HasPrefix(failed.Path, lockPath),
+							!strings.Contains(err.Error(), option), !strings.Contains(err.Error(), kind.name):
+							t.Errorf("%s: %v; want %v of %s that names the option and the kind", option, err, zk.ErrBadArguments, name)
+						}
+					}
+				})
+			})
+		}
+	}
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		_, err := holdfast.NewNodeLock(c, lockPath, options["WithLayout"], options["WithOwner"], options["WithLocalHandoff"]).Lock(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "WithLayout, WithLocalHandoff") || strings.Contains(err.Error(), "WithOwner") {
+			t.Errorf("%v; want an error that names both options", err)
+		}
+		// The last one counts.
+		unlock(t, lock(t, holdfast.NewNodeLock(c, lockPath, options["WithLocalHandoff"], options["WithLocalHandoff(0)"])))
 	})
 }

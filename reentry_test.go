@@ -47,7 +47,7 @@ func TestAllHoldsOfOneTenureAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv.Expire(a.Session())
+		srv.Expire(a.SessionID())
 		for _, h := range []*holdfast.Hold{b, a} {
 			<-h.Lost()
 			wantErr(t, context.Cause(h.Context()), holdfast.ErrLost)

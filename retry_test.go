@@ -416,7 +416,7 @@ func TestEndOfTheSessionIsSeenWhileBackingOff(t *testing.T) {
 		}
 		th.on.Store(false)
 		h := w.got(t)
-		if h.Session() == before.ID() {
+		if h.SessionID() == before.ID() {
 			t.Error("the lock is held in a session that is over")
 		}
 		unlock(t, h)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -18,7 +19,7 @@ import (
 // the value of a candidate in some layouts). Other data are replaced by the text __REVOKE__. Curator's
 // locks understand it if they were made revocable, and a Hold replaces it with its own data again.
 //
-// The node of a NodeLock has the same name as its successor's. If the successor comes within the round trip
+// The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round trip
 // of the write, its node gets the request, and the data of its predecessor. If the answer to its creation
 // was lost as well, its maker does not recognise it, and the lock is taken until that session ends, or
 // until Break.
@@ -60,7 +61,7 @@ func Revoke(ctx context.Context, c *zk.Client, path string, token int64) error {
 // from nobody else. The holder is told that it has lost the lock. But the next in line acquires it at the
 // same moment and does not wait for the holder to stop. So use Break where the holder is known to be
 // stuck, and let the guarded resource check tokens. The error is ErrNotHeld if nobody has that token.
-// (The node of a NodeLock has the same name as its successor's. If the successor comes within the round
+// (The node of a NodeLock or a slot has the same name as its successor's. If the successor comes within the round
 // trip of the delete, the delete hits it.)
 func Break(ctx context.Context, c *zk.Client, path string, token int64) error {
 	err := onToken(ctx, c, path, token, func(node string) error {
@@ -137,12 +138,19 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	for _, dir := range []string{path, path + names.Default.Semaphore.Leases, path + names.Default.Semaphore.Turnstile} {
-		n, err := onTokenIn(ctx, c, dir, token, f)
+	permits, slots := &names.Default.Semaphore, &names.Slots.Semaphore
+	dirs := []string{"", permits.Leases, permits.Turnstile} // and those of slots, if the first list has them
+	for i := 0; i < len(dirs); i++ {
+		listed, n, err := onTokenIn(ctx, c, path+dirs[i], token, f)
 		if err != nil {
 			return err
 		}
 		found = found || n > 0
+		for _, dir := range []string{slots.Leases, slots.Turnstile} {
+			if i == 0 && slices.Contains(listed, dir[1:]) {
+				dirs = append(dirs, dir)
+			}
+		}
 	}
 	if !found {
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
@@ -155,15 +163,15 @@ func hasToken(data []byte, stat zk.Stat, token int64) bool {
 	return stat.Czxid == token || queue.ReadNote(data).Token == token
 }
 
-// onTokenIn calls f with every such node of one directory, and counts them.
-func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (found int, err error) {
-	listed, err := queue.Children(ctx, c, dir)
+// onTokenIn calls f with every such node of one directory, and counts them. It also returns the list.
+func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f func(node string) error) (listed []string, found int, err error) {
+	listed, err = queue.Children(ctx, c, dir)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	results, err := queue.Read(ctx, c, dir, listed) // of whatever layout: the token says enough
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	for i, r := range results {
 		if r.Err != nil || r.Stat.EphemeralOwner == 0 || !hasToken(r.Data, r.Stat, token) {
@@ -173,10 +181,10 @@ func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f fun
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it went by itself
 		case err != nil:
-			return found, err
+			return nil, found, err
 		default:
 			found++
 		}
 	}
-	return found, nil
+	return listed, found, nil
 }

@@ -39,14 +39,21 @@ type Semaphore struct {
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
 // the limit. After that, Acquire fails with ErrLimit if the claim differs from the stored limit: programs
 // that disagree would admit too many. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it. Reentrant has no effect.
+// SetLimit changes it. A Semaphore refuses Reentrant and WithLocalHandoff.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
-	return &Semaphore{
-		lock:      newLock(c, path, queue.Semaphore, o),
+	o.refuse("a Semaphore", givenHandoff|givenReentrant)
+	return semaphoreOf(c, path, limit, queue.Semaphore, o)
+}
+
+func semaphoreOf(c *zk.Client, path string, limit int, kind queue.Kind, o options) *Semaphore {
+	s := &Semaphore{
+		lock:      newLock(c, path, kind, o),
 		turnstile: newLock(c, path+o.grammar.Semaphore.Turnstile, queue.Turnstile, o), // its nodes say who waits, and what for
 		limit:     limit,
 	}
+	s.turnstile.Beside = s.looks() // a caller that need not wait has them with its turn
+	return s
 }
 
 // Acquire waits for one permit. The Hold keeps it until Unlock.
@@ -59,11 +66,9 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.Acqui
 // ctx descends from a Hold of this semaphore: a caller in between may wait for the permits of that Hold.
 // It is ErrKind if another kind of lock has this name.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, true) })
-	if err != nil {
-		return nil, &Error{Op: "acquire", Path: s.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.lock.attempt(ctx, "acquire", n, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, n, s.permits, true) })
+	})
 }
 
 // TryAcquire takes a permit if one is free and nobody waits. Otherwise the error is ErrLocked. A caller
@@ -72,20 +77,23 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.Tr
 
 // TryAcquireN is TryAcquire for n permits, all or none.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Hold, error) {
-	h, err := s.enter(ctx, n, false)
-	if err != nil {
-		return nil, &Error{Op: "try acquire", Path: s.lock.Path, Err: err}
-	}
-	return h, nil
+	return s.lock.attempt(ctx, "try acquire", n, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, n, s.permits, false) })
 }
 
 // Locker is one permit as a Locker, for Do and MultiLock.
-func (s *Semaphore) Locker() Locker { return permit{s} }
+func (s *Semaphore) Locker() Locker { return s.LockerN(1) }
 
-type permit struct{ s *Semaphore }
+// LockerN is n permits as a Locker, all or none. If a MultiLock names permits of one semaphore more than
+// once, it takes the largest of the numbers, not their sum.
+func (s *Semaphore) LockerN(n int) Locker { return permits{s, n} }
 
-func (p permit) Lock(ctx context.Context) (*Hold, error)    { return p.s.Acquire(ctx) }
-func (p permit) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquire(ctx) }
+type permits struct {
+	s *Semaphore
+	n int
+}
+
+func (p permits) Lock(ctx context.Context) (*Hold, error)    { return p.s.AcquireN(ctx, p.n) }
+func (p permits) TryLock(ctx context.Context) (*Hold, error) { return p.s.TryAcquireN(ctx, p.n) }
 
 // SetLimit stores a new limit. Waiters are admitted as it allows. Nobody loses a permit, so after a cut
 // there are too many until enough are given back. If there is no node to store the limit in, SetLimit
@@ -101,7 +109,7 @@ func (s *Semaphore) setLimit(ctx context.Context, limit int) error {
 	if limit < 1 {
 		return fmt.Errorf("%w: %d", ErrLimit, limit)
 	}
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+	if err := s.lock.valid(); err != nil {
 		return err
 	}
 	session, err := s.lock.Client.Session(ctx)
@@ -144,7 +152,7 @@ func (s *Semaphore) Available(ctx context.Context) (free, limit int, err error) 
 }
 
 func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) {
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+	if err := s.lock.valid(); err != nil {
 		return 0, 0, err
 	}
 	session, err := s.lock.Client.Session(ctx)
@@ -155,7 +163,7 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if err := queue.Retry(ctx, func() error { return session.Sync(ctx, s.lock.Path) }); err != nil {
 		return 0, 0, err
 	}
-	v, err := s.look(ctx, session, false, "")
+	v, err := s.look(ctx, session, false, "", nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -165,13 +173,32 @@ func (s *Semaphore) available(ctx context.Context) (free, limit int, err error) 
 	if v.limit == 0 {
 		return 0, 0, fmt.Errorf("%w: none is stored", ErrLimit)
 	}
-	return max(v.limit-v.used, 0), v.limit, nil
+	return max(v.limit-s.used(v), 0), v.limit, nil
 }
 
-// enter acquires permits in one session. Callers pass the turnstile one at a time and in order. So the
+// A choice returns the places of n permits to be made. turn is the place at the turnstile, and v shows that
+// n permits are free.
+type choice func(turn *queue.Place, v view, n int) ([]*queue.Place, error)
+
+// permits is the choice of a semaphore: all permits are alike.
+func (s *Semaphore) permits(turn *queue.Place, _ view, n int) ([]*queue.Place, error) {
+	nodes := &s.lock.Grammar.Semaphore
+	places := make([]*queue.Place, n)
+	for i := range places {
+		a := nodes.Lease.Attempt(turn.Session.ID())
+		data, err := s.lock.data(a)
+		if err != nil {
+			return nil, err
+		}
+		places[i] = &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: s.permitDir(), Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
+	}
+	return places, nil
+}
+
+// enter acquires n permits in one session. Callers pass the turnstile one at a time and in order. So the
 // caller that counts the permits is the only one that can take some.
-func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err error) {
-	if err := queue.ValidatePath(s.lock.Path); err != nil {
+func (s *Semaphore) enter(ctx context.Context, n int, choose choice, wait bool) (_ *Hold, err error) {
+	if err := s.lock.valid(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -186,13 +213,21 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 	if err != nil {
 		return nil, err
 	}
-	defer turn.letGo(ctx)
+	over := false // the turn, and its node
+	defer func() {
+		if over {
+			turn.concluded()
+		} else {
+			turn.letGo(ctx)
+		}
+	}()
 	before := turn.first().WaitedFor()
+	seen := turn.first().Seen()
 	for patient := false; ; patient = wait {
-		v, err := s.look(ctx, turn.first().Session, patient, before)
-		for errors.Is(err, errBehind) {
+		v, err := s.look(ctx, turn.first().Session, patient, before, seen)
+		for seen = nil; errors.Is(err, errBehind); {
 			if err = s.catchUp(ctx, turn); err == nil {
-				v, err = s.look(ctx, turn.first().Session, patient, before)
+				v, err = s.look(ctx, turn.first().Session, patient, before, nil)
 			}
 		}
 		if err != nil {
@@ -207,9 +242,14 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 		case n > v.limit:
 			v.stop()
 			return nil, fmt.Errorf("%w: %d permits asked for, there are %d", ErrLimit, n, v.limit)
-		case v.used+n <= v.limit:
+		case s.used(v)+n <= v.limit:
 			v.stop()
-			h, err := s.admit(ctx, turn.first(), v.version, n)
+			places, err := choose(turn.first(), v, n)
+			if err != nil {
+				return nil, err
+			}
+			var h *Hold
+			h, over, err = s.admit(ctx, turn.first(), v.version, places)
 			if h != nil || err != nil {
 				return h, err
 			}
@@ -227,7 +267,7 @@ func (s *Semaphore) enter(ctx context.Context, n int, wait bool) (_ *Hold, err e
 
 // ours reports whether a tenure consists of permits, and not of another lock on the path.
 func (s *Semaphore) ours(t *tenure) bool {
-	return t.places[0].Dir == s.lock.Path+s.lock.Grammar.Semaphore.Leases
+	return t.places[0].Dir == s.permitDir()
 }
 
 // A view is the state of a semaphore at some moment.
@@ -235,9 +275,12 @@ type view struct {
 	exists       bool // the node that has the limit
 	limit        int  // 0: none is stored
 	version      int32
-	used         int
+	listed       []string  // the names in the directory of the permits
 	data, leases *zk.Watch // nil if the caller does not wait for changes
 }
+
+// used counts the permits that are in use.
+func (s *Semaphore) used(v view) int { return s.lock.Grammar.Semaphore.Permits(v.listed, v.limit) }
 
 // errBehind means that the server has not yet applied the removal that brought us our turn.
 var errBehind = errors.New("the server is behind the one that told us of our turn")
@@ -262,39 +305,50 @@ func (s *Semaphore) catchUp(ctx context.Context, turn *Hold) error {
 }
 
 // look reads the limit and the permits. The server must show all permits that were granted before our
-// turn. before is the node that we have waited for at the turnstile. Its holder took its permits first and
-// then removed the node, so a server without the node shows the permits. The event of the removal may
+// turn. before is the node that we have waited for at the turnstile. Its holder took its permits before it
+// removed the node, or with it, so a server without the node shows the permits. The event of the removal may
 // have come from another server, and the session may since have moved to a server that is behind: an
 // event does not raise the zxid that a session demands of a server. Then the error is errBehind.
+//
+// seen are results of looks that are from our turn already, or nil.
 //
 // Without watch, look also makes sure that no other kind of lock has the name. With watch, it does not
 // read before: an earlier look has shown that the node is gone, and a server that is behind that answer
 // does not accept the session.
-func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
+func (s *Semaphore) look(ctx context.Context, session *zk.Session, watch bool, before string, seen []zk.Result) (v view, err error) {
 	err = queue.Retry(ctx, func() (err error) {
-		v, err = s.lookOnce(ctx, session, watch, before)
+		v, err = s.lookOnce(ctx, session, watch, before, seen)
+		seen = nil
 		return err
 	})
 	return v, err
 }
 
-func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string) (v view, err error) {
-	dir := s.lock.Path + s.lock.Grammar.Semaphore.Leases
+// looks are the reads of the limit, of the permits, and of what else has the name.
+func (s *Semaphore) looks() []zk.Op {
+	return []zk.Op{zk.GetOp(s.lock.Path), zk.ChildrenOp(s.permitDir()), zk.ChildrenOp(s.lock.Path)}
+}
+
+func (s *Semaphore) permitDir() string { return s.lock.Path + s.lock.Grammar.Semaphore.Leases }
+
+func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch bool, before string, seen []zk.Result) (v view, err error) {
 	var data []byte
 	var listed, beside []string
 	var dataErr, namesErr, besideErr error
 	var stat zk.Stat
 	if watch {
 		data, stat, v.data, dataErr = session.GetW(ctx, s.lock.Path)
-		listed, _, v.leases, namesErr = session.ChildrenW(ctx, dir)
+		listed, _, v.leases, namesErr = session.ChildrenW(ctx, s.permitDir())
 	} else {
-		ops := []zk.Op{zk.GetOp(s.lock.Path), zk.ChildrenOp(dir), zk.ChildrenOp(s.lock.Path)}
-		if before != "" { // ahead of the others: they show at least as much
-			ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
-		}
-		res, err := session.Pipeline(ctx, ops...)
+		res := seen
 		if res == nil {
-			return view{}, err
+			ops := s.looks()
+			if before != "" { // ahead of the others: they show at least as much
+				ops = append([]zk.Op{zk.ExistsOp(before)}, ops...)
+			}
+			if res, err = session.Pipeline(ctx, ops...); res == nil {
+				return view{}, err
+			}
 		}
 		if before != "" {
 			switch err := res[0].Err; {
@@ -323,8 +377,7 @@ func (s *Semaphore) lookOnce(ctx context.Context, session *zk.Session, watch boo
 		v.stop()
 		return view{}, err
 	}
-	v.exists, v.version = dataErr == nil, stat.Version
-	v.used = s.lock.Grammar.Semaphore.Permits(listed)
+	v.exists, v.version, v.listed = dataErr == nil, stat.Version, listed
 	if !queue.Unclaimed(data) {
 		limit, err := strconv.Atoi(string(data))
 		if err != nil || limit < 1 {
@@ -389,27 +442,21 @@ func (s *Semaphore) agree(ctx context.Context, p *queue.Place, v view) (bool, er
 	return false, err
 }
 
-// admit takes n permits, all or none, if we still hold the turnstile and the limit has not changed: a
-// holder of the turnstile that slept must not add to permits that others have taken meanwhile. It returns
+// admit makes the nodes of permits, all or none, if we still hold the turnstile and the limit has not
+// changed: a holder of the turnstile that slept must not add to permits that others have taken meanwhile.
+// The same transaction removes our node from the turnstile. over reports whether it did. admit returns
 // neither a Hold nor an error if the caller has to look again.
-func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, n int) (_ *Hold, err error) {
-	nodes := &s.lock.Grammar.Semaphore
-	dir, mode := s.lock.Path+nodes.Leases, zk.Ephemeral
-	if nodes.Numbered {
-		mode = zk.EphemeralSequential
-	}
-	places := make([]*queue.Place, n)
-	ops := []zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
-	for i := range places {
-		a := nodes.Lease.Attempt(turn.Session.ID())
-		data, err := s.lock.data(a)
-		if err != nil {
-			return nil, err
+func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32, places []*queue.Place) (_ *Hold, over bool, err error) {
+	dir := places[0].Dir
+	ops := []zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), zk.CheckOp(s.lock.Path, version)}
+	for _, p := range places {
+		mode := zk.Ephemeral
+		if !p.Exact {
+			mode = zk.EphemeralSequential
 		}
-		p := &queue.Place{Queue: s.lock.Queue, Session: turn.Session, Dir: dir, Attempt: a, Exact: !nodes.Numbered, Shared: true, Data: data}
-		places[i] = p
-		ops = append(ops, zk.CreateOp(p.Dir+"/"+p.Prefix, data, mode, s.lock.ACL...))
+		ops = append(ops, zk.CreateOp(dir+"/"+p.Prefix, p.Data, mode, s.lock.ACL...))
 	}
+	watermark := turn.WatermarkOp()
 	defer func() {
 		if err != nil {
 			for _, p := range places {
@@ -423,7 +470,7 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 			for _, p := range places {
 				p.Sending()
 			}
-			res, err = turn.Session.Multi(ctx, ops...)
+			res, err = turn.Session.Multi(ctx, slices.Concat(ops, watermark)...)
 			return err
 		})
 		for _, p := range places {
@@ -431,41 +478,52 @@ func (s *Semaphore) admit(ctx context.Context, turn *queue.Place, version int32,
 		}
 		switch {
 		case err == nil:
-			for i, p := range places {
-				p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+			if places[0].Unique {
+				for i, p := range places {
+					p.Named(strings.TrimPrefix(res[2+i].Path, dir+"/"))
+				}
+				err = stamp(ctx, places)
+			} else {
+				err = places[0].Confirm(ctx) // a slot: the name does not tell whose it is
 			}
-			if err := stamp(ctx, places); err != nil {
-				return nil, err
+			if err != nil {
+				return nil, true, err
 			}
-			return s.admitted(ctx, places)
+			h, err := s.admitted(ctx, places)
+			return h, true, err
 		case errors.Is(err, zk.ErrConnectionLoss):
 			found := 0
 			for _, p := range places {
 				if err := p.Find(ctx); err != nil {
-					return nil, err
+					return nil, false, err
 				}
 				if p.Name() != "" {
 					found++
 				}
 			}
 			switch found {
-			case n:
-				return s.admitted(ctx, places)
+			case len(places):
+				h, err := s.admitted(ctx, places)
+				return h, true, err
 			case 0: // not made
 			default:
-				return nil, queue.ErrGone // somebody has removed some of them
+				return nil, false, queue.ErrGone // somebody has removed some of them
 			}
+		case len(watermark) > 0: // perhaps because of it
+			watermark = nil
 		case errors.Is(err, zk.ErrBadVersion):
-			return nil, nil // the limit was changed just now
+			return nil, false, nil // the limit was changed just now
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil, false, nil // the server that we have read from did not know that the slot was taken
 		case errors.Is(err, zk.ErrNoNode) && len(res) > 0 && errors.Is(res[0].Err, zk.ErrNoNode):
-			return nil, queue.ErrGone
+			return nil, false, queue.ErrGone
 		case errors.Is(err, zk.ErrNoNode):
 			if err := turn.Ensure(ctx, dir); err != nil {
-				return nil, err
+				return nil, false, err
 			}
-			return nil, nil
+			return nil, false, nil
 		default:
-			return nil, err
+			return nil, false, err
 		}
 	}
 }

@@ -22,17 +22,6 @@ func semaphore(t *testing.T, srv *zktest.Server, limit int, opts ...holdfast.Opt
 	return holdfast.NewSemaphore(client(t, srv), lockPath, limit, opts...)
 }
 
-// permits is an AcquireN(n) as a Locker.
-type permits struct {
-	s *holdfast.Semaphore
-	n int
-}
-
-func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.s.AcquireN(ctx, p.n) }
-func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return p.s.TryAcquireN(ctx, p.n)
-}
-
 func wantFree(t *testing.T, s *holdfast.Semaphore, free, limit int) {
 	t.Helper()
 	f, l, err := s.Available(t.Context())
@@ -50,7 +39,7 @@ func TestSemaphoreLetsInAsManyAsItsLimit(t *testing.T) {
 				use := holdfast.WithLayout(layout)
 				s := semaphore(t, srv, 3, use)
 				wantFree(t, s, 3, 3)
-				a, b := lock(t, s.Locker()), lock(t, permits{s, 2})
+				a, b := lock(t, s.Locker()), lock(t, s.LockerN(2))
 				wantFree(t, s, 0, 3)
 				if b.Token() <= a.Token() {
 					t.Errorf("token %d after %d; want it to grow", b.Token(), a.Token())
@@ -77,7 +66,7 @@ func TestAcquireNIsAtomicAndInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := semaphore(t, srv, 3)
 		a, b := lock(t, s.Locker()), lock(t, s.Locker())
-		three := wait(t.Context(), permits{semaphore(t, srv, 3), 3})
+		three := wait(t.Context(), semaphore(t, srv, 3).LockerN(3))
 		one := wait(t.Context(), semaphore(t, srv, 3).Locker())
 		unlock(t, a)
 		if !three.waiting() || !one.waiting() {
@@ -152,7 +141,7 @@ func TestSemaphoreLimitChangesLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		a = lock(t, s.Locker())
-		w = wait(t.Context(), permits{semaphore(t, srv, 0), 2})
+		w = wait(t.Context(), semaphore(t, srv, 0).LockerN(2))
 		if err := s.SetLimit(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -243,14 +232,14 @@ func TestSemaphoreLosesNoPermitToLostConnections(t *testing.T) {
 							}
 							return zktest.Pass
 						})
-						h := lock(t, permits{s, 2})
+						h := lock(t, s.LockerN(2))
 						wantFree(t, observer, 1, 3)
 						unlock(t, h)
 						wantFree(t, observer, 3, 3)
 						if !hit.Load() {
 							t.Error("the fault never struck")
 						}
-						unlock(t, lock(t, permits{s, 3}))
+						unlock(t, lock(t, s.LockerN(3)))
 					})
 				})
 			}
@@ -282,20 +271,38 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 					time.Sleep(time.Second) // for the reconnect
 					synctest.Wait()
 					wantFree(t, s, 3, 3)
-					unlock(t, lock(t, permits{semaphore(t, srv, 3), 3}))
+					unlock(t, lock(t, semaphore(t, srv, 3).LockerN(3)))
 				})
 			})
 		}
 	}
 }
 
+// A caller reads the permits when it joins the turnstile. If it has to wait there, it reads them again in its
+// turn: others have taken permits meanwhile.
+func TestPermitsAreCountedInTheTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := semaphore(t, srv, 2)
+		a := lock(t, s.Locker())
+		two := wait(t.Context(), semaphore(t, srv, 2).LockerN(2))
+		one := wait(t.Context(), semaphore(t, srv, 2).Locker()) // one permit is free now
+		unlock(t, a)
+		h := two.got(t)
+		if !one.waiting() {
+			t.Error("three permits of two are out")
+		}
+		unlock(t, h)
+		unlock(t, one.got(t))
+	})
+}
+
 // Permits of a client that died come back. A waiter at the turnstile whose own session ended
 // queues again (CURATOR-595).
 func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		dead := lock(t, permits{semaphore(t, srv, 3), 3})
+		dead := lock(t, semaphore(t, srv, 3).LockerN(3))
 		c := client(t, srv)
-		w := wait(t.Context(), permits{holdfast.NewSemaphore(c, lockPath, 3), 2})
+		w := wait(t.Context(), holdfast.NewSemaphore(c, lockPath, 3).LockerN(2))
 		s, err := c.Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +312,7 @@ func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 		if !w.waiting() {
 			t.Fatal(w.err)
 		}
-		srv.Expire(dead.Session())
+		srv.Expire(dead.SessionID())
 		<-dead.Lost()
 		wantErr(t, dead.Unlock(), holdfast.ErrLost)
 		unlock(t, w.got(t))
@@ -317,7 +324,7 @@ func TestPermitsOfADeadSessionComeBack(t *testing.T) {
 func TestOnePermitRemovedIsAllLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 3)
-		h := lock(t, permits{s, 3})
+		h := lock(t, s.LockerN(3))
 		names, _, err := c.Children(t.Context(), lockPath+"/leases")
 		if err != nil || len(names) != 3 {
 			t.Fatal(names, err)
@@ -334,7 +341,7 @@ func TestOnePermitRemovedIsAllLost(t *testing.T) {
 func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"))
-		h, one := lock(t, permits{s, 2}), lock(t, s.Locker())
+		h, one := lock(t, s.LockerN(2)), lock(t, s.Locker())
 		w := wait(t.Context(), s.Locker())
 		entries, err := holdfast.List(t.Context(), c, lockPath)
 		if err != nil || len(entries) != 4 {
@@ -411,9 +418,9 @@ func TestSemaphoreUnderFaults(t *testing.T) {
 						wg.Go(func() {
 							want := 1 + (i+j)%2
 							for range 5 {
-								h, err := permits{s, want}.TryLock(t.Context())
+								h, err := s.LockerN(want).TryLock(t.Context())
 								if err != nil {
-									h = lock(t, permits{s, want})
+									h = lock(t, s.LockerN(want))
 								}
 								now := held.Add(int32(want))
 								if now > 3 {
@@ -451,7 +458,7 @@ func TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver(t *testing.T) {
 					turnstile = lockPath + "-__lock__"
 				}
 				admin := client(t, srv)
-				both := lock(t, permits{semaphore(t, srv, 2, use), 2})
+				both := lock(t, semaphore(t, srv, 2, use).LockerN(2))
 				first := wait(t.Context(), semaphore(t, srv, 2, use).Locker())
 				turns, _, err := admin.Children(t.Context(), turnstile)
 				if err != nil || len(turns) != 1 {

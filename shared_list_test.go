@@ -20,7 +20,7 @@ func lister(t *testing.T, srv *zktest.Server) (*zk.Client, *atomic.Int64) {
 	var lists atomic.Int64
 	cfg := srv.Config()
 	cfg.SessionTimeout = 10 * time.Second
-	cfg.Trace = &zk.Trace{RequestDone: func(op, path string, _ time.Duration, _ error) {
+	cfg.Trace = &zk.Trace{RequestDone: func(_ context.Context, op, path string, _ time.Duration, _ error) {
 		if op == "children" && path == lockPath {
 			lists.Add(1)
 		}

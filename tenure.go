@@ -127,28 +127,56 @@ func (t *tenure) forget(h *Hold) {
 
 // drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
-func (t *tenure) drop(h *Hold) error {
-	t.mu.Lock()
-	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
-	loss, last := t.loss, len(t.holds) == 0
-	if last && t.handOn() {
-		t.mu.Unlock()
-		return nil
-	}
-	if last {
-		t.leaveLocal()
-		t.end()
-		if t.stepped {
-			t.places[0].NoWatermark()
-		}
-	}
-	t.mu.Unlock()
+func (t *tenure) drop(h *Hold) (handedOn bool, err error) {
+	last, handedOn, loss := t.leave(h)
 	if !last {
-		return loss
+		return handedOn, loss
+	}
+	return false, t.dropped(loss, t.removeNodes())
+}
+
+// startDrop is drop that does not wait for the server. wait returns the error of drop.
+func (t *tenure) startDrop(h *Hold) (handedOn bool, wait func() error) {
+	last, handedOn, loss := t.leave(h)
+	if !last {
+		return handedOn, func() error { return loss }
+	}
+	waits := make([]func() error, len(t.places))
+	for i, p := range t.places {
+		waits[i] = p.StartRemove()
+	}
+	return false, func() error {
+		errs := make([]error, len(waits))
+		for i, wait := range waits {
+			errs[i] = wait()
+		}
+		return t.dropped(loss, errors.Join(errs...))
+	}
+}
+
+// leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
+// or it is handed on to a waiter of the local queue. loss is why the tenure was lost before.
+func (t *tenure) leave(h *Hold) (last, handedOn bool, loss error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
+	switch {
+	case len(t.holds) > 0:
+		return false, false, t.loss
+	case t.handOn():
+		return false, true, nil
+	}
+	t.leaveLocal()
+	t.end()
+	if t.stepped {
+		t.places[0].NoWatermark()
 	}
 	t.release()
+	return true, false, t.loss
+}
 
-	session := t.places[0].Session.Context()
+// removeNodes removes the nodes of a tenure that has ended.
+func (t *tenure) removeNodes() error {
 	errs := make([]error, len(t.places))
 	var wg sync.WaitGroup
 	for i, p := range t.places {
@@ -158,13 +186,17 @@ func (t *tenure) drop(h *Hold) error {
 	}
 	errs[0] = t.places[0].Remove()
 	wg.Wait()
-	err := errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// dropped returns the error of drop. err is that of the removal.
+func (t *tenure) dropped(loss, err error) error {
 	switch {
 	case loss != nil:
 		return loss
 	case errors.Is(err, queue.ErrGone): // it ended before we did
 		return fmt.Errorf("%w: %w", ErrLost, queue.ErrGone)
-	case err != nil && session.Err() == nil:
+	case err != nil && t.places[0].Session.Context().Err() == nil:
 		return err
 	}
 	return nil // removed, or the session is over, and the nodes with it
@@ -173,14 +205,20 @@ func (t *tenure) drop(h *Hold) error {
 // lose ends the tenure for all of its Holds, unless the last Unlock was first.
 func (t *tenure) lose(why error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.loss != nil || t.ctx.Err() != nil {
+		t.mu.Unlock()
 		return
 	}
-	t.loss = fmt.Errorf("%w: %w", ErrLost, why)
+	loss := fmt.Errorf("%w: %w", ErrLost, why)
+	t.loss = loss
 	t.leaveLocal()
 	for _, h := range t.holds {
-		h.lose(t.loss)
+		h.lose(loss)
+	}
+	holds := slices.Clone(t.holds)
+	t.mu.Unlock()
+	for _, h := range holds {
+		h.observed(t).reportLoss(loss)
 	}
 }
 

@@ -282,6 +282,7 @@ func TestSemaphoreTakesAMarkForNoLimit(t *testing.T) {
 type line struct {
 	*zk.Client
 	requests atomic.Int64 // requests that are answered
+	flushes  atomic.Int64 // requests sent together count once
 	bytes    atomic.Int64 // both ways
 	slowly   atomic.Bool  // it receives slowly
 
@@ -298,7 +299,7 @@ func newLine(t *testing.T, srv *zktest.Server) *line {
 	l := &line{}
 	cfg := srv.Config()
 	cfg.SessionTimeout = 10 * time.Second
-	cfg.Trace = &zk.Trace{RequestDone: func(string, string, time.Duration, error) { l.requests.Add(1) }}
+	cfg.Trace = &zk.Trace{RequestDone: func(context.Context, string, string, time.Duration, error) { l.requests.Add(1) }}
 	dial := cfg.Dial
 	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		l.mu.Lock()
@@ -393,6 +394,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 		c.line.deaf.Store(&gate)
 	}
 	n, err := c.Conn.Write(b)
+	c.line.flushes.Add(1)
 	c.line.bytes.Add(int64(n))
 	return n, err
 }

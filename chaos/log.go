@@ -127,11 +127,11 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 		o.Return, o.Outcome = ret, OK
 		switch {
 		case err == nil:
-			o.Token, o.Session = h.Token(), h.Session()
+			o.Token, o.Session = h.Token(), h.SessionID()
 			if len(c.ops) > 1 {
 				o.Token = tokenOf(h, o.Lock)
 			}
-			o.Strayed = a.Session != nil && h.Session() != session
+			o.Strayed = a.Session != nil && h.SessionID() != session
 			if i == 0 {
 				o.Node = h.Path()
 				o.Seq, o.HasSeq = sequence(o.Node)
@@ -185,15 +185,25 @@ func (c *Claim) end(k Kind) []Op {
 func (c *Claim) ID() int { return c.ops[0].Claim }
 
 // Unlock ends the claim, and then the Hold.
-func (c *Claim) Unlock() error {
+func (c *Claim) Unlock() error { return c.EndBy(c.Hold.Unlock) }
+
+// Release ends the claim, and then the Hold, by Hold.Release. The history does not say when the lock is
+// free.
+func (c *Claim) Release() error {
+	c.session = func() int64 { return 0 } // the outcome is not known
+	return c.EndBy(c.Hold.Release)
+}
+
+// EndBy ends the claim, and then the Hold by unlock.
+func (c *Claim) EndBy(unlock func() error) error {
 	c.stop()
 	ends := c.end(Release)
 	deadline := c.Hold.Deadline()
-	err := c.Hold.Unlock()
+	err := unlock()
 	at := c.log.Now()
 	for _, o := range ends {
 		// If the session is over, the server removes the node when it notices that.
-		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.Session()
+		over := !time.Now().Before(deadline) || c.session != nil && c.session() != c.SessionID()
 		if err == nil && !over {
 			o.Return = at
 		}

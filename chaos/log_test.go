@@ -43,7 +43,7 @@ func TestLogRecordsClaimsWithTheirEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv.Expire(second.Session())
+		srv.Expire(second.SessionID())
 		<-second.Lost()
 		synctest.Wait()
 		second.Unlock() // too late
@@ -59,7 +59,7 @@ func TestLogRecordsClaimsWithTheirEnds(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("recorded %q; want %q", got, want)
 		}
-		if o := ops[0]; o.Token != first.Token() || o.Session != first.Session() || !o.HasSeq || o.Seq != 0 || o.Node != first.Path() {
+		if o := ops[0]; o.Token != first.Token() || o.Session != first.SessionID() || !o.HasSeq || o.Seq != 0 || o.Node != first.Path() {
 			t.Errorf("the first claim is %v", o)
 		}
 		if o := ops[3]; o.Return == chaos.Never {

@@ -168,7 +168,7 @@ func (n *nemesis) revoke(holder bool) bool {
 	}
 	err := holdfast.Revoke(ctx, n.admin, spec.path, e.Token)
 	n.tell("revoke %s, token %d: %v", e.Path, e.Token, err)
-	if strings.HasSuffix(e.Path, nodeLock) {
+	if strings.HasSuffix(e.Path, nodeLock) || spec.slots != nil {
 		n.relabelled(ctx, e)
 	}
 	if err != nil {
@@ -178,7 +178,7 @@ func (n *nemesis) revoke(holder bool) bool {
 	return true
 }
 
-// relabelled removes the node of a NodeLock if it got a request that was meant for the node before it.
+// relabelled removes the node of a NodeLock or a slot if it got a request that was meant for the node before it.
 // A creator that has lost the answer to its create would not recognize it (see Revoke).
 func (n *nemesis) relabelled(ctx context.Context, e holdfast.Entry) {
 	stat, ok, err := n.admin.Exists(ctx, e.Path)

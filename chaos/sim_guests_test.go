@@ -54,6 +54,7 @@ func (w *world) invite(ctx context.Context, guests *sync.WaitGroup, locks []lock
 			guests.Go(func() { r.run(ctx, c, rng) })
 		}
 	}
+	w.inviteLeaders(ctx, guests)
 	return checks
 }
 

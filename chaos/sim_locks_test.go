@@ -30,6 +30,8 @@ type lockSpec struct {
 	crowded bool // many workers of one client want it
 	prompt  bool // a waiter acquires soon after its turn, as far as histories show (chaos.Overdue)
 	limits  int  // a semaphore's initial and largest limit if it changes; else 0
+
+	slots *slotWishes // of slots; else nil
 }
 
 // A lockID is the name of a lock in histories, and the node at or below which its nodes are.
@@ -45,12 +47,24 @@ type locker struct {
 	counted   string
 	election  *holdfast.Election
 	value     *string // an election candidate's next value
-	semaphore *holdfast.Semaphore
+	semaphore limited
 	crowded   bool
+}
+
+// A limited lock is a semaphore, or slots.
+type limited interface {
+	SetLimit(ctx context.Context, limit int) error
+	Available(ctx context.Context) (free, limit int, err error)
 }
 
 // chooseLocks returns one kind of lock, or two.
 func (w *world) chooseLocks() []lockSpec {
+	if w.kind == slotsAlone {
+		return w.chooseSlots()
+	}
+	if w.seed%16 == 5 { // not by a draw: the other seeds stay as they are
+		return []lockSpec{trees(w, locksRoot+"/a")}
+	}
 	if w.rng.IntN(64) == 0 { // it takes as long as many others
 		return []lockSpec{crowds(w, locksRoot+"/a")}
 	}

@@ -2,11 +2,9 @@ package chaos_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"holdfast"
 	"holdfast/chaos"
 )
 
@@ -170,13 +168,13 @@ func (w *world) watchLeaders(spec lockSpec) *spectator {
 			var lead bool
 			var last string
 			switch {
-			case errors.Is(err, holdfast.ErrNoLeader):
-				last = err.Error()
 			case ctx.Err() != nil:
 				return
 			case err != nil:
 				w.found("error", spec.path, "leaders: %v", err)
 				return
+			case leader.Term == 0:
+				last = "nobody leads"
 			case leader.Term < term:
 				w.found("term", spec.path, "a spectator was told of term %d after %d", leader.Term, term)
 			default:

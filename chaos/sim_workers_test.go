@@ -150,15 +150,15 @@ func (k *worker) hold(ctx context.Context, l locker, claim *chaos.Claim) {
 	obeys := k.rng.IntN(2) == 0
 	k.keep(claim, time.Until(end), obeys)
 	if k.rng.IntN(2) == 0 && inner != nil { // either may be released first
-		k.unlock(claim, live)
+		k.unlock(ctx, l, claim, live)
 		k.sleep(inner.Context(), 100*time.Millisecond)
-		k.unlock(inner, nil)
+		k.unlock(ctx, l, inner, nil)
 		return
 	}
 	if inner != nil {
-		k.unlock(inner, nil)
+		k.unlock(ctx, l, inner, nil)
 	}
-	k.unlock(claim, live)
+	k.unlock(ctx, l, claim, live)
 }
 
 // keep holds the lock for a time, or until it is asked to release and obeys.
@@ -176,9 +176,38 @@ func (k *worker) keep(claim *chaos.Claim, d time.Duration, obeys bool) {
 	}
 }
 
-func (k *worker) unlock(c *chaos.Claim, live *liveClaim) {
-	k.unclaimed(live)
-	if err := c.Unlock(); err != nil && !errors.Is(err, holdfast.ErrLost) {
+// unlock ends a claim in one of the three ways.
+func (k *worker) unlock(ctx context.Context, l locker, c *chaos.Claim, live *liveClaim) {
+	var err error
+	commits := false
+	switch k.rng.IntN(6) {
+	case 0:
+		k.unclaimed(live)
+		err = c.Release()
+	case 1:
+		commits = true
+		end := func(ops ...zk.Op) error {
+			k.unclaimed(live)
+			return c.EndBy(func() error {
+				_, err := c.CommitAndUnlock(context.WithoutCancel(ctx), ops...)
+				return err
+			})
+		}
+		done := false
+		if l.counted != "" {
+			done, err = k.update(ctx, l, c, end)
+		}
+		if !done {
+			err = end()
+		}
+	default:
+		k.unclaimed(live)
+		err = c.Unlock()
+	}
+	switch {
+	case err == nil, errors.Is(err, holdfast.ErrLost):
+	case commits && (zk.MayHaveHappened(err) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrClosed)):
+	default:
 		k.found("error", c.Path(), "unlock: %v", err)
 	}
 }
@@ -202,27 +231,36 @@ type counted struct{ updates []chaos.Update }
 // add updates the lock's value, slowly, with Commit: an update by another client in between
 // would be lost.
 func (k *worker) add(ctx context.Context, l locker, claim *chaos.Claim) {
+	k.update(ctx, l, claim, func(ops ...zk.Op) error {
+		_, err := claim.Commit(context.WithoutCancel(ctx), ops...)
+		return err
+	})
+}
+
+// update is add with a way to commit. done: commit was called.
+func (k *worker) update(ctx context.Context, l locker, claim *chaos.Claim, commit func(...zk.Op) error) (done bool, _ error) {
 	data, _, err := k.of.Get(claim.Context(), l.counted)
 	if err != nil {
-		return
+		return false, nil
 	}
 	var u chaos.Update
 	if _, err := fmt.Sscan(string(data), &u.Read); err != nil {
 		k.found("error", l.counted, "the value is %q", data)
-		return
+		return false, nil
 	}
 	k.mu.Lock()
 	k.updates++
 	u.ID = k.updates
 	k.mu.Unlock()
 	k.sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(100*time.Millisecond)))
-	_, err = claim.Commit(context.WithoutCancel(ctx), zk.SetOp(l.counted, fmt.Append(nil, u.ID), zk.AnyVersion))
+	err = commit(zk.SetOp(l.counted, fmt.Append(nil, u.ID), zk.AnyVersion))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if u.Acknowledged = err == nil; u.Acknowledged || zk.MayHaveHappened(err) {
 		n := k.counters[l.counted]
 		n.updates = append(n.updates, u)
 	}
+	return true, err
 }
 
 // count asks a semaphore how many permits are free.
@@ -269,11 +307,11 @@ func (k *worker) follow(ctx context.Context, l locker) {
 	var last holdfast.Leader
 	for leader, err := range l.election.Leaders(following) {
 		switch {
-		case errors.Is(err, holdfast.ErrNoLeader):
-			continue
 		case err != nil:
 			k.refused(following, l, false, err)
 			return
+		case leader.Term == 0: // nobody leads
+			continue
 		case leader.Term < last.Term:
 			k.found("term", l.parts[0].Lock, "a follower was told of term %d after %d", leader.Term, last.Term)
 		}

@@ -31,6 +31,7 @@ type world struct {
 	timeout time.Duration // session timeout
 	lasts   time.Duration // time until everything is made whole
 	quorum  bool
+	kind    string  // options.Locks
 	skew    float64 // the factor by which clients believe a second to be longer
 
 	servers servers
@@ -47,6 +48,8 @@ type world struct {
 	virtual time.Duration
 	commits int
 	onces   map[string]int // what its workers did, see startOnces
+
+	sharding *sharding // nil if there is none
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -84,8 +87,10 @@ type result struct {
 	Operations int // in pieces checked by Porcupine
 	Pieces     int
 	Undecided  int
+	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
+	Shards     sharded
 	Faults     tally
 	Onces      map[string]int
 	Violations []chaos.Violation
@@ -97,8 +102,10 @@ type result struct {
 type options struct {
 	Skew    float64 // see world.skew; 0 leaves it to the seed
 	NoAdmin bool    // no faults of which a client cannot be told in time
+	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn    bool    // continue after a violation, to count them
 	Once    bool    // workers call a Once, too; see startOnces
+	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
 }
 
 // simulate runs one world. Violations are in the result; a goroutine that does not end makes the bubble
@@ -115,6 +122,9 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
+	}
+	if w.sharding != nil {
+		r.Shards = w.sharding.did
 	}
 	r.Queued = queuedBy(r.ops, w.net.born, w.chroot)
 	handing := make(map[int64]bool) // tokens
@@ -137,6 +147,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 	}
 	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
 	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
+	w.checkSlots(&r)
 	unordered := func(lock string) bool {
 		return slices.ContainsFunc(w.locks, func(s lockSpec) bool { return s.clashes && s.path == lock })
 	}
@@ -170,7 +181,7 @@ func queuedBy(ops []chaos.Op, born map[string]time.Duration, chroot string) (kno
 func newWorld(seed uint64, o options) *world {
 	w := &world{
 		seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
-		counters: make(map[string]*counted), skew: o.Skew,
+		counters: make(map[string]*counted), skew: o.Skew, kind: o.Locks,
 	}
 	w.tick = []time.Duration{200, 500, 1000}[w.rng.IntN(3)] * time.Millisecond
 	w.timeout = w.tick * time.Duration(8+w.rng.IntN(8))
@@ -336,6 +347,9 @@ func (w *world) run(o options) {
 	checks := w.invite(visit, &guests, locks)
 	if o.Once {
 		checks = append(checks, w.startOnces(ctx, &workers))
+	}
+	if o.Shards {
+		checks = append(checks, w.inviteShards(visit, &guests)...)
 	}
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {

@@ -309,8 +309,10 @@ func (sum *summary) add(r result) bool {
 	all.Operations += r.Operations
 	all.Pieces += r.Pieces
 	all.Undecided += r.Undecided
+	all.Judged += r.Judged
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
+	all.Shards.add(r.Shards)
 	all.Faults.add(r.Faults)
 	for what, n := range r.Onces {
 		if all.Onces == nil {

@@ -6,9 +6,9 @@
 // token is larger than all before it. A resource that remembers the largest token it has seen,
 // and refuses smaller ones, is safe.
 //
-// In a database, let [InTx] run the transaction, or call [Check] as the first statement of your
-// own. For an HTTP service, put a [Gate] in front of it, and let clients [Stamp] their
-// requests. For data in ZooKeeper itself, [holdfast.Hold.Commit] needs no token.
+// In a database (see [Dialect]), let [InTx] run the transaction, or call [Check] as the first
+// statement of your own. For an HTTP service, put a [Gate] in front of it, and let clients
+// [Stamp] their requests. For data in ZooKeeper itself, [holdfast.Hold.Commit] needs no token.
 //
 // Tokens order the tenures of one exclusive lock. Readers of an RWMutex and holders of a
 // Semaphore's permits hold at the same time, in no order of tokens, so the resource would

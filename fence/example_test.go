@@ -37,7 +37,7 @@ func Example_pausedHolder() {
 	}
 
 	// The holder has read 10, and is paused before it writes 9.
-	srv.Expire(first.Session())
+	srv.Expire(first.SessionID())
 	second, err := holdfast.NewMutex(successor, path).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -145,12 +145,25 @@ func TestHandlerThatPanicsLetsGo(t *testing.T) {
 
 func TestCheckRefusesWhatCannotBeRight(t *testing.T) {
 	for _, c := range []struct {
-		dialect fence.Dialect
-		token   int64
-		says    string
-	}{{0, 1, "unknown dialect"}, {99, 1, "unknown dialect"}, {fence.SQLite, 0, "above zero"}, {fence.PostgreSQL, -1, "above zero"}} {
-		if err := fence.Check(t.Context(), nil, c.dialect, "r", c.token); err == nil || !strings.Contains(err.Error(), c.says) {
+		dialect  fence.Dialect
+		token    int64
+		resource string
+		says     string
+	}{
+		{0, 1, "r", "unknown dialect"},
+		{99, 1, "r", "unknown dialect"},
+		{fence.SQLite, 0, "r", "above zero"},
+		{fence.PostgreSQL, -1, "r", "above zero"},
+		{fence.MySQL, 0, "r", "above zero"},
+		{fence.MySQL, 1, strings.Repeat("é", 384), "768 bytes"},
+	} {
+		if err := fence.Check(t.Context(), nil, c.dialect, c.resource, c.token); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v; want %q", c, err, c.says)
+		}
+	}
+	for _, d := range []fence.Dialect{0, 99} {
+		if err := fence.CreateTable(t.Context(), nil, d); err == nil || !strings.Contains(err.Error(), "unknown dialect") {
+			t.Errorf("a table in dialect %d: %v; want an error that names the dialect", d, err)
 		}
 	}
 }

@@ -6,9 +6,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/lib/pq"
 	_ "github.com/mattn/go-sqlite3"
 
@@ -18,26 +23,58 @@ import (
 	"holdfast/zktest"
 )
 
-// databases are the ones for which package fence has a dialect.
-var databases = []struct {
+// A database is one for which package fence has a dialect.
+type database struct {
 	name    string
 	dialect fence.Dialect
-	tells   bool // pg_stat_activity shows who waits for a lock
 	open    func(*testing.T) *sql.DB
-}{
-	{"PostgreSQL", fence.PostgreSQL, true, func(t *testing.T) *sql.DB {
-		ctx, cancel := context.WithTimeout(t.Context(), stepTime)
-		defer cancel()
-		p, err := peers.StartPostgreSQL(ctx)
-		closing(t, p, err)
-		return openDatabase(t, "postgres", p.URL())
-	}},
-	{"SQLite", fence.SQLite, false, func(t *testing.T) *sql.DB {
-		return openDatabase(t, "sqlite3", "file:"+filepath.Join(t.TempDir(), "db")+"?_busy_timeout=10000&_journal_mode=wal&_txlock=deferred")
-	}},
+	waiting string               // counts the transactions that wait for a row; "": the database locks as a whole
+	levels  []sql.IsolationLevel // at which a younger holder's transaction goes on after it has waited
 }
 
-func openDatabase(t *testing.T, driver, dsn string) *sql.DB {
+var databases = []database{
+	{
+		name: "PostgreSQL", dialect: fence.PostgreSQL,
+		waiting: `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`,
+		levels:  []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted},
+		open: func(t *testing.T) *sql.DB {
+			ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+			defer cancel()
+			p, err := peers.StartPostgreSQL(ctx)
+			closing(t, p, err)
+			return openDatabase(t, "postgres", p.URL(), fence.PostgreSQL)
+		},
+	},
+	{
+		name: "SQLite", dialect: fence.SQLite,
+		levels: []sql.IsolationLevel{sql.LevelDefault},
+		open: func(t *testing.T) *sql.DB {
+			return openDatabase(t, "sqlite3", "file:"+filepath.Join(t.TempDir(), "db")+"?_busy_timeout=10000&_journal_mode=wal&_txlock=deferred", fence.SQLite)
+		},
+	},
+	{
+		name: "MariaDB", dialect: fence.MySQL,
+		waiting: `SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'`,
+		levels:  []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
+		open:    func(t *testing.T) *sql.DB { return openMariaDB(t, "") },
+	},
+	{ // as many programs set it up; then an update that changes nothing is a changed row
+		name: "MariaDB that counts rows found", dialect: fence.MySQL,
+		waiting: `SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'`,
+		levels:  []sql.IsolationLevel{sql.LevelDefault},
+		open:    func(t *testing.T) *sql.DB { return openMariaDB(t, "?clientFoundRows=true&interpolateParams=true") },
+	},
+}
+
+func openMariaDB(t *testing.T, params string) *sql.DB {
+	ctx, cancel := context.WithTimeout(t.Context(), stepTime)
+	defer cancel()
+	m, err := peers.StartMariaDB(ctx)
+	closing(t, m, err)
+	return openDatabase(t, "mysql", m.URL()+params, fence.MySQL)
+}
+
+func openDatabase(t *testing.T, driver, dsn string, d fence.Dialect) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -48,8 +85,10 @@ func openDatabase(t *testing.T, driver, dsn string) *sql.DB {
 			t.Error(err)
 		}
 	})
-	if err := fence.CreateTable(t.Context(), db); err != nil {
-		t.Fatal(err)
+	for range 2 { // the second call finds the table
+		if err := fence.CreateTable(t.Context(), db, d); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE account (balance BIGINT NOT NULL)`); err != nil {
 		t.Fatal(err)
@@ -65,8 +104,15 @@ func TestFence(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.open(t)
 			t.Run("tokens only grow", func(t *testing.T) { fenceOrder(t, db, d.dialect) })
+			t.Run("every name is a resource of its own", func(t *testing.T) { fenceNames(t, db, d.dialect) })
 			t.Run("a paused holder that wakes up changes nothing", func(t *testing.T) { fencePaused(t, db, d.dialect) })
-			t.Run("a younger holder waits for an older one's transaction", func(t *testing.T) { fenceOverlap(t, db, d.dialect, d.tells) })
+			for _, level := range d.levels {
+				t.Run("a younger holder waits for an older one's transaction, "+level.String(), func(t *testing.T) { fenceOverlap(t, db, d, level) })
+				if d.waiting != "" {
+					t.Run("a token that came between two checks, "+level.String(), func(t *testing.T) { fenceBetween(t, db, d.dialect, level) })
+				}
+			}
+			t.Run("many at once", func(t *testing.T) { fenceCrowd(t, db, d.dialect) })
 			t.Run("what fails is rolled back", func(t *testing.T) { fenceRollback(t, db, d.dialect) })
 			t.Run("a lock that is lost stops its transaction", func(t *testing.T) { fenceLost(t, db, d.dialect) })
 		})
@@ -134,7 +180,7 @@ func fencePaused(t *testing.T, db *sql.DB, d fence.Dialect) {
 	srv := zktest.NewServer()
 	defer srv.Close()
 	first := lockFor(t, srv, t.Name())
-	srv.Expire(first.Session())
+	srv.Expire(first.SessionID())
 	second := lockFor(t, srv, t.Name())
 	err := fence.InTx(t.Context(), db, d, second, func(ctx context.Context, tx *sql.Tx) error { return set(ctx, tx, "8") })
 	if err != nil {
@@ -160,16 +206,20 @@ func fencePaused(t *testing.T, db *sql.DB, d fence.Dialect) {
 	}
 }
 
-func fenceOverlap(t *testing.T, db *sql.DB, d fence.Dialect, tells bool) {
+func fenceOverlap(t *testing.T, db *sql.DB, d database, level sql.IsolationLevel) {
 	older := begin(t, db)
-	if err := errors.Join(fence.Check(t.Context(), older, d, t.Name(), 1), set(t.Context(), older, "1")); err != nil {
+	if err := errors.Join(fence.Check(t.Context(), older, d.dialect, t.Name(), 1), set(t.Context(), older, "1")); err != nil {
 		t.Fatal(err)
 	}
+	var read int64
 	younger := make(chan error, 1)
 	go func() {
-		tx, err := db.BeginTx(t.Context(), nil)
+		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
 		if err == nil {
-			err = fence.Check(t.Context(), tx, d, t.Name(), 2)
+			err = fence.Check(t.Context(), tx, d.dialect, t.Name(), 2)
+		}
+		if err == nil {
+			err = tx.QueryRowContext(t.Context(), `SELECT balance FROM account`).Scan(&read)
 		}
 		if err == nil {
 			err = set(t.Context(), tx, "balance * 10")
@@ -179,9 +229,14 @@ func fenceOverlap(t *testing.T, db *sql.DB, d fence.Dialect, tells bool) {
 		}
 		younger <- err
 	}()
-	for waiting := 0; tells && waiting == 0; {
-		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+	for waiting := 0; d.waiting != "" && waiting == 0; {
+		if err := db.QueryRowContext(t.Context(), d.waiting).Scan(&waiting); err != nil {
 			t.Fatal(err)
+		}
+		select {
+		case err := <-younger:
+			t.Fatalf("the younger holder did not wait: %v", err)
+		default:
 		}
 	}
 	if err := older.Commit(); err != nil {
@@ -190,9 +245,89 @@ func fenceOverlap(t *testing.T, db *sql.DB, d fence.Dialect, tells bool) {
 	if err := <-younger; err != nil {
 		t.Fatal(err)
 	}
-	if got := balance(t, db); got != 10 {
-		t.Errorf("the balance is %d; want 10: the younger after the older", got)
+	if got := balance(t, db); read != 1 || got != 10 {
+		t.Errorf("the younger read %d and the balance is %d; want 1 and 10: the younger after the older", read, got)
 	}
+}
+
+// The holder of two locks is paused between the checks of their tokens, and loses the second lock.
+func fenceBetween(t *testing.T, db *sql.DB, d fence.Dialect, level sql.IsolationLevel) {
+	a, b := t.Name()+" a", t.Name()+" b"
+	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := fence.Check(t.Context(), tx, d, a, 1); err != nil {
+		t.Fatal(err)
+	}
+	other := begin(t, db)
+	if err := errors.Join(fence.Check(t.Context(), other, d, b, 2), other.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	if err := fence.Check(t.Context(), tx, d, b, 1); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("token 1 after 2: %v; want ErrStale", err)
+	}
+}
+
+// Names that a collation may take for one, and a name of the largest length.
+func fenceNames(t *testing.T, db *sql.DB, d fence.Dialect) {
+	long := strings.Repeat("n", 766)
+	names := []string{"", " ", "x", "X", "x ", " x", "é", "e", "E\u0301", "ß", "ss", "'\"`\\%", "名", long + "1", long + "2"}
+	for i, name := range names { // the first has the largest token
+		tx := begin(t, db)
+		if err := errors.Join(fence.Check(t.Context(), tx, d, name, int64(100-i)), tx.Commit()); err != nil {
+			t.Errorf("%.10q: %v", name, err)
+		}
+	}
+}
+
+// Many transactions with tokens in no order. None that commits sees the balance of a larger token.
+func fenceCrowd(t *testing.T, db *sql.DB, d fence.Dialect) {
+	const clients, each = 4, 25
+	if _, err := db.ExecContext(t.Context(), `UPDATE account SET balance = 0`); err != nil {
+		t.Fatal(err)
+	}
+	// Before the crowd: InnoDB can end some of several first inserts with a deadlock.
+	first := begin(t, db)
+	if err := errors.Join(fence.Check(t.Context(), first, d, t.Name(), 1), first.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			for i := range each {
+				token := int64(1 + (i*clients+client)*7%(clients*each)) // each number once
+				if err := fenceRaise(t, db, d, token); err != nil && !errors.Is(err, fence.ErrStale) {
+					t.Errorf("token %d: %v", token, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := balance(t, db); got != clients*each {
+		t.Errorf("the balance is %d; want the largest token %d", got, clients*each)
+	}
+}
+
+// fenceRaise sets the balance to the token.
+func fenceRaise(t *testing.T, db *sql.DB, d fence.Dialect, token int64) error {
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := fence.Check(t.Context(), tx, d, t.Name(), token); err != nil {
+		return err
+	}
+	var seen int64
+	if err := tx.QueryRowContext(t.Context(), `SELECT balance FROM account`).Scan(&seen); err != nil {
+		return err
+	}
+	if seen >= token {
+		return fmt.Errorf("the balance is %d already", seen)
+	}
+	return errors.Join(set(t.Context(), tx, strconv.FormatInt(token, 10)), tx.Commit())
 }
 
 func fenceRollback(t *testing.T, db *sql.DB, d fence.Dialect) {
@@ -241,7 +376,7 @@ func fenceLost(t *testing.T, db *sql.DB, d fence.Dialect) {
 		if err := set(ctx, tx, "99"); err != nil {
 			t.Error(err)
 		}
-		srv.Expire(h.Session())
+		srv.Expire(h.SessionID())
 		<-ctx.Done()
 		return nil // it does not check its context
 	})

@@ -88,6 +88,15 @@ func (o Op) fail(err error) error {
 // operations after the failed one). An invalid operation is refused before anything is sent. In
 // that case, and if no answer came, there are no results.
 func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
+	r, err := c.transaction(ops)
+	if err != nil {
+		return nil, err
+	}
+	return c.outcome(ops, r, c.exchange(ctx, r))
+}
+
+// transaction returns the request for Multi.
+func (c calls) transaction(ops []Op) (*request, error) {
 	m := &zkproto.MultiRequest{Ops: make([]zkproto.MultiOp, len(ops))}
 	for i, o := range ops {
 		if err := o.check(); err != nil {
@@ -110,13 +119,17 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 		m.Ops[i] = w
 	}
-	reply := multiReply{want: len(ops)}
-	if err := c.roundTrip(ctx, zkproto.OpMulti, "", m, &reply, nil); err != nil {
+	return newRequest(zkproto.OpMulti, "", m, &multiReply{want: len(ops)}), nil
+}
+
+// outcome returns the results of Multi from the answered request r, which err has ended.
+func (c calls) outcome(ops []Op, r *request, err error) ([]Result, error) {
+	if err != nil {
 		return nil, err
 	}
 	results := make([]Result, len(ops))
 	var first error
-	for i, r := range reply.Results {
+	for i, r := range r.reply.(*multiReply).Results {
 		results[i] = Result{Path: strings.TrimPrefix(r.Path, c.chroot), Stat: r.Stat}
 		if r.Op != zkproto.OpError {
 			continue
@@ -131,6 +144,31 @@ func (c calls) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
 		}
 	}
 	return results, first
+}
+
+// StartMulti is Multi that does not wait: it queues the request and returns. Requests that the session
+// makes later are sent after it. The function that it returns waits for the answer, or for the end of
+// the session, and returns what Multi returns. Call it once.
+func (s *Session) StartMulti(ops ...Op) (wait func() ([]Result, error)) {
+	r, err := s.transaction(ops)
+	if err == nil {
+		if err = r.check(); err != nil {
+			err = r.fail(err, false)
+		}
+	}
+	if err != nil {
+		return func() ([]Result, error) { return nil, err }
+	}
+	began := time.Now()
+	if err := s.enqueue(r.self[:]); err != nil {
+		r.complete(r.fail(err, false))
+	}
+	return func() ([]Result, error) {
+		<-r.done // completed at the end of the session at the latest
+		r.answered = true
+		s.requestDone(context.Background(), r, began, r.err)
+		return s.outcome(ops, r, r.err)
+	}
 }
 
 // multiReply is an answer with one result per operation.
@@ -172,9 +210,7 @@ func (c calls) Pipeline(ctx context.Context, ops ...Op) ([]Result, error) {
 	var first error
 	for i, r := range reqs {
 		err := r.result()
-		if c.trace != nil && c.trace.RequestDone != nil {
-			c.trace.RequestDone(r.op.String(), r.path, time.Since(began), err)
-		}
+		c.requestDone(ctx, r, began, err)
 		if results[i].Err = err; err == nil {
 			results[i] = c.take(r)
 		} else if first == nil {

@@ -75,6 +75,12 @@ var everyOperation = map[string]func(ctx context.Context, s *zk.Session) string{
 		r2, err2 := s.Multi(ctx, zk.SetOp("/n", nil, -1), zk.DeleteOp("/none", 0))
 		return fmt.Sprint(len(r), r[1].Path, r[2].Path, err, len(r2), err2)
 	},
+	"StartMulti": func(ctx context.Context, s *zk.Session) string {
+		made, refused := s.StartMulti(zk.CreateOp("/n/m-", nil, zk.EphemeralSequential)), s.StartMulti(zk.DeleteOp("/none", 0))
+		r, err := made()
+		r2, err2 := refused()
+		return fmt.Sprint(len(r), r[0].Path, err, len(r2), err2)
+	},
 	"Pipeline": func(ctx context.Context, s *zk.Session) string {
 		r, err := s.Pipeline(ctx, zk.CreateOp("/n/p-", nil, zk.EphemeralSequential), zk.GetOp("/n"), zk.ExistsOp("/none"), zk.ChildrenOp("/none"))
 		return fmt.Sprint(len(r), r[0].Path, string(r[1].Data), r[3].Err, err)

@@ -151,7 +151,7 @@ func ExampleTrace() {
 	cfg := srv.Config()
 	cfg.Trace = &zk.Trace{
 		SessionCreated: func(_ int64, timeout time.Duration) { fmt.Println("session of", timeout) },
-		RequestDone:    func(op, path string, _ time.Duration, err error) { fmt.Println(op, path, err) },
+		RequestDone:    func(_ context.Context, op, path string, _ time.Duration, err error) { fmt.Println(op, path, err) },
 		SessionOver:    func(_ int64, cause error) { fmt.Println("over:", cause) },
 	}
 	ctx := context.Background()

@@ -63,8 +63,15 @@ func (c calls) exchange(ctx context.Context, r *request) error {
 	began := time.Now()
 	c.send(ctx, r.self[:])
 	err := r.result()
-	c.trace.RequestDone(r.op.String(), r.path, time.Since(began), err)
+	c.requestDone(ctx, r, began, err)
 	return err
+}
+
+// requestDone reports r, which was sent at began, to the trace.
+func (c calls) requestDone(ctx context.Context, r *request, began time.Time, err error) {
+	if c.trace != nil && c.trace.RequestDone != nil {
+		c.trace.RequestDone(ctx, r.op.String(), r.path, time.Since(began), err)
+	}
 }
 
 // read sends a read from the pool. The reply is inside the returned request, which is nil if

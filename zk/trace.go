@@ -1,6 +1,9 @@
 package zk
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Trace is a set of hooks that report what happens to a Client, as net/http/httptrace does
 // for requests. Any of them may be nil. The client's own goroutines call them, one at a time
@@ -23,8 +26,9 @@ type Trace struct {
 	SessionResumed func(session int64)
 	// SessionOver: the session has ended, with the cause of its Context.
 	SessionOver func(session int64, cause error)
-	// RequestDone: a request has been answered, or its caller has stopped waiting.
-	RequestDone func(op, path string, took time.Duration, err error)
+	// RequestDone: a request has been answered, or its caller has stopped waiting. ctx is the
+	// context that the caller gave to the operation, so that its values can be used. It may have ended.
+	RequestDone func(ctx context.Context, op, path string, took time.Duration, err error)
 }
 
 func (t *Trace) connectDone(server string, took time.Duration, err error) {

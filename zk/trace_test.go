@@ -2,6 +2,8 @@ package zk_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,7 +34,7 @@ func TestTraceTellsTheStoryOfAClient(t *testing.T) {
 			SessionCreated: func(_ int64, timeout time.Duration) { tell("created: %v", timeout) },
 			SessionResumed: func(int64) { tell("resumed") },
 			SessionOver:    func(_ int64, cause error) { tell("over: %v", cause) },
-			RequestDone:    func(op, path string, _ time.Duration, err error) { tell("%s %s: %v", op, path, err) },
+			RequestDone:    func(_ context.Context, op, path string, _ time.Duration, err error) { tell("%s %s: %v", op, path, err) },
 		}
 		c := dial(t, cfg)
 		create(t, c, "/a")
@@ -84,4 +86,81 @@ func TestNothingIsLoggedUnlessAskedFor(t *testing.T) {
 			t.Errorf("the log does not say %q:\n%s", want, own.String())
 		}
 	}
+}
+
+func TestRequestDoneHasTheCallersContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		type key struct{}
+		var got []any
+		cfg := srv.Config()
+		cfg.Trace = &zk.Trace{RequestDone: func(ctx context.Context, op, path string, _ time.Duration, _ error) {
+			got = append(got, ctx.Value(key{}))
+		}}
+		c, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx := context.WithValue(t.Context(), key{}, "mine")
+		if _, _, err := c.Create(ctx, "/a", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Pipeline(ctx, zk.GetOp("/a"), zk.ExistsOp("/a")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Multi(ctx, zk.SetOp("/a", nil, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if want := []any{"mine", "mine", "mine", "mine"}; !slices.Equal(got, want) {
+			t.Errorf("the contexts have %v; want %v", got, want)
+		}
+	})
+}
+
+// The requests of StartMulti go ahead of the session's later ones, and their outcome is that of Multi.
+func TestStartMulti(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, err := zk.Dial(t.Context(), srv.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waits []func() ([]zk.Result, error)
+		for i := range 10 {
+			path := fmt.Sprintf("/n%d", i)
+			waits = append(waits, s.StartMulti(zk.CreateOp(path, nil, zk.Persistent)))
+			if _, ok, err := s.Exists(t.Context(), path); !ok || err != nil {
+				t.Errorf("%s: %v %v", path, ok, err)
+			}
+		}
+		for i, wait := range waits {
+			if res, err := wait(); err != nil || len(res) != 1 || res[0].Path != fmt.Sprintf("/n%d", i) {
+				t.Error(res, err)
+			}
+		}
+		if res, err := s.StartMulti(zk.DeleteOp("/n0", 7))(); !errors.Is(err, zk.ErrBadVersion) || len(res) != 1 {
+			t.Error(res, err)
+		}
+		if _, err := s.StartMulti(zk.GetOp("/n0"))(); !errors.Is(err, zk.ErrBadArguments) {
+			t.Error(err)
+		}
+		if _, err := s.StartMulti(zk.CreateOp("/big", make([]byte, 2<<20), zk.Persistent))(); !errors.Is(err, zk.ErrTooLarge) {
+			t.Error(err)
+		}
+		srv.Stall()
+		sent := s.StartMulti(zk.DeleteOp("/n1", 0))
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sent(); !errors.Is(err, zk.ErrClosed) || !zk.MayHaveHappened(err) {
+			t.Errorf("of a request that was sent: %v", err)
+		}
+		if _, err := s.StartMulti(zk.DeleteOp("/n2", 0))(); !errors.Is(err, zk.ErrClosed) || zk.MayHaveHappened(err) {
+			t.Errorf("of a request after Close: %v", err)
+		}
+	})
 }

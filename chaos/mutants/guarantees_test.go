@@ -12,7 +12,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
-			edits: []edit{{"semaphore.go", "case v.used+n <= v.limit:", "case v.used+n <= v.limit+1:"}},
+			edits: []edit{{"semaphore.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
 			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
 		},
 		{
@@ -29,7 +29,7 @@ func ofTheGuarantees() []mutant {
 			number: 301, bug: "Commit does not care whether the Hold is over, and writes in whatever session the client has", where: "–",
 			edits: []edit{
 				{"hold.go", "\tif err := h.over(); err != nil {\n\t\treturn nil, err\n\t}\n\tvar checks", "\tvar checks"},
-				{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"},
+				{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"},
 				{"hold.go", "results, err = session.Multi(", "results, err = h.tenures[0].lock.Client.Multi("},
 			},
 			tests: []string{"TestCommitWritesWhileHeld", "TestCommitAfterExpiryIsLost", "TestCommitOfAMultiLockChecksEveryPart", "TestHolderThatWakesUpTooLateIsFenced"},
@@ -138,7 +138,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 321, bug: "of the Holds of one tenure, only the first is told of the loss", where: "–",
-			edits: []edit{{"tenure.go", "\tfor _, h := range t.holds {\n\t\th.lose(t.loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.lose(t.loss)"}},
+			edits: []edit{{"tenure.go", "\tfor _, h := range t.holds {\n\t\th.lose(loss)", "\tfor _, h := range t.holds[:min(1, len(t.holds))] {\n\t\th.lose(loss)"}},
 			tests: []string{"TestAllHoldsOfOneTenureAreTold"},
 		},
 		{
@@ -164,7 +164,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 326, bug: "a Hold can be unlocked several times", where: "–",
-			edits: []edit{{"hold.go", "\tif h.unlocked {\n\t\th.mu.Unlock()\n", "\tif false {\n\t\th.mu.Unlock()\n"}},
+			edits: []edit{{"hold.go", "\tif h.unlocked {\n\t\treturn nil, false\n", "\tif false {\n\t\treturn nil, false\n"}},
 			tests: []string{"TestUnlockByManyAtOnceSucceedsOnce"},
 		},
 		{
@@ -182,7 +182,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 329, bug: "whatever is in the directory of permits counts as a permit", where: "kazoo's Semaphore",
-			edits: []edit{{"internal/queue/names/grammar.go", "return len(s.Queue.InQueue(names))", "return len(names)"}},
+			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
 			tests: []string{"TestForeignChildrenAreNoPermits"},
 		},
 		{
@@ -283,7 +283,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 348, bug: "of a lock that a MultiLock names as reader and as writer, the reader stays", where: "–",
-			edits: []edit{{"multilock.go", "\t\t\tif a.weak {\n", "\t\t\tif !a.weak {\n"}},
+			edits: []edit{{"multilock.go", "cmp.Compare(b.strength, a.strength)", "cmp.Compare(a.strength, b.strength)"}},
 			tests: []string{"TestMultiLockTakesDuplicatesOnce"},
 		},
 		{

@@ -18,7 +18,7 @@ func ofTheLine() []mutant {
 			number: 73, bug: "a lock that was lost is handed on", where: "–",
 			edits: []edit{
 				{"local_queue.go", "if t.loss != nil || !proven || ", "if t.loss == nil && !proven || "},
-				{"tenure.go", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n\tt.leaveLocal()\n", "\tt.loss = fmt.Errorf(\"%w: %w\", ErrLost, why)\n"},
+				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestALineLosesItsNode"},
 		},

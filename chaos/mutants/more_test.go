@@ -54,7 +54,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 34, bug: "a semaphore lets in who was thrown out of its turnstile meanwhile", where: "Kleppmann 2016, redisson #4684",
-			edits: []edit{{"semaphore.go", "[]zk.Op{zk.CheckOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{
@@ -79,13 +79,14 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 39, bug: "Commit does not check that the lock is held", where: "CURATOR-607",
-			edits: []edit{{"hold.go", "zk.CheckOp(p.Path(), zk.AnyVersion)", "zk.CheckOp(p.Queue.Path, zk.AnyVersion)"}},
+			edits: []edit{{"hold.go", "checks = append(checks, zk.CheckOp(p.Path(), zk.AnyVersion))", "checks = append(checks, zk.CheckOp(p.Queue.Path, zk.AnyVersion))"}},
 			tests: []string{"TestCommitAfterTheLossDoesNothing"},
 		},
 		{
 			number: 40, bug: "Unlock removes the node first and tells the work later", where: "–",
 			edits: []edit{
-				{"hold.go", "\th.unlocked = true\n\th.cancel(ErrNotHeld)\n\tloss := h.loss\n", "\th.unlocked = true\n\tdefer h.cancel(ErrNotHeld)\n\tloss := h.loss\n"},
+				{"hold.go", "\th.unlocked = true\n\th.cancel(ErrNotHeld)\n\treturn h.loss, true\n", "\th.unlocked = true\n\treturn h.loss, true\n"},
+				{"hold.go", "func (h *Hold) Unlock() error {\n", "func (h *Hold) Unlock() error {\n\tdefer h.cancel(ErrNotHeld)\n"},
 			},
 			tests: []string{"TestContextEndsBeforeTheNodeGoes"},
 		},

@@ -257,6 +257,50 @@ func TestListFindsLocksBelowLocks(t *testing.T) {
 	})
 }
 
+// Slots are one lock, held or free, and their directories are none.
+func TestListShowsSlotsAsOneLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		want := func(places ...string) {
+			t.Helper()
+			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range found {
+				for _, e := range l.queue {
+					got = append(got, l.path+" "+e.Name)
+				}
+				if len(l.queue) == 0 {
+					got = append(got, l.path)
+				}
+			}
+			if !slices.Equal(got, places) {
+				t.Errorf("found %q; want %q", got, places)
+			}
+		}
+		slots := holdfast.NewSlots(c, "/ns/ids", 3)
+		var held []*holdfast.Hold
+		for range 2 {
+			h, err := slots.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, h)
+		}
+		want("/ns/ids slots/slot-0000000000", "/ns/ids slots/slot-0000000001")
+		for _, h := range held {
+			if err := h.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("/ns/ids")
+	})
+}
+
 func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		asked, granted time.Duration

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -84,12 +83,12 @@ func (k *taker) observe(cmd *cobra.Command) error {
 
 func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker) error {
 	for l, err := range holdfast.NewElection(c, k.path, holdfast.WithLayout(k.kind.layout.Layout)).Leaders(ctx) {
-		line := "no leader"
-		switch {
-		case err == nil:
-			line = fmt.Sprintf("leader %d %s", l.Term, escape(string(l.Value)))
-		case !errors.Is(err, holdfast.ErrNoLeader):
+		if err != nil {
 			return k.target.unreachable(err)
+		}
+		line := "no leader"
+		if l.Term != 0 {
+			line = fmt.Sprintf("leader %d %s", l.Term, escape(string(l.Value)))
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
 			return fmt.Errorf("elect: %w", err)

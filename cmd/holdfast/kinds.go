@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -68,17 +69,6 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// permits is a Locker for several permits of a semaphore.
-type permits struct {
-	*holdfast.Semaphore
-	n int
-}
-
-func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.AcquireN(ctx, p.n) }
-func (p permits) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return p.TryAcquireN(ctx, p.n)
-}
-
 // candidate is a Locker for the campaign of an election. It has no TryLock.
 type candidate struct {
 	*holdfast.Election
@@ -96,7 +86,9 @@ func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) {
 // locker returns the lock of the flags, or a MultiLock with --also.
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
-	opts := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why), holdfast.WithLayout(f.layout.Layout)}
+	layout := holdfast.WithLayout(f.layout.Layout)
+	who := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why)}
+	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
 		switch {
 		case f.shared:
@@ -104,11 +96,11 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		case f.exclusive:
 			return holdfast.NewRWMutex(c, path, opts...)
 		case f.limit > 0:
-			return permits{holdfast.NewSemaphore(c, path, f.limit, opts...), f.permits}
+			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
 		case f.node:
-			return holdfast.NewNodeLock(c, path, opts...)
+			return holdfast.NewNodeLock(c, path, who...)
 		case k.campaign:
-			return candidate{holdfast.NewElection(c, path, opts...), k.value}
+			return candidate{holdfast.NewElection(c, path, layout), k.value}
 		}
 		return holdfast.NewMutex(c, path, opts...)
 	}

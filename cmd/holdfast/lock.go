@@ -56,7 +56,7 @@ func (k *taker) lock() error {
 	}
 	defer t.close()
 	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
-	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.Session()))
+	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
 	if err != nil {
 		_ = t.hold.Unlock()
 		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)

@@ -143,21 +143,26 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 		if err != nil || children == nil {
 			return err
 		}
-		// A semaphore keeps its queue one level down.
-		semaphore := slices.Contains(children, "leases") && slices.Contains(children, "locks")
-		if strings.HasPrefix(path, prefix) && (len(queue) > 0 || semaphore || len(children) == 0 && !root) {
+		// A semaphore keeps its queue one level down, and so do slots.
+		var below []string
+		for _, dirs := range [][]string{{"leases", "locks"}, {"slots", "slot-queue"}} {
+			if slices.Contains(children, dirs[0]) && slices.Contains(children, dirs[1]) {
+				below = append(below, dirs...)
+			}
+		}
+		if strings.HasPrefix(path, prefix) && (len(queue) > 0 || len(below) > 0 || len(children) == 0 && !root) {
 			mu.Lock()
 			found = append(found, located{path, queue})
 			mu.Unlock()
 		}
 		for _, child := range children {
 			if slices.ContainsFunc(queue, func(e holdfast.Entry) bool { return e.Name == child || strings.HasPrefix(e.Name, child+"/") }) ||
-				semaphore && (child == "leases" || child == "locks") {
+				slices.Contains(below, child) {
 				continue
 			}
-			below := strings.TrimSuffix(path, "/") + "/" + child
-			if below != "/zookeeper" && (strings.HasPrefix(below, prefix) || strings.HasPrefix(prefix, below+"/")) {
-				group.Go(func() error { return visit(below, false) })
+			next := strings.TrimSuffix(path, "/") + "/" + child
+			if next != "/zookeeper" && (strings.HasPrefix(next, prefix) || strings.HasPrefix(prefix, next+"/")) {
+				group.Go(func() error { return visit(next, false) })
 			}
 		}
 		return nil

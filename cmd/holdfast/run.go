@@ -235,7 +235,7 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
-		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.Session())),
+		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
 		"HOLDFAST_HELD=" + k.heldText(),
 	}
 }

@@ -38,6 +38,17 @@ func (p *Place) find(ctx context.Context) (listed []string, err error) {
 	return listed, err
 }
 
+// Confirm reads the node of a create that has succeeded with an answer that does not describe the node.
+// If the node is not there or not ours any more, the error is ErrGone. No barrier is needed: the server
+// that has answered shows the node, and the session accepts no server that is behind that answer.
+func (p *Place) Confirm(ctx context.Context) error {
+	err := p.recognise(ctx, []string{p.Prefix})
+	if err == nil && p.name == "" {
+		err = ErrGone
+	}
+	return err
+}
+
 // barrier returns when the server that we reach now shows everything that the previous one has done
 // for us. What the previous one has not done, it can no longer do (session moved). A write is needed:
 // everything proposed earlier is applied before it. A sync is not enough on the server that leads. It

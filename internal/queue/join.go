@@ -27,7 +27,7 @@ func (p *Place) arrive(ctx context.Context, patience bool) (err error) {
 // ahead when that arrives (see share).
 func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 	create := zk.CreateOp(p.node(p.Prefix), p.Data, zk.EphemeralSequential, p.Queue.ACL...)
-	ops := []zk.Op{create, zk.ChildrenOp(p.Dir)}
+	ops := append([]zk.Op{create, zk.ChildrenOp(p.Dir)}, p.Queue.Beside...)
 	if p.shares() {
 		ops = ops[:1]
 	}
@@ -50,7 +50,11 @@ func (p *Place) join(ctx context.Context) (names.Ahead, error) {
 				p.group.ask(p, true)
 				return names.Ahead{}, nil
 			case res[1].Err == nil:
-				return p.position(ctx, res[1].Children)
+				a, err := p.position(ctx, res[1].Children)
+				if err == nil && a.Nobody() {
+					p.seen = res[2:]
+				}
+				return a, err
 			}
 			return p.look(ctx)
 		case errors.Is(err, zk.ErrNoNode):

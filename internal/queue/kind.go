@@ -21,7 +21,8 @@ type Kind string
 const (
 	Lock      Kind = "lock with a queue"
 	Semaphore Kind = "semaphore"
-	Turnstile Kind = "semaphore's turnstile" // a queue, too
+	Turnstile Kind = "semaphore's turnstile" // a queue, too; also that of slots
+	Slots     Kind = "set of slots"
 	Node      Kind = "NodeLock"
 	Once      Kind = "Once"
 )
@@ -31,7 +32,7 @@ func (k Kind) in(label string) string { return fmt.Sprintf("a %s, layout %s", k,
 
 // describe says in words what the lock is.
 func (q *Queue) describe() string {
-	if q.Kind == Node || q.Kind == Once {
+	if q.Kind == Node || q.Kind == Once || q.Kind == Slots {
 		return "a " + string(q.Kind)
 	}
 	return q.Kind.in(q.Grammar.Label)
@@ -68,12 +69,12 @@ type Stranger struct {
 // The names tell nearly all of it. Strangers are read before the lock is refused, and so is what
 // semaphores may have left.
 func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
-	var ours *names.Semaphore
-	if q.Kind == Semaphore {
-		ours = &q.Grammar.Semaphore
+	var ours []*names.Semaphore
+	if q.Kind == Semaphore || q.Kind == Slots {
+		ours = append(ours, &q.Grammar.Semaphore)
 	}
 	for {
-		changed, err := q.checkStrangers(ctx, q.strangers(listed, ours != nil || q.Kind == Once))
+		changed, err := q.checkStrangers(ctx, q.strangers(listed, len(ours) > 0 || q.Kind == Once))
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
 			return err
 		}
 	}
-	s, err := semaphoreIn(ctx, q.Client, q.Path, listed, ours)
+	s, err := semaphoreIn(ctx, q.Client, q.Path, listed, ours...)
 	if err == nil && s.Node == "" && q.Kind != Once {
 		s, err = onceIn(ctx, q.Client, q.Path, listed)
 	}
@@ -145,13 +146,17 @@ func (q *Queue) checkStrangers(ctx context.Context, all []Stranger) (changed boo
 	return changed, nil
 }
 
-// semaphoreIn looks for a semaphore that is in use, other than the one given, among the children of
-// path. It returns one of its nodes, or none.
-func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string, but *names.Semaphore) (Stranger, error) {
-	for _, g := range names.Semaphores() {
+// semaphoreIn looks for a semaphore or slots that are in use, other than those given, among the children
+// of path. It returns one of their nodes, or none.
+func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string, but ...*names.Semaphore) (Stranger, error) {
+	for _, g := range append(names.Semaphores(), names.Slots) {
 		s := &g.Semaphore
+		kind := Semaphore.in(g.Label)
+		if s.Slots {
+			kind = "a " + string(Slots)
+		}
 		switch {
-		case but != nil && but.Lease == s.Lease:
+		case slices.ContainsFunc(but, func(b *names.Semaphore) bool { return b.Lease == s.Lease }):
 			continue
 		case s.Numbered:
 			present := func(sub string) bool { return slices.Contains(listed, strings.TrimPrefix(sub, "/")) }
@@ -171,14 +176,14 @@ func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string
 				}
 				for _, name := range in {
 					if _, ok := forms.Parse(name); ok {
-						return Stranger{path + sub + "/" + name, Semaphore.in(g.Label)}, nil
+						return Stranger{path + sub + "/" + name, kind}, nil
 					}
 				}
 			}
 		default:
 			name, err := permitIn(ctx, c, path, listed)
 			if name != "" || err != nil {
-				return Stranger{path + "/" + name, Semaphore.in(g.Label)}, err
+				return Stranger{path + "/" + name, kind}, err
 			}
 		}
 	}
@@ -248,7 +253,7 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 			numbered = append(numbered, name)
 		}
 	}
-	semaphore, err := semaphoreIn(ctx, c, path, listed, &g.Semaphore)
+	semaphore, err := semaphoreIn(ctx, c, path, listed, &g.Semaphore, &names.Slots.Semaphore)
 	if err != nil {
 		return nil, err
 	}

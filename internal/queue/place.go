@@ -31,7 +31,8 @@ type Place struct {
 
 	// Of a place that waits:
 	joined    time.Time
-	onlyKind  bool // its first list has shown that no other kind of lock has the name
+	seen      []zk.Result // of Queue.Beside, if nobody was ahead then
+	onlyKind  bool        // its first list has shown that no other kind of lock has the name
 	ahead     names.Ahead
 	watches   watches
 	lease     *zk.Lease      // of the next in line, see prepare
@@ -71,6 +72,10 @@ func (p *Place) Created(name string, stat zk.Stat) {
 
 // Named notes the name of our node. Its Stat is not known yet, so Created has to follow.
 func (p *Place) Named(name string) { p.name = name }
+
+// Seen returns the results of the Queue's Beside if they are from the time of the place: nobody was ahead when
+// the server read them. Otherwise it returns nil.
+func (p *Place) Seen() []zk.Result { return p.seen }
 
 // WaitedFor is the path of the node that the place has waited for last, "" if it has waited for none.
 func (p *Place) WaitedFor() string {

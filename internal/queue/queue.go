@@ -22,6 +22,7 @@ type Queue struct {
 	Kind    Kind // of the lock that it is, or is a part of
 	Grammar *names.Grammar
 	ACL     []zk.ACL
+	Beside  []zk.Op // reads that a place sends with its create; see Place.Seen
 }
 
 // parentMode is the mode of the nodes above the queue, for the one that has to make them.

@@ -27,9 +27,39 @@ func (p *Place) Leave(ctx context.Context) {
 // Remove deletes our node. It tries until the node is gone or the session is over: a node that stays
 // in the queue blocks everybody (CURATOR-486). It uses the session's context, since the caller's may
 // have ended (vitess #15756). The error is ErrGone if the node was gone before.
-func (p *Place) Remove() error {
+func (p *Place) Remove() error { return p.remove(false) }
+
+// StartRemove is Remove that does not wait for the delete: it queues the delete in the session, so that
+// the session's later requests go behind it. The function that it returns waits for the answer and
+// completes the removal. Its error is that of Remove.
+func (p *Place) StartRemove() (wait func() error) {
+	if p.name == "" {
+		return p.Remove
+	}
+	version := int32(zk.AnyVersion)
+	if !p.Unique {
+		stat, err := p.stat(p.Session.Context())
+		if err != nil {
+			return func() error { return err }
+		}
+		version = stat.Version
+	}
+	answer := p.Session.StartMulti(append([]zk.Op{zk.DeleteOp(p.Path(), version)}, p.WatermarkOp()...)...)
+	return func() error {
+		_, err := answer()
+		switch {
+		case err == nil:
+			return nil
+		case zk.MayHaveHappened(err):
+			return p.remove(true)
+		}
+		return p.remove(false)
+	}
+}
+
+// remove is Remove. doubt: an earlier delete may have happened.
+func (p *Place) remove(doubt bool) error {
 	ctx := p.Session.Context()
-	doubt := false // an earlier delete may have happened
 	gone := func() error {
 		if doubt {
 			return nil

@@ -84,6 +84,23 @@ func (p *Place) PrepareWatermark() {
 // NoWatermark makes Remove leave no watermark: a reader may stand in our place afterwards.
 func (p *Place) NoWatermark() { p.watermark = nil }
 
+// WatermarkOp is the operation that leaves a watermark, for a transaction that deletes our node. There is
+// none if no watermark is to be left.
+func (p *Place) WatermarkOp() []zk.Op {
+	if p.watermark == nil {
+		return nil
+	}
+	select {
+	case dir := <-p.watermark:
+		p.watermark <- dir // for the next attempt
+		if dir.free {
+			return []zk.Op{zk.SetOp(p.Dir, watermark(p.czxid), dir.version)}
+		}
+	default: // not read yet; do not wait for it
+	}
+	return nil
+}
+
 // delete deletes our node, and leaves a watermark in the same transaction if there is to be one.
 func (p *Place) delete(ctx context.Context, version int32) error {
 	if p.watermark == nil {

@@ -22,7 +22,9 @@ var fuzzed = map[string]string{
 	"internal/queue/names.Grammar.Parse": "FuzzChildName",
 
 	// Package zkproto's own test ensures that FuzzDecode covers every message.
-	"zkproto.*.Decode":   "FuzzDecode",
+	"zkproto.*.Decode":       "FuzzDecode",
+	"internal/balance.Parse": "FuzzParse", "internal/balance.ParseWorker": "FuzzParse",
+
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
 	"zkproto.ReadFrame":       "FuzzReadFrame",
 	"zkproto.ValidatePath":    "FuzzValidatePath",
@@ -93,7 +95,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target with a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
+	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

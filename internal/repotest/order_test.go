@@ -27,8 +27,8 @@ var readings = []reading{
 		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
-			doc mutex rwmutex election nodelock semaphore once once_marks multilock
-			lock local_queue reentry rewrite hold tenure list revoke options layout errors`,
+			doc mutex tree rwmutex election nodelock slots semaphore once once_marks multilock shards shard_leader shard_plan
+			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
@@ -36,7 +36,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
-		order: `doc list ahead layout attempt grammar contender`,
+		order: `doc list ahead slots layout attempt grammar contender`,
 	},
 	{
 		// The server, a connection's reader, the owner and the turns, the requests, the commit

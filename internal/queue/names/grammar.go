@@ -26,16 +26,22 @@ type Grammar struct {
 type Semaphore struct {
 	Turnstile, Leases string   // appended to the path
 	Lease             Template // a permit; "": the layout has no semaphore
-	Numbered          bool     // the server appends a number to a permit
+	Numbered          bool     // a permit's name ends with a number, which the server appends except to a slot
+	Slots             bool     // permits are slots, see Slots
 	Queue             *Grammar // of permits with numbers, as if they were readers; others do not count
 }
 
-// Permits counts the children that are permits.
-func (s *Semaphore) Permits(names []string) int {
+// Permits counts the children that are permits. Slots beyond the limit do not count: they are not given
+// again.
+func (s *Semaphore) Permits(names []string, limit int) int {
 	if !s.Numbered {
 		return len(names) // kazoo counts all children
 	}
-	return len(s.Queue.InQueue(names))
+	permits := s.Queue.InQueue(names)
+	if s.Slots {
+		permits = slices.DeleteFunc(permits, func(c Contender) bool { return c.Seq < 0 || int(c.Seq) >= limit })
+	}
+	return len(permits)
 }
 
 // Compile makes the grammar of l. What is wrong with l is returned by Attempt.

@@ -1,0 +1,97 @@
+package mutants
+
+// ofTheGaps are bugs in what issue 16 added to fence, elections and options.
+func ofTheGaps() []mutant {
+	return []mutant{
+		{
+			number: 512, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
+			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
+			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
+		},
+		{
+			number: 513, bug: "on MySQL, a token is stale if the upsert has changed no row", where: "–",
+			edits: []edit{{"fence/sql.go", "if s.reread != \"\" {", "if false {"}},
+			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
+		},
+		{
+			number: 514, bug: "on MySQL, resources that differ in case or in a space at the end are one", where: "–",
+			edits: []edit{{"fence/sql.go", "create: `CREATE TABLE IF NOT EXISTS holdfast_fence (resource VARBINARY(767)", "create: `CREATE TABLE IF NOT EXISTS holdfast_fence (resource VARCHAR(767)"}},
+			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
+		},
+		{
+			number: 515, bug: "on MySQL, a stale token replaces the larger one", where: "–",
+			edits: []edit{{"fence/sql.go", "token = GREATEST(token, VALUES(token))", "token = VALUES(token)"}},
+			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
+		},
+		{
+			number: 516, bug: "the length of a resource's name is left to MySQL, which may cut it off", where: "–",
+			edits: []edit{{"fence/sql.go", "len(resource) > longestMySQL", "len(resource) > 1<<20"}},
+			pkg:   "fence", tests: []string{"TestCheckRefusesWhatCannotBeRight"},
+		},
+		{
+			number: 517, bug: "Lead returns after a loss", where: "CURATOR-73, CURATOR-518",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost || true {"}},
+			tests: []string{"TestLeadCampaignsAgainAfterALoss", "TestLeadWaitsForItsFunction"}, simulated: true,
+		},
+		{
+			number: 518, bug: "Lead campaigns again if the term ends after its function", where: "–",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost && !errors.Is(err, ErrLost) || ctx.Err() != nil {"}},
+			tests: []string{"TestLeadThatCannotResignSaysSo"},
+		},
+		{
+			number: 519, bug: "Lead campaigns after a loss while its function goes on", where: "–",
+			edits: []edit{{"election.go", "\t\t\terr := f(ctx)\n\t\t\tlost = ", "\t\t\tdone := make(chan error, 1)\n\t\t\tgo func() { done <- f(ctx) }()\n\t\t\tvar err error\n\t\t\tselect {\n\t\t\tcase err = <-done:\n\t\t\tcase <-h.Lost():\n\t\t\t}\n\t\t\tlost = "}},
+			tests: []string{"TestLeadWaitsForItsFunction"},
+		},
+		{
+			number: 520, bug: "Lead keeps its function's error to itself if the context ends after a loss", where: "–",
+			edits: []edit{{"election.go", "if !lost || ctx.Err() != nil {", "if !lost {"}},
+			tests: []string{"TestLeadEndsWithItsContext"},
+		},
+		{
+			number: 521, bug: "Leaders ends with an error when nobody leads", where: "holdfast at 183276b, which went on after it",
+			edits: []edit{{"election.go", "\treturn o.yield(l, nil)\n", "\tif l.Term == 0 {\n\t\treturn o.yield(l, o.fail(ErrNoLeader))\n\t}\n\treturn o.yield(l, nil)\n"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
+		},
+		{
+			number: 522, bug: "Leader returns nobody as the leader, without an error", where: "–",
+			edits: []edit{{"election.go", "if err == nil && l.Term == 0 {", "if false {"}},
+			tests: []string{"TestElectionHasOneLeaderAndTellsWho", "TestProclaimOfALostTermChangesNothing"},
+		},
+		{
+			number: 523, bug: "a Semaphore ignores Reentrant and WithLocalHandoff", where: "holdfast at 183276b",
+			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenHandoff|givenReentrant)\n", ""}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 524, bug: "a NodeLock ignores WithLayout", where: "holdfast at 183276b",
+			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenHandoff", "givenValue|givenHandoff"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 525, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
+			edits: []edit{{"election.go", "givenValue|givenHandoff|givenReentrant)", "givenValue|givenHandoff)"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 526, bug: "an observer takes options that an Election refuses", where: "–",
+			edits: []edit{{"election.go", "if err := q.valid(); err != nil {", "if err := queue.ValidatePath(q.Path); err != nil {"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 527, bug: "WithLocalHandoff(0), which is the default, is refused", where: "–",
+			edits: []edit{{"local_queue.go", "if n > 0 {\n\t\t\to.given", "if n >= 0 {\n\t\t\to.given"}},
+			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
+		},
+		{
+			number: 528, bug: "run --node names a layout, which a NodeLock refuses", where: "–",
+			edits: []edit{{"cmd/holdfast/kinds.go", "NewNodeLock(c, path, who...)", "NewNodeLock(c, path, opts...)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^kinds$"},
+		},
+		{
+			number: 529, bug: "elect names an owner, which an Election refuses", where: "–",
+			edits: []edit{{"cmd/holdfast/kinds.go", "NewElection(c, path, layout)", "NewElection(c, path, opts...)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
+		},
+	}
+}

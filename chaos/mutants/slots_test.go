@@ -1,0 +1,157 @@
+package mutants
+
+// ofTheSlots are those of numbered places, and of several permits as one lock.
+func ofTheSlots() []mutant {
+	return []mutant{
+		{
+			number: 446, bug: "slots count on from the number of those that are taken", where: "–",
+			edits: []edit{{"slots.go", "\tlowest := 0\n", "\tlowest := len(taken)\n"}},
+			tests: []string{"TestSlotsGiveTheLowestFreeNumber"},
+		},
+		{
+			number: 447, bug: "nobody grants wishes for a slot", where: "–",
+			edits: []edit{{"slots.go", "for _, w := range wishes {", "for _, w := range wishes[:0] {"}},
+			tests: []string{"TestPreferredSlotIsGivenIfItIsFree", "TestRestartedProcessKeepsItsSlot"},
+		},
+		{
+			number: 448, bug: "a wish reaches beyond the number of slots", where: "–",
+			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
+			tests: []string{"TestPreferredSlotIsGivenIfItIsFree", "TestNumberOfSlotsChangesLive"},
+		},
+		{
+			number: 449, bug: "slots beyond a lowered limit keep the others from being given", where: "–",
+			edits: []edit{{"internal/queue/names/grammar.go", "\tif s.Slots {\n", "\tif false {\n"}},
+			tests: []string{"TestNumberOfSlotsChangesLive"},
+		},
+		{
+			number: 450, bug: "a slot that was taken after the look fails the caller", where: "–",
+			edits: []edit{{"semaphore.go", "return nil, false, nil // the server that we have read", "return nil, false, err // the server that we have read"}},
+			tests: []string{"TestSlotThatIsTakenAfterTheLookIsNotGivenTwice", "TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs"},
+		},
+		{
+			number: 451, bug: "a slot's node is ours if it is of our session, whichever attempt made it", where: "KAFKA-1387",
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", "(p.Unique || p.Queue.Kind == Slots || ReadNote(data).ID == p.ID)"}},
+			tests: []string{"TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs"},
+		},
+		{
+			number: 452, bug: "a release deletes whatever has the name of the slot", where: "zk-ruby #34, etcd #22082",
+			edits: []edit{{"internal/queue/remove.go", "\t\tif !p.Unique {\n", "\t\tif !p.Unique && p.Queue.Kind != Slots {\n"}},
+			tests: []string{"TestSlotOfASuccessorIsNotRemoved"},
+		},
+		{
+			number: 453, bug: "slots let in who was thrown out of their turnstile meanwhile", where: "Kleppmann 2016",
+			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			tests: []string{"TestSleeperAtTheTurnstileOfSlotsTakesNothing"},
+		},
+		{
+			number: 454, bug: "a slot is taken under a limit that was changed meanwhile", where: "–",
+			edits: []edit{{"semaphore.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
+			tests: []string{"TestSlotBeyondANewLimitIsNotGiven"},
+		},
+		{
+			number: 455, bug: "a slot whose transaction got no answer counts as not taken when the caller gives up", where: "CURATOR-462",
+			edits: []edit{{"semaphore.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
+			tests: []string{"TestCancelledAcquireOfASlotLeavesNothing"},
+		},
+		{
+			number: 456, bug: "a slot that was found again after a lost answer is left behind, and another is taken", where: "CURATOR-335",
+			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			tests: []string{"TestNoSlotIsLostWithAConnection", "TestSlotsUnderFaults"},
+		},
+		{
+			number: 457, bug: "a holder writes into the node of its slot, which may be its successor's", where: "–",
+			edits: []edit{{"rewrite.go", " && l.Kind != queue.Slots && l.Kind", " && l.Kind"}},
+			tests: []string{"TestSlotNodesAreNotRewritten"},
+		},
+		{
+			number: 458, bug: "a caller at the turnstile is not told that a slot was released", where: "–",
+			edits: []edit{{"semaphore.go", "\t\tleases = v.leases.C\n", "\t\tleases = nil\n"}},
+			tests: []string{"TestSlotsAreGivenInOrder"},
+		},
+		{
+			number: 459, bug: "all slots are fenced as one resource", where: "–",
+			edits: []edit{{"hold.go", "path = t.places[0].Path()", "_ = path"}},
+			tests: []string{"TestSlotInAMultiLock"},
+		},
+		{
+			number: 460, bug: "slots ignore options that they cannot honour", where: "–",
+			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenHandoff|givenLayout|givenReentrant|givenValue)\n", ""}},
+			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
+		},
+		{
+			number: 461, bug: "other kinds of lock take no notice of slots under their name", where: "–",
+			edits: []edit{{"internal/queue/kind.go", "append(names.Semaphores(), names.Slots)", "names.Semaphores()"}},
+			tests: []string{"TestKindsUnderOneNameExcludeOrRefuse", "TestErrKindSaysWhatIsWrong"},
+		},
+		{
+			number: 462, bug: "List knows nothing of slots", where: "–",
+			edits: []edit{{"list.go", "[]*names.Grammar{g, names.Slots}", "[]*names.Grammar{g}"}},
+			tests: []string{"TestListShowsSlots"},
+		},
+		{
+			number: 463, bug: "nobody compares the claimed number of slots with the stored one", where: "–",
+			edits: []edit{{"semaphore.go", "case v.limit != 0 && s.limit != 0 && v.limit != s.limit:", "case false:"}},
+			tests: []string{"TestNumberOfSlotsIsStoredAndVerified"},
+		},
+		{
+			number: 464, bug: "a caller waits for a slot that its own context holds", where: "–",
+			edits: []edit{{"semaphore.go", "case wait && slices.ContainsFunc(", "case false && slices.ContainsFunc("}},
+			tests: []string{"TestAcquireUnderOnesOwnSlotIsADeadlock"},
+		},
+		{
+			number: 465, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
+			edits: []edit{{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"}},
+			tests: []string{"TestPermitsAreCountedInTheTurn"},
+		},
+		{
+			number: 466, bug: "a MultiLock takes the permits of a semaphore that it was given first", where: "–",
+			edits: []edit{{"multilock.go", "strength: l.n", "strength: writeStrength"}},
+			tests: []string{"TestMultiLockTakesTheMostPermits"},
+		},
+		{
+			number: 467, bug: "the wait for a slot ends with its session", where: "CURATOR-595",
+			edits: []edit{{"slots.go", "outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })", "s.enter(ctx, wishes, true)"}},
+			tests: []string{"TestSlotOfADeadSessionComesBack"},
+		},
+		{
+			number: 468, bug: "whatever is in the directory of slots counts as a slot", where: "kazoo's Semaphore",
+			edits: []edit{{"internal/queue/names/grammar.go", "return len(permits)", "return len(names)"}},
+			tests: []string{"TestForeignChildrenAreNoSlots"},
+		},
+		{
+			number: 469, bug: "slots count on from the number of those that are taken (430), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "\tlowest := 0\n", "\tlowest := len(taken)\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 470, bug: "nobody grants wishes for a slot (431), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "for _, w := range wishes {", "for _, w := range wishes[:0] {"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 471, bug: "a wish reaches beyond the number of slots (432), in the simulation", where: "–",
+			edits: []edit{{"slots.go", "w.slot < min(v.limit, names.MaxSlot)", "w.slot < names.MaxSlot"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+		{
+			number: 474, bug: "a watermark that is out of date fails the caller that takes a permit", where: "–",
+			edits: []edit{{"semaphore.go", "\t\t\twatermark = nil\n", "\t\t\treturn nil, false, err\n"}},
+			tests: []string{"TestTurnstileOfALongQueueGetsAWatermark"},
+		},
+		{
+			number: 475, bug: "the turn goes on after the transaction that has removed its node", where: "–",
+			edits: []edit{{"semaphore.go", "\t\t\tturn.concluded()\n", "\t\t\tturn.letGo(ctx)\n"}},
+			tests: []string{"TestPermitsCostFewRoundTripsAndCommits"},
+		},
+		{
+			number: 473, bug: "ls takes the directories of slots for locks", where: "–",
+			edits: []edit{{"cmd/holdfast/ls.go", "{\"leases\", \"locks\"}, {\"slots\", \"slot-queue\"}", "{\"leases\", \"locks\"}"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestListShowsSlotsAsOneLock"},
+		},
+		{
+			number: 472, bug: "a slot that was found again after a lost answer is left behind (440), in the simulation", where: "CURATOR-335",
+			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
+		},
+	}
+}

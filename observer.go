@@ -1,0 +1,144 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+)
+
+// An Observer is a set of hooks that report what happens to locks, for metrics and traces; see
+// WithObserver. Any of them may be nil. The goroutine that causes an event calls the hook: that of the
+// caller for Queued and Acquired, that of Unlock for Released, and goroutines of this package otherwise.
+// So hooks of different locks and Holds run at the same time. They must return soon. They may use the
+// Hold, but must not wait for a lock or release it.
+//
+// For every Queued there is one Acquired, and for every Acquired with a Hold at most one Lost and then, once
+// the program unlocks, one Released. (If Unlock and the loss come together, Lost may come last.)
+type Observer struct {
+	// Queued: a call has begun that acquires the lock. The wait, and the Hold's Context, descend from
+	// the context that Queued returns, which must descend from ctx; nil stands for ctx.
+	Queued func(ctx context.Context, e Event) context.Context
+	// Acquired: that call ends. Err is nil if it acquired the lock, and Took is how long it has waited.
+	Acquired func(ctx context.Context, e Event)
+	// Lost: the lock was lost, and Err says why. Took is how long it was held.
+	Lost func(ctx context.Context, e Event)
+	// Released: the Hold was unlocked, and the removal of its nodes has ended with Err, the error of
+	// Unlock. Took is how long it was held, until that end. After Release, the end comes later.
+	Released func(ctx context.Context, e Event)
+}
+
+// An Event is what a hook of an Observer is told. ctx, beside it, is the context that Queued returned, or
+// one that descends from it; it may have ended, and its values are still there.
+type Event struct {
+	Op      string // of the call that acquires the lock, as in [Error]: "lock", "try lock", "read lock", "acquire", "campaign", …
+	Path    string // of the lock
+	Layout  string // of the lock, as in [LockToken]
+	Permits int    // asked for; 0 if the lock is not a semaphore
+	// Hold is nil until the lock is acquired. In a MultiLock each lock has events of its own, and a Hold
+	// of its own, which ends when all are acquired; the caller's Hold then stands for it.
+	Hold     *Hold
+	Took     time.Duration
+	Err      error
+	HandedOn bool // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
+}
+
+// WithObserver reports what happens to the lock to o. The option can be given several times, for several
+// observers, which are called in that order.
+func WithObserver(o *Observer) Option {
+	return func(os *options) { os.observers = append(os.observers[:len(os.observers):len(os.observers)], o) }
+}
+
+// An observation is what observers know of one attempt, and of the Hold that it brought. Nobody observes it if
+// it is nil.
+type observation struct {
+	lock  *lock
+	ctx   context.Context // that the observers have returned
+	event Event
+	since time.Time
+	lost  bool // was reported; guarded by Hold.mu
+}
+
+// queued reports an attempt. The attempt must use the context that queued returns.
+//
+//go:noinline
+func (l *lock) queued(ctx context.Context, op string, permits int) (context.Context, *observation) {
+	s := &observation{lock: l, ctx: ctx, since: time.Now()}
+	s.event = Event{Op: op, Path: l.Path, Layout: l.Grammar.Label, Permits: permits}
+	for _, o := range l.observers {
+		if o.Queued == nil {
+			continue
+		}
+		if ctx := o.Queued(s.ctx, s.event); ctx != nil {
+			s.ctx = ctx
+		}
+	}
+	return s.ctx, s
+}
+
+// ended reports how the attempt has ended.
+func (s *observation) ended(h *Hold, err error) {
+	now := time.Now()
+	e := s.event
+	e.Hold, e.Err, e.Took = h, err, now.Sub(s.since)
+	s.event.Hold, s.since = h, now
+	for _, o := range s.lock.observers {
+		if o.Acquired != nil {
+			o.Acquired(s.ctx, e)
+		}
+	}
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	h.seen = s
+	loss := h.loss
+	h.mu.Unlock()
+	if loss != nil { // before anybody could report it
+		h.reportLoss(loss)
+	}
+}
+
+// reportLoss reports that the lock of h was lost, once, if its acquisition was reported.
+func (h *Hold) reportLoss(loss error) {
+	h.mu.Lock()
+	s := h.seen
+	if s == nil || s.lost {
+		h.mu.Unlock()
+		return
+	}
+	s.lost = true
+	h.mu.Unlock()
+	e := s.event
+	e.Err, e.Took = loss, time.Since(s.since)
+	for _, o := range s.lock.observers {
+		if o.Lost != nil {
+			o.Lost(s.ctx, e)
+		}
+	}
+}
+
+// reportRelease reports that h was unlocked.
+func (h *Hold) reportRelease(err error, handedOn bool) {
+	h.mu.Lock()
+	s := h.seen
+	h.mu.Unlock()
+	if s == nil {
+		return
+	}
+	e := s.event
+	e.Err, e.Took, e.HandedOn = err, time.Since(s.since), handedOn
+	for _, o := range s.lock.observers {
+		if o.Released != nil {
+			o.Released(s.ctx, e)
+		}
+	}
+}
+
+// observed is the Hold that observers know as that of t: h, or that of a MultiLock's part.
+func (h *Hold) observed(t *tenure) *Hold {
+	for i, part := range h.parts {
+		if h.tenures[i] == t {
+			return part
+		}
+	}
+	return h
+}

@@ -1,0 +1,343 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+type wish struct{}
+
+// A diary writes down what an observer is told, a line for each event.
+type diary struct {
+	mu    sync.Mutex
+	lines []string // guarded by mu
+	holds map[*holdfast.Hold]string
+}
+
+func (d *diary) note(ctx context.Context, what string, e holdfast.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	line := fmt.Sprintf("%s: %s %s", what, e.Op, e.Path)
+	if e.Permits > 0 {
+		line += fmt.Sprintf(" ×%d", e.Permits)
+	}
+	for _, err := range []error{holdfast.ErrLocked, holdfast.ErrLost, holdfast.ErrDeadlock, context.DeadlineExceeded} {
+		if errors.Is(e.Err, err) {
+			line += ": " + err.Error()
+		}
+	}
+	if e.Took > 0 {
+		line += " after " + e.Took.String()
+	}
+	if e.HandedOn {
+		line += ", handed on"
+	}
+	if what != "queued" {
+		line += fmt.Sprintf(" (%v)", ctx.Value(wish{}))
+	}
+	d.lines = append(d.lines, line)
+	// Per Hold: A for acquired, L for lost, R for released.
+	if e.Hold != nil {
+		d.holds[e.Hold] += strings.ToUpper(what[:1])
+	}
+}
+
+// observer gives each attempt a number, which its context carries.
+func (d *diary) observer() *holdfast.Observer {
+	d.holds = make(map[*holdfast.Hold]string)
+	n := 0
+	return &holdfast.Observer{
+		Queued: func(ctx context.Context, e holdfast.Event) context.Context {
+			d.note(ctx, "queued", e)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			n++
+			return context.WithValue(ctx, wish{}, n)
+		},
+		Acquired: func(ctx context.Context, e holdfast.Event) { d.note(ctx, "acquired", e) },
+		Lost:     func(ctx context.Context, e holdfast.Event) { d.note(ctx, "lost", e) },
+		Released: func(ctx context.Context, e holdfast.Event) { d.note(ctx, "released", e) },
+	}
+}
+
+func TestObserverIsToldTheStoryOfALock(t *testing.T) {
+	observed := func(d *diary) holdfast.Option { return holdfast.WithObserver(d.observer()) }
+	for name, tt := range map[string]struct {
+		story func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary)
+		want  []string
+	}{
+		"a mutex": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				h := lock(t, holdfast.NewMutex(c, lockPath, observed(d)))
+				if n := h.Context().Value(wish{}); n != 1 {
+					t.Errorf("the Hold's Context has %v", n)
+				}
+				time.Sleep(time.Second)
+				unlock(t, h)
+			},
+			[]string{"queued: lock /l", "acquired: lock /l (1)", "released: lock /l after 1s (1)"},
+		},
+		"a wait": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				m := holdfast.NewMutex(c, lockPath, observed(d))
+				_, err := m.TryLock(lock(t, holdfast.NewMutex(c, lockPath)).Context())
+				wantErr(t, err, holdfast.ErrDeadlock)
+				_, err = m.TryLock(t.Context())
+				wantErr(t, err, holdfast.ErrLocked)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err = m.Lock(ctx)
+				wantErr(t, err, context.DeadlineExceeded)
+			},
+			[]string{
+				"queued: try lock /l", "acquired: try lock /l: " + holdfast.ErrDeadlock.Error() + " (1)",
+				"queued: try lock /l", "acquired: try lock /l: " + holdfast.ErrLocked.Error() + " (2)",
+				"queued: lock /l", "acquired: lock /l: context deadline exceeded after 1m0s (3)",
+			},
+		},
+		"a loss": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				h := lock(t, holdfast.NewRWMutex(c, lockPath, observed(d)).RLocker())
+				time.Sleep(time.Second)
+				srv.Expire(h.SessionID())
+				<-h.Lost()
+				time.Sleep(time.Second)
+				wantErr(t, h.Unlock(), holdfast.ErrLost)
+			},
+			[]string{"queued: read lock /l", "acquired: read lock /l (1)", "lost: read lock /l: lock lost after 1s (1)", "released: read lock /l: lock lost after 2s (1)"},
+		},
+		"a loss that is noticed twice": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				h := lock(t, holdfast.NewMutex(c, lockPath, observed(d)))
+				if err := client(t, srv).Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+				<-h.Lost()
+				srv.Expire(h.SessionID())
+				time.Sleep(time.Minute)
+				wantErr(t, h.Unlock(), holdfast.ErrLost)
+			},
+			[]string{"queued: lock /l", "acquired: lock /l (1)", "lost: lock /l: lock lost after 5ms (1)", "released: lock /l: lock lost after 1m0.005s (1)"},
+		},
+		"a semaphore": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				s := holdfast.NewSemaphore(c, lockPath, 3, observed(d))
+				h, err := s.AcquireN(t.Context(), 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = s.TryAcquireN(t.Context(), 2)
+				wantErr(t, err, holdfast.ErrLocked)
+				unlock(t, h)
+			},
+			[]string{
+				"queued: acquire /l ×2", "acquired: acquire /l ×2 (1)",
+				"queued: try acquire /l ×2", "acquired: try acquire /l ×2: " + holdfast.ErrLocked.Error() + " (2)",
+				"released: acquire /l ×2 (1)",
+			},
+		},
+		"a NodeLock": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				l := holdfast.NewNodeLock(c, lockPath, observed(d))
+				if err := lock(t, l).Release(); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				h, err := l.TryLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, h)
+			},
+			[]string{
+				"queued: lock /l", "acquired: lock /l (1)", "released: lock /l (1)",
+				"queued: try lock /l", "acquired: try lock /l (2)", "released: try lock /l (2)",
+			},
+		},
+		"slots": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				s := holdfast.NewSlots(c, lockPath, 1, observed(d))
+				h := lock(t, s.Locker())
+				_, err := s.TryAcquire(t.Context())
+				wantErr(t, err, holdfast.ErrLocked)
+				unlock(t, h)
+			},
+			[]string{"queued: acquire /l", "acquired: acquire /l (1)", "queued: try acquire /l", "acquired: try acquire /l: locked by another (2)", "released: acquire /l (1)"},
+		},
+		"an election": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				h, err := holdfast.NewElection(c, lockPath, observed(d)).Campaign(t.Context(), []byte("me"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := h.CommitAndUnlock(t.Context(), zk.CreateOp(ledger, nil, zk.Persistent)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			[]string{"queued: campaign /l", "acquired: campaign /l (1)", "released: campaign /l (1)"},
+		},
+		"several locks": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				o := observed(d)
+				h := lock(t, holdfast.NewMultiLock(holdfast.NewMutex(c, "/b", o), holdfast.NewMutex(c, "/a", o), holdfast.NewMutex(c, "/unseen")))
+				time.Sleep(time.Second)
+				if err := client(t, srv).Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil { // of /a
+					t.Fatal(err)
+				}
+				<-h.Lost()
+				synctest.Wait()
+				wantErr(t, h.Unlock(), holdfast.ErrLost)
+			},
+			[]string{
+				"queued: lock /a", "acquired: lock /a (1)", "queued: lock /b", "acquired: lock /b (2)",
+				"lost: lock /a: lock lost after 1s (1)", "released: lock /b after 1s (2)", "released: lock /a: lock lost after 1s (1)",
+			},
+		},
+		"a lock that is handed on": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				m := holdfast.NewMutex(c, lockPath, observed(d), holdfast.WithLocalHandoff(1))
+				h := lock(t, m)
+				next := wait(t.Context(), m)
+				synctest.Wait()
+				unlock(t, h)
+				unlock(t, next.got(t))
+			},
+			[]string{
+				"queued: lock /l", "acquired: lock /l (1)", "queued: lock /l", "released: lock /l, handed on (1)",
+				"acquired: lock /l (2)", "released: lock /l (2)",
+			},
+		},
+		"a lock that joins": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				m := holdfast.NewMutex(c, lockPath, observed(d), holdfast.Reentrant())
+				h := lock(t, m)
+				inner, err := m.Lock(h.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, h)
+				time.Sleep(time.Second)
+				srv.Expire(inner.SessionID())
+				<-inner.Lost()
+				synctest.Wait()
+				wantErr(t, inner.Unlock(), holdfast.ErrLost)
+			},
+			[]string{
+				"queued: lock /l", "acquired: lock /l (1)", "queued: lock /l", "acquired: lock /l (2)", "released: lock /l (1)",
+				"lost: lock /l: lock lost after 1s (2)", "released: lock /l: lock lost after 1s (2)",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				var d diary
+				tt.story(t, srv, client(t, srv), &d)
+				synctest.Wait()
+				var got []string
+				for _, line := range d.lines {
+					got = append(got, strings.ReplaceAll(line, lockPath, "/l"))
+				}
+				if name == "a lock that is handed on" { // the two goroutines may report in either order
+					slices.Sort(got)
+					slices.Sort(tt.want)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+				}
+			})
+		})
+	}
+}
+
+func TestObserversAreCalledInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var got []string
+		named := func(name string) holdfast.Option {
+			return holdfast.WithObserver(&holdfast.Observer{
+				Queued: func(ctx context.Context, _ holdfast.Event) context.Context {
+					got = append(got, fmt.Sprint(name, " after ", ctx.Value(wish{})))
+					if name == "second" {
+						return nil // stands for ctx
+					}
+					return context.WithValue(ctx, wish{}, name)
+				},
+				Released: func(ctx context.Context, _ holdfast.Event) {
+					got = append(got, fmt.Sprint(name, " ends ", ctx.Value(wish{})))
+				},
+			})
+		}
+		shared := []holdfast.Option{named("first")}
+		holdfast.NewMutex(nil, lockPath, append(shared[:1:1], named("another lock's"))...)
+		unlock(t, lock(t, holdfast.NewMutex(client(t, srv), lockPath, append(shared, named("second"), named("third"))...)))
+		want := []string{"first after <nil>", "second after first", "third after first", "first ends third", "second ends third", "third ends third"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	})
+}
+
+// Whatever comes together, an acquisition is followed by at most one loss and by one release.
+func TestObserverCountsEveryHoldOnce(t *testing.T) {
+	for name, end := range map[string]func(h *holdfast.Hold){
+		"Unlock":          func(h *holdfast.Hold) { h.Unlock() },
+		"Release":         func(h *holdfast.Hold) { h.Release() },
+		"CommitAndUnlock": func(h *holdfast.Hold) { h.CommitAndUnlock(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for us := range 40 {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					var d diary
+					o := holdfast.WithObserver(d.observer())
+					c := client(t, srv)
+					h := lock(t, holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath, o), holdfast.NewMutex(c, lockPath+"-b", o)))
+					go srv.Expire(h.SessionID())
+					time.Sleep(time.Duration(us) * 25 * time.Microsecond)
+					end(h)
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					if len(d.holds) != 2 {
+						t.Errorf("%d Holds", len(d.holds))
+					}
+					for _, story := range d.holds {
+						switch story {
+						case "AR", "ALR", "ARL":
+						default:
+							t.Errorf("after %d: %s", us, story)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// The lock is lost while the observer is told that it was acquired. It is told of the loss afterwards.
+func TestLossDuringTheReportIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		var d diary
+		o := d.observer()
+		acquired := o.Acquired
+		o.Acquired = func(ctx context.Context, e holdfast.Event) {
+			srv.Expire(e.Hold.SessionID())
+			<-e.Hold.Lost()
+			synctest.Wait()
+			acquired(ctx, e)
+		}
+		h := lock(t, holdfast.NewMutex(client(t, srv), lockPath, holdfast.WithObserver(o)))
+		wantErr(t, h.Unlock(), holdfast.ErrLost)
+		if story := d.holds[h]; story != "ALR" {
+			t.Errorf("told %s", story)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package holdfast
+
+import (
+	"context"
+	"slices"
+
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// A Slots is n numbered places, 0 to n-1. A caller that acquires one gets a number that nobody else holds:
+// the id of a worker, a port, a node of a snowflake generator. It is the lowest free number, or one that
+// the caller prefers. If all are taken, callers are served first come, first served. A Slots has no state
+// of its own and is safe for concurrent use.
+//
+// A slot is an ephemeral node whose name is the number, so the server never has one number twice. The
+// slot of a client that has crashed is taken until the server removes the node at the end of the session.
+// A caller passes a turnstile to get a slot, as at a [Semaphore]. It takes the slot in a transaction that
+// checks the turnstile and n.
+//
+// A Hold's token is larger than all earlier tokens of its number. So a resource that belongs to a number
+// can be fenced with the token; [Hold.Tokens] has the path of the slot for that. The names of the nodes
+// come back, so what [NodeLock] says about nodes that are removed by hand is also true for a slot.
+//
+// The number n is stored in the node at the path of the Slots, and lasts as long as that node. Acquire
+// makes the node as a container, which the server removes some time after it became empty.
+//
+// The names <path>/slots and <path>/slot-queue are reserved below the path of every lock, as those of a
+// Semaphore are.
+type Slots struct {
+	semaphore *Semaphore // that counts the slots, keeps the turnstile and stores n
+}
+
+// NewSlots names n slots at path and claims that there are n. The first Acquire stores n. After that,
+// Acquire fails with ErrLimit if the claim differs from the stored number. An n of 0 claims nothing and
+// follows the stored number, also when SetLimit changes it.
+//
+// A Slots refuses Reentrant, WithLayout, WithLocalHandoff and WithValue.
+func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
+	o := newOptions(opts)
+	o.refuse("a Slots", givenHandoff|givenLayout|givenReentrant|givenValue)
+	o.grammar = names.Slots
+	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
+}
+
+// A Wish says which slot a caller wants.
+type Wish struct{ slot int }
+
+// Prefer is the wish for a slot. A process that restarts can keep its number with it. If the slot is taken,
+// or there is none of this number, the wish has no effect: Acquire neither waits for the slot nor fails. A
+// negative number is no wish.
+func Prefer(slot int) Wish { return Wish{slot} }
+
+// Acquire waits for a slot and takes the lowest that is free, or the first of the wishes that is free.
+// [Hold.Slot] returns its number. The Hold keeps it until Unlock. See [Mutex.Lock] for ctx, and for the end
+// of the session.
+//
+// The error is ErrLimit if the number of slots differs from the claim, or is not known. It is ErrDeadlock
+// if ctx descends from a Hold of these slots: a caller in between may wait for that slot. It is ErrKind if
+// another kind of lock has this name.
+func (s *Slots) Acquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
+	return s.semaphore.lock.attempt(ctx, "acquire", 0, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return s.enter(ctx, wishes, true) })
+	})
+}
+
+// TryAcquire is Acquire for callers that do not wait. The error is ErrLocked if no slot is free or somebody
+// waits. A caller that is just being admitted counts as waiting.
+func (s *Slots) TryAcquire(ctx context.Context, wishes ...Wish) (*Hold, error) {
+	return s.semaphore.lock.attempt(ctx, "try acquire", 0, func(ctx context.Context) (*Hold, error) { return s.enter(ctx, wishes, false) })
+}
+
+// Locker is one slot as a Locker, for Do and MultiLock. A MultiLock takes one slot, however often it names
+// these slots. The wishes are then those of the first.
+func (s *Slots) Locker(wishes ...Wish) Locker { return slot{s, wishes} }
+
+type slot struct {
+	s      *Slots
+	wishes []Wish
+}
+
+func (l slot) Lock(ctx context.Context) (*Hold, error)    { return l.s.Acquire(ctx, l.wishes...) }
+func (l slot) TryLock(ctx context.Context) (*Hold, error) { return l.s.TryAcquire(ctx, l.wishes...) }
+
+// SetLimit stores a new number of slots. If it grows, waiters are admitted. If it shrinks, nobody loses a
+// slot. Slots from n on are not given again, and the others are given as they become free. If there is no
+// node to store the number in, SetLimit makes one that stays.
+func (s *Slots) SetLimit(ctx context.Context, n int) error { return s.semaphore.SetLimit(ctx, n) }
+
+// Available returns how many slots are free and how many there are, at some moment after the call. The
+// error is ErrLimit if no number is stored and none was claimed.
+func (s *Slots) Available(ctx context.Context) (free, n int, err error) {
+	return s.semaphore.Available(ctx)
+}
+
+func (s *Slots) enter(ctx context.Context, wishes []Wish, wait bool) (*Hold, error) {
+	take := func(turn *queue.Place, v view, _ int) ([]*queue.Place, error) {
+		p, err := s.place(turn, choose(v, wishes))
+		return []*queue.Place{p}, err
+	}
+	return s.semaphore.enter(ctx, 1, take, wait)
+}
+
+// choose returns the number to take. One of them is free.
+func choose(v view, wishes []Wish) int {
+	taken := make(map[int]bool)
+	for _, name := range v.listed {
+		if number, ok := names.SlotOf(name); ok {
+			taken[number] = true
+		}
+	}
+	for _, w := range wishes {
+		if w.slot >= 0 && w.slot < min(v.limit, names.MaxSlot) && !taken[w.slot] {
+			return w.slot
+		}
+	}
+	lowest := 0
+	for taken[lowest] {
+		lowest++
+	}
+	return lowest
+}
+
+// place returns the place of a slot that is to be made. The node's name is the number, whoever makes it. So
+// the data tell one attempt from another.
+func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
+	l := &s.semaphore.lock
+	a := names.Attempt{Prefix: names.SlotName(number), ID: names.NewID()}
+	data, err := l.data(a)
+	if err != nil {
+		return nil, err
+	}
+	return &queue.Place{Queue: l.Queue, Session: turn.Session, Dir: s.semaphore.permitDir(), Attempt: a, Exact: true, Shared: true, Data: data}, nil
+}
+
+// Slot is the number of the slot that h holds, of a MultiLock the first. It is -1 if h is not of a [Slots].
+func (h *Hold) Slot() int {
+	i := slices.IndexFunc(h.tenures, func(t *tenure) bool { return t.lock.Kind == queue.Slots })
+	if i < 0 {
+		return -1
+	}
+	number, _ := names.SlotOf(h.tenures[i].places[0].Name())
+	return number
+}

@@ -1,0 +1,102 @@
+package holdfast
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// A Tree locks paths together with everything below them. A lock of "a" excludes locks of "a/b", and the
+// reverse. Locks of "a/b" and "a/c" are held side by side. A Tree has no state of its own and is safe for
+// concurrent use.
+//
+// A lock of a path is several locks: the path itself, and the read side of each of its ancestors (multiple
+// granularity locking, Gray 1976). Every path has a queue of its own, as an [RWMutex] has. So a caller that
+// wants "a" waits for the holders below "a", and later callers below "a" wait for it.
+//
+// The locks are acquired from the path upwards, and the tree's root comes last. Its token is the one that
+// [Hold.Token] returns, so it fences the whole tree: of two holders that exclude each other, the later one
+// has the larger token, also if one path is above the other. The tokens of the other parts do not: holders
+// that share an ancestor have them in any order. So use fence.Check with Token for a resource in the tree, and
+// not fence.InTx, which compares all of them.
+type Tree struct {
+	client *zk.Client
+	path   string
+	opts   []Option
+}
+
+// The paths of a Tree are bounded: every part costs a node and a round trip.
+const (
+	maxTreeDepth = 64
+	maxTreePath  = 1000
+)
+
+// NewTree names the tree at path. Its queues are in nodes below that one, whose names are the paths, escaped
+// as in a URL; they are containers, which the server removes some time after they became empty. NewTree sends
+// nothing.
+func NewTree(c *zk.Client, path string, opts ...Option) *Tree {
+	return &Tree{client: c, path: path, opts: opts}
+}
+
+// Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by
+// "/"; "" is the whole tree. Lock is that of a MultiLock. It fails with zk.ErrBadArguments if a part of the
+// path is empty, if the path is longer than 1,000 bytes or deeper than 64 parts, and if its options do not fit
+// a tree: WithLocalHandoff, a layout without readers, and one without {uuid} or {hex}.
+//
+// A Lock with a context that descends from a Hold of the same tree fails with ErrDeadlock, unless the tree
+// is Reentrant. Then a holder of "a" can lock "a/b", or "b". A holder of "a/b" that locks "a" gets ErrDeadlock
+// in any case: two of them would wait for each other.
+func (t *Tree) Path(path string) Locker { return t.of(path) }
+
+// of returns the locks of a path.
+func (t *Tree) of(path string) *MultiLock {
+	m := &MultiLock{tree: t.path}
+	names, err := treeNames(path)
+	if err != nil {
+		m.err = err
+		return m
+	}
+	for i, name := range names {
+		l := &RWMutex{newLock(t.client, t.path+"/"+name, queue.Lock, newOptions(t.opts))}
+		if g := l.lock.Grammar; l.lock.handoffs > 0 || g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
+			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, and no WithLocalHandoff", zk.ErrBadArguments)
+		}
+		p := part{Locker: l, lock: &l.lock, strength: writeStrength, tree: true}
+		if i < len(names)-1 {
+			p.Locker, p.strength = l.RLocker(), readStrength
+		}
+		m.parts = append(m.parts, p)
+	}
+	slices.Reverse(m.parts)
+	return m
+}
+
+// treeNames returns the names of the nodes for the root of a tree and all paths down to path. The names
+// begin with an escaped "/", so that none of them is that of another kind's directory.
+func treeNames(path string) ([]string, error) {
+	if len(path) > maxTreePath {
+		return nil, fmt.Errorf("%w: a path of %d bytes in a Tree, it takes up to %d", zk.ErrBadArguments, len(path), maxTreePath)
+	}
+	slash := url.PathEscape("/")
+	names := []string{slash}
+	if path == "" {
+		return names, nil
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) > maxTreeDepth {
+		return nil, fmt.Errorf("%w: the path %.100q has %d parts, a Tree takes up to %d", zk.ErrBadArguments, path, len(parts), maxTreeDepth)
+	}
+	name := ""
+	for _, part := range parts {
+		if part == "" {
+			return nil, fmt.Errorf(`%w: the path %.100q of a Tree has an empty part: write "a/b", without a slash at either end`, zk.ErrBadArguments, path)
+		}
+		name += slash + url.PathEscape(part)
+		names = append(names, name)
+	}
+	return names, nil
+}
