@@ -85,7 +85,7 @@ do_test() {
 
 do_prove() {
 	say "simulation"
-	go test -count=1 -run='^TestSimulation$' -v ./chaos -seeds=5000
+	go test -count=1 -run='^TestSimulation(OfSlots)?$' -v ./chaos -seeds=5000
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
 	say "seeded bugs"
 	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=20m -v ./chaos/mutants -mutants
