@@ -25,6 +25,8 @@
 //   - [Tree]: paths, each with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
+//   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
+//   - [Shards]: n numbered shards over any number of workers, each with one worker at a time.
 //
 // [Do] runs a function under any [Locker]. [List] shows the holder and the waiters, [Revoke] asks a holder
 // to release the lock, and [Break] takes the lock away from a holder that is stuck.
@@ -62,7 +64,7 @@
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
-// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots and a NodeLock under
+// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a Once under
 // one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
 // together, at least one is refused. [Foreign] lists nodes that belong to no known lock.
 //
@@ -71,9 +73,13 @@
 // A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
 // the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
 // of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
-// [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails may leave one
-// that removes its node (internal/queue, Hold.letGo). Both end when the nodes are gone or the session is
-// over.
+// [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
+// call of a [Once] whose context has ended, may leave one that removes its node (internal/queue, Hold.letGo).
+// All of them end when the nodes are gone or the session is over.
+//
+// [Shards.Run] owns one goroutine that campaigns and leads (shard_leader.go), one for each shard that it has
+// or waits for, and for each shard whose context has ended one that waits for the function (shards.go). Run
+// waits for all of them, except those of a function that is stuck: they end with that function.
 //
 // All types are safe for concurrent use.
 package holdfast

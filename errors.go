@@ -23,9 +23,24 @@ var (
 	// ErrLimit means that the limit of a semaphore, or the number of slots, is not known or differs from
 	// the program's claim, or that the limit is less than the number of permits asked for.
 	ErrLimit = errors.New("semaphore limit")
+	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
+	ErrMoving = errors.New("shard moves to another worker")
+	// ErrStuck means that a function goes on though the context of its shard has ended long ago. The shard
+	// stays locked until the function returns.
+	ErrStuck = errors.New("shard's function does not return")
+	// ErrShardCount means that the stored number of shards differs from the program's claim, or that
+	// something else is stored.
+	ErrShardCount = errors.New("number of shards")
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.
 	ErrKind = queue.ErrKind
+	// ErrBegun means that a run of a Once that counts at most once has begun, and that no success is
+	// recorded of it: it failed, or its runner is gone. The error and the Result say which run. See
+	// AtMostOnce.
+	ErrBegun = errors.New("begun, and not done")
+	// ErrUncertain means that a Once cannot find out whether its result was recorded. The next call for the
+	// key shows it.
+	ErrUncertain = errors.New("it is not known whether the result is recorded")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout
 )

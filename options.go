@@ -20,7 +20,10 @@ type options struct {
 	acl       []zk.ACL
 	reentrant bool
 	observers []*Observer
+	shards    shardOptions
 	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
+
+	once onceOptions
 
 	given   given // the options in use
 	refused error // the kind of lock cannot honour some of them; see refuse
@@ -128,6 +131,12 @@ func Reentrant() Option {
 // name does not tell attempts apart.
 func (o *options) data(a names.Attempt) ([]byte, error) {
 	n := o.note
+	if o.once != (onceOptions{}) {
+		return nil, fmt.Errorf("%w: AtMostOnce and ForgetAfter are options of a Once", zk.ErrBadArguments)
+	}
+	if o.shards != (shardOptions{}) {
+		return nil, fmt.Errorf("%w: WithWeight, WithSettle, WithMoveLimit and WithHandover are options of a Shards", zk.ErrBadArguments)
+	}
 	if !a.Unique {
 		if o.value != nil {
 			return nil, fmt.Errorf("%w %s: nodes are told apart by their data, so WithValue cannot be used", ErrLayout, o.grammar.Name)

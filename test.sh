@@ -85,10 +85,13 @@ do_test() {
 
 do_prove() {
 	say "simulation"
-	go test -count=1 -run='^TestSimulation(OfSlots)?$' -v ./chaos -seeds=5000
+	go test -count=1 -run='^TestSimulation$' -v ./chaos -seeds=5000
+	for kind in Once Shards Slots; do
+		go test -count=1 -run="^TestSimulationOf$kind\$" -v ./chaos -seeds=1000
+	done
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
 	say "seeded bugs"
-	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=20m -v ./chaos/mutants -mutants
+	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=40m -v ./chaos/mutants -mutants
 	say "beside others, longer"
 	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10 -cuts=20)
 	do_fuzz

@@ -49,6 +49,7 @@ func TestSimulationCoversTheLocks(t *testing.T) {
 	}
 	run("go", "test", "-c", "-cover", "-coverpkg=holdfast,holdfast/zk", "-o", binary, ".")
 	run(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-seeds=%d", *coveredFlag))
+	run(binary, "-test.run=^TestSimulationOfShards$", fmt.Sprintf("-seeds=%d", *coveredFlag/10))
 	run("go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
 	files, err := readProfile(profile)
 	if err != nil {

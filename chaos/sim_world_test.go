@@ -47,6 +47,9 @@ type world struct {
 	faults  tally
 	virtual time.Duration
 	commits int
+	onces   map[string]int // what its workers did, see startOnces
+
+	sharding *sharding // nil if there is none
 
 	draining atomic.Bool // no new attempts, and no worker gives up
 	calm     bool        // no network, server or client fails
@@ -87,7 +90,9 @@ type result struct {
 	Judged     int // claims of slots that are judged by their numbers
 	Lossy      int // frames that were lost and sent again
 	Behind     int // connections that servers refused because they were behind
+	Shards     sharded
 	Faults     tally
+	Onces      map[string]int
 	Violations []chaos.Violation
 	ops        []chaos.Op
 	trace      []string
@@ -97,7 +102,9 @@ type result struct {
 type options struct {
 	Skew    float64 // see world.skew; 0 leaves it to the seed
 	NoAdmin bool    // no faults of which a client cannot be told in time
+	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn    bool    // continue after a violation, to count them
+	Once    bool    // workers call a Once, too; see startOnces
 	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
 }
 
@@ -111,10 +118,13 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		w = newWorld(seed, o)
 		w.run(o)
 	})
-	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
+	r := result{Seed: seed, Virtual: w.virtual, Commits: w.commits, Faults: w.faults, Onces: w.onces, ops: w.log.Ops(), trace: w.trace, Violations: w.wrong}
 	for _, ln := range w.net.lines {
 		r.Lossy += ln.lostFrames
 		r.Behind += ln.refused
+	}
+	if w.sharding != nil {
+		r.Shards = w.sharding.did
 	}
 	r.Queued = queuedBy(r.ops, w.net.born, w.chroot)
 	handing := make(map[int64]bool) // tokens
@@ -335,6 +345,12 @@ func (w *world) run(o options) {
 	var guests sync.WaitGroup
 	visit, visited := context.WithCancel(context.Background())
 	checks := w.invite(visit, &guests, locks)
+	if o.Once {
+		checks = append(checks, w.startOnces(ctx, &workers))
+	}
+	if o.Shards {
+		checks = append(checks, w.inviteShards(visit, &guests)...)
+	}
 	var nemeses sync.WaitGroup
 	if !o.NoAdmin {
 		nemeses.Go(func() { w.nemesis(o, locks, adminFaults, 2) })

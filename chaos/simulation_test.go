@@ -312,7 +312,14 @@ func (sum *summary) add(r result) bool {
 	all.Judged += r.Judged
 	all.Lossy += r.Lossy
 	all.Behind += r.Behind
+	all.Shards.add(r.Shards)
 	all.Faults.add(r.Faults)
+	for what, n := range r.Onces {
+		if all.Onces == nil {
+			all.Onces = make(map[string]int)
+		}
+		all.Onces[what] += n
+	}
 	if len(r.Violations) > 0 {
 		sum.Bad++
 		sum.failed = append(sum.failed, fmt.Sprintf("seed %d: found by: %s: %.300v", r.Seed, strings.Join(r.oracles(), ", "), r.Violations[0]))

@@ -326,7 +326,9 @@ func (c *conn) answered(h *zkproto.ReplyHeader) (*request, error) {
 	if h.Zxid > 0 {
 		s.lastZxid = h.Zxid
 	}
-	if req.upkeep && req.op != zkproto.OpRemoveWatches {
+	// A server that refuses a registration has not looked for the events that the watches missed. The
+	// connection is about to break (see deliver), and the next one must ask for the same events.
+	if req.upkeep && req.op != zkproto.OpRemoveWatches && h.Err == zkproto.CodeOK {
 		s.registering--
 	}
 	if s.registering == 0 {

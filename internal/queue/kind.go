@@ -24,6 +24,7 @@ const (
 	Turnstile Kind = "semaphore's turnstile" // a queue, too; also that of slots
 	Slots     Kind = "set of slots"
 	Node      Kind = "NodeLock"
+	Once      Kind = "Once"
 )
 
 // in names the kind in a layout, in words.
@@ -31,7 +32,7 @@ func (k Kind) in(label string) string { return fmt.Sprintf("a %s, layout %s", k,
 
 // describe says in words what the lock is.
 func (q *Queue) describe() string {
-	if q.Kind == Node || q.Kind == Slots {
+	if q.Kind == Node || q.Kind == Once || q.Kind == Slots {
 		return "a " + string(q.Kind)
 	}
 	return q.Kind.in(q.Grammar.Label)
@@ -73,7 +74,7 @@ func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
 		ours = append(ours, &q.Grammar.Semaphore)
 	}
 	for {
-		changed, err := q.checkStrangers(ctx, q.strangers(listed, len(ours) > 0))
+		changed, err := q.checkStrangers(ctx, q.strangers(listed, len(ours) > 0 || q.Kind == Once))
 		if err != nil {
 			return err
 		}
@@ -85,6 +86,9 @@ func (q *Queue) CheckKind(ctx context.Context, listed []string) error {
 		}
 	}
 	s, err := semaphoreIn(ctx, q.Client, q.Path, listed, ours...)
+	if err == nil && s.Node == "" && q.Kind != Once {
+		s, err = onceIn(ctx, q.Client, q.Path, listed)
+	}
 	if err == nil && s.Node != "" {
 		err = q.otherKind(s.Node, s.Kind)
 	}
@@ -186,6 +190,28 @@ func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string
 	return Stranger{}, nil
 }
 
+// OnceShard begins the names of the directories of a Once, which end in a hexadecimal digit.
+const OnceShard = "once-"
+
+// onceIn looks for a Once that is in use among the children of path: one with a queue or a mark. It returns
+// one of its nodes, or none.
+func onceIn(ctx context.Context, c *zk.Client, path string, listed []string) (Stranger, error) {
+	for _, name := range listed {
+		digit, ok := strings.CutPrefix(name, OnceShard)
+		if !ok || len(digit) != 1 || !strings.Contains("0123456789abcdef", digit) {
+			continue
+		}
+		keys, err := Children(ctx, c, path+"/"+name)
+		if err != nil {
+			return Stranger{}, err
+		}
+		if len(keys) > 0 {
+			return Stranger{path + "/" + name + "/" + keys[0], "a " + string(Once)}, nil
+		}
+	}
+	return Stranger{}, nil
+}
+
 // permitIn returns a child that is a permit of kazoo's Semaphore. Its name is a number and nothing
 // else. Other things may be called so, directories of other locks above all; but permits are
 // ephemeral.
@@ -231,6 +257,10 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 	if err != nil {
 		return nil, err
 	}
+	once, err := onceIn(ctx, c, path, listed)
+	if err != nil {
+		return nil, err
+	}
 	results, err := Read(ctx, c, path, slices.Concat(known, numbered))
 	if err != nil {
 		return nil, err
@@ -245,6 +275,9 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 	add(known, results[:len(known)], func(name string) string { return belongs(g, name) })
 	if semaphore.Node != "" {
 		found = append(found, semaphore)
+	}
+	if once.Node != "" {
+		found = append(found, once)
 	}
 	add(numbered, results[len(known):], func(string) string { return "" })
 	return found, nil

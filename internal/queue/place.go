@@ -52,6 +52,9 @@ func (p *Place) Czxid() int64 { return p.czxid }
 
 func (p *Place) node(name string) string { return p.Dir + "/" + name }
 
+// Ctime is when our node was made, by the server's clock, in milliseconds.
+func (p *Place) Ctime() int64 { return p.ctime }
+
 // At returns a moment since we asked for our node, by the server's clock, in milliseconds.
 func (p *Place) At(t time.Time) int64 { return p.ctime + t.Sub(p.asked).Milliseconds() }
 

@@ -18,6 +18,7 @@ import (
 
 // The arrows of the design: which package may import which. They point down only.
 //
+//	holdfast → internal/balance
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
@@ -29,13 +30,16 @@ import (
 // needs a server.
 var arrows = map[string]part{
 	"": {
-		mayImport: []string{"internal/queue", "internal/queue/names", "zk"},
+		mayImport: []string{"internal/balance", "internal/queue", "internal/queue/names", "zk"},
 		external:  []string{"golang.org/x/sync", "golang.org/x/sys"},
 		reason:    "who imports the lock gets the client and the standard library: no server, no store, no metrics library, no command line",
 	},
 	"internal/queue": {
 		mayImport: []string{"internal/queue/names", "zk"},
 		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
+	},
+	"internal/balance": {
+		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
 	},
 	"internal/queue/names": {
 		reason: "whom a contender waits for follows from names alone: this package knows no client and no lock",

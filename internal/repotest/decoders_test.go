@@ -15,13 +15,16 @@ import (
 // package, if it is not the decoder's own.
 var fuzzed = map[string]string{
 	"holdfast.ParseLayout":               "FuzzParseLayout",
+	"holdfast.parseMark":                 "FuzzMark",
 	"internal/queue.ReadNote":            "FuzzNote",
 	"internal/queue.ParseNote":           "FuzzNote",
 	"internal/queue.ValidatePath":        "zkproto:FuzzValidatePath",
 	"internal/queue/names.Grammar.Parse": "FuzzChildName",
 
 	// Package zkproto's own test ensures that FuzzDecode covers every message.
-	"zkproto.*.Decode":   "FuzzDecode",
+	"zkproto.*.Decode":       "FuzzDecode",
+	"internal/balance.Parse": "FuzzParse", "internal/balance.ParseWorker": "FuzzParse",
+
 	"zkproto.DecodeACLs": "FuzzDecode", "zkproto.decodeMultiHeader": "FuzzDecode",
 	"zkproto.ReadFrame":       "FuzzReadFrame",
 	"zkproto.ValidatePath":    "FuzzValidatePath",
@@ -92,7 +95,7 @@ func decoders(t *testing.T, dir string) []string {
 // Every decoder has a fuzz target with a corpus in the repository.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	var all []string
-	for _, dir := range []string{".", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
+	for _, dir := range []string{".", "internal/balance", "internal/queue", "internal/queue/names", "zkproto", "zk", "zkserver", "zkserver/internal/tree", "zkserver/internal/store", "zkserver/internal/login"} {
 		all = append(all, decoders(t, dir)...)
 	}
 	used := make(map[string]bool)

@@ -24,6 +24,7 @@ import (
 var pages = []string{
 	"docs/tutorial.md",
 	"docs/howto/cron.md",
+	"docs/howto/once.md",
 	"docs/howto/leader.md",
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",

@@ -1,0 +1,159 @@
+package mutants
+
+// ofTheOnce are bugs of Once. They have numbers of their own, from 400 on.
+func ofTheOnce() []mutant {
+	return []mutant{
+		{
+			number: 416, bug: "the marks are read at a server that is behind the event that brought the turn", where: "–",
+			edits: []edit{{"once_marks.go", "before := p.WaitedFor()", `before := ""`}},
+			tests: []string{"TestOnceLooksWhereTheRunBeforeIsOver"},
+		},
+		{
+			number: 417, bug: "the result is written without a check of the lock", where: "cron libraries with a done flag",
+			edits: []edit{{"once_marks.go", "_, err := h.commit(h.first().Session.Context(), ops)", "_, err := j.client.Multi(ctx, ops...)"}},
+			tests: []string{"TestOnceRunnerThatLosesTheLockRecordsNothing"},
+		},
+		{
+			number: 418, bug: "a result whose answer was lost counts as not recorded", where: "–",
+			edits: []edit{{"once_marks.go", "err == nil || !doubt {", "err == nil || doubt || !doubt {"}},
+			tests: []string{"TestOnceUnderLostConnectionsRunsOnce"},
+		},
+		{
+			number: 419, bug: "a result whose answer was lost counts as recorded", where: "–",
+			edits: []edit{{"once_marks.go", "err == nil || !doubt {\n\t\t\treturn err", "err == nil || !doubt || doubt {\n\t\t\tif doubt {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn err"}},
+			tests: []string{"TestOnceUnderLostConnectionsRunsOnce", "TestOnceMarkThatIsHeldUpIsNotGuessed", "TestOnceThatCannotFindOutSaysSo"},
+		},
+		{
+			number: 420, bug: "a mark that cannot be read counts as not written", where: "–",
+			edits: []edit{{"once_marks.go", `return fmt.Errorf("%w (%w): %w", ErrUncertain, readErr, err)`, `return fmt.Errorf("%w (%w): %w", ErrLost, readErr, err)`}},
+			tests: []string{"TestOnceThatCannotFindOutSaysSo"},
+		},
+		{
+			number: 421, bug: "a beginning is not recorded", where: "–",
+			edits: []edit{{"once.go", "if !j.options.once.atMostOnce {\n\t\treturn errors.Join(h.over()", "if ctx != nil {\n\t\treturn errors.Join(h.over()"}},
+			tests: []string{"TestOnceAtMostOnceRecordsTheBeginning", "TestOnceOutlivesACrashAtAnyPoint"},
+		},
+		{
+			number: 422, bug: "the beginning of a run that never began stays", where: "–",
+			edits: []edit{
+				{"once.go", "undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}", "undo := []zk.Op{j.bump(zk.AnyVersion)}"},
+			},
+			tests: []string{"TestOnceWithdrawsABeginning"},
+		},
+		{
+			number: 423, bug: "whoever gets the lock runs, whatever is recorded", where: "locks as a substitute for once",
+			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			tests: []string{"TestOnceRunsOneCallAndTellsTheOthers", "TestOnceUnderSkewRunsEachFireOnce"},
+		},
+		{
+			number: 424, bug: "a run that failed is recorded as done", where: "–",
+			edits: []edit{{"once.go", "if r.Value = nil; !j.options.once.atMostOnce {\n\t\t\treturn r, nil\n\t\t}", "r.Value = nil"}},
+			tests: []string{"TestOnceFailedRunIsNotRecorded", "TestWithinFailedRuns"},
+		},
+		{
+			number: 425, bug: "marks are forgotten whatever their age", where: "–",
+			edits: []edit{{"once_marks.go", "p.Ctime()-r.Stat.Mtime > j.options.once.forgetAfter.Milliseconds()", "p.Ctime()-r.Stat.Mtime > -1"}},
+			tests: []string{"TestOnceForgetsOldMarks", "TestOnceUnderSkewRunsEachFireOnce"},
+		},
+		{
+			number: 426, bug: "a run removes all old marks in one transaction", where: "–",
+			edits: []edit{{"once_marks.go", "const pruneMost = 16", "const pruneMost = 1 << 20"}},
+			tests: []string{"TestOnceForgetsOldMarks"},
+		},
+		{
+			number: 427, bug: "an old mark is removed by its name, though it may be young by now", where: "–",
+			edits: []edit{{"once.go", "ops[0] = j.bump(version)", "_ = version"}},
+			tests: []string{"TestOnceForgetsNoYoungMark"},
+		},
+		{
+			number: 428, bug: "a period is measured when the caller's turn comes", where: "–",
+			edits: []edit{{"once.go", "max(p.Ctime()-last.Began, last.Began-p.Ctime())", "max(p.At(time.Now())-last.Began, last.Began-p.Ctime())"}},
+			tests: []string{"TestWithinRunThatIsLongerThanThePeriod"},
+		},
+		{
+			number: 429, bug: "a period is measured from the turn of its runner", where: "–",
+			edits: []edit{{"once.go", "Began: h.first().Ctime()}", "Began: h.first().At(time.Now())}"}},
+			tests: []string{"TestWithinRunThatIsLongerThanThePeriod"},
+		},
+		{
+			number: 430, bug: "a clock that goes back stops all runs until it has caught up", where: "–",
+			edits: []edit{{"once.go", "max(p.Ctime()-last.Began, last.Began-p.Ctime())", "p.Ctime()-last.Began"}},
+			tests: []string{"TestWithinClockThatGoesBack"},
+		},
+		{
+			number: 431, bug: "a run exactly a period before is within it", where: "–",
+			edits: []edit{{"once.go", "time.Millisecond >= j.period", "time.Millisecond > j.period"}},
+			tests: []string{"TestWithinCountsFromTheBeginningOfARun", "TestWithinUnderSkewRunsOncePerPeriod"},
+		},
+		{
+			number: 432, bug: "a caller whose session ends in its turn gives up", where: "–",
+			edits: []edit{{"once.go", "if started || err == nil {", "if started || h != nil {"}},
+			tests: []string{"TestOnceOutlivesItsSessionAtAnyPoint"},
+		},
+		{
+			number: 433, bug: "a % in a key stays as it is, so that keys share a name", where: "–",
+			edits: []edit{{"once_marks.go", `"-_:@=+,~"`, `"-_:@=+,~%"`}},
+			tests: []string{"TestOnceKeys"},
+		},
+		{
+			number: 434, bug: "a Once does not look for locks of its name", where: "–",
+			edits: []edit{{"once_marks.go", "return record{done, begun}, all.CheckKind(ctx, res[2].Children)", "_ = all\n\t\treturn record{done, begun}, nil"}},
+			tests: []string{"TestOnceAndLocksUnderOneNameAreRefused", "TestOnceAndLocksThatComeTogetherSeeEachOther"},
+		},
+		{
+			number: 435, bug: "a lock does not look for a Once of its name", where: "–",
+			edits: []edit{{"internal/queue/kind.go", `err == nil && s.Node == "" && q.Kind != Once`, `err == nil && s.Node == "" && q.Kind == ""`}},
+			tests: []string{"TestOnceAndLocksUnderOneNameAreRefused", "TestOnceAndLocksThatComeTogetherSeeEachOther"},
+		},
+		{
+			number: 436, bug: "a Once ignores an option that it cannot honour", where: "–",
+			edits: []edit{{"once.go", "case o.options.reentrant:", "case o.options.reentrant && o.options.handoffs > 0:"}},
+			tests: []string{"TestOnceRefusesOptionsThatItCannotHonour"},
+		},
+		{
+			number: 437, bug: "a result is not recorded when the caller has given up", where: "–",
+			edits: []edit{{"once_marks.go", "h.commit(h.first().Session.Context(), ops)", "h.commit(ctx, ops)"}},
+			tests: []string{"TestOnceCancelledCallerLeavesNothing"},
+		},
+		{
+			number: 438, bug: "a value of the largest size is refused", where: "–",
+			edits: []edit{{"once.go", "len(m.value) > MaxOnceValue {", "len(m.value) >= MaxOnceValue {"}},
+			tests: []string{"TestOnceFailedRunIsNotRecorded"},
+		},
+		{
+			number: 439, bug: "all keys queue for one lock", where: "–",
+			edits: []edit{{"once.go", "newLock(o.client, j.dir, queue.Lock, plain)", "newLock(o.client, o.path+\"/\"+queue.OnceShard+\"0/lock\", queue.Lock, plain)"}},
+			tests: []string{"TestOnceKeysDoNotWaitForEachOther"},
+		},
+		{
+			number: 440, bug: "every call queues, also if the result is recorded", where: "–",
+			edits: []edit{{"once.go", "\tif j.period == 0 {\n\t\tm, err := j.read(", "\tif j.period < 0 {\n\t\tm, err := j.read("}},
+			tests: []string{"TestOnceAnswersWithOneRead"},
+		},
+		{
+			number: 441, bug: "Forget leaves the beginning of a run", where: "–",
+			edits: []edit{{"once.go", "\t\tif seen.begun != nil {\n\t\t\tops = append(", "\t\tif seen.begun != nil && seen.done != nil {\n\t\t\tops = append("}},
+			tests: []string{"TestOnceAtMostOnceRecordsTheBeginning"},
+		},
+		{
+			number: 442, bug: "whatever is in the place of a mark is a result", where: "–",
+			edits: []edit{{"once_marks.go", "if !ok || json.Unmarshal(line, m) != nil || m.Token <= 0 {", "if json.Unmarshal(line, m); !ok {"}},
+			tests: []string{"TestOnceDoesNotBelieveOtherData", "FuzzMark"},
+		},
+		{
+			number: 443, bug: "a function that calls its own key waits for ever", where: "–",
+			edits: []edit{{"once.go", "return j.f(held)", "_ = held\n\treturn j.f(context.WithoutCancel(ctx))"}},
+			tests: []string{"TestOnceInsideItselfIsADeadlock"},
+		},
+		{
+			number: 444, bug: "the next session only reads the mark, while the transaction of the last one is on its way", where: "–",
+			edits: []edit{{"once_marks.go", "\t\t\terr = remove(ctx, next, p, undo...)\n", "\t\t\t_, err = next.Multi(ctx, zk.CheckOp(j.shard, zk.AnyVersion))\n"}},
+			tests: []string{"TestOnceMarkThatArrivesLateIsNotWritten"},
+		},
+		{
+			number: 445, bug: "what is recorded (407) is only read before the caller queues, and the simulation finds it", where: "check and then lock",
+			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfOnce"}, args: []string{"-seeds=40"},
+		},
+	}
+}

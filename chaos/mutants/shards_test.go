@@ -1,0 +1,188 @@
+package mutants
+
+// ofTheShards are those of Shards: shards with two workers, with none, or that move too often.
+func ofTheShards() []mutant {
+	const pure = "internal/balance"
+	return []mutant{
+		{
+			number: 476, bug: "a shard is unlocked when it is to move, and its function still works on it", where: "Kafka's eager rebalance",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 477, bug: "a shard is unlocked after the limit, though its function has not returned", where: "Kafka's max.poll.interval",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { k.guard(returned); h.Unlock() }"}},
+			tests: []string{"TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 478, bug: "nobody hears of a function that does not return", where: "–",
+			edits: []edit{{"shards.go", "k.worker.fail(fmt.Errorf(\"shard %d: %w after", "_ = (fmt.Errorf(\"shard %d: %w after"}},
+			tests: []string{"TestShardOfAFunctionThatIsStuckStaysLocked"},
+		},
+		{
+			number: 479, bug: "a shard that comes back while its function ends is never begun again", where: "–",
+			edits: []edit{{"shards.go", "\t\tcase <-r.again:\n\t\t\tr.adopt(ctx)\n", "\t\tcase <-r.again:\n"}},
+			tests: []string{"TestShardThatComesBackWhileItsFunctionEnds"},
+		},
+		{
+			number: 480, bug: "a shard that was lost is begun again while its function still works", where: "–",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() {\n\t\tif r := k.worker; errors.Is(context.Cause(held), ErrLost) {\n\t\t\tr.mu.Lock()\n\t\t\tdelete(r.keepers, k.number)\n\t\t\tr.mu.Unlock()\n\t\t\tr.lookAgain()\n\t\t}\n\t\tk.guard(returned)\n\t}"}},
+			tests: []string{"TestLostShardIsBegunAgainWhenItsFunctionHasReturned"},
+		},
+		{
+			number: 481, bug: "a function that has returned nil gives its shard up", where: "–",
+			edits: []edit{{"shards.go", "\t<-held.Done()\n", "\tif held.Err() == nil {\n\t\th.Unlock()\n\t\t<-ctx.Done()\n\t}\n"}},
+			tests: []string{"TestFunctionThatReturnsKeepsItsShard"},
+		},
+		{
+			number: 482, bug: "a function's error ends that shard and nothing else", where: "–",
+			edits: []edit{{"shards.go", "\t\treturn fmt.Errorf(\"shard %d: %w\", k.number, err)\n", "\t\treturn nil\n"}},
+			tests: []string{"TestErrorOfAFunctionEndsRun"},
+		},
+		{
+			number: 483, bug: "Run returns while its functions still work", where: "–",
+			edits: []edit{{"shards.go", "\tr.dismiss()\n", ""}},
+			tests: []string{"TestRunWaitsForItsFunctions"},
+		},
+		{
+			number: 484, bug: "functions are not told that their shard is to move", where: "–",
+			edits: []edit{{"shards.go", "k.stop(ErrMoving)", "k.stop(nil)"}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 485, bug: "programs that disagree about the number of shards work side by side", where: "–",
+			edits: []edit{{"shard_plan.go", "len(p.Shards) != s.n:", "false:"}},
+			tests: []string{"TestProgramsThatDisagreeAboutTheNumberOfShardsAreRefused"},
+		},
+		{
+			number: 486, bug: "a newcomer gets shards at once", where: "Kafka before group.initial.rebalance.delay.ms",
+			edits: []edit{{"internal/balance/damper.go", "if !pending(came[w.ID]) {", "if pending(came[w.ID]) || true {"}},
+			tests: []string{"TestWorkerThatFlapsMovesNothing", "TestShardsAreSpreadEvenly"},
+		},
+		{
+			number: 487, bug: "the shards of a worker that is absent for a moment go to others at once", where: "Kafka before static membership",
+			edits: []edit{{"internal/balance/damper.go", "if pending(left[w.ID]) {", "if pending(left[w.ID]) && false {"}},
+			tests: []string{"TestLostShardsComeBackWithALargerToken"},
+		},
+		{
+			number: 488, bug: "a leave never counts", where: "–",
+			edits: []edit{{"internal/balance/damper.go", "if pending(left[w.ID]) {", "if pending(left[w.ID]) || true {"}},
+			tests: []string{"TestShardsOfACrashedWorkerAreTaken", "TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 489, bug: "each look begins the settling time anew", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/damper.go", "if t, ok := before[id]; ok {", "if t, ok := before[id]; ok && false {"}},
+			tests: []string{"TestDamperWaitsForWorkersToSettle"},
+		},
+		{
+			number: 490, bug: "an absent worker gets more shards", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/damper.go", "w.Pinned = true", "w.Pinned = false"}},
+			tests: []string{"TestAbsentWorkerGetsNothing"},
+		},
+		{
+			number: 491, bug: "the plan forgets the owners, and everything moves", where: "Kafka's range assignor",
+			edits: []edit{{"internal/balance/balance.go", "now[owner] >= 0 && room[now[owner]] > 0 {", "now[owner] >= 0 && room[now[owner]] < 0 {"}},
+			tests: []string{"TestShardsMoveOnlyToANewcomerAndFromALeaver"},
+		},
+		{
+			number: 492, bug: "seats beyond the rounded share go round regardless of the owners", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/balance.go", "owned[i] > quotas[i], r}", "false, r}"}},
+			tests: []string{"TestPlansAreFairAndMoveTheFewest"},
+		},
+		{
+			number: 493, bug: "one worker gets all the seats beyond the rounded shares", where: "–", pkg: pure,
+			edits: []edit{{"internal/balance/balance.go", "quotas[s.worker]++", "quotas[seats[0].worker]++; _ = s"}},
+			tests: []string{"TestPlansAreFairAndMoveTheFewest", "TestJoinsAndLeavesMoveFewShards", "TestLargePlans"},
+		},
+		{
+			number: 494, bug: "weights do not count", where: "–",
+			edits: []edit{{"shards.go", "\t\tw.Weight = *o.weight\n", "\t\tw.Weight = min(*o.weight, 1)\n"}},
+			tests: []string{"TestShardsFollowWeights"},
+		},
+		{
+			number: 495, bug: "the leader does not see joins and leaves", where: "–",
+			edits: []edit{{"shard_leader.go", "\t\treturn true, ev.Err\n", "\t\treturn false, ev.Err\n"}},
+			tests: []string{"TestShardsMoveOnlyToANewcomerAndFromALeaver", "TestShardsOfACrashedWorkerAreTaken"},
+		},
+		{
+			number: 496, bug: "a worker that leads no more writes the plan all the same", where: "–",
+			edits: []edit{{"shard_leader.go", "l.hold.Commit(term, zk.SetOp(l.lock.Path, data, stored.version))", "l.hold.first().Session.Multi(term, zk.CheckOp(\"/\", zk.AnyVersion), zk.SetOp(l.lock.Path, data, stored.version))"}},
+			tests: []string{"TestFormerLeaderWritesNoPlan"},
+		},
+		{
+			number: 497, bug: "a leader that has lost its term ends its Run", where: "–",
+			edits: []edit{{"shard_leader.go", "ctx.Err() != nil || !lost {", "ctx.Err() != nil || !lost || true {"}},
+			tests: []string{"TestFormerLeaderWritesNoPlan", "TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 498, bug: "a plan without workers takes all shards away", where: "–",
+			edits: []edit{{"shards.go", "!keep && len(r.latest.Workers) > 0 {", "!keep {"}},
+			tests: []string{"TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 499, bug: "the leader does not remember the plan that somebody has removed", where: "–",
+			edits: []edit{{"shard_leader.go", "len(stored.Workers) > 0 || l.base.Shards == nil", "true"}},
+			tests: []string{"TestPlanThatWasRemovedIsWrittenAgain"},
+		},
+		{
+			number: 500, bug: "every worker looks at every shard when the plan changes", where: "–",
+			edits: []edit{{"shards.go", "\tours := r.latest.Of(r.id)\n", "\tours := r.latest.Of(r.id)\n\tfor i := range r.latest.Shards {\n\t\tr.lock.Client.Exists(ctx, r.Path(i))\n\t}\n"}},
+			tests: []string{"TestRequestsOfAJoinAndALeave"},
+		},
+		{
+			number: 501, bug: "all shards are one lock", where: "–",
+			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard/2)`}},
+			tests: []string{"TestShardsAreSpreadEvenly"},
+		},
+		{
+			number: 502, bug: "functions are called without the lock", where: "–",
+			edits: []edit{{"shards.go", `return fmt.Sprintf("%s/shards/%04d", s.lock.Path, shard)`, `return fmt.Sprintf("%s/shards/%04d-%p", s.lock.Path, shard, s.lock.Client)`}},
+			tests: []string{"TestShardMovesWhenItsFunctionHasReturned", "TestThousandShardsUnderJoinsAndLeaves"},
+		},
+		{
+			number: 503, bug: "an absent worker is told to be present", where: "–",
+			edits: []edit{{"shard_plan.go", "Session: sessions[w.ID], Shards", "Session: max(sessions[w.ID], 1), Shards"}},
+			tests: []string{"TestAssignmentTellsWhoIsAbsent"},
+		},
+		{
+			number: 504, bug: "the end of the session while Run looks at the plan ends Run", where: "ours, until the simulation found it",
+			edits: []edit{{"shards.go", "if again, err = outlived(member, r.refresh(member)); err != nil {", "if err = r.refresh(member); err != nil {"}, {"shards.go", "for again := true; again; {", "for again := true; again; again = false {"}},
+			tests: []string{"TestRunSurvivesTheEndOfItsSessionAtAnyRead"},
+		},
+		{
+			number: 505, bug: "a shard is unlocked when it is to move, and the simulation sees it", where: "–", pkg: "chaos",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
+			tests: []string{"TestSimulationOfShards"},
+		},
+		{
+			number: 506, bug: "a leave never counts, and the simulation sees shards without a worker", where: "–", pkg: "chaos",
+			edits: []edit{{"internal/balance/damper.go", "if pending(left[w.ID]) {", "if pending(left[w.ID]) || true {"}},
+			tests: []string{"TestSimulationOfShards"},
+		},
+		{
+			number: 507, bug: "the first worker keeps one shard too many, and the simulation sees that it is unfair", where: "–", pkg: "chaos",
+			edits: []edit{{"internal/balance/balance.go", "\troom := slices.Clone(quotas)\n", "\troom := slices.Clone(quotas)\n\tif len(room) > 1 && room[1] > 0 {\n\t\troom[0]++\n\t\troom[1]--\n\t}\n"}},
+			tests: []string{"TestSimulationOfShards"},
+		},
+		{
+			number: 508, bug: "a worker that hands over stops at once", where: "–",
+			edits: []edit{{"shards.go", "if r.handover == 0 {", "if r.handover >= 0 {"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
+		},
+		{
+			number: 509, bug: "a worker that hands over goes on until its limit, though others have everything", where: "–",
+			edits: []edit{{"shards.go", "if r.leaving.Err() != nil && len(ours) == 0 &&", "if false && len(ours) == 0 &&"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
+		},
+		{
+			number: 510, bug: "a worker that hands over stays a member", where: "–",
+			edits: []edit{{"shards.go", "\t\tleave()\n\t\tif r.handover", "\t\tif r.handover"}},
+			tests: []string{"TestHandoverLeavesNoShardWithoutAWorker"},
+		},
+		{
+			number: 511, bug: "a refused restoration of watches moves their zxid on, and the events in between are lost", where: "ours, until the simulation of shards found it", pkg: "zk",
+			edits: []edit{{"zk/conn.go", "req.op != zkproto.OpRemoveWatches && h.Err == zkproto.CodeOK {", "req.op != zkproto.OpRemoveWatches {"}},
+			tests: []string{"TestEventsAreNotLostWhenWatchesAreRestoredLate"},
+		},
+	}
+}

@@ -1,0 +1,308 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// TestSimulationOfOnce runs worlds in which workers call a Once beside the other workers: keys that run at
+// least once, with and without ForgetAfter, keys that run at most once, and periods. Its seeds are worlds
+// of their own, so those of TestSimulation stay as they are.
+func TestSimulationOfOnce(t *testing.T) {
+	o := options{Once: true, GoOn: *goOnFlag}
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	if *seedFlag >= 0 {
+		again(t, uint64(*seedFlag), o)
+		return
+	}
+	n := *seedsFlag
+	if n == 0 {
+		n = fewSeeds / 2
+	}
+	s := simulateAll(t, *firstFlag, uint64(n), o)
+	t.Logf("figure: %d seeds in %v: %v", s.Seeds, s.took.Round(time.Second), s.Results.Onces)
+	for _, f := range s.failed {
+		t.Error(f)
+	}
+	for _, what := range []string{"runs", "answers", "failures", "begun", "forgotten", "lost", "recorded though the caller gave up"} {
+		if got := s.Results.Onces[what]; !t.Failed() && got < max(1, n/10) {
+			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
+		}
+	}
+}
+
+const (
+	oncesRoot   = "/onces"
+	onceForgets = 3 * time.Second
+	oncePeriod  = 2 * time.Second
+)
+
+// A onceWay is one way to use a Once. Each has a path of its own.
+type onceWay struct {
+	path   string
+	opts   []holdfast.Option
+	atMost bool
+	period bool
+	forget bool
+}
+
+var onceWays = []onceWay{
+	{path: oncesRoot + "/least"},
+	{path: oncesRoot + "/forgetful", opts: []holdfast.Option{holdfast.ForgetAfter(onceForgets)}, forget: true},
+	{path: oncesRoot + "/most", opts: []holdfast.Option{holdfast.AtMostOnce()}, atMost: true},
+	{path: oncesRoot + "/period", period: true},
+	{path: oncesRoot + "/period-most", opts: []holdfast.Option{holdfast.AtMostOnce()}, atMost: true, period: true},
+}
+
+// onces are the workers that call Once, and what is known of their keys.
+type onces struct {
+	*world
+
+	mu      sync.Mutex // guards the fields below
+	keys    map[string]*onceKey
+	figures map[string]int
+	ran     int
+}
+
+// A onceKey is a key of one way, or its periods.
+type onceKey struct {
+	way      onceWay
+	key      string
+	going    []run             // calls of the function that have not returned
+	started  int               // calls of the function
+	values   map[string]bool   // that calls have returned without an error
+	answer   *holdfast.Result  // that was acknowledged
+	periods  []holdfast.Result // that were acknowledged to their runners
+	answered int
+}
+
+// startOnces starts the workers. The returned function checks the keys when everything is whole again.
+func (w *world) startOnces(ctx context.Context, workers *sync.WaitGroup) (check func()) {
+	w.create(context.Background(), oncesRoot)
+	o := &onces{world: w, keys: make(map[string]*onceKey), figures: make(map[string]int)}
+	for i, c := range w.clients {
+		for j := range 2 {
+			rng := rand.New(rand.NewPCG(w.seed, uint64(5000+10*i+j)))
+			workers.Go(func() { o.work(ctx, c, rng) })
+		}
+	}
+	return o.check
+}
+
+func (o *onces) work(ctx context.Context, c *client, rng *rand.Rand) {
+	for ctx.Err() == nil && !o.draining.Load() {
+		(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(300*time.Millisecond)))
+		k := o.choose(rng)
+		waiting, cancel := context.WithCancel(ctx)
+		patience := time.Hour
+		if rng.IntN(4) == 0 { // the caller gives up, at any moment
+			patience = time.Duration(rng.ExpFloat64() * float64(o.timeout) / 4)
+		}
+		timer := time.AfterFunc(patience, func() {
+			if !o.draining.Load() {
+				cancel()
+			}
+		})
+		o.call(waiting, c, rng, k)
+		timer.Stop()
+		cancel()
+	}
+}
+
+// choose returns a key: mostly a recent one, so that several workers want it.
+func (o *onces) choose(rng *rand.Rand) *onceKey {
+	w := onceWays[rng.IntN(len(onceWays))]
+	key := ""
+	if !w.period {
+		n := int(time.Since(o.began) / time.Second)
+		key = fmt.Sprintf("fire %d", max(0, n-int(rng.ExpFloat64()*2)))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id := w.path + "?" + key
+	if o.keys[id] == nil {
+		o.keys[id] = &onceKey{way: w, key: key, values: make(map[string]bool)}
+	}
+	return o.keys[id]
+}
+
+var errOnceFails = errors.New("the function fails")
+
+// call calls Do or Within, and checks what it returns.
+func (o *onces) call(ctx context.Context, c *client, rng *rand.Rand, k *onceKey) {
+	lasts := time.Duration(rng.ExpFloat64() * float64(200*time.Millisecond))
+	if rng.IntN(10) == 0 {
+		lasts = o.timeout / 2 * time.Duration(1+rng.IntN(3))
+	}
+	fails, obeys := rng.IntN(5) == 0, rng.IntN(2) == 0
+	called := 0
+	f := func(held context.Context) ([]byte, error) {
+		called++
+		value, returned := o.enter(c, k, held)
+		(&worker{}).sleep(held, lasts)
+		var err error
+		switch {
+		case fails:
+			err = errOnceFails
+		case held.Err() != nil && obeys:
+			err = context.Cause(held)
+		}
+		returned(err)
+		return value, err
+	}
+	of := holdfast.NewOnce(c.zk.Load(), k.way.path, append([]holdfast.Option{holdfast.WithOwner(fmt.Sprint(c.number))}, k.way.opts...)...)
+	began := time.Now()
+	var r holdfast.Result
+	var err error
+	if k.way.period {
+		r, err = of.Within(ctx, oncePeriod, f)
+	} else {
+		r, err = of.Do(ctx, k.key, f)
+	}
+	where := k.way.path + "?" + k.key
+	o.tell("client %d: once %s: %+v, %v", c.number, where, r, err)
+	if called > 1 || r.Ran != (called == 1) {
+		o.found("once", where, "the function was called %d times by one call, which returns %+v, %v", called, r, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil:
+		o.acknowledged(k, r, where, began)
+		if ctx.Err() != nil && r.Ran {
+			o.figures["recorded though the caller gave up"]++
+		}
+	case errors.Is(err, errOnceFails) && r.Ran && fails:
+		o.figures["failures"]++
+	case errors.Is(err, holdfast.ErrLost) && r.Ran:
+		o.figures["lost"]++
+	case errors.Is(err, holdfast.ErrUncertain) && (r.Ran || k.way.atMost && ctx.Err() != nil):
+		o.figures["uncertain"]++
+	case errors.Is(err, holdfast.ErrBegun) && !r.Ran && (k.way.atMost && (k.answer == nil || k.way.period)):
+		o.figures["begun"]++
+		if r.Token == 0 || r.Owner == "" || r.Began.IsZero() {
+			o.found("once", where, "%+v, %v", r, err)
+		}
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+	case errors.Is(err, zk.ErrClosed): // the client was killed
+	default:
+		o.found("error", where, "once: %+v, %v (context: %v)", r, err, context.Cause(ctx))
+	}
+}
+
+// enter is the beginning of a call of the function. returned is its end.
+func (o *onces) enter(c *client, k *onceKey, held context.Context) (value []byte, returned func(error)) {
+	now := run{held, c.session.Load()}
+	where := k.way.path + "?" + k.key
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ran++
+	value = fmt.Appendf(nil, "run %d", o.ran)
+	o.figures["runs"]++
+	o.tell("client %d: once %s: %s", c.number, where, value)
+	for _, other := range k.going {
+		if other.held.Err() == nil && held.Err() == nil && !o.endedByForce(other.session) && !o.endedByForce(now.session) {
+			o.found("once", where, "%s is beside another run", value)
+		}
+	}
+	k.going = append(k.going, now)
+	k.started++
+	switch {
+	case k.way.period:
+	case k.way.atMost && k.started > 1:
+		o.found("once", where, "%s is number %d of a key that runs at most once", value, k.started)
+	case k.answer != nil && k.way.forget && time.Since(k.answer.At) > onceForgets:
+		o.figures["forgotten"]++
+		k.answer = nil
+	case k.answer != nil:
+		o.found("once", where, "%s begins, though %+v was acknowledged", value, *k.answer)
+	}
+	return value, func(err error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		k.going = slices.DeleteFunc(k.going, func(r run) bool { return r == now })
+		if err == nil {
+			k.values[string(value)] = true
+		}
+	}
+}
+
+// acknowledged checks a result. o.mu must be held.
+func (o *onces) acknowledged(k *onceKey, r holdfast.Result, where string, began time.Time) {
+	k.answered++
+	if !r.Ran {
+		o.figures["answers"]++
+	}
+	if !k.values[string(r.Value)] || r.Token == 0 || r.At.IsZero() && !r.Ran || r.Began.IsZero() || !r.At.IsZero() && r.At.Before(r.Began) {
+		o.found("once", where, "%+v is the result of no run", r)
+	}
+	if k.way.period {
+		if r.Ran {
+			k.periods = append(k.periods, r)
+		} else if d := r.Began.Sub(began); d <= -oncePeriod-2*time.Hour {
+			o.found("once", where, "%+v is old", r)
+		}
+		return
+	}
+	if was := k.answer; was != nil && (was.Token != r.Token || string(was.Value) != string(r.Value) || was.Owner != r.Owner || !was.At.IsZero() && !r.At.IsZero() && !was.At.Equal(r.At)) {
+		if !k.way.forget || r.Token < was.Token && time.Since(was.At) < onceForgets {
+			o.found("once", where, "%+v was acknowledged after %+v", r, *was)
+		}
+	}
+	if k.answer == nil || k.answer.Token < r.Token || k.answer.At.IsZero() {
+		k.answer = &r
+	}
+}
+
+// check asks for every key, when everything is whole again. Then a key that runs at least once is done, and
+// has the result that was acknowledged.
+func (o *onces) check() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	c := o.clients[0]
+	rng := rand.New(rand.NewPCG(o.seed, 4999))
+	var all []string
+	for id := range o.keys {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	for _, id := range all {
+		k := o.keys[id]
+		for !k.way.atMost && !k.way.period && ctx.Err() == nil {
+			before := k.answered
+			o.call(ctx, c, rng, k)
+			if k.answered > before {
+				break
+			}
+		}
+		if k.way.atMost && !k.way.period {
+			o.call(ctx, c, rng, k)
+		}
+		slices.SortFunc(k.periods, func(a, b holdfast.Result) int { return a.Began.Compare(b.Began) })
+		for i, r := range k.periods {
+			if i > 0 && r.Began.Sub(k.periods[i-1].Began) < oncePeriod {
+				o.found("once", id, "%+v is within a period of %+v", r, k.periods[i-1])
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		o.found("once", oncesRoot, "keys cannot be done though nobody is in their way")
+	}
+	if left, err := o.ephemerals(context.Background(), oncesRoot); err != nil || len(left) > 0 {
+		o.found("orphan", oncesRoot, "%q, %v", left, err)
+	}
+	o.onces = o.figures
+}

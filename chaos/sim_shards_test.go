@@ -1,0 +1,231 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// TestSimulationOfShards runs worlds in which every client has a worker of holdfast.Shards as well, beside
+// its other workers. These worlds differ from those of TestSimulation with the same seed, so that seeds that
+// are named elsewhere stay as they are.
+func TestSimulationOfShards(t *testing.T) {
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	o := options{Shards: true}
+	if *seedFlag >= 0 {
+		again(t, uint64(*seedFlag), o)
+		return
+	}
+	n := *seedsFlag
+	if n == 0 {
+		n = fewSeeds / 2
+	}
+	s := simulateAll(t, *firstFlag, uint64(n), o)
+	t.Log(s)
+	for _, f := range s.failed {
+		t.Error(f)
+	}
+	r := s.Results.Shards
+	t.Logf("figure: %d seeds: %d calls for shards, %d ended with ErrMoving, %d with ErrLost; %d joins, %d leaves; the longest time without a worker was %v in a calm world", s.Seeds, r.Calls, r.Moved, r.Lost, r.Joins, r.Leaves, r.Gap)
+	if !t.Failed() && (r.Calls < 20*n || r.Moved < 2*n || r.Lost < n || r.Leaves < n) {
+		t.Error("too few to tell anything")
+	}
+}
+
+// sharded counts what the workers of shards did.
+type sharded struct {
+	Calls, Moved, Lost int
+	Joins, Leaves      int
+	Gap                time.Duration // the longest time in which a shard had no worker though some were present, in calm worlds
+}
+
+func (s *sharded) add(o sharded) {
+	s.Calls += o.Calls
+	s.Moved += o.Moved
+	s.Lost += o.Lost
+	s.Joins += o.Joins
+	s.Leaves += o.Leaves
+	s.Gap = max(s.Gap, o.Gap)
+}
+
+// A sharding is the shards of a world.
+type sharding struct {
+	*world
+	path   string
+	n      int
+	settle time.Duration
+
+	mu      sync.Mutex // guards the fields below
+	inside  map[int]*stint
+	tokens  map[int]int64
+	free    map[int]time.Time // since when nobody works on the shard
+	present map[int]bool      // workers whose Run lasts
+	crew    time.Time         // since when there is one; of no meaning if there is none
+	did     sharded
+}
+
+// A stint is one call of a worker's function.
+type stint struct {
+	worker  int
+	ctx     context.Context
+	session int64
+	token   int64
+}
+
+// inviteShards starts a worker of shards for each client. The returned functions check the shards once
+// everything is whole again.
+func (w *world) inviteShards(ctx context.Context, guests *sync.WaitGroup) (checks []func()) {
+	rng := rand.New(rand.NewPCG(w.seed, 4000)) // not the world's: other worlds do not draw for this
+	s := &sharding{
+		world: w, path: "/shards", n: 1 + rng.IntN(16), settle: time.Duration(rng.IntN(3)) * 400 * time.Millisecond,
+		inside: make(map[int]*stint), tokens: make(map[int]int64), free: make(map[int]time.Time), present: make(map[int]bool),
+	}
+	w.sharding = s
+	for i, c := range w.clients {
+		rng := rand.New(rand.NewPCG(w.seed, uint64(4001+i)))
+		guests.Go(func() { s.work(ctx, c, rng) })
+	}
+	return []func(){s.check}
+}
+
+// work joins and leaves. When the world drains, it joins for good.
+func (s *sharding) work(ctx context.Context, c *client, rng *rand.Rand) {
+	for ctx.Err() == nil {
+		if !s.draining.Load() {
+			(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(s.timeout/4)))
+		} else {
+			(&worker{}).sleep(ctx, 10*time.Millisecond) // the client may have been killed just now
+		}
+		running, cancel := context.WithCancelCause(ctx)
+		leave := time.AfterFunc(time.Duration(rng.ExpFloat64()*float64(3*s.timeout)), func() {
+			if !s.draining.Load() {
+				cancel(context.DeadlineExceeded)
+			}
+		})
+		handover := time.Duration(rng.IntN(2)) * 2 * s.settle
+		shards := holdfast.NewShards(c.zk.Load(), s.path, s.n, holdfast.WithSettle(s.settle), holdfast.WithHandover(handover))
+		s.joins(c.number)
+		var mu sync.Mutex // rng is for one goroutine
+		err := shards.Run(running, func(held context.Context, shard holdfast.Shard) error {
+			me := &stint{c.number, held, shard.Hold.SessionID(), shard.Token}
+			s.begin(shard.Number, me)
+			defer s.end(shard.Number, me)
+			mu.Lock()
+			slow, early := time.Duration(rng.ExpFloat64()*float64(100*time.Millisecond)), rng.IntN(8) == 0
+			mu.Unlock()
+			if early { // the worker keeps the shard
+				<-held.Done()
+				return nil
+			}
+			<-held.Done()
+			(&worker{}).sleep(ctx, slow) // it takes a while to stop
+			return context.Cause(held)
+		})
+		s.leaves(c.number)
+		leave.Stop()
+		switch {
+		case running.Err() != nil && errors.Is(err, context.Cause(running)):
+		case errors.Is(err, zk.ErrClosed): // the client was killed
+		default:
+			s.found("shards", s.path, "Run of client %d ended with %v", c.number, err)
+		}
+		cancel(nil)
+	}
+}
+
+func (s *sharding) joins(worker int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.present) == 0 {
+		s.crew = time.Now()
+	}
+	s.present[worker] = true
+	s.did.Joins++
+}
+
+func (s *sharding) leaves(worker int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.present, worker)
+	s.did.Leaves++
+}
+
+// begin checks that nobody else works on the shard. After a loss, the former worker may still work on it; it
+// was told to stop.
+func (s *sharding) begin(shard int, me *stint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	forced := s.endedByForce(me.session)
+	if o := s.inside[shard]; o != nil && me.ctx.Err() == nil && !errors.Is(context.Cause(o.ctx), holdfast.ErrLost) && !forced && !s.endedByForce(o.session) {
+		s.found("shard twice", s.path, "client %d works on shard %d beside client %d (%v)", me.worker, shard, o.worker, context.Cause(o.ctx))
+	}
+	if me.token <= s.tokens[shard] && !forced {
+		s.found("shard token", s.path, "client %d has shard %d with token %d after %d", me.worker, shard, me.token, s.tokens[shard])
+	}
+	// Calm worlds have no faults but those of the admin.
+	if free, ok := s.free[shard]; ok && s.calm && s.inside[shard] == nil {
+		if s.crew.After(free) {
+			free = s.crew
+		}
+		gap := now.Sub(free)
+		s.did.Gap = max(s.did.Gap, gap)
+		if bound := s.bound(); gap > bound && len(s.present) > 0 {
+			s.found("shard forgotten", s.path, "nobody worked on shard %d for %v; want at most %v", shard, gap, bound)
+		}
+	}
+	s.inside[shard], s.tokens[shard] = me, max(me.token, s.tokens[shard])
+	s.did.Calls++
+}
+
+// bound is how long a shard may have no worker: the session of a leader and that of its owner end, the leave
+// counts, and the shard moves.
+func (s *sharding) bound() time.Duration { return 2*s.timeout + 4*s.tick + 2*s.settle + 2*time.Second }
+
+func (s *sharding) end(shard int, me *stint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch cause := context.Cause(me.ctx); {
+	case errors.Is(cause, holdfast.ErrMoving):
+		s.did.Moved++
+	case errors.Is(cause, holdfast.ErrLost):
+		s.did.Lost++
+	}
+	if s.inside[shard] == me {
+		delete(s.inside, shard)
+		s.free[shard] = time.Now()
+	}
+}
+
+// check waits until every shard has a worker and every worker its share. By now nothing fails, and all
+// clients have joined.
+func (s *sharding) check() {
+	time.Sleep(s.bound())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	has := make(map[int]int)
+	for i := range s.n {
+		o := s.inside[i]
+		if o == nil || o.ctx.Err() != nil {
+			s.found("shard forgotten", s.path, "nobody works on shard %d of %d at the end", i, s.n)
+			continue
+		}
+		has[o.worker]++
+	}
+	m := len(s.clients)
+	for _, c := range s.clients {
+		if n := has[c.number]; n < s.n/m || n > (s.n+m-1)/m {
+			s.found("shard balance", s.path, "client %d has %d of %d shards among %d workers", c.number, n, s.n, m)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/internal/balance"
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// campaign queues among the workers, which makes this worker known to the leader, and leads when it is
+// first. It returns when ctx ends or something fails; then our node is gone, or is being removed.
+func (r *shardWorker) campaign(ctx context.Context) error {
+	q := r.workers
+	q.value = r.self
+	for {
+		h, err := q.wait(ctx, "join", names.Mutex)
+		if err != nil {
+			return unlessEnded(ctx, err)
+		}
+		err = r.lead(ctx, h)
+		lost := h.Context().Err() != nil || errors.Is(err, ErrLost) || errors.Is(err, queue.ErrGone) || errors.Is(err, zk.ErrSessionExpired)
+		h.Unlock()
+		if ctx.Err() != nil || !lost {
+			return unlessEnded(ctx, err)
+		}
+	}
+}
+
+// A shardLeader is one term. It watches the workers, and writes the plan.
+type shardLeader struct {
+	*shardWorker
+	hold    *Hold
+	damper  balance.Damper
+	known   map[string]balance.Worker // by the names of their nodes
+	present []balance.Worker
+	base    balance.Plan // the last plan with workers, in case that somebody removes the stored one
+}
+
+// lead leads for one term, until ctx ends or the term is lost.
+func (r *shardWorker) lead(ctx context.Context, h *Hold) error {
+	term, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	l := &shardLeader{shardWorker: r, hold: h, damper: balance.Damper{Settle: r.settle}, known: make(map[string]balance.Worker)}
+	// The plan that we have read may be older than the term before.
+	if err := r.refresh(term); err != nil {
+		return err
+	}
+	for {
+		watch, err := l.list(term)
+		for err == nil {
+			var wait time.Duration
+			if wait, err = l.plan(term); err != nil {
+				break
+			}
+			var more bool
+			if more, err = l.await(term, watch, wait); more {
+				break
+			}
+		}
+		if watch != nil {
+			watch.Stop()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// await returns when there is something to do. more: the list of the workers has changed.
+func (l *shardLeader) await(term context.Context, watch *zk.Watch, wait time.Duration) (more bool, _ error) {
+	var due <-chan time.Time // nil: nothing is pending
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case ev := <-watch.C:
+		return true, ev.Err
+	case <-due:
+	case <-l.planned: // by somebody else
+	case <-term.Done():
+		return false, context.Cause(term)
+	}
+	return false, nil
+}
+
+// list reads the workers. One watch reports all joins and leaves, and the data of a worker never change.
+func (l *shardLeader) list(term context.Context) (watch *zk.Watch, err error) {
+	session, dir := l.hold.first().Session, l.workers.Path
+	var listed []string
+	err = queue.Retry(term, func() (err error) {
+		listed, _, watch, err = session.ChildrenW(term, dir)
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = queue.ErrGone // and so is our own node
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, unknown := make(map[string]balance.Worker), []string(nil)
+	for _, c := range l.workers.Grammar.InQueue(listed) {
+		if w, ok := l.known[c.Name]; ok {
+			known[c.Name] = w
+		} else {
+			unknown = append(unknown, c.Name)
+		}
+	}
+	results, err := queue.Read(term, l.workers.Client, dir, unknown)
+	if err != nil {
+		return watch, err
+	}
+	for i, r := range results {
+		// Data that are no worker's belong to another program. Ours come back if somebody has
+		// replaced them, see Revoke.
+		if w, err := balance.ParseWorker(r.Data); r.Err == nil && err == nil {
+			known[unknown[i]] = w
+		}
+	}
+	l.known, l.present = known, nil
+	for _, w := range known { // the plan does not depend on their order
+		l.present = append(l.present, w)
+	}
+	return watch, nil
+}
+
+// plan writes the next plan if it is due. It returns the time until there is more to do, 0 if there is none.
+func (l *shardLeader) plan(term context.Context) (wait time.Duration, err error) {
+	for {
+		stored := l.stored()
+		if len(stored.Workers) > 0 || l.base.Shards == nil {
+			l.base = stored.Plan
+		}
+		next, wait := l.damper.Next(time.Now(), l.present, l.base)
+		if next.Equal(stored.Plan) || len(next.Workers) == 0 {
+			return wait, nil
+		}
+		data, err := next.Encode()
+		if err != nil {
+			return 0, err
+		}
+		results, err := l.hold.Commit(term, zk.SetOp(l.lock.Path, data, stored.version))
+		switch {
+		case err == nil:
+			l.learn(storedPlan{Plan: next, version: results[0].Stat.Version, mzxid: results[0].Stat.Mzxid})
+			return wait, nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss):
+			// Somebody else has written, or ours may have been written: look again.
+			if err := l.refresh(term); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, err
+		}
+	}
+}
+
+// errRunEnds means that the context of Run has ended, so that the error says nothing new.
+var errRunEnds = errors.New("run ends")
+
+// unlessEnded returns errRunEnds if ctx, which is that of Run, has ended, else err.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errRunEnds
+	}
+	return err
+}
