@@ -100,7 +100,10 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 465, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
-			edits: []edit{{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"}},
+			edits: []edit{
+				{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"},
+				{"semaphore.go", "if before != \"\" {\n\t\t\tswitch", "if before != \"\" && seen == nil {\n\t\t\tswitch"},
+			},
 			tests: []string{"TestPermitsAreCountedInTheTurn"},
 		},
 		{
