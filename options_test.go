@@ -255,3 +255,45 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		unlock(t, lock(t, holdfast.NewNodeLock(c, lockPath, options["WithLocalHandoff"], options["WithLocalHandoff(0)"])))
 	})
 }
+
+// Options of a Once and of Shards are errors elsewhere, not ignored.
+func TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for name, o := range map[string]holdfast.Option{
+			"AtMostOnce": holdfast.AtMostOnce(), "ForgetAfter": holdfast.ForgetAfter(time.Hour), "WithWeight": holdfast.WithWeight(2),
+			"WithSettle": holdfast.WithSettle(0), "WithMoveLimit": holdfast.WithMoveLimit(time.Hour), "WithHandover": holdfast.WithHandover(0),
+		} {
+			for kind, l := range map[string]holdfast.Locker{
+				"Mutex": holdfast.NewMutex(c, lockPath, o), "RWMutex": holdfast.NewRWMutex(c, lockPath, o), "read side": holdfast.NewRWMutex(c, lockPath, o).RLocker(),
+				"Semaphore": holdfast.NewSemaphore(c, lockPath, 2, o).Locker(), "Slots": holdfast.NewSlots(c, lockPath, 2, o).Locker(),
+				"NodeLock": holdfast.NewNodeLock(c, lockPath, o), "Tree": holdfast.NewTree(c, lockPath, o).Path("a"), "Election": candidate{holdfast.NewElection(c, lockPath, o), "me"},
+			} {
+				_, err := l.Lock(t.Context())
+				wantErr(t, err, zk.ErrBadArguments)
+				if !strings.Contains(fmt.Sprint(err), name) {
+					t.Errorf("%s: %v; want the name of %s in it", kind, err, name)
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for name, o := range map[string]holdfast.Option{"WithWeight": holdfast.WithWeight(2), "WithSettle": holdfast.WithSettle(0)} {
+			_, err := holdfast.NewOnce(c, lockPath, o).Do(ctx, "a", func(context.Context) ([]byte, error) { return nil, nil })
+			wantErr(t, err, zk.ErrBadArguments)
+			if !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("Once: %v", err)
+			}
+		}
+		for name, o := range map[string]holdfast.Option{
+			"AtMostOnce": holdfast.AtMostOnce(), "WithValue": holdfast.WithValue([]byte("x")), "Reentrant": holdfast.Reentrant(), "WithLocalHandoff": holdfast.WithLocalHandoff(2),
+		} {
+			err := holdfast.NewShards(c, lockPath, 2, o).Run(ctx, func(context.Context, holdfast.Shard) error { return nil })
+			wantErr(t, err, zk.ErrBadArguments)
+			if !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("Shards: %v", err)
+			}
+		}
+		wantNoNodes(t, c)
+	})
+}

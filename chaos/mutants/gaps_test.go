@@ -93,5 +93,10 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"cmd/holdfast/kinds.go", "NewElection(c, path, layout)", "NewElection(c, path, opts...)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect$"},
 		},
+		{
+			number: 530, bug: "other kinds ignore the options of Shards", where: "–",
+			edits: []edit{{"options.go", "\tif o.shards != (shardOptions{}) {\n", "\tif false {\n"}},
+			tests: []string{"TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere"},
+		},
 	}
 }
