@@ -37,8 +37,8 @@ var (
 	// ErrBegun means that a run of a Once with AtMostOnce has begun, and that no success of it is recorded: it
 	// failed, or its runner is gone. The error and the Result say which run.
 	ErrBegun = errors.New("begun, and not done")
-	// ErrUncertain means that a Once cannot find out whether its result was recorded. The next call for the
-	// key shows it.
+	// ErrUncertain means that a Once cannot find out whether its result, or with AtMostOnce the beginning of
+	// its run, was recorded. The next call for the key shows it.
 	ErrUncertain = errors.New("it is not known whether the result is recorded")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout
