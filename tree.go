@@ -19,11 +19,11 @@ import (
 // wants "a" waits for the holders below "a", and later callers below "a" wait for it.
 //
 // The locks are acquired from the path upwards, and the tree's root comes last. [Hold.Token] returns the root's
-// token. (In a MultiLock with other locks, look for it in [Hold.Tokens]: its path is <path>/%2F.) Of two holders that exclude each other, the later one has the larger token, also if one path is above
-// the other. The tokens of the other parts have no such order: holders that share an ancestor have them in any
-// order. So use fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the
-// tree a name of its own, such as its path. With one name for the whole tree, holders side by side would refuse
-// each other.
+// token. (In a MultiLock with other locks, look for it in [Hold.Tokens]: its path is <path>/%2F.) Of two
+// holders that exclude each other, the later one has the larger token, also if one path is above the other. The
+// tokens of the other parts have no such order: holders that share an ancestor have them in any order. So use
+// fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the tree a name
+// of its own, such as its path. With one name for the whole tree, holders side by side would refuse each other.
 //
 // A Mutex, or another lock with a queue, at the tree's own path is another lock: neither excludes the other, and
 // neither is refused.
