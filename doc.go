@@ -21,8 +21,8 @@
 //   - [RWMutex]: many readers or one writer, in one queue.
 //   - [Semaphore]: up to a limit of permits; several at once, or none.
 //   - [Slots]: a number of its own for each holder, such as the id of a worker or a port.
-//   - [MultiLock]: several of the others as one.
-//   - [Tree]: paths, each with everything below it.
+//   - [MultiLock]: several locks as one.
+//   - [Tree]: a path together with everything below it.
 //   - [NodeLock]: one node and no queue, for locks that are tried more than waited for.
 //   - [Election]: one leader with a value that everybody can follow.
 //   - [Once]: a function that runs once for each key, or once in a period, whoever calls it.
@@ -33,11 +33,11 @@
 //
 // # What is guaranteed
 //
-// At every point of the ensemble's history at most one session owns a Mutex, and
-// every ownership has a larger token than all before it; of an RWMutex it is one writer or
-// any number of readers, of a Semaphore as many as its limit allows, of a Slots one for each number. The
-// queue is first in, first out; the release of a Mutex wakes two waiters at most. A Lock that is cancelled or
-// fails leaves nothing behind, also when the connection was lost in the middle of it.
+// At every point of the ensemble's history at most one session owns a Mutex, and every ownership has a larger
+// token than all before it. An RWMutex has one writer or any number of readers, a Semaphore as many permits as
+// its limit allows, and a Slots one owner for each number. The queue is first in, first out; the release of a
+// Mutex wakes two waiters at most. A Lock that is cancelled or fails leaves nothing behind, also when the
+// connection was lost in the middle of it.
 //
 // [Hold.Commit] writes data that are kept in ZooKeeper itself. It succeeds only while the lock is held,
 // whatever the clocks say.
@@ -64,9 +64,10 @@
 // [WithLayout] chooses the nodes of other libraries, one layout for each path.
 //
 // If different locks of this package meet on one path of one layout, exclusive excludes all and shared
-// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a Once under
-// one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two come
-// together, at least one is refused. [Foreign] lists nodes that belong to no known lock.
+// excludes exclusive: an RWMutex treats a Mutex as a writer. A queue, a semaphore, slots, a NodeLock and a Once
+// under one name, or two layouts, do not exclude each other. So the later one is refused with ErrKind. If two
+// come together, at least one is refused. A [Tree] and [Shards] have their locks below their path, so a queue at
+// the path itself is neither excluded nor refused. [Foreign] lists nodes that belong to no known lock.
 //
 // # Goroutines
 //

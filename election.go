@@ -27,8 +27,8 @@ type Election struct {
 // A Leader is one term of office. The zero Leader, whose Term is 0, says that nobody leads.
 type Leader struct {
 	// Value is the leader's present value. A request to resign may replace it in the node (see Revoke)
-	// until the leader restores it. Meanwhile an observer keeps the value if it has seen it before;
-	// otherwise it is nil.
+	// until the leader restores it. Meanwhile Leaders keeps the value if it has yielded it before; otherwise
+	// it is nil.
 	Value []byte
 	// Term grows with every leader: it is the fencing token of the leader's Hold. It is 0 only if nobody
 	// leads.
@@ -55,8 +55,8 @@ func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 // return at once. The context has the values of ctx. FromContext returns the term's Hold, for Token and
 // Proclaim.
 //
-// If f returns before its term is lost, or ctx has ended, Lead returns the error of f. It is joined with an
-// error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
+// If f returns before its term is lost, or after the end of ctx, Lead returns the error of f. It is joined with
+// an error that is ErrLost if the term did not last until Lead had resigned. If f returns an error after a
 // loss, Lead drops it and campaigns again, since most of these errors are consequences of the loss. To end
 // Lead nevertheless, f cancels ctx. Lead also returns the errors of Campaign, among them the cause of ctx
 // if ctx ends before the caller leads. If f panics, Lead resigns.
@@ -141,8 +141,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // Leaders yields the present leader, and then every change of the leader or of its value, until ctx ends
 // or the caller breaks off. If nobody leads, it yields the zero Leader, whose Term is 0, and goes on. It may
-// combine changes that follow each other closely, but never misses the last one. Terms never go back, but
-// for the 0 between two leaders. It continues in the next session when one ends. An error is the last
+// combine changes that follow each other closely, but never misses the last one. Terms never go back, except
+// for the 0 between two leaders. When a session ends, Leaders continues in the next one. An error is the last
 // element; if ctx ends, it is the cause.
 //
 // It costs the ensemble one watch on one node, however many candidates there are.

@@ -25,8 +25,8 @@ var (
 	ErrLimit = errors.New("semaphore limit")
 	// ErrMoving means that a shard is to move to another worker. It is the cause of the shard's context.
 	ErrMoving = errors.New("shard moves to another worker")
-	// ErrStuck means that a function goes on though the context of its shard has ended long ago. The shard
-	// stays locked until the function returns.
+	// ErrStuck means that a function goes on though the context of its shard has ended long ago (see
+	// WithMoveLimit). The shard stays locked until the function returns or the session ends.
 	ErrStuck = errors.New("shard's function does not return")
 	// ErrShardCount means that the stored number of shards differs from the program's claim, or that
 	// something else is stored.
@@ -34,12 +34,11 @@ var (
 	// ErrKind means that another kind of lock, or one in another layout, has this name. It would not
 	// exclude this one. The error says which, and what to do.
 	ErrKind = queue.ErrKind
-	// ErrBegun means that a run of a Once that counts at most once has begun, and that no success is
-	// recorded of it: it failed, or its runner is gone. The error and the Result say which run. See
-	// AtMostOnce.
+	// ErrBegun means that a run of a Once with AtMostOnce has begun, and that no success of it is recorded: it
+	// failed, or its runner is gone. The error and the Result say which run.
 	ErrBegun = errors.New("begun, and not done")
-	// ErrUncertain means that a Once cannot find out whether its result was recorded. The next call for the
-	// key shows it.
+	// ErrUncertain means that a Once cannot find out whether its result, or with AtMostOnce the beginning of
+	// its run, was recorded. The next call for the key shows it.
 	ErrUncertain = errors.New("it is not known whether the result is recorded")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout

@@ -12,8 +12,8 @@ import (
 	"holdfast/zk"
 )
 
-// A Hold is one tenure of a lock, from Lock to Unlock or to the loss. A lost Hold
-// stays lost. It is safe for concurrent use; any goroutine may unlock it.
+// A Hold is one tenure of a lock, from Lock to Unlock (or Release, or CommitAndUnlock) or to the loss. A lost
+// Hold stays lost. It is safe for concurrent use; any goroutine may unlock it.
 type Hold struct {
 	tenures []*tenure // one; of a MultiLock one per lock, in the order they were taken
 	ctx     context.Context
@@ -78,7 +78,8 @@ func (h *Hold) Deadline() time.Time {
 }
 
 // Token is the fencing token: the zxid of the creation of our node. It is larger than the token of every
-// earlier holder that excluded us. For a MultiLock it is the first lock's; see Tokens.
+// earlier holder that excluded us. For a MultiLock it is the first lock's, and for a [Tree] the root's; see
+// Tokens.
 func (h *Hold) Token() int64 { return h.first().Token }
 
 // A LockToken is the fencing token of one lock.
@@ -93,9 +94,9 @@ type LockToken struct {
 	Token  int64
 }
 
-// Tokens are the fencing tokens in the order in which the locks were acquired. Only a MultiLock has more
-// than one. Each guards the resource of its own lock: no function of several tokens grows with every
-// tenure.
+// Tokens are the fencing tokens in the order in which the locks were acquired. Of a [Tree] the root's comes first,
+// although the root was acquired last. Only a MultiLock and a Tree have more than one. Each guards the resource
+// of its own lock: no function of several tokens grows with every tenure.
 func (h *Hold) Tokens() []LockToken {
 	tokens := make([]LockToken, len(h.tenures))
 	for i, t := range h.tenures {
@@ -114,11 +115,11 @@ func (h *Hold) Path() string { return h.first().Path() }
 // SessionID is the id of the session that holds the lock.
 func (h *Hold) SessionID() int64 { return h.first().Session.ID() }
 
-// Err is nil while the lock is held. After Unlock it is ErrNotHeld; after the loss it is ErrLost and wraps
-// the reason.
+// Err is nil until the Hold ends: after Unlock it is ErrNotHeld, and after the loss it is ErrLost and wraps the
+// reason. Like the Context, it is the client's view.
 func (h *Hold) Err() error { return h.over() }
 
-// FromContext returns the Hold that ctx descends from, the latest one if there are several. It may be over
+// FromContext returns the Hold that ctx descends from, the innermost one if there are several. It may have ended
 // (see Hold.Err). ok is false if there is none.
 func FromContext(ctx context.Context) (h *Hold, ok bool) {
 	h, ok = ctx.Value(holdKey{}).(*Hold)
@@ -131,10 +132,12 @@ func (h *Hold) first() *queue.Place { return h.tenures[0].places[0] }
 // checks that our nodes exist. That is exact and needs no clock, so use it for data that are kept in
 // ZooKeeper itself. The results are those of ops. Commit uses the session that holds the lock.
 //
-// The error is ErrLost if the lock is gone; then nothing was done. After a lost connection, the
-// transaction may have been done all the same ([zk.MayHaveHappened]). The server compares names. Another
-// node can have the name of a NodeLock's or a slot's node, or of a node in a [Layout] without {uuid} or {hex}. There,
-// Commit is exact only while nobody removes nodes by hand.
+// The error is ErrLost if the lock is gone, and ErrNotHeld after Unlock; then nothing was done. It is
+// zk.ErrBadArguments if the locks of a MultiLock belong to more than one client. After a lost connection, the
+// transaction may have been done all the same ([zk.MayHaveHappened]).
+//
+// The server compares names. Another node can have the name of a NodeLock's or a slot's node, or of a node in a
+// [Layout] without {uuid} or {hex}. There, Commit is exact only while nobody removes nodes by hand.
 func (h *Hold) Commit(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	results, err := h.commit(ctx, ops)
 	if err != nil {
@@ -227,7 +230,7 @@ func (h *Hold) revoke() {
 // Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
 // the work's context has ended.
 //
-// The error is ErrLost if the lock was lost before, and ErrNotHeld if Unlock was called before.
+// The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before.
 func (h *Hold) Unlock() error {
 	loss, first := h.end()
 	if !first {
@@ -265,9 +268,10 @@ func (h *Hold) end() (loss error, first bool) {
 // also if the connection is lost. It ends when the node is gone or the session is over; Client.Close ends
 // the session.
 //
-// The error is ErrLost if the lock was known to be lost, and ErrNotHeld if it was unlocked before. Release
-// of a NodeLock or a slot, and of a lock in a [Layout] without {uuid} or {hex}, first reads the node, and
-// waits for the answer (see Unlock's note on names that come back in NodeLock).
+// The error is ErrLost if the lock was known to be lost, and ErrNotHeld if the Hold was unlocked before. Only an
+// [Observer] hears of an error of the removal. Release of a NodeLock or a slot, and of a lock in a [Layout]
+// without {uuid} or {hex}, first reads the node and waits for the answer, since these names come back (see
+// [NodeLock]).
 func (h *Hold) Release() error {
 	loss, first := h.end()
 	if !first {
@@ -301,8 +305,11 @@ func (h *Hold) Release() error {
 //
 // The results and the error are those of Commit; if the transaction succeeds, the error is nil. After a
 // lost connection, it may have been done all the same ([zk.MayHaveHappened]). ctx bounds the transaction,
-// not the release. There are two transactions, a Commit and a removal, if the tenure goes on for others:
-// with [WithLocalHandoff], and in a layout whose names can come back.
+// not the release.
+//
+// Sometimes there are two transactions, a Commit and then an Unlock, and the Context ends between the two. This
+// is so with [WithLocalHandoff], where the node can stay for the next goroutine. It is also so where names come
+// back: with a NodeLock, a slot, and a [Layout] without {uuid} or {hex}.
 func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	if !h.endsInOne() {
 		results, err := h.Commit(ctx, ops...)

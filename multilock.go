@@ -14,8 +14,8 @@ import (
 
 // A MultiLock is several locks held as one, all or none. It acquires them one after the other, in an order
 // that is the same for everybody: by their paths as the server knows them (with the client's chroot),
-// then by their kinds and the forms of their layouts; those of a [Tree] come last, from below upwards. So two MultiLocks with locks in common cannot wait
-// for each other.
+// then by their kinds and the forms of their layouts. The locks of a [Tree] come last, from below upwards. So
+// two MultiLocks with locks in common cannot wait for each other.
 //
 // The locks may be on several ensembles, through several clients, if their paths differ. Two locks that
 // differ only in the client have no order that is the same for everybody, and Lock refuses them. A
@@ -75,10 +75,11 @@ const (
 	writeStrength
 )
 
-// NewMultiLock makes one lock of several locks of this package, in any order. The same lock may be named
-// several times. It is acquired once, in its strongest form: as writer rather than as reader, and with the
-// largest number of permits. NewMultiLock sends nothing. Lock returns what is wrong with the list:
-// zk.ErrBadArguments for two locks that cannot be ordered or would wait for each other.
+// NewMultiLock makes one lock of several locks of this package, in any order. An Election, a Once and a Shards
+// cannot be among them. The same lock may be named several times. It is acquired once, in its strongest form:
+// as writer rather than as reader, and with the largest number of permits. NewMultiLock sends nothing. Lock
+// returns what is wrong with the list: zk.ErrBadArguments for two locks that cannot be ordered or would wait
+// for each other.
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {

@@ -6,13 +6,14 @@ import (
 )
 
 // An Observer is a set of hooks that report what happens to locks, for metrics and traces; see
-// WithObserver. Any of them may be nil. The goroutine that causes an event calls the hook: that of the
-// caller for Queued and Acquired, that of Unlock for Released, and goroutines of this package otherwise.
-// So hooks of different locks and Holds run at the same time. They must return soon. They may use the
-// Hold, but must not wait for a lock or release it.
+// WithObserver. Any of them may be nil. The goroutine that causes an event calls the hook. For Queued and
+// Acquired, that is the caller of Lock. For Released, it is the caller of Unlock or CommitAndUnlock; after
+// Release it is a goroutine of this package. For Lost, it is a goroutine of this package, or the caller of a
+// Commit that finds the lock lost. So hooks of different locks and Holds run at the same time. They must return
+// soon. They may use the Hold, but must not wait for a lock or release it.
 //
-// For every Queued there is one Acquired, and for every Acquired with a Hold at most one Lost and then, once
-// the program unlocks, one Released. (If Unlock and the loss come together, Lost may come last.)
+// For every Queued there is one Acquired. For every Acquired with a Hold there is at most one Lost and, once the
+// program unlocks, one Released. Lost comes before Released, unless Unlock and the loss come together.
 type Observer struct {
 	// Queued: a call has begun that acquires the lock. The wait, and the Hold's Context, descend from
 	// the context that Queued returns, which must descend from ctx; nil stands for ctx.
@@ -26,15 +27,16 @@ type Observer struct {
 	Released func(ctx context.Context, e Event)
 }
 
-// An Event is what a hook of an Observer is told. ctx, beside it, is the context that Queued returned, or
-// one that descends from it; it may have ended, and its values are still there.
+// An Event is the argument of a hook of an Observer. The context beside it is the one that Queued returned, or
+// one that descends from it. It may have ended, but its values are still there.
 type Event struct {
 	Op      string // of the call that acquires the lock, as in [Error]: "lock", "try lock", "read lock", "acquire", "campaign", …
 	Path    string // of the lock
 	Layout  string // of the lock, as in [LockToken]
 	Permits int    // asked for; 0 if the lock is not a semaphore
-	// Hold is nil until the lock is acquired. In a MultiLock each lock has events of its own, and a Hold
-	// of its own, which ends when all are acquired; the caller's Hold then stands for it.
+	// Hold is nil until the lock is acquired. In a MultiLock, and so for a path of a Tree, each lock has events
+	// of its own, and a Hold of its own. That Hold ends when all are acquired; the caller's Hold then stands for
+	// it.
 	Hold     *Hold
 	Took     time.Duration
 	Err      error

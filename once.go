@@ -45,15 +45,17 @@ type onceOptions struct {
 
 // AtMostOnce makes a [Once] run a key once at the most, instead of at least once. The run is recorded before
 // it begins, in a transaction that checks the lock. If the runner then fails, crashes or loses the lock,
-// nobody runs the key again. Later callers get ErrBegun. [Once.Forget] allows another run.
+// nobody runs the key again. Later callers get ErrBegun. [Once.Forget] allows another run. So does [ForgetAfter]
+// after its time, if the record says that the run failed.
 //
 // Such a record binds all callers of the key, also those without the option.
 func AtMostOnce() Option { return func(o *options) { o.once.atMostOnce = true } }
 
 // ForgetAfter lets a run of a [Once] remove the marks of other keys that are older than d, by the server's
 // clock. The run removes them in the transaction that writes its own mark, at most 16 of them. After that,
-// those keys can run again. So choose d longer than a caller may be late. The default keeps all
-// marks.
+// those keys can run again. So choose d longer than a caller may be late. The default keeps all marks.
+//
+// A run looks at 16 other keys at the most, drawn at random. So a mark can stay for longer than d.
 //
 // Runs that [AtMostOnce] has recorded, and that have no end, stay until [Once.Forget].
 func ForgetAfter(d time.Duration) Option { return func(o *options) { o.once.forgetAfter = d } }
@@ -81,17 +83,17 @@ func NewOnce(c *zk.Client, path string, opts ...Option) *Once {
 // If f succeeds, Do records the result. Only the holder of the key's lock can do that (see [Hold.Commit]),
 // and Do returns without an error only if the result is recorded. If f returns an error or panics, or
 // returns more than MaxOnceValue bytes, nothing is recorded, and the next caller runs. Do returns the error
-// of f as it is. If the runner crashes or loses the lock, the next caller runs. [AtMostOnce] changes that.
+// of f as it is, and zk.ErrTooLarge for a value that is too large. If the runner crashes or loses the lock, the
+// next caller runs. [AtMostOnce] changes that.
 //
-// The context of f ends with ctx, or when the lock is lost. Then f must stop at once, as the next caller
-// may run. A Do of the same key with that context fails with ErrDeadlock.
+// The context of f ends with ctx, or when the lock is lost. Then f must stop at once: after a loss, the next
+// caller may run already. A Do of the same key with that context fails with ErrDeadlock.
 //
-// ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records that
-// also when ctx has ended, for as long as the session lives. If the connection is lost meanwhile, Do
-// finds out whether the result was recorded. That takes two session timeouts at most. The error is ErrLost
-// if it was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also
-// ErrUncertain if ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f
-// was called.
+// ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records the
+// result even after the end of ctx, while the session lives. If the connection is lost meanwhile, Do finds out
+// whether the result was recorded. That takes two session timeouts at most. The error is ErrLost if the result
+// was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also ErrUncertain if
+// ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f was called.
 //
 // After [Once.Forget], a caller whose server lags can still get the result of the forgotten run.
 func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]byte, error)) (Result, error) {
@@ -100,8 +102,9 @@ func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]by
 
 // Within calls f, unless a run has begun less than d before, by the server's clock. Then it returns the
 // result of that run. It is for programs on several hosts that run the same job at the same time, though
-// their clocks differ: choose d larger than the clocks differ, and smaller than the job's period less that
-// difference. If there is no such d, use [Once.Do] with the scheduled time as the key.
+// their clocks differ. Choose d larger than the difference of the clocks, and smaller than the job's period
+// less that difference. If there is no such d, use [Once.Do] with the scheduled time as the key. If d is not
+// above zero, the error is zk.ErrBadArguments.
 //
 // A run counts from the moment when its caller joined the queue, and a call compares that with the moment
 // when it joined itself. So neither the length of a run nor the wait for it moves the schedule. A caller
@@ -110,8 +113,8 @@ func (o *Once) Do(ctx context.Context, key string, f func(context.Context) ([]by
 // within d of it get ErrBegun.
 //
 // If the server's clock goes back, by itself or with a change of leader, a run in the apparent future
-// counts if it is less than d away. So the clock makes no pause longer than 2d. A clock that goes back by d or
-// more can repeat one run.
+// counts if it is less than d away. So a clock that goes back makes no pause longer than 2d. If it goes back
+// by d or more, one run can be repeated.
 //
 // Otherwise Within is like Do. A call costs a place in the queue, also if f does not run.
 func (o *Once) Within(ctx context.Context, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {

@@ -168,8 +168,8 @@ func (j *job) markIn(node string, r zk.Result) (*mark, error) {
 // this one may be behind it. Then it still shows the node that we have waited for, and look reads again
 // after a barrier.
 //
-// look also makes sure that no other kind of lock has the name. It is younger than our place, so of two
-// kinds that come at one time at least one sees the other.
+// look also makes sure that no other kind of lock has the name. It lists the names after our place was made.
+// So if two kinds come together, at least one sees the other.
 func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 	p := h.first()
 	ops := []zk.Op{zk.GetOp(j.done()), zk.GetOp(j.begun()), zk.ChildrenOp(j.path)}

@@ -86,7 +86,7 @@ func WithReason(reason string) Option {
 // WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason. A
 // [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
 // in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the
-// value.
+// value. A [Once] and [Shards] refuse it, too.
 func WithValue(value []byte) Option {
 	return func(o *options) {
 		o.value = append([]byte{}, value...)
@@ -118,8 +118,9 @@ func WithLayout(l Layout) Option {
 // token, and the lock is free when the last of them is unlocked. It is not the default
 // because goroutines that share a context would hold the lock together.
 //
-// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] or [Slots] refuse it, since a caller in
-// between may wait for permits. An [Election] refuses it, since a term has one value.
+// The option is for [Mutex], [RWMutex], [NodeLock] and [Tree]. A [Semaphore] and [Slots] refuse it, since a
+// caller in between may wait for permits. An [Election] refuses it, since a term has one value. A [Once] and
+// [Shards] refuse it, too.
 func Reentrant() Option {
 	return func(o *options) {
 		o.reentrant = true

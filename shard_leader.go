@@ -161,10 +161,11 @@ func (l *shardLeader) plan(term context.Context) (wait time.Duration, err error)
 	}
 }
 
-// errRunEnds means that the context of Run has ended, so that the error says nothing new.
+// errRunEnds means that the context has ended, because Run ends or the shard moves. So the error says nothing
+// new.
 var errRunEnds = errors.New("run ends")
 
-// unlessEnded returns errRunEnds if ctx, which is that of Run, has ended, else err.
+// unlessEnded returns errRunEnds if ctx has ended, else err.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errRunEnds

@@ -15,16 +15,16 @@ import (
 // A ShardWorker is a worker in an Assignment.
 type ShardWorker struct {
 	ID      string // of one Run, in all of its sessions
-	Owner   string // see WithOwner
+	Owner   string // see WithOwner; the first 64 bytes of it
 	Weight  int    // see WithWeight
 	Session int64  // 0: the worker is absent, and others get its shards soon
-	Shards  []int  // in order; none: the worker has just joined, or there are more workers than shards
+	Shards  []int  // in order; none: the worker has just joined, has weight 0, or there are more workers than shards
 }
 
 // Assignment returns the workers and the shards that each of them should have, by the plan, at some moment
-// after the call. A shard that is moving may still be with another worker: List of Path tells the present
+// after the call. A shard that is moving may still be with another worker: List with Path shows the present
 // holder. A shard in nobody's list has no worker yet. Assignment takes four round trips, and one request
-// for each worker. The error is ErrShardCount if the stored number differs from the claim.
+// for each worker. The error is ErrShardCount if the stored number differs from that of NewShards.
 func (s *Shards) Assignment(ctx context.Context) ([]ShardWorker, error) {
 	all, err := s.assignment(ctx)
 	if err != nil {

@@ -26,16 +26,17 @@ import (
 // leave moves only those of the leaver.
 //
 // A join or a leave counts when it has lasted for one second (WithSettle). So a worker that flaps does not
-// move the shards of others. The shards of a worker that crashed are with others soon after its session has
-// ended at the server and that second has passed. If the leader crashes, the next leader counts that second
-// from its own beginning.
+// move the shards of others. There is one exception: if the plan changes anyway, a worker that has just joined
+// is in it at once. The shards of a worker that crashed are with others soon after its session has ended at
+// the server and that second has passed. If the leader crashes, the next leader counts that second from its
+// own beginning.
 //
 // A lock of another kind at path itself is another lock, and does not exclude the shards. Only a NodeLock at path
 // is refused with ErrKind.
 //
 // The plan and the number of shards are stored in the node at path, a container. The workers are a queue at
-// <path>/workers; its first is the leader. The queues of the shards are at <path>/shards/<number>. The
-// server removes all of that some time after the last worker has left.
+// <path>/workers; its first is the leader, so do not lock that path yourself. The queues of the shards are at
+// <path>/shards/<number>. The server removes all of that some time after the last worker has left.
 type Shards struct {
 	lock     lock // the node with the plan
 	workers  lock
@@ -43,7 +44,7 @@ type Shards struct {
 	n        int
 }
 
-// A Shard is one tenure of a shard, from the call of the function to its context's end.
+// A Shard is one tenure of a shard, for the function of Run.
 type Shard struct {
 	Number int   // from 0 on
 	Token  int64 // the fencing token: it grows with every tenure of the shard
@@ -69,8 +70,9 @@ const (
 // shards, but may lead.
 func WithWeight(weight int) Option { return func(o *options) { o.shards.weight = &weight } }
 
-// WithSettle is how long a worker of Shards must be present before it gets shards, and absent before others
-// get its shards. The default is one second. The leader's setting counts, so all workers should have the same.
+// WithSettle is how long a worker of Shards must be present before the plan changes for it, and absent before
+// others get its shards. The default is one second. The leader's setting counts, so all workers should have
+// the same.
 func WithSettle(d time.Duration) Option { return func(o *options) { o.shards.settle = &d } }
 
 // WithMoveLimit is how long the function of a shard may go on after the shard's context has ended. The
@@ -78,16 +80,17 @@ func WithSettle(d time.Duration) Option { return func(o *options) { o.shards.set
 func WithMoveLimit(d time.Duration) Option { return func(o *options) { o.shards.moveLimit = &d } }
 
 // WithHandover lets a worker go on after the end of Run's context, for at most d, until other workers take its
-// shards. So these shards are not without a worker while the leave settles. The default is 0: the worker stops
-// at once.
+// shards. So these shards are not without a worker while the leave settles. Choose d longer than the settling
+// time (WithSettle) and the moves together. If no other worker is there, the worker stops after d. The default
+// is 0: the worker stops at once.
 func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.handover = &d } }
 
 // NewShards names n shards at path; n is 1 to 65,536. The first worker stores n. After that, Run fails with
 // ErrShardCount if n differs from the stored number. To change the number, stop all workers and remove the
 // node at path.
 //
-// Of the options, WithOwner, WithReason, WithACL, WithWeight, WithSettle, WithMoveLimit and WithHandover
-// count. A Shards refuses WithValue, WithLocalHandoff and Reentrant. NewShards sends nothing.
+// A Shards takes the options WithOwner, WithReason, WithACL, WithWeight, WithSettle, WithMoveLimit and
+// WithHandover. It refuses WithValue, WithLocalHandoff and Reentrant. NewShards sends nothing.
 func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 	o := newOptions(opts)
 	o.refuse("a Shards", givenValue|givenHandoff|givenReentrant)
@@ -107,9 +110,9 @@ func (s *Shards) Path(shard int) string {
 }
 
 // Run makes the caller a worker. It calls f once for each shard that the worker has, each in a goroutine of
-// its own, until ctx ends or something fails. Run always returns an error: the cause of ctx, or the errors of
-// the functions, or why the worker could not go on. When Run returns, it has unlocked all of its shards,
-// except those of ErrStuck.
+// its own, until ctx ends or something fails. Run always returns an error: the cause of ctx, the errors of the
+// functions, or the reason why the worker could not go on. When Run returns, it has unlocked all of its
+// shards, except those of ErrStuck.
 //
 // The context of f ends with the cause ErrMoving when the shard is to move to another worker. f should save
 // its work and return. Then Run unlocks the shard, and only then another worker can have it. The context ends
@@ -119,17 +122,19 @@ func (s *Shards) Path(shard int) string {
 // of ctx, or the error that ended Run. With WithHandover, the end of ctx moves the shards first.
 //
 // If f returns nil before its context has ended, the worker keeps the shard, and f is not called again until
-// the shard has moved or was lost. If f returns an error, Run ends. Once the shard's context has ended, errors
-// that are its cause, or context.Canceled, do not count.
+// the shard has moved or was lost. If f returns an error, Run ends. Once the shard's context has ended, an error
+// does not count if it is the context's cause, ErrLost or context.Canceled.
 //
 // If f does not return in time after its context has ended (WithMoveLimit), Run ends with ErrStuck. It does
 // not wait for that f. The shard stays locked until f returns or the session ends, and the next worker waits:
 // nobody can know whether f still writes. A program that cannot stop f should exit.
 //
-// The work goes on in the next session when one ends. If no server can be reached when Run ends, it returns when
-// the session is over at the latest. The other errors are ErrShardCount; ErrKind if another kind of lock has the
-// name of a shard; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too
-// large.
+// When a session ends, the work goes on in the next one. After the end of ctx, Run waits for the handover, for
+// the functions, and for the server to confirm that the shards are unlocked. If no server can be reached then,
+// Run waits for the end of the session at the most.
+//
+// The other errors are ErrShardCount; ErrKind if another kind of lock has the name of a shard or of the queue of
+// the workers; ErrLayout with any layout but Curator's; zk.ErrBadArguments if a setting is negative or too large.
 func (s *Shards) Run(ctx context.Context, f func(context.Context, Shard) error) error {
 	err := s.run(ctx, f)
 	return &Error{Op: "run shards", Path: s.lock.Path, Err: err}
@@ -324,8 +329,8 @@ func (r *shardWorker) lookAgain() {
 	}
 }
 
-// dismiss waits for the keepers to end, and returns without those that are stuck. The context of Run has
-// ended.
+// dismiss waits for the keepers to end, except those that are stuck. The context of the work has ended, so no
+// keeper begins any more.
 func (r *shardWorker) dismiss() {
 	r.mu.Lock()
 	var all []*keeper

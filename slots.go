@@ -9,10 +9,10 @@ import (
 	"holdfast/zk"
 )
 
-// A Slots is n numbered places, 0 to n-1. A caller that acquires one gets a number that nobody else holds:
-// the id of a worker, a port, a node of a snowflake generator. It is the lowest free number, or one that
-// the caller prefers. If all are taken, callers are served first come, first served. A Slots has no state
-// of its own and is safe for concurrent use.
+// A Slots is a set of n slots with the numbers 0 to n-1. A caller that acquires a slot gets a number that
+// nobody else holds: the id of a worker, a port, a node of a snowflake generator. It is the lowest free
+// number, or one that the caller prefers. If all are taken, callers are served first come, first served. A
+// Slots has no state of its own and is safe for concurrent use.
 //
 // A slot is an ephemeral node whose name is the number, so the server never has one number twice. The
 // slot of a client that has crashed is taken until the server removes the node at the end of the session.
@@ -21,7 +21,7 @@ import (
 //
 // A Hold's token is larger than all earlier tokens of its number. So a resource that belongs to a number
 // can be fenced with the token; [Hold.Tokens] has the path of the slot for that. The names of the nodes
-// come back, so what [NodeLock] says about nodes that are removed by hand is also true for a slot.
+// come back. So the warning of [NodeLock] about nodes that are removed by hand applies to a slot, too.
 //
 // The number n is stored in the node at the path of the Slots, and lasts as long as that node. Acquire
 // makes the node as a container, which the server removes some time after it became empty.
@@ -102,7 +102,7 @@ func (s *Slots) enter(ctx context.Context, wishes []Wish, wait bool) (*Hold, err
 	return s.semaphore.enter(ctx, 1, take, wait)
 }
 
-// choose returns the number to take. One of them is free.
+// choose returns the number to take. At least one number is free.
 func choose(v view, wishes []Wish) int {
 	taken := make(map[int]bool)
 	for _, name := range v.listed {
@@ -134,7 +134,8 @@ func (s *Slots) place(turn *queue.Place, number int) (*queue.Place, error) {
 	return &queue.Place{Queue: l.Queue, Session: turn.Session, Dir: s.semaphore.permitDir(), Attempt: a, Exact: true, Shared: true, Data: data}, nil
 }
 
-// Slot is the number of the slot that h holds, of a MultiLock the first. It is -1 if h is not of a [Slots].
+// Slot is the number of the slot that h holds. In a MultiLock it is that of the first [Slots]. It is -1 if h
+// holds no slot.
 func (h *Hold) Slot() int {
 	i := slices.IndexFunc(h.tenures, func(t *tenure) bool { return t.lock.Kind == queue.Slots })
 	if i < 0 {

@@ -18,11 +18,15 @@ import (
 // granularity locking, Gray 1976). Every path has a queue of its own, as an [RWMutex] has. So a caller that
 // wants "a" waits for the holders below "a", and later callers below "a" wait for it.
 //
-// The locks are acquired from the path upwards, and the tree's root comes last. Its token is the one that
-// [Hold.Token] returns, so it fences the whole tree: of two holders that exclude each other, the later one
-// has the larger token, also if one path is above the other. The tokens of the other parts do not: holders
-// that share an ancestor have them in any order. So use fence.Check with Token for a resource in the tree, and
-// not fence.InTx, which compares all of them.
+// The locks are acquired from the path upwards, and the tree's root comes last. [Hold.Token] returns the root's
+// token. (In a MultiLock with other locks, look for it in [Hold.Tokens]: its path is <path>/%2F.) Of two
+// holders that exclude each other, the later one has the larger token, also if one path is above the other. The
+// tokens of the other parts have no such order: holders that share an ancestor have them in any order. So use
+// fence.Check with Token, and not fence.InTx, which checks all of them. Give each resource in the tree a name
+// of its own, such as its path. With one name for the whole tree, holders side by side would refuse each other.
+//
+// A Mutex, or another lock with a queue, at the tree's own path is another lock: neither excludes the other, and
+// neither is refused.
 type Tree struct {
 	client *zk.Client
 	path   string
@@ -35,17 +39,19 @@ const (
 	maxTreePath  = 1000
 )
 
-// NewTree names the tree at path. Its queues are in nodes below that one, whose names are the paths, escaped
-// as in a URL; they are containers, which the server removes some time after they became empty. NewTree sends
-// nothing.
+// NewTree names the tree at path. Its queues are in nodes below that one. The name of such a node is the path
+// with a slash in front, escaped as in a URL: <path>/%2F for the root, <path>/%2Fa%2Fb for "a/b". List and Break
+// take these paths. The nodes are containers, which the server removes some time after they became empty.
+// NewTree sends nothing.
 func NewTree(c *zk.Client, path string, opts ...Option) *Tree {
 	return &Tree{client: c, path: path, opts: opts}
 }
 
 // Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by
-// "/"; "" is the whole tree. Lock is that of a MultiLock. It fails with zk.ErrBadArguments if a part of the
-// path is empty, if the path is longer than 1,000 bytes or deeper than 64 parts, and if its options do not fit
-// a tree: WithLocalHandoff, a layout without readers, and one without {uuid} or {hex}.
+// "/"; "" is the whole tree. Lock and TryLock work as those of a [MultiLock]. They fail with zk.ErrBadArguments
+// if a part of the path is empty, or if the path is longer than 1,000 bytes or deeper than 64 parts. So they do
+// with options that do not fit a tree: WithLocalHandoff, a layout without readers, and one without {uuid} or
+// {hex}.
 //
 // A Lock with a context that descends from a Hold of the same tree fails with ErrDeadlock, unless the tree
 // is Reentrant. Then a holder of "a" can lock "a/b", or "b". A holder of "a/b" that locks "a" gets ErrDeadlock

@@ -12,9 +12,11 @@
 //
 // Tokens order the tenures of one exclusive lock. Readers of an RWMutex and holders of a
 // Semaphore's permits hold at the same time, in no order of tokens, so the resource would
-// refuse all but the youngest. So fence exclusive locks only. Tokens are positions in the
-// ensemble's history. If the ensemble is wiped or restored from a backup, clear the table of
-// tokens. Otherwise the resource may refuse all later holders.
+// refuse all but the youngest. So fence exclusive locks only. A path of a Tree is fenced with one
+// token of several, see [holdfast.Tree].
+//
+// Tokens are positions in the ensemble's history. If the ensemble is wiped or restored from a
+// backup, clear the table of tokens. Otherwise the resource may refuse all later holders.
 //
 // The package starts no goroutines.
 package fence

@@ -98,11 +98,11 @@ func (d Dialect) unknown() error {
 
 // Check fails with ErrStale if the resource has seen a larger token than this one; then roll
 // back. Otherwise it stores the token. It must be the first statement of the transaction that
-// changes the resource. It blocks holders of other tokens until the transaction is over, and
-// data read before it may be out of date.
+// changes the resource. It blocks other transactions that check the resource until this one is over,
+// and data read before it may be out of date.
 //
-// The name of the resource is any text (see [MySQL] for its length); the lock's path is a good choice. Errors of the
-// database come wrapped, also that of a missing table (see CreateTable).
+// The name of the resource is any text (see [MySQL] for its length); the lock's path is a good
+// choice. Errors of the database come wrapped, also that of a missing table (see CreateTable).
 func Check(ctx context.Context, tx *sql.Tx, d Dialect, resource string, token int64) error {
 	statement, ok := dialects[d]
 	switch {
@@ -148,11 +148,14 @@ func Resource(t holdfast.LockToken) string {
 }
 
 // InTx runs f in a transaction that is fenced with h's token, for the resource that Resource
-// names. For a MultiLock, it checks the token of every lock. It commits if f returns nil. It
-// rolls back if f fails, or if ctx ends or the lock is lost before the commit. f should use the
-// context that it gets, which ends in both cases. The error is ErrStale (then f was not
-// called), f's own, or the database's. As with every commit, if the commit itself fails, it may
-// have happened or not.
+// names. For a MultiLock, it checks the token of every lock. For a path of a Tree, use Check
+// instead (see [holdfast.Tree]). InTx commits if f returns nil. It rolls back if f fails, or if
+// ctx ends or the lock is lost before the commit. f should use the context that it gets, which
+// ends with ctx and with the lock.
+//
+// The error is ErrStale (then f was not called), f's own, or the database's. If the Hold has ended
+// before, the error is holdfast.ErrLost or holdfast.ErrNotHeld. As with every commit, if the commit
+// itself fails, it may have happened or not.
 func InTx(ctx context.Context, db *sql.DB, d Dialect, h *holdfast.Hold, f func(context.Context, *sql.Tx) error) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

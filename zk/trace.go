@@ -28,6 +28,8 @@ type Trace struct {
 	SessionOver func(session int64, cause error)
 	// RequestDone: a request has been answered, or its caller has stopped waiting. ctx is the
 	// context that the caller gave to the operation, so that its values can be used. It may have ended.
+	// Session.StartMulti takes no context: ctx is context.Background, and the goroutine that waits for
+	// the answer calls the hook.
 	RequestDone func(ctx context.Context, op, path string, took time.Duration, err error)
 }
 

@@ -116,9 +116,9 @@ func (p Plan) Balance(workers []Worker) Plan {
 	return next
 }
 
-// quotas returns how many shards each worker gets. The exact shares, rounded down, leave seats. Workers
-// that own more than their rounded share at present get them first, since that saves a move; then those
-// with the largest remainder.
+// quotas returns how many shards each worker gets. Each gets its exact share, rounded down. The shards that
+// remain are seats, one for a worker at the most. Workers that own more than their rounded share at present
+// get a seat first, since that saves a move. The other seats go by the largest remainder.
 func (p Plan) quotas(owned []int) []int {
 	quotas := make([]int, len(p.Workers))
 	n, total := int64(len(p.Shards)), int64(0)

@@ -4,8 +4,8 @@ import "time"
 
 // A Damper decides when a join or a leave counts, so that a worker that flaps does not move the shards of
 // the others. A newcomer gets shards when it has been present for Settle. A worker that is absent keeps its
-// shards for Settle, and its return within that time changes nothing. The zero time of both maps is the
-// first call of Next. A Damper is not safe for concurrent use.
+// shards for Settle, and its return within that time changes nothing. Both times count from the call of Next
+// that first sees the change. A Damper is not safe for concurrent use.
 type Damper struct {
 	Settle time.Duration
 
@@ -13,8 +13,8 @@ type Damper struct {
 	left map[string]time.Time // workers that are in the plan and not present
 }
 
-// Next returns the plan that follows p if these workers are present now. It is p itself if there is nothing
-// to change yet. wait is the time until the next change counts, if nothing else happens; 0: there is none.
+// Next returns the plan that follows p if these workers are present now. It is p itself if nothing changes
+// yet. wait is the time until the next change counts if nothing else happens; it is 0 if no change is pending.
 //
 // A newcomer alone has to wait. But if the plan changes anyway, all workers that are present count at once:
 // a restarted worker, which has left and come back as another one, costs one change instead of two.

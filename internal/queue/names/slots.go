@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Slots is the grammar of numbered places: a semaphore whose permits are numbers. A permit's whole name
+// Slots is the grammar of slots: a semaphore whose permits are numbers. A permit's whole name
 // tells its number, so the server does not give a number twice.
 var Slots = func() *Grammar {
 	g := *Default
