@@ -312,7 +312,10 @@ func (h *Hold) Release() error {
 // back: with a NodeLock, a slot, and a [Layout] without {uuid} or {hex}.
 func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	if !h.endsInOne() {
-		results, err := h.Commit(ctx, ops...)
+		results, err := h.commit(ctx, ops)
+		if err != nil {
+			err = h.fail("commit and unlock", err)
+		}
 		h.Unlock() // if it was lost in between, the transaction was done all the same
 		return results, err
 	}

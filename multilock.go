@@ -83,7 +83,7 @@ const (
 func NewMultiLock(ls ...Locker) *MultiLock {
 	m := &MultiLock{}
 	if len(ls) == 0 {
-		m.err = errors.New("a MultiLock needs a lock")
+		m.err = fmt.Errorf("%w: a MultiLock needs a lock", zk.ErrBadArguments)
 	}
 	for _, l := range ls {
 		parts, err := partsOf(l)
@@ -127,7 +127,7 @@ func partsOf(l Locker) ([]part, error) {
 	case *MultiLock:
 		return l.parts, l.err
 	}
-	return nil, fmt.Errorf("a %T cannot be part of a MultiLock: it has no path to order it by", l)
+	return nil, fmt.Errorf("%w: a %T cannot be part of a MultiLock: it has no path to order it by", zk.ErrBadArguments, l)
 }
 
 // Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock gives back
@@ -173,6 +173,12 @@ func (m *MultiLock) fail(op string, err error) error {
 func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context) (*Hold, error)) (_ *Hold, err error) {
 	if m.err != nil {
 		return nil, m.err
+	}
+	for _, p := range m.parts {
+		// Below its own path, a holder of a tree would wait for callers that wait for it.
+		if p.tree && len(p.lock.held(ctx)) > 0 {
+			return nil, ErrDeadlock
+		}
 	}
 	// If an earlier lock is lost, waiting for the next is useless.
 	waitCtx, cancel := context.WithCancelCause(ctx)

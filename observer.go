@@ -23,7 +23,7 @@ type Observer struct {
 	// Lost: the lock was lost, and Err says why. Took is how long it was held.
 	Lost func(ctx context.Context, e Event)
 	// Released: the Hold was unlocked, and the removal of its nodes has ended with Err, the error of
-	// Unlock. Took is how long it was held, until that end. After Release, the end comes later.
+	// Unlock, or of CommitAndUnlock. Took is how long it was held, until that end. After Release, the end comes later.
 	Released func(ctx context.Context, e Event)
 }
 
@@ -46,7 +46,12 @@ type Event struct {
 // WithObserver reports what happens to the lock to o. The option can be given several times, for several
 // observers, which are called in that order.
 func WithObserver(o *Observer) Option {
-	return func(os *options) { os.observers = append(os.observers[:len(os.observers):len(os.observers)], o) }
+	return func(os *options) {
+		if o == nil {
+			return
+		}
+		os.observers = append(os.observers[:len(os.observers):len(os.observers)], o)
+	}
 }
 
 // An observation is what observers know of one attempt, and of the Hold that it brought. Nobody observes it if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -218,6 +219,24 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 				"acquired: lock /l (2)", "released: lock /l (2)",
 			},
 		},
+		"a Once": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				once := holdfast.NewOnce(c, lockPath, observed(d))
+				for range 2 { // the second call needs no lock
+					_, err := once.Do(t.Context(), "key", func(ctx context.Context) ([]byte, error) {
+						if n := ctx.Value(wish{}); n != 1 {
+							t.Errorf("the context of the function has %v", n)
+						}
+						time.Sleep(time.Second)
+						return nil, nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			[]string{"queued: lock /l/once-KEY", "acquired: lock /l/once-KEY (1)", "released: lock /l/once-KEY after 1s (1)"},
+		},
 		"a lock that joins": {
 			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
 				m := holdfast.NewMutex(c, lockPath, observed(d), holdfast.Reentrant())
@@ -246,7 +265,8 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 				synctest.Wait()
 				var got []string
 				for _, line := range d.lines {
-					got = append(got, strings.ReplaceAll(line, lockPath, "/l"))
+					line = strings.ReplaceAll(line, lockPath, "/l")
+					got = append(got, regexp.MustCompile(`once-./key`).ReplaceAllString(line, "once-KEY"))
 				}
 				if name == "a lock that is handed on" { // the two goroutines may report in either order
 					slices.Sort(got)

@@ -29,7 +29,7 @@ const (
 // time after they became empty. Marks stay until [Once.Forget] or a later run (see [ForgetAfter]) removes
 // them. No node has a time to live.
 //
-// Of the general options, WithOwner, WithReason and WithACL have their usual effect. Every call fails with
+// Of the general options, WithOwner, WithReason, WithACL and WithObserver have their usual effect. Every call fails with
 // [zk.ErrBadArguments] or ErrLayout if there is an option that a Once cannot honour.
 type Once struct {
 	client  *zk.Client
@@ -91,7 +91,7 @@ func NewOnce(c *zk.Client, path string, opts ...Option) *Once {
 //
 // ctx bounds the wait. It does not bound the recording: if f returns without an error, Do records the
 // result even after the end of ctx, while the session lives. If the connection is lost meanwhile, Do finds out
-// whether the result was recorded. That takes two session timeouts at most. The error is ErrLost if the result
+// whether the result was recorded. That takes three session timeouts at most. The error is ErrLost if the result
 // was not recorded, and ErrUncertain if Do cannot find out. With AtMostOnce, the error is also ErrUncertain if
 // ctx ends and Do does not know whether the beginning is recorded. Result.Ran tells whether f was called.
 //
@@ -238,7 +238,10 @@ func (j *job) answer(ctx context.Context) (Result, error) {
 
 // enter acquires the key's lock.
 func (j *job) enter(ctx context.Context) (*Hold, error) {
-	return outlive(ctx, func() (*Hold, error) { return j.lock.enter(ctx, names.Mutex, true) })
+	h, err := j.lock.attempt(ctx, "lock", 0, func(ctx context.Context) (*Hold, error) {
+		return outlive(ctx, func() (*Hold, error) { return j.lock.enter(ctx, names.Mutex, true) })
+	})
+	return h, errors.Unwrap(err) // the caller says which operation has failed
 }
 
 // turn decides under the lock whether to run, and runs. It releases the lock. started: f was called, so

@@ -185,7 +185,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}), nil},
 		{"Tree", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewTree(c, lockPath, opts...).Path("a")
-		}), []string{"WithLocalHandoff"}},
+		}), []string{"WithLocalHandoff", "Reentrant"}},
 		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff"}},
 		{"Slots", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()

@@ -89,7 +89,7 @@ func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.h
 // ErrShardCount if n differs from the stored number. To change the number, stop all workers and remove the
 // node at path.
 //
-// A Shards takes the options WithOwner, WithReason, WithACL, WithWeight, WithSettle, WithMoveLimit and
+// A Shards takes the options WithOwner, WithReason, WithACL, WithObserver, WithWeight, WithSettle, WithMoveLimit and
 // WithHandover. It refuses WithValue, WithLocalHandoff and Reentrant. NewShards sends nothing.
 func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 	o := newOptions(opts)
@@ -232,7 +232,7 @@ func (s *Shards) newWorker(f func(context.Context, Shard) error) (*shardWorker, 
 	switch {
 	case s.n < 1 || s.n > balance.MaxShards:
 		return nil, fmt.Errorf("%w: %d; there can be 1 to %d", ErrShardCount, s.n, balance.MaxShards)
-	case s.lock.Grammar != names.Default:
+	case s.lock.Grammar.Queue != names.Default.Queue:
 		return nil, fmt.Errorf("%w %s: shards are in Curator's layout", ErrLayout, s.lock.Grammar.Name)
 	case w.Weight < 0 || w.Weight > balance.MaxWeight:
 		return nil, fmt.Errorf("%w: weight %d; it can be 0 to %d", zk.ErrBadArguments, w.Weight, balance.MaxWeight)

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -50,12 +51,11 @@ func NewTree(c *zk.Client, path string, opts ...Option) *Tree {
 // Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by
 // "/"; "" is the whole tree. Lock and TryLock work as those of a [MultiLock]. They fail with zk.ErrBadArguments
 // if a part of the path is empty, or if the path is longer than 1,000 bytes or deeper than 64 parts. So they do
-// with options that do not fit a tree: WithLocalHandoff, a layout without readers, and one without {uuid} or
-// {hex}.
+// with options that do not fit a tree: WithLocalHandoff, Reentrant, a layout without readers, and one without
+// {uuid} or {hex}.
 //
-// A Lock with a context that descends from a Hold of the same tree fails with ErrDeadlock, unless the tree
-// is Reentrant. Then a holder of "a" can lock "a/b", or "b". A holder of "a/b" that locks "a" gets ErrDeadlock
-// in any case: two of them would wait for each other.
+// With a context that descends from a Hold of the same tree, they fail with ErrDeadlock, whatever the path: a
+// caller that waits for that Hold may have the path already. Lock several paths with one MultiLock instead.
 func (t *Tree) Path(path string) Locker { return t.of(path) }
 
 // of returns the locks of a path.
@@ -68,9 +68,11 @@ func (t *Tree) of(path string) *MultiLock {
 	}
 	for i, name := range names {
 		l := &RWMutex{newLock(t.client, t.path+"/"+name, queue.Lock, newOptions(t.opts))}
-		if g := l.lock.Grammar; l.lock.handoffs > 0 || g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
-			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names, and no WithLocalHandoff", zk.ErrBadArguments)
+		l.lock.refuse("a Tree", givenHandoff|givenReentrant)
+		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
+			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names", zk.ErrBadArguments)
 		}
+		m.err = cmp.Or(m.err, l.lock.refused)
 		p := part{Locker: l, lock: &l.lock, strength: writeStrength, tree: true}
 		if i < len(names)-1 {
 			p.Locker, p.strength = l.RLocker(), readStrength

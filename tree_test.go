@@ -81,6 +81,7 @@ func TestTreeRefusesBadPaths(t *testing.T) {
 			"very long":     {path: strings.Repeat("x", 100_000)},
 			"deep":          {path: strings.Repeat("x/", 64) + "x"},
 			"local handoff": {path: "a", opts: []holdfast.Option{holdfast.WithLocalHandoff(3)}},
+			"reentrant":     {path: "a", opts: []holdfast.Option{holdfast.Reentrant()}},
 			"no readers":    {path: "a", opts: []holdfast.Option{holdfast.WithLayout(holdfast.LayoutWriteLock)}},
 		} {
 			tree := holdfast.NewTree(c, lockPath, tt.opts...)
@@ -220,39 +221,25 @@ func TestTreeUnderRandomCallers(t *testing.T) {
 	}
 }
 
-func TestTreeIsReentrantByContext(t *testing.T) {
+// A holder that locks another path of its tree might wait for callers that wait for it. It is told at once,
+// also if nobody waits at present.
+func TestTreeInsideItselfIsADeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := client(t, srv)
-		plain := holdfast.NewTree(c, lockPath)
-		h := lock(t, plain.Path("a"))
-		for _, path := range []string{"", "a", "a/b", "b"} {
-			_, err := plain.Path(path).Lock(h.Context())
-			wantErr(t, err, holdfast.ErrDeadlock)
-		}
-		unlock(t, h)
-
-		tree := holdfast.NewTree(c, lockPath, holdfast.Reentrant())
-		h = lock(t, tree.Path("a"))
-		var inner []*holdfast.Hold
-		for _, path := range []string{"a", "a/b", "b"} {
-			g, err := tree.Path(path).Lock(h.Context())
-			if err != nil {
-				t.Fatal(path, err)
+		tree := holdfast.NewTree(client(t, srv), lockPath)
+		h := lock(t, tree.Path("a"))
+		w := wait(t.Context(), holdfast.NewTree(client(t, srv), lockPath).Path("a/b")) // has "a/b", and waits for "a"
+		synctest.Wait()
+		for _, path := range []string{"", "a", "a/b", "a/c", "b"} {
+			for _, l := range []holdfast.Locker{tree.Path(path), holdfast.NewMultiLock(tree.Path(path), mutexAt(client(t, srv)))} {
+				_, err := l.Lock(h.Context())
+				wantErr(t, err, holdfast.ErrDeadlock)
+				_, err = l.TryLock(h.Context())
+				wantErr(t, err, holdfast.ErrDeadlock)
 			}
-			inner = append(inner, g)
 		}
-		_, err := tree.Path("").Lock(h.Context())
-		wantErr(t, err, holdfast.ErrDeadlock)
 		unlock(t, h)
-		others := holdfast.NewTree(client(t, srv), lockPath)
-		for _, path := range []string{"a", "a/b", "b"} {
-			_, err := others.Path(path).TryLock(t.Context())
-			wantErr(t, err, holdfast.ErrLocked)
-		}
-		for _, g := range inner {
-			unlock(t, g)
-		}
-		unlock(t, lock(t, others.Path("")))
+		unlock(t, w.got(t))
+		wantNoNodes(t, client(t, srv))
 	})
 }
 

@@ -33,5 +33,10 @@ func ofTrees() []mutant {
 			edits: []edit{{"multilock.go", "\tcase p.tree:\n\t\treturn 1\n\tcase o.tree:\n\t\treturn -1\n", ""}, {"multilock.go", "\tcase p.tree != o.tree:\n\t\treturn fmt.Errorf(", "\tcase p.tree != o.tree && p.lock == nil:\n\t\treturn fmt.Errorf("}},
 			tests: []string{"TestTreeBesideALockOfItsNodes"},
 		},
+		{
+			number: 416, bug: "a holder of a path waits for callers that wait for it", where: "ours, until a reader found it",
+			edits: []edit{{"multilock.go", "\t\tif p.tree && len(p.lock.held(ctx)) > 0 {\n", "\t\tif false {\n"}},
+			tests: []string{"TestTreeInsideItselfIsADeadlock"},
+		},
 	}
 }

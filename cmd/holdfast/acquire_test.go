@@ -301,6 +301,40 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 	})
 }
 
+// What a Once has recorded is no lock. A caller's place in the queue of a key is shown.
+func TestListShowsNoMarksOfAOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		paths := func() (paths []string) {
+			found, err := findLocks(t.Context(), c, "/ns/", holdfast.LayoutCurator)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, l := range found {
+				paths = append(paths, l.path)
+			}
+			return paths
+		}
+		once := holdfast.NewOnce(c, "/ns/reports", holdfast.AtMostOnce())
+		for _, key := range []string{"monday", "tuesday"} {
+			_, err := once.Do(t.Context(), key, func(context.Context) ([]byte, error) {
+				if got := paths(); len(got) != 1 || !strings.HasSuffix(got[0], "/"+key) {
+					t.Errorf("found %q while %s runs", got, key)
+				}
+				return nil, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := paths(); len(got) != 0 {
+			t.Errorf("found %q", got)
+		}
+	})
+}
+
 func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		asked, granted time.Duration

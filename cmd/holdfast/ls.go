@@ -143,6 +143,10 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 		if err != nil || children == nil {
 			return err
 		}
+		if once, key := onceDirectory(path); once {
+			children = slices.DeleteFunc(children, func(name string) bool { return key && (name == "done" || name == "begun") })
+			root = true // without callers it is no lock
+		}
 		// A semaphore keeps its queue one level down, and so do slots.
 		var below []string
 		for _, dirs := range [][]string{{"leases", "locks"}, {"slots", "slot-queue"}} {
@@ -173,6 +177,19 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 	}
 	slices.SortFunc(found, func(a, b located) int { return cmp.Compare(a.path, b.path) })
 	return found, nil
+}
+
+// onceDirectory reports whether path is a directory of a Once, and whether it is that of a key: the
+// queue of the key, and the marks of its runs.
+func onceDirectory(path string) (once, key bool) {
+	is := func(name string) bool {
+		digit, ok := strings.CutPrefix(name, "once-")
+		return ok && len(digit) == 1 && strings.Contains("0123456789abcdef", digit)
+	}
+	parts := strings.Split(path, "/")
+	n := len(parts)
+	key = n > 1 && is(parts[n-2])
+	return key || is(parts[n-1]), key
 }
 
 // parent returns the node above all paths that begin with prefix.
