@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -397,7 +398,21 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		b := newBoard(t, srv, 6)
 		var lost atomic.Int32
-		c := client(t, srv)
+		// After the loss, the client is away for less than the settling time.
+		var away atomic.Bool
+		cfg := srv.Config()
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if away.Load() {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return dial(ctx, network, addr)
+		}
+		c, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
 		a := b.joinWith(c, "a", func(ctx context.Context, _ holdfast.Shard) error {
 			<-ctx.Done()
 			if errors.Is(context.Cause(ctx), holdfast.ErrLost) {
@@ -412,6 +427,7 @@ func TestLostShardsComeBackWithALargerToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		away.Store(true)
 		srv.Expire(s.ID())
 		b.settle()
 		if n := lost.Load(); n != 3 {
