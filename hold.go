@@ -20,7 +20,7 @@ type Hold struct {
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
 	revoked chan struct{}
-	outer   *Hold   // that the context of Lock descended from
+	outer   *Hold   // the Hold that the context of Lock descends from; nil if there is none
 	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
 
 	mu        sync.Mutex // guards the fields below
