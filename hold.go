@@ -20,7 +20,7 @@ type Hold struct {
 	cancel  context.CancelCauseFunc
 	lost    chan struct{}
 	revoked chan struct{}
-	outer   *Hold   // that the context of Lock descended from
+	outer   *Hold   // the Hold that the context of Lock descends from; nil if there is none
 	parts   []*Hold // of a MultiLock: those that this one took over, one for each tenure
 
 	mu        sync.Mutex // guards the fields below
@@ -86,7 +86,7 @@ func (h *Hold) Token() int64 { return h.first().Token }
 type LockToken struct {
 	Path string // of the lock; of a Slots the node of the slot, whose tokens grow on their own
 	// Layout names the lock's layout by its forms, since locks of different forms can have
-	// one path: names.Default, kazoo or another of this package's, as ParseLayout takes them;
+	// one path: curator, kazoo or another of this package's, as ParseLayout takes them;
 	// named:NAME for one of several in a directory; form:… for a program's own, with its
 	// forms. Only those of the last two kinds share a directory, and only their names
 	// contain a colon. A NodeLock's is node.
@@ -230,7 +230,9 @@ func (h *Hold) revoke() {
 // Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
 // the work's context has ended.
 //
-// The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before.
+// The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before. Any
+// other error is the server's refusal to remove our node, such as zk.ErrNoAuth. The node then stays until
+// the session ends.
 func (h *Hold) Unlock() error {
 	loss, first := h.end()
 	if !first {

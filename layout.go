@@ -96,7 +96,7 @@ func (l *Layout) compile() *names.Grammar {
 // be part of another lock's queue.
 func LayoutNamed(name string) Layout { return layoutOf(names.Named(name)) }
 
-// ParseLayout returns the layout of a name: names.Default, leaderlatch, kazoo, go-zookeeper, writelock,
+// ParseLayout returns the layout of a name: curator, leaderlatch, kazoo, go-zookeeper, writelock,
 // hostrw, sessionid, article, named:NAME or form:PATTERN. The error is ErrLayout, and says what to
 // write instead.
 //

@@ -24,10 +24,10 @@ type Entry struct {
 	Owner   string    // see WithOwner
 	Reason  string    // see WithReason
 
-	// HeldSince is when it acquired the lock, by the server's clock and to within a round trip. Holders
-	// of this package write it when they have held the lock for a second, unless WithValue or a
-	// candidate's value takes the room. If it is not known, it is zero. The holder of a NodeLock or a slot
-	// holds it since the node exists.
+	// HeldSince is when the holder acquired the lock, by the server's clock and to within a round trip. A
+	// holder of this package writes the time when it has held the lock for a second, unless the node's
+	// data are the program's own (WithValue, the value of a candidate). HeldSince is zero if the time is
+	// not known. For a NodeLock or a slot, it is when the node was made.
 	HeldSince time.Time
 }
 

@@ -155,7 +155,7 @@ func (q *localQueue) move() {
 	}
 }
 
-// tidy drops an empty queue. No mutex may be held.
+// tidy drops an empty queue. The caller must hold neither localQueues nor q.mu; it may hold tenure.mu.
 func (q *localQueue) tidy() {
 	localQueues.Lock()
 	defer localQueues.Unlock()

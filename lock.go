@@ -14,7 +14,8 @@ import (
 type Locker interface {
 	// Lock waits until the caller holds the lock. The context bounds the wait, never the hold.
 	Lock(ctx context.Context) (*Hold, error)
-	// TryLock fails with ErrLocked at once if somebody is ahead.
+	// TryLock fails with ErrLocked if somebody is ahead. It does not wait for the lock, only for the
+	// server's answer, until ctx ends.
 	TryLock(ctx context.Context) (*Hold, error)
 }
 

@@ -130,10 +130,10 @@ func partsOf(l Locker) ([]part, error) {
 	return nil, fmt.Errorf("%w: a %T cannot be part of a MultiLock: it has no path to order it by", zk.ErrBadArguments, l)
 }
 
-// Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock gives back
-// the locks that it has acquired. If one of them is lost while it waits for the rest, it starts again, as
-// a Mutex does that loses its place. The error is ErrDeadlock if ctx descends from a Hold of one of the
-// locks.
+// Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases
+// the locks that it has acquired. If a lock is lost while Lock waits for the rest, Lock starts again, as
+// Mutex.Lock does when it loses its place. The error is ErrDeadlock if ctx descends from a Hold of one of
+// the locks.
 //
 // The Hold ends when any of the locks is lost. Unlock releases all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
@@ -144,7 +144,7 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it gives back the locks
+// TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it releases the locks
 // that it has acquired, and the error is ErrLocked.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
 	h, err := m.enter(ctx, Locker.TryLock)

@@ -23,17 +23,20 @@ func NewMutex(c *zk.Client, path string, opts ...Option) *Mutex {
 }
 
 // Lock waits for the lock. If the session ends meanwhile, Lock joins the queue again in the next session,
-// at the back, while ctx lives. When ctx ends, the error is its cause, and Lock gives up its place; if
-// the server cannot be reached at that moment, in the background.
+// at the back, while ctx lives. When ctx ends, Lock returns, and the error wraps the cause of ctx. A
+// goroutine then removes the node. If the server cannot be reached, that takes until it can, or until
+// the session ends.
 //
 // The error is ErrDeadlock if ctx descends from a Hold of this lock, and ErrKind if another kind of lock,
-// or one in another layout, has this name.
+// or one in another layout, has this name. Other errors are those of package zk, such as zk.ErrClosed,
+// zk.ErrNoAuth and zk.ErrTimeoutTooShort.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.lock.wait(ctx, "lock", names.Mutex)
 }
 
-// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. It
-// needs the server's answer, and waits for that until ctx ends.
+// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked.
+// TryLock needs the server's answer, and waits for the answer until ctx ends. If the session ends
+// meanwhile, the error is zk.ErrSessionExpired.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try lock", names.Mutex)
 }

@@ -21,8 +21,8 @@ import (
 //
 // Unlock makes sure that the node is its own before it deletes the node. If somebody removes the node by
 // hand right then, and another client makes it again before the delete arrives, the delete hits that
-// node: the server compares versions, and those are equal. Its holder is told. In a queue no name comes
-// back, unless the queue is removed with its directory.
+// node: the server compares versions, and those are equal. The holder of that node is told that it has
+// lost the lock. In a queue no name comes back, unless the queue is removed with its directory.
 type NodeLock struct {
 	lock lock
 }
@@ -47,7 +47,8 @@ func (l *NodeLock) Lock(ctx context.Context) (*Hold, error) {
 	})
 }
 
-// TryLock makes the node, or fails with ErrLocked if it is there.
+// TryLock makes the node, or fails with ErrLocked if the node exists. It needs the server's answer, and
+// waits for the answer until ctx ends.
 func (l *NodeLock) TryLock(ctx context.Context) (*Hold, error) {
 	return l.lock.attempt(ctx, "try lock", 0, func(ctx context.Context) (*Hold, error) { return l.enter(ctx, false) })
 }
@@ -125,7 +126,7 @@ func (l *NodeLock) occupied(ctx context.Context, listed []string) error {
 
 // await waits until the node is gone or has changed.
 func (l *NodeLock) await(ctx context.Context, session *zk.Session, wait bool) error {
-	// Not a watch of the data: a change of those is no news, and would wake all waiters.
+	// We watch the children, not the data. A change of the data is no news, and would wake all waiters.
 	var listed []string
 	var stat zk.Stat
 	var watch *zk.Watch

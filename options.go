@@ -118,9 +118,9 @@ func WithLayout(l Layout) Option {
 // token, and the lock is free when the last of them is unlocked. It is not the default
 // because goroutines that share a context would hold the lock together.
 //
-// The option is for [Mutex], [RWMutex], [NodeLock] and [Tree]. A [Semaphore] and [Slots] refuse it, since a
-// caller in between may wait for permits. An [Election] refuses it, since a term has one value. A [Once] and
-// [Shards] refuse it, too.
+// The option is for [Mutex], [RWMutex] and [NodeLock]. A [Semaphore] and [Slots] refuse it, since a caller
+// in between may wait for permits. An [Election] refuses it, since a term has one value. A [Tree], a [Once]
+// and [Shards] refuse it, too.
 func Reentrant() Option {
 	return func(o *options) {
 		o.reentrant = true

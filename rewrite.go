@@ -17,7 +17,7 @@ import (
 type rewrites struct {
 	once sync.Once
 	busy chan struct{}           // full while somebody changes data; guards kept
-	kept map[*queue.Place][]byte // what was last written, or is being written, where that is not place.data
+	kept map[*queue.Place][]byte // what was last written, or is being written, where that is not Place.Data
 }
 
 // begin waits for its turn, until ctx ends. The caller must call end.
@@ -34,7 +34,7 @@ func (r *rewrites) begin(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// data returns the intended data of p's node. The caller has its turn.
+// data returns the intended data of p's node. The caller must have its turn, see begin.
 func (r *rewrites) data(p *queue.Place) []byte {
 	if data, ok := r.kept[p]; ok {
 		return data

@@ -20,7 +20,7 @@ type tenure struct {
 	places []*queue.Place
 	leases []*zk.Lease
 	began  time.Time
-	ctx    context.Context // ends when the tenure does; watch goroutines end with it
+	ctx    context.Context // ends with the last Unlock, not with a loss; watch goroutines end with it
 	cancel context.CancelFunc
 	unhook func() bool // from the session, which tells when it ends
 	young  *time.Timer // starts the watching
@@ -36,9 +36,9 @@ type tenure struct {
 }
 
 // newTenure begins the tenure of places that nobody is ahead of. Two things must be true at this moment.
-// Our nodes are known to stand: the list that showed nobody ahead showed them, or the events did (see
+// Our nodes are known to exist: the list that showed nobody ahead showed them, or the events did (see
 // await.go). The session is proven: the wait may have outlasted an earlier proof. From now on the leases
-// keep it proven.
+// keep the session proven.
 func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, error) {
 	t := &tenure{lock: l, places: places, began: time.Now()}
 	session := places[0].Session

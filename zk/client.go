@@ -124,8 +124,9 @@ func (c calls) ensure(ctx context.Context, node string) error {
 }
 
 // Close ends the session, here first and then at the server, and waits for all goroutines of
-// the client. The server removes the session's ephemeral nodes at once. If the server cannot be
-// reached, the nodes stay until the session times out there. Outstanding and later operations
+// the client. It waits a few seconds at most for the server's answer. The server removes the
+// session's ephemeral nodes at once. If the server cannot be reached, the nodes stay until the
+// session times out there. Outstanding and later operations
 // fail with ErrClosed. Close can be called more than once; it returns nil.
 func (c *Client) Close() error {
 	c.cancel()

@@ -72,10 +72,10 @@
 // own, the client authenticates itself too (mutual TLS, scheme x509). [Config].Auth
 // authenticates the client by password: [DigestAuth] and [SASLDigestAuth]. The client
 // authenticates every connection, also after a reconnect, before it sends anything else. If
-// servers refuse that twice in a row, or if a server requires an identity that the client does
-// not have, the client gives up: the session ends, and everything fails with [ErrAuthFailed].
-// If the client does not accept a server's certificate, it tries another server, as if that one
-// were down. Neither errors nor logs show passwords.
+// servers refuse that twice in one search for a server, or if a server requires an identity that
+// the client does not have, the client gives up: the session ends, and everything fails with
+// [ErrAuthFailed]. If the client does not accept a server's certificate, it tries another
+// server, as if that one were down. Neither errors nor logs show passwords.
 //
 // # Coming from go-zookeeper
 //

@@ -37,7 +37,7 @@ const DefaultTickTime = 2 * time.Second
 var ErrTimeoutTooShort = errors.New("session timeout too short")
 
 // A Lease is a claim on one ephemeral node of a session. While a session has a lease, its
-// Deadline is a proof. It is safe for concurrent use.
+// Deadline is a proof. A Lease is safe for concurrent use.
 type Lease struct {
 	session *Session
 	node    string // with the chroot
@@ -85,8 +85,9 @@ func (l *Lease) Release() {
 // registers its watches again, as after every reconnect, and a PersistentWatch gets
 // ErrEventsMissed.
 //
-// Errors: ErrTimeoutTooShort; ErrNoNode if the node does not exist; ErrSessionExpired,
-// ErrClosed or ErrAuthFailed if the session is over; the cause of ctx.
+// Errors: ErrTimeoutTooShort; ErrNoNode if Lease had to send a write and the node does not exist;
+// ErrThrottled if the server did not execute that write; ErrSessionExpired, ErrClosed or
+// ErrAuthFailed if the session is over; the cause of ctx.
 func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 	fail := func(err error) error { return &Error{Op: "lease", Path: path, Err: err} }
 	l := &Lease{session: s, node: s.node(path), gone: make(chan struct{}), index: -1}

@@ -212,7 +212,7 @@ func (r *request) takeExists(err error) (Stat, bool, error) {
 }
 
 // Children lists the names of a node's children, in no order, and the node's Stat.
-// Errors: ErrNoNode, ErrNoAuth, ErrTooLarge if the list is longer than 16 MiB.
+// Errors: ErrNoNode, ErrNoAuth, ErrTooLarge if the answer is longer than 33 MiB.
 func (c calls) Children(ctx context.Context, path string) ([]string, Stat, error) {
 	var reply zkproto.Children2Response
 	err := c.do(ctx, zkproto.OpGetChildren2, path, &zkproto.ReadRequest{Path: c.node(path)}, &reply, nil)

@@ -69,7 +69,8 @@ func millis(ms int32) time.Duration { return time.Duration(ms) * time.Millisecon
 // ID is the session's id. An ephemeral node names its owner by this id.
 func (s *Session) ID() int64 { return s.id }
 
-// Timeout is the session timeout that the server granted.
+// Timeout is the session timeout that the server granted. If another server grants less when the
+// session goes on there, Timeout shrinks. It never grows.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

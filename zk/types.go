@@ -13,7 +13,7 @@ type (
 
 // The types of event that a [Watch] can deliver.
 const (
-	EventNone                = zkproto.EventNone // no event: the session is over, see Event.Err
+	EventNone                = zkproto.EventNone // no event: the session is over, or events were missed; see Event.Err
 	EventNodeCreated         = zkproto.EventNodeCreated
 	EventNodeDeleted         = zkproto.EventNodeDeleted
 	EventNodeDataChanged     = zkproto.EventNodeDataChanged

@@ -31,8 +31,8 @@ type watches struct {
 	ownData []byte    // of our node when own was set
 	ownStat zk.Stat   // and its Stat
 	near    *zk.Watch // on the nearest node ahead; never without own, if we may read our node
-	name    string    // of that
-	czxid   int64     // of that
+	name    string    // of the nearest node ahead
+	czxid   int64     // of the nearest node ahead
 	far     int64     // the czxid of the second nearest, while we wait for that
 }
 

@@ -112,8 +112,8 @@ func (q *Queue) strangers(listed []string, semaphore bool) (all []Stranger) {
 	return all
 }
 
-// belongs says in words which lock a child belongs to that is not in g's queue; "" if the name is in
-// no form that this package knows.
+// belongs names, in words, the lock of a child that is not in g's queue. It returns "" if the name is
+// in no form that this package knows.
 func belongs(g *names.Grammar, name string) string {
 	if label := g.Belongs(name); label != "" {
 		return Lock.in(label)

@@ -8,7 +8,8 @@ import (
 )
 
 // A Place is our node in a queue, or the node of a lock without one. It belongs to one session and
-// never to another. One goroutine uses it at a time.
+// never to another. Until a tenure begins, one goroutine uses it at a time. The goroutines of a tenure
+// use it together: one takes the watch, one at a time removes the node, and the others only read.
 //
 // The exported fields describe the node to be made. [Place.Wait] makes a node that queues. Callers
 // that make one in another way call Sending before the request, Sent after it, and Created or Find

@@ -7,8 +7,8 @@ import (
 	"holdfast/zk"
 )
 
-// Leave gives the place up. It waits for that while ctx lives; if ctx ends, the node is removed in
-// the background, or its session ends.
+// Leave gives up the place: it removes our node. It waits for the removal while ctx lives. When ctx
+// ends, Leave returns, and a goroutine goes on until the node is gone or the session is over.
 func (p *Place) Leave(ctx context.Context) {
 	if p.name == "" && !p.doubt {
 		return

@@ -25,7 +25,7 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 	return &Place{Queue: q, Session: session, Dir: q.Path, Attempt: a, Shared: s == names.Read, Data: d}, nil
 }
 
-// Wait joins the queue and returns nil once nobody is ahead. Our node then stands, as far as the
+// Wait joins the queue and returns nil once nobody is ahead. Our node then exists, as far as the
 // events of the session tell, and the session may need a proof (see Prove). Without patience, the
 // error is ErrLocked if somebody is ahead. The caller must call Stop, and Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {

@@ -81,7 +81,7 @@ func (p *Place) PrepareWatermark() {
 	}()
 }
 
-// NoWatermark makes Remove leave no watermark: a reader may stand in our place afterwards.
+// NoWatermark makes Remove leave no watermark: a reader may be in our place afterwards.
 func (p *Place) NoWatermark() { p.watermark = nil }
 
 // WatermarkOp is the operation that leaves a watermark, for a transaction that deletes our node. There is
