@@ -52,7 +52,7 @@
 // # What is not
 //
 // No lock service can stop a holder that is paused, or call back a write that is on
-// its way. To avoid doing work twice, the lock is enough; where two writers would do
+// its way. To avoid wasted work, the lock is enough. Where two writers would do
 // damage, let the resource check the token, and refuse one that is smaller than the
 // largest it has seen.
 //

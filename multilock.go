@@ -215,6 +215,7 @@ func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 		tenures = append(tenures, h.tenures...)
 	}
 	all := holdOf(ctx, tenures...)
+	all.parts = held
 	for _, t := range tenures {
 		if !t.add(all) {
 			for _, t := range tenures {
@@ -223,7 +224,6 @@ func merge(ctx context.Context, held []*Hold) (*Hold, error) {
 			return nil, queue.ErrGone // lost since it was taken: start again
 		}
 	}
-	all.parts = held
 	for _, h := range held {
 		h.supersede()
 	}

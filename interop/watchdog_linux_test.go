@@ -416,7 +416,7 @@ func newJobWatch(t *testing.T) *jobWatch {
 	})
 	go func() {
 		defer close(done)
-		marks := make(map[process]string)
+		marks := make(map[process]*marked)
 		for {
 			select {
 			case <-stop:
@@ -429,9 +429,16 @@ func newJobWatch(t *testing.T) *jobWatch {
 	return w
 }
 
-// look counts the processes of each job. A process keeps its mark for life, so its environment
-// is read once.
-func (w *jobWatch) look(marks map[process]string) {
+// A marked is what the watch knows of a process.
+type marked struct {
+	mark string // "": none
+	read int    // how often the environment was read
+}
+
+// look counts the processes of each job. A process keeps its mark for life, so the environment is not
+// read again once it shows the mark. During an exec it may be empty, or lack something. So one without a
+// mark is read some more times.
+func (w *jobWatch) look(marks map[process]*marked) {
 	at := bootTime()
 	alive := make(map[string]int)
 	seen := make(map[process]bool)
@@ -442,19 +449,18 @@ func (w *jobWatch) look(marks map[process]string) {
 		}
 		p := process{pid, start}
 		seen[p] = true
-		mark, known := marks[p]
-		if !known {
-			environ := environOf(pid)
-			for _, e := range environ {
-				if m, ok := strings.CutPrefix(e, jobVariable+"="); ok {
-					mark = m
+		if marks[p] == nil {
+			marks[p] = &marked{}
+		}
+		if m := marks[p]; m.mark == "" && m.read < 100 {
+			m.read++
+			for _, e := range environOf(pid) {
+				if mark, ok := strings.CutPrefix(e, jobVariable+"="); ok {
+					m.mark = mark
 				}
 			}
-			if len(environ) > 1 { // during an exec it is empty
-				marks[p] = mark
-			}
 		}
-		if mark != "" {
+		if mark := marks[p].mark; mark != "" {
 			w.mu.Lock()
 			j := w.jobs[mark]
 			w.mu.Unlock()
