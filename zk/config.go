@@ -182,16 +182,17 @@ func splitServer(s string) (network, addr string, err error) {
 		}
 		return "unix", path, nil
 	}
-	host, port, err := net.SplitHostPort(s)
+	addr = s
+	host, port, err := net.SplitHostPort(addr)
+	if ae := (*net.AddrError)(nil); errors.As(err, &ae) && ae.Err == "missing port in address" {
+		addr = net.JoinHostPort(strings.Trim(s, "[]"), "2181")
+		host, port, err = net.SplitHostPort(addr)
+	}
 	if err != nil {
-		var ae *net.AddrError
-		if errors.As(err, &ae) && ae.Err == "missing port in address" {
-			return splitServer(net.JoinHostPort(strings.Trim(s, "[]"), "2181"))
-		}
 		return "", "", fmt.Errorf("server %q: %v", s, err)
 	}
 	if host == "" || port == "" {
 		return "", "", fmt.Errorf("server %q: want host:port", s)
 	}
-	return "tcp", s, nil
+	return "tcp", addr, nil
 }

@@ -20,7 +20,7 @@ import (
 func FuzzParseURL(f *testing.F) {
 	for _, s := range []string{
 		"zk://a:2181", "zk://a:1,b:2,c/app/x/?timeout=10s&tick=500ms", "zks://[::1]:2181,b:1/x", "unix:///run/zk.sock",
-		"zk://user:secret@a:1", "zk://a:1:2", "zk:///x", "zk://a/../y", "zk://a?timeout=%31s", "zk://[::1]", "zk://a:1//",
+		"zk://user:secret@a:1", "zk://a:1:2", "zk:///x", "zk://a/../y", "zk://a?timeout=%31s", "zk://[::1]", "zk://a:1//", "zks://[1]b:j", "zk://[a:b", "zk://a]",
 	} {
 		f.Add(s)
 	}
