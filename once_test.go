@@ -622,7 +622,7 @@ func TestOnceUnderLostConnectionsRunsOnce(t *testing.T) {
 }
 
 // A runner that crashes at any point of a Do leaves a key that the next caller runs, or that nobody runs
-// if it counts at most once and had begun. What was acknowledged is never run again.
+// if it counts at most once and had begun. A key whose result was acknowledged is never run again.
 func TestOnceOutlivesACrashAtAnyPoint(t *testing.T) {
 	everywhere(t, func(t *testing.T, srv *zktest.Server, opts []holdfast.Option, at int, fault zktest.Action) bool {
 		c := client(t, srv)

@@ -627,7 +627,7 @@ func TestSlotNodesAreNotRewritten(t *testing.T) {
 	})
 }
 
-// What is in the directory of the slots and is no slot does not count.
+// A node in the directory of the slots counts only if it is a slot.
 func TestForeignChildrenAreNoSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, s := client(t, srv), slots(t, srv, 1)

@@ -301,7 +301,7 @@ func TestListShowsSlotsAsOneLock(t *testing.T) {
 	})
 }
 
-// What a Once has recorded is no lock. A caller's place in the queue of a key is shown.
+// ls shows a caller's place in the queue of a Once's key, and does not take the recorded results for locks.
 func TestListShowsNoMarksOfAOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer()

@@ -82,7 +82,7 @@ func (p Plan) Balance(workers []Worker) Plan {
 		next.Workers = next.Workers[:MaxWorkers]
 	}
 
-	// What each worker owns now, of those that stay.
+	// owned counts the shards that each staying worker owns now.
 	now := make([]int, len(p.Workers)) // the index in next, or -1
 	for i, w := range p.Workers {
 		now[i] = next.index(w.ID)
