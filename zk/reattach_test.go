@@ -338,10 +338,14 @@ func TestCloseDuringAPlannedReattachEndsTheSessionAtTheServer(t *testing.T) {
 					<-answer
 					p.send((&zkproto.ConnectResponse{Timeout: 15000, SessionID: 7, Passwd: make([]byte, 16), HasReadOnly: true}).Append(nil))
 					for h, _ := p.request(); h.Op != 0; h, _ = p.request() {
-						if h.Op == zkproto.OpCloseSession {
+						var body encoder = &zkproto.GetDataResponse{}
+						switch h.Op {
+						case zkproto.OpCloseSession:
 							r.note("closeSession")
+						case zkproto.OpMulti: // the proof, if it is asked for before the client sees that it is closed
+							body = &zkproto.MultiResponse{Results: []zkproto.MultiResult{{Op: zkproto.OpCheck}}}
 						}
-						p.answer(h.Xid, 1, 0, &zkproto.GetDataResponse{})
+						p.answer(h.Xid, 1, 0, body)
 					}
 				})
 				s := mustSession(t, c)
