@@ -148,35 +148,35 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // It costs the ensemble one watch on one node, however many candidates there are.
 func (e *Election) Leaders(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		o := observer{election: e, yield: yield}
+		f := follower{election: e, yield: yield}
 		for {
-			err := o.follow(ctx)
+			err := f.follow(ctx)
 			if err == nil { // it is not wanted any more
 				return
 			}
 			if ctx.Err() != nil || !errors.Is(err, zk.ErrSessionExpired) {
-				yield(Leader{}, o.fail(err))
+				yield(Leader{}, f.fail(err))
 				return
 			}
 		}
 	}
 }
 
-// An observer follows an election, through one session after the other.
-type observer struct {
+// A follower follows an election, through one session after the other.
+type follower struct {
 	election *Election
 	yield    func(Leader, error) bool
 	told     bool   // a leader, or that there is none, was yielded
 	last     Leader // the latest that was yielded; zero if there was no leader
 }
 
-func (o *observer) fail(err error) error {
-	return &Error{Op: "leaders", Path: o.election.lock.Path, Err: err}
+func (f *follower) fail(err error) error {
+	return &Error{Op: "leaders", Path: f.election.lock.Path, Err: err}
 }
 
 // follow follows the election in one session. It returns nil when the caller has broken off.
-func (o *observer) follow(ctx context.Context) error {
-	q := &o.election.lock
+func (f *follower) follow(ctx context.Context) error {
+	q := &f.election.lock
 	if err := q.valid(); err != nil {
 		return err
 	}
@@ -194,14 +194,14 @@ func (o *observer) follow(ctx context.Context) error {
 		var watch *zk.Watch
 		if err == nil {
 			err = queue.Retry(ctx, func() (err error) {
-				l, watch, err = o.look(ctx, s)
+				l, watch, err = f.look(ctx, s)
 				return err
 			})
 		}
 		if err != nil {
 			return err
 		}
-		if !o.tell(l) {
+		if !f.tell(l) {
 			watch.Stop()
 			return nil
 		}
@@ -216,25 +216,25 @@ func (o *observer) follow(ctx context.Context) error {
 }
 
 // tell yields l if it differs from the latest one.
-func (o *observer) tell(l Leader) (goOn bool) {
-	if o.told && l.Term == o.last.Term && bytes.Equal(l.Value, o.last.Value) {
+func (f *follower) tell(l Leader) (goOn bool) {
+	if f.told && l.Term == f.last.Term && bytes.Equal(l.Value, f.last.Value) {
 		return true
 	}
-	o.told, o.last = true, l
-	return o.yield(l, nil)
+	f.told, f.last = true, l
+	return f.yield(l, nil)
 }
 
 // look reads the present leader, with a watch on its node. If there is none, the Leader is zero and the
 // watch fires when there may be one.
-func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, error) {
-	q := &o.election.lock
-	first := o.last.Path // leads as long as it is there
+func (f *follower) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, error) {
+	q := &f.election.lock
+	first := f.last.Path // leads as long as it is there
 	for {
 		if first != "" {
 			data, stat, watch, err := s.GetW(ctx, first)
 			switch {
-			case err == nil && (first != o.last.Path || stat.Czxid == o.last.Term):
-				return o.leaderOf(first, data, stat), watch, nil
+			case err == nil && (first != f.last.Path || stat.Czxid == f.last.Term):
+				return f.leaderOf(first, data, stat), watch, nil
 			case err == nil:
 				watch.Stop() // another of the same name
 			case !errors.Is(err, zk.ErrNoNode):
@@ -246,7 +246,7 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 			return Leader{}, nil, err
 		}
 		if in := q.Grammar.InQueue(listed); len(in) > 0 {
-			o.last.Path, first = "", q.Path+"/"+in[0].Name // somebody else, whatever the name
+			f.last.Path, first = "", q.Path+"/"+in[0].Name // somebody else, whatever the name
 			continue
 		}
 		// A watch on the queue fires for every candidate. So it is used only while there is none.
@@ -266,13 +266,13 @@ func (o *observer) look(ctx context.Context, s *zk.Session) (Leader, *zk.Watch, 
 	}
 }
 
-func (o *observer) leaderOf(path string, data []byte, stat zk.Stat) Leader {
+func (f *follower) leaderOf(path string, data []byte, stat zk.Stat) Leader {
 	switch {
-	case queue.IsRequest(data) && stat.Czxid == o.last.Term:
-		data = o.last.Value // until it is restored
+	case queue.IsRequest(data) && stat.Czxid == f.last.Term:
+		data = f.last.Value // until it is restored
 	case queue.IsRequest(data):
 		data = nil
-	case !o.election.lock.Grammar.Mutex.Unique():
+	case !f.election.lock.Grammar.Mutex.Unique():
 		data = queue.ReadNote(data).Value
 	}
 	return Leader{Value: data, Term: stat.Czxid, Session: stat.EphemeralOwner, Path: path, Since: time.UnixMilli(stat.Ctime)}

@@ -678,6 +678,18 @@ func TestReleaseOfALongQueueLeavesAWatermark(t *testing.T) {
 	}
 }
 
+// Where CommitAndUnlock takes two transactions, its error still names the call.
+func TestCommitAndUnlockInTwoTransactionsNamesItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		h := lock(t, nodeLock(t, srv))
+		_, err := h.CommitAndUnlock(t.Context(), zk.SetOp("/missing", nil, zk.AnyVersion))
+		wantErr(t, err, zk.ErrNoNode)
+		if e, ok := errors.AsType[*holdfast.Error](err); !ok || e.Op != "commit and unlock" || e.Path != lockPath {
+			t.Errorf("got %#v", err)
+		}
+	})
+}
+
 // The name of a NodeLock's node comes back: the removal hits the node of the Hold, and no successor's.
 func TestNoEndOfAHoldHitsTheNodeOfASuccessor(t *testing.T) {
 	for name, end := range map[string]func(h *holdfast.Hold) error{

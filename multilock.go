@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
@@ -67,6 +68,22 @@ func (p part) beside(o part) error {
 			zk.ErrBadArguments, p.path(), p.lock.Grammar.Label, o.lock.Grammar.Label)
 	}
 	return nil
+}
+
+// deadlocks reports whether the part would wait for a Hold that ctx descends from.
+func (p part) deadlocks(ctx context.Context, wait bool) bool {
+	switch p.lock.Kind {
+	case queue.Node:
+		return len(p.lock.heldNode(ctx)) > 0 && !p.lock.reentrant
+	case queue.Semaphore, queue.Slots:
+		return wait && p.lock.heldPermit(ctx)
+	}
+	held := p.lock.held(ctx)
+	side := names.Write
+	if p.strength == readStrength {
+		side = names.Read
+	}
+	return len(held) > 0 && (p.tree || p.lock.joins(held, side) == nil)
 }
 
 // The strengths of a read-write lock's sides; a Mutex is a writer. A semaphore's is the number of permits.
@@ -137,7 +154,7 @@ func partsOf(l Locker) ([]part, error) {
 //
 // The Hold ends when any of the locks is lost. Unlock releases all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
-	h, err := outlive(ctx, func() (*Hold, error) { return m.enter(ctx, Locker.Lock) })
+	h, err := outlive(ctx, func() (*Hold, error) { return m.enter(ctx, true) })
 	if err != nil {
 		return nil, m.fail("lock", err)
 	}
@@ -147,7 +164,7 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 // TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it releases the locks
 // that it has acquired, and the error is ErrLocked.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := m.enter(ctx, Locker.TryLock)
+	h, err := m.enter(ctx, false)
 	if err != nil {
 		return nil, m.fail("try lock", err)
 	}
@@ -170,13 +187,12 @@ func (m *MultiLock) fail(op string, err error) error {
 	return &Error{Op: op, Path: strings.Join(paths, ", "), Err: err}
 }
 
-func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context) (*Hold, error)) (_ *Hold, err error) {
+func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	for _, p := range m.parts {
-		// Below its own path, a holder of a tree would wait for callers that wait for it.
-		if p.tree && len(p.lock.held(ctx)) > 0 {
+	for _, p := range m.parts { // all first: whoever has an earlier lock may wait for ours
+		if p.deadlocks(ctx, wait) {
 			return nil, ErrDeadlock
 		}
 	}
@@ -191,6 +207,10 @@ func (m *MultiLock) enter(ctx context.Context, lock func(Locker, context.Context
 			}
 		}
 	}()
+	lock := Locker.TryLock
+	if wait {
+		lock = Locker.Lock
+	}
 	for _, p := range m.parts {
 		h, err := lock(p.Locker, waitCtx)
 		if err != nil {

@@ -346,6 +346,46 @@ func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
 
 // Clients with different chroots see one lock under different paths. A MultiLock orders by
 // the server's paths.
+// Another caller has the first lock and waits for the second, which is ours. A MultiLock under our Hold would
+// wait for that caller for ever.
+func TestMultiLockWaitsForNobodyThatWaitsForItsHold(t *testing.T) {
+	mutex := func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) }
+	for name, of := range map[string]func(c *zk.Client, path string) holdfast.Locker{
+		"Mutex":     mutex,
+		"writer":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
+		"reader":    func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() },
+		"Semaphore": func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSemaphore(c, path, 1).Locker() },
+		"Slots":     func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewSlots(c, path, 1).Locker() },
+		"NodeLock":  func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewNodeLock(c, path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				both := func(c *zk.Client, second holdfast.Locker) *holdfast.MultiLock {
+					return holdfast.NewMultiLock(mutex(c, lockPath+"/a"), second)
+				}
+				c, other := client(t, srv), client(t, srv)
+				h := lock(t, of(c, lockPath+"/b"))
+				second := of(other, lockPath+"/b")
+				if name == "reader" {
+					second = holdfast.NewRWMutex(other, lockPath+"/b")
+				}
+				w := wait(t.Context(), both(other, second))
+				synctest.Wait()
+				if !w.waiting() {
+					t.Fatal("the other caller does not wait")
+				}
+				ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
+				defer cancel()
+				_, err := both(c, of(c, lockPath+"/b")).Lock(ctx)
+				wantErr(t, err, holdfast.ErrDeadlock)
+				unlock(t, h)
+				unlock(t, w.got(t))
+				wantNoNodes(t, c)
+			})
+		})
+	}
+}
+
 func TestMultiLocksOfDifferentChrootsDoNotDeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		cfg := srv.Config()

@@ -58,7 +58,7 @@ func (l *NodeLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	if err := q.valid(); err != nil {
 		return nil, err
 	}
-	if held := lineage(ctx, q.Client, q.Path); len(held) > 0 {
+	if held := q.heldNode(ctx); len(held) > 0 {
 		if !q.reentrant {
 			return nil, ErrDeadlock
 		}

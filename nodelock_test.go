@@ -251,6 +251,16 @@ func TestNodeLockReentry(t *testing.T) {
 	})
 }
 
+func TestNodeLockIsNotAnotherLockOfItsPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		_, err := holdfast.NewNodeLock(c, lockPath, holdfast.Reentrant()).Lock(h.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		unlock(t, h)
+	})
+}
+
 func TestNodeLockUnderFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		var n atomic.Int64

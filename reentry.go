@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -41,25 +42,45 @@ func (l *lock) held(ctx context.Context) []*tenure {
 	return held
 }
 
+// heldNode returns the tenures of the lock's node that ctx descends from. Other kinds of locks at its path
+// are not among them.
+func (l *lock) heldNode(ctx context.Context) []*tenure {
+	return slices.DeleteFunc(lineage(ctx, l.Client, l.Path), func(t *tenure) bool { return t.lock.Kind != queue.Node })
+}
+
+// heldPermit reports whether ctx descends from a Hold of permits, and not of another lock at the path.
+func (l *lock) heldPermit(ctx context.Context) bool {
+	return slices.ContainsFunc(lineage(ctx, l.Client, l.Path), func(t *tenure) bool {
+		return t.places[0].Dir == l.Path+l.Grammar.Semaphore.Leases
+	})
+}
+
 // again acquires the lock for a context that descends from tenures of it. In the queue, the caller would
 // wait for itself.
 func (l *lock) again(ctx context.Context, held []*tenure, s names.Side) (*Hold, error) {
-	join := held[0]
-	for _, t := range held {
-		if !t.places[0].Shared {
-			if s == names.Read {
-				return l.takeReadSide(ctx, t)
-			}
-			join = t
-			break
-		}
-	}
-	// A reader that asks for the write side waits for all other readers. If one of them does the same,
-	// both wait for ever, re-entrant or not.
-	if !l.reentrant || s != names.Read && join.places[0].Shared {
+	join := l.joins(held, s)
+	switch {
+	case join == nil:
 		return nil, ErrDeadlock
+	case s == names.Read && !join.places[0].Shared:
+		return l.takeReadSide(ctx, join)
 	}
 	return join.again(ctx)
+}
+
+// joins returns the one of held that a caller for side s joins, or whose read side it takes. It is nil if
+// the caller would wait for itself. A reader that asks for the write side waits for all other readers. If
+// one of them does the same, both wait for ever, re-entrant or not.
+func (l *lock) joins(held []*tenure, s names.Side) *tenure {
+	join := held[0]
+	if i := slices.IndexFunc(held, func(t *tenure) bool { return !t.places[0].Shared }); i >= 0 {
+		join = held[i]
+	}
+	writes := !join.places[0].Shared
+	if writes && s == names.Read || l.reentrant && (writes || s == names.Read) {
+		return join
+	}
+	return nil
 }
 
 // again returns one more Hold of the tenure.

@@ -239,6 +239,12 @@ func TestTreeInsideItselfIsADeadlock(t *testing.T) {
 		}
 		unlock(t, h)
 		unlock(t, w.got(t))
+		h = lock(t, tree.Path(""))
+		for _, path := range []string{"", "a", "a/b"} {
+			_, err := tree.Path(path).Lock(h.Context()) // would step down to the root's read side
+			wantErr(t, err, holdfast.ErrDeadlock)
+		}
+		unlock(t, h)
 		wantNoNodes(t, client(t, srv))
 	})
 }

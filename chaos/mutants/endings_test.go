@@ -78,5 +78,20 @@ func ofTheEndings() []mutant {
 			edits: []edit{{"zk/ops.go", "c.trace.RequestDone(ctx, r.op", "c.trace.RequestDone(context.Background(), r.op"}},
 			pkg:   "zk", tests: []string{"TestRequestDoneHasTheCallersContext"},
 		},
+		{
+			number: 533, bug: "a MultiLock waits for a caller that waits for one of its context's Holds", where: "ours, until a reader found it",
+			edits: []edit{{"multilock.go", "\t\tif p.deadlocks(ctx, wait) {\n", "\t\tif p.tree && p.deadlocks(ctx, wait) {\n"}},
+			tests: []string{"TestMultiLockWaitsForNobodyThatWaitsForItsHold"},
+		},
+		{
+			number: 534, bug: "a MultiLock looks for Holds of queues only", where: "made up",
+			edits: []edit{{"multilock.go", "\tcase queue.Node:\n\t\treturn len(p.lock.heldNode(ctx)) > 0 && !p.lock.reentrant\n\tcase queue.Semaphore, queue.Slots:\n\t\treturn wait && p.lock.heldPermit(ctx)\n", "\tcase queue.Node, queue.Semaphore, queue.Slots:\n\t\treturn false\n"}},
+			tests: []string{"TestMultiLockWaitsForNobodyThatWaitsForItsHold"},
+		},
+		{
+			number: 535, bug: "a Reentrant NodeLock joins a tenure of another lock at its path", where: "ours, until a reader found it",
+			edits: []edit{{"reentry.go", "return t.lock.Kind != queue.Node })", "return t.lock == nil })"}},
+			tests: []string{"TestNodeLockIsNotAnotherLockOfItsPath"},
+		},
 	}
 }

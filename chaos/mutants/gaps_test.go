@@ -50,7 +50,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 523, bug: "Leaders ends with an error when nobody leads", where: "holdfast at 183276b, which went on after it",
-			edits: []edit{{"election.go", "\treturn o.yield(l, nil)\n", "\tif l.Term == 0 {\n\t\treturn o.yield(l, o.fail(ErrNoLeader))\n\t}\n\treturn o.yield(l, nil)\n"}},
+			edits: []edit{{"election.go", "\treturn f.yield(l, nil)\n", "\tif l.Term == 0 {\n\t\treturn f.yield(l, f.fail(ErrNoLeader))\n\t}\n\treturn f.yield(l, nil)\n"}},
 			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
 		},
 		{

@@ -12,7 +12,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 298, bug: "a semaphore lets in one permit too many", where: "–",
-			edits: []edit{{"semaphore.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
+			edits: []edit{{"turnstile.go", "case s.used(v)+n <= v.limit:", "case s.used(v)+n <= v.limit+1:"}},
 			tests: []string{"TestSemaphoreLetsInAsManyAsItsLimit", "TestAcquireNIsAtomicAndInOrder"},
 		},
 		{
@@ -41,7 +41,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 303, bug: "permits whose answer was not waited for are forgotten", where: "–",
-			edits: []edit{{"semaphore.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
+			edits: []edit{{"turnstile.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
 			tests: []string{"TestCancelledAcquireLeavesNothing"},
 		},
 		{
@@ -148,7 +148,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 323, bug: "permits whose answer was lost are taken a second time", where: "–",
-			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			edits: []edit{{"turnstile.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
 			tests: []string{"TestSemaphoreLosesNoPermitToLostConnections"},
 		},
 		{
@@ -169,7 +169,7 @@ func ofTheGuarantees() []mutant {
 		},
 		{
 			number: 327, bug: "every lock is re-entrant", where: "–",
-			edits: []edit{{"reentry.go", "if !l.reentrant || s != names.Read", "if s != names.Read"}},
+			edits: []edit{{"reentry.go", "s == names.Read || l.reentrant && (writes || s == names.Read)", "s == names.Read || writes || s == names.Read"}},
 			tests: []string{"TestReaderJoinsItselfOnlyIfReentrant"},
 		},
 		{

@@ -83,7 +83,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 15, simulated: true, bug: "permits of those who died count for ever", where: "CURATOR-595, CURATOR-462",
-			edits: []edit{{"semaphore.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
+			edits: []edit{{"turnstile.go", "mode = zk.EphemeralSequential", "mode = zk.PersistentSequential"}},
 			tests: []string{"TestPermitsOfADeadSessionComeBack"},
 		},
 		{

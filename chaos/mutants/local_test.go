@@ -6,7 +6,7 @@ func ofTheLine() []mutant {
 	return []mutant{
 		{
 			number: 71, simulated: true, bug: "a Semaphore's wait that is given up leaves its watches", where: "ours, until the simulation found it",
-			edits: []edit{{"semaphore.go", "v.stop() // or the server keeps", "_ = v // or the server keeps"}},
+			edits: []edit{{"turnstile.go", "v.stop() // or the server keeps", "_ = v // or the server keeps"}},
 			tests: []string{"TestGivenUpAcquireLeavesNoWatch"},
 		},
 		{

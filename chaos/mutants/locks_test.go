@@ -80,12 +80,12 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 115, bug: "a semaphore takes no notice of a queue under its name", where: "holdfast at 3a97b7e",
-			edits: []edit{{"semaphore.go", "err = s.lock.CheckKind(ctx, beside)", "err = s.lock.CheckKind(ctx, beside[:0])"}},
+			edits: []edit{{"turnstile.go", "err = s.lock.CheckKind(ctx, beside)", "err = s.lock.CheckKind(ctx, beside[:0])"}},
 			tests: []string{"TestKindsThatComeTogetherSeeEachOther", "TestErrKindSaysWhatIsWrong"},
 		},
 		{
 			number: 116, bug: "a semaphore with its turnstile elsewhere looks only before it takes a permit", where: "–",
-			edits: []edit{{"semaphore.go", "\tif s.lock.Grammar.Semaphore.Leases == \"\" {\n\t\tlisted", "\tif false {\n\t\tlisted"}},
+			edits: []edit{{"turnstile.go", "\tif s.lock.Grammar.Semaphore.Leases == \"\" {\n\t\tlisted", "\tif false {\n\t\tlisted"}},
 			tests: []string{"TestKindsThatComeTogetherSeeEachOther"},
 		},
 		{
@@ -145,7 +145,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 176, bug: "permits are counted at a server that is behind the event that brought the turn", where: "holdfast until e50c4e0",
-			edits: []edit{{"semaphore.go", "before := turn.first().WaitedFor()", `before := ""`}},
+			edits: []edit{{"turnstile.go", "before := turn.first().WaitedFor()", `before := ""`}},
 			tests: []string{"TestPermitsAreCountedOnlyWhereTheTurnBeforeIsOver"},
 		},
 		{

@@ -75,7 +75,7 @@ func ofMoreHazards() []mutant {
 		},
 		{
 			number: 369, bug: "an observer sees the value of the leader before", where: "–",
-			edits: []edit{{"election.go", "Leader{Value: data, Term", "Leader{Value: o.last.Value, Term"}},
+			edits: []edit{{"election.go", "Leader{Value: data, Term", "Leader{Value: f.last.Value, Term"}},
 			tests: []string{"TestElectionHasOneLeaderAndTellsWho"},
 		},
 		{

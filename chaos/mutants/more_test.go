@@ -54,17 +54,17 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 34, bug: "a semaphore lets in who was thrown out of its turnstile meanwhile", where: "Kleppmann 2016, redisson #4684",
-			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			edits: []edit{{"turnstile.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileTakesNothing"},
 		},
 		{
 			number: 35, simulated: true, bug: "many count a semaphore's permits at the same time, and all come in", where: "kazoo #213",
-			edits: []edit{{"semaphore.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
+			edits: []edit{{"turnstile.go", "s.turnstile.enter(ctx, names.Mutex, wait)", "s.turnstile.enter(ctx, names.Read, wait)"}},
 			tests: []string{"TestSemaphoreUnderFaults"},
 		},
 		{
 			number: 36, bug: "a semaphore lets in on a limit that was changed meanwhile", where: "–",
-			edits: []edit{{"semaphore.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
+			edits: []edit{{"turnstile.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
 			tests: []string{"TestAdmissionOnAnOldLimitFails"},
 		},
 		{

@@ -25,7 +25,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 452, bug: "a slot that was taken after the look fails the caller", where: "–",
-			edits: []edit{{"semaphore.go", "return nil, false, nil // the server that we have read", "return nil, false, err // the server that we have read"}},
+			edits: []edit{{"turnstile.go", "return nil, false, nil // the server that we have read", "return nil, false, err // the server that we have read"}},
 			tests: []string{"TestSlotThatIsTakenAfterTheLookIsNotGivenTwice", "TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs"},
 		},
 		{
@@ -40,22 +40,22 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 455, bug: "slots let in who was thrown out of their turnstile meanwhile", where: "Kleppmann 2016",
-			edits: []edit{{"semaphore.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
+			edits: []edit{{"turnstile.go", "[]zk.Op{zk.DeleteOp(turn.Path(), zk.AnyVersion), ", "[]zk.Op{zk.CheckOp(s.lock.Path, zk.AnyVersion), "}},
 			tests: []string{"TestSleeperAtTheTurnstileOfSlotsTakesNothing"},
 		},
 		{
 			number: 456, bug: "a slot is taken under a limit that was changed meanwhile", where: "–",
-			edits: []edit{{"semaphore.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
+			edits: []edit{{"turnstile.go", "zk.CheckOp(s.lock.Path, version)", "zk.CheckOp(s.lock.Path, zk.AnyVersion)"}},
 			tests: []string{"TestSlotBeyondANewLimitIsNotGiven"},
 		},
 		{
 			number: 457, bug: "a slot whose transaction got no answer counts as not taken when the caller gives up", where: "CURATOR-462",
-			edits: []edit{{"semaphore.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
+			edits: []edit{{"turnstile.go", "p.Sent(err == nil || zk.MayHaveHappened(err))", "p.Sent(err == nil)"}},
 			tests: []string{"TestCancelledAcquireOfASlotLeavesNothing"},
 		},
 		{
 			number: 458, bug: "a slot that was found again after a lost answer is left behind, and another is taken", where: "CURATOR-335",
-			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			edits: []edit{{"turnstile.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
 			tests: []string{"TestNoSlotIsLostWithAConnection", "TestSlotsUnderFaults"},
 		},
 		{
@@ -65,7 +65,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 460, bug: "a caller at the turnstile is not told that a slot was released", where: "–",
-			edits: []edit{{"semaphore.go", "\t\tleases = v.leases.C\n", "\t\tleases = nil\n"}},
+			edits: []edit{{"turnstile.go", "\t\tleases = v.leases.C\n", "\t\tleases = nil\n"}},
 			tests: []string{"TestSlotsAreGivenInOrder"},
 		},
 		{
@@ -90,19 +90,19 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 465, bug: "nobody compares the claimed number of slots with the stored one", where: "–",
-			edits: []edit{{"semaphore.go", "case v.limit != 0 && s.limit != 0 && v.limit != s.limit:", "case false:"}},
+			edits: []edit{{"turnstile.go", "case v.limit != 0 && s.limit != 0 && v.limit != s.limit:", "case false:"}},
 			tests: []string{"TestNumberOfSlotsIsStoredAndVerified"},
 		},
 		{
 			number: 466, bug: "a caller waits for a slot that its own context holds", where: "–",
-			edits: []edit{{"semaphore.go", "case wait && slices.ContainsFunc(", "case false && slices.ContainsFunc("}},
+			edits: []edit{{"turnstile.go", "case wait && s.lock.heldPermit(ctx)", "case false && s.lock.heldPermit(ctx)"}},
 			tests: []string{"TestAcquireUnderOnesOwnSlotIsADeadlock"},
 		},
 		{
 			number: 467, bug: "permits are counted as they were before the wait at the turnstile", where: "–",
 			edits: []edit{
 				{"internal/queue/join.go", "if err == nil && a.Nobody() {", "if err == nil {"},
-				{"semaphore.go", "if before != \"\" {\n\t\t\tswitch", "if before != \"\" && seen == nil {\n\t\t\tswitch"},
+				{"turnstile.go", "if before != \"\" {\n\t\t\tswitch", "if before != \"\" && seen == nil {\n\t\t\tswitch"},
 			},
 			tests: []string{"TestPermitsAreCountedInTheTurn"},
 		},
@@ -138,12 +138,12 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 476, bug: "a watermark that is out of date fails the caller that takes a permit", where: "–",
-			edits: []edit{{"semaphore.go", "\t\t\twatermark = nil\n", "\t\t\treturn nil, false, err\n"}},
+			edits: []edit{{"turnstile.go", "\t\t\twatermark = nil\n", "\t\t\treturn nil, false, err\n"}},
 			tests: []string{"TestTurnstileOfALongQueueGetsAWatermark"},
 		},
 		{
 			number: 477, bug: "the turn goes on after the transaction that has removed its node", where: "–",
-			edits: []edit{{"semaphore.go", "\t\t\tturn.concluded()\n", "\t\t\tturn.letGo(ctx)\n"}},
+			edits: []edit{{"turnstile.go", "\t\t\tturn.concluded()\n", "\t\t\tturn.letGo(ctx)\n"}},
 			tests: []string{"TestPermitsCostFewRoundTripsAndCommits"},
 		},
 		{
@@ -153,7 +153,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 474, bug: "a slot that was found again after a lost answer is left behind, in the simulation", where: "CURATOR-335",
-			edits: []edit{{"semaphore.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
+			edits: []edit{{"turnstile.go", "\t\t\t\t\tfound++\n", "\t\t\t\t\tp.Named(\"\")\n"}},
 			pkg:   "chaos", tests: []string{"TestSimulationOfSlots"},
 		},
 	}

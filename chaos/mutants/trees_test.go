@@ -35,7 +35,7 @@ func ofTrees() []mutant {
 		},
 		{
 			number: 416, bug: "a holder of a path waits for callers that wait for it", where: "ours, until a reader found it",
-			edits: []edit{{"multilock.go", "\t\tif p.tree && len(p.lock.held(ctx)) > 0 {\n", "\t\tif p.tree && len(p.lock.held(ctx)) < 0 {\n"}},
+			edits: []edit{{"multilock.go", "len(held) > 0 && (p.tree || p.lock.joins(held, side) == nil)", "len(held) > 0 && p.lock.joins(held, side) == nil"}},
 			tests: []string{"TestTreeInsideItselfIsADeadlock"},
 		},
 	}

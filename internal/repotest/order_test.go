@@ -27,7 +27,7 @@ var readings = []reading{
 		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
-			doc mutex tree rwmutex election nodelock slots semaphore once once_marks multilock shards shard_leader shard_plan
+			doc mutex tree rwmutex election nodelock slots semaphore turnstile once once_marks multilock shards shard_leader shard_plan
 			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
