@@ -112,5 +112,10 @@ func ofTheWatchdog() []mutant {
 			edits: []edit{{"internal/supervise/supervisor_linux.go", "return strings.HasPrefix(variable, \"GOMAXPROCS=\")", "return false && strings.HasPrefix(variable, \"\")"}},
 			pkg:   pkg, tests: []string{"TestWatchdogEnv"}, args: atOnce,
 		},
+		{
+			number: 536, bug: "a message is not sent if this process gets no processor for 50 ms", where: "ours until 23 November",
+			edits: []edit{{"internal/supervise/link_linux.go", "\tif full != unix.EAGAIN && full != unix.EINTR {", "\tif full = unix.EAGAIN; full == nil {"}, {"internal/supervise/link_linux.go", "func(fd uintptr) { _, full = unix.Write(int(fd), b) }", "func(uintptr) { full = nil }"}},
+			pkg:   pkg, tests: []string{"TestMessageIsSentIfThereIsRoom"},
+		},
 	}
 }

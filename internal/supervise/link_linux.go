@@ -54,16 +54,30 @@ func newLink() (*link, *os.File, error) {
 
 const maxText = 4 << 10
 
-// sendPatience is the time that a message may wait for room. A stopped process reads none.
-const sendPatience = 50 * time.Millisecond
+// sendPatience is the time that a message may wait for room. A stopped process reads none. A variable for
+// tests.
+var sendPatience = 50 * time.Millisecond
 
 func (l *link) send(v verb, value int64, text string) error {
 	b := binary.LittleEndian.AppendUint64([]byte{byte(v)}, uint64(value))
 	b = append(b, text[:min(len(text), maxText)]...)
+	// Mostly there is room. Then the message is sent even if this process gets no processor for longer than
+	// the patience: a write that begins after its deadline fails without a try.
+	raw, err := l.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var full error
+	if err := raw.Control(func(fd uintptr) { _, full = unix.Write(int(fd), b) }); err != nil {
+		return err
+	}
+	if full != unix.EAGAIN && full != unix.EINTR {
+		return os.NewSyscallError("write", full)
+	}
 	if err := l.file.SetWriteDeadline(time.Now().Add(sendPatience)); err != nil {
 		return err
 	}
-	_, err := l.file.Write(b)
+	_, err = l.file.Write(b)
 	return err
 }
 
