@@ -29,8 +29,9 @@ type conn struct {
 	once   sync.Once // the first error breaks the connection
 	cause  error     // that error; guarded by broken
 
-	filled time.Time // when the last bytes arrived; used by the reader only
-	in     zkproto.Reader
+	filled  time.Time // when the last bytes arrived; used by the reader only
+	in      zkproto.Reader
+	noYield time.Time // until when the writer does not yield; used by the writer only
 
 	// guarded by s.mu:
 	pending fifo       // sent, in order, not answered yet
@@ -136,20 +137,38 @@ func (c *conn) write() {
 // letQueueGrow yields until the goroutines that the last answers have woken have queued their
 // requests. Then one system call and one turn of the server serve all of them. That saves more
 // than the few yields cost.
+//
+// If the program's other goroutines compute, a yield lasts as long as the time slices of all of them, and
+// brings nothing. After one that took longer than its requests are worth, the writer does not yield for a
+// while.
 func (c *conn) letQueueGrow() {
-	const turns = 16 // a bound for a load that never ends
+	const (
+		turns = 16 // a bound for a load that never ends
+		worth = time.Millisecond
+		pause = time.Second
+	)
 	queued := 0
 	for range turns {
-		runtime.Gosched()
+		began := time.Now()
+		if began.Before(c.noYield) {
+			return
+		}
+		yield()
 		c.s.mu.Lock()
 		n := len(c.s.queue)
 		c.s.mu.Unlock()
+		if took := time.Since(began); took > worth*time.Duration(1+n-queued) {
+			c.noYield = began.Add(took + pause)
+		}
 		if n == queued {
 			return
 		}
 		queued = n
 	}
 }
+
+// yield is a variable for tests.
+var yield = runtime.Gosched
 
 // take moves the queue to the pending list and appends its frames to buf. It fills the list
 // before the write, because an answer must find its request there. It copies the frames under

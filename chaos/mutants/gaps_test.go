@@ -98,5 +98,15 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"options.go", "\tif o.shards != (shardOptions{}) {\n", "\tif false {\n"}},
 			tests: []string{"TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere"},
 		},
+		{
+			number: 590, bug: "a writer yields before each write, also if the yield takes 10 ms", where: "ours until 23 November",
+			edits: []edit{{"zk/conn.go", "\t\t\tc.noYield = began.Add(took + pause)\n", "\t\t\tc.noYield = began\n"}},
+			pkg:   "zk", tests: []string{"TestSlowYieldsAreRare"},
+		},
+		{
+			number: 591, bug: "a yield that brought many requests counts as slow", where: "made up",
+			edits: []edit{{"zk/conn.go", "worth*time.Duration(1+n-queued)", "worth"}},
+			pkg:   "zk", tests: []string{"TestWriterYieldsWhileTheQueueGrows"},
+		},
 	}
 }
