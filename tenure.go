@@ -177,6 +177,9 @@ func (t *tenure) leave(h *Hold) (last, handedOn bool, loss error) {
 
 // removeNodes removes the nodes of a tenure that has ended.
 func (t *tenure) removeNodes() error {
+	if len(t.places) == 1 {
+		return t.places[0].Remove()
+	}
 	errs := make([]error, len(t.places))
 	var wg sync.WaitGroup
 	for i, p := range t.places {

@@ -80,6 +80,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // MayHaveHappened reports whether the operation that returned err may have been executed: it
 // was sent, and no answer came. False means that it was not executed.
 func MayHaveHappened(err error) bool {
+	if err == nil {
+		return false
+	}
 	var e *Error
 	return errors.As(err, &e) && e.unanswered
 }

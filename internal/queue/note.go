@@ -59,7 +59,10 @@ func ParseNote(data []byte) (n Note, ok bool) {
 // ReadNote reads what it can from a node's data. Other programs write text of their own there (Curator
 // the host's address).
 func ReadNote(data []byte) Note {
-	if IsRequest(data) {
+	switch {
+	case len(data) == 0:
+		return Note{}
+	case IsRequest(data):
 		return Note{Revoke: true}
 	}
 	var n Note
