@@ -28,9 +28,10 @@ const (
 	LeaseQuorum
 )
 
-// DefaultTickTime is the tickTime of an ensemble if Config does not set it. It is the value in
-// ZooKeeper's sample configuration.
-const DefaultTickTime = 2 * time.Second
+// DefaultTickTime is the tickTime of an ensemble if Config does not set it. It is what Apache's servers use
+// if zoo.cfg does not set it either (ZooKeeperServer.DEFAULT_TICK_TIME). Their sample configuration has 2 s.
+// To assume more than the ensemble has is safe. To assume less is not: a holder could be told too late.
+const DefaultTickTime = 3 * time.Second
 
 // ErrTimeoutTooShort: with this session timeout and tick time, a proof would always come too
 // late. The error names the shortest timeout that works.
@@ -132,7 +133,7 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 		return false, s.modeKnown, nil
 	case mode == modeAlone: // every answer is a proof
 	case s.timeout < smallestTimeout(s.proof.tick):
-		return false, nil, fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed", ErrTimeoutTooShort,
+		return false, nil, fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed; if the ensemble's tickTime is shorter, set it with tick= in the address or Config.TickTime", ErrTimeoutTooShort,
 			s.timeout, s.proof.tick, smallestTimeout(s.proof.tick))
 	case len(s.leases) > 0: // it is being proven
 		if !t.Before(s.deadline()) {
