@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -65,7 +66,8 @@ func (s *Server) stop() {
 // address in it.
 func (s *Server) Config() zk.Config {
 	return zk.Config{
-		Servers: []string{string(serverAddr)},
+		Servers:  []string{string(serverAddr)},
+		TickTime: cmp.Or(s.cfg.TickTime, 2*time.Second), // its default
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return s.net.dial(ctx, network, address)
 		},

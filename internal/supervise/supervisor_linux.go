@@ -222,8 +222,8 @@ const (
 	// process was stopped. After that the supervisor acts without the watchdog.
 	inboxPatience = 20 * time.Millisecond
 	// startPatience is the time that the watchdog may take to start the command. It mostly
-	// needs a millisecond, but it may have to end orphans first.
-	startPatience = 10 * time.Second
+	// needs a millisecond, but it may have to end orphans first, or be nice on a busy machine.
+	startPatience = time.Minute
 )
 
 func (r *run) watch(c Command) (Outcome, error) {
