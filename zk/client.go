@@ -172,7 +172,7 @@ func (c *Client) run() {
 		req := &zkproto.ConnectRequest{
 			Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), Passwd: make([]byte, 16), HasReadOnly: true,
 		}
-		nc, resp, sent, err := c.connect(c.ctx, req)
+		nc, resp, sent, err := c.connect(c.ctx, req, c.cfg.SessionTimeout)
 		if err != nil {
 			return // closed or refused: connect retries for as long as its context lives
 		}
@@ -209,11 +209,12 @@ func (c *Client) publish(s *Session) {
 	c.changed = make(chan struct{})
 }
 
-// connect tries the servers in turn until one has attached req's session. It gives up when a
+// connect tries the servers in turn until one has attached req's session, whose timeout it shares
+// out among them: the granted one, or the requested one of a new session. It gives up when a
 // server or the transport reports that the session expired, when two servers have refused the
 // client's Auth, when no server has shown a trusted certificate, and when ctx ends. Called by
 // run only.
-func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeout time.Duration) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
@@ -222,7 +223,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	pause := 20 * time.Millisecond
 	for ctx.Err() == nil {
 		began := time.Now()
-		t, nc, resp, sent, err := c.attach(ctx, round, req)
+		t, nc, resp, sent, err := c.attach(ctx, round, req, timeout)
 		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
 			c.trusted, c.rotation.last = true, t
 			c.cfg.Trace.connectDone(t.server, time.Since(began), nil)
@@ -269,7 +270,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		tried = 0
 		round++
 		sleep(ctx, pause)
-		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
+		pause = min(2*pause, time.Second, timeout/10)
 	}
 	if c.ctx.Err() != nil {
 		return nil, nil, time.Time{}, ErrClosed
@@ -295,15 +296,17 @@ func (c *Client) failed(err error) {
 }
 
 // attach connects to the next target, attaches the connection to req's session and
-// authenticates it. An error names the address that it is about.
-func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
-	lookup, cancel := context.WithTimeout(ctx, c.patience(round))
+// authenticates it. The lookup of the target's name and all steps after it share one patience. An
+// error names the address that it is about.
+func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest, timeout time.Duration) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	began := time.Now()
+	lookup, cancel := context.WithDeadline(ctx, began.Add(c.patience(round, timeout)))
 	t, err := c.rotation.target(lookup)
 	cancel()
 	if err != nil {
 		return t, nil, nil, time.Time{}, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, c.patience(round)) // the lookup may have changed the number of addresses
+	ctx, cancel = context.WithDeadline(ctx, began.Add(c.patience(round, timeout))) // the lookup may have changed the number of addresses
 	defer cancel()
 	nc, err := c.cfg.Dial(ctx, t.network, t.addr)
 	if err != nil {

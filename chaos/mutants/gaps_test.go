@@ -4,6 +4,16 @@ package mutants
 func ofTheGaps() []mutant {
 	return []mutant{
 		{
+			number: 570, bug: "a dead server gets its share of the timeout that was asked for, not of the granted one", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/session.go", "s.client.connect(ctx, req, s.Timeout())", "s.client.connect(ctx, req, s.client.cfg.SessionTimeout)"}},
+			pkg:   "zk", tests: []string{"TestDeadServerLeavesTimeWithinTheGrantedTimeout"},
+		},
+		{
+			number: 571, bug: "a lookup and the connection after it get one share of the time each", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/client.go", "context.WithDeadline(ctx, began.Add(c.patience(round, timeout))) // the", "context.WithDeadline(ctx, time.Now().Add(c.patience(round, timeout))) // the"}},
+			pkg:   "zk", tests: []string{"TestLookupAndConnectShareOneTime"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
