@@ -95,13 +95,18 @@ func (c *Client) createChroot(ctx context.Context) error {
 // ensure creates node and its missing ancestors. It begins at the node itself, because that may
 // be the only node that the client has access to. The client may be allowed neither to create
 // its ancestors nor, since 3.8.4, to ask whether they exist (ZOOKEEPER-2590). If a server
-// refuses to let the client read the node, the node exists.
+// refuses to let the client read the node, the node exists. While a server throttles, ensure backs
+// off and tries again.
 func (c calls) ensure(ctx context.Context, node string) error {
-	for node != "" {
+	for pause := 20 * time.Millisecond; node != ""; {
 		_, _, err := c.Get(ctx, node)
 		switch {
 		case err == nil, errors.Is(err, ErrNoAuth):
 			return nil
+		case errors.Is(err, ErrThrottled):
+			sleep(ctx, pause)
+			pause = min(2*pause, time.Second)
+			continue
 		case errors.Is(err, ErrConnectionLoss) && SafeToRetry(err):
 			continue
 		case !errors.Is(err, ErrNoNode):
@@ -112,6 +117,9 @@ func (c calls) ensure(ctx context.Context, node string) error {
 		case err == nil, errors.Is(err, ErrNodeExists):
 			return nil
 		case errors.Is(err, ErrConnectionLoss): // created or not: read again
+		case errors.Is(err, ErrThrottled): // not created
+			sleep(ctx, pause)
+			pause = min(2*pause, time.Second)
 		case errors.Is(err, ErrNoNode):
 			if err := c.ensure(ctx, node[:strings.LastIndexByte(node, '/')]); err != nil {
 				return err

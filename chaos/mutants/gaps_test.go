@@ -14,6 +14,11 @@ func ofTheGaps() []mutant {
 			pkg:   "zk", tests: []string{"TestLookupAndConnectShareOneTime"},
 		},
 		{
+			number: 572, bug: "Dial fails if the server throttles while the chroot is created", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/client.go", "\t\tcase errors.Is(err, ErrThrottled):\n\t\t\tsleep(ctx, pause)\n\t\t\tpause = min(2*pause, time.Second)\n", ""}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeOnAServerThatThrottles"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
