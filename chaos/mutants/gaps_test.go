@@ -19,6 +19,11 @@ func ofTheGaps() []mutant {
 			pkg:   "zk", tests: []string{"TestChrootIsMadeOnAServerThatThrottles"},
 		},
 		{
+			number: 573, bug: "the next in line does not look at what its probes find", where: "our own, until 3227eb9",
+			edits: []edit{{"internal/queue/await.go", "\tcase <-p.leaseGone():\n\t\twatch.Stop()\n\t\treturn ErrGone\n", ""}},
+			tests: []string{"TestWaiterThatMayNotReadItsNodeQueuesAgain"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},

@@ -55,6 +55,9 @@ func (p *Place) await(ctx context.Context) error {
 		err = p.ownFired(ev)
 		watch.Stop()
 		return err
+	case <-p.leaseGone():
+		watch.Stop()
+		return ErrGone
 	case <-ctx.Done():
 		watch.Stop()
 		return context.Cause(ctx)
@@ -104,6 +107,15 @@ func (p *Place) prove(ctx context.Context) (err error) {
 		return ErrGone
 	}
 	return err
+}
+
+// leaseGone is closed when a probe of the session has found that our node is gone. It is nil without a
+// lease. A place that may not read its own node has no watch on it, so only the probe tells.
+func (p *Place) leaseGone() <-chan struct{} {
+	if p.lease == nil {
+		return nil
+	}
+	return p.lease.Gone()
 }
 
 // Prove returns a lease for our node: the one that the place took while it waited, or a new one. The
