@@ -24,6 +24,16 @@ func ofTheGaps() []mutant {
 			tests: []string{"TestWaiterThatMayNotReadItsNodeQueuesAgain"},
 		},
 		{
+			number: 574, bug: "TryLock fails with an error without a name if somebody removes its node", where: "our own, until 3227eb9",
+			edits: []edit{{"lock.go", "\t\tcase !errors.Is(err, queue.ErrGone):\n\t\t\treturn h, err\n\t\tcase ctx.Err()", "\t\tcase true:\n\t\t\treturn h, err\n\t\tcase ctx.Err()"}},
+			tests: []string{"TestTryLockOutlastsTheRemovalOfItsNode", "TestTryLockOfSeveralOutlastsTheLossOfOne", "TestTryLockGivesUpWithItsContext"},
+		},
+		{
+			number: 575, bug: "a MultiLock's next TryLock finds the node of the one before, and takes it for another's", where: "–",
+			edits: []edit{{"multilock.go", "\t\tif wait {\n\t\t\tdefer context", "\t\tif true {\n\t\t\tdefer context"}},
+			tests: []string{"TestTryLockOfSeveralOutlastsTheLossOfOne"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
