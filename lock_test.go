@@ -388,6 +388,34 @@ func TestTryLockGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
+// In a layout whose names do not tell one client from another, the search for a node of ours reads all of
+// the queue. It reads many nodes in one round trip.
+func TestSearchForANodeTakesFewRoundTrips(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line, admin := newLine(t, srv), client(t, srv)
+		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW))
+		h := lock(t, m)
+		form := strings.TrimRight(h.Path(), "0123456789")
+		unlock(t, h)
+		const others = 300
+		creates := make([]zk.Op, others)
+		for i := range creates {
+			creates[i] = zk.CreateOp(form, nil, zk.EphemeralSequential)
+		}
+		if _, err := admin.Pipeline(t.Context(), creates...); err != nil {
+			t.Fatal(err)
+		}
+		dropOnce(srv, zkproto.OpCreate2, zktest.DropReply)
+		before := line.flushes.Load()
+		_, err := m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		if n := line.flushes.Load() - before; n > 20 {
+			t.Errorf("a lost answer took %d round trips with %d others in the queue; want 20 at most", n, others)
+		}
+		wantQueued(t, admin, others)
+	})
+}
+
 // The create in the next session is lost. The search for its node finds the node of the
 // former session, which the server has not ended yet. That node belongs to another attempt
 // and is about to go (CURATOR-604, CURATOR-498).

@@ -34,6 +34,11 @@ func ofTheGaps() []mutant {
 			tests: []string{"TestTryLockOfSeveralOutlastsTheLossOfOne"},
 		},
 		{
+			number: 576, bug: "the search for a node reads one node after the other", where: "our own, until 3227eb9",
+			edits: []edit{{"internal/queue/find.go", "slices.Chunk(candidates, readsInFlight)", "slices.Chunk(candidates, 1)"}},
+			tests: []string{"TestSearchForANodeTakesFewRoundTrips"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
