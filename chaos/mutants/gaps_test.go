@@ -39,6 +39,16 @@ func ofTheGaps() []mutant {
 			tests: []string{"TestSearchForANodeTakesFewRoundTrips"},
 		},
 		{
+			number: 577, bug: "List knows nothing of kazoo's semaphore", where: "our own, until 3227eb9",
+			edits: []edit{{"list.go", "if g.Semaphore.Lease != \"\" && !g.Semaphore.Numbered {", "if false {"}},
+			tests: []string{"TestBreakTakesAllPermitsOfOneToken", "TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+		},
+		{
+			number: 578, bug: "Break does not find the waiters of kazoo's semaphore", where: "our own, until 3227eb9",
+			edits: []edit{{"revoke.go", "range names.Semaphores() {", "range names.Semaphores()[:1] {"}},
+			tests: []string{"TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
