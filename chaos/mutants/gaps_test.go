@@ -49,6 +49,11 @@ func ofTheGaps() []mutant {
 			tests: []string{"TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
 		},
 		{
+			number: 579, bug: "a beginning that is withdrawn takes the older one with it", where: "our own, until 3227eb9",
+			edits: []edit{{"once.go", "if seen.begun != nil { // of an", "if false { // of an"}},
+			tests: []string{"TestOnceThatWithdrawsLeavesTheOlderBeginning"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},
