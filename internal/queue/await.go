@@ -48,6 +48,9 @@ func (p *Place) await(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
+	if p.watches.own == nil && p.lease != nil {
+		return p.awaitUnwatched(ctx, watch)
+	}
 	select {
 	case ev := <-watch.C:
 		return p.fired(ctx, ev)
@@ -55,7 +58,22 @@ func (p *Place) await(ctx context.Context) error {
 		err = p.ownFired(ev)
 		watch.Stop()
 		return err
-	case <-p.leaseGone():
+	case <-ctx.Done():
+		watch.Stop()
+		return context.Cause(ctx)
+	}
+}
+
+// awaitUnwatched is the end of await for the next in line without a watch on its own node, which it may
+// not read. Only a probe of the session tells that the node is gone. It is split from await to keep
+// waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) error {
+	select {
+	case ev := <-watch.C:
+		return p.fired(ctx, ev)
+	case <-p.lease.Gone():
 		watch.Stop()
 		return ErrGone
 	case <-ctx.Done():
@@ -107,15 +125,6 @@ func (p *Place) prove(ctx context.Context) (err error) {
 		return ErrGone
 	}
 	return err
-}
-
-// leaseGone is closed when a probe of the session has found that our node is gone. It is nil without a
-// lease. A place that may not read its own node has no watch on it, so only the probe tells.
-func (p *Place) leaseGone() <-chan struct{} {
-	if p.lease == nil {
-		return nil
-	}
-	return p.lease.Gone()
 }
 
 // Prove returns a lease for our node: the one that the place took while it waited, or a new one. The
