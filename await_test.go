@@ -50,6 +50,43 @@ func TestReleaseHandsOverWithoutARequest(t *testing.T) {
 	})
 }
 
+// The next in line may not read its own node, so no watch tells it that the node was removed. The proof
+// of its session finds out. The waiter then queues again at once, not when its turn would have come.
+func TestWaiterThatMayNotReadItsNodeQueuesAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		h := lock(t, holdfast.NewMutex(admin, lockPath))
+		cfg := srv.Config()
+		cfg.Lease, cfg.SessionTimeout = zk.LeaseQuorum, sessionTimeout
+		c, err := zk.Dial(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		unreadable := zk.ACL{Perms: zk.PermCreate | zk.PermDelete | zk.PermWrite, Scheme: "world", ID: "anyone"}
+		w := wait(t.Context(), holdfast.NewMutex(c, lockPath, holdfast.WithACL(unreadable)))
+		if !w.waiting() {
+			t.Fatal("did not wait", w.err)
+		}
+		time.Sleep(time.Minute) // the holder has noted in its node since when it holds, which wakes the waiter
+		before := queued(t, admin)
+		for _, name := range before {
+			if path := lockPath + "/" + name; path != h.Path() {
+				if err := admin.Delete(t.Context(), path, zk.AnyVersion); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(sessionTimeout)
+		synctest.Wait()
+		if after := queued(t, admin); len(after) != 2 || slices.Equal(before, after) {
+			t.Errorf("the queue is %v; want a new node of the waiter behind the holder's", after)
+		}
+		unlock(t, h)
+		unlock(t, w.got(t))
+	})
+}
+
 // A waiter's node is removed before the holder's. Whichever event arrives first, the waiter
 // must not acquire the lock: it belongs to the next one.
 func TestRemovedNodeIsNeverAcquired(t *testing.T) {

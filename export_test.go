@@ -38,6 +38,9 @@ func Ahead(listed []string, me string) (alone, inList [2]string, aloneErr, inLis
 	return [2]string{a.Near, a.Far}, [2]string{b.Near, b.Far}, aloneErr, inListErr
 }
 
+// DespiteRemoval retries TryLock after the removal of its node.
+var DespiteRemoval = despiteRemoval
+
 // Outlive retries Lock after the end of a session.
 var Outlive = outlive
 

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with the directory between; a NodeLock's own
+	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with its directory; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // it holds the lock: it waits for nobody
 	Shared  bool      // it is a reader: other readers can hold the lock with it
@@ -88,6 +89,9 @@ func list(ctx context.Context, c *zk.Client, path string, g *names.Grammar) ([]E
 
 // listPermits lists the queue of a semaphore, which is one level down: the permits, and then the waiters.
 func listPermits(ctx context.Context, c *zk.Client, path string, subdirs []string, g *names.Grammar) (entries []Entry, err error) {
+	if g.Semaphore.Lease != "" && !g.Semaphore.Numbered {
+		return listBarePermits(ctx, c, path, subdirs, g)
+	}
 	for i, sub := range []string{g.Semaphore.Leases, g.Semaphore.Turnstile} {
 		name, below := strings.CutPrefix(sub, "/")
 		if !below || !slices.Contains(subdirs, name) {
@@ -111,6 +115,30 @@ func listPermits(ctx context.Context, c *zk.Client, path string, subdirs []strin
 			e.Name = name + "/" + e.Name
 			entries = append(entries, e)
 		}
+	}
+	return entries, nil
+}
+
+// listBarePermits lists the queue of kazoo's semaphore. Its permits are children of the path, in the order
+// in which they were taken. Its turnstile is a directory beside the path.
+func listBarePermits(ctx context.Context, c *zk.Client, path string, children []string, g *names.Grammar) (entries []Entry, err error) {
+	permits, results, err := queue.BarePermits(ctx, c, path, children)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range results {
+		entries = append(entries, entryOf(path+"/"+permits[i], names.Contender{Name: permits[i], Shared: true}, r, true))
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Token, b.Token) })
+	turnstile := path + g.Semaphore.Turnstile
+	waiters, _, err := listDir(ctx, c, turnstile, g)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range waiters {
+		w.Held, w.HeldSince = false, time.Time{}
+		w.Name = turnstile[strings.LastIndexByte(turnstile, '/')+1:] + "/" + w.Name
+		entries = append(entries, w)
 	}
 	return entries, nil
 }

@@ -15,7 +15,8 @@ type Locker interface {
 	// Lock waits until the caller holds the lock. The context bounds the wait, never the hold.
 	Lock(ctx context.Context) (*Hold, error)
 	// TryLock fails with ErrLocked if somebody is ahead. It does not wait for the lock, only for the
-	// server's answer, until ctx ends.
+	// server's answer, until ctx ends. If somebody removes its node meanwhile, it tries again. If the
+	// session ends meanwhile, the error is zk.ErrSessionExpired.
 	TryLock(ctx context.Context) (*Hold, error)
 }
 
@@ -110,13 +111,28 @@ func (l *lock) attempt(ctx context.Context, op string, permits int, acquire func
 	if len(l.observers) > 0 {
 		ctx, seen = l.queued(ctx, op, permits)
 	}
-	if h, err = acquire(ctx); err != nil {
+	h, err = despiteRemoval(ctx, func() (*Hold, error) { return acquire(ctx) })
+	if err != nil {
 		h, err = nil, &Error{Op: op, Path: l.Path, Err: err}
 	}
 	if seen != nil {
 		seen.ended(h, err)
 	}
 	return h, err
+}
+
+// despiteRemoval calls enter again for as long as ctx lives and somebody has removed the node of the
+// attempt. For TryLock, that is no answer: its own place says nothing about who is ahead.
+func despiteRemoval(ctx context.Context, enter func() (*Hold, error)) (*Hold, error) {
+	for {
+		h, err := enter()
+		switch {
+		case !errors.Is(err, queue.ErrGone):
+			return h, err
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // outlive calls enter again for as long as the wait outlives its session or its node.

@@ -290,6 +290,132 @@ func TestNodeThatIsRemovedBeforeTheListIsNoHold(t *testing.T) {
 	})
 }
 
+// Somebody removes the node of a TryLock before it has read who is ahead. TryLock tries again, and does
+// not fail with an error that no caller can know.
+func TestTryLockOutlastsTheRemovalOfItsNode(t *testing.T) {
+	for _, tt := range []struct {
+		name, dir string
+		of        func(*zk.Client) holdfast.Locker
+	}{
+		{"mutex", lockPath, mutexAt},
+		{"writer", lockPath, writeAt},
+		{"reader", lockPath, readAt},
+		{"semaphore", lockPath + "/locks", func(c *zk.Client) holdfast.Locker { return holdfast.NewSemaphore(c, lockPath, 2).Locker() }},
+		{"slots", lockPath + "/slot-queue", func(c *zk.Client) holdfast.Locker { return holdfast.NewSlots(c, lockPath, 2).Locker() }},
+		{"multi", lockPath, func(c *zk.Client) holdfast.Locker { return holdfast.NewMultiLock(mutexAt(c)) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c, admin := client(t, srv), client(t, srv)
+				l := tt.of(c)
+				unlock(t, lock(t, l)) // creates the parents
+				synctest.Wait()
+				var removed atomic.Bool
+				srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+					if path != tt.dir || !removed.CompareAndSwap(false, true) {
+						return zktest.Pass
+					}
+					listed, _, err := admin.Children(t.Context(), path)
+					for _, name := range listed {
+						err = errors.Join(err, admin.Delete(t.Context(), path+"/"+name, zk.AnyVersion))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return zktest.Pass
+				})
+				h, err := l.TryLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !removed.Load() {
+					t.Error("no node was removed: the test shows nothing")
+				}
+				unlock(t, h)
+			})
+		})
+	}
+}
+
+// While a MultiLock tries its second lock, the first is lost. It tries both again.
+func TestTryLockOfSeveralOutlastsTheLossOfOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, d, admin := client(t, srv), client(t, srv), client(t, srv)
+		m := holdfast.NewMultiLock(mutexes(c, "a")[0], mutexes(d, "b")[0])
+		unlock(t, lock(t, m)) // creates the parents
+		synctest.Wait()
+		var removed atomic.Bool
+		srv.Intercept(zkproto.OpCreate2, func(path string) zktest.Action {
+			if !strings.HasPrefix(path, lockPath+"/b/") || !removed.CompareAndSwap(false, true) {
+				return zktest.Pass
+			}
+			listed, _, err := admin.Children(t.Context(), lockPath+"/a")
+			if err != nil || len(listed) != 1 {
+				t.Error(listed, err)
+			}
+			for _, name := range listed {
+				if err := admin.Delete(t.Context(), lockPath+"/a/"+name, zk.AnyVersion); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(time.Second) // until the holder knows
+			return zktest.Pass
+		})
+		h, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !removed.Load() {
+			t.Error("no node was removed: the test shows nothing")
+		}
+		unlock(t, h)
+	})
+}
+
+// The context of a TryLock ends while its node is removed again and again: the caller gets the cause.
+func TestTryLockGivesUpWithItsContext(t *testing.T) {
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	attempts := 0
+	_, err := holdfast.DespiteRemoval(ctx, func() (*holdfast.Hold, error) {
+		if attempts++; attempts == 3 {
+			cancel(enough)
+		}
+		return nil, queue.ErrGone
+	})
+	if err != enough || attempts != 3 {
+		t.Errorf("got %v after %d attempts; want %v after three", err, attempts, enough)
+	}
+}
+
+// In a layout whose names do not tell one client from another, the search for a node of ours reads all of
+// the queue. It reads many nodes in one round trip.
+func TestSearchForANodeTakesFewRoundTrips(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		line, admin := newLine(t, srv), client(t, srv)
+		m := holdfast.NewMutex(line.Client, lockPath, holdfast.WithLayout(holdfast.LayoutHostRW))
+		h := lock(t, m)
+		form := strings.TrimRight(h.Path(), "0123456789")
+		unlock(t, h)
+		const others = 300
+		creates := make([]zk.Op, others)
+		for i := range creates {
+			creates[i] = zk.CreateOp(form, nil, zk.EphemeralSequential)
+		}
+		if _, err := admin.Pipeline(t.Context(), creates...); err != nil {
+			t.Fatal(err)
+		}
+		dropOnce(srv, zkproto.OpCreate2, zktest.DropReply)
+		before := line.flushes.Load()
+		_, err := m.TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		if n := line.flushes.Load() - before; n > 20 {
+			t.Errorf("a lost answer took %d round trips with %d others in the queue; want 20 at most", n, others)
+		}
+		wantQueued(t, admin, others)
+	})
+}
+
 // The create in the next session is lost. The search for its node finds the node of the
 // former session, which the server has not ended yet. That node belongs to another attempt
 // and is about to go (CURATOR-604, CURATOR-498).

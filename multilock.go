@@ -164,7 +164,7 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 // TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it releases the locks
 // that it has acquired, and the error is ErrLocked.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := m.enter(ctx, false)
+	h, err := despiteRemoval(ctx, func() (*Hold, error) { return m.enter(ctx, false) })
 	if err != nil {
 		return nil, m.fail("try lock", err)
 	}
@@ -196,7 +196,8 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 			return nil, ErrDeadlock
 		}
 	}
-	// If an earlier lock is lost, waiting for the next is useless.
+	// If an earlier lock is lost, waiting for the next is useless. A try does not wait, and is not
+	// interrupted: its next attempt must not find the node of this one.
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var held []*Hold
@@ -220,7 +221,9 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 			return nil, err
 		}
 		held = append(held, h)
-		defer context.AfterFunc(h.Context(), func() { cancel(queue.ErrGone) })()
+		if wait {
+			defer context.AfterFunc(h.Context(), func() { cancel(queue.ErrGone) })()
+		}
 	}
 	if m.tree != "" { // the root fences, see Tree
 		held = append(held[len(held)-1:], held[:len(held)-1]...)

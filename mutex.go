@@ -35,8 +35,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 }
 
 // TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked.
-// TryLock needs the server's answer, and waits for the answer until ctx ends. If the session ends
-// meanwhile, the error is zk.ErrSessionExpired.
+// TryLock needs the server's answer, and waits for the answer until ctx ends. If somebody removes its
+// node meanwhile, TryLock tries again. If the session ends meanwhile, the error is zk.ErrSessionExpired.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try lock", names.Mutex)
 }

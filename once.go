@@ -296,6 +296,9 @@ func (j *job) begin(ctx context.Context, h *Hold, seen record, m *mark) error {
 	}
 	ops := []zk.Op{j.bump(zk.AnyVersion), j.put(j.begun(), seen.begun != nil, m)}
 	undo := []zk.Op{j.bump(zk.AnyVersion), zk.DeleteOp(j.begun(), zk.AnyVersion)}
+	if seen.begun != nil { // of an earlier period: it may count for callers with a longer one
+		undo[1] = j.put(j.begun(), true, seen.begun)
+	}
 	err := j.write(ctx, h, j.begun(), m.Token, ops, undo)
 	if err == nil {
 		err = errors.Join(h.over(), context.Cause(ctx))

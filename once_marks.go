@@ -301,9 +301,9 @@ func remove(ctx context.Context, s *zk.Session, p *queue.Place, also ...zk.Op) e
 	return nil
 }
 
-// withdraw removes the record of a beginning, since f will not be called. While our place exists, the record
-// can be no other than ours. So undo is executed together with the removal of our place. If that fails, the
-// record stays, and nobody runs.
+// withdraw removes the record of a beginning, since f will not be called, or puts back the older one that it
+// has replaced. While our place exists, the record can only be ours or that older one. So undo is executed
+// together with the removal of our place. If that fails, the record stays, and nobody runs.
 func (j *job) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
 	p := h.first()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Session.Timeout())

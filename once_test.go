@@ -801,6 +801,47 @@ func TestOnceWithdrawsABeginning(t *testing.T) {
 	}
 }
 
+// A caller with a short period gives up while it records a beginning. The older beginning that this one
+// would replace, or has replaced, comes back: it still counts for callers with a long period.
+func TestOnceThatWithdrawsLeavesTheOlderBeginning(t *testing.T) {
+	for _, how := range []zktest.Action{zktest.Pass, zktest.DropRequest, zktest.DropReply} {
+		t.Run(fmt.Sprint(how), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				_, err := holdfast.NewOnce(c, oncePath, holdfast.AtMostOnce()).Within(t.Context(), time.Hour, func(ctx context.Context) ([]byte, error) {
+					expire(t, srv, c)
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
+				wantErr(t, err, context.Canceled)
+				time.Sleep(10 * time.Minute)
+
+				ctx, cancel := context.WithCancel(t.Context())
+				var struck atomic.Bool
+				srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+					if strings.HasPrefix(path, oncePath) && struck.CompareAndSwap(false, true) {
+						cancel()
+						return how
+					}
+					return zktest.Pass
+				})
+				r := &runner{}
+				_, err = once(t, srv, holdfast.AtMostOnce()).Within(ctx, time.Minute, r.run)
+				wantErr(t, err, context.Canceled)
+				if !struck.Load() {
+					t.Error("no beginning was recorded: the test shows nothing")
+				}
+				_, err = once(t, srv, holdfast.AtMostOnce()).Within(t.Context(), time.Hour, r.run)
+				wantErr(t, err, holdfast.ErrBegun)
+				wantCalls(t, r, 0)
+				if got := within(t, once(t, srv, holdfast.AtMostOnce()), time.Minute, r); !got.Ran {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
+}
+
 // If no server answers any more, Do says that it does not know, after two session timeouts at most.
 func TestOnceThatCannotFindOutSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

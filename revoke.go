@@ -138,8 +138,14 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 		return fmt.Errorf("%w: nobody has the token %d any more", ErrNotHeld, token)
 	}
-	permits, slots := &names.Default.Semaphore, &names.Slots.Semaphore
-	dirs := []string{"", permits.Leases, permits.Turnstile} // and those of slots, if the first list has them
+	slots := &names.Slots.Semaphore
+	dirs := []string{""}
+	for _, g := range names.Semaphores() {
+		if g.Semaphore.Leases != "" { // else the permits are in the first
+			dirs = append(dirs, g.Semaphore.Leases)
+		}
+		dirs = append(dirs, g.Semaphore.Turnstile)
+	} // and those of slots, if the first list has them
 	for i := 0; i < len(dirs); i++ {
 		listed, n, err := onTokenIn(ctx, c, path+dirs[i], token, f)
 		if err != nil {

@@ -339,31 +339,78 @@ func TestOnePermitRemovedIsAllLost(t *testing.T) {
 }
 
 func TestBreakTakesAllPermitsOfOneToken(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"))
-		h, one := lock(t, s.LockerN(2)), lock(t, s.Locker())
-		w := wait(t.Context(), s.Locker())
-		entries, err := holdfast.List(t.Context(), c, lockPath)
-		if err != nil || len(entries) != 4 {
-			t.Fatal(entries, err)
-		}
-		for i, e := range entries {
-			if e.Held != (i < 3) || e.Owner != "api-7" {
-				t.Errorf("%d: %+v", i, e)
-			}
-		}
-		if err := holdfast.Break(t.Context(), c, lockPath, h.Token()); err != nil {
-			t.Fatal(err)
-		}
-		<-h.Lost()
-		unlock(t, w.got(t))
-		if one.Context().Err() != nil {
-			t.Error("Break hit another token")
-		}
-		unlock(t, one)
-		wantErr(t, h.Unlock(), holdfast.ErrLost)
-		wantFree(t, s, 3, 3)
-	})
+	for _, layout := range semaphoreLayouts {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				in := holdfast.WithLayout(layout)
+				c, s := client(t, srv), semaphore(t, srv, 3, holdfast.WithOwner("api-7"), in)
+				h, one := lock(t, s.LockerN(2)), lock(t, s.Locker())
+				w := wait(t.Context(), s.Locker())
+				entries, err := holdfast.List(t.Context(), c, lockPath, in)
+				if err != nil || len(entries) != 4 {
+					t.Fatal(entries, err)
+				}
+				for i, e := range entries {
+					if e.Held != (i < 3) || e.Owner != "api-7" || i < 2 && e.Token != h.Token() || i == 2 && e.Token != one.Token() {
+						t.Errorf("%d: %+v", i, e)
+					}
+					if _, ok, err := c.Exists(t.Context(), e.Path); !ok || err != nil {
+						t.Errorf("%s: %t, %v", e.Path, ok, err)
+					}
+				}
+				if err := holdfast.Break(t.Context(), c, lockPath, h.Token()); err != nil {
+					t.Fatal(err)
+				}
+				<-h.Lost()
+				unlock(t, w.got(t))
+				if one.Context().Err() != nil {
+					t.Error("Break hit another token")
+				}
+				unlock(t, one)
+				wantErr(t, h.Unlock(), holdfast.ErrLost)
+				wantFree(t, s, 3, 3)
+			})
+		})
+	}
+}
+
+// Revoke reaches the holder of a permit, and Break reaches a waiter, which then queues again.
+func TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore(t *testing.T) {
+	for _, layout := range semaphoreLayouts {
+		t.Run(layout.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				in := holdfast.WithLayout(layout)
+				c, s := client(t, srv), semaphore(t, srv, 1, in)
+				h := lock(t, s.Locker())
+				w := wait(t.Context(), s.Locker())
+				waiter := func() int64 {
+					t.Helper()
+					entries, err := holdfast.List(t.Context(), c, lockPath, in)
+					if err != nil || len(entries) != 2 || !entries[0].Held || entries[1].Held {
+						t.Fatal(entries, err)
+					}
+					return entries[1].Token
+				}
+				if err := holdfast.Revoke(t.Context(), c, lockPath, h.Token()); err != nil {
+					t.Fatal(err)
+				}
+				<-h.Revoked()
+				before := waiter()
+				if err := holdfast.Break(t.Context(), c, lockPath, before); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if !w.waiting() {
+					t.Fatal("the waiter gave up", w.err)
+				}
+				if after := waiter(); after <= before {
+					t.Errorf("the waiter's token is %d after %d; want a greater one", after, before)
+				}
+				unlock(t, h)
+				unlock(t, w.got(t))
+			})
+		})
+	}
 }
 
 func TestAcquireUnderOnesOwnPermitIsADeadlock(t *testing.T) {

@@ -303,6 +303,37 @@ func TestChrootIsMadeByAnotherAheadOfEachCreate(t *testing.T) {
 	})
 }
 
+// A server that throttles delays CreateChroot, and does not make it fail. The client backs off.
+func TestChrootIsMadeOnAServerThatThrottles(t *testing.T) {
+	for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpCreate2} {
+		t.Run(op.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				began, refused := time.Now(), 0
+				srv.Intercept(op, func(string) zktest.Action {
+					if time.Since(began) < 10*time.Second && refused < 1000 {
+						refused++
+						return zktest.Throttle
+					}
+					return zktest.Pass
+				})
+				cfg := srv.Config()
+				cfg.Chroot, cfg.CreateChroot = "/a/b", true
+				c, err := zk.Dial(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, ok, err := c.Exists(t.Context(), "/"); !ok || err != nil {
+					t.Errorf("the chroot does not exist: %v", err)
+				}
+				if refused > 40 {
+					t.Errorf("the server refused %d requests in ten seconds; want 40 at most", refused)
+				}
+			})
+		})
+	}
+}
+
 // Without CreateChroot the client creates nothing unasked.
 func TestMissingChrootIsNoNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -95,13 +95,18 @@ func (c *Client) createChroot(ctx context.Context) error {
 // ensure creates node and its missing ancestors. It begins at the node itself, because that may
 // be the only node that the client has access to. The client may be allowed neither to create
 // its ancestors nor, since 3.8.4, to ask whether they exist (ZOOKEEPER-2590). If a server
-// refuses to let the client read the node, the node exists.
+// refuses to let the client read the node, the node exists. While a server throttles, ensure backs
+// off and tries again.
 func (c calls) ensure(ctx context.Context, node string) error {
-	for node != "" {
+	for pause := 20 * time.Millisecond; node != ""; {
 		_, _, err := c.Get(ctx, node)
 		switch {
 		case err == nil, errors.Is(err, ErrNoAuth):
 			return nil
+		case errors.Is(err, ErrThrottled):
+			sleep(ctx, pause)
+			pause = min(2*pause, time.Second)
+			continue
 		case errors.Is(err, ErrConnectionLoss) && SafeToRetry(err):
 			continue
 		case !errors.Is(err, ErrNoNode):
@@ -112,6 +117,9 @@ func (c calls) ensure(ctx context.Context, node string) error {
 		case err == nil, errors.Is(err, ErrNodeExists):
 			return nil
 		case errors.Is(err, ErrConnectionLoss): // created or not: read again
+		case errors.Is(err, ErrThrottled): // not created
+			sleep(ctx, pause)
+			pause = min(2*pause, time.Second)
 		case errors.Is(err, ErrNoNode):
 			if err := c.ensure(ctx, node[:strings.LastIndexByte(node, '/')]); err != nil {
 				return err
@@ -172,7 +180,7 @@ func (c *Client) run() {
 		req := &zkproto.ConnectRequest{
 			Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), Passwd: make([]byte, 16), HasReadOnly: true,
 		}
-		nc, resp, sent, err := c.connect(c.ctx, req)
+		nc, resp, sent, err := c.connect(c.ctx, req, c.cfg.SessionTimeout)
 		if err != nil {
 			return // closed or refused: connect retries for as long as its context lives
 		}
@@ -209,11 +217,12 @@ func (c *Client) publish(s *Session) {
 	c.changed = make(chan struct{})
 }
 
-// connect tries the servers in turn until one has attached req's session. It gives up when a
+// connect tries the servers in turn until one has attached req's session, whose timeout it shares
+// out among them: the granted one, or the requested one of a new session. It gives up when a
 // server or the transport reports that the session expired, when two servers have refused the
 // client's Auth, when no server has shown a trusted certificate, and when ctx ends. Called by
 // run only.
-func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest, timeout time.Duration) (net.Conn, *zkproto.ConnectResponse, time.Time, error) {
 	if err := c.end(); err != ErrClosed {
 		return nil, nil, time.Time{}, err
 	}
@@ -222,7 +231,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 	pause := 20 * time.Millisecond
 	for ctx.Err() == nil {
 		began := time.Now()
-		t, nc, resp, sent, err := c.attach(ctx, round, req)
+		t, nc, resp, sent, err := c.attach(ctx, round, req, timeout)
 		if err == nil && resp.Timeout > 0 && resp.SessionID != 0 {
 			c.trusted, c.rotation.last = true, t
 			c.cfg.Trace.connectDone(t.server, time.Since(began), nil)
@@ -269,7 +278,7 @@ func (c *Client) connect(ctx context.Context, req *zkproto.ConnectRequest) (net.
 		tried = 0
 		round++
 		sleep(ctx, pause)
-		pause = min(2*pause, time.Second, c.cfg.SessionTimeout/10)
+		pause = min(2*pause, time.Second, timeout/10)
 	}
 	if c.ctx.Err() != nil {
 		return nil, nil, time.Time{}, ErrClosed
@@ -295,15 +304,17 @@ func (c *Client) failed(err error) {
 }
 
 // attach connects to the next target, attaches the connection to req's session and
-// authenticates it. An error names the address that it is about.
-func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
-	lookup, cancel := context.WithTimeout(ctx, c.patience(round))
+// authenticates it. The lookup of the target's name and all steps after it share one patience. An
+// error names the address that it is about.
+func (c *Client) attach(ctx context.Context, round int, req *zkproto.ConnectRequest, timeout time.Duration) (target, net.Conn, *zkproto.ConnectResponse, time.Time, error) {
+	began := time.Now()
+	lookup, cancel := context.WithDeadline(ctx, began.Add(c.patience(round, timeout)))
 	t, err := c.rotation.target(lookup)
 	cancel()
 	if err != nil {
 		return t, nil, nil, time.Time{}, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, c.patience(round)) // the lookup may have changed the number of addresses
+	ctx, cancel = context.WithDeadline(ctx, began.Add(c.patience(round, timeout))) // the lookup may have changed the number of addresses
 	defer cancel()
 	nc, err := c.cfg.Dial(ctx, t.network, t.addr)
 	if err != nil {

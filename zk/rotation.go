@@ -131,11 +131,11 @@ func rank(last bool) int {
 	return 0
 }
 
-// patience is the time in which one address must attach a session. It is short enough that a
-// dead address leaves time for the others before a session lapses. If a whole round of
-// addresses was too slow, the next round gets more, up to a second.
-func (c *Client) patience(round int) time.Duration {
-	timeout := c.cfg.SessionTimeout
+// patience is the time in which one address must attach a session with the given timeout,
+// including the lookup of its name. It is short enough that a dead address leaves time for the
+// others before a session lapses. If a whole round of addresses was too slow, the next round gets
+// more, up to a second.
+func (c *Client) patience(round int, timeout time.Duration) time.Duration {
 	share := timeout / time.Duration(2+c.rotation.addresses())
 	return max(share, min(time.Second, timeout/5<<min(round, 8)))
 }

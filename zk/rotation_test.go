@@ -75,6 +75,69 @@ func TestDeadAddressesOfANameLeaveTimeForTheOthers(t *testing.T) {
 	}
 }
 
+// The server grants less than the client has asked for. A dead server must leave time for the others
+// before the session that was granted lapses.
+func TestDeadServerLeavesTimeWithinTheGrantedTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const asked, granted = 40 * time.Second, 4 * time.Second
+		serve := dialPeers(t, func(p *peer) { p.accept(7, granted); p.expect(zkproto.OpExists, nil, &zkproto.StatResponse{}) },
+			func(p *peer) { p.accept(7, granted); p.serve() })
+		dials := 0
+		c, err := Dial(t.Context(), Config{
+			Servers: []string{"a:1", "b:1"}, SessionTimeout: asked, Lease: LeasePing,
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dials++; dials == 2 {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return serve(ctx, network, addr)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s := mustSession(t, c)
+		if _, _, err := s.Exists(t.Context(), "/a"); err != nil { // then the server hangs up
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, _, err := s.Exists(t.Context(), "/b"); err != nil {
+			t.Errorf("the session was not resumed in time: %v", err)
+		}
+	})
+}
+
+// A slow lookup and a dead address take one share of the time together, not one each.
+func TestLookupAndConnectShareOneTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 4 * time.Second
+		names(t, map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2"}}, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		quick := lookupIP
+		lookupIP = func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+			time.Sleep(900 * time.Millisecond)
+			return quick(ctx, network, host)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
+		defer cancel()
+		attempts := 0
+		_, err := Dial(ctx, Config{Servers: []string{"a", "b"}, SessionTimeout: timeout, Trace: &Trace{
+			ConnectDone: func(server string, took time.Duration, _ error) {
+				if attempts++; took > timeout/4 {
+					t.Errorf("the attempt to connect to %s took %v; want %v at most", server, took, timeout/4)
+				}
+			},
+		}})
+		wantErr(t, err, context.DeadlineExceeded)
+		if attempts < 4 {
+			t.Errorf("%d attempts in two session timeouts; want four at least", attempts)
+		}
+	})
+}
+
 // Every address of every name is tried once per round. Each client begins with another address.
 // The family that the system prefers comes first.
 func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {

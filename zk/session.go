@@ -251,7 +251,7 @@ func (s *Session) disconnected(planned bool) net.Conn {
 		SessionID: s.id, Passwd: s.passwd, HasReadOnly: true,
 	}
 	s.mu.Unlock()
-	nc, resp, sent, err := s.client.connect(ctx, req)
+	nc, resp, sent, err := s.client.connect(ctx, req, s.Timeout())
 	switch {
 	case err != nil:
 		s.end(err)

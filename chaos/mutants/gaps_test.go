@@ -4,6 +4,56 @@ package mutants
 func ofTheGaps() []mutant {
 	return []mutant{
 		{
+			number: 570, bug: "a dead server gets its share of the timeout that was asked for, not of the granted one", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/session.go", "s.client.connect(ctx, req, s.Timeout())", "s.client.connect(ctx, req, s.client.cfg.SessionTimeout)"}},
+			pkg:   "zk", tests: []string{"TestDeadServerLeavesTimeWithinTheGrantedTimeout"},
+		},
+		{
+			number: 571, bug: "a lookup and the connection after it get one share of the time each", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/client.go", "context.WithDeadline(ctx, began.Add(c.patience(round, timeout))) // the", "context.WithDeadline(ctx, time.Now().Add(c.patience(round, timeout))) // the"}},
+			pkg:   "zk", tests: []string{"TestLookupAndConnectShareOneTime"},
+		},
+		{
+			number: 572, bug: "Dial fails if the server throttles while the chroot is created", where: "our own, until 3227eb9",
+			edits: []edit{{"zk/client.go", "\t\tcase errors.Is(err, ErrThrottled):\n\t\t\tsleep(ctx, pause)\n\t\t\tpause = min(2*pause, time.Second)\n", ""}},
+			pkg:   "zk", tests: []string{"TestChrootIsMadeOnAServerThatThrottles"},
+		},
+		{
+			number: 573, bug: "the next in line does not look at what its probes find", where: "our own, until 3227eb9",
+			edits: []edit{{"internal/queue/await.go", "\tcase <-p.lease.Gone():\n\t\twatch.Stop()\n\t\treturn ErrGone\n", ""}},
+			tests: []string{"TestWaiterThatMayNotReadItsNodeQueuesAgain"},
+		},
+		{
+			number: 574, bug: "TryLock fails with an error without a name if somebody removes its node", where: "our own, until 3227eb9",
+			edits: []edit{{"lock.go", "\t\tcase !errors.Is(err, queue.ErrGone):\n\t\t\treturn h, err\n\t\tcase ctx.Err()", "\t\tcase true:\n\t\t\treturn h, err\n\t\tcase ctx.Err()"}},
+			tests: []string{"TestTryLockOutlastsTheRemovalOfItsNode", "TestTryLockOfSeveralOutlastsTheLossOfOne", "TestTryLockGivesUpWithItsContext"},
+		},
+		{
+			number: 575, bug: "a MultiLock's next TryLock finds the node of the one before, and takes it for another's", where: "–",
+			edits: []edit{{"multilock.go", "\t\tif wait {\n\t\t\tdefer context", "\t\tif true {\n\t\t\tdefer context"}},
+			tests: []string{"TestTryLockOfSeveralOutlastsTheLossOfOne"},
+		},
+		{
+			number: 576, bug: "the search for a node reads one node after the other", where: "our own, until 3227eb9",
+			edits: []edit{{"internal/queue/find.go", "slices.Chunk(candidates, readsInFlight)", "slices.Chunk(candidates, 1)"}},
+			tests: []string{"TestSearchForANodeTakesFewRoundTrips"},
+		},
+		{
+			number: 577, bug: "List knows nothing of kazoo's semaphore", where: "our own, until 3227eb9",
+			edits: []edit{{"list.go", "if g.Semaphore.Lease != \"\" && !g.Semaphore.Numbered {", "if false {"}},
+			tests: []string{"TestBreakTakesAllPermitsOfOneToken", "TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+		},
+		{
+			number: 578, bug: "Break does not find the waiters of kazoo's semaphore", where: "our own, until 3227eb9",
+			edits: []edit{{"revoke.go", "range names.Semaphores() {", "range names.Semaphores()[:1] {"}},
+			tests: []string{"TestRevokeAndBreakReachHoldersAndWaitersOfASemaphore"},
+		},
+		{
+			number: 579, bug: "a beginning that is withdrawn takes the older one with it", where: "our own, until 3227eb9",
+			edits: []edit{{"once.go", "if seen.begun != nil { // of an", "if false { // of an"}},
+			tests: []string{"TestOnceThatWithdrawsLeavesTheOlderBeginning"},
+		},
+		{
 			number: 514, bug: "on MySQL, the token is read from the transaction's snapshot", where: "–",
 			edits: []edit{{"fence/sql.go", " WHERE resource = ? FOR UPDATE`", " WHERE resource = ?`"}},
 			pkg:   beside, tests: []string{"TestFence"}, args: []string{"-run=^TestFence$/^MariaDB$"},

@@ -268,7 +268,7 @@ func ofTheHazards() []mutant {
 		},
 		{
 			number: 345, bug: "a node whose create lost its answer is known by its data alone", where: "–",
-			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", `ReadNote(data).ID == p.ID && p.ID != ""`}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", `ReadNote(r.Data).ID == p.ID && p.ID != ""`}},
 			tests: []string{"TestEveryLayoutFindsItsOwnNodeAgain"},
 		},
 		{

@@ -18,8 +18,8 @@ func ofTheList() []mutant {
 			edits: []edit{
 				{"internal/queue/names/attempt.go", "\tid := newUUID()\n\ts, bare", "\tid := idOfTheProcess\n\ts, bare"},
 				{"internal/queue/names/attempt.go", "// Attempt makes a name.\n", "var idOfTheProcess = newUUID()\n\n"},
-				{"internal/queue/find.go", "case stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(data).ID == p.ID):",
-					"case p.Unique || ReadNote(data).ID == p.ID:"},
+				{"internal/queue/find.go", "r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID)",
+					"(p.Unique || ReadNote(r.Data).ID == p.ID)"},
 			},
 			tests: []string{"TestNodeOfADyingSessionIsNotFoundInsteadOfOurs"},
 		},

@@ -65,7 +65,7 @@ func ofTheNames() []mutant {
 		},
 		{
 			number: 112, bug: "a node is ours only if its data are as they were when it was made", where: "holdfast at 3a97b7e",
-			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", "(p.Unique || string(data) == string(p.Data))"}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", "(p.Unique || string(r.Data) == string(p.Data))"}},
 			tests: []string{"TestNodeThatWasRevokedIsFoundAgain"},
 		},
 		{

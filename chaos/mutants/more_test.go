@@ -39,7 +39,7 @@ func ofTheLocks() []mutant {
 		},
 		{
 			number: 31, bug: "a node of our session is taken for that of this attempt", where: "–",
-			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", `(p.Unique || ReadNote(data).ID != "")`}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", `(p.Unique || ReadNote(r.Data).ID != "")`}},
 			tests: []string{"TestNodeLockOfOneSessionIsHeldOnce"},
 		},
 		{

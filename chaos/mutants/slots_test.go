@@ -30,7 +30,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 453, bug: "a slot's node is ours if it is of our session, whichever attempt made it", where: "KAFKA-1387",
-			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(data).ID == p.ID)", "(p.Unique || p.Queue.Kind == Slots || ReadNote(data).ID == p.ID)"}},
+			edits: []edit{{"internal/queue/find.go", "(p.Unique || ReadNote(r.Data).ID == p.ID)", "(p.Unique || p.Queue.Kind == Slots || ReadNote(r.Data).ID == p.ID)"}},
 			tests: []string{"TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs"},
 		},
 		{

@@ -29,7 +29,14 @@ listed until the server removes its empty node.
 
 HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it.`,
+(elect) and other programs never record it.
+
+Exit codes:
+  0   the list is complete
+  2   wrong command line
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
 		Example: `  holdfast ls
   holdfast ls -o json db/`,
 		Args: operands("[prefix]"),

@@ -99,7 +99,15 @@ the queue. A holder records the time of its acquire once it has held the lock fo
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
 
-With -q, status prints nothing. It exits with 0 if the lock is held, with 1 if it is free.`,
+With -q, status prints nothing.
+
+Exit codes:
+  0   the server has answered; with -q, the lock is held
+  1   with -q: the lock is free
+  2   wrong command line
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
 		Example: `  holdfast status nightly
   holdfast status -q nightly && echo held`,
 		Args: operands("lock"),

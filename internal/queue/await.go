@@ -48,6 +48,9 @@ func (p *Place) await(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
+	if p.watches.own == nil && p.lease != nil {
+		return p.awaitUnwatched(ctx, watch)
+	}
 	select {
 	case ev := <-watch.C:
 		return p.fired(ctx, ev)
@@ -55,6 +58,24 @@ func (p *Place) await(ctx context.Context) error {
 		err = p.ownFired(ev)
 		watch.Stop()
 		return err
+	case <-ctx.Done():
+		watch.Stop()
+		return context.Cause(ctx)
+	}
+}
+
+// awaitUnwatched is the end of await for the next in line without a watch on its own node, which it may
+// not read. Only a probe of the session tells that the node is gone. It is split from await to keep
+// waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) error {
+	select {
+	case ev := <-watch.C:
+		return p.fired(ctx, ev)
+	case <-p.lease.Gone():
+		watch.Stop()
+		return ErrGone
 	case <-ctx.Done():
 		watch.Stop()
 		return context.Cause(ctx)

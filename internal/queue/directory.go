@@ -40,8 +40,14 @@ func Read(ctx context.Context, c *zk.Client, dir string, nodes []string) ([]zk.R
 	return all, nil
 }
 
-// pipeline sends reads together. The only error that a result can have is ErrNoNode.
-func pipeline(ctx context.Context, c *zk.Client, ops []zk.Op) (results []zk.Result, err error) {
+// A pipeliner is a zk.Client or a zk.Session.
+type pipeliner interface {
+	Pipeline(ctx context.Context, ops ...zk.Op) ([]zk.Result, error)
+}
+
+// pipeline sends reads together. The only error that a result can have is ErrNoNode, unless pipeline
+// returns an error.
+func pipeline(ctx context.Context, c pipeliner, ops []zk.Op) (results []zk.Result, err error) {
 	err = Retry(ctx, func() (err error) {
 		if results, err = c.Pipeline(ctx, ops...); results == nil {
 			return err

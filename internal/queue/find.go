@@ -64,22 +64,23 @@ func (p *Place) barrier(ctx context.Context) error {
 	return err
 }
 
-// recognise takes the candidate that is our node, if there is one.
+// recognise takes the candidate that is our node, if there is one. In layouts whose names do not tell
+// one client from another, the candidates are many.
 func (p *Place) recognise(ctx context.Context, candidates []string) error {
-	for _, name := range candidates {
-		var data []byte
-		var stat zk.Stat
-		err := Retry(ctx, func() (err error) {
-			data, stat, err = p.Session.Get(ctx, p.node(name))
+	for some := range slices.Chunk(candidates, readsInFlight) {
+		gets := make([]zk.Op, len(some))
+		for i, name := range some {
+			gets[i] = zk.GetOp(p.node(name))
+		}
+		found, err := pipeline(ctx, p.Session, gets)
+		for i, r := range found {
+			if r.Err == nil && r.Stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(r.Data).ID == p.ID) {
+				p.Created(some[i], r.Stat)
+				return nil
+			}
+		}
+		if err != nil {
 			return err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-		case err != nil:
-			return err
-		case stat.EphemeralOwner == p.Session.ID() && (p.Unique || ReadNote(data).ID == p.ID):
-			p.Created(name, stat)
-			return nil
 		}
 	}
 	return nil

@@ -212,26 +212,35 @@ func onceIn(ctx context.Context, c *zk.Client, path string, listed []string) (St
 	return Stranger{}, nil
 }
 
-// permitIn returns a child that is a permit of kazoo's Semaphore. Its name is a number and nothing
-// else. Other things may be called so, directories of other locks above all; but permits are
-// ephemeral.
+// permitIn returns a child that is a permit of kazoo's Semaphore.
 func permitIn(ctx context.Context, c *zk.Client, path string, listed []string) (string, error) {
+	permits, _, err := BarePermits(ctx, c, path, listed)
+	if err != nil || len(permits) == 0 {
+		return "", err
+	}
+	return permits[0], nil
+}
+
+// BarePermits returns the children that are permits of kazoo's Semaphore, and reads them. The name of a
+// permit is a number and nothing else. Other things may be called so, directories of other locks above
+// all; but permits are ephemeral.
+func BarePermits(ctx context.Context, c *zk.Client, path string, listed []string) (permits []string, results []zk.Result, err error) {
 	var candidates []string
 	for _, name := range listed {
 		if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" {
 			candidates = append(candidates, name)
 		}
 	}
-	results, err := Read(ctx, c, path, candidates) // mostly there are none
+	all, err := Read(ctx, c, path, candidates) // mostly there are none
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	for i, r := range results {
+	for i, r := range all {
 		if r.Err == nil && r.Stat.EphemeralOwner != 0 {
-			return candidates[i], nil
+			permits, results = append(permits, candidates[i]), append(results, r)
 		}
 	}
-	return "", nil
+	return permits, results, nil
 }
 
 // Strangers lists the children of path that look like places, but are not in g's queue: nodes of other
