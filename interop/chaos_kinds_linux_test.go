@@ -114,7 +114,7 @@ func (o onceCall) do(ctx context.Context, log *chaos.Log, z *zk.Client) (answer 
 func (c *chaosClient) once(ctx context.Context, z *zk.Client, client int, way string, rng *rand.Rand) error {
 	o := onceCall{client: client, path: chaosPath(way, 0), typ: onceTypes[way], key: onceKey(), fails: rng.IntN(6) == 0}
 	switch rng.IntN(12) {
-	case 0: // longer than most faults
+	case 0, 4: // longer than most faults
 		o.lasts = time.Duration(rng.Int64N(int64(2 * chaosTimeout)))
 	case 1, 2, 3:
 		o.lasts = time.Duration(rng.Int64N(int64(200 * time.Millisecond)))
@@ -156,6 +156,10 @@ func (c *chaosClient) share(ctx context.Context, i int, rng *rand.Rand) {
 				return err
 			}
 			<-held.Done()
+			select { // it takes a while to stop
+			case <-time.After(rand.N(50 * time.Millisecond)):
+			case <-s.Hold.Lost():
+			}
 			return nil
 		})
 		if stay.Err() == nil || !errors.Is(err, context.Cause(stay)) {
