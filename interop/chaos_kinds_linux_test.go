@@ -157,7 +157,7 @@ func (c *chaosClient) share(ctx context.Context, i int, rng *rand.Rand) {
 			}
 			<-held.Done()
 			select { // it takes a while to stop
-			case <-time.After(rand.N(50 * time.Millisecond)):
+			case <-time.After(rand.N(100 * time.Millisecond)):
 			case <-s.Hold.Lost():
 			}
 			return nil

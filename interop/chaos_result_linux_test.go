@@ -159,12 +159,13 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 }
 
 // handoffs returns the times from the death of a process to the next acquire of a lock that it
-// held exclusively, where a client was waiting. (A shard also waits for a plan.) A handoff takes the end of the session. That is
+// held exclusively, where a client was waiting. A handoff takes the end of the session. That is
 // later if leaders change meanwhile, since each restarts the session's clock.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
+	indirect := []string{"slots", "tree", "once", "most", "shards"} // what a waiter gets is not, or not only, this lock
 	var all []time.Duration
 	for _, lost := range ops {
-		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || chaosKind(lost.Lock) == "shards" || !c.killedAt(lost.Call) {
+		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || slices.Contains(indirect, chaosKind(lost.Lock)) || !c.killedAt(lost.Call) {
 			continue
 		}
 		next, waits := chaos.Never, false
