@@ -44,6 +44,7 @@ type lock struct {
 	claims   []*claim // by their start
 	attempts []Op     // those that ended without a claim, and those that failed
 	observed []Op
+	answers  []Op // of a Once
 }
 
 // A change is a change of a limit. Changes do not overlap.
@@ -99,6 +100,9 @@ func locks(ops []Op) []*lock {
 			attempts[o.Claim] = o
 		case Change:
 			lockOf(o)
+		case Answer:
+			l := lockOf(o)
+			l.answers = append(l.answers, o)
 		case Observe:
 			if o.Outcome == OK {
 				l := lockOf(o)

@@ -19,6 +19,9 @@ const (
 	ReadWrite LockType = "rw"        // one writer or many readers
 	Semaphore LockType = "semaphore" // up to Limit permits
 	Election  LockType = "election"  // a mutex whose token is a term that others can observe
+	// A key of a holdfast.Once. A claim is a run of its function, from the call until it returns.
+	Once       LockType = "once"
+	AtMostOnce LockType = "at most once" // with that option
 )
 
 // A Kind is the kind of an operation.
@@ -33,6 +36,9 @@ const (
 	Break   Kind = "break"   // an operator takes a lock away; it counts from Call on
 	Observe Kind = "observe" // reads the leader: Token is the term
 	Change  Kind = "change"  // sets the limit of a semaphore
+	// Answer is the answer of a Once for a key. OK: Token and Inside are the token and the claim of the run
+	// that it names. Failed: the run with this token has begun and has no result.
+	Answer Kind = "answer"
 )
 
 // An Outcome is the known part of an operation's result.
@@ -68,6 +74,7 @@ type Op struct {
 	Return  time.Duration `json:"return"`
 	Outcome Outcome       `json:"outcome,omitempty"`
 	Token   int64         `json:"token,omitempty"`
+	Tree    int64         `json:"tree,omitempty"` // the token of the tree's root, of a part of a lock of a Tree
 	Node    string        `json:"node,omitempty"` // path of the node that holds
 	Seq     int32         `json:"seq,omitempty"`  // its number
 	HasSeq  bool          `json:"numbered,omitempty"`

@@ -75,6 +75,8 @@ type Attempt struct {
 	// Locks are the locks to acquire: one, or the parts of a MultiLock. Of each, Lock, Type,
 	// Shared, Permits, Limit and Inside count.
 	Locks []Op
+	// Tree: the locks are those of one path of a Tree, see TreeLocks.
+	Tree bool
 	// Session returns the client's current session. If it has changed since the attempt began,
 	// it is unknown when the node of a failed attempt is removed.
 	Session func() int64
@@ -131,6 +133,9 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 			if len(c.ops) > 1 {
 				o.Token = tokenOf(h, o.Lock)
 			}
+			if a.Tree {
+				o.Tree = h.Token()
+			}
 			o.Strayed = a.Session != nil && h.SessionID() != session
 			if i == 0 {
 				o.Node = h.Path()
@@ -148,13 +153,35 @@ func (l *Log) Acquire(ctx context.Context, a Attempt, lock func(context.Context)
 	if err != nil {
 		return nil, err
 	}
+	c.follow(h)
+	return c, nil
+}
+
+// Begin records that o.Client was given h by a call that waited for the lock itself, as those of a Once and of
+// Shards do before they call a function. Of o, Client, Lock, Type and Call count: Call is when that call began.
+// From then on, the end of h is recorded. End the claim with Leave.
+func (l *Log) Begin(o Op, h *holdfast.Hold) *Claim {
+	l.mu.Lock()
+	o.Kind, o.Outcome, o.Return = Acquire, OK, l.now()
+	o.Claim = l.claim
+	l.claim++
+	o.Token, o.Session, o.Node = h.Token(), h.SessionID(), h.Path()
+	o.Seq, o.HasSeq = sequence(o.Node)
+	l.add(o)
+	l.mu.Unlock()
+	c := &Claim{log: l, ops: []Op{o}}
+	c.follow(h)
+	return c
+}
+
+// follow records when h is lost.
+func (c *Claim) follow(h *holdfast.Hold) {
 	c.Hold = h
 	c.stop = context.AfterFunc(h.Context(), func() {
 		if errors.Is(context.Cause(h.Context()), holdfast.ErrLost) {
 			c.end(Lose)
 		}
 	})
-	return c, nil
 }
 
 // end records the first end of the claim.
@@ -192,6 +219,13 @@ func (c *Claim) Unlock() error { return c.EndBy(c.Hold.Unlock) }
 func (c *Claim) Release() error {
 	c.session = func() int64 { return 0 } // the outcome is not known
 	return c.EndBy(c.Hold.Release)
+}
+
+// Leave ends the claim, and leaves the Hold to the call that it belongs to. The history does not say when the
+// lock is free.
+func (c *Claim) Leave() {
+	c.session = func() int64 { return 0 } // the outcome is not known
+	c.EndBy(func() error { return nil })
 }
 
 // EndBy ends the claim, and then the Hold by unlock.

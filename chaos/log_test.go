@@ -84,3 +84,48 @@ func TestInstantsOfALogAreInOrderThoughTheClockStands(t *testing.T) {
 		}
 	}
 }
+
+func TestLogRecordsHoldsOfFunctions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		began := time.Now()
+		log := chaos.NewLog(func() time.Duration { return time.Since(began) }, 1, nil)
+		once := holdfast.NewOnce(srv.Client(), "/o")
+		run := func(key string, expire bool) {
+			call := log.Now()
+			once.Do(t.Context(), key, func(held context.Context) ([]byte, error) {
+				h, _ := holdfast.FromContext(held)
+				time.Sleep(time.Millisecond) // the claim begins after the call
+				claim := log.Begin(chaos.Op{Client: 1, Lock: "/o/" + key, Type: chaos.Once, Call: call}, h)
+				if expire {
+					srv.Expire(h.SessionID())
+					<-h.Lost()
+					synctest.Wait()
+				}
+				claim.Leave()
+				return nil, nil
+			})
+		}
+		run("a", false)
+		run("b", true)
+		want := []struct {
+			kind  chaos.Kind
+			claim int
+			lock  string
+		}{{chaos.Acquire, 1, "/o/a"}, {chaos.Release, 1, "/o/a"}, {chaos.Acquire, 2, "/o/b"}, {chaos.Lose, 2, "/o/b"}}
+		ops := log.Ops()
+		if len(ops) != len(want) {
+			t.Fatalf("%v; want %d operations", ops, len(want))
+		}
+		for i, o := range ops {
+			w := want[i]
+			if o.Kind != w.kind || o.Claim != w.claim || o.Lock != w.lock || o.Outcome != chaos.OK || o.Token == 0 || o.Session == 0 || o.Node == "" {
+				t.Errorf("operation %d is %v; want %v", i, o, w)
+			}
+			if begins := o.Kind == chaos.Acquire; begins != (o.Return != chaos.Never) || begins && o.Return-o.Call < time.Millisecond/2 {
+				t.Errorf("operation %d is %v; its times are wrong", i, o)
+			}
+		}
+	})
+}

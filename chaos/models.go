@@ -203,7 +203,7 @@ type state struct {
 
 func (l *lock) model(start tokens, limit int) porcupine.Model {
 	rules := map[LockType]func(state, *claim) bool{
-		Mutex: mayLock, Election: mayLock, ReadWrite: mayShare,
+		Mutex: mayLock, Election: mayLock, Once: mayLock, AtMostOnce: mayLock, ReadWrite: mayShare,
 		Semaphore: func(st state, c *claim) bool {
 			return st.used+c.permits() <= st.limit && c.Token > st.last
 		},

@@ -20,6 +20,8 @@ import (
 //	observe 1-2 t10
 //	change 1-2 x4             the limit of a semaphore becomes 4
 //	acquire 4 0-9 t11 q2      its node was in the queue at 2 s
+//	acquire 5 0-9 t11 T12     the token of the tree's root is 12
+//	answer 1-2 t10 in1        a Once names the run that is claim 1
 //
 // with "shared", "strayed", "x2" (permits) and "in1" (inside claim 1) where they apply.
 
@@ -28,6 +30,8 @@ var (
 	readWrite = Op{Lock: "/rw", Type: ReadWrite}
 	semaphore = Op{Lock: "/s", Type: Semaphore, Limit: 3}
 	election  = Op{Lock: "/e", Type: Election}
+	once      = Op{Lock: "/o", Type: Once}
+	most      = Op{Lock: "/o", Type: AtMostOnce}
 )
 
 func history(t *testing.T, of Op, text string) []Op {
@@ -43,7 +47,7 @@ func history(t *testing.T, of Op, text string) []Op {
 		o.Kind, o.Outcome = Kind(words[0]), OK
 		args := words[1:]
 		switch o.Kind {
-		case Observe, Break, Change:
+		case Observe, Break, Change, Answer:
 		default:
 			o.Claim = number(t, args[0])
 			args = args[1:]
@@ -69,6 +73,8 @@ func history(t *testing.T, of Op, text string) []Op {
 				o.Strayed = true
 			case w == "failed", w == "unknown":
 				o.Outcome = Outcome(w)
+			case w[0] == 'T':
+				o.Tree = int64(number(t, w[1:]))
 			case w[0] == 't':
 				o.Token = int64(number(t, w[1:]))
 			case w[0] == 's' && w != "shared" && w != "strayed":
@@ -468,6 +474,99 @@ func TestOraclesFindWhatIsWrong(t *testing.T) {
 		{"observers that go back", election, `
 			observe 1-2 t12
 			observe 3-4 t11`, []string{"term"}},
+
+		{"a key that ran once", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-3 t10 in1
+			answer 4-5 t10 in1`, nil},
+		{"two runs at a time", once, `
+			acquire 1 0-1 t10
+			acquire 2 0-2 t11
+			release 1 3-x
+			answer 0-4 t11 in2`, []string{"overlap", lin}},
+		{"another run after a crash", once, `
+			acquire 1 0-1 t10
+			lose 1 2
+			acquire 2 0-4 t11
+			release 2 5-x
+			answer 0-6 t11 in2`, nil},
+		{"another run with a smaller token", once, `
+			acquire 1 0-1 t11
+			lose 1 2
+			acquire 2 0-4 t10
+			release 2 5-x`, []string{"token order", lin}},
+		{"it runs again after its result", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-3 t10 in1
+			acquire 2 4-5 t11
+			release 2 6-x`, []string{"once"}},
+		{"it runs again, and its result was told later", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			acquire 2 0-3 t11
+			release 2 4-x
+			answer 0-5 t10 in1`, []string{"once"}},
+		{"two results", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			acquire 2 0-3 t11
+			release 2 4-x
+			answer 0-5 t11 in2
+			answer 0-6 t10 in1`, []string{"once"}},
+		{"the result of no run", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-3 t10 in2`, []string{"once"}},
+		{"the result of a run with another token", once, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-3 t9 in1`, []string{"once", "once"}},
+		{"no result, though it runs at least once", once, `
+			acquire 1 0-1 t10
+			lose 1 2
+			answer 0-3 t10 failed`, []string{"once"}},
+		{"at most once", most, `
+			acquire 1 0-1 t10
+			lose 1 2
+			answer 0-3 t10 failed
+			answer 4-5 t10 failed`, nil},
+		{"at most once, with a result", most, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-5 t10 failed
+			answer 0-3 t10 in1`, nil},
+		{"at most once, and it runs again after a crash", most, `
+			acquire 1 0-1 t10
+			lose 1 2
+			acquire 2 3-4 t11`, []string{"once"}},
+		{"at most once, and its result is gone", most, `
+			acquire 1 0-1 t10
+			release 1 2-x
+			answer 0-3 t10 in1
+			answer 4-5 t10 failed`, []string{"once"}},
+		{"at most once, and another has begun", most, `
+			acquire 1 0-1 t10
+			lose 1 2
+			answer 0-3 t11 failed`, []string{"once"}},
+		{"at most once, before anybody recorded the run", most, `
+			answer 0-3 t10 failed`, nil},
+
+		{"below one ancestor", readWrite, `
+			acquire 1 0-1 t10 T21 shared
+			acquire 2 0-2 t11 T20 shared
+			release 1 3-4
+			release 2 3-4
+			acquire 3 0-5 t12 T22`, nil},
+		{"an ancestor after its descendant, with a smaller token", readWrite, `
+			acquire 1 0-1 t10 T21 shared
+			release 1 3-4
+			acquire 2 0-5 t11 T20`, []string{"tree token"}},
+		{"a descendant after its ancestor, with a smaller token", readWrite, `
+			acquire 1 0-1 t10 T21
+			release 1 3-4
+			acquire 2 0-5 t11 T20 shared`, []string{"tree token"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ops := history(t, tt.of, tt.ops)

@@ -49,7 +49,9 @@ func TestSimulationCoversTheLocks(t *testing.T) {
 	}
 	run("go", "test", "-c", "-cover", "-coverpkg=holdfast,holdfast/zk", "-o", binary, ".")
 	run(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-seeds=%d", *coveredFlag))
-	run(binary, "-test.run=^TestSimulationOfShards$", fmt.Sprintf("-seeds=%d", *coveredFlag/10))
+	for _, kind := range []string{"Once", "Slots", "Shards"} { // each in worlds of its own
+		run(binary, "-test.run=^TestSimulationOf"+kind+"$", fmt.Sprintf("-seeds=%d", *coveredFlag/10))
+	}
 	run("go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
 	files, err := readProfile(profile)
 	if err != nil {

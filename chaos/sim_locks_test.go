@@ -40,6 +40,7 @@ type lockID struct{ id, node string }
 // A locker is one way to take a lock.
 type locker struct {
 	parts     []chaos.Op
+	tree      bool // the parts are those of one path of a Tree
 	lock, try func(ctx context.Context) (*holdfast.Hold, error)
 	// Re-entry by holders: inner gets the claim as the context's origin.
 	inner     func(ctx context.Context) (*holdfast.Hold, error)

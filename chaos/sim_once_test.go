@@ -75,6 +75,7 @@ type onces struct {
 	keys    map[string]*onceKey
 	figures map[string]int
 	ran     int
+	seen    map[string]int // events of the keys' locks, see observer
 }
 
 // A onceKey is a key of one way, or its periods.
@@ -92,7 +93,7 @@ type onceKey struct {
 // startOnces starts the workers. The returned function checks the keys when everything is whole again.
 func (w *world) startOnces(ctx context.Context, workers *sync.WaitGroup) (check func()) {
 	w.create(context.Background(), oncesRoot)
-	o := &onces{world: w, keys: make(map[string]*onceKey), figures: make(map[string]int)}
+	o := &onces{world: w, keys: make(map[string]*onceKey), figures: make(map[string]int), seen: make(map[string]int)}
 	for i, c := range w.clients {
 		for j := range 2 {
 			rng := rand.New(rand.NewPCG(w.seed, uint64(5000+10*i+j)))
@@ -163,7 +164,7 @@ func (o *onces) call(ctx context.Context, c *client, rng *rand.Rand, k *onceKey)
 		returned(err)
 		return value, err
 	}
-	of := holdfast.NewOnce(c.zk.Load(), k.way.path, append([]holdfast.Option{holdfast.WithOwner(fmt.Sprint(c.number))}, k.way.opts...)...)
+	of := holdfast.NewOnce(c.zk.Load(), k.way.path, append([]holdfast.Option{holdfast.WithOwner(fmt.Sprint(c.number)), holdfast.WithObserver(o.observer())}, k.way.opts...)...)
 	began := time.Now()
 	var r holdfast.Result
 	var err error
@@ -291,6 +292,9 @@ func (o *onces) check() {
 		if k.way.atMost && !k.way.period {
 			o.call(ctx, c, rng, k)
 		}
+		if !k.way.period && !k.way.forget {
+			o.forget(ctx, c, k, id)
+		}
 		slices.SortFunc(k.periods, func(a, b holdfast.Result) int { return a.Began.Compare(b.Began) })
 		for i, r := range k.periods {
 			if i > 0 && r.Began.Sub(k.periods[i-1].Began) < oncePeriod {
@@ -304,5 +308,42 @@ func (o *onces) check() {
 	if left, err := o.ephemerals(context.Background(), oncesRoot); err != nil || len(left) > 0 {
 		o.found("orphan", oncesRoot, "%q, %v", left, err)
 	}
+	if s := o.seen; s["queued"] != s["acquired"] || s["held"] != s["released"] || s["lost"] > s["held"] {
+		o.found("observer", oncesRoot, "events that do not fit together: %v", s)
+	}
 	o.onces = o.figures
+}
+
+// forget forgets a key, and then it runs.
+func (o *onces) forget(ctx context.Context, c *client, k *onceKey, where string) {
+	of := holdfast.NewOnce(c.zk.Load(), k.way.path, k.way.opts...)
+	if err := of.Forget(ctx, k.key); err != nil {
+		o.found("once", where, "forget: %v", err)
+	}
+	r, err := of.Do(ctx, k.key, func(context.Context) ([]byte, error) { return []byte("again"), nil })
+	if err != nil || !r.Ran || string(r.Value) != "again" {
+		o.found("once", where, "%+v, %v after it was forgotten", r, err)
+	}
+}
+
+// observer counts events.
+func (o *onces) observer() *holdfast.Observer {
+	count := func(what string) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.seen[what]++
+	}
+	return &holdfast.Observer{
+		Queued: func(ctx context.Context, _ holdfast.Event) context.Context {
+			count("queued")
+			return ctx
+		},
+		Acquired: func(_ context.Context, e holdfast.Event) {
+			if count("acquired"); e.Hold != nil {
+				count("held")
+			}
+		},
+		Lost:     func(context.Context, holdfast.Event) { count("lost") },
+		Released: func(context.Context, holdfast.Event) { count("released") },
+	}
 }

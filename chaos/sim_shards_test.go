@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -211,6 +212,7 @@ func (s *sharding) end(shard int, me *stint) {
 // clients have joined.
 func (s *sharding) check() {
 	time.Sleep(s.bound())
+	s.checkAssignment()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	has := make(map[int]int)
@@ -227,5 +229,26 @@ func (s *sharding) check() {
 		if n := has[c.number]; n < s.n/m || n > (s.n+m-1)/m {
 			s.found("shard balance", s.path, "client %d has %d of %d shards among %d workers", c.number, n, s.n, m)
 		}
+	}
+}
+
+// checkAssignment asks for the plan. All clients are in it, and every shard is in one list.
+func (s *sharding) checkAssignment() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.bound())
+	defer cancel()
+	c := s.clients[0].zk.Load()
+	workers, err := holdfast.NewShards(c, s.path, s.n).Assignment(ctx)
+	var all []int
+	for _, w := range workers {
+		if all = append(all, w.Shards...); w.Session == 0 {
+			s.found("shard plan", s.path, "%+v is absent at the end", w)
+		}
+	}
+	slices.Sort(all)
+	if err != nil || len(workers) != len(s.clients) || len(all) != s.n || len(slices.Compact(all)) != s.n {
+		s.found("shard plan", s.path, "%+v, %v; want %d shards and %d workers", workers, err, s.n, len(s.clients))
+	}
+	if _, err := holdfast.NewShards(c, s.path, s.n+1).Assignment(ctx); !errors.Is(err, holdfast.ErrShardCount) {
+		s.found("shard plan", s.path, "a plan for %d shards of %d: %v", s.n+1, s.n, err)
 	}
 }

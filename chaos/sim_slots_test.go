@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -132,40 +131,8 @@ func (w *world) checkSlots(r *result) {
 		judged, wrong := judgeSlots(r.ops, spec.path, spec.slots.from, lingers)
 		r.Judged += judged
 		r.Violations = append(r.Violations, wrong...)
-		r.ops = byNumber(r.ops, spec.path)
+		r.ops = chaos.BySlot(r.ops, func(path string) bool { return path == spec.path })
 	}
-}
-
-// slotOf returns the number of the slot of an operation on the slots at path.
-func slotOf(o chaos.Op, path string) (number int, ok bool) {
-	digits, ok := strings.CutPrefix(o.Node, path+"/slots/slot-")
-	if !ok {
-		return 0, false
-	}
-	number, err := strconv.Atoi(digits)
-	return number, err == nil
-}
-
-// byNumber returns the history with a mutex for each number of the slots at path.
-func byNumber(ops []chaos.Op, path string) []chaos.Op {
-	var out []chaos.Op
-	for _, o := range ops {
-		if o.Lock != path {
-			out = append(out, o)
-			continue
-		}
-		number, ok := slotOf(o, path)
-		switch {
-		case o.Kind == chaos.Break:
-			o.Lock = "" // of whatever number: tokens and nodes tell
-		case !ok || o.Kind == chaos.Change || o.Outcome != chaos.OK:
-			continue
-		default:
-			o.Lock, o.Type, o.Limit, o.HasSeq = fmt.Sprintf("%s#%d", path, number), chaos.Mutex, 0, false
-		}
-		out = append(out, o)
-	}
-	return out
 }
 
 // A slotClaim is the time for which a number may have been taken.
@@ -210,7 +177,7 @@ func judgeSlots(ops []chaos.Op, path string, wishes map[int64]int, lingers time.
 		if o.Lock != path || o.Kind != chaos.Acquire && o.Kind != chaos.Try {
 			continue
 		}
-		number, ok := slotOf(o, path)
+		number, ok := chaos.SlotOf(o, path)
 		switch {
 		case o.Outcome == chaos.OK && ok:
 			claims = append(claims, o)
@@ -235,7 +202,7 @@ func judgeSlots(ops []chaos.Op, path string, wishes map[int64]int, lingers time.
 		wrong = append(wrong, chaos.Violation{Oracle: "slot", Lock: path, Text: fmt.Sprintf("%v: ", o) + fmt.Sprintf(format, args...)})
 	}
 	for _, o := range claims {
-		number, _ := slotOf(o, path)
+		number, _ := chaos.SlotOf(o, path)
 		least, most := limitsDuring(o, changes)
 		if number >= most {
 			found(o, "slot %d, and there were at most %d", number, most)
@@ -327,7 +294,7 @@ func TestSlotsAreJudged(t *testing.T) {
 			t.Errorf("%s: %d judged, %v; want %d, %q", tt.name, judged, wrong, tt.judged, tt.wrong)
 		}
 	}
-	ops := byNumber(slices.Concat(claim(1, 0, 10, 11, 30), claim(2, 1, 12, 13, 30), claim(3, 1, 20, 21, 30), unknown(4, 3, 5)), path)
+	ops := chaos.BySlot(slices.Concat(claim(1, 0, 10, 11, 30), claim(2, 1, 12, 13, 30), claim(3, 1, 20, 21, 30), unknown(4, 3, 5)), func(p string) bool { return p == path })
 	if vs := chaos.Sweep(ops); len(vs) != 1 || vs[0].Oracle != "overlap" || vs[0].Lock != path+"#1" {
 		t.Errorf("%v; want that two have slot 1", vs)
 	}

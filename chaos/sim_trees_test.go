@@ -15,22 +15,12 @@ func trees(_ *world, path string) lockSpec {
 		spec.ids = append(spec.ids, lockID{node[p], node[p]})
 		spec.dirs = append(spec.dirs, node[p])
 	}
-	reader := func(p string) chaos.Op { return chaos.Op{Lock: node[p], Type: chaos.ReadWrite, Shared: true} }
-	writer := func(p string) chaos.Op { return chaos.Op{Lock: node[p], Type: chaos.ReadWrite} }
 	spec.of = func(c *zk.Client) []locker {
 		t := holdfast.NewTree(c, path)
 		var ls []locker
-		for _, l := range []struct {
-			path  string
-			parts []chaos.Op
-		}{
-			{"", []chaos.Op{writer("")}},
-			{"a", []chaos.Op{reader(""), writer("a")}},
-			{"a/b", []chaos.Op{reader(""), reader("a"), writer("a/b")}},
-			{"a/c", []chaos.Op{reader(""), reader("a"), writer("a/c")}},
-		} {
-			of := t.Path(l.path)
-			ls = append(ls, locker{parts: l.parts, lock: of.Lock, try: of.TryLock})
+		for _, p := range []string{"", "a", "a/b", "a/c"} {
+			of := t.Path(p)
+			ls = append(ls, locker{parts: chaos.TreeLocks(path, p), tree: true, lock: of.Lock, try: of.TryLock})
 		}
 		return ls
 	}

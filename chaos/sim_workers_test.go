@@ -85,7 +85,7 @@ func (k *worker) turn(ctx context.Context, l locker) {
 	if l.value != nil {
 		*l.value = fmt.Sprintf("worker %d turn %d", k.number, k.turns)
 	}
-	lock, a := l.lock, chaos.Attempt{Client: k.number, Locks: l.parts, Session: k.client.session.Load}
+	lock, a := l.lock, chaos.Attempt{Client: k.number, Locks: l.parts, Tree: l.tree, Session: k.client.session.Load}
 	if l.try != nil && k.rng.IntN(4) == 0 {
 		lock, a.Try = l.try, true
 	}

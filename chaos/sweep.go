@@ -9,7 +9,7 @@ import (
 
 // A Violation is a broken rule in a history.
 type Violation struct {
-	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "linearizability"
+	Oracle string // which rule: "overlap", "permit limit", "token order", "handoff", "FIFO", "try", "term", "tree token", "once", "linearizability"
 	Lock   string
 	Text   string
 }
@@ -29,6 +29,9 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s: %s", v.Oracle, 
 //     when another which excludes it was in the queue, and was granted first
 //   - try: an attempt that failed because somebody was ahead, when nobody was there
 //   - term: an observed term older than one that was observed or had ended before
+//   - tree token: two holders of a Tree that exclude each other, and the later one has no larger
+//     token of the root
+//   - once: a key of a Once that ran again, or has answers that do not agree; see [Answer]
 //
 // Sweep is less strict than [Linearizable] where several explanations must fit together.
 func Sweep(ops []Op) []Violation {
@@ -40,6 +43,8 @@ func Sweep(ops []Op) []Violation {
 		vs = append(vs, l.handoffs()...)
 		vs = append(vs, l.tries()...)
 		vs = append(vs, l.terms()...)
+		vs = append(vs, l.trees()...)
+		vs = append(vs, l.runs()...)
 	}
 	return vs
 }

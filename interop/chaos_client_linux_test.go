@@ -121,6 +121,10 @@ func (c *chaosClient) run() error {
 		rng := rand.New(rand.NewPCG(c.Seed, uint64(1000+i)))
 		wg.Go(func() { c.sit(ctx, i, rng) })
 	}
+	for i := range 2 {
+		rng := rand.New(rand.NewPCG(c.Seed, uint64(2000+i)))
+		wg.Go(func() { c.share(ctx, i, rng) })
+	}
 	wg.Go(func() { c.account(ctx) })
 	wg.Go(func() { c.watchScheduler(ctx) })
 	io.Copy(io.Discard, os.Stdin)
@@ -249,9 +253,6 @@ func (c *chaosClient) work(ctx context.Context, worker int, rng *rand.Rand) {
 	}
 }
 
-// chaosTypes are the directories of a generation, one for each type of lock.
-var chaosTypes = []string{"mutex", "rw", "semaphore", "election", "node"}
-
 // chaosLocks is how many locks of a type there are.
 const chaosLocks = 3
 
@@ -276,7 +277,7 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	one := func(path string, typ chaos.LockType) { a.Locks = []chaos.Op{{Lock: path, Type: typ}} }
 	i := rng.IntN(chaosLocks)
 	var l holdfast.Locker
-	switch rng.IntN(9) {
+	switch rng.IntN(13) {
 	case 0:
 		path := chaosPath("mutex", i)
 		one(path, chaos.Mutex)
@@ -319,6 +320,18 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 			parts = append(parts, holdfast.NewMutex(z, path))
 		}
 		l = holdfast.NewMultiLock(parts...)
+	case 6:
+		path := chaosPath("slots", i)
+		one(path, chaos.Semaphore)
+		a.Locks[0].Limit = slotCount
+		wish := rng.IntN(slotCount+2) - 1 // sometimes none, and sometimes one that does not exist
+		l = holdfast.NewSlots(z, path, slotCount).Locker(holdfast.Prefer(wish))
+	case 7, 8:
+		path, below := chaosPath("tree", i), treePaths[rng.IntN(len(treePaths))]
+		a.Tree, a.Locks = true, chaos.TreeLocks(path, below)
+		l = holdfast.NewTree(z, path).Path(below)
+	case 9:
+		return c.once(ctx, z, client, []string{"once", "most"}[rng.IntN(2)], rng)
 	default: // a lock that no other worker wants
 		path := chaosPath(chaosPrivate, client)
 		one(path, chaos.Mutex)
@@ -338,6 +351,9 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	claim, err := c.log.Acquire(waitCtx, a, lock)
 	if err != nil {
 		return err
+	}
+	if slot := claim.Slot(); slot >= slotCount {
+		c.odd(fmt.Errorf("%s: slot %d of %d", a.Locks[0].Lock, slot, slotCount))
 	}
 	held := time.Duration(rng.Int64N(int64(3 * time.Millisecond)))
 	if rng.IntN(80) == 0 {

@@ -1,6 +1,10 @@
 package interop
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -100,5 +104,79 @@ func TestChaosCountsWhatItShows(t *testing.T) {
 	}
 	if r.commits(events, 8); len(r.Sweep) != 1 {
 		t.Errorf("%v; want an error, since nobody has tried 8", r.Sweep)
+	}
+}
+
+// Two holders of one slot are found, and so is a slot whose tokens do not grow. Holders of two slots are none.
+func TestChaosFindsASlotThatIsHeldTwice(t *testing.T) {
+	path := chaosPath("slots", 1)
+	claim := func(id, slot int, token int64, from, until time.Duration) []chaos.Op {
+		o := chaos.Op{
+			Claim: id, Kind: chaos.Acquire, Lock: path, Type: chaos.Semaphore, Limit: slotCount, Outcome: chaos.OK, Return: from,
+			Token: token, Node: fmt.Sprintf("%s/slots/slot-%010d", path, slot),
+		}
+		end := o
+		end.Kind, end.Call, end.Return = chaos.Release, until, until
+		return []chaos.Op{o, end}
+	}
+	for _, c := range []struct {
+		name string
+		ops  [][]chaos.Op
+		want string // the oracle, or nothing
+	}{
+		{"two slots", [][]chaos.Op{claim(1, 0, 7, 1, 5), claim(2, 1, 8, 2, 5)}, ""},
+		{"one after the other", [][]chaos.Op{claim(1, 0, 7, 1, 2), claim(2, 0, 8, 3, 5)}, ""},
+		{"held twice", [][]chaos.Op{claim(1, 0, 7, 1, 5), claim(2, 0, 8, 2, 5)}, "overlap"},
+		{"an older token", [][]chaos.Op{claim(1, 0, 7, 1, 2), claim(2, 0, 6, 3, 5)}, "token order"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			vs := chaos.Sweep(chaos.BySlot(slices.Concat(c.ops...), isSlots))
+			if len(vs) > 0 != (c.want != "") || len(vs) > 0 && vs[0].Oracle != c.want {
+				t.Errorf("%v; want %q", vs, c.want)
+			}
+		})
+	}
+}
+
+// A shard that no process works on in the end is found. A killed process works on none.
+func TestChaosFindsAForgottenShard(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is waited for
+	for _, c := range []struct {
+		name    string
+		working []int // the process of each shard: 0 and 1 live
+		idle    int
+	}{
+		{"all", []int{0, 1, 0, 1, 0, 1, 0, 1}, 0},
+		{"one without a worker", []int{0, 1, 0, -1, 0, 1, 0, 1}, 1},
+		{"one with a worker that was killed", []int{0, 1, 0, 1, 0, 1, 2, 1}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := &chaosRun{ctx: over}
+			dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+			for _, dir := range dirs[:2] {
+				run.processes = append(run.processes, &chaosProcess{dir: dir})
+			}
+			for shard, process := range c.working {
+				if process >= 0 {
+					must(t, os.WriteFile(filepath.Join(dirs[process], shardFile(shard, "7")), nil, 0o600))
+				}
+			}
+			if idle := run.forgotten(); len(idle) != c.idle {
+				t.Errorf("%q; want %d", idle, c.idle)
+			}
+		})
+	}
+}
+
+// Paths of the history name the kinds of their locks.
+func TestChaosNamesTheKindOfALock(t *testing.T) {
+	for path, want := range map[string]string{
+		chaosPath("mutex", 0): "mutex", chaosPath("slots", 2) + "#1": "slots", chaos.TreeLocks(chaosPath("tree", 1), "a/b")[2].Lock: "tree",
+		onceLock(chaosPath("most", 0), "5"): "most", chaosShards(nil).Path(3): "shards", storePath: "store",
+	} {
+		if got := chaosKind(path); got != want {
+			t.Errorf("%s: %s; want %s", path, got, want)
+		}
 	}
 }

@@ -21,6 +21,8 @@ type chaosResult struct {
 	Operations int            `json:"operations"` // attempts, releases, losses, observations
 	Contended  int            `json:"contended"`  // of these, on locks that several workers want
 	Claims     int            `json:"claims"`
+	Kinds      map[string]int `json:"claims_by_kind"`
+	Answers    int            `json:"once_answers"` // results of a Once
 	LostClaims int            `json:"lost_claims"`
 	Excused    int            `json:"excused_claims"` // claims of processes that did not run
 	Sweep      []string       `json:"sweep_violations"`
@@ -52,16 +54,24 @@ func texts(vs []chaos.Violation) []string {
 // count counts operations and the events recorded beside them.
 func (r *chaosResult) count(ops []chaos.Op, events []chaosEvent) {
 	begun := make(map[int]bool)
+	if r.Kinds == nil {
+		r.Kinds = make(map[string]int)
+	}
 	for _, o := range ops {
 		switch o.Kind {
 		case chaos.Acquire, chaos.Try:
 			if o.Outcome == chaos.OK {
 				r.Claims++
+				r.Kinds[chaosKind(o.Lock)]++
 			}
 			if begun[o.Claim] { // its begin was recorded, too
 				continue
 			}
 			begun[o.Claim] = true
+		case chaos.Answer:
+			if o.Outcome == chaos.OK {
+				r.Answers++
+			}
 		case chaos.Lose:
 			r.LostClaims++
 		case chaos.Break:
@@ -152,9 +162,10 @@ func (c *chaosRun) recoveries(ops []chaos.Op) []time.Duration {
 // held exclusively, where a client was waiting. A handoff takes the end of the session. That is
 // later if leaders change meanwhile, since each restarts the session's clock.
 func (c *chaosRun) handoffs(ops []chaos.Op) []time.Duration {
+	indirect := []string{"slots", "tree", "once", "most", "shards"} // what a waiter gets is not, or not only, this lock
 	var all []time.Duration
 	for _, lost := range ops {
-		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || !c.killedAt(lost.Call) {
+		if lost.Kind != chaos.Lose || lost.Shared || lost.Type == chaos.Semaphore || slices.Contains(indirect, chaosKind(lost.Lock)) || !c.killedAt(lost.Call) {
 			continue
 		}
 		next, waits := chaos.Never, false
@@ -201,6 +212,11 @@ func (r *chaosResult) demand(t *testing.T) {
 	if least := int(500 * minutes); r.Contended < least {
 		t.Errorf("%d operations on locks that several want; want at least %d in %v", r.Contended, least, r.Took)
 	}
+	for _, kind := range chaosKinds {
+		if n, least := r.Kinds[kind], int(10*minutes); n < least {
+			t.Errorf("%s: %d claims; want at least %d in %v", kind, n, least, r.Took)
+		}
+	}
 	seen := r.kinds()
 	if least := int(15 * minutes); len(r.Faults) < least {
 		t.Errorf("%d faults; want at least %d in %v", len(r.Faults), least, r.Took)
@@ -237,10 +253,10 @@ func (r *chaosResult) String() string {
 		names = append(names, fmt.Sprintf("%s %d", k, n))
 	}
 	slices.Sort(names)
-	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d of them on locks that several want; %d claims, %d of them lost, %d excused; %d sessions ended, %d connections lost, %d stalls
+	return fmt.Sprintf(`%v: %d faults of %d kinds with effect (%s); %d operations, %d of them on locks that several want; %d claims %v, %d of them lost, %d excused; %d results of Once; %d sessions ended, %d connections lost, %d stalls
 sweep: %d violations; Porcupine: %d operations in %d pieces, %d undecided, %d violations; lost updates: unfenced %d of %d, fenced %d of %d, Commit %d of %d (paused on the way %v); %d orphans, %d leaks
 leader killed to next acquire: %v; holder killed to handoff: %v`,
-		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Contended, r.Claims, r.LostClaims, r.Excused, r.Sessions, r.Broken, r.Stalls,
+		r.Took.Round(time.Second), faults, len(seen), strings.Join(names, ", "), r.Operations, r.Contended, r.Claims, r.Kinds, r.LostClaims, r.Excused, r.Answers, r.Sessions, r.Broken, r.Stalls,
 		len(r.Sweep), r.LinearOps, r.Pieces, r.Undecided, len(r.Linear),
 		r.Lost[storeUnfenced], r.Updates[storeUnfenced], r.Lost[storeFenced], r.Updates[storeFenced], r.Lost[storeCommit], r.Updates[storeCommit], r.Met,
 		len(r.Orphans), len(r.Leaks), percentiles(r.LeaderKills), percentiles(r.HolderKills))

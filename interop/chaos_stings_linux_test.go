@@ -241,7 +241,7 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
-		path := chaosPath(chaosTypes[rand.IntN(len(chaosTypes))], rand.IntN(chaosLocks))
+		path := chaosPlace()
 		entries, err := holdfast.List(ctx, c.admin, path)
 		if err != nil {
 			continue
@@ -256,6 +256,8 @@ func (c *chaosRun) deletePlace(ctx context.Context, held bool) (string, error) {
 			case err != nil && !zk.MayHaveHappened(err):
 			case e.Path == path: // a NodeLock, whose node always has the same name
 				c.deletedNode(path, call)
+			case isSlots(path): // the next holder's node has the same name
+				c.took(call, chaos.Op{Lock: path, Token: e.Token})
 			default:
 				// A permit is one of several with one token; the path is the first one's.
 				c.took(call, chaos.Op{Lock: path, Token: e.Token})

@@ -44,5 +44,20 @@ func besideOthers() []mutant {
 			pkg: beside, tests: []string{"TestCommandsOfTwoHoldersNeverRunTogether"},
 			args: []string{"-pairs=2", "-run=^TestCommandsOfTwoHoldersNeverRunTogether$/^file$/^supervisor_killed$"},
 		},
+		{
+			number: 560, bug: "a result is only looked for before the caller queues (446), and the chaos on an ensemble sees it", where: "check and then lock",
+			edits: []edit{{"once.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.3"},
+		},
+		{
+			number: 561, bug: "the token of a tree's Hold is that of its path (411), and the chaos on an ensemble sees it", where: "made up",
+			edits: []edit{{"multilock.go", "\tif m.tree != \"\" { // the root fences", "\tif false { // the root fences"}},
+			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.3"},
+		},
+		{
+			number: 562, bug: "a shard is unlocked when it is to move (507), and the chaos on an ensemble sees it", where: "–",
+			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
+			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.5"},
+		},
 	}
 }
