@@ -28,11 +28,11 @@ var readings = []reading{
 		dir: ".", pkg: "holdfast", atMost: 4,
 		order: `
 			doc mutex tree rwmutex election nodelock slots semaphore turnstile once once_marks multilock shards shard_leader shard_plan
-			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
+			lock local_queue keep reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await join shared_list remove find listing watermark kind directory place note retry queue`,
+		order: `doc wait await kept join shared_list remove find listing watermark kind directory place note retry queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
