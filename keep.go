@@ -278,9 +278,9 @@ func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 		if q == nil {
 			return nil, nil
 		}
-		h, wait := q.take(ctx)
+		h, wait, free := q.take(ctx)
 		switch {
-		case h != nil:
+		case h != nil || free:
 			return h, nil
 		case wait == nil:
 			return nil, ErrLocked
@@ -293,16 +293,14 @@ func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 	}
 }
 
-// take returns a Hold of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable.
-func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}) {
+// take returns a Hold of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
+// the queue is empty, and about to be dropped.
+func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, free bool) {
 	q.mu.Lock()
-	t := q.tenure
-	if q.waiting.Len() > 0 {
-		t = nil
-	}
+	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
 	q.mu.Unlock()
-	if t == nil {
-		return nil, nil
+	if t == nil || waited {
+		return nil, nil, !waited
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -310,7 +308,7 @@ func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}) {
 	if usable {
 		h = t.take(ctx)
 	}
-	return h, wait
+	return h, wait, false
 }
 
 // adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the queue

@@ -681,7 +681,7 @@ func TestKeptLocksExclude(t *testing.T) {
 			}
 			for g := range 3 {
 				wg.Go(func() {
-					for turn := range 100 {
+					for turn := range 40 {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(turn%7+1)*20*time.Millisecond)
 						take := m.Lock
 						if (turn+g)%3 == 0 {
