@@ -32,7 +32,7 @@ func (c *claim) excludes(o *claim) bool {
 // handedBy reports whether c may have got its node, and so its token, from o, an earlier holder
 // in the same client.
 func (c *claim) handedBy(o *claim) bool {
-	return c.Handoff > 0 && o.Handoff > 0 && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
+	return c.reuses() && o.reuses() && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
 }
 
 // A lock is the history of one lock.
@@ -167,8 +167,8 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 // handedLate reports whether c, which began after the break, was handed a node from before the
 // break.
 func (l *lock) handedLate(c *claim, b Op) bool {
-	return c.Handoff > 0 && slices.ContainsFunc(l.claims, func(o *claim) bool {
-		return o.Claim != c.Claim && o.Handoff > 0 && o.Token == c.Token && o.Call <= b.Call
+	return c.reuses() && slices.ContainsFunc(l.claims, func(o *claim) bool {
+		return o.Claim != c.Claim && o.reuses() && o.Token == c.Token && o.Call <= b.Call
 	})
 }
 

@@ -192,19 +192,20 @@ func (l *lock) order() []Violation {
 		if c.Shared {
 			before = lastWriter
 		}
-		if before != nil && c.Inside == 0 && c.Handoff == 0 && before.from() > c.from() {
+		if before != nil && c.Inside == 0 && !c.reuses() && before.from() > c.from() {
 			vs = append(vs, l.violation("FIFO", "%v overtook %v, which was in the queue at %v", c.Op, before.Op, before.Queued))
 		}
 	}
 	return vs
 }
 
-// handoffs checks that a client which hands its node on returns to the queue in time.
+// handoffs checks that a client which hands its node on returns to the queue in time. A client that keeps the lock
+// has no bound while nobody else waits.
 func (l *lock) handoffs() []Violation {
 	var vs []Violation
 	shares := make(map[int64]int)
 	for _, c := range l.claims {
-		if c.Handoff == 0 || c.Inside != 0 {
+		if c.Handoff == 0 || c.Keep > 0 || c.Inside != 0 {
 			continue
 		}
 		if shares[c.Token]++; shares[c.Token] == c.Handoff+2 {
@@ -214,11 +215,15 @@ func (l *lock) handoffs() []Violation {
 	return vs
 }
 
-// tries checks the attempts that were refused.
+// tries checks the attempts that were refused. After a claim whose client keeps the lock, the node may be there for
+// as long as the client is out of reach.
 func (l *lock) tries() []Violation {
 	var held, writers []window
 	for _, c := range l.claims {
 		w := window{c.Call, c.gone, c.Claim}
+		if c.Keep > 0 {
+			w.until = Never
+		}
 		held = append(held, w)
 		if !c.Shared {
 			writers = append(writers, w)
