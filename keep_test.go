@@ -666,6 +666,41 @@ func TestLockAtTheEndOfTheTime(t *testing.T) {
 	})
 }
 
+// The client does not know yet whether somebody else waits. Until it does, the next local caller waits. The stranger was
+// first, so it comes first.
+func TestLockWaitsUntilItIsKnownWhoElseWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := client(t, srv), client(t, srv)
+		unlock(t, lock(t, holdfast.NewMutex(other, lockPath))) // makes the directory
+		reached, proceed := make(chan struct{}), make(chan struct{})
+		lists := 0
+		srv.Intercept(zkproto.OpGetChildren2, func(string) zktest.Action {
+			if lists++; lists == 2 { // the first is that of the join
+				close(reached)
+				<-proceed
+			}
+			return zktest.Pass
+		})
+		m := keeper(c)
+		h := lock(t, m)
+		<-reached
+		stranger := wait(t.Context(), holdfast.NewMutex(other, lockPath))
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			unlock(t, h)
+		}()
+		local := wait(t.Context(), m)
+		if !local.waiting() {
+			t.Error("a local caller overtook the stranger")
+		}
+		close(proceed)
+		<-released
+		unlock(t, stranger.got(t))
+		unlock(t, local.got(t))
+	})
+}
+
 // Clients with many goroutines each, which keep the lock or do not: one holder at a time, and tokens never
 // decrease.
 func TestKeptLocksExclude(t *testing.T) {

@@ -174,7 +174,8 @@ func (l *lock) handedLate(c *claim, b Op) bool {
 
 // excused reports which of the failed attempts had another client in their way that claims
 // nothing: a waiter, a simultaneous attempt, or an attempt whose node may still exist. (If one
-// of several permits was taken away, the nodes of the others may stay.) For all other failed
+// of several permits was taken away, the nodes of the others may stay. If a client keeps the lock,
+// its node may stay while the client is out of reach.) For all other failed
 // attempts, some client must have held the lock.
 func (l *lock) excused() []bool {
 	// The waiters: [Call, Return]. There are two lists, because a reader conflicts with writers
@@ -188,14 +189,14 @@ func (l *lock) excused() []bool {
 		}
 	}
 	for _, o := range l.attempts {
-		if o.Outcome == Unknown {
+		if o.Outcome == Unknown || o.Keep > 0 && o.Kind == Acquire { // the lock may come as the caller gives up
 			add(o, Never)
 		} else {
 			add(o, o.Return)
 		}
 	}
 	for _, c := range l.claims {
-		if c.Strayed || c.permits() > 1 && c.gone == Never {
+		if c.Strayed || c.Keep > 0 || c.permits() > 1 && c.gone == Never {
 			add(c.Op, Never)
 		} else {
 			add(c.Op, c.Return)

@@ -215,15 +215,11 @@ func (l *lock) handoffs() []Violation {
 	return vs
 }
 
-// tries checks the attempts that were refused. After a claim whose client keeps the lock, the node may be there for
-// as long as the client is out of reach.
+// tries checks the attempts that were refused.
 func (l *lock) tries() []Violation {
 	var held, writers []window
 	for _, c := range l.claims {
 		w := window{c.Call, c.gone, c.Claim}
-		if c.Keep > 0 {
-			w.until = Never
-		}
 		held = append(held, w)
 		if !c.Shared {
 			writers = append(writers, w)
