@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/queue"
@@ -45,34 +46,28 @@ func WithKeep(idle time.Duration) Option {
 // maxKept is how many idle locks a client keeps.
 const maxKept = 64
 
-// A keeping is the part of a tenure that may outlast its Holds. tenure.mu guards the fields, apart from the
-// channels, version and element.
+// A keeping is the part of a tenure that may outlast its Holds. tenure.mu guards the fields from sure to timer.
 //
 // The tenure watches the children of the queue's directory from its beginning. An event means that somebody has
 // joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
 type keeping struct {
-	known chan struct{} // closed once company is not unsure
+	known chan struct{} // closed once sure is true
 	gone  chan struct{} // closed when the tenure is over, and the node of an idle one is removed
 	err   error         // of that removal; set before gone is closed
 
-	company company
-	idle    bool      // there is no Hold, and the next Lock takes the tenure
-	since   time.Time // when it became idle, or when a Hold took it
-	marked  bool      // the node's data say so, or a request is under way that makes them
-	timer   *time.Timer
+	// Somebody has joined, or we cannot tell. It is no field under tenure.mu: callers that take the lock all the time
+	// would delay the news by a millisecond, see sync.Mutex.
+	wanted atomic.Bool
+
+	sure   bool      // the queue has been listed, so wanted is right
+	idle   bool      // there is no Hold, and the next Lock takes the tenure
+	since  time.Time // when it became idle, or when a Hold took it
+	marked bool      // the node's data say so, or a request is under way that makes them
+	timer  *time.Timer
 
 	version int32         // of the node's data, as far as we know; guarded by rewrites
 	element *fifo.Element // in keptLocks, while it is idle; guarded by keptLocks
 }
-
-// A company is what a keeping knows of others in the queue.
-type company int
-
-const (
-	unsure company = iota
-	alone
-	wanted // somebody has joined, or we cannot tell
-)
 
 // keptLocks are the idle tenures of each client, the longest idle first.
 var keptLocks = struct {
@@ -105,11 +100,9 @@ func (t *tenure) watchJoins(k *keeping) {
 	if watch != nil && (others || t.ctx.Err() != nil) {
 		watch.Stop()
 	}
+	k.wanted.Store(others)
 	t.mu.Lock()
-	k.company = alone
-	if others {
-		k.company = wanted
-	}
+	k.sure = true
 	close(k.known)
 	t.mu.Unlock()
 	if others {
@@ -122,8 +115,8 @@ func (t *tenure) watchJoins(k *keeping) {
 	case <-t.ctx.Done(): // the removal of our node fires the watch
 		return
 	}
+	k.wanted.Store(true)
 	t.mu.Lock()
-	k.company = wanted
 	if k.marked && !k.idle {
 		k.timer.Reset(gracePeriod) // others that only try should hear that it is held
 	}
@@ -144,7 +137,7 @@ func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
 // t.mu must be held.
 func (t *tenure) stay() bool {
 	k := t.keep
-	if k == nil || t.local == nil || t.isOver() || t.revoked || k.company == wanted || !t.proven() {
+	if k == nil || t.local == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
 		return false
 	}
 	k.idle, k.since = true, time.Now()
@@ -245,9 +238,9 @@ func (t *tenure) usable() (_ bool, wait <-chan struct{}) {
 		return false, nil
 	case t.isOver():
 		return false, k.gone
-	case k.company == unsure:
+	case !k.sure:
 		return false, k.known
-	case k.company == wanted || t.revoked || !t.proven():
+	case k.wanted.Load() || t.revoked || !t.proven():
 		go t.giveBack()
 		return false, k.gone
 	}
@@ -386,7 +379,7 @@ func (t *tenure) keptTooLong() {
 		t.giveBack()
 		return
 	case !k.marked:
-	case k.company != wanted && late < heldAfter:
+	case !k.wanted.Load() && late < heldAfter:
 		k.timer.Reset(heldAfter - late)
 	default:
 		t.mu.Unlock()

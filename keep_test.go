@@ -196,8 +196,12 @@ func TestHeldLockIsNotKeptFromWaiters(t *testing.T) {
 						t.Fatal("two hold the lock")
 					}
 					local := wait(t.Context(), m)
+					began := time.Now()
 					unlock(t, h)
 					s := stranger.got(t)
+					if took := time.Since(began); took > 50*time.Millisecond {
+						t.Errorf("the stranger got the lock after %v", took)
+					}
 					if !local.waiting() {
 						t.Fatal("two hold the lock")
 					}
@@ -690,6 +694,7 @@ func TestLockWaitsUntilItIsKnownWhoElseWaits(t *testing.T) {
 			defer close(released)
 			unlock(t, h)
 		}()
+		synctest.Wait()
 		local := wait(t.Context(), m)
 		if !local.waiting() {
 			t.Error("a local caller overtook the stranger")

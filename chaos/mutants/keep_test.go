@@ -10,12 +10,15 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 541, bug: "a kept lock is taken though the session is not proven", where: "–",
-			edits: []edit{{"keep.go", "case k.company == wanted || t.revoked || !t.proven():", "case k.company == wanted || t.revoked:"}},
+			edits: []edit{{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case k.wanted.Load() || t.revoked:"}},
 			tests: []string{"TestKeptLockIsNotTakenWithoutAProof"},
 		},
 		{
 			number: 542, bug: "a lock is kept though somebody else waits for it", where: "–",
-			edits: []edit{{"keep.go", " || k.company == wanted || !t.proven() {", " || !t.proven() {"}},
+			edits: []edit{
+				{"keep.go", " || k.wanted.Load() || !t.proven() {", " || !t.proven() {"},
+				{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case t.revoked || !t.proven():"},
+			},
 			tests: []string{"TestHeldLockIsNotKeptFromWaiters"},
 		},
 		{
@@ -25,7 +28,7 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 544, bug: "TryLock takes a kept lock of another client for a held one", where: "–",
-			edits: []edit{{"internal/queue/kept.go", "if !ReadNote(data).Kept {", "if true {"}},
+			edits: []edit{{"internal/queue/kept.go", "if !ReadNote(data).Kept {", "if !ReadNote(data).Kept || true {"}},
 			tests: []string{"TestWhoeverJoinsGetsAKeptLock"},
 		},
 		{
@@ -56,7 +59,7 @@ func ofKeep() []mutant {
 		{
 			number: 550, bug: "a kept lock whose node is gone is taken", where: "–",
 			edits: []edit{
-				{"keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase k.company == unsure:", "\tcase k.company == unsure:"},
+				{"keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
 				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && t.keep.idle {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestKeptLockIsLost"},
@@ -64,11 +67,11 @@ func ofKeep() []mutant {
 		{
 			number: 551, bug: "the client takes its own kept lock for another's while the node is removed", where: "ours, until the test found it",
 			edits: []edit{{"keep.go", "return nil, nil, !waited", "return nil, nil, false"}},
-			tests: []string{"TestLockAtTheEndOfTheTime"}, args: []string{"-count=30"},
+			tests: []string{"TestLockAtTheEndOfTheTime"}, args: []string{"-count=200"},
 		},
 		{
 			number: 552, bug: "a kept lock is handed out before the client knows whether somebody else waits", where: "–",
-			edits: []edit{{"keep.go", "\tcase k.company == unsure:\n\t\treturn false, k.known\n", ""}},
+			edits: []edit{{"keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
 			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
 		},
 	}
