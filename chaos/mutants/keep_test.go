@@ -19,7 +19,7 @@ func ofKeep() []mutant {
 				{"keep.go", " || k.wanted.Load() || !t.proven() {", " || !t.proven() {"},
 				{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case t.revoked || !t.proven():"},
 			},
-			tests: []string{"TestHeldLockIsNotKeptFromWaiters"},
+			tests: []string{"TestHeldLockIsNotKeptFromWaiters", "TestKeptLockIsHandedOn"},
 		},
 		{
 			number: 543, bug: "the mark of a kept lock stays when the lock is taken again", where: "–",
@@ -73,6 +73,24 @@ func ofKeep() []mutant {
 			number: 552, bug: "a kept lock is handed out before the client knows whether somebody else waits", where: "–",
 			edits: []edit{{"keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
 			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
+		},
+		{
+			number: 553, bug: "a kept lock goes to a caller while another holds it", where: "–",
+			edits: []edit{
+				{"keep.go", "\tcase k == nil || len(t.holds) > 0:", "\tcase k == nil || !k.idle:"},
+				{"keep.go", "\tt.notIdle()\n\tk := t.keep\n\tif k.marked {", "\tk := t.keep\n\tif k.marked {"},
+			},
+			tests: []string{"TestKeptLocksExclude"}, simulated: true,
+		},
+		{
+			number: 554, bug: "Release keeps a lock without a mark", where: "–",
+			edits: []edit{{"tenure.go", "\tcase kept:\n\t\treturn t.settle\n", "\tcase kept:\n\t\treturn func() (fate, error) { return f, nil }\n"}},
+			tests: []string{"TestEndingsOfALockThatIsKept"},
+		},
+		{
+			number: 555, bug: "a session that is a second old does not count as proven", where: "–",
+			edits: []edit{{"keep.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
+			tests: []string{"TestKeptLockOutlivesAConnection"},
 		},
 	}
 }
