@@ -228,7 +228,8 @@ func (h *Hold) revoke() {
 // Unlock ends the Context, then removes our node, and returns when that is certain. It takes no
 // context. It waits through lost connections for as long as the session lives, which is at most until
 // Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
-// the work's context has ended.
+// the work's context has ended. With [WithKeep], the node can stay. Unlock then returns when others can see that the
+// lock is not in use.
 //
 // The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before. Any
 // other error is the server's refusal to remove our node, such as zk.ErrNoAuth. The node then stays until
