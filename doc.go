@@ -74,7 +74,8 @@
 // A tenure that has lasted 5 ms has one goroutine per node (tenure.go). It watches the node and ends with
 // the last Unlock or with the loss. With [WithLocalHandoff], one goroutine (local_queue.go) queues for all
 // of a client's goroutines that want a lock. It ends when it has acquired the lock, or nobody waits.
-// [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
+// With [WithKeep], a goroutine per tenure (keep.go) watches the queue for others, until one has joined or the tenure is
+// over. [Hold.Release] leaves a goroutine that completes the removal of the nodes. A Lock that fails, and a
 // call of a [Once] whose context has ended, may leave one that removes its node (internal/queue, Hold.letGo).
 // All of them end when the nodes are gone or the session is over.
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"sync"
+	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -134,6 +135,47 @@ func ExampleWithLocalHandoff() {
 	wg.Wait()
 	fmt.Println(stock)
 	// Output: 0
+}
+
+// One process takes the same lock again and again. While nobody else wants it, only the first time costs a request.
+func ExampleWithKeep() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx := context.Background()
+	c, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	m := holdfast.NewMutex(c, "/holdfast/locks/stock", holdfast.WithKeep(time.Minute))
+	for range 1000 {
+		h, err := m.Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := h.Unlock(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	queue, err := holdfast.List(ctx, c, "/holdfast/locks/stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("kept:", queue[0].Kept)
+
+	// Another client gets the lock at once.
+	other, err := zk.Dial(ctx, srv.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer other.Close()
+	h, err := holdfast.NewMutex(other, "/holdfast/locks/stock").TryLock(ctx)
+	fmt.Println(err)
+	h.Unlock()
+	// Output:
+	// kept: true
+	// <nil>
 }
 
 // Two accounts are locked as one, in the same order everywhere.

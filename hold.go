@@ -228,7 +228,8 @@ func (h *Hold) revoke() {
 // Unlock ends the Context, then removes our node, and returns when that is certain. It takes no
 // context. It waits through lost connections for as long as the session lives, which is at most until
 // Deadline. After that the server has removed the node itself. So it is right to defer Unlock even if
-// the work's context has ended.
+// the work's context has ended. With [WithKeep], the node can stay. Unlock then returns when others can see that the
+// lock is not in use.
 //
 // The error is ErrLost if the lock was lost before, and ErrNotHeld if the Hold was unlocked before. Any
 // other error is the server's refusal to remove our node, such as zk.ErrNoAuth. The node then stays until
@@ -239,8 +240,8 @@ func (h *Hold) Unlock() error {
 		return h.fail("unlock", ErrNotHeld)
 	}
 	for _, t := range slices.Backward(h.tenures) {
-		handedOn, err := t.drop(h)
-		h.observed(t).reportRelease(err, handedOn)
+		f, err := t.drop(h)
+		h.observed(t).reportRelease(err, f)
 		if loss == nil {
 			loss = err
 		}
@@ -280,18 +281,17 @@ func (h *Hold) Release() error {
 		return h.fail("release", ErrNotHeld)
 	}
 	type removal struct {
-		hold     *Hold // that is observed
-		handedOn bool
-		wait     func() error
+		hold *Hold // that is observed
+		wait func() (fate, error)
 	}
 	var removals []removal
 	for _, t := range slices.Backward(h.tenures) {
-		handedOn, wait := t.startDrop(h)
-		removals = append(removals, removal{h.observed(t), handedOn, wait})
+		removals = append(removals, removal{h.observed(t), t.startDrop(h)})
 	}
 	go func() {
 		for _, r := range removals {
-			r.hold.reportRelease(r.wait(), r.handedOn)
+			f, err := r.wait()
+			r.hold.reportRelease(err, f)
 		}
 	}()
 	if loss != nil {
@@ -310,7 +310,7 @@ func (h *Hold) Release() error {
 // not the release.
 //
 // Sometimes there are two transactions, a Commit and then an Unlock, and the Context ends between the two. This
-// is so with [WithLocalHandoff], where the node can stay for the next goroutine. It is also so where names come
+// is so with [WithLocalHandoff] and [WithKeep], where the node can stay for the next caller. It is also so where names come
 // back: with a NodeLock, a slot, and a [Layout] without {uuid} or {hex}.
 func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, error) {
 	if !h.endsInOne() {
@@ -328,7 +328,8 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 	var over []*tenure // that end with this Hold
 	var guards, watermarks []zk.Op
 	for _, t := range h.tenures {
-		last, _, _ := t.leave(h)
+		f, _ := t.leave(h)
+		last := f == removed
 		if last {
 			over = append(over, t)
 		}
@@ -356,7 +357,7 @@ func (h *Hold) CommitAndUnlock(ctx context.Context, ops ...zk.Op) ([]zk.Result, 
 		}
 	}
 	for _, t := range slices.Backward(h.tenures) {
-		h.observed(t).reportRelease(err, false)
+		h.observed(t).reportRelease(err, removed)
 	}
 	return results, err
 }

@@ -18,6 +18,7 @@ type Entry struct {
 	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with its directory; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // it holds the lock: it waits for nobody
+	Kept    bool      // Held, but not in use: its client gives it up when somebody else joins the queue (see WithKeep)
 	Shared  bool      // it is a reader: other readers can hold the lock with it
 	Token   int64     // its fencing token
 	Session int64     // the session that owns it; the server removes the node when that ends
@@ -176,11 +177,11 @@ func listDir(ctx context.Context, c *zk.Client, path string, g *names.Grammar) (
 func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	n := queue.ReadNote(r.Data)
 	e := Entry{
-		Name: c.Name, Path: path, Held: held, Shared: c.Shared,
+		Name: c.Name, Path: path, Held: held, Kept: held && n.Kept, Shared: c.Shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
 		Owner: n.Owner, Reason: n.Reason,
 	}
-	if held && n.Since >= r.Stat.Ctime {
+	if held && !n.Kept && n.Since >= r.Stat.Ctime {
 		e.HeldSince = time.UnixMilli(n.Since)
 	}
 	if n.Token != 0 && e.Shared { // see stepDown

@@ -4,7 +4,6 @@ import (
 	fifo "container/list"
 	"context"
 	"sync"
-	"time"
 
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
@@ -32,7 +31,7 @@ func WithLocalHandoff(n int) Option {
 
 // A localQueue is the goroutines of one client that want one lock (see WithLocalHandoff). Locks have no
 // state of their own, so a key identifies it: everything that makes two locks the same. It exists only
-// while a goroutine is in it.
+// while a goroutine is in it, or the client keeps the lock (see keep.go).
 //
 // One goroutine, contend, queues for all of them on the ensemble. It ends when it has acquired the lock,
 // has failed, or nobody waits.
@@ -75,11 +74,11 @@ var localQueues = struct {
 
 // handsOff reports whether calls for side s use the local queue. Readers do not: they hold the lock
 // together.
-func (l *lock) handsOff(s names.Side) bool { return l.handoffs > 0 && s != names.Read }
+func (l *lock) handsOff(s names.Side) bool { return (l.handoffs > 0 || l.keep > 0) && s != names.Read }
 
 func (l *lock) localKey(s names.Side) localKey { return localKey{l.Client, l.Path, l.Grammar.Queue, s} }
 
-// waitLocally implements Lock with WithLocalHandoff.
+// waitLocally implements Lock with WithLocalHandoff or WithKeep.
 func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
 	if err := l.valid(); err != nil {
 		return nil, err
@@ -92,6 +91,7 @@ func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
 	}
 	w := &waiter{ctx: ctx, lock: l, turn: make(chan turn, 1)}
 	q := w.stand(l.localKey(s))
+	q.serve()
 	select {
 	case t := <-w.turn:
 		if t.hold != nil && ctx.Err() != nil { // a caller that has given up gets no lock
@@ -107,13 +107,6 @@ func (l *lock) waitLocally(ctx context.Context, s names.Side) (*Hold, error) {
 		}
 		return nil, context.Cause(ctx)
 	}
-}
-
-// waitsLocally reports whether a goroutine of this client is ahead of a TryLock.
-func (l *lock) waitsLocally(s names.Side) bool {
-	localQueues.Lock()
-	defer localQueues.Unlock()
-	return localQueues.m[l.localKey(s)] != nil
 }
 
 // stand adds w to the back of its local queue, and makes the queue if there is none.
@@ -263,6 +256,7 @@ func (t *tenure) handOut(q *localQueue, h *Hold) bool {
 		return false
 	}
 	t.local = q
+	t.beginKeeping()
 	t.admit(h)
 	return true
 }
@@ -274,8 +268,7 @@ func (t *tenure) handOn() bool {
 	if q == nil {
 		return false
 	}
-	session := t.places[0].Session
-	proven := session.Context().Err() == nil && time.Now().Before(session.Deadline())
+	proven := t.proven()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.loss != nil || !proven || t.revoked || q.handoffs >= t.lock.handoffs {

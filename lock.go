@@ -70,7 +70,7 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 	case len(l.observers) > 0:
 		return l.waitObserved(ctx, op, s)
 	case l.handsOff(s):
-		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go
+		h, err = l.waitLocally(ctx, s) // behind one place in the queue, see local_queue.go and keep.go
 	default:
 		for again := true; again; again, err = outlived(ctx, err) {
 			h, err = l.enter(ctx, s, true)
@@ -97,10 +97,17 @@ func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold
 // try implements TryLock.
 func (l *lock) try(ctx context.Context, op string, s names.Side) (*Hold, error) {
 	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
-		if l.handsOff(s) && len(l.held(ctx)) == 0 && l.waitsLocally(s) {
-			return nil, ErrLocked
+		if !l.handsOff(s) || len(l.held(ctx)) > 0 {
+			return l.enter(ctx, s, false)
 		}
-		return l.enter(ctx, s, false)
+		key := l.localKey(s)
+		h, err := l.tryLocally(ctx, key)
+		if h == nil && err == nil {
+			if h, err = l.enter(ctx, s, false); err == nil && l.keep > 0 {
+				l.adopt(h, key)
+			}
+		}
+		return h, err
 	})
 }
 

@@ -41,6 +41,7 @@ type Event struct {
 	Took     time.Duration
 	Err      error
 	HandedOn bool // of Released: the next goroutine of this client has the lock (see WithLocalHandoff)
+	Kept     bool // of Released: the client keeps the lock for its next caller (see WithKeep)
 }
 
 // WithObserver reports what happens to the lock to o. The option can be given several times, for several
@@ -124,7 +125,7 @@ func (h *Hold) reportLoss(loss error) {
 }
 
 // reportRelease reports that h was unlocked.
-func (h *Hold) reportRelease(err error, handedOn bool) {
+func (h *Hold) reportRelease(err error, f fate) {
 	h.mu.Lock()
 	s := h.seen
 	h.mu.Unlock()
@@ -132,7 +133,7 @@ func (h *Hold) reportRelease(err error, handedOn bool) {
 		return
 	}
 	e := s.event
-	e.Err, e.Took, e.HandedOn = err, time.Since(s.since), handedOn
+	e.Err, e.Took, e.HandedOn, e.Kept = err, time.Since(s.since), f == handedOn, f == kept
 	for _, o := range s.lock.observers {
 		if o.Released != nil {
 			o.Released(s.ctx, e)

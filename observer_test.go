@@ -44,6 +44,9 @@ func (d *diary) note(ctx context.Context, what string, e holdfast.Event) {
 	if e.HandedOn {
 		line += ", handed on"
 	}
+	if e.Kept {
+		line += ", kept"
+	}
 	if what != "queued" {
 		line += fmt.Sprintf(" (%v)", ctx.Value(wish{}))
 	}
@@ -217,6 +220,23 @@ func TestObserverIsToldTheStoryOfALock(t *testing.T) {
 			[]string{
 				"queued: lock /l", "acquired: lock /l (1)", "queued: lock /l", "released: lock /l, handed on (1)",
 				"acquired: lock /l (2)", "released: lock /l (2)",
+			},
+		},
+		"a lock that is kept": {
+			func(t *testing.T, srv *zktest.Server, c *zk.Client, d *diary) {
+				m := holdfast.NewMutex(c, lockPath, observed(d), holdfast.WithKeep(time.Minute))
+				unlock(t, lock(t, m))
+				h := lock(t, m)
+				next := wait(t.Context(), m)
+				unlock(t, h)
+				h = next.got(t)
+				other := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+				unlock(t, h)
+				unlock(t, other.got(t))
+			},
+			[]string{
+				"queued: lock /l", "acquired: lock /l (1)", "released: lock /l, kept (1)", "queued: lock /l", "acquired: lock /l (2)",
+				"queued: lock /l", "released: lock /l, handed on (2)", "acquired: lock /l (3)", "released: lock /l (3)",
 			},
 		},
 		"a Once": {

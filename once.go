@@ -169,6 +169,8 @@ func (o *Once) check() error {
 		wrong = "Reentrant would run a function inside itself"
 	case o.options.handoffs > 0:
 		wrong = "WithLocalHandoff has no use, since a second caller gets the result of the first"
+	case o.options.keep > 0:
+		wrong = "WithKeep has no use, since the node of a key goes with its mark"
 	case o.options.value != nil:
 		wrong = "WithValue has no use, since the value is what the function returns"
 	case o.options.once.forgetAfter < 0:

@@ -298,6 +298,7 @@ func TestOnceRefusesOptionsThatItCannotHonour(t *testing.T) {
 		}{
 			"Reentrant":        {holdfast.Reentrant(), zk.ErrBadArguments},
 			"WithLocalHandoff": {holdfast.WithLocalHandoff(3), zk.ErrBadArguments},
+			"WithKeep":         {holdfast.WithKeep(time.Minute), zk.ErrBadArguments},
 			"WithValue":        {holdfast.WithValue([]byte("x")), zk.ErrBadArguments},
 			"ForgetAfter":      {holdfast.ForgetAfter(-1), zk.ErrBadArguments},
 			"WithLayout":       {holdfast.WithLayout(holdfast.LayoutKazoo), holdfast.ErrLayout},

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
@@ -21,7 +22,8 @@ type options struct {
 	reentrant bool
 	observers []*Observer
 	shards    shardOptions
-	handoffs  int // in memory, before the lock goes back to the ensemble; see local_queue.go
+	handoffs  int           // in memory, before the lock goes back to the ensemble; see local_queue.go
+	keep      time.Duration // how long the client keeps the lock after Unlock; see keep.go
 
 	once onceOptions
 
@@ -39,10 +41,13 @@ const (
 	givenLayout
 	givenHandoff
 	givenReentrant
+	givenKeep
+
+	givenLocal = givenHandoff | givenKeep
 )
 
 // givenNames are the names of the options, in the order of their bits.
-var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant"}
+var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant", "WithKeep"}
 
 // refuse makes every call on the lock fail if it was given an option that its kind cannot honour.
 func (o *options) refuse(kind string, cannot given) {

@@ -144,6 +144,8 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		"WithObserver":        holdfast.WithObserver(&holdfast.Observer{}),
 		"WithLocalHandoff":    holdfast.WithLocalHandoff(5),
 		"WithLocalHandoff(0)": holdfast.WithLocalHandoff(0),
+		"WithKeep":            holdfast.WithKeep(time.Second),
+		"WithKeep(0)":         holdfast.WithKeep(0),
 	}
 	type call func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error
 	of := func(l func(*zk.Client, ...holdfast.Option) holdfast.Locker) map[string]call {
@@ -185,14 +187,14 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 		}), nil},
 		{"Tree", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewTree(c, lockPath, opts...).Path("a")
-		}), []string{"WithLocalHandoff", "Reentrant"}},
-		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff"}},
+		}), []string{"WithLocalHandoff", "WithKeep", "Reentrant"}},
+		{"Semaphore", semaphore, []string{"Reentrant", "WithLocalHandoff", "WithKeep"}},
 		{"Slots", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewSlots(c, lockPath, 2, opts...).Locker()
-		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "Reentrant"}},
+		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "WithKeep", "Reentrant"}},
 		{"NodeLock", of(func(c *zk.Client, opts ...holdfast.Option) holdfast.Locker {
 			return holdfast.NewNodeLock(c, lockPath, opts...)
-		}), []string{"WithValue", "WithLayout", "WithLocalHandoff"}},
+		}), []string{"WithValue", "WithLayout", "WithLocalHandoff", "WithKeep"}},
 		{"Election", map[string]call{
 			"campaign": func(ctx context.Context, c *zk.Client, opts ...holdfast.Option) error {
 				return locked(holdfast.NewElection(c, lockPath, opts...).Campaign(ctx, nil))
@@ -221,7 +223,7 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 				defer h.Unlock()
 				return holdfast.NewElection(c, lockPath, opts...).Proclaim(ctx, h, nil)
 			},
-		}, []string{"WithOwner", "WithReason", "WithValue", "Reentrant", "WithLocalHandoff"}},
+		}, []string{"WithOwner", "WithReason", "WithValue", "Reentrant", "WithLocalHandoff", "WithKeep"}},
 	}
 	for _, kind := range kinds {
 		for name, call := range kind.calls {
@@ -230,6 +232,9 @@ func TestOptionsThatAKindCannotHonourAreErrors(t *testing.T) {
 					c := client(t, srv)
 					for option, use := range options {
 						err := call(t.Context(), c, use)
+						if option == "WithKeep" {
+							time.Sleep(2 * time.Second) // until the lock is not kept any more
+						}
 						var failed *holdfast.Error
 						switch {
 						case !slices.Contains(kind.refuses, option):
@@ -287,6 +292,7 @@ func TestOptionsOfAOnceAndOfShardsAreRefusedElsewhere(t *testing.T) {
 		}
 		for name, o := range map[string]holdfast.Option{
 			"AtMostOnce": holdfast.AtMostOnce(), "WithValue": holdfast.WithValue([]byte("x")), "Reentrant": holdfast.Reentrant(), "WithLocalHandoff": holdfast.WithLocalHandoff(2),
+			"WithKeep": holdfast.WithKeep(time.Minute),
 		} {
 			err := holdfast.NewShards(c, lockPath, 2, o).Run(ctx, func(context.Context, holdfast.Shard) error { return nil })
 			wantErr(t, err, zk.ErrBadArguments)

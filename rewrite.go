@@ -177,7 +177,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 				data = t.rewrites.data(p)
 			}
 			n, ok := queue.ParseNote(data)
-			if !ok && len(data) > 0 || n.Since != 0 { // not ours to change, or written already
+			if !ok && len(data) > 0 || n.Since != 0 || n.Kept { // not ours to change, or written already, or nobody holds it (see keep.go)
 				return
 			}
 			n.Since = p.At(t.began)

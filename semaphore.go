@@ -36,10 +36,10 @@ type Semaphore struct {
 // NewSemaphore names the semaphore at path and claims that its limit is limit. The first Acquire stores
 // the limit. After that, Acquire fails with ErrLimit if the claim differs from the stored limit: programs
 // that disagree would admit too many. A limit of 0 claims nothing and follows the stored limit, also when
-// SetLimit changes it. A Semaphore refuses Reentrant and WithLocalHandoff.
+// SetLimit changes it. A Semaphore refuses Reentrant, WithLocalHandoff and WithKeep.
 func NewSemaphore(c *zk.Client, path string, limit int, opts ...Option) *Semaphore {
 	o := newOptions(opts)
-	o.refuse("a Semaphore", givenHandoff|givenReentrant)
+	o.refuse("a Semaphore", givenLocal|givenReentrant)
 	return semaphoreOf(c, path, limit, queue.Semaphore, o)
 }
 

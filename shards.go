@@ -90,10 +90,10 @@ func WithHandover(d time.Duration) Option { return func(o *options) { o.shards.h
 // node at path.
 //
 // A Shards takes the options WithOwner, WithReason, WithACL, WithObserver, WithWeight, WithSettle, WithMoveLimit and
-// WithHandover. It refuses WithValue, WithLocalHandoff and Reentrant. NewShards sends nothing.
+// WithHandover. It refuses WithValue, WithLocalHandoff, WithKeep and Reentrant. NewShards sends nothing.
 func NewShards(c *zk.Client, path string, n int, opts ...Option) *Shards {
 	o := newOptions(opts)
-	o.refuse("a Shards", givenValue|givenHandoff|givenReentrant)
+	o.refuse("a Shards", givenValue|givenLocal|givenReentrant)
 	settings := o.shards
 	o.shards = shardOptions{}
 	return &Shards{

@@ -36,10 +36,10 @@ type Slots struct {
 // Acquire fails with ErrLimit if the claim differs from the stored number. An n of 0 claims nothing and
 // follows the stored number, also when SetLimit changes it.
 //
-// A Slots refuses Reentrant, WithLayout, WithLocalHandoff and WithValue.
+// A Slots refuses Reentrant, WithLayout, WithLocalHandoff, WithKeep and WithValue.
 func NewSlots(c *zk.Client, path string, n int, opts ...Option) *Slots {
 	o := newOptions(opts)
-	o.refuse("a Slots", givenHandoff|givenLayout|givenReentrant|givenValue)
+	o.refuse("a Slots", givenLocal|givenLayout|givenReentrant|givenValue)
 	o.grammar = names.Slots
 	return &Slots{semaphoreOf(c, path, n, queue.Slots, o)}
 }

@@ -31,6 +31,7 @@ type tenure struct {
 	revoked bool
 	local   *localQueue // that hands it on; nil if it is not handed on
 	stepped bool        // a reader may take the writer's place when the writer's node is gone
+	keep    *keeping    // see keep.go; nil if the lock is not to be kept
 
 	rewrites rewrites
 }
@@ -91,6 +92,7 @@ func (t *tenure) end() {
 	t.unhook()
 	t.young.Stop()
 	t.cancel()
+	t.endKeeping()
 }
 
 func (t *tenure) release() {
@@ -125,46 +127,66 @@ func (t *tenure) forget(h *Hold) {
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 }
 
+// A fate says what becomes of a tenure when a Hold is unlocked.
+type fate int
+
+const (
+	shared   fate = iota // other Holds have it
+	handedOn             // to a waiter of the local queue
+	kept                 // by the client, see keep.go
+	removed
+)
+
 // drop removes h from the tenure, and removes the nodes if h was the last. The error says that the nodes
 // were lost before, or could not be removed.
-func (t *tenure) drop(h *Hold) (handedOn bool, err error) {
-	last, handedOn, loss := t.leave(h)
-	if !last {
-		return handedOn, loss
+func (t *tenure) drop(h *Hold) (fate, error) {
+	switch f, loss := t.leave(h); f {
+	case kept:
+		return t.settle()
+	case removed:
+		return f, t.dropped(loss, t.removeNodes())
+	default:
+		return f, loss
 	}
-	return false, t.dropped(loss, t.removeNodes())
 }
 
-// startDrop is drop that does not wait for the server. wait returns the error of drop.
-func (t *tenure) startDrop(h *Hold) (handedOn bool, wait func() error) {
-	last, handedOn, loss := t.leave(h)
-	if !last {
-		return handedOn, func() error { return loss }
+// startDrop is drop that does not wait for the server. wait returns the results of drop.
+func (t *tenure) startDrop(h *Hold) (wait func() (fate, error)) {
+	f, loss := t.leave(h)
+	switch f {
+	case kept:
+		return t.settle
+	case removed:
+	default:
+		return func() (fate, error) { return f, loss }
 	}
 	waits := make([]func() error, len(t.places))
 	for i, p := range t.places {
 		waits[i] = p.StartRemove()
 	}
-	return false, func() error {
+	return func() (fate, error) {
 		errs := make([]error, len(waits))
 		for i, wait := range waits {
 			errs[i] = wait()
 		}
-		return t.dropped(loss, errors.Join(errs...))
+		return removed, t.dropped(loss, errors.Join(errs...))
 	}
 }
 
 // leave removes h from the tenure. If h was the last, the tenure ends, and the caller removes the nodes;
-// or it is handed on to a waiter of the local queue. loss is why the tenure was lost before.
-func (t *tenure) leave(h *Hold) (last, handedOn bool, loss error) {
+// or it is handed on to a waiter of the local queue; or it is kept, and the caller calls settle. loss is why
+// the tenure was lost before.
+func (t *tenure) leave(h *Hold) (_ fate, loss error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = slices.DeleteFunc(t.holds, func(o *Hold) bool { return o == h })
 	switch {
 	case len(t.holds) > 0:
-		return false, false, t.loss
+		return shared, t.loss
 	case t.handOn():
-		return false, true, nil
+		return handedOn, nil
+	case t.stay():
+		return kept, nil
 	}
 	t.leaveLocal()
 	t.end()
@@ -172,7 +194,10 @@ func (t *tenure) leave(h *Hold) (last, handedOn bool, loss error) {
 		t.places[0].NoWatermark()
 	}
 	t.release()
-	return true, false, t.loss
+	if t.keep != nil {
+		close(t.keep.gone)
+	}
+	return removed, t.loss
 }
 
 // removeNodes removes the nodes of a tenure that has ended.
@@ -215,6 +240,11 @@ func (t *tenure) lose(why error) {
 	loss := fmt.Errorf("%w: %w", ErrLost, why)
 	t.loss = loss
 	t.leaveLocal()
+	if t.keep != nil && t.keep.idle {
+		t.end()
+		t.release()
+		go t.clear()
+	}
 	for _, h := range t.holds {
 		h.lose(loss)
 	}
@@ -248,6 +278,9 @@ func (t *tenure) revoke() {
 		return
 	}
 	t.revoked = true
+	if t.keep != nil && t.keep.idle {
+		go t.giveBack()
+	}
 	for _, h := range t.holds {
 		h.revoke()
 	}

@@ -51,7 +51,7 @@ func NewTree(c *zk.Client, path string, opts ...Option) *Tree {
 // Path is the lock of a path of the tree and of all paths below it. The parts of a path are separated by
 // "/"; "" is the whole tree. Lock and TryLock work as those of a [MultiLock]. They fail with zk.ErrBadArguments
 // if a part of the path is empty, or if the path is longer than 1,000 bytes or deeper than 64 parts. So they do
-// with options that do not fit a tree: WithLocalHandoff, Reentrant, a layout without readers, and one without
+// with options that do not fit a tree: WithLocalHandoff, WithKeep, Reentrant, a layout without readers, and one without
 // {uuid} or {hex}.
 //
 // With a context that descends from a Hold of the same tree, they fail with ErrDeadlock, whatever the path: a
@@ -68,7 +68,7 @@ func (t *Tree) of(path string) *MultiLock {
 	}
 	for i, name := range names {
 		l := &RWMutex{newLock(t.client, t.path+"/"+name, queue.Lock, newOptions(t.opts))}
-		l.lock.refuse("a Tree", givenHandoff|givenReentrant)
+		l.lock.refuse("a Tree", givenLocal|givenReentrant)
 		if g := l.lock.Grammar; g.Read == "" || !g.Read.Unique() || !g.Write.Unique() {
 			m.err = fmt.Errorf("%w: a Tree needs a layout with readers and with {uuid} or {hex} in its names", zk.ErrBadArguments)
 		}

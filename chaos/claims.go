@@ -32,7 +32,7 @@ func (c *claim) excludes(o *claim) bool {
 // handedBy reports whether c may have got its node, and so its token, from o, an earlier holder
 // in the same client.
 func (c *claim) handedBy(o *claim) bool {
-	return c.Handoff > 0 && o.Handoff > 0 && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
+	return c.reuses() && o.reuses() && c.Token == o.Token && c.Node == o.Node && c.Session == o.Session
 }
 
 // A lock is the history of one lock.
@@ -171,14 +171,15 @@ func takeAway(ops []Op, byPath map[string]*lock) {
 // handedLate reports whether c, which began after the break, was handed a node from before the
 // break.
 func (l *lock) handedLate(c *claim, b Op) bool {
-	return c.Handoff > 0 && slices.ContainsFunc(l.claims, func(o *claim) bool {
-		return o.Claim != c.Claim && o.Handoff > 0 && o.Token == c.Token && o.Call <= b.Call
+	return c.reuses() && slices.ContainsFunc(l.claims, func(o *claim) bool {
+		return o.Claim != c.Claim && o.reuses() && o.Token == c.Token && o.Call <= b.Call
 	})
 }
 
 // excused reports which of the failed attempts had another client in their way that claims
 // nothing: a waiter, a simultaneous attempt, or an attempt whose node may still exist. (If one
-// of several permits was taken away, the nodes of the others may stay.) For all other failed
+// of several permits was taken away, the nodes of the others may stay. If a client keeps the lock,
+// its node may stay while the client is out of reach.) For all other failed
 // attempts, some client must have held the lock.
 func (l *lock) excused() []bool {
 	// The waiters: [Call, Return]. There are two lists, because a reader conflicts with writers
@@ -192,14 +193,14 @@ func (l *lock) excused() []bool {
 		}
 	}
 	for _, o := range l.attempts {
-		if o.Outcome == Unknown {
+		if o.Outcome == Unknown || o.Keep > 0 && o.Kind == Acquire { // the lock may come as the caller gives up
 			add(o, Never)
 		} else {
 			add(o, o.Return)
 		}
 	}
 	for _, c := range l.claims {
-		if c.Strayed || c.permits() > 1 && c.gone == Never {
+		if c.Strayed || c.Keep > 0 || c.permits() > 1 && c.gone == Never {
 			add(c.Op, Never)
 		} else {
 			add(c.Op, c.Return)

@@ -69,6 +69,7 @@ type Op struct {
 	Permits int           `json:"permits,omitempty"` // asked for; 0 is 1
 	Limit   int           `json:"limit,omitempty"`   // of a semaphore: at first, or from a change on
 	Handoff int           `json:"handoff,omitempty"` // how often its client hands the node on from one claim to the next (WithLocalHandoff)
+	Keep    time.Duration `json:"keep,omitempty"`    // how long its client keeps the idle node after a claim (WithKeep)
 	Inside  int           `json:"inside,omitempty"`  // the claim of this lock that the attempt was made under, by a re-entrant lock or a writer that steps down
 	Call    time.Duration `json:"call"`
 	Return  time.Duration `json:"return"`
@@ -83,6 +84,9 @@ type Op struct {
 	Strayed bool          `json:"strayed,omitempty"` // it began in another session, and may have left a node there until that session ends
 	Error   string        `json:"error,omitempty"`
 }
+
+// reuses reports whether several claims of its client may follow each other with one node.
+func (o Op) reuses() bool { return o.Handoff > 0 || o.Keep > 0 }
 
 // String returns a readable line.
 func (o Op) String() string {

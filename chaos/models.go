@@ -248,7 +248,7 @@ func mayLock(st state, c *claim) bool {
 	if c.Inside != 0 {
 		return st.inside(c)
 	}
-	return len(st.holders) == 0 && (c.Token > st.last || c.Handoff > 0 && c.Token == st.last)
+	return len(st.holders) == 0 && (c.Token > st.last || c.reuses() && c.Token == st.last)
 }
 
 // mayShare is the rule of a read-write lock: a reader conflicts with writers only.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast"
 	"holdfast/chaos"
@@ -108,14 +109,28 @@ func mutexes(w *world, path string) lockSpec {
 		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
 		of: func(c *zk.Client) []locker {
 			var ls []locker
-			for _, n := range []int{0, handoffs, handoffs} { // in one queue, lockers with and without handoff
+			for i, n := range []int{0, handoffs, handoffs} { // in one queue, lockers with and without handoff
 				opts := append(slices.Clip(who), holdfast.WithLayout(layout), holdfast.Reentrant(), holdfast.WithLocalHandoff(n))
+				idle := w.idle()
+				if i == 0 {
+					idle = 0
+				}
+				opts = append(opts, holdfast.WithKeep(idle))
 				m := holdfast.NewMutex(c, path, opts...)
-				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n}
+				op := chaos.Op{Lock: path, Type: chaos.Mutex, Handoff: n, Keep: idle}
 				ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock, inner: m.Lock, innerOp: op, counted: counted})
 			}
 			return ls
 		}}
+}
+
+// idle is how long clients keep a lock after Unlock, in a part of the worlds; else 0. It is not drawn, so the other
+// worlds stay as they are.
+func (w *world) idle() time.Duration {
+	if w.seed%3 != 1 {
+		return 0
+	}
+	return []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Minute}[w.seed/3%3]
 }
 
 // named returns locks that share a directory, told apart by the names of their nodes.
@@ -129,8 +144,8 @@ func named(w *world, path string) lockSpec {
 	spec.of = func(c *zk.Client) []locker {
 		var ls []locker
 		for i, name := range names {
-			m := holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs))
-			op := chaos.Op{Lock: spec.ids[i].id, Type: chaos.Mutex, Handoff: handoffs}
+			m := holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutNamed(name)), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle()))
+			op := chaos.Op{Lock: spec.ids[i].id, Type: chaos.Mutex, Handoff: handoffs, Keep: w.idle()}
 			ls = append(ls, locker{parts: []chaos.Op{op}, lock: m.Lock, try: m.TryLock})
 		}
 		return ls
@@ -148,13 +163,13 @@ func readWrites(w *world, path string) lockSpec {
 	return lockSpec{
 		ids: []lockID{{path, path}}, dirs: []string{path}, counted: counted, path: path, layout: layout, prompt: true,
 		of: func(c *zk.Client) []locker {
-			opts := []holdfast.Option{holdfast.WithLayout(layout), holdfast.WithLocalHandoff(handoffs)}
+			opts := []holdfast.Option{holdfast.WithLayout(layout), holdfast.WithLocalHandoff(handoffs), holdfast.WithKeep(w.idle())}
 			if reentrant {
 				opts = append(opts, holdfast.Reentrant())
 			}
 			m := holdfast.NewRWMutex(c, path, opts...)
 			read := chaos.Op{Lock: path, Type: chaos.ReadWrite, Shared: true}
-			write := chaos.Op{Lock: path, Type: chaos.ReadWrite, Handoff: handoffs}
+			write := chaos.Op{Lock: path, Type: chaos.ReadWrite, Handoff: handoffs, Keep: w.idle()}
 			reader := locker{parts: []chaos.Op{read}, lock: m.RLock, try: m.TryRLock}
 			if reentrant {
 				reader.inner, reader.innerOp = m.RLock, read

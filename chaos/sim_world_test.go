@@ -134,7 +134,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 			r.Attempts++
 			if op.Outcome == chaos.OK {
 				r.Claims++
-				if op.Handoff > 0 && op.Inside == 0 {
+				if (op.Handoff > 0 || op.Keep > 0) && op.Inside == 0 {
 					if handing[op.Token] {
 						r.Handed++
 					}
@@ -410,10 +410,11 @@ func (w *world) drain(workers *sync.WaitGroup) {
 	}
 }
 
-// inspect looks for leftovers when no worker holds or wants anything.
+// inspect looks for leftovers when no worker holds or wants anything, and no client keeps a lock.
 func (w *world) inspect(locks []lockSpec) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	time.Sleep(w.idle()) // until nobody keeps a lock
 	if _, _, watches := w.servers.counts(); watches != 0 {
 		w.found("watch leak", "", "%d watches at the servers, and nobody waits: %s", watches, w.servers.watchers())
 	}

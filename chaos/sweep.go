@@ -197,19 +197,20 @@ func (l *lock) order() []Violation {
 		if c.Shared {
 			before = lastWriter
 		}
-		if before != nil && c.Inside == 0 && c.Handoff == 0 && before.from() > c.from() {
+		if before != nil && c.Inside == 0 && !c.reuses() && before.from() > c.from() {
 			vs = append(vs, l.violation("FIFO", "%v overtook %v, which was in the queue at %v", c.Op, before.Op, before.Queued))
 		}
 	}
 	return vs
 }
 
-// handoffs checks that a client which hands its node on returns to the queue in time.
+// handoffs checks that a client which hands its node on returns to the queue in time. A client that keeps the lock
+// has no bound while nobody else waits.
 func (l *lock) handoffs() []Violation {
 	var vs []Violation
 	shares := make(map[int64]int)
 	for _, c := range l.claims {
-		if c.Handoff == 0 || c.Inside != 0 {
+		if c.Handoff == 0 || c.Keep > 0 || c.Inside != 0 {
 			continue
 		}
 		if shares[c.Token]++; shares[c.Token] == c.Handoff+2 {

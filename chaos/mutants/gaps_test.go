@@ -110,17 +110,17 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 525, bug: "a Semaphore ignores Reentrant and WithLocalHandoff", where: "holdfast at 183276b",
-			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenHandoff|givenReentrant)\n", ""}},
+			edits: []edit{{"semaphore.go", "\to.refuse(\"a Semaphore\", givenLocal|givenReentrant)\n", ""}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 526, bug: "a NodeLock ignores WithLayout", where: "holdfast at 183276b",
-			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenHandoff", "givenValue|givenHandoff"}},
+			edits: []edit{{"nodelock.go", "givenValue|givenLayout|givenLocal", "givenValue|givenLocal"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{
 			number: 527, bug: "a Reentrant candidate joins its own term, and its new value is dropped", where: "holdfast at 183276b",
-			edits: []edit{{"election.go", "givenValue|givenHandoff|givenReentrant)", "givenValue|givenHandoff)"}},
+			edits: []edit{{"election.go", "givenValue|givenLocal|givenReentrant)", "givenValue|givenLocal)"}},
 			tests: []string{"TestOptionsThatAKindCannotHonourAreErrors"},
 		},
 		{

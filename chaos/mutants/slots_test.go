@@ -75,7 +75,7 @@ func ofTheSlots() []mutant {
 		},
 		{
 			number: 462, bug: "slots ignore options that they cannot honour", where: "–",
-			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenHandoff|givenLayout|givenReentrant|givenValue)\n", ""}},
+			edits: []edit{{"slots.go", "\to.refuse(\"a Slots\", givenLocal|givenLayout|givenReentrant|givenValue)\n", ""}},
 			tests: []string{"TestSlotsRefuseOptionsThatTheyCannotHonour"},
 		},
 		{

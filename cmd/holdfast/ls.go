@@ -29,7 +29,8 @@ listed until the server removes its empty node.
 
 HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it.
+(elect) and other programs never record it. The state kept means that nobody uses the lock: a program
+keeps it for its next use, and releases it when somebody else asks.
 
 Exit codes:
   0   the list is complete
@@ -83,12 +84,8 @@ Exit codes:
 					if more > 0 {
 						owner += fmt.Sprintf(" +%d", more)
 					}
-					state := "held"
-					if !h.Held { // the first waiter is about to acquire it
-						state = "free"
-					}
 					row = []string{
-						row[0], state, owner, forState(h, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
+						row[0], stateOf(h), owner, forState(h, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
 					}
 				}
 				rows = append(rows, row)
@@ -101,8 +98,23 @@ Exit codes:
 	return cmd
 }
 
-// forState returns how long a holder has held the lock, or how long a waiter has waited.
+// stateOf returns the state of a lock, by the first place in its queue.
+func stateOf(first holdfast.Entry) string {
+	switch {
+	case !first.Held: // it is about to acquire the lock
+		return "free"
+	case first.Kept:
+		return "kept"
+	}
+	return "held"
+}
+
+// forState returns how long a holder has held the lock, or how long a waiter has waited. It is empty if the lock is
+// only kept.
 func forState(e holdfast.Entry, now time.Time) string {
+	if e.Kept {
+		return ""
+	}
 	if e.Held {
 		return heldFor(e, now)
 	}

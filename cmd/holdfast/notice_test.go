@@ -64,6 +64,19 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 	})
 }
 
+// A lock that is kept is not in use.
+func TestKeptLockIsShownAsKept(t *testing.T) {
+	now := time.Now()
+	e := holdfast.Entry{Since: now.Add(-5 * time.Second), Held: true, Kept: true, Owner: "ada", Token: 7}
+	var status bytes.Buffer
+	if err := printStatus(&status, "job", []holdfast.Entry{e}, now); err != nil || !strings.Contains(status.String(), "job is kept by ada, and not in use\n") || strings.Contains(status.String(), "5s") {
+		t.Errorf("status (%v)\n%s", err, &status)
+	}
+	if d := describe("job", lockPath, []holdfast.Entry{e}, now); d.State != "kept" || d.Token != "7" {
+		t.Errorf("in JSON %+v; want the state kept", d)
+	}
+}
+
 // A waiter that is about to acquire the lock does not hold it.
 func TestTheFirstThatDoesNotHoldHasWaited(t *testing.T) {
 	now := time.Now()

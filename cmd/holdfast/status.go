@@ -72,7 +72,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 		}
 	}
 	if len(d.Holders) > 0 {
-		d.State, d.Token, d.Holder = "held", d.Holders[0].Token, &d.Holders[0]
+		d.State, d.Token, d.Holder = stateOf(queue[0]), d.Holders[0].Token, &d.Holders[0]
 		if queue[0].Shared {
 			d.Mode = "shared"
 		}
@@ -94,7 +94,8 @@ func newStatus(g *globals) *cobra.Command {
 		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
 the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it.
+(elect) and other programs never record it. A lock that is kept is not in use: a program keeps it for
+its next use, and releases it when somebody else asks.
 
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
@@ -103,7 +104,7 @@ With -q, status prints nothing.
 
 Exit codes:
   0   the server has answered; with -q, the lock is held
-  1   with -q: the lock is free
+  1   with -q: the lock is free or only kept
   2   wrong command line
   69  no server answered
   77  no permission
@@ -132,7 +133,7 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && len(queue) == 0:
+			case quiet && (len(queue) == 0 || len(queue) == 1 && queue[0].Kept):
 				return exitCode(exitNo)
 			case quiet:
 				return nil
@@ -166,7 +167,10 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 			waiters++
 			position = strconv.Itoa(waiters)
 		}
-		if e.Held && e.Shared {
+		switch {
+		case e.Kept:
+			position = "keeps"
+		case e.Held && e.Shared:
 			position = "shares"
 		}
 		rows = append(rows, []string{
@@ -176,6 +180,9 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 	who := "free; the first waiter is about to acquire it" // the waiter is at a semaphore's turnstile
 	if holders > 0 {
 		who = "held by " + holder(queue[0], now)
+	}
+	if queue[0].Kept {
+		who = "kept by " + ownerOf(queue[0]) + ", and not in use"
 	}
 	if holders > 1 {
 		who += fmt.Sprintf(" and %d more", holders-1)

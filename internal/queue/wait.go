@@ -27,12 +27,13 @@ func (q *Queue) Enter(ctx context.Context, s names.Side, data func(names.Attempt
 
 // Wait joins the queue and returns nil once nobody is ahead. Our node then exists, as far as the
 // events of the session tell, and the session may need a proof (see Prove). Without patience, the
-// error is ErrLocked if somebody is ahead. The caller must call Stop, and Leave after an error.
+// error is ErrLocked if somebody is ahead who does not just keep the lock (see awaitKept). The caller must call Stop, and Leave after an error.
 func (p *Place) Wait(ctx context.Context, patience bool) error {
 	err := p.arrive(ctx, patience) // 1. our node, at the back: whom must we wait for?
 	for err == nil && !p.ahead.Nobody() {
 		if !patience {
-			return ErrLocked
+			err = p.awaitKept(ctx) // or ErrLocked; see kept.go
+			continue
 		}
 		err = p.await(ctx) // 2. wait, and learn who is ahead now; see await.go
 	}

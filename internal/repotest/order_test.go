@@ -24,15 +24,15 @@ type reading struct {
 
 var readings = []reading{
 	{
-		// tenure calls hold, rewrite and local_queue, and local_queue calls lock.
-		dir: ".", pkg: "holdfast", atMost: 4,
+		// tenure calls hold, rewrite, local_queue and keep, and local_queue calls lock and is called by keep.
+		dir: ".", pkg: "holdfast", atMost: 6,
 		order: `
 			doc mutex tree rwmutex election nodelock slots semaphore turnstile once once_marks multilock shards shard_leader shard_plan
-			lock local_queue reentry rewrite hold tenure observer list revoke options layout errors`,
+			lock local_queue keep reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
-		order: `doc wait await join shared_list remove find listing watermark kind directory place note retry queue`,
+		order: `doc wait await kept join shared_list remove find listing watermark kind directory place note retry queue`,
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,

@@ -1,0 +1,96 @@
+package mutants
+
+// ofKeep are those of a lock that stays with its client after Unlock (WithKeep).
+func ofKeep() []mutant {
+	return []mutant{
+		{
+			number: 540, bug: "a kept lock stays when somebody else joins the queue", where: "–",
+			edits: []edit{{"keep.go", "\t}\n\tt.mu.Unlock()\n\tt.giveBack()\n}", "\t}\n\tt.mu.Unlock()\n}"}},
+			tests: []string{"TestWhoeverJoinsGetsAKeptLock"},
+		},
+		{
+			number: 541, bug: "a kept lock is taken though the session is not proven", where: "–",
+			edits: []edit{{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case k.wanted.Load() || t.revoked:"}},
+			tests: []string{"TestKeptLockIsNotTakenWithoutAProof"},
+		},
+		{
+			number: 542, bug: "a lock is kept though somebody else waits for it", where: "–",
+			edits: []edit{
+				{"keep.go", " || k.wanted.Load() || !t.proven() {", " || !t.proven() {"},
+				{"keep.go", "case k.wanted.Load() || t.revoked || !t.proven():", "case t.revoked || !t.proven():"},
+			},
+			tests: []string{"TestHeldLockIsNotKeptFromWaiters", "TestKeptLockIsHandedOn"},
+		},
+		{
+			number: 543, bug: "the mark of a kept lock stays when the lock is taken again", where: "–",
+			edits: []edit{{"keep.go", "\t\tt.mark(false)\n", ""}},
+			tests: []string{"TestMarkFollowsTheHold", "TestTryLockOfALockThatIsKept"},
+		},
+		{
+			number: 544, bug: "TryLock takes a kept lock of another client for a held one", where: "–",
+			edits: []edit{{"internal/queue/kept.go", "if !ReadNote(data).Kept {", "if !ReadNote(data).Kept || true {"}},
+			tests: []string{"TestWhoeverJoinsGetsAKeptLock"},
+		},
+		{
+			number: 545, bug: "TryLock waits without a bound for a client that does not give its kept lock up", where: "–",
+			edits: []edit{{"internal/queue/kept.go", "case <-timer.C:", "case <-(chan time.Time)(nil):"}},
+			tests: []string{"TestTryLockOfALockThatIsKept"},
+		},
+		{
+			number: 546, bug: "a client keeps any number of locks", where: "–",
+			edits: []edit{{"keep.go", "if all.Len() > maxKept {", "if false {"}},
+			tests: []string{"TestKeptLocksAreBounded"},
+		},
+		{
+			number: 547, bug: "a kept lock stays when somebody asks for it with Revoke", where: "–",
+			edits: []edit{{"tenure.go", "\t\tgo t.giveBack()\n", ""}},
+			tests: []string{"TestKeptLockIsLost"},
+		},
+		{
+			number: 548, bug: "the mark of a kept lock replaces a request to release it", where: "–",
+			edits: []edit{{"keep.go", "p.Path(), next, k.version)", "p.Path(), next, zk.AnyVersion)"}},
+			tests: []string{"TestRevokeBesideTheMark"},
+		},
+		{
+			number: 549, bug: "a lock is kept for ever", where: "–",
+			edits: []edit{{"keep.go", "\tk.idle, k.since = true, time.Now()\n\tk.timer.Reset(t.lock.keep)\n", "\tk.idle, k.since = true, time.Now()\n\tk.timer.Stop()\n"}},
+			tests: []string{"TestKeptLockNeedsNoRequest"},
+		},
+		{
+			number: 550, bug: "a kept lock whose node is gone is taken", where: "–",
+			edits: []edit{
+				{"keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
+				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && t.keep.idle {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
+			},
+			tests: []string{"TestKeptLockIsLost"},
+		},
+		{
+			number: 551, bug: "the client takes its own kept lock for another's while the node is removed", where: "ours, until the test found it",
+			edits: []edit{{"keep.go", "return nil, nil, !waited", "return nil, nil, false"}},
+			tests: []string{"TestLockAtTheEndOfTheTime"}, args: []string{"-count=200"},
+		},
+		{
+			number: 552, bug: "a kept lock is handed out before the client knows whether somebody else waits", where: "–",
+			edits: []edit{{"keep.go", "\tcase !k.sure:\n\t\treturn false, k.known\n", ""}},
+			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
+		},
+		{
+			number: 553, bug: "a kept lock goes to a caller while another holds it", where: "–",
+			edits: []edit{
+				{"keep.go", "\tcase k == nil || len(t.holds) > 0:", "\tcase k == nil || !k.idle:"},
+				{"keep.go", "\tt.notIdle()\n\tk := t.keep\n\tif k.marked {", "\tk := t.keep\n\tif k.marked {"},
+			},
+			tests: []string{"TestKeptLocksExclude"}, simulated: true,
+		},
+		{
+			number: 554, bug: "Release keeps a lock without a mark", where: "–",
+			edits: []edit{{"tenure.go", "\tcase kept:\n\t\treturn t.settle\n", "\tcase kept:\n\t\treturn func() (fate, error) { return f, nil }\n"}},
+			tests: []string{"TestEndingsOfALockThatIsKept"},
+		},
+		{
+			number: 555, bug: "a session that is a second old does not count as proven", where: "–",
+			edits: []edit{{"keep.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
+			tests: []string{"TestKeptLockOutlivesAConnection"},
+		},
+	}
+}

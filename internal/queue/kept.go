@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/zk"
+)
+
+// keptPatience is how long a place without patience waits for a client to give up a kept lock. A client that is
+// alive needs a notification and a commit.
+const keptPatience = time.Second
+
+// awaitKept waits for the client that keeps the lock to give it up, and notes who is ahead then. The error is
+// ErrLocked if the node ahead is not that of a kept lock, or if the client does not give it up.
+//
+// That client learns that we have joined, and then removes its node. If it holds the lock again, it removes the mark
+// instead.
+func (p *Place) awaitKept(ctx context.Context) error {
+	if p.ahead.Far != "" {
+		return ErrLocked
+	}
+	var data []byte
+	var watch *zk.Watch
+	err := Retry(ctx, func() (err error) {
+		data, _, watch, err = p.Session.GetW(ctx, p.node(p.ahead.Near))
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		p.ahead, err = p.look(ctx)
+		return err
+	case err != nil:
+		return err
+	}
+	defer watch.Stop()
+	if !ReadNote(data).Kept {
+		return ErrLocked
+	}
+	timer := time.NewTimer(keptPatience)
+	defer timer.Stop()
+	select {
+	case ev := <-watch.C:
+		if ev.Err == nil && ev.Type == zk.EventNodeDeleted {
+			p.ahead, ev.Err = p.look(ctx)
+		}
+		return ev.Err
+	case <-timer.C:
+		return ErrLocked
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

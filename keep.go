@@ -1,0 +1,481 @@
+package holdfast
+
+import (
+	fifo "container/list"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// WithKeep lets the client keep the lock after Unlock, for at most idle. Its node stays while nobody else
+// joins the queue. The next Lock or TryLock of the same client takes the lock without a request, if the session is
+// proven at that moment. As soon as somebody else joins, or asks for the lock (see Revoke), the client removes the
+// node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that one client takes many
+// times in a row. An idle of 0, which is the default, keeps nothing.
+//
+// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List then
+// says Kept. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes it
+// fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there. Other
+// libraries do not know the mark. They wait, and acquire the lock like anybody else.
+//
+// A kept lock costs the ensemble what a held one costs. If the client crashes, others wait until its session ends. A
+// client keeps up to 64 locks, and gives up the one that is idle for the longest time. Close gives up all.
+//
+// WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node. While nobody
+// else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies, which is 0 without
+// that option. The Holds of one node share its fencing token, and List shows the owner and the reason of the first.
+// The option is for [Mutex] and [RWMutex], and has no effect on the read side. The other kinds refuse it, unless idle
+// is 0.
+//
+// Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.
+func WithKeep(idle time.Duration) Option {
+	return func(o *options) {
+		o.keep = max(idle, 0)
+		o.given &^= givenKeep
+		if o.keep > 0 {
+			o.given |= givenKeep
+		}
+	}
+}
+
+// maxKept is how many idle locks a client keeps.
+const maxKept = 64
+
+// A keeping is the part of a tenure that may outlast its Holds. tenure.mu guards the fields from sure to timer.
+//
+// The tenure watches the children of the queue's directory from its beginning. An event means that somebody has
+// joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
+type keeping struct {
+	known chan struct{} // closed once sure is true
+	gone  chan struct{} // closed when the tenure is over, and the node of an idle one is removed
+	err   error         // of that removal; set before gone is closed
+
+	// Somebody has joined, or we cannot tell. It is no field under tenure.mu: callers that take the lock all the time
+	// would delay the news by a millisecond, see sync.Mutex.
+	wanted atomic.Bool
+
+	sure   bool      // the queue has been listed, so wanted is right
+	idle   bool      // there is no Hold, and the next Lock takes the tenure
+	since  time.Time // when it became idle, or when a Hold took it
+	marked bool      // the node's data say so, or a request is under way that makes them
+	timer  *time.Timer
+
+	version int32         // of the node's data, as far as we know; guarded by rewrites
+	element *fifo.Element // in keptLocks, while it is idle; guarded by keptLocks
+}
+
+// keptLocks are the idle tenures of each client, the longest idle first.
+var keptLocks = struct {
+	sync.Mutex // guards m; tenure.mu may be held around it, and no other is locked under it
+	m          map[*zk.Client]*fifo.List
+}{m: make(map[*zk.Client]*fifo.List)}
+
+// beginKeeping makes t a tenure that may be kept, if its lock says so. t.mu must be held.
+func (t *tenure) beginKeeping() {
+	if t.lock.keep == 0 {
+		return
+	}
+	k := &keeping{known: make(chan struct{}), gone: make(chan struct{})}
+	k.timer = time.AfterFunc(t.lock.keep, t.keptTooLong)
+	t.keep = k
+	go t.watchJoins(k)
+}
+
+// watchJoins finds out whether somebody else is in the queue, and waits for the first one that joins.
+func (t *tenure) watchJoins(k *keeping) {
+	p := t.places[0]
+	var listed []string
+	var watch *zk.Watch
+	ctx := p.Session.Context()
+	err := queue.Retry(ctx, func() (err error) {
+		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
+		return err
+	})
+	others := err != nil || len(p.Queue.Grammar.InQueue(listed)) != 1
+	if watch != nil && (others || t.ctx.Err() != nil) {
+		watch.Stop()
+	}
+	k.wanted.Store(others)
+	t.mu.Lock()
+	k.sure = true
+	close(k.known)
+	t.mu.Unlock()
+	if others {
+		t.giveBack()
+		return
+	}
+	t.serve() // those that came before we knew
+	select {
+	case <-watch.C:
+	case <-t.ctx.Done(): // the removal of our node fires the watch
+		return
+	}
+	k.wanted.Store(true)
+	t.mu.Lock()
+	if k.marked && !k.idle {
+		k.timer.Reset(gracePeriod) // others that only try should hear that it is held
+	}
+	t.mu.Unlock()
+	t.giveBack()
+}
+
+// proven reports whether the session is proven at this moment.
+func (t *tenure) proven() bool {
+	session := t.places[0].Session
+	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
+}
+
+// isOver reports whether the tenure has ended or is lost. t.mu must be held.
+func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+
+// stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
+// t.mu must be held.
+func (t *tenure) stay() bool {
+	k := t.keep
+	if k == nil || t.local == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
+		return false
+	}
+	k.idle, k.since = true, time.Now()
+	k.timer.Reset(t.lock.keep)
+	keptLocks.Lock()
+	defer keptLocks.Unlock()
+	all := keptLocks.m[t.lock.Client]
+	if all == nil {
+		all = fifo.New()
+		keptLocks.m[t.lock.Client] = all
+	}
+	k.element = all.PushBack(t)
+	if all.Len() > maxKept {
+		oldest := all.Front().Value.(*tenure)
+		oldest.keep.element = nil
+		all.Remove(all.Front())
+		go oldest.giveBack()
+	}
+	return true
+}
+
+// notIdle ends what stay began. t.mu must be held.
+func (t *tenure) notIdle() {
+	k := t.keep
+	k.idle, k.since = false, time.Now()
+	keptLocks.Lock()
+	defer keptLocks.Unlock()
+	if k.element == nil {
+		return
+	}
+	all := keptLocks.m[t.lock.Client]
+	all.Remove(k.element)
+	k.element = nil
+	if all.Len() == 0 {
+		delete(keptLocks.m, t.lock.Client)
+	}
+}
+
+// settle completes stay. It returns when others can see that the lock is kept, or when the next Hold has it, or when
+// the node is removed after all.
+func (t *tenure) settle() (fate, error) {
+	k := t.keep
+	<-k.known
+	if t.serve() {
+		return handedOn, nil
+	}
+	t.mu.Lock()
+	mark := k.idle && !k.marked
+	t.mu.Unlock()
+	if mark && !t.mark(true) {
+		t.giveBack()
+	}
+	t.mu.Lock()
+	over := t.isOver()
+	t.mu.Unlock()
+	if !over {
+		return kept, nil
+	}
+	<-k.gone
+	return removed, k.err
+}
+
+// serve gives the lock that q keeps to its first waiter.
+func (q *localQueue) serve() {
+	q.mu.Lock()
+	t := q.tenure
+	q.mu.Unlock()
+	if t != nil {
+		t.serve()
+	}
+}
+
+// serve gives a kept lock to the first waiter of the local queue. It returns false if there is none.
+func (t *tenure) serve() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if usable, _ := t.usable(); !usable {
+		return false
+	}
+	q := t.local
+	q.mu.Lock()
+	w := q.next()
+	q.handoffs = 0
+	q.mu.Unlock()
+	if w == nil {
+		return false
+	}
+	w.turn <- turn{hold: t.take(w.ctx)}
+	return true
+}
+
+// usable reports whether a caller can take the kept lock now. If not, wait is closed when it makes sense to ask
+// again; it is nil if somebody holds the lock. t.mu must be held.
+func (t *tenure) usable() (_ bool, wait <-chan struct{}) {
+	k := t.keep
+	switch {
+	case k == nil || len(t.holds) > 0:
+		return false, nil
+	case t.isOver():
+		return false, k.gone
+	case !k.sure:
+		return false, k.known
+	case k.wanted.Load() || t.revoked || !t.proven():
+		go t.giveBack()
+		return false, k.gone
+	}
+	return true, nil
+}
+
+// take returns a Hold of a kept lock that is usable. t.mu must be held.
+func (t *tenure) take(ctx context.Context) *Hold {
+	t.notIdle()
+	k := t.keep
+	if k.marked {
+		k.timer.Reset(heldAfter)
+	} else {
+		k.timer.Stop()
+	}
+	h := holdOf(ctx, t)
+	t.admit(h)
+	return h
+}
+
+// tryLocally implements TryLock for the locks of this client. It returns neither a Hold nor an error if the lock is
+// free as far as the client knows.
+func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
+	for {
+		localQueues.Lock()
+		q := localQueues.m[key]
+		localQueues.Unlock()
+		if q == nil {
+			return nil, nil
+		}
+		h, wait, free := q.take(ctx)
+		switch {
+		case h != nil || free:
+			return h, nil
+		case wait == nil:
+			return nil, ErrLocked
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// take returns a Hold of the lock that q keeps, if nobody waits for it here. Otherwise wait is as in usable. free:
+// the queue is empty, and about to be dropped.
+func (q *localQueue) take(ctx context.Context) (h *Hold, wait <-chan struct{}, free bool) {
+	q.mu.Lock()
+	t, waited := q.tenure, q.waiting.Len() > 0 || q.contending
+	q.mu.Unlock()
+	if t == nil || waited {
+		return nil, nil, !waited
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	usable, wait := t.usable()
+	if usable {
+		h = t.take(ctx)
+	}
+	return h, wait, false
+}
+
+// adopt lets the client keep a lock that TryLock has acquired, unless goroutines of the client wait in the queue
+// already.
+func (l *lock) adopt(h *Hold, key localKey) {
+	t := h.tenures[0]
+	localQueues.Lock()
+	if localQueues.m[key] != nil {
+		localQueues.Unlock()
+		return
+	}
+	q := &localQueue{key: key, tenure: t}
+	localQueues.m[key] = q
+	localQueues.Unlock()
+	t.mu.Lock()
+	over := t.isOver() || t.local != nil
+	if !over {
+		t.local = q
+		t.beginKeeping()
+	}
+	t.mu.Unlock()
+	if over {
+		q.mu.Lock()
+		q.tenure = nil
+		q.move()
+		q.mu.Unlock()
+		q.tidy()
+	}
+}
+
+// giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
+func (t *tenure) giveBack() {
+	t.mu.Lock()
+	if !t.keep.idle || t.isOver() {
+		t.mu.Unlock()
+		return
+	}
+	t.end()
+	t.release()
+	t.mu.Unlock()
+	t.clear()
+}
+
+// clear removes the node of a kept lock whose tenure has ended. Only then the local queue goes on, and with it
+// TryLock, which does not wait for a node of its own client.
+func (t *tenure) clear() {
+	t.keep.err = t.dropped(nil, t.removeNodes())
+	t.mu.Lock()
+	t.leaveLocal()
+	t.mu.Unlock()
+	close(t.keep.gone)
+}
+
+// endKeeping stops the timer and the count of a tenure that ends. t.mu must be held.
+func (t *tenure) endKeeping() {
+	if t.keep != nil {
+		t.keep.timer.Stop()
+		t.notIdle()
+	}
+}
+
+// keptTooLong is called by the timer: when the lock was idle for its time, or when the mark of an idle lock is still
+// there some time after a Hold has taken it.
+func (t *tenure) keptTooLong() {
+	t.mu.Lock()
+	k := t.keep
+	late := time.Since(k.since)
+	idle := k.idle
+	switch {
+	case t.isOver():
+	case idle && late < t.lock.keep: // it was taken in this moment
+		k.timer.Reset(t.lock.keep - late)
+	case idle:
+		t.mu.Unlock()
+		t.giveBack()
+		return
+	case !k.marked:
+	case !k.wanted.Load() && late < heldAfter:
+		k.timer.Reset(heldAfter - late)
+	default:
+		t.mu.Unlock()
+		t.mark(false)
+		return
+	}
+	t.mu.Unlock()
+}
+
+// mark writes into the node whether the lock is kept. It returns false if the lock should be given up. Like all
+// changes of the data it names the version that it replaces, so it undoes no request to release the lock.
+func (t *tenure) mark(is bool) bool {
+	if !t.lock.saysSince() {
+		return true // the data are the program's own
+	}
+	end, err := t.rewrites.begin(t.ctx)
+	if err != nil {
+		return false
+	}
+	defer end()
+	k, p := t.keep, t.places[0]
+	data := t.rewrites.data(p)
+	for {
+		t.mu.Lock()
+		if t.isOver() || k.idle != is || k.marked == is {
+			t.mu.Unlock()
+			return true
+		}
+		if !is {
+			k.marked = false // an Unlock from now on marks it again, after us
+		}
+		since := k.since
+		t.mu.Unlock()
+		n, ok := queue.ParseNote(data)
+		if !ok && len(data) > 0 {
+			return true // not ours to change
+		}
+		n.Kept, n.Since = is, 0
+		if !is {
+			n.Since = p.At(since)
+		}
+		next, err := n.Encode()
+		if err != nil {
+			return true
+		}
+		var stat zk.Stat
+		err = queue.Retry(t.ctx, func() (err error) {
+			stat, err = p.Session.Set(t.ctx, p.Path(), next, k.version)
+			return err
+		})
+		switch {
+		case err == nil:
+			k.version = stat.Version
+			t.rewrites.kept[p] = next
+			t.mu.Lock()
+			k.marked = is
+			if is && !k.idle && !t.isOver() {
+				k.timer.Reset(heldAfter)
+			}
+			t.mu.Unlock()
+			return true
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // somebody has written; perhaps we have
+			if data, err = t.reread(k); err != nil {
+				return false
+			}
+			if !is {
+				t.mu.Lock()
+				k.marked = true
+				t.mu.Unlock()
+			}
+		case errors.Is(err, zk.ErrNoAuth): // we may not write our own node
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// reread reads what the node contains, for mark.
+func (t *tenure) reread(k *keeping) ([]byte, error) {
+	p := t.places[0]
+	var data []byte
+	var stat zk.Stat
+	err := queue.Retry(t.ctx, func() (err error) {
+		data, stat, err = p.Session.Get(t.ctx, p.Path())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.version = stat.Version
+	if queue.ReadNote(data).Revoke {
+		t.revoke()
+	}
+	if queue.IsRequest(data) {
+		data = t.rewrites.data(p)
+	}
+	return data, nil
+}
