@@ -473,10 +473,9 @@ func TestKeptLockIsHandedOn(t *testing.T) {
 						break
 					}
 					h = line[20+turns].got(t)
-					turns++
-				}
-				if turns > n {
-					t.Errorf("the lock was handed on %d times; want at most %d", turns, n)
+					if turns++; turns > n {
+						t.Fatalf("the lock was handed on %d times; want at most %d", turns, n)
+					}
 				}
 				unlock(t, stranger.got(t))
 				for _, w := range line[20+turns:] {
