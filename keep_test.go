@@ -198,12 +198,12 @@ func TestHeldLockIsNotKeptFromWaiters(t *testing.T) {
 					local := wait(t.Context(), m)
 					began := time.Now()
 					unlock(t, h)
+					if !local.waiting() {
+						t.Fatal("a local caller overtook the stranger")
+					}
 					s := stranger.got(t)
 					if took := time.Since(began); took > 50*time.Millisecond {
 						t.Errorf("the stranger got the lock after %v", took)
-					}
-					if !local.waiting() {
-						t.Fatal("two hold the lock")
 					}
 					unlock(t, s)
 					unlock(t, local.got(t))
@@ -473,10 +473,9 @@ func TestKeptLockIsHandedOn(t *testing.T) {
 						break
 					}
 					h = line[20+turns].got(t)
-					turns++
-				}
-				if turns > n {
-					t.Errorf("the lock was handed on %d times; want at most %d", turns, n)
+					if turns++; turns > n {
+						t.Fatalf("the lock was handed on %d times; want at most %d", turns, n)
+					}
 				}
 				unlock(t, stranger.got(t))
 				for _, w := range line[20+turns:] {

@@ -75,10 +75,10 @@ func ofKeep() []mutant {
 			tests: []string{"TestLockWaitsUntilItIsKnownWhoElseWaits"},
 		},
 		{
-			number: 553, bug: "a kept lock goes to a caller while another holds it", where: "–",
+			number: 553, bug: "whoever joins takes a lock away that was kept, also while it is held", where: "–",
 			edits: []edit{
-				{"keep.go", "\tcase k == nil || len(t.holds) > 0:", "\tcase k == nil || !k.idle:"},
-				{"keep.go", "\tt.notIdle()\n\tk := t.keep\n\tif k.marked {", "\tk := t.keep\n\tif k.marked {"},
+				{"keep.go", "\tif !t.keep.idle || t.isOver() {", "\tif t.isOver() {"},
+				{"tenure.go", "\tif t.keep != nil {\n\t\tclose(t.keep.gone)\n\t}\n", ""},
 			},
 			tests: []string{"TestKeptLocksExclude"}, simulated: true,
 		},
