@@ -270,6 +270,9 @@ func isPrivate(lock string) bool { return strings.Contains(lock, "/"+chaosPrivat
 // permitLimit is the limit of every semaphore.
 const permitLimit = 3
 
+// keepsFor is how long clients keep a mutex, or the write side of a lock, after Unlock.
+var keepsFor = [chaosLocks]time.Duration{0, 50 * time.Millisecond, 2 * time.Second}
+
 // turn takes one lock of some kind, holds it for a moment and releases it.
 func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) error {
 	z, client := c.clients[worker%len(c.clients)], c.Process*1000+worker
@@ -281,13 +284,16 @@ func (c *chaosClient) turn(ctx context.Context, worker int, rng *rand.Rand) erro
 	case 0:
 		path := chaosPath("mutex", i)
 		one(path, chaos.Mutex)
-		l = holdfast.NewMutex(z, path)
+		a.Locks[0].Keep = keepsFor[i]
+		l = holdfast.NewMutex(z, path, holdfast.WithKeep(keepsFor[i]))
 	case 1:
 		path := chaosPath("rw", i)
 		one(path, chaos.ReadWrite)
-		m := holdfast.NewRWMutex(z, path)
+		m := holdfast.NewRWMutex(z, path, holdfast.WithKeep(keepsFor[i]))
 		l = m
+		a.Locks[0].Keep = keepsFor[i]
 		if rng.IntN(3) > 0 {
+			a.Locks[0].Keep = 0
 			a.Locks[0].Shared = true
 			l = m.RLocker()
 		}
