@@ -216,18 +216,18 @@ func TestHeldLockIsNotKeptFromWaiters(t *testing.T) {
 
 // TryLock of another client waits for one handoff of a kept lock, and for nothing else.
 func TestTryLockOfALockThatIsKept(t *testing.T) {
-	try := func(t *testing.T, c *zk.Client) (*holdfast.Hold, error, time.Duration) {
+	try := func(t *testing.T, c *zk.Client) (*holdfast.Hold, time.Duration, error) {
 		t.Helper()
 		began := time.Now()
 		h, err := holdfast.NewMutex(c, lockPath).TryLock(t.Context())
-		return h, err, time.Since(began)
+		return h, time.Since(began), err
 	}
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := client(t, srv), client(t, srv)
 		m := keeper(c)
 		keepLock(t, m)
 		h := lock(t, m) // the mark is still there
-		_, err, took := try(t, other)
+		_, took, err := try(t, other)
 		wantErr(t, err, holdfast.ErrLocked)
 		if took > 2*holdfast.GracePeriod {
 			t.Errorf("TryLock took %v", took)
@@ -251,7 +251,7 @@ func TestTryLockOfALockThatIsKept(t *testing.T) {
 		keepLock(t, keeper(line.Client))
 		line.stay()
 		line.cut()
-		_, err, took := try(t, other)
+		_, took, err := try(t, other)
 		wantErr(t, err, holdfast.ErrLocked)
 		if took < time.Second || took > time.Second+50*time.Millisecond {
 			t.Errorf("TryLock took %v; want a second", took)
