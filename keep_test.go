@@ -268,7 +268,7 @@ func TestTryLockOfALockThatIsKept(t *testing.T) {
 		c, other := client(t, srv), client(t, srv)
 		h := lock(t, holdfast.NewMutex(c, lockPath))
 		wait(t.Context(), holdfast.NewMutex(c, lockPath))
-		_, err, _ := try(t, other)
+		_, _, err := try(t, other)
 		wantErr(t, err, holdfast.ErrLocked)
 		unlock(t, h)
 	})
@@ -277,7 +277,7 @@ func TestTryLockOfALockThatIsKept(t *testing.T) {
 		c, other := client(t, srv), client(t, srv)
 		keepLock(t, keeper(c, holdfast.WithValue([]byte("mine"))))
 		wantKept(t, other, false)
-		if h, err, _ := try(t, other); err == nil { // the keeper was quick
+		if h, _, err := try(t, other); err == nil { // the keeper was quick
 			unlock(t, h)
 		} else {
 			wantErr(t, err, holdfast.ErrLocked)
