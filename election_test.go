@@ -475,6 +475,7 @@ func TestLeadEndsWithItsContext(t *testing.T) {
 		now := l.next(t)
 		behind, cancelBehind := context.WithCancelCause(t.Context())
 		other := lead(behind, holdfast.NewElection(c, lockPath), "b")
+		synctest.Wait()
 		cancelBehind(enough) // while it campaigns
 		wantErr(t, <-other.result, enough)
 		if len(other.terms) > 0 {
