@@ -16,7 +16,7 @@ type Locker interface {
 	Lock(ctx context.Context) (*Hold, error)
 	// TryLock fails with ErrLocked if somebody is ahead. It does not wait for the lock, only for the
 	// server's answer, until ctx ends. If somebody removes its node meanwhile, it tries again. If the
-	// session ends meanwhile, the error is zk.ErrSessionExpired.
+	// session ends meanwhile, the error can be zk.ErrSessionExpired.
 	TryLock(ctx context.Context) (*Hold, error)
 }
 

@@ -150,7 +150,9 @@ func partsOf(l Locker) ([]part, error) {
 // Lock waits for all of the locks. The context bounds the wait as a whole. On an error, Lock releases
 // the locks that it has acquired. If a lock is lost while Lock waits for the rest, Lock starts again, as
 // Mutex.Lock does when it loses its place. The error is ErrDeadlock if ctx descends from a Hold of one of
-// the locks.
+// the locks, unless the lock can be joined: it is Reentrant, or its read side is asked for under the write
+// side. A caller that joins one lock and waits for another with a smaller path can wait for ever, as with any
+// nested locks in the wrong order.
 //
 // The Hold ends when any of the locks is lost. Unlock releases all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
@@ -191,7 +193,7 @@ func (m *MultiLock) enter(ctx context.Context, wait bool) (_ *Hold, err error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	for _, p := range m.parts { // all first: whoever has an earlier lock may wait for ours
+	for _, p := range m.parts { // all first: the holder of an earlier lock may wait for ours
 		if p.deadlocks(ctx, wait) {
 			return nil, ErrDeadlock
 		}

@@ -344,8 +344,6 @@ func TestMultiLockRefusesEqualPathsOfTwoClients(t *testing.T) {
 	})
 }
 
-// Clients with different chroots see one lock under different paths. A MultiLock orders by
-// the server's paths.
 // Another caller has the first lock and waits for the second, which is ours. A MultiLock under our Hold would
 // wait for that caller for ever.
 func TestMultiLockWaitsForNobodyThatWaitsForItsHold(t *testing.T) {
@@ -386,6 +384,8 @@ func TestMultiLockWaitsForNobodyThatWaitsForItsHold(t *testing.T) {
 	}
 }
 
+// Clients with different chroots see one lock under different paths. A MultiLock orders by
+// the server's paths.
 func TestMultiLocksOfDifferentChrootsDoNotDeadlock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		cfg := srv.Config()

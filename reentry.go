@@ -51,7 +51,7 @@ func (l *lock) heldNode(ctx context.Context) []*tenure {
 // heldPermit reports whether ctx descends from a Hold of permits, and not of another lock at the path.
 func (l *lock) heldPermit(ctx context.Context) bool {
 	return slices.ContainsFunc(lineage(ctx, l.Client, l.Path), func(t *tenure) bool {
-		return t.places[0].Dir == l.Path+l.Grammar.Semaphore.Leases
+		return t.lock.Kind == l.Kind && t.places[0].Dir == l.Path+l.Grammar.Semaphore.Leases
 	})
 }
 

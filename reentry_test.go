@@ -123,3 +123,14 @@ func TestLocksOfOneDirectoryAreNotEachOthersDeadlock(t *testing.T) {
 		unlock(t, h)
 	})
 }
+
+// In kazoo's layout, permits are children of the lock's path, like the nodes of a Mutex.
+func TestMutexIsNoPermitOfItsPath(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, kazoo := client(t, srv), holdfast.WithLayout(holdfast.LayoutKazoo)
+		h := lock(t, holdfast.NewMutex(c, lockPath, kazoo))
+		_, err := holdfast.NewSemaphore(c, lockPath, 1, kazoo).Acquire(h.Context())
+		wantErr(t, err, holdfast.ErrKind)
+		unlock(t, h)
+	})
+}

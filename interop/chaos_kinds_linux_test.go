@@ -253,7 +253,10 @@ var chaosKinds = []string{"mutex", "rw", "semaphore", "election", "node", "slots
 // chaosKind returns the kind of a lock of the history.
 func chaosKind(lock string) string {
 	parts := strings.Split(lock, "/") // "", "chaos", generation, lock
-	if strings.HasPrefix(lock, shardsPath+"/") || len(parts) < 4 {
+	switch {
+	case len(parts) < 3:
+		return ""
+	case strings.HasPrefix(lock, shardsPath+"/") || len(parts) < 4:
 		return parts[2]
 	}
 	kind, _, _ := strings.Cut(parts[3], "-")

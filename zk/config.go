@@ -40,7 +40,8 @@ type Config struct {
 
 	// TickTime is the tickTime of the ensemble, the unit of its proofs. Zero is
 	// DefaultTickTime. If the ensemble's is longer, set it here. If it is shorter, setting it
-	// allows shorter session timeouts.
+	// allows shorter session timeouts. If it is below 613 ms, it must be set: such an ensemble grants
+	// only timeouts that are too short for the default.
 	TickTime time.Duration
 
 	// Dial makes the connections. network is "tcp" or "unix", and addr is as in Servers. Nil

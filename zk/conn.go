@@ -157,7 +157,7 @@ func (c *conn) letQueueGrow() {
 		c.s.mu.Lock()
 		n := len(c.s.queue)
 		c.s.mu.Unlock()
-		if took := time.Since(began); took > worth*time.Duration(1+n-queued) {
+		if took := time.Since(began); took > worth*time.Duration(1+max(0, n-queued)) {
 			c.noYield = began.Add(took + pause)
 		}
 		if n == queued {

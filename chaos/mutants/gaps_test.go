@@ -155,7 +155,7 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 591, bug: "a yield that brought many requests counts as slow", where: "made up",
-			edits: []edit{{"zk/conn.go", "worth*time.Duration(1+n-queued)", "worth"}},
+			edits: []edit{{"zk/conn.go", "worth*time.Duration(1+max(0, n-queued))", "worth"}},
 			pkg:   "zk", tests: []string{"TestWriterYieldsWhileTheQueueGrows"},
 		},
 	}

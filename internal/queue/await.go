@@ -65,7 +65,7 @@ func (p *Place) await(ctx context.Context) error {
 }
 
 // awaitUnwatched is the end of await for the next in line without a watch on its own node, which it may
-// not read. Only a probe of the session tells that the node is gone. It is split from await to keep
+// not read. Only a probe of the session tells that the node is gone; there are none on a single server. It is split from await to keep
 // waiters' stacks small.
 //
 //go:noinline

@@ -582,9 +582,9 @@ func TestJobOfAStoppedSupervisorEndsInTime(t *testing.T) {
 			t.Errorf("the job was ended after %v; want TERM after 1s", took)
 		}
 		s.outcomeIs(func(o outcome) bool { return o.Lost }) // the supervisor is continued at its deadline, too
-		inTime := took < testGrace+time.Second-KillMargin   // on a busy machine, the watchdog may get a processor too late for TERM
-		if said := s.stderr.String(); sh.name == "direct" && inTime && !strings.Contains(said, "stopping the command") {
-			t.Errorf("the watchdog did not stop the command: %s", said)
+		// Only the watchdog says this. On a busy machine, it may get a processor too late for TERM.
+		if said := s.stderr.String(); sh.name == "direct" && !strings.Contains(said, "no contact with the server") {
+			t.Errorf("the watchdog did not end the command: %s", said)
 		}
 	})
 }
