@@ -18,12 +18,16 @@ import (
 // node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that one client takes many
 // times in a row. An idle of 0, which is the default, keeps nothing.
 //
-// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List then
+// "Somebody else" is also a caller in this client whose lock differs in path, layout or side, or has no WithKeep, and
+// whoever makes or removes a node below the lock's path. Locks with WithLocalHandoff on the same path share the line.
+//
+// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. A Hold that
+// lasts longer than a second has the mark removed, so its Unlock writes it again. List then
 // says Kept. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes it
 // fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there. Other
 // libraries do not know the mark. They wait, and acquire the lock like anybody else.
 //
-// A kept lock costs the ensemble what a held one costs. If the client crashes, others wait until its session ends. A
+// A kept lock costs the ensemble what a held one costs. If the client crashes, or its process exits without Close, others wait until the session ends. A
 // client keeps up to 64 locks, and gives up the one that is idle for the longest time. Close gives up all.
 //
 // WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node. While nobody
@@ -96,7 +100,8 @@ func (t *tenure) watchJoins(k *keeping) {
 		listed, _, watch, err = p.Session.ChildrenW(ctx, p.Dir)
 		return err
 	})
-	others := err != nil || len(p.Queue.Grammar.InQueue(listed)) != 1
+	inQueue := p.Queue.Grammar.InQueue(listed)
+	others := err != nil || len(inQueue) != 1 || inQueue[0].Name != p.Name()
 	if watch != nil && (others || t.ctx.Err() != nil) {
 		watch.Stop()
 	}
@@ -180,7 +185,10 @@ func (t *tenure) notIdle() {
 // the node is removed after all.
 func (t *tenure) settle() (fate, error) {
 	k := t.keep
-	<-k.known
+	select {
+	case <-k.known:
+	case <-k.gone:
+	}
 	if t.serve() {
 		return handedOn, nil
 	}
@@ -191,9 +199,9 @@ func (t *tenure) settle() (fate, error) {
 		t.giveBack()
 	}
 	t.mu.Lock()
-	over := t.isOver()
+	over := t.isOver() && len(t.holds) == 0
 	t.mu.Unlock()
-	if !over {
+	if !over { // or lost by the next Hold, which tells its own caller
 		return kept, nil
 	}
 	<-k.gone
@@ -265,6 +273,9 @@ func (t *tenure) take(ctx context.Context) *Hold {
 // free as far as the client knows.
 func (l *lock) tryLocally(ctx context.Context, key localKey) (*Hold, error) {
 	for {
+		if ctx.Err() != nil { // a caller that has given up gets no lock
+			return nil, context.Cause(ctx)
+		}
 		localQueues.Lock()
 		q := localQueues.m[key]
 		localQueues.Unlock()
@@ -447,7 +458,7 @@ func (t *tenure) mark(is bool) bool {
 			}
 			if !is {
 				t.mu.Lock()
-				k.marked = true
+				k.marked = queue.ReadNote(data).Kept
 				t.mu.Unlock()
 			}
 		case errors.Is(err, zk.ErrNoAuth): // we may not write our own node

@@ -755,3 +755,56 @@ func TestKeptLocksExclude(t *testing.T) {
 		wantQueued(t, client(t, srv), 0)
 	})
 }
+
+// The next caller has the lock already while Unlock of the one before still writes the mark. If the lock is lost
+// then, Unlock does not wait for that caller.
+func TestUnlockDoesNotWaitForTheNextHold(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := keeper(client(t, srv))
+		h := lock(t, m)
+		synctest.Wait() // the client knows that nobody else waits
+		resume := srv.Stall()
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- h.Unlock() }()
+		synctest.Wait()
+		next := lock(t, m)
+		<-next.Lost()
+		synctest.Wait()
+		select {
+		case err := <-unlocked:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("Unlock waits for the next Hold")
+		}
+		wantErr(t, next.Unlock(), holdfast.ErrLost)
+		resume()
+	})
+}
+
+func TestTryLockOfACallerThatHasGivenUpTakesNoKeptLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		m := keeper(client(t, srv))
+		keepLock(t, m)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := m.TryLock(ctx)
+		wantErr(t, err, context.Canceled)
+	})
+}
+
+// TryLock of a lock whose nodes it may not read says the same as before there were kept locks.
+func TestTryLockBehindANodeThatItMayNotRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := client(t, srv), client(t, srv)
+		acl := holdfast.WithACL(zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"})
+		if _, _, err := c.Create(t.Context(), "/unread", nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+		h := lock(t, holdfast.NewMutex(c, "/unread", acl))
+		_, err := holdfast.NewMutex(other, "/unread").TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		unlock(t, h)
+	})
+}

@@ -15,8 +15,9 @@ type Locker interface {
 	// Lock waits until the caller holds the lock. The context bounds the wait, never the hold.
 	Lock(ctx context.Context) (*Hold, error)
 	// TryLock fails with ErrLocked if somebody is ahead. It does not wait for the lock, only for the
-	// server's answer, until ctx ends. If somebody removes its node meanwhile, it tries again. If the
-	// session ends meanwhile, the error can be zk.ErrSessionExpired.
+	// server's answer, until ctx ends, and up to a second for a client that only keeps the lock (see
+	// WithKeep). If somebody removes its node meanwhile, it tries again. If the session ends meanwhile, the
+	// error can be zk.ErrSessionExpired.
 	TryLock(ctx context.Context) (*Hold, error)
 }
 

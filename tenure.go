@@ -155,7 +155,16 @@ func (t *tenure) startDrop(h *Hold) (wait func() (fate, error)) {
 	f, loss := t.leave(h)
 	switch f {
 	case kept:
-		return t.settle
+		var err error
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			f, err = t.settle()
+		}()
+		return func() (fate, error) {
+			<-settled
+			return f, err
+		}
 	case removed:
 	default:
 		return func() (fate, error) { return f, loss }

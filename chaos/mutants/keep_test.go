@@ -84,13 +84,28 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 554, bug: "Release keeps a lock without a mark", where: "–",
-			edits: []edit{{"tenure.go", "\tcase kept:\n\t\treturn t.settle\n", "\tcase kept:\n\t\treturn func() (fate, error) { return f, nil }\n"}},
+			edits: []edit{{"tenure.go", "\t\t\tf, err = t.settle()\n", "\t\t\terr = nil\n"}},
 			tests: []string{"TestEndingsOfALockThatIsKept"},
 		},
 		{
 			number: 555, bug: "a session that is a second old does not count as proven", where: "–",
 			edits: []edit{{"keep.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
 			tests: []string{"TestKeptLockOutlivesAConnection"},
+		},
+		{
+			number: 556, bug: "Unlock waits for the Unlock of the next Hold, if that is lost", where: "ours, until a reader found it",
+			edits: []edit{{"keep.go", "over := t.isOver() && len(t.holds) == 0", "over := t.isOver()"}},
+			tests: []string{"TestUnlockDoesNotWaitForTheNextHold"},
+		},
+		{
+			number: 557, bug: "a caller that has given up takes a kept lock", where: "ours, until a reader found it",
+			edits: []edit{{"keep.go", "\t\tif ctx.Err() != nil { // a caller that has given up", "\t\tif false { // a caller that has given up"}},
+			tests: []string{"TestTryLockOfACallerThatHasGivenUpTakesNoKeptLock"},
+		},
+		{
+			number: 558, bug: "TryLock behind a node that it may not read is a refusal", where: "ours, until a reader found it",
+			edits: []edit{{"internal/queue/kept.go", "\tcase errors.Is(err, zk.ErrNoAuth):\n\t\treturn ErrLocked\n", ""}},
+			tests: []string{"TestTryLockBehindANodeThatItMayNotRead"},
 		},
 	}
 }

@@ -18,21 +18,31 @@ const keptPatience = time.Second
 // That client learns that we have joined, and then removes its node. If it holds the lock again, it removes the mark
 // instead.
 func (p *Place) awaitKept(ctx context.Context) error {
-	if p.ahead.Far != "" {
+	if p.ahead.Far != "" || p.Queue.Kind == Turnstile { // a turnstile is never kept
 		return ErrLocked
 	}
 	var data []byte
-	var watch *zk.Watch
 	err := Retry(ctx, func() (err error) {
-		data, _, watch, err = p.Session.GetW(ctx, p.node(p.ahead.Near))
+		data, _, err = p.Session.Get(ctx, p.node(p.ahead.Near))
 		return err
 	})
+	var watch *zk.Watch
+	if err == nil && ReadNote(data).Kept {
+		err = Retry(ctx, func() (err error) {
+			data, _, watch, err = p.Session.GetW(ctx, p.node(p.ahead.Near))
+			return err
+		})
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		p.ahead, err = p.look(ctx)
 		return err
+	case errors.Is(err, zk.ErrNoAuth):
+		return ErrLocked
 	case err != nil:
 		return err
+	case watch == nil:
+		return ErrLocked
 	}
 	defer watch.Stop()
 	if !ReadNote(data).Kept {
