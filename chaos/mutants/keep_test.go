@@ -28,7 +28,7 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 544, bug: "TryLock takes a kept lock of another client for a held one", where: "–",
-			edits: []edit{{"internal/queue/kept.go", "if !ReadNote(data).Kept {", "if !ReadNote(data).Kept || true {"}},
+			edits: []edit{{"internal/queue/kept.go", "if err == nil && ReadNote(data).Kept {", "if err == nil && len(data) < 0 {"}},
 			tests: []string{"TestWhoeverJoinsGetsAKeptLock"},
 		},
 		{
