@@ -271,7 +271,8 @@ func (o *onces) acknowledged(k *onceKey, r holdfast.Result, where string, began 
 // check asks for every key, when everything is whole again. Then a key that runs at least once is done, and
 // has the result that was acknowledged.
 func (o *onces) check() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	// A request can take seconds in a world with slow links, and each key takes some.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+len(o.keys))*10*time.Minute)
 	defer cancel()
 	c := o.clients[0]
 	rng := rand.New(rand.NewPCG(o.seed, 4999))
