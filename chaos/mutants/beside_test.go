@@ -57,7 +57,7 @@ func besideOthers() []mutant {
 		{
 			number: 562, bug: "a shard is unlocked when it is to move (507), and the chaos on an ensemble sees it", where: "–",
 			edits: []edit{{"shards.go", "func() { k.guard(returned) }", "func() { h.Unlock(); k.guard(returned) }"}},
-			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=0.5"},
+			pkg:   beside, tests: []string{"TestChaos"}, args: []string{"-minutes=1.5"},
 		},
 	}
 }
