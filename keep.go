@@ -3,7 +3,6 @@ package holdfast
 import (
 	fifo "container/list"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,28 +12,30 @@ import (
 )
 
 // WithKeep lets the client keep the lock after Unlock, for at most idle. Its node stays while nobody else
-// joins the queue. The next Lock or TryLock of the same client takes the lock without a request, if the session is
-// proven at that moment. As soon as somebody else joins, or asks for the lock (see Revoke), the client removes the
-// node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that one client takes many
-// times in a row. An idle of 0, which is the default, keeps nothing.
+// joins the queue. The next Lock or TryLock of the same client takes the lock without a request, if the
+// session is proven at that moment. As soon as somebody else joins, or asks for the lock (see Revoke), the
+// client removes the node: at once if nobody here holds the lock, otherwise at Unlock. This suits a lock that
+// one client takes many times in a row. An idle of 0, which is the default, keeps nothing.
 //
-// "Somebody else" is also a caller in this client whose lock differs in path, layout or side, or has no WithKeep, and
-// whoever makes or removes a node below the lock's path. Locks with WithLocalHandoff on the same path share the line.
+// "Somebody else" is also a caller in this client whose lock differs in path, layout or side, or has no
+// WithKeep, and a client that makes or removes a node below the lock's path. Locks with WithLocalHandoff on
+// the same path share the line.
 //
-// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. A Hold that
-// lasts longer than a second has the mark removed, so its Unlock writes it again. List then
-// says Kept. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes it
-// fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there. Other
-// libraries do not know the mark. They wait, and acquire the lock like anybody else.
+// The first Unlock that keeps the lock writes a mark into the node, and returns when the mark is there. List
+// then says Kept. If a later Hold lasts longer than a second, the mark is removed, and its Unlock writes it
+// again. TryLock of another client waits for the one handoff, up to a second, where a lock that is held makes
+// it fail. A node with the data of a program (WithValue) has no room for the mark, so TryLock can fail there.
+// Other libraries do not know the mark. They wait, and acquire the lock like anybody else.
 //
-// A kept lock costs the ensemble what a held one costs. If the client crashes, or its process exits without Close, others wait until the session ends. A
-// client keeps up to 64 locks, and gives up the one that is idle for the longest time. Close gives up all.
+// A kept lock costs the ensemble what a held one costs. If the client crashes, or its process exits without
+// Close, others wait until the session ends. A client keeps up to 64 locks, and gives up the one that is idle
+// for the longest time. Close gives up all.
 //
-// WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node. While nobody
-// else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies, which is 0 without
-// that option. The Holds of one node share its fencing token, and List shows the owner and the reason of the first.
-// The option is for [Mutex] and [RWMutex], and has no effect on the read side. The other kinds refuse it, unless idle
-// is 0.
+// WithKeep includes the local queue of [WithLocalHandoff]: goroutines of the client wait behind one node.
+// While nobody else waits, they hand the lock on without a bound; then the bound of WithLocalHandoff applies,
+// which is 0 without that option. The Holds of one node share its fencing token, and List shows the owner, the
+// reason and often the beginning of the first. The option is for [Mutex] and [RWMutex], and has no effect on
+// the read side. The other kinds refuse it, unless idle is 0.
 //
 // Lock caching of this sort is described for Chubby (Burrows 2006, section 2.4) and for Lustre's lock manager.
 func WithKeep(idle time.Duration) Option {
@@ -56,7 +57,7 @@ const maxKept = 64
 // joined: when the watch was set, nobody else was in the queue. So the event needs no second look.
 type keeping struct {
 	known chan struct{} // closed once sure is true
-	gone  chan struct{} // closed when the tenure is over, and the node of an idle one is removed
+	gone  chan struct{} // closed when the tenure is over, and the node of one without Holds is removed
 	err   error         // of that removal; set before gone is closed
 
 	// Somebody has joined, or we cannot tell. It is no field under tenure.mu: callers that take the lock all the time
@@ -64,8 +65,7 @@ type keeping struct {
 	wanted atomic.Bool
 
 	sure   bool      // the queue has been listed, so wanted is right
-	idle   bool      // there is no Hold, and the next Lock takes the tenure
-	since  time.Time // when it became idle, or when a Hold took it
+	since  time.Time // when the last Hold left, or when a Hold took it
 	marked bool      // the node's data say so, or a request is under way that makes them
 	timer  *time.Timer
 
@@ -122,21 +122,12 @@ func (t *tenure) watchJoins(k *keeping) {
 	}
 	k.wanted.Store(true)
 	t.mu.Lock()
-	if k.marked && !k.idle {
+	if k.marked && len(t.holds) > 0 {
 		k.timer.Reset(gracePeriod) // others that only try should hear that it is held
 	}
 	t.mu.Unlock()
 	t.giveBack()
 }
-
-// proven reports whether the session is proven at this moment.
-func (t *tenure) proven() bool {
-	session := t.places[0].Session
-	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
-}
-
-// isOver reports whether the tenure has ended or is lost. t.mu must be held.
-func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
 
 // stay keeps the lock when its last Hold was unlocked. It returns false if the lock has to go back to the ensemble.
 // t.mu must be held.
@@ -145,7 +136,7 @@ func (t *tenure) stay() bool {
 	if k == nil || t.local == nil || t.isOver() || t.revoked || k.wanted.Load() || !t.proven() {
 		return false
 	}
-	k.idle, k.since = true, time.Now()
+	k.since = time.Now()
 	k.timer.Reset(t.lock.keep)
 	keptLocks.Lock()
 	defer keptLocks.Unlock()
@@ -164,10 +155,10 @@ func (t *tenure) stay() bool {
 	return true
 }
 
-// notIdle ends what stay began. t.mu must be held.
-func (t *tenure) notIdle() {
+// endIdle ends the idle time that stay has begun. t.mu must be held.
+func (t *tenure) endIdle() {
 	k := t.keep
-	k.idle, k.since = false, time.Now()
+	k.since = time.Now()
 	keptLocks.Lock()
 	defer keptLocks.Unlock()
 	if k.element == nil {
@@ -193,7 +184,7 @@ func (t *tenure) settle() (fate, error) {
 		return handedOn, nil
 	}
 	t.mu.Lock()
-	mark := k.idle && !k.marked
+	mark := len(t.holds) == 0 && !k.marked
 	t.mu.Unlock()
 	if mark && !t.mark(true) {
 		t.giveBack()
@@ -257,7 +248,7 @@ func (t *tenure) usable() (_ bool, wait <-chan struct{}) {
 
 // take returns a Hold of a kept lock that is usable. t.mu must be held.
 func (t *tenure) take(ctx context.Context) *Hold {
-	t.notIdle()
+	t.endIdle()
 	k := t.keep
 	if k.marked {
 		k.timer.Reset(heldAfter)
@@ -346,7 +337,7 @@ func (l *lock) adopt(h *Hold, key localKey) {
 // giveBack ends the tenure of a kept lock and removes its node. It does nothing if somebody holds the lock.
 func (t *tenure) giveBack() {
 	t.mu.Lock()
-	if !t.keep.idle || t.isOver() {
+	if len(t.holds) > 0 || t.isOver() {
 		t.mu.Unlock()
 		return
 	}
@@ -370,7 +361,7 @@ func (t *tenure) clear() {
 func (t *tenure) endKeeping() {
 	if t.keep != nil {
 		t.keep.timer.Stop()
-		t.notIdle()
+		t.endIdle()
 	}
 }
 
@@ -380,7 +371,7 @@ func (t *tenure) keptTooLong() {
 	t.mu.Lock()
 	k := t.keep
 	late := time.Since(k.since)
-	idle := k.idle
+	idle := len(t.holds) == 0
 	switch {
 	case t.isOver():
 	case idle && late < t.lock.keep: // it was taken in this moment
@@ -398,95 +389,4 @@ func (t *tenure) keptTooLong() {
 		return
 	}
 	t.mu.Unlock()
-}
-
-// mark writes into the node whether the lock is kept. It returns false if the lock should be given up. Like all
-// changes of the data it names the version that it replaces, so it undoes no request to release the lock.
-func (t *tenure) mark(is bool) bool {
-	if !t.lock.saysSince() {
-		return true // the data are the program's own
-	}
-	end, err := t.rewrites.begin(t.ctx)
-	if err != nil {
-		return false
-	}
-	defer end()
-	k, p := t.keep, t.places[0]
-	data := t.rewrites.data(p)
-	for {
-		t.mu.Lock()
-		if t.isOver() || k.idle != is || k.marked == is {
-			t.mu.Unlock()
-			return true
-		}
-		if !is {
-			k.marked = false // an Unlock from now on marks it again, after us
-		}
-		since := k.since
-		t.mu.Unlock()
-		n, ok := queue.ParseNote(data)
-		if !ok && len(data) > 0 {
-			return true // not ours to change
-		}
-		n.Kept, n.Since = is, 0
-		if !is {
-			n.Since = p.At(since)
-		}
-		next, err := n.Encode()
-		if err != nil {
-			return true
-		}
-		var stat zk.Stat
-		err = queue.Retry(t.ctx, func() (err error) {
-			stat, err = p.Session.Set(t.ctx, p.Path(), next, k.version)
-			return err
-		})
-		switch {
-		case err == nil:
-			k.version = stat.Version
-			t.rewrites.kept[p] = next
-			t.mu.Lock()
-			k.marked = is
-			if is && !k.idle && !t.isOver() {
-				k.timer.Reset(heldAfter)
-			}
-			t.mu.Unlock()
-			return true
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // somebody has written; perhaps we have
-			if data, err = t.reread(k); err != nil {
-				return false
-			}
-			if !is {
-				t.mu.Lock()
-				k.marked = queue.ReadNote(data).Kept
-				t.mu.Unlock()
-			}
-		case errors.Is(err, zk.ErrNoAuth): // we may not write our own node
-			return true
-		default:
-			return false
-		}
-	}
-}
-
-// reread reads what the node contains, for mark.
-func (t *tenure) reread(k *keeping) ([]byte, error) {
-	p := t.places[0]
-	var data []byte
-	var stat zk.Stat
-	err := queue.Retry(t.ctx, func() (err error) {
-		data, stat, err = p.Session.Get(t.ctx, p.Path())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	k.version = stat.Version
-	if queue.ReadNote(data).Revoke {
-		t.revoke()
-	}
-	if queue.IsRequest(data) {
-		data = t.rewrites.data(p)
-	}
-	return data, nil
 }

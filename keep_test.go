@@ -88,7 +88,7 @@ func TestKeptLockNeedsNoRequest(t *testing.T) {
 	})
 }
 
-// Whoever joins the queue gets a kept lock at once, whatever the joiner knows of kept locks.
+// Every client that joins the queue gets a kept lock at once, also one that knows nothing of kept locks.
 func TestWhoeverJoinsGetsAKeptLock(t *testing.T) {
 	for name, join := range map[string]func(c, other *zk.Client) holdfast.Locker{
 		"another client": func(_, o *zk.Client) holdfast.Locker { return holdfast.NewMutex(o, lockPath) },

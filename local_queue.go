@@ -252,7 +252,7 @@ func (q *localQueue) putBack(w *waiter) {
 func (t *tenure) handOut(q *localQueue, h *Hold) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.loss != nil || t.ctx.Err() != nil {
+	if t.isOver() {
 		return false
 	}
 	t.local = q

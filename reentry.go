@@ -88,8 +88,7 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 	h := holdOf(ctx, t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	over := t.loss != nil || t.ctx.Err() != nil
-	if over || t.local != nil && !t.heldBy(h.outer) { // or handed on in memory, see local_queue.go
+	if t.isOver() || t.local != nil && !t.heldBy(h.outer) { // or handed on in memory, see local_queue.go
 		return nil, fmt.Errorf("%w: the tenure to join has ended", ErrLost)
 	}
 	t.admit(h)

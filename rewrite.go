@@ -11,20 +11,21 @@ import (
 )
 
 // rewrites serializes changes to the data of a tenure's nodes and remembers the intended data. There are
-// three kinds of change: the caller proclaims another value; the goroutine that watches a node restores
-// the data that a request has replaced; sayHeld writes since when the lock is held. Every change names the
-// version that it replaces, so it never undoes a write of somebody else.
+// four kinds of change: the caller proclaims another value; the goroutine that watches a node restores
+// the data that a request has replaced; sayHeld writes since when the lock is held; mark writes whether the
+// client only keeps it. Every change names the version that it replaces, so it never undoes a write of
+// somebody else.
 type rewrites struct {
-	once sync.Once
-	busy chan struct{}           // full while somebody changes data; guards kept
-	kept map[*queue.Place][]byte // what was last written, or is being written, where that is not Place.Data
+	once     sync.Once
+	busy     chan struct{}           // full while somebody changes data; guards intended
+	intended map[*queue.Place][]byte // what was last written, or is being written, where that is not Place.Data
 }
 
 // begin waits for its turn, until ctx ends. The caller must call end.
 func (r *rewrites) begin(ctx context.Context) (end func(), err error) {
 	r.once.Do(func() {
 		r.busy = make(chan struct{}, 1)
-		r.kept = make(map[*queue.Place][]byte)
+		r.intended = make(map[*queue.Place][]byte)
 	})
 	select {
 	case r.busy <- struct{}{}:
@@ -36,7 +37,7 @@ func (r *rewrites) begin(ctx context.Context) (end func(), err error) {
 
 // data returns the intended data of p's node. The caller must have its turn, see begin.
 func (r *rewrites) data(p *queue.Place) []byte {
-	if data, ok := r.kept[p]; ok {
+	if data, ok := r.intended[p]; ok {
 		return data
 	}
 	return p.Data
@@ -131,7 +132,7 @@ func (t *tenure) replace(ctx context.Context, h *Hold, change func(present []byt
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss):
 			continue // somebody has written meanwhile; perhaps we have
 		case err == nil:
-			t.rewrites.kept[p] = data
+			t.rewrites.intended[p] = data
 		}
 		return err
 	}
@@ -177,7 +178,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 				data = t.rewrites.data(p)
 			}
 			n, ok := queue.ParseNote(data)
-			if !ok && len(data) > 0 || n.Since != 0 || n.Kept { // not ours to change, or written already, or nobody holds it (see keep.go)
+			if !ok && len(data) > 0 || n.Since != 0 || n.Kept { // not ours to change, or said already, or left to mark
 				return
 			}
 			n.Since = p.At(t.began)
@@ -185,7 +186,7 @@ func (t *tenure) sayHeld(first zk.Result) {
 				return
 			}
 			ops = append(ops, zk.SetOp(p.Path(), data, present[i].Stat.Version))
-			t.rewrites.kept[p] = data
+			t.rewrites.intended[p] = data
 		}
 		err := queue.Retry(t.ctx, func() error {
 			_, err := t.places[0].Session.Multi(t.ctx, ops...)

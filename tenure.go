@@ -42,7 +42,6 @@ type tenure struct {
 // keep the session proven.
 func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, error) {
 	t := &tenure{lock: l, places: places, began: time.Now()}
-	session := places[0].Session
 	for _, p := range places {
 		lease, err := p.Prove(ctx)
 		if err != nil {
@@ -52,7 +51,7 @@ func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, er
 		t.leases = append(t.leases, lease)
 	}
 	switch {
-	case session.Context().Err() != nil || !time.Now().Before(session.Deadline()):
+	case !t.proven():
 		t.release()
 		return nil, zk.ErrSessionExpired
 	case ctx.Err() != nil: // a caller that has given up gets no lock (etcd #10111)
@@ -66,6 +65,7 @@ func newTenure(ctx context.Context, l *lock, places []*queue.Place) (*tenure, er
 			t.revoked = true
 		}
 	}
+	session := places[0].Session
 	t.unhook = context.AfterFunc(session.Context(), func() { t.lose(context.Cause(session.Context())) })
 	t.young = time.AfterFunc(gracePeriod, t.startWatching)
 	return t, nil
@@ -101,11 +101,20 @@ func (t *tenure) release() {
 	}
 }
 
+// proven reports whether the session is proven at this moment.
+func (t *tenure) proven() bool {
+	session := t.places[0].Session
+	return session.Context().Err() == nil && time.Now().Before(session.Deadline())
+}
+
+// isOver reports whether the tenure has ended or is lost. t.mu must be held.
+func (t *tenure) isOver() bool { return t.loss != nil || t.ctx.Err() != nil }
+
 // add makes h share the tenure. It returns false if the tenure is over.
 func (t *tenure) add(h *Hold) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.loss != nil || t.ctx.Err() != nil {
+	if t.isOver() {
 		return false
 	}
 	t.admit(h)
@@ -242,14 +251,14 @@ func (t *tenure) dropped(loss, err error) error {
 // lose ends the tenure for all of its Holds, unless the last Unlock was first.
 func (t *tenure) lose(why error) {
 	t.mu.Lock()
-	if t.loss != nil || t.ctx.Err() != nil {
+	if t.isOver() {
 		t.mu.Unlock()
 		return
 	}
 	loss := fmt.Errorf("%w: %w", ErrLost, why)
 	t.loss = loss
 	t.leaveLocal()
-	if t.keep != nil && t.keep.idle {
+	if t.keep != nil && len(t.holds) == 0 {
 		t.end()
 		t.release()
 		go t.clear()
@@ -271,7 +280,7 @@ func (t *tenure) step(ctx context.Context) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h, _ := ctx.Value(holdKey{}).(*Hold)
-	if t.loss != nil || t.ctx.Err() != nil || t.local != nil && !t.heldBy(h) {
+	if t.isOver() || t.local != nil && !t.heldBy(h) {
 		return false
 	}
 	t.leaveLocal()
@@ -287,7 +296,7 @@ func (t *tenure) revoke() {
 		return
 	}
 	t.revoked = true
-	if t.keep != nil && t.keep.idle {
+	if t.keep != nil && len(t.holds) == 0 {
 		go t.giveBack()
 	}
 	for _, h := range t.holds {

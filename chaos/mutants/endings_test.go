@@ -55,7 +55,7 @@ func ofTheEndings() []mutant {
 		},
 		{
 			number: 405, bug: "an observer is told of a loss as often as it is noticed", where: "made up",
-			edits: []edit{{"observer.go", "\tif s == nil || s.lost {\n", "\tif s == nil {\n"}, {"tenure.go", "\tif t.loss != nil || t.ctx.Err() != nil {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := ", "\tif t.ctx.Err() != nil {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := "}},
+			edits: []edit{{"observer.go", "\tif s == nil || s.lost {\n", "\tif s == nil {\n"}, {"tenure.go", "\tif t.isOver() {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := ", "\tif t.ctx.Err() != nil {\n\t\tt.mu.Unlock()\n\t\treturn\n\t}\n\tloss := "}},
 			tests: []string{"TestObserverIsToldTheStoryOfALock"},
 		},
 		{

@@ -48,19 +48,19 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 548, bug: "the mark of a kept lock replaces a request to release it", where: "–",
-			edits: []edit{{"keep.go", "p.Path(), next, k.version)", "p.Path(), next, zk.AnyVersion)"}},
+			edits: []edit{{"keep_mark.go", "p.Path(), next, k.version)", "p.Path(), next, zk.AnyVersion)"}},
 			tests: []string{"TestRevokeBesideTheMark"},
 		},
 		{
 			number: 549, bug: "a lock is kept for ever", where: "–",
-			edits: []edit{{"keep.go", "\tk.idle, k.since = true, time.Now()\n\tk.timer.Reset(t.lock.keep)\n", "\tk.idle, k.since = true, time.Now()\n\tk.timer.Stop()\n"}},
+			edits: []edit{{"keep.go", "\tk.since = time.Now()\n\tk.timer.Reset(t.lock.keep)\n", "\tk.since = time.Now()\n\tk.timer.Stop()\n"}},
 			tests: []string{"TestKeptLockNeedsNoRequest"},
 		},
 		{
 			number: 550, bug: "a kept lock whose node is gone is taken", where: "–",
 			edits: []edit{
 				{"keep.go", "\tcase t.isOver():\n\t\treturn false, k.gone\n\tcase !k.sure:", "\tcase !k.sure:"},
-				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && t.keep.idle {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
+				{"tenure.go", "\tt.loss = loss\n\tt.leaveLocal()\n\tif t.keep != nil && len(t.holds) == 0 {\n\t\tt.end()\n\t\tt.release()\n\t\tgo t.clear()\n\t}\n", "\tt.loss = loss\n"},
 			},
 			tests: []string{"TestKeptLockIsLost"},
 		},
@@ -77,7 +77,7 @@ func ofKeep() []mutant {
 		{
 			number: 553, bug: "whoever joins takes a lock away that was kept, also while it is held", where: "–",
 			edits: []edit{
-				{"keep.go", "\tif !t.keep.idle || t.isOver() {", "\tif t.isOver() {"},
+				{"keep.go", "\tif len(t.holds) > 0 || t.isOver() {", "\tif t.isOver() {"},
 				{"tenure.go", "\tif t.keep != nil {\n\t\tclose(t.keep.gone)\n\t}\n", ""},
 			},
 			tests: []string{"TestKeptLocksExclude"}, simulated: true,
@@ -89,7 +89,7 @@ func ofKeep() []mutant {
 		},
 		{
 			number: 555, bug: "a session that is a second old does not count as proven", where: "–",
-			edits: []edit{{"keep.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
+			edits: []edit{{"tenure.go", "time.Now().Before(session.Deadline())", "time.Now().Before(session.Deadline()) && time.Since(t.began) < time.Second"}},
 			tests: []string{"TestKeptLockOutlivesAConnection"},
 		},
 		{

@@ -28,7 +28,7 @@ var readings = []reading{
 		dir: ".", pkg: "holdfast", atMost: 6,
 		order: `
 			doc mutex tree rwmutex election nodelock slots semaphore turnstile once once_marks multilock shards shard_leader shard_plan
-			lock local_queue keep reentry rewrite hold tenure observer list revoke options layout errors`,
+			lock local_queue keep keep_mark reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{
 		dir: "internal/queue", pkg: "holdfast/internal/queue", atMost: 0,
