@@ -18,7 +18,7 @@ type Entry struct {
 	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with its directory; a NodeLock's own
 	Path    string    // of the node
 	Held    bool      // it holds the lock: it waits for nobody
-	Kept    bool      // Held, and unlocked by its last caller: its client gives it up when somebody else joins the queue (see WithKeep). The client may have taken it again a second ago
+	Kept    bool      // Held, and unlocked, perhaps taken again within the last second: its client gives it up when somebody else joins the queue (see WithKeep)
 	Shared  bool      // it is a reader: other readers can hold the lock with it
 	Token   int64     // its fencing token
 	Session int64     // the session that owns it; the server removes the node when that ends

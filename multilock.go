@@ -164,7 +164,7 @@ func (m *MultiLock) Lock(ctx context.Context) (*Hold, error) {
 }
 
 // TryLock acquires all of the locks if nobody is ahead in any of them. Otherwise it releases the locks
-// that it has acquired, and the error is ErrLocked.
+// that it has acquired, and the error is ErrLocked. See [Mutex.TryLock] for what it waits for at each lock.
 func (m *MultiLock) TryLock(ctx context.Context) (*Hold, error) {
 	h, err := despiteRemoval(ctx, func() (*Hold, error) { return m.enter(ctx, false) })
 	if err != nil {

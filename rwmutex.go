@@ -30,7 +30,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) {
 }
 
 // TryLock acquires the write side if nobody holds the lock or waits for it. Otherwise the error is
-// ErrLocked.
+// ErrLocked. See [Mutex.TryLock] for what it waits for.
 func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try lock", names.Write)
 }
@@ -50,7 +50,7 @@ func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) {
 }
 
 // TryRLock acquires the read side if no writer holds the lock or waits for it. Otherwise the error is
-// ErrLocked.
+// ErrLocked. See [Mutex.TryLock] for what it waits for.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 	return m.lock.try(ctx, "try read lock", names.Read)
 }

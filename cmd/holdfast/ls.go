@@ -29,8 +29,9 @@ listed until the server removes its empty node.
 
 HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it. The state kept means that nobody uses the lock: a program
-keeps it for its next use, and releases it when somebody else asks.
+(elect) and other programs never record it. The state kept means that a program has released the
+lock and keeps it for its next use, until somebody else asks. For about a second, a lock in use again is
+still shown as kept.
 
 Exit codes:
   0   the list is complete

@@ -64,12 +64,12 @@ func TestHeldForIsTheTenuresTime(t *testing.T) {
 	})
 }
 
-// A lock that is kept is not in use.
+// A lock that is kept has no time: nobody knows whether it is in use again.
 func TestKeptLockIsShownAsKept(t *testing.T) {
 	now := time.Now()
 	e := holdfast.Entry{Since: now.Add(-5 * time.Second), Held: true, Kept: true, Owner: "ada", Token: 7}
 	var status bytes.Buffer
-	if err := printStatus(&status, "job", []holdfast.Entry{e}, now); err != nil || !strings.Contains(status.String(), "job is kept by ada, and not in use\n") || strings.Contains(status.String(), "5s") {
+	if err := printStatus(&status, "job", []holdfast.Entry{e}, now); err != nil || !strings.Contains(status.String(), "job is kept by ada for its next use\n") || strings.Contains(status.String(), "5s") {
 		t.Errorf("status (%v)\n%s", err, &status)
 	}
 	if d := describe("job", lockPath, []holdfast.Entry{e}, now); d.State != "kept" || d.Token != "7" {

@@ -94,8 +94,8 @@ func newStatus(g *globals) *cobra.Command {
 		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
 the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it. A lock that is kept is not in use: a program keeps it for
-its next use, and releases it when somebody else asks.
+(elect) and other programs never record it. A lock is kept if a program has released it and keeps it for
+its next use, until somebody else asks. For about a second, a lock in use again is still shown as kept.
 
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
@@ -103,8 +103,8 @@ this queue.
 With -q, status prints nothing.
 
 Exit codes:
-  0   the server has answered; with -q, the lock is held
-  1   with -q: the lock is free or only kept
+  0   the server has answered; with -q, the lock is held or kept
+  1   with -q: the lock is free
   2   wrong command line
   69  no server answered
   77  no permission
@@ -133,7 +133,7 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && (len(queue) == 0 || len(queue) == 1 && queue[0].Kept):
+			case quiet && len(queue) == 0:
 				return exitCode(exitNo)
 			case quiet:
 				return nil
@@ -182,7 +182,7 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 		who = "held by " + holder(queue[0], now)
 	}
 	if queue[0].Kept {
-		who = "kept by " + ownerOf(queue[0]) + ", and not in use"
+		who = "kept by " + ownerOf(queue[0]) + " for its next use"
 	}
 	if holders > 1 {
 		who += fmt.Sprintf(" and %d more", holders-1)
