@@ -261,9 +261,9 @@ func (w *world) haveEnsemble(clients int) {
 	w.tell("%d voters, %d observers, alone at first: %v, tick %v, syncLimit %d, sessions of %v", voters, observers, alone, w.tick, e.syncLimit, w.timeout)
 }
 
-// follow records a client's sessions.
+// follow records a client's sessions, and, of every third client, its requests and connections.
 func (w *world) follow(c *client) *zk.Trace {
-	return &zk.Trace{
+	trace := &zk.Trace{
 		SessionCreated: func(id int64, _ time.Duration) {
 			c.session.Store(id)
 			w.tell("client %d: session 0x%x", c.number, uint64(id))
@@ -275,6 +275,22 @@ func (w *world) follow(c *client) *zk.Trace {
 			w.tell("client %d: session 0x%x is over: %v", c.number, uint64(id), cause)
 		},
 	}
+	if c.number%3 != 0 {
+		return trace
+	}
+	trace.ConnectDone = func(server string, _ time.Duration, err error) {
+		w.tell("client %d: connected to %s: %v", c.number, server, err)
+	}
+	trace.Reattaching = func(int64) { w.tell("client %d: reattaching", c.number) }
+	trace.RequestDone = func(ctx context.Context, op, path string, took time.Duration, err error) {
+		if ctx == nil || took < 0 {
+			w.found("trace", path, "client %d: %s is reported with context %v, %v after it was sent", c.number, op, ctx, took)
+		}
+		if e, ok := errors.AsType[*zk.Error](err); err != nil && (!ok || e.Op != op || e.Path != path) {
+			w.found("trace", path, "client %d: %s is reported with the error of something else: %v", c.number, op, err)
+		}
+	}
+	return trace
 }
 
 func (w *world) dial(ln *line, trace *zk.Trace) *zk.Client {
