@@ -25,7 +25,7 @@ type waitFlags struct {
 
 func (f *waitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.try, "try", "n", false, "do not wait: exit 75 if the lock is held. (For a lock that a program only keeps, wait a second at most.) If no server answers, give up after the session timeout")
-	cmd.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	durationVar(cmd.Flags(), &f.wait, "wait", "w", 0, "wait at most this long, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for holding the lock, shown to waiters and in ls and status")
 }
 

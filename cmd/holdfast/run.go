@@ -101,7 +101,7 @@ LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command li
 type killFlag struct{ after time.Duration }
 
 func (f *killFlag) register(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.after, "kill-after", defaultKillAfter, "send TERM this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends no TERM")
+	durationVar(cmd.Flags(), &f.after, "kill-after", "", defaultKillAfter, "send TERM this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends no TERM")
 }
 
 // grace returns a function from the session timeout to the time between TERM and the end of the lock.
