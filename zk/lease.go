@@ -64,7 +64,7 @@ func (l *Lease) Release() {
 	s.leases[last] = nil
 	s.leases = s.leases[:last]
 	l.index = -1
-	if last == 0 {
+	if last == 0 && s.mode() != modeAlone { // a server alone needs no probes
 		s.warm = now().Add(s.timeout)
 	}
 }
@@ -125,13 +125,18 @@ func (s *Session) Lease(ctx context.Context, path string) (*Lease, error) {
 func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mode, t := s.mode(), now()
+	mode := s.mode()
 	switch {
 	case s.ctx.Err() != nil: // at the end of a session, its context ends first
 		return false, nil, context.Cause(s.ctx)
 	case mode == modeUnknown:
 		return false, s.modeKnown, nil
 	case mode == modeAlone: // every answer is a proof
+		s.hold(l)
+		return true, nil, nil
+	}
+	t := now()
+	switch {
 	case s.timeout < smallestTimeout(s.proof.tick):
 		return false, nil, fmt.Errorf("%w: %v, with a tickTime of %v at least %v are needed; if the ensemble's tickTime is shorter, set it with tick= in the address or Config.TickTime", ErrTimeoutTooShort,
 			s.timeout, s.proof.tick, smallestTimeout(s.proof.tick))
@@ -150,12 +155,17 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 			return false, nil, nil
 		}
 	}
-	l.index = len(s.leases)
-	s.leases = append(s.leases, l)
-	if l.index == 0 && s.conn != nil { // now there is something to probe for
+	s.hold(l)
+	if l.index == 0 && s.conn != nil && !t.Before(s.warm) { // now there is something to probe for
 		s.conn.wakeHeart()
 	}
 	return true, nil, nil
+}
+
+// hold makes l one of the session's leases. mu must be held.
+func (s *Session) hold(l *Lease) {
+	l.index = len(s.leases)
+	s.leases = append(s.leases, l)
 }
 
 // isCommit reports whether a success of op shows that a quorum has agreed. (A transaction that
