@@ -486,7 +486,7 @@ func TestLeadEndsWithItsContext(t *testing.T) {
 		wantErr(t, err, enough)
 		wantErr(t, err, errWork)
 		wantErr(t, context.Cause(now.ctx), enough)
-		synctest.Wait() // what has given up removes its node while it returns
+		synctest.Wait() // a client that gives up removes its node in the background
 		wantQueued(t, c, 0)
 
 		ctx, cancel = context.WithCancelCause(t.Context())
