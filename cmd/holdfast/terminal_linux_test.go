@@ -132,9 +132,9 @@ func TestTerminalIsTheCommands(t *testing.T) {
 func TestCommandStartsInTheForeground(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t)
-	// The command's process group has the terminal from its start, without having been stopped: some
-	// programs check only once.
-	c.enter(`holdfast run job -- sh -c 'sleep 0.1; set -- $(cat /proc/$$/stat); test $5 = $8 && echo fore""ground'`)
+	// The command's process group gets the terminal at its start, though the command does not use it: some
+	// programs only look.
+	c.enter(`holdfast run job -- sh -c 'until set -- $(cat /proc/$$/stat); test $5 = $8; do sleep 0.1; done; echo fore""ground'`)
 	c.expect("foreground")
 }
 

@@ -82,10 +82,15 @@ func superviseMain() {
 				for len(asked) > 0 {
 					<-asked
 				}
-				signals <- syscall.SIGWINCH // wakes its loop; otherwise it looks again at the old deadline's time
-				<-asked
-				if d > 100*time.Millisecond {
-					<-asked // earlier messages are handled
+				// A signal wakes its loop; otherwise it looks again at the old deadline's time. The first look may have
+				// begun before. When the third begins, the alarm of the second is set.
+				looks := 3
+				if d <= 100*time.Millisecond {
+					looks = 1 // it may not look again
+				}
+				for range looks {
+					signals <- syscall.SIGWINCH
+					<-asked
 				}
 			case "lose":
 				close(lost)
