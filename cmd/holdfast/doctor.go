@@ -173,7 +173,12 @@ func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, 
 			return exitCode(exitSignal + supervise.SignalNumber(sig))
 		case <-give.C:
 			give.Reset(0) // for those that follow
-			f.problem(e.check, "give more time with --timeout; if it does not help, a disk or a server hangs", "no result within %v", d.timeout)
+			select {
+			case f = <-e.result: // it came in time
+				out.Reached = e.check == "server" && *reached
+			default:
+				f.problem(e.check, "give more time with --timeout; if it does not help, a disk or a server hangs", "no result within %v", d.timeout)
+			}
 		}
 		if format != "json" {
 			if err := f.print(w); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,11 +244,14 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 		e.problem("session", "see the log of the server", "%s: the session ended at once: %s", e.name, cut(err.Error(), 200))
 		return
 	}
-	if d.measure(ctx, e, session, about); e.refused {
+	least := d.leastGranted(ctx, cfg)
+	if d.measure(ctx, e, session, about, least); e.refused {
 		return
 	}
-	least := d.leastGranted(ctx, cfg)
 	d.judgeTimeout(e, session.Timeout(), least)
+	if e.mode == "leader" || e.mode == "follower" || e.mode == "observer" {
+		e.judgeTick(cmp.Or(cfg.TickTime, zk.DefaultTickTime), least)
+	}
 }
 
 // dialOnce is zk.Dial, but gives up at the first failure that is not a refused login.
@@ -267,7 +271,7 @@ func dialOnce(ctx context.Context, cfg zk.Config) (*zk.Client, error) {
 }
 
 // measure times reads and writes, and compares the clocks.
-func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, about []string) {
+func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, about []string, least time.Duration) {
 	fail := func(what string, err error) {
 		switch {
 		case errors.Is(err, zk.ErrAuthFailed):
@@ -330,7 +334,11 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 	lease, err := session.Lease(ctx, probe)
 	switch {
 	case errors.Is(err, zk.ErrTimeoutTooShort):
-		e.problem("session", "give a longer --session-timeout, or the ensemble's tickTime with ?tick= in the address", "%s: locks would fail: %s", e.name, cut(strings.TrimPrefix(err.Error(), "zk: "), 250))
+		hint := "give a longer --session-timeout"
+		if tick := least / 2; tick > 0 && tick < cmp.Or(d.target.zk.TickTime, zk.DefaultTickTime) {
+			hint += fmt.Sprintf(", or add ?tick=%v to the address if that is tickTime in the servers' zoo.cfg", tick)
+		}
+		e.problem("session", hint, "%s: locks would fail: %s", e.name, cut(err.Error(), 250))
 	case err == nil:
 		lease.Release()
 	}
@@ -377,6 +385,15 @@ func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
 			"%s: grants %v instead of %v, so a lock is lost after that time without contact%s", e.name, granted, asked, limits)
 	default:
 		e.ok("session", "%s: grants the %v that you ask for%s", e.name, granted, limits)
+	}
+}
+
+// judgeTick compares the tickTime that the proofs of a session are measured in with that of an ensemble, which
+// its minimum gives away.
+func (e *examined) judgeTick(assumed, least time.Duration) {
+	if tick := least / 2; least > leastTimeout && tick > assumed {
+		e.warning("session", fmt.Sprintf("if tickTime in the servers' zoo.cfg is %[1]v, add ?tick=%[1]v to the address; otherwise a holder could be told too late that its lock is lost", tick),
+			"%s: a minimum of %v suggests a tickTime of %v, and holdfast assumes %v", e.name, least, tick, assumed)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
 )
 
 // states returns the state and the text of each finding.
@@ -118,6 +122,17 @@ func TestDoctorComparesSessionTimeouts(t *testing.T) {
 		e := &examined{name: "zk1"}
 		(&doctor{globals: g}).judgeTimeout(e, tt.granted, tt.least)
 		found(t, e.findings, tt.want, tt.text)
+	}
+}
+
+func TestDoctorNoticesALongTick(t *testing.T) {
+	for least, warns := range map[time.Duration]bool{0: false, leastTimeout: false, time.Second: false, 6 * time.Second: false, 8 * time.Second: true} {
+		e := &examined{name: "zk1"}
+		if e.judgeTick(3*time.Second, least); warns {
+			found(t, e.findings, stateWarning, "a minimum of 8s suggests a tickTime of 4s, and holdfast assumes 3s")
+		} else if len(e.findings) > 0 {
+			t.Errorf("a minimum of %v: %q", least, states(e.findings))
+		}
 	}
 }
 
@@ -241,4 +256,27 @@ func TestDoctorFindsFilesOfACrash(t *testing.T) {
 		t.Errorf("a file that is being written: %q", states(f))
 	}
 	found(t, examineFiles(dir, time.Now().Add(time.Hour)), stateWarning, "1 file of an interrupted write: "+dir)
+}
+
+func TestDoctorNoticesSeparateServers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	one, two := zktest.NewServer(), zktest.NewServer()
+	defer one.Close()
+	defer two.Close()
+	on := func(name string, s *zktest.Server) *examined {
+		e := &examined{name: name, client: s.Client(), probe: "/probe-" + name}
+		if _, _, err := e.client.Create(ctx, e.probe, nil, zk.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	a, b, c := on("a", one), on("b", one), on("c", two)
+	dead := &examined{name: "dead"}
+	found(t, oneService(ctx, []*examined{a, b}, []*examined{a, b}), stateOK, "all 2 addresses belong to one service")
+	found(t, oneService(ctx, []*examined{a, b, c}, []*examined{a, b, c}), stateProblem, "a has a node that c does not have: these are separate services")
+	found(t, oneService(ctx, []*examined{dead, a, b}, []*examined{a, b}), stateWarning, "2 of 3 addresses can be used")
+	if f := oneService(ctx, []*examined{a}, []*examined{a}); len(f) > 0 {
+		t.Errorf("one server: %q", states(f))
+	}
 }
