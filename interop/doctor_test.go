@@ -72,9 +72,12 @@ func TestDoctorExaminesAnEnsemble(t *testing.T) {
 	}
 
 	must(t, z.Kill(0))
-	_, err = z.AwaitLeader(ctx)
-	must(t, err)
-	out, code = diagnose(ctx, t, server, "--session-timeout", "8s")
+	for { // the others may elect a leader first
+		out, code = diagnose(ctx, t, server, "--session-timeout", "8s")
+		if strings.Contains(out, "2 of 3 addresses") || ctx.Err() != nil {
+			break
+		}
+	}
 	if code != 1 {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
