@@ -73,7 +73,8 @@ Exit codes:
   2   wrong command line
   69  no server answered, or no cycle was completed, or nodes are left
   77  no permission
-  78  wrong configuration`,
+  78  wrong configuration
+  130  ctrl-C came before the first cycle`,
 		Example: `  holdfast bench
   holdfast bench --clients 50 --locks 10 --hold 5ms --duration 1m
   holdfast bench --server zk://zk1,zk2,zk3 --mode rw -o json`,
@@ -420,8 +421,13 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 		return cfg
 	}
 	defer func() {
-		if left := at.remove(); left != nil && err == nil {
-			err = &fault{exitUnavailable, fmt.Errorf("bench: cannot remove %s: %w", at.path, left), "the server removes it some time after the sessions have timed out"}
+		left := at.remove()
+		switch {
+		case left == nil:
+		case err == nil:
+			err = &fault{exitUnavailable, fmt.Errorf("bench: cannot remove %s: %w", at.path, left), removedLater}
+		default:
+			say.line("cannot remove %s: %s; %s", at.path, escape(cut(left.Error(), 200)), removedLater)
 		}
 	}()
 	if err := at.make(ctx); err != nil {
@@ -429,6 +435,8 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	}
 	return f(ctx, at)
 }
+
+const removedLater = "the server removes it some time after the sessions have timed out"
 
 // make makes the directory, and those above it that are missing. All are containers, so the server removes
 // them if bench is killed.
