@@ -5,6 +5,8 @@
 //	holdfast elect scheduler -- ./scheduler
 //	holdfast ls
 //	holdfast status nightly
+//	holdfast doctor
+//	holdfast bench
 //	holdfast serve --data-dir DIR --listen 127.0.0.1:2181
 //
 // Without configuration, the locks are in a directory that the user's processes share. --server or
@@ -22,6 +24,7 @@
 // Each subcommand runs in the main goroutine. A wait for a lock has one goroutine in holdfast.Lock,
 // one that prints the holder and the position, and one that watches whether a server answers. They end
 // with the wait. A running command has one that waits for its processes, on a thread of its own; it
-// ends when the command has exited. serve has one goroutine per listener, one that answers HTTP on
+// ends when the command has exited. doctor has one per examination and per address of a server; those that
+// hang are left behind at the timeout. bench has one per client, and one that prints the progress. serve has one goroutine per listener, one that answers HTTP on
 // --admin, and one that feeds a watchdog. They end with the server.
 package main

@@ -46,8 +46,8 @@ func reference(root *cobra.Command) string {
 	clients := newGlobals().flags
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
-	for _, cmd := range root.Commands() {
-		fmt.Fprintf(&b, "\n## holdfast %s\n\n`holdfast %s`\n\n%s.", cmd.Name(), cmd.Use, cmd.Short)
+	for _, cmd := range commandsBelow(root) {
+		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), strings.TrimSuffix(cmd.CommandPath(), cmd.Name())+cmd.Use, cmd.Short)
 		if len(cmd.Aliases) > 0 {
 			fmt.Fprintf(&b, " Another name is `%s`.", strings.Join(cmd.Aliases, "`, `"))
 		}
@@ -83,6 +83,14 @@ func reference(root *cobra.Command) string {
 		}
 	}
 	return b.String()
+}
+
+// commandsBelow returns all commands below root, each followed by those below it.
+func commandsBelow(root *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range root.Commands() {
+		all = append(append(all, cmd), commandsBelow(cmd)...)
+	}
+	return all
 }
 
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {

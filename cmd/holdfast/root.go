@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 Without configuration, your processes on this machine share the locks.
 To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-run, lock, elect, ls and status take the flags below. The environment can set them, too:
+run, lock, elect, ls, status, doctor and bench take the flags below. The environment can set them, too:
 HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
 HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
@@ -65,7 +65,7 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
 	root.SetFlagErrorFunc(g.flagFault)
-	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g)} {
+	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g), newDoctor(g), newBench(g)} {
 		client.Flags().AddFlagSet(g.flags)
 		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
 		root.AddCommand(client)

@@ -1,0 +1,37 @@
+package mutants
+
+// ofTheDoctor are those of doctor, which examines servers, and of bench, which checks that locks exclude.
+func ofTheDoctor() []mutant {
+	return []mutant{
+		{
+			number: 650, bug: "bench's guard accepts a write with a stale token", where: "–",
+			edits: []edit{{"cmd/holdfast/bench_guard.go", "\tif v.token < g.highest {", "\tif v.token < 0 {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestGuardRefusesAStaleToken"},
+		},
+		{
+			number: 651, bug: "bench does not notice two holders at once", where: "–",
+			edits: []edit{{"cmd/holdfast/bench_guard.go", "if beside >= g.limit && hold.Err() == nil {", "if beside > g.limit && hold.Err() == nil {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestGuardCountsViolations"},
+		},
+		{
+			number: 652, bug: "doctor takes two separate servers for one service", where: "–",
+			edits: []edit{{"cmd/holdfast/doctor_server.go", "\t\t\tapart = append(apart, e.name)\n", "\t\t\tsame = append(same, e.name)\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestDoctorNoticesSeparateServers"},
+		},
+		{
+			number: 653, bug: "doctor waits for a dead file system for ever", where: "–",
+			edits: []edit{{"cmd/holdfast/doctor.go", "case <-give.C:", "case <-(chan time.Time)(nil):"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestDoctorEndsInTime"},
+		},
+		{
+			number: 654, bug: "bench leaves the directories above its own, which it has made", where: "–",
+			edits: []edit{{"cmd/holdfast/bench.go", "\t\t\tat.made = append(at.made, path)\n", "\t\t\tat.made = []string{path}\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestBenchLeavesNothing"},
+		},
+		{
+			number: 655, bug: "doctor takes a slow answer for a wrong clock", where: "–",
+			edits: []edit{{"cmd/holdfast/doctor_server.go", "if apart.Abs() > clockApart+half {", "if apart.Abs() > clockApart {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestDoctorComparesClocks"},
+		},
+	}
+}

@@ -1,0 +1,559 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// benchFlags are the flags of bench.
+type benchFlags struct {
+	clients, locks int
+	hold, duration time.Duration
+	mode           string
+}
+
+const (
+	modeMutex     = "mutex"
+	modeRW        = "rw"
+	modeSemaphore = "semaphore"
+
+	// readsPerWrite is the share of readers with --mode rw.
+	readsPerWrite = 9
+	maxClients    = 2000
+)
+
+func newBench(g *globals) *cobra.Command {
+	var f benchFlags
+	var format output
+	cmd := &cobra.Command{
+		Use:   "bench [flags]",
+		Short: "Measure locks on the server, and check that they exclude each other",
+		Long: `bench runs clients that acquire and release locks, and reports how many cycles they complete in a
+second, and percentiles of two times. WAIT is from the call of Lock to its return. HANDOFF is from the
+beginning of a release to the moment when a client that waited for it holds the lock.
+
+Each lock guards a counter in this process. A holder reads the counter, keeps the lock for --hold, and
+writes the counter plus one, with its fencing token. bench counts
+
+  violations    two clients held a lock that excludes the other, and neither was told of a loss; or a
+                token did not grow; or a client wrote with a stale token and was not told of a loss
+  lost updates  writes that another holder has overwritten
+  refused       writes with a stale token, of clients that were told of the loss
+  lost          locks that were lost while they were held, as after a long pause of the machine
+  errors        failed calls
+
+With --mode rw, nine of ten cycles are readers. With --mode semaphore, half of the clients hold a
+permit at a time.
+
+Each client has a session of its own. The nodes are in the directory of the locks, below
+holdfast-bench-NUMBER. bench removes them at the end, also after ctrl-C, which ends the measurement and
+prints the result. A second ctrl-C ends bench at once; the server then removes the nodes some time after the
+sessions have timed out.
+
+Exit codes:
+  0   no violation and no lost update
+  1   a violation or a lost update
+  2   wrong command line
+  69  no server answered, or no cycle was completed, or nodes are left
+  77  no permission
+  78  wrong configuration
+  130  ctrl-C came before the first cycle`,
+		Example: `  holdfast bench
+  holdfast bench --clients 50 --locks 10 --hold 5ms --duration 1m
+  holdfast bench --server zk://zk1,zk2,zk3 --mode rw -o json`,
+		Args: operands(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return g.onGround(cmd.Context(), func(ctx context.Context, at *ground) error {
+				b := newBenchmark(f, at)
+				clients, err := at.dial(ctx, f.clients, nil)
+				if err != nil {
+					return err
+				}
+				b.run(ctx, clients)
+				closeAll(clients)
+				return b.report(cmd.OutOrStdout(), format)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&f.clients, "clients", 8, "clients, each with a session of its own")
+	cmd.Flags().IntVar(&f.locks, "locks", 1, "locks; each cycle chooses one at random")
+	durationVar(cmd.Flags(), &f.hold, "hold", "", 0, "how long a client holds the lock in each cycle")
+	durationVar(cmd.Flags(), &f.duration, "duration", "", 10*time.Second, "length of the measurement")
+	cmd.Flags().StringVar(&f.mode, "mode", modeMutex, "kind of lock: mutex, rw or semaphore")
+	format.register(cmd)
+	herd := newBenchHerd(g)
+	herd.Flags().AddFlagSet(g.flags)
+	herd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
+	cmd.AddCommand(herd)
+	return cmd
+}
+
+func (f *benchFlags) check() error {
+	switch {
+	case f.clients < 1 || f.clients > maxClients:
+		return usage("", "--clients %d is out of range: want 1 to %d", f.clients, maxClients)
+	case f.locks < 1 || f.locks > 100_000:
+		return usage("", "--locks %d is out of range: want 1 to 100000", f.locks)
+	case f.duration < 100*time.Millisecond || f.duration > 24*time.Hour:
+		return usage("give a time such as 10s", "--duration %v is out of range: want 100ms to 24h", f.duration)
+	case f.hold < 0 || f.hold >= f.duration:
+		return usage("", "--hold %v: want 0 or more, and less than --duration %v", f.hold, f.duration)
+	case !slices.Contains([]string{modeMutex, modeRW, modeSemaphore}, f.mode):
+		return usage("", "--mode %q: want mutex, rw or semaphore", cut(f.mode, 40))
+	}
+	return nil
+}
+
+// limit returns the permits of the semaphore.
+func (f *benchFlags) limit() int { return (f.clients + 1) / 2 }
+
+// A benchmark is one run of bench. It is safe for concurrent use.
+type benchmark struct {
+	benchFlags
+	at     *ground
+	guards []*guard
+
+	mu            sync.Mutex // guards the fields below
+	began         time.Time
+	took          time.Duration
+	wait, handoff histogram
+	cycles, lost  int64
+	errors        int64
+	first         error // of the errors
+}
+
+func newBenchmark(f benchFlags, at *ground) *benchmark {
+	b := &benchmark{benchFlags: f, at: at}
+	for range f.locks {
+		gd := &guard{limit: 1, ordered: true}
+		if f.mode == modeSemaphore {
+			gd.limit, gd.ordered = f.limit(), false
+		}
+		b.guards = append(b.guards, gd)
+	}
+	return b
+}
+
+// run lets all clients work until ctx or the duration ends.
+func (b *benchmark) run(ctx context.Context, clients []*zk.Client) {
+	ctx, cancel := context.WithTimeout(ctx, b.duration)
+	defer cancel()
+	b.began = time.Now()
+	stop := b.progress(ctx)
+	var group sync.WaitGroup
+	for _, c := range clients {
+		group.Go(func() { b.work(ctx, c) })
+	}
+	<-ctx.Done()
+	b.mu.Lock()
+	b.took = time.Since(b.began)
+	b.mu.Unlock()
+	group.Wait()
+	stop()
+}
+
+// work is the loop of one client.
+func (b *benchmark) work(ctx context.Context, c *zk.Client) {
+	for ctx.Err() == nil {
+		n := rand.IntN(b.locks)
+		path := fmt.Sprintf("%s/lock-%d", b.at.path, n)
+		var l holdfast.Locker
+		exclusive := true
+		switch b.mode {
+		case modeMutex:
+			l = holdfast.NewMutex(c, path)
+		case modeSemaphore:
+			l = holdfast.NewSemaphore(c, path, b.limit()).Locker()
+		default:
+			l = holdfast.NewRWMutex(c, path)
+			if exclusive = rand.IntN(readsPerWrite+1) == 0; !exclusive {
+				l = holdfast.NewRWMutex(c, path).RLocker()
+			}
+		}
+		began := time.Now()
+		hold, err := l.Lock(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.failed(err)
+				sleep(ctx, 50*time.Millisecond)
+			}
+			continue
+		}
+		b.held(ctx, b.guards[n], hold, exclusive, began)
+	}
+}
+
+// held is one tenure of a client that began to wait at the given time.
+func (b *benchmark) held(ctx context.Context, gd *guard, hold *holdfast.Hold, exclusive bool, began time.Time) {
+	v, released := gd.enter(hold, hold.Token(), exclusive)
+	entered := time.Now()
+	if b.hold > 0 {
+		timer := time.NewTimer(b.hold)
+		select {
+		case <-timer.C:
+		case <-hold.Lost():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	gd.leave(v, time.Now())
+	err := hold.Unlock()
+	if err != nil && !errors.Is(err, holdfast.ErrLost) {
+		b.failed(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if errors.Is(err, holdfast.ErrLost) {
+		b.lost++
+	}
+	if b.took > 0 {
+		return // the measurement was over before
+	}
+	b.cycles++
+	b.wait.add(entered.Sub(began))
+	if released.After(began) {
+		b.handoff.add(entered.Sub(released))
+	}
+}
+
+func (b *benchmark) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors++
+	if b.first == nil {
+		b.first = err
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// progress prints the state of the measurement on a terminal, each second. stop clears the line.
+func (b *benchmark) progress(ctx context.Context) (stop func()) {
+	if !isTerminal(os.Stderr) {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				fmt.Fprint(os.Stderr, "\r\x1b[K")
+				return
+			case <-tick.C:
+			}
+			b.mu.Lock()
+			elapsed := time.Since(b.began)
+			line := fmt.Sprintf("%v of %v: %d cycles, %.0f/s, wait p99 %s, %s", elapsed.Round(time.Second), b.duration,
+				b.cycles, float64(b.cycles)/elapsed.Seconds(), short(b.wait.percentile(99)), counted(int(b.errors), "error"))
+			b.mu.Unlock()
+			fmt.Fprint(os.Stderr, "\r\x1b[K"+line)
+		}
+	}()
+	return func() { <-done }
+}
+
+// isTerminal reports whether somebody sees the file. The null device is taken for one, too.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+type benchDocument struct {
+	APIVersion   string              `json:"apiVersion"`
+	Kind         string              `json:"kind"`
+	Server       string              `json:"server"`
+	Mode         string              `json:"mode"`
+	Clients      int                 `json:"clients"`
+	Locks        int                 `json:"locks"`
+	HoldMS       int64               `json:"hold_ms"`
+	TookMS       int64               `json:"took_ms"`
+	Cycles       int64               `json:"cycles"`
+	PerSecond    float64             `json:"cycles_per_second"`
+	Wait         percentilesDocument `json:"wait"`
+	Handoff      percentilesDocument `json:"handoff"`
+	Violations   int                 `json:"violations"`
+	LostUpdates  int                 `json:"lost_updates"`
+	Refused      int                 `json:"refused"`
+	Lost         int64               `json:"lost"`
+	Errors       int64               `json:"errors"`
+	FirstError   string              `json:"first_error,omitempty"`
+	Interrupted  bool                `json:"interrupted"` // before --duration had passed
+	MeasuredFrom time.Time           `json:"measured_from"`
+}
+
+func (b *benchmark) document() benchDocument {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := benchDocument{
+		APIVersion: apiVersion, Kind: "Benchmark", Server: b.at.server, Mode: b.mode, Clients: b.clients, Locks: b.locks,
+		HoldMS: b.hold.Milliseconds(), TookMS: b.took.Milliseconds(), Cycles: b.cycles,
+		PerSecond: float64(int(10*float64(b.cycles)/b.took.Seconds())) / 10,
+		Wait:      b.wait.document(), Handoff: b.handoff.document(), Lost: b.lost, Errors: b.errors,
+		Interrupted: b.took < b.duration, MeasuredFrom: b.began.UTC().Truncate(time.Millisecond),
+	}
+	if b.first != nil {
+		d.FirstError = cut(b.first.Error(), 250)
+	}
+	for _, gd := range b.guards {
+		violations, lost, refused := gd.result()
+		d.Violations += violations
+		d.LostUpdates += lost
+		d.Refused += refused
+	}
+	return d
+}
+
+// report prints the result and returns the exit code.
+func (b *benchmark) report(w io.Writer, format output) error {
+	d := b.document()
+	var err error
+	if format == "json" {
+		err = document(w, d)
+	} else {
+		err = d.print(w)
+	}
+	switch {
+	case err != nil:
+		return err
+	case d.Violations+d.LostUpdates > 0:
+		return exitCode(exitNo)
+	case d.Cycles == 0 && b.first != nil:
+		return fmt.Errorf("bench: no cycle was completed: %w", b.first)
+	case d.Cycles == 0 && !d.Interrupted:
+		return &fault{exitUnavailable, errors.New("bench: no cycle was completed"), "give a longer --duration"}
+	}
+	return nil
+}
+
+func (d benchDocument) print(w io.Writer) error {
+	ended := ""
+	if d.Interrupted {
+		ended = ", interrupted"
+	}
+	if _, err := fmt.Fprintf(w, "%s: %s, %s, %s, hold %v, for %v%s\n\n", d.Mode, escape(d.Server), counted(d.Clients, "client"), counted(d.Locks, "lock"),
+		time.Duration(d.HoldMS)*time.Millisecond, time.Duration(d.TookMS)*time.Millisecond, ended); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "%d cycles, %.1f per second\n\n", d.Cycles, d.PerSecond); err != nil {
+		return err
+	}
+	rows := [][]string{{"", "P50", "P90", "P99", "P99.9", "MAX", "SAMPLES"}, d.Wait.row("WAIT"), d.Handoff.row("HANDOFF")}
+	rows[0][0] = "TIME"
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d violations, %d lost updates, %d refused, %d lost, %d errors\n", d.Violations, d.LostUpdates, d.Refused, d.Lost, d.Errors)
+	if err == nil && d.FirstError != "" {
+		_, err = fmt.Fprintf(w, "first error: %s\n", escape(d.FirstError))
+	}
+	return err
+}
+
+// A ground is where a benchmark puts its nodes: a directory of its own.
+type ground struct {
+	server     string
+	path       string
+	connection *connection // for making and removing nodes
+	config     func() zk.Config
+	patience   time.Duration
+	made       []string // nodes that did not exist before, the deepest last
+}
+
+// onGround connects, makes the ground, runs f on it, and removes all of it. The context of f ends with the
+// first INT or TERM. The second one ends the process.
+func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground) error) (err error) {
+	if err := g.checkNamespace(); err != nil {
+		return err
+	}
+	t, err := g.target()
+	if err != nil {
+		return err
+	}
+	// The chroot goes into the paths, since connect would make its nodes and leave them.
+	dir := strings.TrimSuffix(strings.TrimSuffix(t.zk.Chroot, "/")+g.namespace, "/")
+	t.zk.Chroot = ""
+	at := &ground{server: t.url, patience: g.timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
+	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	say := newSayer(os.Stderr)
+	defer say.flush()
+	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
+		return err
+	}
+	defer at.connection.close()
+	at.config = func() zk.Config {
+		cfg := t.zk
+		if at.connection.store != nil {
+			cfg = at.connection.store.Config()
+		}
+		cfg.SessionTimeout = g.timeout
+		return cfg
+	}
+	defer func() {
+		left := at.remove()
+		switch {
+		case left == nil:
+		case err == nil:
+			err = &fault{exitUnavailable, fmt.Errorf("bench: cannot remove %s: %w", at.path, left), removedLater}
+		default:
+			say.line("cannot remove %s: %s; %s", at.path, escape(cut(left.Error(), 200)), removedLater)
+		}
+	}()
+	if err := at.make(ctx); err != nil {
+		return t.unreachable(err)
+	}
+	return f(ctx, at)
+}
+
+const removedLater = "the server removes it some time after the sessions have timed out"
+
+// make makes the directory, and those above it that are missing. All are containers, so the server removes
+// them if bench is killed.
+func (at *ground) make(ctx context.Context) error {
+	c := at.connection.client
+	above, err := nearestNode(ctx, c, at.path)
+	if err != nil {
+		return err
+	}
+	path := strings.TrimSuffix(above, "/")
+	for name := range strings.SplitSeq(at.path[len(path)+1:], "/") {
+		path += "/" + name
+		_, _, err := c.Create(ctx, path, nil, zk.Container)
+		switch {
+		case err == nil, zk.MayHaveHappened(err):
+			at.made = append(at.made, path)
+		case errors.Is(err, zk.ErrNodeExists): // somebody else was quicker
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes all nodes of the benchmark, and those above that it has made, unless others use them. It gives up
+// after the session timeout.
+func (at *ground) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), at.patience)
+	defer cancel()
+	c := at.connection.client
+	for i, path := range slices.Backward(at.made) {
+		var err error
+		if i == len(at.made)-1 && path == at.path {
+			err = removeTree(ctx, c, path)
+		} else if err = c.Delete(ctx, path, zk.AnyVersion); errors.Is(err, zk.ErrNotEmpty) {
+			err = nil
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a node and everything below it. Nodes may still come and go meanwhile: those of
+// sessions that end.
+func removeTree(ctx context.Context, c *zk.Client, path string) error {
+	for {
+		children, _, err := c.Children(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		group, within := errgroup.WithContext(ctx)
+		group.SetLimit(lsParallel)
+		for _, child := range children {
+			// Below a lock there are places, and one level of directories of a semaphore.
+			group.Go(func() error { return removeTree(within, c, path+"/"+child) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		err = c.Delete(ctx, path, zk.AnyVersion)
+		if !errors.Is(err, zk.ErrNotEmpty) {
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// dialsAtATime bounds the sessions that are opened or closed at the same time.
+const dialsAtATime = 32
+
+// dial opens n sessions. change may change the configuration of each.
+func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*zk.Client, error) {
+	clients := make([]*zk.Client, n)
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(dialsAtATime)
+	var done atomic.Int64
+	for i := range clients {
+		group.Go(func() (err error) {
+			cfg := at.config()
+			if change != nil {
+				change(&cfg)
+			}
+			within, cancel := context.WithTimeout(within, cfg.SessionTimeout)
+			defer cancel()
+			if clients[i], err = zk.Dial(within, cfg); err == nil {
+				done.Add(1)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		closeAll(clients)
+		if ctx.Err() != nil {
+			return nil, exitCode(exitSignal + int(syscall.SIGINT))
+		}
+		return nil, &fault{exitUnavailable, fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), "try fewer, or raise the server's limits, such as maxClientCnxns"}
+	}
+	return clients, nil
+}
+
+// closeAll closes the clients that are not nil.
+func closeAll(clients []*zk.Client) {
+	var group errgroup.Group
+	group.SetLimit(dialsAtATime)
+	for _, c := range clients {
+		if c != nil {
+			group.Go(c.Close)
+		}
+	}
+	_ = group.Wait() // always nil
+}

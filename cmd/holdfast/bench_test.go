@@ -1,0 +1,194 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// tenureStub is a Hold for the guard.
+type tenureStub struct{ err error }
+
+func (s *tenureStub) Err() error { return s.err }
+
+func TestGuardRefusesAStaleToken(t *testing.T) {
+	g := &guard{limit: 1, ordered: true}
+	paused, next := &tenureStub{}, &tenureStub{}
+	old, _ := g.enter(paused, 5, true)
+	paused.err = errors.New("lost") // it was told, so the next holder is right to enter
+	fresh, _ := g.enter(next, 6, true)
+	g.leave(fresh, time.Now())
+	g.leave(old, time.Now())
+	if violations, lost, refused := g.result(); violations != 0 || lost != 0 || refused != 1 {
+		t.Errorf("%d violations, %d lost updates, %d refused; want 0, 0, 1", violations, lost, refused)
+	}
+}
+
+func TestGuardCountsViolations(t *testing.T) {
+	type step struct {
+		holder    int
+		token     int64
+		exclusive bool
+		leave     bool
+	}
+	enter := func(holder int, token int64, exclusive bool) step { return step{holder, token, exclusive, false} }
+	leave := func(holder int) step { return step{holder: holder, leave: true} }
+	for _, tt := range []struct {
+		name       string
+		guard      *guard
+		steps      []step
+		violations int
+		lost       int
+	}{
+		{"one after the other", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), leave(1), enter(2, 6, true), leave(2)}, 0, 0},
+		{"two at once, the older leaves first", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), enter(2, 6, true), leave(1), leave(2)}, 2, 0}, // also the stale write
+		{"two at once, the older leaves last", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), enter(2, 6, true), leave(2), leave(1)}, 2, 0},
+		{"a token comes twice", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), leave(1), enter(2, 5, true), leave(2)}, 1, 0},
+		{"a token shrinks", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), leave(1), enter(2, 4, true), leave(2)}, 2, 0},
+		{"two with one token", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), enter(2, 5, true), leave(1), leave(2)}, 2, 1},
+		{"readers together", &guard{limit: 1, ordered: true}, []step{enter(1, 6, false), enter(2, 5, false), leave(2), leave(1), enter(3, 7, true), leave(3)}, 0, 0},
+		{"a reader beside a writer", &guard{limit: 1, ordered: true}, []step{enter(1, 5, true), enter(2, 6, false), leave(2)}, 1, 0},
+		{"a writer beside a reader", &guard{limit: 1, ordered: true}, []step{enter(1, 5, false), enter(2, 6, true), leave(2)}, 1, 0},
+		{"a writer behind a later reader", &guard{limit: 1, ordered: true}, []step{enter(1, 7, false), leave(1), enter(2, 6, true), leave(2)}, 2, 0},
+		{"as many as a semaphore admits", &guard{limit: 2}, []step{enter(1, 6, true), enter(2, 5, true), leave(1), enter(3, 4, true)}, 0, 0},
+		{"one too many for a semaphore", &guard{limit: 2}, []step{enter(1, 6, true), enter(2, 5, true), enter(3, 4, true)}, 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inside := make(map[int]*visit)
+			for _, s := range tt.steps {
+				if s.leave {
+					tt.guard.leave(inside[s.holder], time.Now())
+				} else {
+					inside[s.holder], _ = tt.guard.enter(&tenureStub{}, s.token, s.exclusive)
+				}
+			}
+			if violations, lost, _ := tt.guard.result(); violations != tt.violations || lost != tt.lost {
+				t.Errorf("%d violations, %d lost updates; want %d, %d", violations, lost, tt.violations, tt.lost)
+			}
+		})
+	}
+}
+
+func TestHistogramIsRightToOneIn64(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var h histogram
+	var all []time.Duration
+	for range 10_000 {
+		d := time.Duration(rnd.Int64N(1 << rnd.IntN(62)))
+		all = append(all, d)
+		h.add(d)
+	}
+	slices.Sort(all)
+	for _, p := range []float64{0.01, 1, 50, 90, 99, 99.9, 99.99, 100} {
+		want := all[max(0, int(float64(len(all))*p/100+0.999999)-1)]
+		got := h.percentile(p)
+		if got < want || float64(got) > float64(want)*(1+1.0/64)+1 {
+			t.Errorf("p%v: %d; want %d, or a little more", p, got, want)
+		}
+	}
+	if h.percentile(100) != all[len(all)-1] {
+		t.Errorf("the maximum is %d; want %d", h.percentile(100), all[len(all)-1])
+	}
+	for _, ns := range []uint64{0, 1, 127, 128, 129, 255, 256, 1<<40 + 12345, 1<<63 - 1} {
+		b := bucketOf(ns)
+		if top := topOf(b); ns > top || b > 0 && ns <= topOf(b-1) {
+			t.Errorf("%d is in bucket %d, which ends at %d", ns, b, top)
+		}
+	}
+	if (&histogram{}).percentile(99) != 0 {
+		t.Error("no samples have a percentile")
+	}
+}
+
+// Frames may come in any pieces.
+func TestFramesAreCountedInAnyPieces(t *testing.T) {
+	frame := func(xid int32, payload int) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(4+payload))
+		b = binary.BigEndian.AppendUint32(b, uint32(xid))
+		return append(b, make([]byte, payload)...)
+	}
+	stream := slices.Concat(frame(0, 40), frame(1, 100), frame(xidPing, 4), frame(xidEvent, 30), frame(2, 0))
+	for _, size := range []int{1, 3, 7, 8, 9, 64, len(stream)} {
+		var f frameReader
+		var got []int32
+		total := 0
+		for piece := range slices.Chunk(stream, size) {
+			f.read(piece, func(xid int32, size int) { got = append(got, xid); total += size })
+		}
+		if want := []int32{1, xidPing, xidEvent, 2}; !slices.Equal(got, want) || total != len(stream)-48 {
+			t.Errorf("pieces of %d: %v, %d bytes; want %v, %d", size, got, total, want, len(stream)-48)
+		}
+	}
+}
+
+func TestHerdIsPlotted(t *testing.T) {
+	d := herdDocument{Items: []herdRow{
+		{recipeCrowd, 10, 12, 10, 8000, 2000}, {recipeOurs, 10, 5, 3, 1700, 1000},
+		{recipeCrowd, 1000, 1002, 1000, 59_000_000, 200_000}, {recipeOurs, 1000, 5, 3, 1300, 1000},
+	}}
+	var b strings.Builder
+	if err := d.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"1000     crowd     1002      1000    59000000  200ms\n",
+		" 1000  crowd     █████████████████████████ 2002\n",
+		" 1000  holdfast  █ 8\n",
+		" 1000  crowd     ████████████████████████ 200ms\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	if err := (herdDocument{Interrupted: true}).print(&b); err != nil || b.String() != "no row is complete\n" {
+		t.Errorf("got %q, %v", b.String(), err)
+	}
+}
+
+func TestBenchLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s := zktest.NewServer()
+	defer s.Close()
+	c := s.Client()
+	at := &ground{path: "/app/locks/holdfast-bench-1", connection: &connection{client: c}, patience: patience}
+	if err := at.make(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{at.path + "/lock-0", at.path + "/lock-0/leases", at.path + "/lock-0/leases/x-0000000001"} {
+		if _, _, err := c.Create(ctx, path, nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := at.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, there, err := c.Exists(ctx, "/app"); there || err != nil {
+		t.Errorf("/app is left: %v, %v", there, err)
+	}
+	// Somebody else uses a directory that bench has made.
+	at = &ground{path: at.path, connection: at.connection, patience: patience}
+	if err := at.make(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Create(ctx, "/app/locks/other", nil, zk.Persistent); err != nil {
+		t.Fatal(err)
+	}
+	if err := at.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if names, _, err := c.Children(ctx, "/app/locks"); !slices.Equal(names, []string{"other"}) {
+		t.Errorf("%q, %v; want the other's node", names, err)
+	}
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/supervise"
+	"holdfast/zk"
+)
+
+func newDoctor(g *globals) *cobra.Command {
+	var format output
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Examine the servers, the store and this machine",
+		Long: `doctor examines what holdfast needs, and prints one line for each result: ok, warning or problem. A
+hint says what to do. doctor examines
+
+  environment  the variables that choose the server, and the default stores of other users
+  store        of a file:// server: permissions, files of a crash, file system, space, time of a disk sync
+  watchdog     how holdfast run can end a command here
+  name         the addresses of each host name
+  certificate  of zks:// servers: issuer, host name, days left
+  server       each address by itself: mode, version, time of a read and of a write
+  session      the session timeout that the server grants, and its minimum
+  clock        the difference between the server's clock and this machine's
+  servers      whether all of them are one service
+  locks        places that nobody can release, places without an owner, empty directories
+
+On each server, doctor creates one node, holdfast-doctor-SESSION, in the directory of the locks, and
+removes it. If it is killed, the server removes the node after the session timeout. doctor changes
+nothing else. If the store of a file:// server has no host, doctor starts one, as every command does; the
+host ends by itself after ten seconds. Disk syncs are timed on Linux, with a file without a name.
+
+Exit codes:
+  0   no problem; there may be warnings
+  1   a problem
+  2   wrong command line
+  69  no server answered
+  78  wrong configuration
+  128+N  signal N ended doctor`,
+		Example: `  holdfast doctor
+  holdfast doctor --server zk://zk1,zk2,zk3
+  holdfast doctor -o json | jq '.items[] | select(.state != "ok")'`,
+		Args: operands(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout < time.Second || timeout > time.Hour {
+				return usage("give a time such as 10s", "--timeout %v is out of range: want 1s to 1h", timeout)
+			}
+			if err := g.checkNamespace(); err != nil {
+				return err
+			}
+			t, err := g.target()
+			if err != nil {
+				return err
+			}
+			d := &doctor{globals: g, target: t, timeout: timeout, byDefault: g.server == "", fromEnv: os.Getenv(envName("server")) == g.server && g.server != ""}
+			return d.examine(cmd.Context(), cmd.OutOrStdout(), format)
+		},
+	}
+	format.register(cmd)
+	durationVar(cmd.Flags(), &timeout, "timeout", "", 10*time.Second, "end the examination after this long; 1s or more")
+	return cmd
+}
+
+// A state is the result of one examination.
+type state string
+
+const (
+	stateOK      state = "ok"
+	stateWarning state = "warning"
+	stateProblem state = "problem"
+)
+
+// A finding is one line of doctor.
+type finding struct {
+	Check string `json:"check"`
+	State state  `json:"state"`
+	Found string `json:"found"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+type findings []finding
+
+func (f *findings) ok(check, format string, args ...any) {
+	*f = append(*f, finding{check, stateOK, fmt.Sprintf(format, args...), ""})
+}
+
+func (f *findings) warning(check, hint, format string, args ...any) {
+	*f = append(*f, finding{check, stateWarning, fmt.Sprintf(format, args...), hint})
+}
+
+func (f *findings) problem(check, hint, format string, args ...any) {
+	*f = append(*f, finding{check, stateProblem, fmt.Sprintf(format, args...), hint})
+}
+
+// A doctor examines a target. Each examination runs in a goroutine of its own, since a system call on a
+// dead file system cannot be cancelled. What has not ended in time is left behind, and reported.
+type doctor struct {
+	*globals
+	target    target
+	timeout   time.Duration // of the whole examination
+	byDefault bool          // no server is given
+	fromEnv   bool          // the environment gives the server
+}
+
+type diagnosis struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Server     string    `json:"server"`
+	Items      findings  `json:"items"`
+	Problems   int       `json:"problems"`
+	Warnings   int       `json:"warnings"`
+	Reached    bool      `json:"reached"` // a server answered, or there is none to ask yet
+	TookMS     int64     `json:"took_ms"`
+	AsOf       time.Time `json:"as_of"`
+}
+
+// reserve is the part of the time that the last examinations have for cleaning up.
+func (d *doctor) reserve() time.Duration { return min(time.Second, d.timeout/5) }
+
+// An examination is a part of doctor. Its findings come through the channel.
+type examination struct {
+	check  string
+	result <-chan findings
+}
+
+// examine runs all examinations at the same time and prints their findings in a fixed order.
+func (d *doctor) examine(ctx context.Context, w io.Writer, format output) error {
+	signals := make(chan os.Signal, 1)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout-d.reserve())
+	defer cancel()
+	var reached bool
+	return d.conclude(w, format, signals, cancel, &reached, []examination{
+		{"environment", later(ctx, func(context.Context) findings { return d.examineEnvironment() })},
+		{"store", later(ctx, func(context.Context) findings { return d.examineStore() })},
+		{"watchdog", later(ctx, func(context.Context) findings { return examineWatchdog() })},
+		{"server", later(ctx, func(ctx context.Context) findings {
+			f, ok := d.examineServers(ctx)
+			reached = ok // read after the channel has delivered
+			return f
+		})},
+	})
+}
+
+// conclude prints the findings as they come, at most for the timeout, and returns the exit code. The last
+// examination is that of the servers, which sets reached. A signal ends it by cancel.
+func (d *doctor) conclude(w io.Writer, format output, signals <-chan os.Signal, cancel func(), reached *bool, all []examination) error {
+	began := time.Now()
+	out := diagnosis{APIVersion: apiVersion, Kind: "Diagnosis", Server: d.target.url, Items: findings{}, AsOf: began.UTC().Truncate(time.Millisecond)}
+	give := time.NewTimer(d.timeout)
+	defer give.Stop()
+	for _, e := range all {
+		var f findings
+		select {
+		case f = <-e.result:
+			out.Reached = e.check == "server" && *reached
+		case sig := <-signals:
+			cancel()
+			select { // the examination removes its nodes
+			case <-all[len(all)-1].result:
+			case <-time.After(d.reserve()):
+			}
+			return exitCode(exitSignal + supervise.SignalNumber(sig))
+		case <-give.C:
+			give.Reset(0) // for those that follow
+			select {
+			case f = <-e.result: // it came in time
+				out.Reached = e.check == "server" && *reached
+			default:
+				f.problem(e.check, "give more time with --timeout; if it does not help, a disk or a server hangs", "no result within %v", d.timeout)
+			}
+		}
+		if format != "json" {
+			if err := f.print(w); err != nil {
+				return err
+			}
+		}
+		out.Items = append(out.Items, f...)
+	}
+	for _, f := range out.Items {
+		switch f.State {
+		case stateProblem:
+			out.Problems++
+		case stateWarning:
+			out.Warnings++
+		}
+	}
+	out.TookMS = time.Since(began).Milliseconds()
+	var err error
+	if format == "json" {
+		err = document(w, out)
+	} else {
+		_, err = fmt.Fprintf(w, "%s, %s\n", counted(out.Problems, "problem"), counted(out.Warnings, "warning"))
+	}
+	switch {
+	case err != nil:
+		return err
+	case !out.Reached:
+		return &fault{exitUnavailable, fmt.Errorf("no server of %s answered", cut(d.target.url, 200)), ""}
+	case out.Problems > 0:
+		return exitCode(exitNo)
+	}
+	return nil
+}
+
+// later runs an examination and delivers its findings.
+func later(ctx context.Context, examine func(context.Context) findings) <-chan findings {
+	result := make(chan findings, 1)
+	go func() { result <- examine(ctx) }()
+	return result
+}
+
+// print writes one line for each finding, and one for each hint.
+func (f findings) print(w io.Writer) error {
+	for _, one := range f {
+		if _, err := fmt.Fprintf(w, "%-7s  %-11s  %s\n", one.State, one.Check, escape(one.Found)); err != nil {
+			return err
+		}
+		if one.Hint == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%22shint: %s\n", "", escape(one.Hint)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted returns the number and the noun, with an s for more than one.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// lockDirectory returns the full path of the directory of the locks.
+func (d *doctor) lockDirectory() string {
+	return strings.TrimSuffix(strings.TrimSuffix(d.target.zk.Chroot, "/")+d.namespace, "/")
+}
+
+// nearestNode returns the deepest node on the way to path that exists.
+func nearestNode(ctx context.Context, c *zk.Client, path string) (string, error) {
+	for path != "" {
+		_, there, err := c.Exists(ctx, path)
+		if err != nil || there {
+			return path, err
+		}
+		path = path[:strings.LastIndexByte(path, '/')]
+	}
+	return "/", nil
+}

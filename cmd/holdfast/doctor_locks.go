@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// manyEmpty is the number of empty directories from which doctor warns.
+const manyEmpty = 1000
+
+// examineLocks looks through the directory of the locks for leftovers.
+func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
+	dir := d.lockDirectory()
+	found, err := findLocks(ctx, c, dir+"/", holdfast.LayoutCurator)
+	switch {
+	case ctx.Err() != nil:
+		f.warning("locks", "give more time with --timeout", "the directory %s is too large for the time that was left", cut(dir, 100))
+		return f
+	case err != nil:
+		f.warning("locks", "log in with --auth if permissions are missing", "cannot read %s: %s", cut(dir, 100), cut(err.Error(), 200))
+		return f
+	}
+	found = slices.DeleteFunc(found, func(l located) bool { return strings.HasPrefix(l.path, dir+"/"+probePrefix) })
+	judgeLocks(&f, found, func(path string) string { return strings.TrimPrefix(path, dir+"/") })
+	return f
+}
+
+// judgeLocks reports places that look like leftovers. name returns the user's name of a lock.
+func judgeLocks(f *findings, found []located, name func(path string) string) {
+	held, waiting, empty := 0, 0, 0
+	var stuck, unnamed []string
+	for _, l := range found {
+		if len(l.queue) == 0 {
+			empty++
+			continue
+		}
+		held++
+		for _, e := range l.queue {
+			if !e.Held {
+				waiting++
+			}
+			switch {
+			case e.Session == 0:
+				stuck = append(stuck, e.Path)
+			case e.Owner == "":
+				unnamed = append(unnamed, fmt.Sprintf("%s (session 0x%x)", name(l.path), uint64(e.Session)))
+			}
+		}
+	}
+	if len(stuck) > 0 {
+		f.problem("locks", "look at each with holdfast status; if nobody needs it, remove the node",
+			"%s owned by no session, which stays until somebody removes it: %s", counted(len(stuck), "place"), some(stuck))
+	}
+	if len(unnamed) > 0 {
+		f.warning("locks", "programs give their name with WithOwner, or as the data of the node",
+			"%s without an owner's name: %s", counted(len(unnamed), "place"), some(unnamed))
+	}
+	if empty >= manyEmpty {
+		f.warning("locks", "a server removes empty containers by itself; remove other nodes that nobody uses any more", "%d empty directories, which make ls slow", empty)
+	}
+	f.ok("locks", "%s in use, %s waiting, %s", counted(held, "lock"), counted(waiting, "client"), counted(empty, "empty name"))
+}
+
+// some returns the first of many names.
+func some(all []string) string {
+	const most = 3
+	text := make([]string, 0, most)
+	for _, s := range all[:min(most, len(all))] {
+		text = append(text, cut(s, 80))
+	}
+	if len(all) > most {
+		return strings.Join(text, ", ") + fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return strings.Join(text, ", ")
+}

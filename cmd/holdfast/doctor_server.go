@@ -1,0 +1,474 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"holdfast/internal/supervise"
+	"holdfast/zk"
+	"holdfast/zklocal"
+)
+
+const (
+	// slowWrite is the median time of a write from which doctor warns.
+	slowWrite = 100 * time.Millisecond
+	// probePrefix is the beginning of the name of a probe node.
+	probePrefix = "holdfast-doctor-"
+	// clockApart is the difference of two clocks from which doctor warns.
+	clockApart = 2 * time.Second
+	// leastTimeout is the session timeout with which doctor asks for a server's minimum.
+	leastTimeout = 100 * time.Millisecond
+)
+
+// An examined is one address of a server, with the findings about it.
+type examined struct {
+	findings
+	name          string // for messages
+	network, addr string
+	host          string // whose certificate it must have
+
+	answered bool       // it sent something
+	refused  bool       // it demands a login
+	mode     string     // leader, follower, observer, standalone or ""
+	client   *zk.Client // nil without a session
+	probe    string     // path of the probe node, "" without one
+}
+
+// examineServers examines all servers at the same time, and then the locks. It reports whether a server
+// answered. Half of the time is for the servers, so that a dead one leaves time for the locks.
+func (d *doctor) examineServers(ctx context.Context) (all findings, reached bool) {
+	deadline, _ := ctx.Deadline()
+	half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+	defer cancel()
+	var servers []*examined
+	if d.target.dir != "" {
+		if !storeExists(d.target.dir) {
+			return nil, true // there is nothing to ask; examineStore says so
+		}
+		store, err := zklocal.Open(zklocal.Config{Dir: d.target.dir, StartHost: startHost})
+		if err != nil {
+			return nil, true // examineStore has the error
+		}
+		defer store.Close()
+		e := &examined{name: d.target.dir}
+		servers = []*examined{e}
+		d.open(half, e, store.Config())
+	} else {
+		all, servers = d.lookup(half)
+		var group sync.WaitGroup
+		for _, e := range servers {
+			group.Go(func() { d.examineAddress(half, e) })
+		}
+		group.Wait()
+	}
+	for _, e := range servers {
+		all = append(all, e.findings...)
+		reached = reached || e.answered
+	}
+	live := slices.DeleteFunc(slices.Clone(servers), func(e *examined) bool { return e.client == nil })
+	all = append(all, oneService(ctx, servers, live)...)
+	if i := slices.IndexFunc(live, func(e *examined) bool { return !e.refused }); i >= 0 {
+		all = append(all, d.examineLocks(ctx, live[i].client)...)
+	}
+	var group sync.WaitGroup
+	for _, e := range live {
+		group.Go(e.close)
+	}
+	group.Wait()
+	return all, reached
+}
+
+// close removes the probe node and ends the session.
+func (e *examined) close() {
+	if e.probe != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		defer cancel()
+		_ = e.client.Delete(ctx, e.probe, zk.AnyVersion) // otherwise the end of the session removes it
+	}
+	_ = e.client.Close() // always nil
+}
+
+// lookup resolves the names of the servers.
+func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
+	seen := make(map[string]string)
+	for _, server := range d.target.zk.Servers {
+		if path, ok := strings.CutPrefix(server, "unix://"); ok {
+			servers = append(servers, &examined{name: path, network: "unix", addr: path, host: d.secure.serverName})
+			continue
+		}
+		host, port, err := net.SplitHostPort(server)
+		if err != nil {
+			host, port = strings.Trim(server, "[]"), "2181"
+		}
+		addrs := []string{host}
+		if _, err := netip.ParseAddr(host); err != nil {
+			began := time.Now()
+			if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
+				f.problem("name", "correct the name in --server, or ask whoever runs the name server", "%s: %s", cut(host, 100), cut(why(err, time.Since(began)), 150))
+				continue
+			}
+			slices.Sort(addrs)
+			f.ok("name", "%s: %s", host, cut(strings.Join(addrs, ", "), 200))
+		}
+		for _, addr := range addrs {
+			full := net.JoinHostPort(addr, port)
+			if other, twice := seen[full]; twice {
+				f.warning("name", "give each server once", "%s and %s are the same address, %s", other, server, full)
+				continue
+			}
+			seen[full] = server
+			name := full
+			if addr != host {
+				name = fmt.Sprintf("%s (%s)", net.JoinHostPort(host, port), addr)
+			}
+			servers = append(servers, &examined{name: name, network: "tcp", addr: full, host: host})
+		}
+	}
+	return f, servers
+}
+
+// examineAddress connects, asks for the mode and opens a session.
+func (d *doctor) examineAddress(ctx context.Context, e *examined) {
+	began := time.Now()
+	nc, err := new(net.Dialer).DialContext(ctx, e.network, e.addr)
+	if err != nil {
+		e.problem("server", dialHint(err), "%s: %s", e.name, why(err, time.Since(began)))
+		return
+	}
+	defer nc.Close()
+	connected := time.Since(began)
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline)
+	}
+	if d.target.zk.TLS != nil {
+		if nc = d.examineTLS(ctx, e, nc); nc == nil {
+			return
+		}
+	}
+	version := e.ask(nc)
+	if version == notServing {
+		e.problem("server", "start or reconnect the other servers: an ensemble serves while more than half of its servers can talk to each other",
+			"%s: the server runs, but does not serve: it has no quorum, or starts up", e.name)
+		return
+	}
+	cfg := d.target.zk
+	cfg.Servers = []string{e.addr}
+	if e.network == "unix" {
+		cfg.Servers = []string{"unix://" + e.addr}
+	}
+	if cfg.TLS != nil && cfg.TLS.ServerName == "" {
+		cfg.TLS = cfg.TLS.Clone()
+		cfg.TLS.ServerName = e.host
+	}
+	d.open(ctx, e, cfg, version, fmt.Sprintf("connected in %s", short(connected)))
+}
+
+// dialHint says what to do about a refused or silent address.
+func dialHint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
+		return "no server listens there: start it, or correct the address and the port"
+	case timedOut(err):
+		return "a firewall may drop the packets, or the machine is down"
+	}
+	return "check the network between this machine and the server"
+}
+
+// notServing is the version of a server that does not serve yet, or any more.
+const notServing = "not serving"
+
+// wordPatience limits the wait for the answer to a four-letter word. A port that wants TLS waits for more.
+const wordPatience = time.Second
+
+var (
+	versionLine = regexp.MustCompile(`(?m)^Zookeeper version: ([^\s,]{1,60})`)
+	modeLine    = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
+)
+
+// ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it.
+func (e *examined) ask(nc net.Conn) (version string) {
+	_ = nc.SetReadDeadline(time.Now().Add(wordPatience))
+	if _, err := io.WriteString(nc, "srvr"); err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(io.LimitReader(nc, 64<<10)) // the server closes the connection after its answer
+	if strings.Contains(string(text), "not currently serving") {
+		e.answered = true
+		return notServing
+	}
+	if m := modeLine.FindSubmatch(text); m != nil {
+		e.mode = string(m[1])
+	}
+	if m := versionLine.FindSubmatch(text); m != nil {
+		version, _, _ = strings.Cut(string(m[1]), "--") // then follows the commit
+	}
+	return version
+}
+
+// open opens a session, measures it, and leaves it open with a probe node. about says more of the server.
+func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...string) {
+	began := time.Now()
+	cfg.Chroot, cfg.SessionTimeout = "", d.globals.timeout
+	c, err := dialOnce(ctx, cfg)
+	if err != nil {
+		switch {
+		case errors.Is(err, zk.ErrAuthFailed):
+			e.answered = true
+			e.problem("server", "check --auth and --password-file", "%s: the login was refused", e.name)
+		case certificateFault(err) != "":
+			e.answered = true
+			e.problem("server", certificateFault(err), "%s: %s", e.name, cut(err.Error(), 200))
+		default:
+			hint := "see the log of the server"
+			if d.target.dir != "" {
+				hint = "see " + hostLogName + " in the directory"
+			}
+			e.problem("server", hint, "%s: no session: %s", e.name, cut(why(err, time.Since(began)), 200))
+		}
+		return
+	}
+	e.answered, e.client = true, c
+	session, err := c.Session(ctx)
+	if err != nil {
+		e.problem("session", "see the log of the server", "%s: the session ended at once: %s", e.name, cut(err.Error(), 200))
+		return
+	}
+	least := d.leastGranted(ctx, cfg)
+	if d.measure(ctx, e, session, about, least); e.refused {
+		return
+	}
+	d.judgeTimeout(e, session.Timeout(), least)
+	if e.mode == "leader" || e.mode == "follower" || e.mode == "observer" {
+		e.judgeTick(cmp.Or(cfg.TickTime, zk.DefaultTickTime), least)
+	}
+}
+
+// dialOnce is zk.Dial, but gives up at the first failure that is not a refused login.
+func dialOnce(ctx context.Context, cfg zk.Config) (*zk.Client, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cfg.Trace = &zk.Trace{ConnectDone: func(_ string, _ time.Duration, err error) {
+		if err != nil && !errors.Is(err, zk.ErrAuthFailed) {
+			cancel(err)
+		}
+	}}
+	c, err := zk.Dial(ctx, cfg)
+	if err != nil && context.Cause(ctx) != nil && !errors.Is(err, zk.ErrAuthFailed) {
+		err = context.Cause(ctx)
+	}
+	return c, err
+}
+
+// measure times reads and writes, and compares the clocks.
+func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, about []string, least time.Duration) {
+	fail := func(what string, err error) {
+		switch {
+		case errors.Is(err, zk.ErrAuthFailed):
+			e.problem("server", "log in with --auth sasl-digest:USER --password-file FILE", "%s: the server demands a login", e.name)
+			e.refused = true
+		case errors.Is(err, zk.ErrNoAuth):
+			e.problem("server", "log in with --auth, or let somebody with permission change the ACL", "%s: no permission to %s", e.name, what)
+		default:
+			e.problem("server", "see the log of the server", "%s: cannot %s: %s", e.name, what, cut(err.Error(), 200))
+		}
+	}
+	var reads, writes []time.Duration
+	timed := func(times *[]time.Duration, f func() error) error {
+		began := time.Now()
+		err := f()
+		*times = append(*times, time.Since(began))
+		return err
+	}
+	for range 5 {
+		if err := timed(&reads, func() error { _, _, err := session.Exists(ctx, "/"); return err }); err != nil {
+			fail("read", err)
+			return
+		}
+	}
+	dir, err := nearestNode(ctx, e.client, d.lockDirectory())
+	if err != nil {
+		fail("read "+cut(d.lockDirectory(), 100), err)
+		return
+	}
+	probe := fmt.Sprintf("%s/%s%x", strings.TrimSuffix(dir, "/"), probePrefix, uint64(session.ID()))
+	var stat zk.Stat
+	before := time.Now()
+	if err := timed(&writes, func() (err error) { _, stat, err = session.Create(ctx, probe, nil, zk.Ephemeral); return err }); err != nil {
+		if zk.MayHaveHappened(err) {
+			e.probe = probe
+		}
+		fail("create nodes in "+cut(dir, 100), err)
+		return
+	}
+	after := time.Now()
+	e.probe = probe
+	for range 4 {
+		if err := timed(&writes, func() error { _, err := session.Set(ctx, probe, nil, zk.AnyVersion); return err }); err != nil {
+			fail("write", err)
+			return
+		}
+	}
+	say := strings.Join(slices.DeleteFunc(append([]string{e.mode}, about...), func(s string) bool { return s == "" }), ", ")
+	if say == "" {
+		say = "a session"
+	}
+	found := fmt.Sprintf("%s: %s, read %s, write %s", e.name, say, short(median(reads)), short(median(writes)))
+	if median(writes) >= slowWrite {
+		e.warning("server", "check the disk of the server, and the network between the servers; an acquire takes at least one write", "%s, which is slow", found)
+	} else {
+		e.ok("server", "%s", found)
+	}
+	e.judgeClock(time.UnixMilli(stat.Ctime), before, after)
+	// A lease fails if the session timeout is too short for the ensemble's tickTime.
+	lease, err := session.Lease(ctx, probe)
+	switch {
+	case errors.Is(err, zk.ErrTimeoutTooShort):
+		hint := "give a longer --session-timeout"
+		if tick := least / 2; tick > 0 && tick < cmp.Or(d.target.zk.TickTime, zk.DefaultTickTime) {
+			hint += fmt.Sprintf(", or add ?tick=%v to the address if that is tickTime in the servers' zoo.cfg", tick)
+		}
+		e.problem("session", hint, "%s: locks would fail: %s", e.name, cut(err.Error(), 250))
+	case err == nil:
+		lease.Release()
+	}
+}
+
+// leastGranted returns the shortest session timeout that the server grants, or 0 if it cannot be found
+// out.
+func (d *doctor) leastGranted(ctx context.Context, cfg zk.Config) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	cfg.SessionTimeout = leastTimeout
+	c, err := zk.Dial(ctx, cfg)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	s, err := c.Session(ctx)
+	if err != nil {
+		return 0
+	}
+	return s.Timeout()
+}
+
+// judgeTimeout compares the granted session timeout with the one that was asked for. least is the server's
+// minimum, or 0.
+func (d *doctor) judgeTimeout(e *examined, granted, least time.Duration) {
+	asked := d.globals.timeout
+	limits := ""
+	if least > leastTimeout {
+		limits = fmt.Sprintf("; its minimum is %v, two ticks of %v by default", least, least/2)
+	}
+	switch {
+	case granted < 2*supervise.KillMargin:
+		e.problem("session", fmt.Sprintf("give --session-timeout %v or more", 2*supervise.KillMargin),
+			"%s: grants %v, but holdfast run needs %v", e.name, granted, 2*supervise.KillMargin)
+	case granted > asked && d.timeoutGiven:
+		e.problem("session", fmt.Sprintf("give --session-timeout %v or more, or set a shorter tickTime on the server", granted),
+			"%s: grants %v, not the %v that you ask for; run and lock refuse that%s", e.name, granted, asked, limits)
+	case granted > asked:
+		e.warning("session", "a crashed holder's lock stays held for that long; a shorter tickTime on the server allows less",
+			"%s: grants %v instead of %v%s", e.name, granted, asked, limits)
+	case granted < asked:
+		e.warning("session", fmt.Sprintf("give --session-timeout %v, or raise maxSessionTimeout on the server", granted),
+			"%s: grants %v instead of %v, so a lock is lost after that time without contact%s", e.name, granted, asked, limits)
+	default:
+		e.ok("session", "%s: grants the %v that you ask for%s", e.name, granted, limits)
+	}
+}
+
+// judgeTick compares the tickTime that the proofs of a session are measured in with that of an ensemble, which
+// its minimum gives away.
+func (e *examined) judgeTick(assumed, least time.Duration) {
+	if tick := least / 2; least > leastTimeout && tick > assumed {
+		e.warning("session", fmt.Sprintf("if tickTime in the servers' zoo.cfg is %[1]v, add ?tick=%[1]v to the address; otherwise a holder could be told too late that its lock is lost", tick),
+			"%s: a minimum of %v suggests a tickTime of %v, and holdfast assumes %v", e.name, least, tick, assumed)
+	}
+}
+
+// judgeClock compares the server's clock with ours. The server read its clock between before and after.
+func (e *examined) judgeClock(server, before, after time.Time) {
+	half := after.Sub(before) / 2
+	apart := server.Sub(before.Add(half))
+	text := fmt.Sprintf("%s: %s", e.name, offset(apart, half+time.Millisecond))
+	if apart.Abs() > clockApart+half {
+		e.warning("clock", "set both clocks by NTP; the locks need no clock, but the times in ls and status, and certificates, do", "%s", text)
+		return
+	}
+	e.ok("clock", "%s", text)
+}
+
+// offset describes a difference of two clocks, which is known to within margin.
+func offset(apart, margin time.Duration) string {
+	switch {
+	case apart.Abs() <= margin:
+		return fmt.Sprintf("its clock agrees with ours to within %s", short(margin))
+	case apart < 0:
+		return fmt.Sprintf("its clock is %s behind ours (± %s)", short(-apart), short(margin))
+	}
+	return fmt.Sprintf("its clock is %s ahead of ours (± %s)", short(apart), short(margin))
+}
+
+// oneService looks whether each server has the probe node of the first one. Two servers that know nothing of
+// each other would both grant the same lock.
+func oneService(ctx context.Context, servers, live []*examined) (f findings) {
+	first := slices.IndexFunc(live, func(e *examined) bool { return e.probe != "" })
+	if len(servers) < 2 || first < 0 {
+		return nil
+	}
+	probe, same, apart := live[first].probe, []string{}, []string{}
+	for _, e := range live {
+		if err := e.client.Sync(ctx, probe); err != nil {
+			continue
+		}
+		_, there, err := e.client.Exists(ctx, probe)
+		switch {
+		case err != nil:
+		case there:
+			same = append(same, e.name)
+		default:
+			apart = append(apart, e.name)
+		}
+	}
+	if len(apart) > 0 {
+		f.problem("servers", "give the servers of one ensemble only: clients of different servers could hold the same lock at the same time",
+			"%s has a node that %s does not have: these are separate services", live[first].name, cut(strings.Join(apart, ", "), 200))
+		return f
+	}
+	if len(live) < len(servers) {
+		f.warning("servers", "see the lines above; clients use the others meanwhile", "%d of %d addresses can be used", len(live), len(servers))
+		return f
+	}
+	f.ok("servers", "all %d addresses belong to one service", len(same))
+	return f
+}
+
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
+// short returns a duration with few digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
