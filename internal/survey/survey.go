@@ -24,14 +24,17 @@ type Survey struct {
 	Strange []string
 }
 
-// Read reads all locks whose paths begin with prefix. root is a node above all of them. With a grammar, it
-// finds the locks of that layout only. Without, the names of the nodes tell the layout.
-func Read(ctx context.Context, c *zk.Client, root, prefix string, g *names.Grammar) (*Survey, error) {
+// A Layout says how nodes are named; see the type of package holdfast with the same name.
+type Layout = names.Layout
+
+// Read reads all locks whose paths begin with prefix. root is a node above all of them. With a layout, it
+// finds the locks of that layout only. With nil, the names of the nodes tell the layout.
+func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout) (*Survey, error) {
 	// The server that we read from may be behind the one that granted a lock.
 	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, root) }); err != nil {
 		return nil, err
 	}
-	r := reader{client: c, grammar: g, dirs: make(map[string]dir)}
+	r := newReader(c, layout)
 	for level := []string{root}; len(level) > 0; {
 		if err := r.list(ctx, level); err != nil {
 			return nil, err
@@ -59,11 +62,11 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, g *names.Gramm
 }
 
 // Again reads locks of an earlier Read once more. Locks that are gone are left out.
-func Again(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, g *names.Grammar) ([]waitgraph.Lock, error) {
+func Again(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *Layout) ([]waitgraph.Lock, error) {
 	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, "/") }); err != nil {
 		return nil, err
 	}
-	r := reader{client: c, grammar: g, dirs: make(map[string]dir)}
+	r := newReader(c, layout)
 	var paths []string
 	for _, l := range locks {
 		paths = append(paths, l.Dirs...)
@@ -86,6 +89,14 @@ type reader struct {
 	client  *zk.Client
 	grammar *names.Grammar // nil: find out
 	dirs    map[string]dir // those that exist
+}
+
+func newReader(c *zk.Client, layout *Layout) *reader {
+	r := &reader{client: c, dirs: make(map[string]dir)}
+	if layout != nil {
+		r.grammar = names.Compile(*layout)
+	}
+	return r
 }
 
 // list reads the children of nodes. A node that is gone is left out.

@@ -9,17 +9,24 @@ import (
 // tries is how many owners of a cycle are tried as its victim.
 const tries = 32
 
-// An edge says that an owner waits for another one.
-type edge struct {
-	to   int
-	wait Ref
-	from Ref // the place of to
-	any  bool
+// An Edge says that an owner waits for another one.
+type Edge struct {
+	Step
+	To int // the owner that it waits for
 }
 
-// edges calls visit for those that an owner waits for. It leaves out places that wait themselves, if all
-// that they wait for is in the edges anyway: the end of such a waiter would free nobody.
-func (s *solver) edges(owner int, visit func(edge)) {
+// Edges returns who waits for whom, by owner and wait. Of the places ahead of a wait, it leaves out waiters who
+// wait for the same: the end of such a waiter would free nobody.
+func (g *Graph) Edges() (all []Edge) {
+	s := begin(g)
+	for o := range g.Owners {
+		s.edges(o, func(e Edge) { all = append(all, e) })
+	}
+	return all
+}
+
+// edges calls visit for the edges of an owner, without owners that are gone.
+func (s *solver) edges(owner int, visit func(Edge)) {
 	for _, w := range s.Owners[owner].Waits {
 		if s.granted[w.Lock][w.Place] {
 			continue
@@ -27,7 +34,7 @@ func (s *solver) edges(owner int, visit func(edge)) {
 		l := &s.Locks[w.Lock]
 		see := func(r Ref, any bool) {
 			if to := s.OwnerOf(r); !s.gone[to] {
-				visit(edge{to, w, r, any})
+				visit(Edge{Step{owner, w, r, any}, to})
 			}
 		}
 		for i := range l.Permits {
@@ -64,17 +71,17 @@ func (s *solver) components(from []int) (all [][]int) {
 		stack = append(stack, o)
 		onStack[o] = true
 		self, seen := false, make(map[int]bool)
-		s.edges(o, func(e edge) {
-			self = self || e.to == o
-			if seen[e.to] {
+		s.edges(o, func(e Edge) {
+			self = self || e.To == o
+			if seen[e.To] {
 				return
 			}
-			seen[e.to] = true
-			if index[e.to] == unseen {
-				visit(e.to)
-				low[o] = min(low[o], low[e.to])
-			} else if onStack[e.to] {
-				low[o] = min(low[o], index[e.to])
+			seen[e.To] = true
+			if index[e.To] == unseen {
+				visit(e.To)
+				low[o] = min(low[o], low[e.To])
+			} else if onStack[e.To] {
+				low[o] = min(low[o], index[e.To])
 			}
 		})
 		if low[o] != index[o] {
@@ -195,18 +202,17 @@ func (s *solver) wayRound(set []int, start int) []Step {
 		o := next[0]
 		next = next[1:]
 		var last *Step
-		s.edges(o, func(e edge) {
-			step := Step{o, e.wait, e.from, e.any}
-			if e.to == start && last == nil {
-				last = &step
+		s.edges(o, func(e Edge) {
+			if e.To == start && last == nil {
+				last = &e.Step
 				return
 			}
-			if _, inSet := slices.BinarySearch(set, e.to); !inSet || e.to == start {
+			if _, inSet := slices.BinarySearch(set, e.To); !inSet || e.To == start {
 				return
 			}
-			if _, seen := from[e.to]; !seen {
-				from[e.to], before[e.to] = step, o
-				next = append(next, e.to)
+			if _, seen := from[e.To]; !seen {
+				from[e.To], before[e.To] = e.Step, o
+				next = append(next, e.To)
 			}
 		})
 		if last != nil {

@@ -22,6 +22,7 @@ type Owner struct {
 	Holds    []Ref
 	Waits    []Ref
 	Stuck    bool // it can never proceed, unless an owner is removed by force or gives up
+	Turn     int  // a possible order in which owners proceed; those that are stuck come last
 }
 
 // A Ref names a place.
@@ -80,7 +81,12 @@ func Analyze(locks []Lock) *Graph {
 	s := newSolver(g)
 	s.run()
 	for i := range g.Owners {
-		g.Owners[i].Stuck = !s.gone[i]
+		g.Owners[i].Stuck, g.Owners[i].Turn = !s.gone[i], len(g.Owners)
+	}
+	for turn, c := range s.done {
+		if c.what == 'o' {
+			g.Owners[c.first].Turn = turn - len(s.done)
+		}
 	}
 	s.findCycles()
 	return g

@@ -22,7 +22,19 @@ type change struct {
 	first, then int
 }
 
+// newSolver returns a solver whose owners without a wait have proceeded.
 func newSolver(g *Graph) *solver {
+	s := begin(g)
+	for i := range g.Owners {
+		if s.left[i] == 0 {
+			s.remove(i)
+		}
+	}
+	return s
+}
+
+// begin returns a solver in which nobody has proceeded.
+func begin(g *Graph) *solver {
 	s := &solver{
 		Graph: g, gone: make([]bool, len(g.Owners)), left: make([]int, len(g.Owners)),
 		granted: make([][]bool, len(g.Locks)), head: make([]int, len(g.Locks)), free: make([]int, len(g.Locks)),
@@ -40,11 +52,6 @@ func newSolver(g *Graph) *solver {
 	}
 	for i, o := range g.Owners {
 		s.left[i] = len(o.Waits)
-	}
-	for i := range g.Owners {
-		if s.left[i] == 0 {
-			s.remove(i)
-		}
 	}
 	return s
 }
