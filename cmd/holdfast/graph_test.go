@@ -349,11 +349,12 @@ func TestGraphEscapes(t *testing.T) {
 		defer close(done)
 		_, _ = holdfast.NewMutex(b, "/a\"b", holdfast.WithReason(evil)).Lock(ctx)
 	}()
-	for len(documentOf(t, url).Owners) < 2 {
+	for len(documentOf(t, url).Owners) < 2 { // the waiter's node is not there yet
 	}
 	for _, args := range [][]string{{"/"}, {"--dot", "/"}, {"-o", "json", "/"}} {
 		text, err := graphOf(t, url, args...)
-		if err != nil || strings.ContainsAny(text, "\x1b") || strings.Contains(text, "\"]; evil") && args[0] != "/" {
+		bare := strings.ReplaceAll(text, `\"`, "") // a quote in a text has a backslash
+		if err != nil || strings.Contains(text, "\x1b") || args[0] != "/" && (strings.Contains(bare, `"]; evil`) || strings.Count(bare, `"`)%2 != 0) {
 			t.Errorf("%v: %v\n%s", args, err, text)
 		}
 	}
