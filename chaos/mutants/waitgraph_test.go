@@ -10,10 +10,10 @@ func ofTheWaitGraph() []mutant {
 			tests: []string{"TestCycles", "TestRandomStates"},
 		},
 		{
-			number: 641, bug: "a waiter of whom all that he waits for can proceed stays in the graph", where: "–",
+			number: 641, bug: "an owner whose waits have all ended stays in the graph", where: "–",
 			edits: []edit{{"internal/waitgraph/solver.go", "if s.left[owner]--; s.left[owner] == 0 {", "if s.left[owner]--; s.left[owner] < 0 {"}},
 			pkg:   "internal/waitgraph",
-			tests: []string{"TestCycles", "TestNoCycleWhereThereIsNone"},
+			tests: []string{"TestNoCycleWhereThereIsNone", "TestRandomStates"},
 		},
 		{
 			number: 642, bug: "a cycle of two readings with different nodes is reported", where: "–",
