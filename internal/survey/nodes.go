@@ -13,8 +13,8 @@ import (
 	"holdfast/zk"
 )
 
-// read reads the nodes of locks. Nodes that are gone are left out.
-func (r *reader) read(ctx context.Context, all []*found) (map[string]zk.Result, error) {
+// nodes reads the nodes of locks. Nodes that are gone are left out.
+func (r *reader) nodes(ctx context.Context, all []*found) (map[string]zk.Result, error) {
 	var paths []string
 	for _, f := range all {
 		paths = append(paths, f.queue...)

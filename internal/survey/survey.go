@@ -3,18 +3,15 @@ package survey
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
 )
-
-// batch is how many requests are under way at a time.
-const batch = 2000
 
 // A Survey is what was found.
 type Survey struct {
@@ -89,6 +86,7 @@ type reader struct {
 	client  *zk.Client
 	grammar *names.Grammar // nil: find out
 	dirs    map[string]dir // those that exist
+	single  atomic.Bool    // the server knows no MultiRead
 }
 
 func newReader(c *zk.Client, layout *Layout) *reader {
@@ -101,41 +99,21 @@ func newReader(c *zk.Client, layout *Layout) *reader {
 
 // list reads the children of nodes. A node that is gone is left out.
 func (r *reader) list(ctx context.Context, paths []string) error {
-	return r.each(ctx, paths, zk.ChildrenOp, func(path string, res zk.Result) {
+	var leaves []string
+	err := r.each(ctx, paths, zk.ChildrenOp, func(path string, res zk.Result) {
 		slices.Sort(res.Children)
-		r.dirs[path] = dir{res.Children, res.Stat.EphemeralOwner}
+		r.dirs[path] = dir{children: res.Children}
+		if len(res.Children) == 0 {
+			leaves = append(leaves, path)
+		}
 	})
-}
-
-// each sends a request for each node, in batches, and calls take with the answers of nodes that exist.
-func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op, take func(string, zk.Result)) error {
-	for some := range slices.Chunk(paths, batch) {
-		ops := make([]zk.Op, len(some))
-		for i, path := range some {
-			ops[i] = op(path)
-		}
-		var results []zk.Result
-		err := queue.Retry(ctx, func() (err error) {
-			if results, err = r.client.Pipeline(ctx, ops...); results == nil {
-				return err
-			}
-			for _, res := range results {
-				if res.Err != nil && !errors.Is(res.Err, zk.ErrNoNode) {
-					return res.Err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for i, res := range results {
-			if res.Err == nil {
-				take(some[i], res)
-			}
-		}
+	if err != nil {
+		return err
 	}
-	return nil
+	// Only a node without children can be ephemeral.
+	return r.each(ctx, leaves, zk.GetOp, func(path string, res zk.Result) {
+		r.dirs[path] = dir{session: res.Stat.EphemeralOwner}
+	})
 }
 
 // below returns the children of a node that may be locks or have locks below them.
@@ -209,7 +187,7 @@ func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 			})
 		}
 	}
-	nodes, err := r.read(ctx, all)
+	nodes, err := r.nodes(ctx, all)
 	if err != nil {
 		return nil, err
 	}

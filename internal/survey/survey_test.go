@@ -11,6 +11,7 @@ import (
 	"holdfast"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -293,5 +294,26 @@ func TestNodesThatGoAway(t *testing.T) {
 	must(t, err)
 	if len(gone) != 0 {
 		t.Errorf("%+v; want nothing", gone)
+	}
+}
+
+// Answers that are too long for one message, and servers that do not answer a multi-read: the survey reads the
+// nodes one by one.
+func TestServersWithoutMultiRead(t *testing.T) {
+	for name, action := range map[string]zktest.Action{"long answers": zktest.Pass, "the connection breaks": zktest.DropReply, "it throttles": zktest.Throttle} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			c := srv.Client()
+			for i := range 150 {
+				_, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d", i), nil, zk.Persistent)
+				must(t, err)
+				_, _, err = c.Create(t.Context(), fmt.Sprintf("/l%d/x-lock-", i), make([]byte, 20_000), zk.EphemeralSequential)
+				must(t, err)
+			}
+			srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return action })
+			if got := places(read(t, c, nil).Locks); got != 150 {
+				t.Errorf("%d places; want 150", got)
+			}
+		})
 	}
 }
