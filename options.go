@@ -88,6 +88,14 @@ func WithReason(reason string) Option {
 	}
 }
 
+// WithinSession says that the caller runs under a lock of another session on the same server, which is kept
+// until the caller has finished: a command that another one has started, or a second client of one program.
+// It has no effect on the lock. holdfast graph needs it to find deadlocks between such callers. Kinds and
+// options that choose the data of the nodes do not record it: Election, WithValue.
+func WithinSession(session int64) Option {
+	return func(o *options) { o.note.Within = session }
+}
+
 // WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason. A
 // [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
 // in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the

@@ -21,8 +21,8 @@ var beforeTree = flag.String("before-tree", "", "BenchmarkBefore: the work tree 
 // of now's figure over before's of the same round, between ratio-low and ratio-high with 95 % confidence, for which it
 // needs six rounds. Each round begins with the other one. The rounds begin when the rates of both stand still.
 //
-//	git worktree add ../before 3a97b7e
-//	go test -run '^$' -bench '^BenchmarkBefore$' -benchtime 15x -timeout 0 -before-tree ../before
+//	git worktree add ../../before 3a97b7e
+//	go test -run '^$' -bench '^BenchmarkBefore$' -benchtime 15x -timeout 0 -before-tree ../../before
 func BenchmarkBefore(b *testing.B) {
 	if *beforeTree == "" {
 		b.Skip("needs the work tree of an earlier commit: -before-tree DIR")

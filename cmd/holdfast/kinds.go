@@ -87,7 +87,7 @@ func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) {
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
-	who := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why)}
+	who := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why), holdfast.WithinSession(k.outerSession())}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
 		switch {

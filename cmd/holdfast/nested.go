@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,13 +67,29 @@ func (k *taker) held(path string) heldLock {
 		path += "#" + name
 	}
 	h := heldLock{
-		key:    strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url + "#" + path),
+		key:    heldKey(k.target.url, path),
 		shared: k.kind.shared,
 	}
 	if k.kind.limit > 0 {
 		h.permits, h.limit = k.kind.permits, k.kind.limit
 	}
 	return h
+}
+
+func heldKey(url, path string) string {
+	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(url + "#" + path)
+}
+
+// outerSession returns the session of the holdfast run around this command, or 0. A session of another server
+// does not count. It is for holdfast graph, which is to know that the lock of that session stays held while
+// this command waits.
+func (k *taker) outerSession() int64 {
+	outer := inherited()
+	session, err := strconv.ParseUint(os.Getenv("HOLDFAST_SESSION"), 0, 64)
+	if err != nil || !strings.HasPrefix(outer[len(outer)-1].key, heldKey(k.target.url, "")) {
+		return 0
+	}
+	return int64(session)
 }
 
 // heldText returns the value of HOLDFAST_HELD for the command.

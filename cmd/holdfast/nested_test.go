@@ -150,3 +150,30 @@ func TestReaderUnderAReaderWaitsForNoWriter(t *testing.T) {
 		})
 	}
 }
+
+// The session of the outer command counts only if it is on the same server.
+func TestOuterSession(t *testing.T) {
+	k := &taker{target: target{url: "zk://h:2181/root"}}
+	here := k.held("/ns/job").String()
+	elsewhere := (&taker{target: target{url: "zk://h:2181/rooted"}}).held("/ns/job").String()
+	for _, tt := range []struct {
+		held, session string
+		want          int64
+	}{
+		{"", "", 0},
+		{here, "0x1000abc", 0x1000abc},
+		{"shared " + here, "0xffffffffffffffff", -1},
+		{elsewhere + ":" + here, "0x7", 7},
+		{elsewhere, "0x7", 0},
+		{here + ":" + elsewhere, "0x7", 0},
+		{here, "", 0},
+		{here, "seven", 0},
+		{"", "0x7", 0},
+	} {
+		t.Setenv("HOLDFAST_HELD", tt.held)
+		t.Setenv("HOLDFAST_SESSION", tt.session)
+		if got := k.outerSession(); got != tt.want {
+			t.Errorf("held %q, session %q: %d; want %d", tt.held, tt.session, got, tt.want)
+		}
+	}
+}

@@ -24,13 +24,15 @@ type Note struct {
 	Since int64 `json:"since,omitempty"`
 	// Kept says that the client has kept the lock after Unlock: it gives the lock up when somebody joins the queue.
 	Kept bool `json:"kept,omitempty"`
+	// Within is the session under whose lock the client runs, see WithinSession.
+	Within int64 `json:"within,omitempty"`
 	// Revoke asks the holder to release the lock.
 	Revoke bool `json:"revoke,omitempty"`
 }
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Within == 0 && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

@@ -1,0 +1,55 @@
+package mutants
+
+// ofTheWaitGraph are those of holdfast graph.
+func ofTheWaitGraph() []mutant {
+	return []mutant{
+		{
+			number: 640, bug: "a waiter for a permit waits for all holders of permits, not for any", where: "–",
+			edits: []edit{{"internal/waitgraph/solver.go", "\t\tif r.Permit {\n\t\t\ts.free[r.Lock] += sign\n\t\t}\n", ""}},
+			pkg:   "internal/waitgraph",
+			tests: []string{"TestCycles", "TestRandomStates"},
+		},
+		{
+			number: 641, bug: "an owner whose waits have all ended stays in the graph", where: "–",
+			edits: []edit{{"internal/waitgraph/solver.go", "if s.left[owner]--; s.left[owner] == 0 {", "if s.left[owner]--; s.left[owner] < 0 {"}},
+			pkg:   "internal/waitgraph",
+			tests: []string{"TestNoCycleWhereThereIsNone", "TestRandomStates"},
+		},
+		{
+			number: 642, bug: "a cycle of two readings with different nodes is reported", where: "–",
+			edits: []edit{{"cmd/holdfast/graph.go", "waitgraph.Stable(suspects, again)", "again"}},
+			pkg:   "cmd/holdfast",
+			tests: []string{"TestCycleMustStandStill"},
+		},
+		{
+			number: 643, bug: "threads of two programs that contend for one lock are a deadlock", where: "–",
+			edits: []edit{{"internal/waitgraph/graph.go", "case here[p.Session] || p.Idle:", "case p.Idle:"}},
+			pkg:   "internal/waitgraph",
+			tests: []string{"TestCycles"},
+		},
+		{
+			number: 644, bug: "a command inside another command is taken for a stranger, so its deadlock is missed", where: "–",
+			edits: []edit{{"internal/waitgraph/graph.go", "if p.Session == 0 || p.Within == 0 {", "if p.Session != 0 {"}},
+			pkg:   "internal/waitgraph",
+			tests: []string{"TestCycles"},
+		},
+		{
+			number: 645, bug: "the victim's end leaves a cycle", where: "–",
+			edits: []edit{{"internal/waitgraph/cycles.go", "\t\tif broken {", "\t\tif broken || !broken {"}},
+			pkg:   "internal/waitgraph",
+			tests: []string{"TestCycles", "TestRandomStates"},
+		},
+		{
+			number: 646, bug: "workers of a Shards that wait for each other's shards are a deadlock", where: "–",
+			edits: []edit{{"internal/survey/nodes.go", "p.Shared, p.Idle = f.shared[i], f.idle", "p.Shared = f.shared[i]"}},
+			pkg:   "internal/survey",
+			tests: []string{"TestShardsDoNotWait"},
+		},
+		{
+			number: 647, bug: "the waiter for Curator's semaphore is taken for a holder of a permit", where: "–",
+			edits: []edit{{"internal/survey/nodes.go", "\tif l.Limit == 0 {\n", "\tif l.Limit < 0 {\n"}},
+			pkg:   "internal/survey",
+			tests: []string{"TestNodesOfOtherLibraries"},
+		},
+	}
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/survey"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+)
+
+// graphFlags are the flags of graph.
+type graphFlags struct {
+	dot, cycles, exitCode bool
+	format                output
+	layout                layoutFlag
+}
+
+func newGraph(g *globals) *cobra.Command {
+	var f graphFlags
+	cmd := &cobra.Command{
+		Use:   "graph [flags] [PREFIX]",
+		Short: "Show who waits for whom, and name the deadlocks",
+		Long: `graph reads all locks whose names begin with PREFIX, or all locks in the namespace, and shows who waits for
+whom. PREFIX / is the whole server. It knows the queues of Curator, kazoo, go-zookeeper and others by the
+names of their nodes; nodes in a form of your own need --layout.
+
+First come the cycles. Each owner in a cycle waits for the next one, so none of them can ever proceed.
+graph suggests a victim: the owner that holds the fewest locks, and among equals the one that began to wait
+last. If the victim gives up or ends, the cycle is broken. Then come the owners that wait for nobody and
+block others, the one that blocks most first, each with its waiters below it.
+
+An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
+outer one. Two clients of one program are two owners, unless the program says WithinSession.
+A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
+can proceed. graph assumes that one permit is enough for the waiter.
+
+graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads
+the locks of each cycle again, and reports the cycle only if holders and waiters are the same nodes as before.
+
+Limits. graph sees sessions, not threads. If threads of one program use locks independently, a cycle may end
+by itself: graph says so where it sees that a session waits for several locks at once. A session that waits
+for a lock that it holds itself is never a cycle, since another thread may hold it. The candidates of an
+election look like waiters, and a waiter for a lock of run --node has no node and is not seen. kazoo's Lock
+is taken for its WriteLock, which also waits for readers: the names of their nodes are the same.
+
+Exit codes:
+  0   the graph is complete
+  1   with --exit-code: there is a cycle
+  2   wrong command line
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast graph
+  holdfast graph --cycles --exit-code /
+  holdfast graph --dot db/ | dot -Tsvg > locks.svg`,
+		Args: operands("[prefix]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.dot && cmd.Flags().Changed("output") {
+				return usage("leave out --dot or --output", "--dot and --output do not go together")
+			}
+			prefix, err := g.prefix(args)
+			if err != nil {
+				return err
+			}
+			w, err := g.readWaits(cmd, prefix, &f)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case f.dot:
+				err = w.dot(out, f.cycles)
+			case f.format == "json":
+				err = document(out, w.document(f.cycles))
+			default:
+				err = w.print(out, f.cycles)
+			}
+			if err == nil && f.exitCode && len(w.Cycles) > 0 {
+				err = exitCode(exitNo)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&f.dot, "dot", false, "print the graph for Graphviz")
+	cmd.Flags().BoolVar(&f.cycles, "cycles", false, "show the cycles only")
+	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit 1 if there is a cycle")
+	cmd.Flags().Var(&f.layout, "layout", "read locks in this layout only, see holdfast run --help (default: the names of the nodes tell the layout)")
+	f.format.register(cmd)
+	return cmd
+}
+
+// prefix returns the path with which the paths of all locks of a command begin.
+func (g *globals) prefix(args []string) (string, error) {
+	prefix := ""
+	if len(args) > 0 {
+		prefix = args[0]
+	}
+	if !strings.HasPrefix(prefix, "/") {
+		if err := g.checkNamespace(); err != nil {
+			return "", err
+		}
+		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
+	}
+	if err := zk.ValidatePath(parent(prefix)); err != nil {
+		return "", usage("", "prefix %q: %w", cut(prefix, 100), err)
+	}
+	return prefix, nil
+}
+
+// waits is a graph as graph prints it.
+type waits struct {
+	*waitgraph.Graph
+	g       *globals
+	now     time.Time
+	edges   []waitgraph.Edge
+	locks   int // that were read
+	inCycle map[int]int
+}
+
+// readWaits reads the locks and makes the graph. Cycles are from two readings.
+func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*waits, error) {
+	var layout *survey.Layout
+	if l := f.layout.Layout; cmd.Flags().Changed("layout") {
+		layout = &survey.Layout{
+			Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read, Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
+		}
+	}
+	w := &waits{g: g, inCycle: make(map[int]int)}
+	var strange []string
+	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
+		if err != nil {
+			return err
+		}
+		strange, w.locks = s.Strange, len(s.Locks)
+		w.Graph, err = confirmed(ctx, c, s.Locks, layout)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(strange) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
+			len(strange), escape(cut(strange[0], 200)))
+	}
+	w.edges, w.now = w.Edges(), time.Now()
+	for i, c := range w.Cycles {
+		for _, o := range c.Owners {
+			w.inCycle[o] = i + 1
+		}
+	}
+	return w, nil
+}
+
+// confirmed makes the graph of the locks. If it has cycles, it reads the locks of those who are stuck again.
+func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *survey.Layout) (*waitgraph.Graph, error) {
+	first := waitgraph.Analyze(locks)
+	if len(first.Cycles) == 0 {
+		return first, nil
+	}
+	suspects := suspects(first)
+	again, err := survey.Again(ctx, c, suspects, layout)
+	if err != nil {
+		return nil, err
+	}
+	return waitgraph.Analyze(replaced(locks, suspects, waitgraph.Stable(suspects, again))), nil
+}
+
+// suspects returns the locks with places of owners who are stuck.
+func suspects(g *waitgraph.Graph) []waitgraph.Lock {
+	in := make(map[int]bool)
+	for _, o := range g.Owners {
+		if o.Stuck {
+			for _, r := range slices.Concat(o.Holds, o.Waits) {
+				in[r.Lock] = true
+			}
+		}
+	}
+	var all []waitgraph.Lock
+	for i, l := range g.Locks {
+		if in[i] {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// replaced returns the locks with those that were read again in place of the suspects.
+func replaced(all, suspects, again []waitgraph.Lock) []waitgraph.Lock {
+	key := func(l waitgraph.Lock) [3]string { return [3]string{l.Path, l.Layout, l.Kind} }
+	old := make(map[[3]string]bool)
+	for _, l := range suspects {
+		old[key(l)] = true
+	}
+	rest := slices.DeleteFunc(slices.Clone(all), func(l waitgraph.Lock) bool { return old[key(l)] })
+	return append(rest, again...)
+}
+
+// lock names a lock.
+func (w *waits) lock(r waitgraph.Ref) string {
+	l := w.Locks[r.Lock]
+	name := escape(w.g.lockName(l.Path))
+	if l.Layout != "" && l.Layout != "curator" {
+		name += " [" + escape(l.Layout) + "]"
+	}
+	return name
+}
+
+// owner names an owner.
+func (w *waits) owner(o int) string {
+	text, sessions := w.whose(o)
+	if len(sessions) == 0 {
+		sessions = []string{"no session"}
+	}
+	if text == "" {
+		return "session " + strings.Join(sessions, " ")
+	}
+	return escape(text) + " " + strings.Join(sessions, " ")
+}
+
+// whose returns the text of an owner that says most, and its sessions. The text is that of a lock that it holds.
+func (w *waits) whose(o int) (text string, sessions []string) {
+	owner := w.Owners[o]
+	for _, r := range slices.Concat(owner.Holds, owner.Waits) {
+		if text = w.Place(r).Owner; text != "" {
+			break
+		}
+	}
+	for _, s := range owner.Sessions {
+		sessions = append(sessions, hexSession(s))
+	}
+	return text, sessions
+}
+
+func hexSession(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
+
+// step describes a wait.
+func (w *waits) step(s waitgraph.Step) string {
+	how := "held by"
+	switch {
+	case s.Any:
+		how = fmt.Sprintf("any of %d permits, one of them held by", len(w.Locks[s.Wait.Lock].Permits))
+	case !w.Held(s.For):
+		how = "in the queue behind"
+	}
+	return fmt.Sprintf("waits for %s, %s", w.lock(s.Wait), how)
+}
+
+// print prints the cycles and, unless cycles is set, the trees of waiters.
+func (w *waits) print(out io.Writer, cycles bool) error {
+	var b strings.Builder
+	for i, c := range w.Cycles {
+		w.printCycle(&b, i, c)
+	}
+	if !cycles {
+		w.printTrees(&b)
+	}
+	if b.Len() == 0 {
+		waiting := 0
+		for _, o := range w.Owners {
+			waiting += len(o.Waits)
+		}
+		fmt.Fprintf(&b, "no %s: %s, %s\n", map[bool]string{true: "cycle", false: "waits"}[cycles], count(w.locks, "lock"), count(waiting, "waiter"))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func (w *waits) printCycle(b *strings.Builder, i int, c waitgraph.Cycle) {
+	fmt.Fprintf(b, "cycle %d of %d, for %s: ", i+1, len(w.Cycles), age(c.Since, w.now))
+	if len(c.Owners) == 1 {
+		b.WriteString("1 owner waits for itself\n")
+	} else {
+		fmt.Fprintf(b, "%d owners wait for each other\n", len(c.Owners))
+	}
+	for j, s := range c.Steps {
+		fmt.Fprintf(b, "  %s %s %s\n", w.owner(s.Owner), w.step(s), w.owner(c.Steps[(j+1)%len(c.Steps)].Owner))
+	}
+	if more := len(c.Owners) - len(c.Steps); more > 0 {
+		fmt.Fprintf(b, "  %s more in cycles with these\n", count(more, "owner"))
+	}
+	fmt.Fprintf(b, "  victim: %s, which holds %s\n", w.owner(c.Victim), count(w.LocksHeld(c.Victim), "lock"))
+	if c.Rest {
+		b.WriteString("  one victim is not enough: run graph again after its end\n")
+	}
+	for _, o := range c.Threads {
+		fmt.Fprintf(b, "  %s has several threads in queues, so the cycle may end by itself\n", w.owner(o))
+	}
+	b.WriteString("\n")
+}
+
+// printTrees prints the owners that block others and wait for nobody, and who waits behind the cycles.
+func (w *waits) printTrees(b *strings.Builder) {
+	below := w.children()
+	type root struct{ owner, blocks int }
+	var roots []root
+	for o, owner := range w.Owners {
+		if len(below[o]) > 0 && (len(owner.Waits) == 0 || w.inCycle[o] > 0) {
+			roots = append(roots, root{o, w.blocked(o, below)})
+		}
+	}
+	slices.SortStableFunc(roots, func(x, y root) int { return y.blocks - x.blocks })
+	printed := make(map[waitgraph.Ref]bool)
+	for _, r := range roots {
+		if w.inCycle[r.owner] > 0 && !slices.ContainsFunc(below[r.owner], func(e waitgraph.Edge) bool { return w.inCycle[e.Owner] == 0 }) {
+			continue // nobody but members of the cycle
+		}
+		state := ""
+		if i := w.inCycle[r.owner]; i > 0 {
+			state = fmt.Sprintf(", is in cycle %d", i)
+		}
+		fmt.Fprintf(b, "%s blocks %s%s\n", w.owner(r.owner), count(r.blocks, "owner"), state)
+		w.printBelow(b, r.owner, "", below, printed)
+	}
+}
+
+// children returns the waits behind each owner. A wait for several owners is behind the one that ends it: the
+// last of them to proceed, or the first if one is enough.
+func (w *waits) children() map[int][]waitgraph.Edge {
+	best := make(map[waitgraph.Ref]waitgraph.Edge)
+	for _, e := range w.edges {
+		b, seen := best[e.Wait]
+		turn, bestTurn := w.Owners[e.To].Turn, w.Owners[b.To].Turn
+		if e.To != e.Owner && (!seen || e.Any && turn < bestTurn || !e.Any && turn > bestTurn) {
+			best[e.Wait] = e
+		}
+	}
+	below := make(map[int][]waitgraph.Edge)
+	for _, e := range w.edges {
+		if best[e.Wait] == e {
+			below[e.To] = append(below[e.To], e)
+		}
+	}
+	return below
+}
+
+// blocked counts the owners behind an owner. Behind a cycle, it counts those that are in none.
+func (w *waits) blocked(owner int, below map[int][]waitgraph.Edge) int {
+	seen := map[int]bool{owner: true}
+	for next := []int{owner}; len(next) > 0; {
+		o := next[0]
+		next = next[1:]
+		for _, e := range below[o] {
+			if !seen[e.Owner] && (w.inCycle[owner] == 0 || w.inCycle[e.Owner] == 0) {
+				seen[e.Owner] = true
+				next = append(next, e.Owner)
+			}
+		}
+	}
+	return len(seen) - 1
+}
+
+func (w *waits) printBelow(b *strings.Builder, owner int, indent string, below map[int][]waitgraph.Edge, printed map[waitgraph.Ref]bool) {
+	var rows []waitgraph.Edge
+	for _, e := range below[owner] {
+		if w.inCycle[e.Owner] == 0 || w.inCycle[owner] == 0 {
+			rows = append(rows, e)
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y waitgraph.Edge) int {
+		if x.Wait.Lock != y.Wait.Lock {
+			return x.Wait.Lock - y.Wait.Lock
+		}
+		return x.Wait.Place - y.Wait.Place
+	})
+	for i, e := range rows {
+		branch, further := "├─ ", "│  "
+		if i == len(rows)-1 {
+			branch, further = "└─ ", "   "
+		}
+		place := w.Place(e.Wait)
+		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.position(e.Wait), age(place.Since, w.now))
+		if place.Reason != "" {
+			fmt.Fprintf(b, " (%q)", escape(place.Reason))
+		}
+		if printed[e.Wait] { // two owners with several waits block each other's threads
+			b.WriteString(", see above\n")
+			continue
+		}
+		printed[e.Wait] = true
+		b.WriteString("\n")
+		if len(indent) < 300 {
+			w.printBelow(b, e.Owner, indent+further, below, printed)
+		}
+	}
+}
+
+// position returns a waiter's position among the waiters, from 1 on.
+func (w *waits) position(r waitgraph.Ref) int {
+	n := 1
+	for i := range r.Place {
+		if !w.Held(waitgraph.Ref{Lock: r.Lock, Place: i}) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"holdfast/internal/waitgraph"
+)
+
+// graphDocument is the graph in JSON. Its owners are those who wait, block others or are in a cycle.
+type graphDocument struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Locks      int             `json:"locks"` // that were read
+	Owners     []ownerDocument `json:"owners"`
+	Cycles     []cycleDocument `json:"cycles"`
+	AsOf       time.Time       `json:"as_of"`
+}
+
+type ownerDocument struct {
+	ID       int             `json:"id"` // in this document
+	Owner    string          `json:"owner"`
+	Sessions []string        `json:"sessions"`
+	Stuck    bool            `json:"stuck"` // in a cycle or behind one
+	Holds    []placeDocument `json:"holds"`
+	Waits    []placeDocument `json:"waits"`
+}
+
+type placeDocument struct {
+	Name      string    `json:"name"`
+	Path      string    `json:"path"`
+	LockKind  string    `json:"lock_kind"`
+	Layout    string    `json:"layout"`
+	Mode      string    `json:"mode"`
+	Node      string    `json:"node"`
+	Session   string    `json:"session"`
+	Why       string    `json:"why"`
+	Since     time.Time `json:"since"` // when it joined the queue
+	WaitingMS *int64    `json:"waiting_ms,omitempty"`
+	Position  int       `json:"position,omitempty"`
+	// For are the owners that a waiter waits for, without those in the queue that wait for the same. With
+	// any_of, one of them is enough.
+	For   []int `json:"for,omitempty"`
+	AnyOf bool  `json:"any_of,omitempty"`
+}
+
+type cycleDocument struct {
+	Owners  []int          `json:"owners"`
+	Steps   []stepDocument `json:"steps"` // a shortest way round, from the victim on
+	Victim  int            `json:"victim"`
+	Rest    bool           `json:"rest"`    // one victim is not enough
+	Threads []int          `json:"threads"` // owners with several threads: the cycle may end by itself
+	Since   time.Time      `json:"since"`
+	AgeMS   int64          `json:"age_ms"`
+}
+
+type stepDocument struct {
+	Owner int    `json:"owner"`
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	For   int    `json:"for"`
+	AnyOf bool   `json:"any_of"`
+}
+
+// shown returns the numbers of the owners in the output.
+func (w *waits) shown(cycles bool) map[int]int {
+	shown := make(map[int]int)
+	in := make(map[int]bool)
+	for o := range w.inCycle {
+		in[o] = true
+	}
+	if !cycles {
+		for _, e := range w.edges {
+			in[e.Owner], in[e.To] = true, true
+		}
+	}
+	for o := range w.Owners {
+		if in[o] {
+			shown[o] = len(shown)
+		}
+	}
+	return shown
+}
+
+func (w *waits) document(cycles bool) graphDocument {
+	d := graphDocument{
+		APIVersion: apiVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []ownerDocument{}, Cycles: []cycleDocument{},
+		AsOf: w.now.UTC().Truncate(time.Millisecond),
+	}
+	shown := w.shown(cycles)
+	ahead := make(map[waitgraph.Ref][]waitgraph.Edge)
+	for _, e := range w.edges {
+		ahead[e.Wait] = append(ahead[e.Wait], e)
+	}
+	numbers := func(owners []int) []int {
+		all := []int{}
+		for _, o := range owners {
+			all = append(all, shown[o])
+		}
+		return all
+	}
+	for o, owner := range w.Owners {
+		number, ok := shown[o]
+		if !ok {
+			continue
+		}
+		text, sessions := w.whose(o)
+		od := ownerDocument{ID: number, Owner: text, Sessions: append([]string{}, sessions...), Stuck: owner.Stuck, Holds: []placeDocument{}, Waits: []placeDocument{}}
+		for _, r := range owner.Holds {
+			od.Holds = append(od.Holds, w.placeDocument(r))
+		}
+		for _, r := range owner.Waits {
+			p := w.placeDocument(r)
+			ms := max(w.now.Sub(w.Place(r).Since), 0).Milliseconds()
+			p.WaitingMS, p.Position = &ms, w.position(r)
+			for _, e := range ahead[r] {
+				if to, ok := shown[e.To]; ok {
+					p.For, p.AnyOf = append(p.For, to), e.Any
+				}
+			}
+			od.Waits = append(od.Waits, p)
+		}
+		d.Owners = append(d.Owners, od)
+	}
+	for _, c := range w.Cycles {
+		cd := cycleDocument{
+			Owners: numbers(c.Owners), Steps: []stepDocument{}, Victim: shown[c.Victim], Rest: c.Rest, Threads: numbers(c.Threads),
+			Since: c.Since.UTC(), AgeMS: max(w.now.Sub(c.Since), 0).Milliseconds(),
+		}
+		for i, s := range c.Steps {
+			path := w.Locks[s.Wait.Lock].Path
+			next := c.Steps[(i+1)%len(c.Steps)].Owner
+			cd.Steps = append(cd.Steps, stepDocument{shown[s.Owner], w.g.lockName(path), path, shown[next], s.Any})
+		}
+		d.Cycles = append(d.Cycles, cd)
+	}
+	return d
+}
+
+func (w *waits) placeDocument(r waitgraph.Ref) placeDocument {
+	l, p := w.Locks[r.Lock], w.Place(r)
+	mode := "exclusive"
+	switch {
+	case l.Counted:
+		mode = "permit"
+	case p.Shared:
+		mode = "shared"
+	}
+	return placeDocument{
+		Name: w.g.lockName(l.Path), Path: l.Path, LockKind: l.Kind, Layout: l.Layout, Mode: mode, Node: p.Node,
+		Session: hexSession(p.Session), Why: p.Reason, Since: p.Since.UTC(),
+	}
+}
+
+// dot prints the graph for Graphviz. An arrow goes from a waiter to a holder. It is dashed if another
+// holder will do, too, and red within a cycle.
+func (w *waits) dot(out io.Writer, cycles bool) error {
+	var b strings.Builder
+	b.WriteString("digraph holdfast {\n\trankdir=LR;\n\tnode [shape=box];\n")
+	shown := w.shown(cycles)
+	for o := range w.Owners {
+		if n, ok := shown[o]; ok {
+			text, sessions := w.whose(o)
+			label := strings.Join(append([]string{cut(text, 100)}, sessions...), "\n")
+			color := ""
+			if w.inCycle[o] > 0 {
+				color = ", color=red"
+			}
+			fmt.Fprintf(&b, "\tn%d [label=%s%s];\n", n, dotText(label), color)
+		}
+	}
+	for _, e := range w.edges {
+		from, ok := shown[e.Owner]
+		to, also := shown[e.To]
+		if !ok || !also {
+			continue
+		}
+		style := ""
+		if e.Any {
+			style += ", style=dashed"
+		}
+		if w.inCycle[e.Owner] > 0 && w.inCycle[e.Owner] == w.inCycle[e.To] {
+			style += ", color=red"
+		}
+		fmt.Fprintf(&b, "\tn%d -> n%d [label=%s%s];\n", from, to, dotText(w.lock(e.Wait)), style)
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// dotText quotes text for Graphviz, where a backslash begins an escape. Lines are centred.
+func dotText(s string) string {
+	lines := strings.Split(strings.TrimPrefix(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(escape(line))
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}

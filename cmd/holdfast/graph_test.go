@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/survey"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+	"holdfast/zkserver"
+)
+
+// startMemory returns the URL of a server in memory.
+func startMemory(t *testing.T) string {
+	t.Helper()
+	server, err := zkserver.Open(zkserver.Config{Memory: zkserver.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server.Serve(l)
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+	})
+	return "zk://" + l.Addr().String()
+}
+
+func dialServer(t *testing.T, url string) *zk.Client {
+	t.Helper()
+	cfg, err := zk.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := zk.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// graphOf runs graph and returns what it prints and its error.
+func graphOf(t *testing.T, url string, args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(append([]string{"graph", "--server", url}, args...))
+	err := root.Execute()
+	return out.String(), err
+}
+
+func documentOf(t *testing.T, url string) graphDocument {
+	t.Helper()
+	text, err := graphOf(t, url, "-o", "json", "/")
+	var d graphDocument
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &d)
+	}
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return d
+}
+
+// kindsInCycles are pairs of the same lock: one to hold, and one that waits for it.
+var kindsInCycles = []struct {
+	name        string
+	hold, await func(c *zk.Client, path string) holdfast.Locker
+}{
+	{"mutex", newMutexAt, newMutexAt},
+	{
+		"writer behind a reader",
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() },
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
+	},
+	{"semaphore", newPoolAt, newPoolAt},
+	{
+		"reader behind a writer",
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path) },
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewRWMutex(c, path).RLocker() },
+	},
+	{"kazoo's layout", newKazooAt, newKazooAt},
+	{"slots", newSlotAt, newSlotAt},
+	{
+		"multilock",
+		func(c *zk.Client, path string) holdfast.Locker {
+			return holdfast.NewMultiLock(newMutexAt(c, path), newMutexAt(c, path+"-too"))
+		},
+		newMutexAt,
+	},
+	{
+		"tree",
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewTree(c, path).Path("a/b") },
+		func(c *zk.Client, path string) holdfast.Locker { return holdfast.NewTree(c, path).Path("a") },
+	},
+	{"kazoo's semaphore", newKazooPoolAt, newKazooPoolAt},
+	{"election", newElectionAt, newElectionAt},
+}
+
+func newMutexAt(c *zk.Client, path string) holdfast.Locker { return holdfast.NewMutex(c, path) }
+
+func newPoolAt(c *zk.Client, path string) holdfast.Locker {
+	return holdfast.NewSemaphore(c, path, 1).Locker()
+}
+
+func newSlotAt(c *zk.Client, path string) holdfast.Locker {
+	return holdfast.NewSlots(c, path, 1).Locker()
+}
+
+func newKazooAt(c *zk.Client, path string) holdfast.Locker {
+	return holdfast.NewMutex(c, path, holdfast.WithLayout(holdfast.LayoutKazoo))
+}
+
+func newKazooPoolAt(c *zk.Client, path string) holdfast.Locker {
+	return holdfast.NewSemaphore(c, path, 1, holdfast.WithLayout(holdfast.LayoutKazoo)).Locker()
+}
+
+func newElectionAt(c *zk.Client, path string) holdfast.Locker {
+	return candidate{holdfast.NewElection(c, path), "me"}
+}
+
+// 2 to 5 sessions hold one lock each and wait for the next one, with all kinds of lock. As long as one wait is
+// missing, there is no cycle. When the victim gives up, there is none any more.
+func TestPlantedDeadlocksAreFound(t *testing.T) {
+	url := startMemory(t)
+	kind := 0
+	for round := range 2 * len(kindsInCycles) {
+		n := 2 + round%4
+		dir := fmt.Sprintf("/round%d", round)
+		var names []string
+		var sessions []string
+		clients := make([]*zk.Client, n)
+		cancels := make([]context.CancelFunc, n)
+		done := make(chan int, n)
+		holds := make([]*holdfast.Hold, n)
+		for i := range n {
+			clients[i] = dialServer(t, url)
+			k := kindsInCycles[(kind+i)%len(kindsInCycles)]
+			names = append(names, k.name)
+			h, err := k.hold(clients[i], fmt.Sprintf("%s/l%d", dir, i)).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds[i], sessions = h, append(sessions, hexSession(h.SessionID()))
+		}
+		for i := range n {
+			if d := documentOf(t, url); len(d.Cycles) != 0 {
+				t.Fatalf("%v: a cycle though a wait is missing: %+v", names, d.Cycles)
+			}
+			j := (i + 1) % n
+			k := kindsInCycles[(kind+j)%len(kindsInCycles)]
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels[i] = cancel
+			go func() {
+				if h, err := k.await(clients[i], fmt.Sprintf("%s/l%d", dir, j)).Lock(ctx); err == nil {
+					h.Unlock()
+				}
+				done <- i
+			}()
+			for waiting := 0; waiting <= i; { // its node is there
+				waiting = 0
+				for _, o := range documentOf(t, url).Owners {
+					waiting += len(o.Waits)
+				}
+			}
+		}
+		kind += n
+		d := documentOf(t, url)
+		if len(d.Cycles) != 1 || len(d.Cycles[0].Owners) != n || len(d.Cycles[0].Steps) != n {
+			t.Fatalf("%v: cycles %+v; want one of %d owners", names, d.Cycles, n)
+		}
+		var found []string
+		for _, o := range d.Cycles[0].Owners {
+			found = append(found, d.Owners[o].Sessions...)
+		}
+		if slices.Sort(sessions); !slices.Equal(slices.Sorted(slices.Values(found)), sessions) {
+			t.Errorf("%v: the cycle has the sessions %v; want %v", names, found, sessions)
+		}
+		if text, err := graphOf(t, url, "--exit-code", "--cycles", dir); !errors.Is(err, exitCode(exitNo)) || strings.Count(text, " waits for ") != n {
+			t.Errorf("%v: %v, and\n%s", names, err, text)
+		}
+		// The victim gives up its wait and its lock.
+		victim := d.Owners[d.Cycles[0].Victim].Sessions[0]
+		for i, h := range holds {
+			if hexSession(h.SessionID()) == victim {
+				cancels[i]()
+				if err := h.Unlock(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-done
+		if d := documentOf(t, url); len(d.Cycles) != 0 {
+			t.Errorf("%v: a cycle after the victim's end: %+v", names, d.Cycles)
+		}
+		for i := range n {
+			cancels[i]()
+			_ = clients[i].Close()
+		}
+		for range n - 1 {
+			<-done
+		}
+	}
+}
+
+// Ten thousand locks with a holder and a waiter each. Of the sessions, each holds some and waits for others.
+func TestGraphOfTenThousandLocks(t *testing.T) {
+	const locks, sessions = 10_000, 100
+	url := startMemory(t)
+	clients := make([]*zk.Client, sessions)
+	for i := range clients {
+		clients[i] = dialServer(t, url)
+	}
+	ctx := t.Context()
+	var ops []zk.Op
+	for i := range locks {
+		ops = append(ops, zk.CreateOp(fmt.Sprintf("/l%d", i), nil, zk.Persistent))
+	}
+	pipelined(t, clients[0], ops)
+	const id = "6266cbe9-453b-4a50-8718-b39f57879b6e"
+	for _, shift := range []int{0, 1} { // holders, and then waiters
+		for s, c := range clients {
+			var ops []zk.Op
+			for i := s; i < locks; i += sessions {
+				// Holder s has lock i, and session s waits for locks of session s+1: but not the last one.
+				if shift == 1 && s == 0 {
+					continue
+				}
+				ops = append(ops, zk.CreateOp(fmt.Sprintf("/l%d/_c_%s-lock-", i-shift, id), []byte(`{"owner":"x@y:1"}`), zk.EphemeralSequential))
+			}
+			pipelined(t, c, ops)
+		}
+	}
+	began := time.Now()
+	text, err := graphOf(t, url, "-o", "json", "/")
+	took := time.Since(began)
+	var d graphDocument
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &d)
+	}
+	if err != nil || d.Locks != locks || len(d.Cycles) != 0 || len(d.Owners) != sessions {
+		t.Fatalf("%v: %d locks, %d cycles, %d owners", err, d.Locks, len(d.Cycles), len(d.Owners))
+	}
+	t.Logf("%d locks, %d bytes: %v", d.Locks, len(text), took)
+	if took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	// One more wait closes a circle of all.
+	if _, _, err := clients[0].Create(ctx, "/l99/_c_"+id+"-lock-", nil, zk.EphemeralSequential); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	text, err = graphOf(t, url, "--cycles", "/")
+	t.Logf("with a cycle: %v", time.Since(began))
+	if err != nil || !strings.HasPrefix(text, "cycle 1 of 1, for ") || !strings.Contains(text, "100 owners wait for each other") {
+		t.Errorf("%v\n%.300s", err, text)
+	}
+}
+
+func pipelined(t *testing.T, c *zk.Client, ops []zk.Op) {
+	t.Helper()
+	for some := range slices.Chunk(ops, 500) {
+		if _, err := c.Pipeline(t.Context(), some...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A cycle that is in both readings, but with other nodes, is not reported: its owners have moved meanwhile.
+func TestCycleMustStandStill(t *testing.T) {
+	url := startMemory(t)
+	clients := []*zk.Client{dialServer(t, url), dialServer(t, url)}
+	for i, c := range clients {
+		if _, err := holdfast.NewMutex(c, fmt.Sprintf("/l%d", i)).Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func(i int) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, err := holdfast.NewMutex(clients[i], fmt.Sprintf("/l%d", 1-i)).Lock(ctx); err == nil {
+				t.Error("the waiter has acquired the lock")
+			}
+		}()
+		return func() { cancel(); <-done }
+	}
+	read := func() []waitgraph.Lock {
+		for {
+			s, err := survey.Read(t.Context(), clients[0], "/", "/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(waitgraph.Analyze(s.Locks).Cycles) > 0 {
+				return s.Locks
+			}
+		}
+	}
+	defer wait(0)()
+	stop := wait(1)
+	first := read()
+	for range 3 {
+		if g, err := confirmed(t.Context(), clients[0], first, nil); err != nil || len(g.Cycles) != 1 {
+			t.Errorf("%v; want the cycle that is there", err)
+		}
+	}
+	stop()
+	defer wait(1)()
+	read()
+	g, err := confirmed(t.Context(), clients[0], first, nil)
+	if err != nil || len(g.Cycles) != 0 || len(g.Locks) != 2 {
+		t.Errorf("%v, %d cycles; want none, since a waiter has come again", err, len(g.Cycles))
+	}
+}
+
+// What other users write does not reach the terminal, nor Graphviz, as it is.
+func TestGraphEscapes(t *testing.T) {
+	url := startMemory(t)
+	a, b := dialServer(t, url), dialServer(t, url)
+	const evil = "red\x1b[31m\"]; evil -> \\N [label=\""
+	if _, err := holdfast.NewMutex(a, "/a\"b", holdfast.WithOwner(evil)).Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = holdfast.NewMutex(b, "/a\"b", holdfast.WithReason(evil)).Lock(ctx)
+	}()
+	for len(documentOf(t, url).Owners) < 2 { // the waiter's node is not there yet
+	}
+	for _, args := range [][]string{{"/"}, {"--dot", "/"}, {"-o", "json", "/"}} {
+		text, err := graphOf(t, url, args...)
+		bare := strings.ReplaceAll(text, `\"`, "") // a quote in a text has a backslash
+		if err != nil || strings.Contains(text, "\x1b") || args[0] != "/" && (strings.Contains(bare, `"]; evil`) || strings.Count(bare, `"`)%2 != 0) {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
+	}
+	if text, _ := graphOf(t, url, "--dot", "/"); !strings.Contains(text, `label="a\"b"`) && !strings.Contains(text, `label="/a\"b"`) {
+		t.Errorf("the lock is not in\n%s", text)
+	}
+	cancel()
+	<-done
+}

@@ -1,0 +1,319 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+func newServer(t *testing.T) *zktest.Server {
+	srv := zktest.NewServer()
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sessionOf(t *testing.T, c *zk.Client) int64 {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	must(t, err)
+	return s.ID()
+}
+
+// waitBehind lets a client wait for a lock until the test ends, and returns when its node is there: when a
+// survey shows one more place.
+func waitBehind(t *testing.T, c *zk.Client, l holdfast.Locker) {
+	t.Helper()
+	before := places(read(t, c, nil).Locks)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if h, err := l.Lock(ctx); err == nil {
+			t.Error("the waiter has acquired the lock")
+			h.Unlock()
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	for places(read(t, c, nil).Locks) == before {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func places(locks []waitgraph.Lock) (n int) {
+	for _, l := range locks {
+		n += len(l.Queue) + len(l.Permits)
+	}
+	return n
+}
+
+func read(t *testing.T, c *zk.Client, layout *Layout) *Survey {
+	t.Helper()
+	s, err := Read(t.Context(), c, "/", "/", layout)
+	must(t, err)
+	return s
+}
+
+// sketch writes a lock as text: the letters are the sessions, in the order given.
+func sketch(l waitgraph.Lock, sessions ...int64) string {
+	letters := func(all []waitgraph.Place) string {
+		var b strings.Builder
+		for _, p := range all {
+			letter := rune('a' + slices.Index(sessions, p.Session))
+			if p.Shared {
+				letter += 'A' - 'a'
+			}
+			b.WriteRune(letter)
+			if p.Idle {
+				b.WriteRune('~')
+			}
+		}
+		return b.String()
+	}
+	s := fmt.Sprintf("%s %s %s %s", l.Kind, l.Layout, l.Path, letters(l.Queue))
+	if l.Counted {
+		s += fmt.Sprintf(" permits %s of %d", letters(l.Permits), l.Limit)
+	}
+	return s
+}
+
+func wantLocks(t *testing.T, got []waitgraph.Lock, sessions []int64, want ...string) {
+	t.Helper()
+	var all []string
+	for _, l := range got {
+		all = append(all, sketch(l, sessions...))
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("locks\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The names of the nodes tell the layout, and the order is that of the queue.
+func TestEveryLayoutIsRecognized(t *testing.T) {
+	for _, tt := range []struct {
+		layout holdfast.Layout
+		label  string
+	}{
+		{holdfast.LayoutCurator, "curator"}, {holdfast.LayoutLeaderLatch, "leaderlatch"}, {holdfast.LayoutKazoo, "kazoo"},
+		{holdfast.LayoutGoZookeeper, "curator"}, // the names are of Curator's form
+		{holdfast.LayoutWriteLock, "writelock"}, {holdfast.LayoutHostRW, "hostrw"}, {holdfast.LayoutSessionID, "sessionid"},
+		{holdfast.LayoutArticle, "article"}, {holdfast.LayoutNamed("db"), "named:db"},
+	} {
+		t.Run(tt.layout.Name, func(t *testing.T) {
+			srv := newServer(t)
+			a, b := srv.Client(), srv.Client()
+			_, err := holdfast.NewMutex(a, "/x/lock", holdfast.WithLayout(tt.layout), holdfast.WithOwner("me"), holdfast.WithReason("work"), holdfast.WithinSession(7)).Lock(t.Context())
+			must(t, err)
+			waitBehind(t, b, holdfast.NewMutex(b, "/x/lock", holdfast.WithLayout(tt.layout)))
+			s := read(t, a, nil)
+			idle := ""
+			if tt.label == "leaderlatch" {
+				idle = "~"
+			}
+			wantLocks(t, s.Locks, []int64{sessionOf(t, a), sessionOf(t, b)}, "lock "+tt.label+" /x/lock a"+idle+"b"+idle)
+			if p := s.Locks[0].Queue[0]; p.Owner != "me" || p.Reason != "work" || p.Within != 7 || p.Zxid == 0 || p.Since.IsZero() {
+				t.Errorf("place %+v", p)
+			}
+			again, err := Again(t.Context(), a, s.Locks, nil)
+			must(t, err)
+			if g := waitgraph.Stable(s.Locks, again); places(g) != 2 {
+				t.Errorf("%d places are the same in the second reading; want 2", places(g))
+			}
+		})
+	}
+}
+
+func TestKinds(t *testing.T) {
+	srv := newServer(t)
+	a, b := srv.Client(), srv.Client()
+	sessions := []int64{sessionOf(t, a), sessionOf(t, b)}
+	hold := func(l holdfast.Locker) *holdfast.Hold {
+		h, err := l.Lock(t.Context())
+		must(t, err)
+		return h
+	}
+	hold(holdfast.NewSemaphore(a, "/pool", 2).LockerN(2))
+	waitBehind(t, b, holdfast.NewSemaphore(b, "/pool", 2).Locker())
+	kazoo := holdfast.WithLayout(holdfast.LayoutKazoo)
+	hold(holdfast.NewSemaphore(a, "/kpool", 1, kazoo).Locker())
+	waitBehind(t, b, holdfast.NewSemaphore(b, "/kpool", 1, kazoo).Locker())
+	hold(holdfast.NewSlots(a, "/ids", 1).Locker())
+	waitBehind(t, b, holdfast.NewSlots(b, "/ids", 1).Locker())
+	hold(holdfast.NewNodeLock(a, "/node"))
+	// A writer that has taken the read side, too, has one place.
+	w := hold(holdfast.NewRWMutex(a, "/rw"))
+	_, err := holdfast.NewRWMutex(a, "/rw").RLock(w.Context())
+	must(t, err)
+	waitBehind(t, b, holdfast.NewRWMutex(b, "/rw").RLocker())
+	hold(holdfast.NewTree(a, "/tree").Path("x/y"))
+	want := []string{
+		"slots curator /ids b permits a of 1",
+		"semaphore kazoo /kpool b permits a of 1",
+		"node  /node a",
+		"semaphore curator /pool b permits aa of 2",
+		"lock curator /rw aB",
+		"lock curator /tree/%2F A",
+		"lock curator /tree/%2Fx A",
+		"lock curator /tree/%2Fx%2Fy a",
+	}
+	s := read(t, a, nil)
+	wantLocks(t, s.Locks, sessions, want...)
+	if len(s.Strange) > 0 {
+		t.Errorf("strange: %v", s.Strange)
+	}
+	again, err := Again(t.Context(), a, s.Locks, nil)
+	must(t, err)
+	wantLocks(t, again, sessions, want...)
+	// A part of the tree, and one layout.
+	part, err := Read(t.Context(), a, "/", "/k", nil)
+	must(t, err)
+	wantLocks(t, part.Locks, sessions, want[1])
+	part, err = Read(t.Context(), a, "/", "/rw", &Layout{Name: "hostrw", Exclusive: []string{"*-W-"}})
+	must(t, err)
+	wantLocks(t, part.Locks, sessions)
+	none, err := Read(t.Context(), a, "/none/at/all", "/none/at/all/", nil)
+	must(t, err)
+	wantLocks(t, none.Locks, sessions)
+}
+
+// The workers of a Shards queue to lead and for shards that move, and work meanwhile.
+func TestShardsDoNotWait(t *testing.T) {
+	srv := newServer(t)
+	a, b := srv.Client(), srv.Client()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	for _, c := range []*zk.Client{a, b} {
+		go func() {
+			done <- holdfast.NewShards(c, "/work", 2).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { <-ctx.Done(); return nil })
+		}()
+	}
+	defer func() {
+		cancel()
+		<-done
+		<-done
+	}()
+	workers := func() *waitgraph.Lock { // when there are two, and shards
+		all := read(t, a, nil).Locks
+		i := slices.IndexFunc(all, func(l waitgraph.Lock) bool { return l.Path == "/work/workers" && len(l.Queue) == 2 })
+		if i < 0 || !strings.HasPrefix(all[0].Path, "/work/shards/") {
+			return nil
+		}
+		return &all[i]
+	}
+	l := workers()
+	for ; l == nil; l = workers() {
+		time.Sleep(time.Millisecond)
+	}
+	if !l.Queue[0].Idle || !l.Queue[1].Idle {
+		t.Errorf("%+v; want idle places", l.Queue)
+	}
+}
+
+// make creates ephemeral nodes by hand, as another library would.
+func makeNodes(t *testing.T, c *zk.Client, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		for i := range path {
+			if i > 0 && path[i] == '/' {
+				if _, ok, err := c.Exists(t.Context(), path[:i]); err == nil && !ok {
+					_, _, err = c.Create(t.Context(), path[:i], nil, zk.Persistent)
+					must(t, err)
+				}
+			}
+		}
+		_, _, err := c.Create(t.Context(), path, []byte("10.0.0.5"), zk.Ephemeral)
+		must(t, err)
+	}
+}
+
+func TestNodesOfOtherLibraries(t *testing.T) {
+	const uuid, hex = "6266cbe9-453b-4a50-8718-b39f57879b6e", "6266cbe9453b4a508718b39f57879b6e"
+	srv := newServer(t)
+	a, b := srv.Client(), srv.Client()
+	sessions := []int64{sessionOf(t, a), sessionOf(t, b)}
+	// go-zookeeper respects kazoo's nodes: one queue. Curator and kazoo ignore each other: two.
+	makeNodes(t, a, "/mixed/_c_"+hex+"-lock-0000000001", "/two/_c_"+uuid+"-lock-0000000001")
+	makeNodes(t, b, "/mixed/"+hex+"__lock__0000000002", "/two/"+hex+"__lock__0000000002")
+	// Curator's semaphore makes the node of the permit, and then waits. It stores no limit.
+	makeNodes(t, a, "/sem/leases/_c_"+uuid+"-lease-0000000000")
+	makeNodes(t, b, "/sem/locks/_c_"+uuid+"-lock-0000000001", "/sem/leases/_c_"+uuid+"-lease-0000000001")
+	// Two named locks in one directory.
+	makeNodes(t, a, "/names/one_lock_0000000001", "/names/two_lock_0000000002")
+	// No place that anybody knows, and no place at all.
+	makeNodes(t, b, "/odd/mine-0000000001", "/odd/service")
+	s := read(t, a, nil)
+	wantLocks(t, s.Locks, sessions,
+		"lock go-zookeeper /mixed ab",
+		"lock named:one /names a",
+		"lock named:two /names a",
+		"node  /odd/service b",
+		"semaphore curator /sem b permits a of 0",
+		"lock curator /two a",
+		"lock kazoo /two b",
+	)
+	if !slices.Equal(s.Strange, []string{"/odd/mine-0000000001"}) {
+		t.Errorf("strange: %v", s.Strange)
+	}
+	if p := s.Locks[0].Queue[0]; p.Owner != "10.0.0.5" {
+		t.Errorf("owner %q", p.Owner)
+	}
+	own := read(t, a, &Layout{Name: "form:mine-", Mutex: "mine-", Exclusive: []string{"mine-"}})
+	wantLocks(t, own.Locks[:1], sessions, "lock form:mine- /odd b")
+}
+
+// A node that goes away between the list and the reads is left out, also one that is a directory.
+func TestNodesThatGoAway(t *testing.T) {
+	srv := newServer(t)
+	a, b := srv.Client(), srv.Client()
+	makeNodes(t, a, "/lock/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000001")
+	makeNodes(t, b, "/lock/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000002")
+	s := read(t, b, nil)
+	must(t, a.Close())
+	gone, err := Again(t.Context(), b, s.Locks, nil)
+	must(t, err)
+	if places(waitgraph.Stable(s.Locks, gone)) != 1 {
+		t.Errorf("%+v; want the waiter alone", gone)
+	}
+	s.Locks[0].Dirs = []string{"/nowhere"}
+	gone, err = Again(t.Context(), b, s.Locks, nil)
+	must(t, err)
+	if len(gone) != 0 {
+		t.Errorf("%+v; want nothing", gone)
+	}
+}
+
+// Answers that are too long for one message, and servers that do not answer a multi-read: the survey reads the
+// nodes one by one.
+func TestServersWithoutMultiRead(t *testing.T) {
+	for name, action := range map[string]zktest.Action{"long answers": zktest.Pass, "the connection breaks": zktest.DropReply, "it throttles": zktest.Throttle} {
+		t.Run(name, func(t *testing.T) {
+			srv := newServer(t)
+			c := srv.Client()
+			for i := range 150 {
+				_, _, err := c.Create(t.Context(), fmt.Sprintf("/l%d", i), nil, zk.Persistent)
+				must(t, err)
+				_, _, err = c.Create(t.Context(), fmt.Sprintf("/l%d/x-lock-", i), make([]byte, 20_000), zk.EphemeralSequential)
+				must(t, err)
+			}
+			srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return action })
+			if got := places(read(t, c, nil).Locks); got != 150 {
+				t.Errorf("%d places; want 150", got)
+			}
+		})
+	}
+}
