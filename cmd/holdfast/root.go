@@ -44,9 +44,10 @@ func newRoot() *cobra.Command {
 Without configuration, your processes on this machine share the locks.
 To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-run, lock, elect, ls, status, doctor and bench take the flags below. The environment can set them, too:
-HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
-HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
+All commands but serve, check, backup and version take the flags below. The environment can set
+them, too: HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA,
+HOLDFAST_TLS_CERT, HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and
+HOLDFAST_PASSWORD_FILE.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -116,7 +117,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of run, lock, elect, ls and status only", cmd.Name(), unknown.GetSpecifiedName())
+			return usage(hint, "%s: --%s is a flag of the commands that use a server's locks", cmd.Name(), unknown.GetSpecifiedName())
 		}
 		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
