@@ -25,7 +25,7 @@ func ofTheDoctor() []mutant {
 		},
 		{
 			number: 654, bug: "bench leaves the directories above its own, which it has made", where: "–",
-			edits: []edit{{"cmd/holdfast/bench.go", "\t\t\tat.made = append(at.made, path)\n", "\t\t\tat.made = []string{path}\n"}},
+			edits: []edit{{"cmd/holdfast/bench_ground.go", "\t\t\tat.made = append(at.made, path)\n", "\t\t\tat.made = []string{path}\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestBenchLeavesNothing"},
 		},
 		{

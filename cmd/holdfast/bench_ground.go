@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/zk"
+)
+
+// A ground is where a benchmark puts its nodes: a directory of its own.
+type ground struct {
+	server     string
+	path       string
+	connection *connection // for making and removing nodes
+	config     func() zk.Config
+	patience   time.Duration
+	made       []string // nodes that did not exist before, the deepest last
+}
+
+// onGround connects, makes the ground, runs f on it, and removes all of it. The context of f ends with the
+// first INT or TERM. The second one ends the process.
+func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground) error) (err error) {
+	if err := g.checkNamespace(); err != nil {
+		return err
+	}
+	t, err := g.target()
+	if err != nil {
+		return err
+	}
+	// The chroot goes into the paths, since connect would make its nodes and leave them.
+	dir := strings.TrimSuffix(strings.TrimSuffix(t.zk.Chroot, "/")+g.namespace, "/")
+	t.zk.Chroot = ""
+	at := &ground{server: t.url, patience: g.timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
+	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	say := newSayer(os.Stderr)
+	defer say.flush()
+	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
+		return err
+	}
+	defer at.connection.close()
+	at.config = func() zk.Config {
+		cfg := t.zk
+		if at.connection.store != nil {
+			cfg = at.connection.store.Config()
+		}
+		cfg.SessionTimeout = g.timeout
+		return cfg
+	}
+	defer func() {
+		left := at.remove()
+		switch {
+		case left == nil:
+		case err == nil:
+			err = &fault{exitUnavailable, fmt.Errorf("bench: cannot remove %s: %w", at.path, left), removedLater}
+		default:
+			say.line("cannot remove %s: %s; %s", at.path, escape(cut(left.Error(), 200)), removedLater)
+		}
+	}()
+	if err := at.make(ctx); err != nil {
+		return t.unreachable(err)
+	}
+	return f(ctx, at)
+}
+
+const removedLater = "the server removes it some time after the sessions have timed out"
+
+// make makes the directory, and those above it that are missing. All are containers, so the server removes
+// them if bench is killed.
+func (at *ground) make(ctx context.Context) error {
+	c := at.connection.client
+	above, err := nearestNode(ctx, c, at.path)
+	if err != nil {
+		return err
+	}
+	path := strings.TrimSuffix(above, "/")
+	for name := range strings.SplitSeq(at.path[len(path)+1:], "/") {
+		path += "/" + name
+		_, _, err := c.Create(ctx, path, nil, zk.Container)
+		switch {
+		case err == nil, zk.MayHaveHappened(err):
+			at.made = append(at.made, path)
+		case errors.Is(err, zk.ErrNodeExists): // somebody else was quicker
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes all nodes of the benchmark, and those above that it has made, unless others use them. It gives up
+// after the session timeout.
+func (at *ground) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), at.patience)
+	defer cancel()
+	c := at.connection.client
+	for i, path := range slices.Backward(at.made) {
+		var err error
+		if i == len(at.made)-1 && path == at.path {
+			err = removeTree(ctx, c, path)
+		} else if err = c.Delete(ctx, path, zk.AnyVersion); errors.Is(err, zk.ErrNotEmpty) {
+			err = nil
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a node and everything below it. Nodes may still come and go meanwhile: those of
+// sessions that end.
+func removeTree(ctx context.Context, c *zk.Client, path string) error {
+	for {
+		children, _, err := c.Children(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		group, within := errgroup.WithContext(ctx)
+		group.SetLimit(lsParallel)
+		for _, child := range children {
+			// Below a lock there are places, and one level of directories of a semaphore.
+			group.Go(func() error { return removeTree(within, c, path+"/"+child) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		err = c.Delete(ctx, path, zk.AnyVersion)
+		if !errors.Is(err, zk.ErrNotEmpty) {
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// dialsAtATime bounds the sessions that are opened or closed at the same time.
+const dialsAtATime = 32
+
+// dial opens n sessions. change may change the configuration of each.
+func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*zk.Client, error) {
+	clients := make([]*zk.Client, n)
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(dialsAtATime)
+	var done atomic.Int64
+	for i := range clients {
+		group.Go(func() (err error) {
+			cfg := at.config()
+			if change != nil {
+				change(&cfg)
+			}
+			within, cancel := context.WithTimeout(within, cfg.SessionTimeout)
+			defer cancel()
+			if clients[i], err = zk.Dial(within, cfg); err == nil {
+				done.Add(1)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		closeAll(clients)
+		if ctx.Err() != nil {
+			return nil, exitCode(exitSignal + int(syscall.SIGINT))
+		}
+		return nil, &fault{exitUnavailable, fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), "try fewer, or raise the server's limits, such as maxClientCnxns"}
+	}
+	return clients, nil
+}
+
+// closeAll closes the clients that are not nil.
+func closeAll(clients []*zk.Client) {
+	var group errgroup.Group
+	group.SetLimit(dialsAtATime)
+	for _, c := range clients {
+		if c != nil {
+			group.Go(c.Close)
+		}
+	}
+	_ = group.Wait() // always nil
+}
