@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,20 +21,24 @@ type globals struct {
 	timeout   time.Duration // of the session
 	secure    secureFlags
 
-	timeoutGiven bool // by flag, environment or URL
+	profile string // in the configuration files
 
-	flags *pflag.FlagSet // the flags above; every client command has them
+	timeoutGiven bool // by flag, environment, configuration or URL
+
+	flags      *pflag.FlagSet    // the flags above; every client command has them
+	from       map[string]origin // of their values
+	files      []*configFile
+	systemFile string
 }
 
-// envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>. The command line wins.
-var envFlags = append([]string{"server", "namespace", "session-timeout"}, secureFlagNames...)
-
+// envName returns the environment variable that sets a flag. The command line wins.
 func envName(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func newRoot() *cobra.Command {
 	g := newGlobals()
+	var version bool
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
@@ -44,16 +47,18 @@ func newRoot() *cobra.Command {
 Without configuration, your processes on this machine share the locks.
 To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-run, lock, elect, ls and status take the flags below. The environment can set them, too:
-HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT,
-HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE.`,
+All commands that use locks take the flags below. The environment can set them, too (holdfast help
+environment), and so can configuration files and their profiles (holdfast help config).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case version && len(args) == 0:
+				return printVersion(cmd.OutOrStdout())
+			case len(args) == 0:
 				return cmd.Help()
 			}
 			hint := "holdfast --help lists the commands"
@@ -64,42 +69,35 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 		},
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.SetFlagErrorFunc(g.flagFault)
 	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g)} {
-		client.Flags().AddFlagSet(g.flags)
-		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
+		g.client(client)
 		root.AddCommand(client)
 	}
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
+	root.AddCommand(newConfig(g), newCompletion())
+	root.AddCommand(newTopics(g)...)
+	root.SetHelpCommand(newHelp())
+	root.CompletionOptions.DisableDefaultCmd = true
+	g.complete(root)
 	return root
 }
 
+// client gives a command the flags of the client commands, and their values before it runs.
+func (g *globals) client(cmd *cobra.Command) {
+	cmd.Flags().AddFlagSet(g.flags)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.settle(cmd.Flags()) }
+}
+
 func newGlobals() *globals {
-	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError)}
+	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError), systemFile: systemConfig}
 	g.flags.StringVar(&g.server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
 	durationVar(g.flags, &g.timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock stays held after its holder crashes or loses the network; at least two ticks of the server (4s on file://)")
+	g.flags.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
 	g.secure.register(g.flags)
 	return g
-}
-
-// fromEnv sets the flags that the command line does not set.
-func (g *globals) fromEnv(flags *pflag.FlagSet) error {
-	for _, name := range envFlags {
-		env := envName(name)
-		value := os.Getenv(env)
-		if value == "" || flags.Changed(name) {
-			continue
-		}
-		if err := flags.Set(name, value); err != nil {
-			return misconfigured("", "environment variable %s=%q: %v", env, value, err)
-		}
-	}
-	g.timeoutGiven = flags.Changed("session-timeout")
-	if g.timeout < 100*time.Millisecond || g.timeout > 24*time.Hour {
-		return misconfigured("", "session timeout %v is out of range: want 100ms to 24h", g.timeout)
-	}
-	return nil
 }
 
 // flagFault turns an error of pflag into a usage error, and suggests the flag that was meant.
@@ -107,7 +105,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of run, lock, elect, ls and status only", cmd.Name(), unknown.GetSpecifiedName())
+			return usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
 		}
 		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)

@@ -51,14 +51,7 @@ have left the command's process group are not found.
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
-Exit codes:
-  the command's own, or 128+N if signal N killed it
-  75   busy: the lock was held (--try), or the wait timed out (--wait); the command did not run
-  79   the lock was lost while the command ran, whatever the command's own code
-  125  holdfast failed, or no server answered within --wait; the command did not run
-  126  the command cannot be executed
-  127  the command was not found
-  128+N  signal N arrived during the wait; the command did not run
+` + runExitCodes() + `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder) and HOLDFAST_SESSION. With --also, HOLDFAST_TOKEN is the token of

@@ -28,10 +28,11 @@ const serverHint = "want zk://host:port,host:port/chroot, zks://… for TLS, uni
 // parameter, else from the flag's default.
 func (g *globals) target() (target, error) {
 	t, err := parseTarget(g.server)
+	err = g.blame("server", err)
 	if err == nil {
 		err = g.secure.apply(&t)
 	}
-	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
+	if t.zk.SessionTimeout != 0 && (!g.timeoutGiven || g.urlIsCloser()) {
 		g.timeout, g.timeoutGiven = t.zk.SessionTimeout, true
 	}
 	return t, err
