@@ -72,7 +72,7 @@ func (g *globals) settle(flags *pflag.FlagSet) error {
 		case value == "" || err != nil:
 		default:
 			if err = flags.Set(f.Name, value); err != nil {
-				err = misconfigured("", "environment variable %s: %w", env, badValue(value, err))
+				err = misconfigured("", "environment variable %s=%q: %w", env, cut(value, 100), reasonOf(err))
 			}
 			g.from[f.Name] = origin{layerEnvironment, env}
 		}
@@ -95,11 +95,17 @@ func (g *globals) settle(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// badValue returns the reason of an error of [pflag.FlagSet.Set], with the value and without the flag.
-func badValue(value string, err error) error {
+// reasonOf returns the reason of an error of [pflag.FlagSet.Set], without the flag and the value.
+func reasonOf(err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		err = invalid.Unwrap()
+		return invalid.Unwrap()
 	}
+	return err
+}
+
+// badValue returns the reason with the value.
+func badValue(value string, err error) error {
+	err = reasonOf(err)
 	if strings.HasPrefix(err.Error(), `"`) { // the value
 		return err
 	}
@@ -363,6 +369,18 @@ func (g *globals) blame(flag string, err error) error {
 	}
 	f := explain(err)
 	return &fault{f.code, fmt.Errorf("%s: %w", at, f.err), f.hint}
+}
+
+// whence returns in words where the value of a flag comes from.
+func (g *globals) whence(flag string) string {
+	switch from, ok := g.from[flag]; {
+	case !ok:
+		return string(layerDefault)
+	case from.layer == layerProfile:
+		return from.at + " (profile " + g.profile + ")"
+	default:
+		return from.at
+	}
 }
 
 // urlIsCloser reports whether the command line or the environment gives the server, but only a file the

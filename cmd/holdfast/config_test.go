@@ -91,6 +91,36 @@ func TestTimeoutOfACloserURLWins(t *testing.T) {
 	}
 }
 
+func TestFileThatOthersCanChangeIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o620: true, 0o602: true, 0o666: true} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readTrusted(path); (err != nil) != refused {
+			t.Errorf("mode %#o: error %v", mode, err)
+		}
+	}
+}
+
+// To ignore a file that should be there would be to use another server.
+func TestLinkThatLeadsNowhereIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	c := configFile{path: filepath.Join(dir, "config.yaml")}
+	if err := c.read(newGlobals().flags, false); err != nil || c.found {
+		t.Errorf("no file: %v, found %t", err, c.found)
+	}
+	if err := os.Symlink(filepath.Join(dir, "gone"), c.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.read(newGlobals().flags, false); err == nil {
+		t.Error("the link was ignored")
+	}
+}
+
 // Whoever owns a file can change it.
 func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {

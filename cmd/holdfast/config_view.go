@@ -140,15 +140,12 @@ func (g *globals) configDocument() (configDocument, error) {
 		d.Files = append(d.Files, fileDocument{c.path, c.layer, c.found})
 	}
 	g.flags.VisitAll(func(f *pflag.Flag) {
-		s := settingDocument{f.Name, f.Value.String(), layerDefault, string(layerDefault)}
+		s := settingDocument{f.Name, f.Value.String(), layerDefault, g.whence(f.Name)}
 		if f.Name == "server" {
 			s.Value = t.url
 		}
 		if from, ok := g.from[f.Name]; ok {
-			s.Layer, s.Origin = from.layer, from.at
-		}
-		if s.Layer == layerProfile {
-			s.Origin += " (profile " + g.profile + ")"
+			s.Layer = from.layer
 		}
 		d.Settings = append(d.Settings, s)
 	})

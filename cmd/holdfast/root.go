@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type globals struct {
 	namespace string
 	timeout   time.Duration // of the session
 	secure    secureFlags
+	log       clientLogFlags
 
 	profile string // in the configuration files
 
@@ -65,7 +67,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean holdfast " + strings.Join(near, ", ") + "?"
 			}
-			return usage(hint, "unknown command %q", args[0])
+			return usage(hint, "unknown command %q", cut(args[0], 100))
 		},
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
@@ -76,11 +78,13 @@ environment), and so can configuration files and their profiles (holdfast help c
 		root.AddCommand(client)
 	}
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
-	root.AddCommand(newConfig(g), newCompletion())
+	root.AddCommand(newConfig(g), newCompletion(), newMan())
 	root.AddCommand(newTopics(g)...)
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.DisableDefaultCmd = true
-	g.complete(root)
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
+		g.complete(root)
+	}
 	return root
 }
 
@@ -97,6 +101,7 @@ func newGlobals() *globals {
 	durationVar(g.flags, &g.timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock stays held after its holder crashes or loses the network; at least two ticks of the server (4s on file://)")
 	g.flags.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
 	g.secure.register(g.flags)
+	g.log.register(g.flags)
 	return g
 }
 
@@ -111,7 +116,11 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usage(hint, "%s: %v", cmd.Name(), err)
+	text := err.Error()
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		text = strings.Replace(text, invalid.GetValue(), cut(invalid.GetValue(), 100), 1)
+	}
+	return usage(hint, "%s: %s", cmd.Name(), cut(text, 400))
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.
@@ -174,7 +183,7 @@ func operands(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > len(names):
-			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), args[len(names)])
+			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), cut(args[len(names)], 100))
 		case len(args) < len(names) && names[len(args)][0] != '[':
 			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
 		}

@@ -193,7 +193,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = newSayer(os.Stderr)
+	k.say = k.newSayer()
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
@@ -218,6 +218,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	case unlockErr != nil:
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
 	}
+	k.say.detail("%s: released", escape(k.name))
 	return exitCode(out.Code)
 }
 

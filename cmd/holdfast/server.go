@@ -136,6 +136,9 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 		c.close()
 		return nil, t.unreachable(err)
 	}
+	if session, err := c.client.Session(ctx); err == nil {
+		say.detail("connected to %s (%s): session 0x%x, timeout %v", t.url, g.whence("server"), uint64(session.ID()), session.Timeout())
+	}
 	return c, nil
 }
 
@@ -206,7 +209,7 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	if err != nil {
 		return err
 	}
-	say := newSayer(os.Stderr)
+	say := g.newSayer()
 	defer say.flush()
 	c, err := g.connect(ctx, t, g.timeout, say)
 	if err != nil {
