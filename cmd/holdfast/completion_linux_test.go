@@ -26,9 +26,9 @@ func TestCompletionInBash(t *testing.T) {
 	c.keys("d" + tab + "\n")
 	c.expect(`db/migrate is held by`)
 	// bash would insert what the names have in common, and evaluate it at the next TAB.
-	c.keys("holdfast status evil/" + tab + tab + tab + ctrlC)
-	c.keys("holdfast status bad/" + tab + tab + tab + ctrlC)
-	c.enter(`ls; echo do""ne`)
+	c.keys("holdfast status evil/" + tab + tab + tab + "# \n")
+	c.keys("holdfast status bad/" + tab + tab + tab + "# \n")
+	c.enter(`ls -1; echo do""ne`)
 	if shown := c.expect(`(?s).*\ndone`); strings.Contains(shown, "\npwned") {
 		t.Errorf("a lock's name was executed:\n%s", shown)
 	}
@@ -48,7 +48,7 @@ func TestCompletionInZsh(t *testing.T) {
 	c.expect(`nightly +-- free`)
 	c.keys("d" + tab + "\n")
 	c.expect(`db/migrate is held by`)
-	c.enter(`ls; echo do""ne`)
+	c.enter(`ls -1; echo do""ne`)
 	if shown := c.expect(`(?s).*\ndone`); strings.Contains(shown, "\npwned") {
 		t.Errorf("a lock's name was executed:\n%s", shown)
 	}
@@ -74,7 +74,7 @@ func TestCompletionInFish(t *testing.T) {
 	c := startConsole(t, "TERM=dumb")
 	c.enter(evilLocks)
 	c.expect(`\nready`)
-	c.enter(`HOME=$PWD fish --no-config -c 'holdfast completion fish | source; complete -C "holdfast status "; complete -C "holdfast run --layout ka"; complete -C "holdfast he"'; ls; echo do""ne`)
+	c.enter(`HOME=$PWD fish --no-config -c 'holdfast completion fish | source; complete -C "holdfast status "; complete -C "holdfast run --layout ka"; complete -C "holdfast he"'; ls -1; echo do""ne`)
 	shown := strings.ReplaceAll(c.expect(`(?s).*\ndone`), "\r", "")
 	for _, want := range []string{"\ndb/migrate\theld by ", "\nnightly\tfree\n", "\nkazoo\n", "\nhelp\t"} {
 		if !strings.Contains(shown, want) {
