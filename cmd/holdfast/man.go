@@ -29,7 +29,7 @@ Exit codes:
   0   the pages are written
   2   wrong command line
   78  DIR cannot be written, or SOURCE_DATE_EPOCH is wrong`,
-		Example: `  holdfast man /usr/local/share/man/man1`,
+		Example: `  holdfast man build/man`,
 		Args:    operands("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := manDate()
