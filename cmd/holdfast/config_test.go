@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -164,6 +165,23 @@ func TestHugeFileIsRefused(t *testing.T) {
 	_, err := settled(t, "server: zk://h #"+strings.Repeat("x", maxConfig), "")
 	if err == nil || !strings.Contains(err.Error(), "is longer than") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The file in the help is one that works.
+func TestDocumentedFileIsUnderstood(t *testing.T) {
+	_, text, _ := strings.Cut(newConfig(newGlobals()).Long, "\n\n  server: ")
+	text, _, _ = strings.Cut("  server: "+text, "\n\n")
+	for profile, want := range map[string]string{
+		"": "zk://zk1:2181,zk2:2181,zk3:2181", "laptop": "file:///home/me/locks", "production": "zks://zk1:2281,zk2:2281,zk3:2281/team",
+	} {
+		g, err := settled(t, text, "", "--profile="+profile)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if g.server != want || g.timeout != 30*time.Second || profile == "production" && !filepath.IsAbs(g.secure.passwordFile) {
+			t.Errorf("profile %q: server %s, timeout %v, password file %s", profile, g.server, g.timeout, g.secure.passwordFile)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ var exitCodes = []struct {
 	{"125", "holdfast failed, or no server answered within --wait; the command did not run", ""},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
-	{"128+N", "signal N arrived during the wait; the command did not run", "signal N arrived during the wait"},
+	{"128+N", "signal N arrived during the wait; the command did not run", "signal N arrived during the wait, or ended lock and was neither INT nor TERM"},
 }
 
 // runExitCodes returns the list of exit codes in the help of run.

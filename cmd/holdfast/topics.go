@@ -28,7 +28,6 @@ elect --observe runs no command. It ends with 125, or with 128+N by signal N.
 
 The other commands:
 ` + otherExitCodes() + `
-  128+N  of lock, too: signal N, neither INT nor TERM, released the lock
 
 holdfast COMMAND --help lists the codes that the command uses. 75, 77 and 78 are those of sysexits.h, and
 79 is the first code after them. timeout(1) and env(1) use 125 to 127 in the same way.`
