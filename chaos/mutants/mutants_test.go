@@ -98,6 +98,7 @@ func mutants() []mutant {
 		ofKeep(),
 		ofTheDoctor(),
 		ofTheWaitGraph(),
+		ofConfig(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

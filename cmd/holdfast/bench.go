@@ -97,8 +97,7 @@ Exit codes:
 	cmd.Flags().StringVar(&f.mode, "mode", modeMutex, "kind of lock: mutex, rw or semaphore")
 	format.register(cmd)
 	herd := newBenchHerd(g)
-	herd.Flags().AddFlagSet(g.flags)
-	herd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
+	g.client(herd)
 	cmd.AddCommand(herd)
 	return cmd
 }

@@ -45,7 +45,7 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer restore()
 	context.AfterFunc(ctx, restore)
-	say := newSayer(os.Stderr)
+	say := g.newSayer()
 	defer say.flush()
 	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
 		return err

@@ -13,7 +13,8 @@
 // HOLDFAST_SERVER gives a ZooKeeper ensemble instead.
 //
 // Each subcommand has a file of its name. The flags of serve are in serve_*.go, one file per group.
-// Other files are shared: root.go (the command line), server.go and contact.go (connections),
+// Other files are shared: root.go (the command line), config.go (the values of the client commands' flags),
+// log.go (their messages), exit_codes.go (the table), topics.go (help), completion.go, server.go and contact.go (connections),
 // tls_auth.go (TLS and logins), name.go (lock names), kinds.go (kinds of lock and layouts), acquire.go
 // (the wait for a lock), notice.go and say.go (messages during the wait), nested.go (a holdfast below
 // another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
@@ -25,6 +26,7 @@
 // one that prints the holder and the position, and one that watches whether a server answers. They end
 // with the wait. A running command has one that waits for its processes, on a thread of its own; it
 // ends when the command has exited. doctor has one per examination and per address of a server; those that
-// hang are left behind at the timeout. bench has one per client, and one that prints the progress. serve has one goroutine per listener, one that answers HTTP on
-// --admin, and one that feeds a watchdog. They end with the server.
+// hang are left behind at the timeout. bench has one per client, and one that prints the progress. serve has
+// one goroutine per listener, one that answers HTTP on --admin, and one that feeds a watchdog. They end with
+// the server. Completion asks the server in one, which ends with the process if the server does not answer.
 package main

@@ -28,6 +28,9 @@ const (
 	exitSignal      = 128 // +N: signal N killed the command or ended the wait for the lock
 )
 
+// maxMessage is the length of the longest error, whatever its user typed.
+const maxMessage = 1000
+
 // A fault is an error with an exit code and, if there is one, a hint: what the user can do.
 type fault struct {
 	code int
@@ -52,7 +55,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // report prints err and returns the exit code of the subcommand.
-func report(w io.Writer, command string, err error) int {
+func report(w io.Writer, format logFormat, command string, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -60,10 +63,8 @@ func report(w io.Writer, command string, err error) int {
 		return int(code)
 	}
 	f := explain(err)
-	fmt.Fprintf(w, "holdfast: %s\n", escape(strings.TrimPrefix(f.err.Error(), "holdfast: ")))
-	if f.hint != "" {
-		fmt.Fprintf(w, "holdfast: hint: %s\n", escape(f.hint))
-	}
+	text := strings.TrimPrefix(f.err.Error(), "holdfast: ")
+	_, _ = io.WriteString(w, format.message(levelError, cut(escape(text), maxMessage), cut(escape(f.hint), maxMessage)))
 	if command == "run" || command == "elect" {
 		// Codes below 125 belong to the command, except 75 and 79 from run itself. An expired
 		// session is not 79 if no command ran.

@@ -8,5 +8,5 @@ func main() { os.Exit(Main()) }
 // tests share it.
 func Main() int {
 	cmd, err := newRoot().ExecuteC()
-	return report(os.Stderr, cmd.Name(), err)
+	return report(os.Stderr, formatOf(cmd), cmd.Name(), err)
 }

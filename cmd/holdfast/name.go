@@ -41,7 +41,7 @@ var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__
 
 func (g *globals) checkNamespace() error {
 	if err := zk.ValidatePath(g.namespace); err != nil {
-		return misconfigured("give a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err)
+		return g.blame("namespace", misconfigured("give a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err))
 	}
 	return nil
 }

@@ -46,8 +46,12 @@ func reference(root *cobra.Command) string {
 	clients := newGlobals().flags
 	fmt.Fprintf(&b, "\n## holdfast\n\n```text\n%s\n```\n\n", root.Long)
 	flagTable(&b, clients)
-	for _, cmd := range commandsBelow(root) {
-		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), strings.TrimSuffix(cmd.CommandPath(), cmd.Name())+cmd.Use, cmd.Short)
+	for _, cmd := range withPages(root)[1:] {
+		if cmd.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		line := strings.TrimSuffix(cmd.CommandPath(), cmd.Name()) + cmd.Use
+		fmt.Fprintf(&b, "\n## %s\n\n`%s`\n\n%s.", cmd.CommandPath(), line, cmd.Short)
 		if len(cmd.Aliases) > 0 {
 			fmt.Fprintf(&b, " Another name is `%s`.", strings.Join(cmd.Aliases, "`, `"))
 		}
@@ -82,15 +86,12 @@ func reference(root *cobra.Command) string {
 			b.WriteString("\nThe flags of [holdfast](#holdfast) apply, too.\n")
 		}
 	}
-	return b.String()
-}
-
-// commandsBelow returns all commands below root, each followed by those below it.
-func commandsBelow(root *cobra.Command) (all []*cobra.Command) {
-	for _, cmd := range root.Commands() {
-		all = append(append(all, cmd), commandsBelow(cmd)...)
+	for _, topic := range root.Commands() {
+		if topic.IsAdditionalHelpTopicCommand() {
+			fmt.Fprintf(&b, "\n## holdfast help %s\n\n```text\n%s\n```\n", topic.Name(), topic.Long)
+		}
 	}
-	return all
+	return b.String()
 }
 
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
@@ -107,10 +108,6 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		if kind != "" {
 			name += " " + strings.TrimSuffix(kind, "Array")
 		}
-		standard := f.DefValue
-		if standard == "false" || standard == "[]" || f.Value.Type() != "string" && standard == "0" || standard == "0s" {
-			standard = ""
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, standard, strings.ReplaceAll(usage, "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, defaultOf(f), strings.ReplaceAll(usage, "|", `\|`))
 	})
 }

@@ -21,21 +21,26 @@ type globals struct {
 	namespace string
 	timeout   time.Duration // of the session
 	secure    secureFlags
+	log       clientLogFlags
 
-	timeoutGiven bool // by flag, environment or URL
+	profile string // in the configuration files
 
-	flags *pflag.FlagSet // the flags above; every client command has them
+	timeoutGiven bool // by flag, environment, configuration or URL
+
+	flags      *pflag.FlagSet    // the flags above; every client command has them
+	from       map[string]origin // of their values
+	files      []*configFile
+	systemFile string
 }
 
-// envFlags are the flags that the environment can set, as HOLDFAST_<FLAG>. The command line wins.
-var envFlags = append([]string{"server", "namespace", "session-timeout"}, secureFlagNames...)
-
+// envName returns the environment variable that sets a flag. The command line wins.
 func envName(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func newRoot() *cobra.Command {
 	g := newGlobals()
+	var version bool
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Locks for commands, on this machine or on a ZooKeeper ensemble",
@@ -44,27 +49,29 @@ func newRoot() *cobra.Command {
 Without configuration, your processes on this machine share the locks.
 To share locks between machines, name a ZooKeeper ensemble: --server zk://h1:2181,h2:2181
 
-All commands but serve, check, backup and version take the flags below. The environment can set
-them, too: HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_SESSION_TIMEOUT, HOLDFAST_TLS_CA,
-HOLDFAST_TLS_CERT, HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and
-HOLDFAST_PASSWORD_FILE.`,
+All commands that use locks take the flags below. The environment can set them, too (holdfast help
+environment), and so can configuration files and their profiles (holdfast help config).`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case version && len(args) == 0:
+				return printVersion(cmd.OutOrStdout())
+			case len(args) == 0:
 				return cmd.Help()
 			}
 			hint := "holdfast --help lists the commands"
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean holdfast " + strings.Join(near, ", ") + "?"
 			}
-			return usage(hint, "unknown command %q", args[0])
+			return usage(hint, "unknown command %q", cut(args[0], 100))
 		},
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.SetFlagErrorFunc(g.flagFault)
 	for _, client := range []*cobra.Command{
 		newRun(g),
@@ -76,40 +83,35 @@ HOLDFAST_PASSWORD_FILE.`,
 		newDoctor(g),
 		newBench(g),
 	} {
-		client.Flags().AddFlagSet(g.flags)
-		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
+		g.client(client)
 		root.AddCommand(client)
 	}
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
+	root.AddCommand(newConfig(g), newCompletion(), newMan())
+	root.AddCommand(newTopics(g)...)
+	root.SetHelpCommand(newHelp())
+	root.CompletionOptions.DisableDefaultCmd = true
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
+		g.complete(root)
+	}
 	return root
 }
 
+// client gives a command the flags of the client commands, and their values before it runs.
+func (g *globals) client(cmd *cobra.Command) {
+	cmd.Flags().AddFlagSet(g.flags)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.settle(cmd.Flags()) }
+}
+
 func newGlobals() *globals {
-	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError)}
+	g := &globals{flags: pflag.NewFlagSet("clients", pflag.ContinueOnError), systemFile: systemConfig}
 	g.flags.StringVar(&g.server, "server", "", "server of the locks: zk://h1:port,h2:port/chroot, zks://… for TLS, unix:///path or file:///dir (default file://$XDG_STATE_HOME/holdfast)")
 	g.flags.StringVar(&g.namespace, "namespace", "/holdfast/locks", "path above all lock names; a lock name that begins with / is a full path")
 	durationVar(g.flags, &g.timeout, "session-timeout", "", zk.DefaultSessionTimeout, "how long a lock stays held after its holder crashes or loses the network; at least two ticks of the server (4s on file://)")
+	g.flags.StringVar(&g.profile, "profile", "", "use the settings of this profile in the configuration files: see holdfast help config")
 	g.secure.register(g.flags)
+	g.log.register(g.flags)
 	return g
-}
-
-// fromEnv sets the flags that the command line does not set.
-func (g *globals) fromEnv(flags *pflag.FlagSet) error {
-	for _, name := range envFlags {
-		env := envName(name)
-		value := os.Getenv(env)
-		if value == "" || flags.Changed(name) {
-			continue
-		}
-		if err := flags.Set(name, value); err != nil {
-			return misconfigured("", "environment variable %s=%q: %v", env, value, err)
-		}
-	}
-	g.timeoutGiven = flags.Changed("session-timeout")
-	if g.timeout < 100*time.Millisecond || g.timeout > 24*time.Hour {
-		return misconfigured("", "session timeout %v is out of range: want 100ms to 24h", g.timeout)
-	}
-	return nil
 }
 
 // flagFault turns an error of pflag into a usage error, and suggests the flag that was meant.
@@ -117,13 +119,17 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("%s --help lists the flags", cmd.CommandPath())
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if g.flags.Lookup(unknown.GetSpecifiedName()) != nil {
-			return usage(hint, "%s: --%s is a flag of the commands that use a server's locks", cmd.Name(), unknown.GetSpecifiedName())
+			return usage(hint, "%s: --%s is a flag of the commands that use locks only", cmd.Name(), unknown.GetSpecifiedName())
 		}
 		if near := nearest(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usage(hint, "%s: %v", cmd.Name(), err)
+	text := err.Error()
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		text = strings.Replace(text, invalid.GetValue(), cut(invalid.GetValue(), 100), 1)
+	}
+	return usage(hint, "%s: %s", cmd.Name(), cut(text, 400))
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.
@@ -186,7 +192,7 @@ func operands(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > len(names):
-			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), args[len(names)])
+			return usage("usage: "+cmd.UseLine(), "%s: unexpected argument %q", cmd.Name(), cut(args[len(names)], 100))
 		case len(args) < len(names) && names[len(args)][0] != '[':
 			return usage("usage: "+cmd.UseLine(), "%s: no %s given", cmd.Name(), names[len(args)])
 		}

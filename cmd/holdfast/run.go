@@ -51,14 +51,7 @@ have left the command's process group are not found.
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
-Exit codes:
-  the command's own, or 128+N if signal N killed it
-  75   busy: the lock was held (--try), or the wait timed out (--wait); the command did not run
-  79   the lock was lost while the command ran, whatever the command's own code
-  125  holdfast failed, or no server answered within --wait; the command did not run
-  126  the command cannot be executed
-  127  the command was not found
-  128+N  signal N arrived during the wait; the command did not run
+` + runExitCodes() + `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder) and HOLDFAST_SESSION. With --also, HOLDFAST_TOKEN is the token of
@@ -200,7 +193,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = newSayer(os.Stderr)
+	k.say = k.newSayer()
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
@@ -225,6 +218,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	case unlockErr != nil:
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
 	}
+	k.say.detail("%s: released", escape(k.name))
 	return exitCode(out.Code)
 }
 

@@ -11,6 +11,7 @@ import (
 // drops messages. Its goroutine ends with the process, since a write may block for ever.
 type sayer struct {
 	queue chan said
+	log   clientLogFlags
 }
 
 type said struct {
@@ -34,8 +35,15 @@ func newSayer(w io.Writer) *sayer {
 // line prints one line.
 func (s *sayer) line(format string, args ...any) {
 	select {
-	case s.queue <- said{line: "holdfast: " + fmt.Sprintf(format, args...) + "\n"}:
+	case s.queue <- said{line: s.log.format.message(levelInfo, fmt.Sprintf(format, args...), "")}:
 	default:
+	}
+}
+
+// detail prints one line with --verbose.
+func (s *sayer) detail(format string, args ...any) {
+	if s.log.verbose {
+		s.line(format, args...)
 	}
 }
 

@@ -44,7 +44,7 @@ import (
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
 //
-// The condition unshare holds if the machine allows new namespaces.
+// The condition unshare holds if the machine allows new namespaces, and root if root runs the test.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -65,6 +65,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(condition string) (bool, error) {
+			if condition == "root" {
+				return os.Geteuid() == 0, nil
+			}
 			if condition != "unshare" {
 				return false, fmt.Errorf("unknown condition %q", condition)
 			}

@@ -28,10 +28,11 @@ const serverHint = "want zk://host:port,host:port/chroot, zks://… for TLS, uni
 // parameter, else from the flag's default.
 func (g *globals) target() (target, error) {
 	t, err := parseTarget(g.server)
+	err = g.blame("server", err)
 	if err == nil {
 		err = g.secure.apply(&t)
 	}
-	if t.zk.SessionTimeout != 0 && !g.timeoutGiven {
+	if t.zk.SessionTimeout != 0 && (!g.timeoutGiven || g.urlIsCloser()) {
 		g.timeout, g.timeoutGiven = t.zk.SessionTimeout, true
 	}
 	return t, err
@@ -135,6 +136,9 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 		c.close()
 		return nil, t.unreachable(err)
 	}
+	if session, err := c.client.Session(ctx); err == nil {
+		say.detail("connected to %s (%s): session 0x%x, timeout %v", t.url, g.whence("server"), uint64(session.ID()), session.Timeout())
+	}
 	return c, nil
 }
 
@@ -205,7 +209,7 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	if err != nil {
 		return err
 	}
-	say := newSayer(os.Stderr)
+	say := g.newSayer()
 	defer say.flush()
 	c, err := g.connect(ctx, t, g.timeout, say)
 	if err != nil {

@@ -127,7 +127,7 @@ Exit codes:
 				return err
 			})
 			for _, warning := range foreign {
-				fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %s\n", escape(warning))
+				_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, escape(warning), ""))
 			}
 			now := time.Now()
 			switch {

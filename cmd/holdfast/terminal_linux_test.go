@@ -26,6 +26,12 @@ type console struct {
 // startConsole starts sh with job control, the prompt "$ " and its own store.
 func startConsole(t *testing.T, env ...string) *console {
 	t.Helper()
+	return startShell(t, []string{"sh", "-i"}, env...)
+}
+
+// startShell starts a shell as startConsole does.
+func startShell(t *testing.T, shell []string, env ...string) *console {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +57,7 @@ func startConsole(t *testing.T, env ...string) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-i")
+	cmd := exec.Command(shell[0], shell[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PS1=$ ", "ENV=", "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"))
 	cmd.Env = append(cmd.Env, env...)

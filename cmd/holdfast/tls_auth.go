@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,9 +24,28 @@ type secureFlags struct {
 	ca, cert, key, serverName string
 	auth                      string // SCHEME:USER
 	passwordFile              string
+
+	from map[string]origin // of the values
 }
 
-var secureFlagNames = []string{"tls-ca", "tls-cert", "tls-key", "tls-server-name", "auth", "password-file"}
+// name returns the name of a flag in messages: the place of its value in a configuration file, or the flag.
+func (s *secureFlags) name(flag string) string {
+	if at, ok := inFile(s.from, flag); ok {
+		return at + ": " + flag
+	}
+	return "--" + flag
+}
+
+// names returns what the given flags are called, for those that have a value.
+func (s *secureFlags) names(values map[string]string) string {
+	var all []string
+	for _, flag := range slices.Sorted(maps.Keys(values)) {
+		if values[flag] != "" {
+			all = append(all, s.name(flag))
+		}
+	}
+	return strings.Join(all, ", ")
+}
 
 func (s *secureFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&s.ca, "tls-ca", "", "file with the CA certificates (PEM) to verify zks:// servers (default: the system's)")
@@ -39,8 +60,9 @@ func (s *secureFlags) register(f *pflag.FlagSet) {
 func (s *secureFlags) apply(t *target) error {
 	if s.ca+s.cert+s.key+s.serverName != "" {
 		if t.zk.TLS == nil {
-			return misconfigured("give zks://host:port as --server, or leave out the --tls- flags and HOLDFAST_TLS_ variables",
-				"%s is a server without TLS, but --tls- flags are given", t.url)
+			return misconfigured(`give zks://host:port as --server, or leave out these settings; "" overrides one of a configuration file`,
+				"%s is a server without TLS, but there is %s", t.url,
+				s.names(map[string]string{"tls-ca": s.ca, "tls-cert": s.cert, "tls-key": s.key, "tls-server-name": s.serverName}))
 		}
 		if err := s.readTLS(t.zk.TLS); err != nil {
 			return err
@@ -50,8 +72,9 @@ func (s *secureFlags) apply(t *target) error {
 		return nil
 	}
 	if t.dir != "" {
-		return misconfigured("give a server with --server, or leave out --auth and --password-file",
-			"%s is a directory and has no users, but --auth or --password-file is given", t.url)
+		return misconfigured(`give a server with --server, or leave out these settings; "" overrides one of a configuration file`,
+			"%s is a directory and has no users, but there is %s", t.url,
+			s.names(map[string]string{"auth": s.auth, "password-file": s.passwordFile}))
 	}
 	auth, err := s.readAuth()
 	if err != nil {
@@ -66,62 +89,73 @@ func (s *secureFlags) readTLS(cfg *tls.Config) error {
 	if s.ca != "" {
 		pem, err := os.ReadFile(s.ca)
 		if err != nil {
-			return misconfigured("", "--tls-ca: %w", err)
+			return misconfigured("", "%s: %w", s.name("tls-ca"), err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return misconfigured("", "--tls-ca: %s has no certificate in PEM", s.ca)
+			return misconfigured("", "%s: %s has no certificate in PEM", s.name("tls-ca"), s.ca)
 		}
 	}
 	switch {
 	case s.cert == "" && s.key == "":
 		return nil
 	case s.cert == "" || s.key == "":
-		return misconfigured("give both", "--tls-cert and --tls-key: only one is given")
+		return misconfigured("give both --tls-cert and --tls-key", "%s: only one is given", s.names(map[string]string{"tls-cert": s.cert, "tls-key": s.key}))
 	}
 	cert, err := os.ReadFile(s.cert)
 	if err != nil {
-		return misconfigured("", "--tls-cert: %w", err)
+		return misconfigured("", "%s: %w", s.name("tls-cert"), err)
 	}
-	key, err := readSecret("--tls-key", s.key)
+	key, err := readSecret(s.name("tls-key"), s.key)
 	if err != nil {
 		return err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return misconfigured("", "--tls-cert %s with --tls-key %s: %w", s.cert, s.key, err)
+		return misconfigured("", "%s %s with %s %s: %w", s.name("tls-cert"), s.cert, s.name("tls-key"), s.key, err)
 	}
 	cfg.Certificates = []tls.Certificate{pair}
 	return nil
 }
 
-// readAuth reads the login. Its errors do not quote --auth, which may have the password by mistake.
-func (s *secureFlags) readAuth() (auth zk.Auth, err error) {
+// checkAuth checks the form of the login. Its errors do not quote --auth, which may have the password by
+// mistake.
+func (s *secureFlags) checkAuth() error {
 	const hint = "give both, as in --auth digest:USER --password-file FILE, or HOLDFAST_AUTH and HOLDFAST_PASSWORD_FILE"
 	scheme, user, _ := strings.Cut(s.auth, ":")
-	makers := map[string]func(user, password string) zk.Auth{"digest": zk.DigestAuth, "sasl-digest": zk.SASLDigestAuth}
 	switch {
 	case s.auth == "":
-		return auth, misconfigured(hint, "--password-file needs --auth")
-	case makers[scheme] == nil || user == "":
-		return auth, misconfigured(hint, "--auth: want digest:USER or sasl-digest:USER")
+		return misconfigured(hint, "%s needs --auth", s.name("password-file"))
+	case authMakers[scheme] == nil || user == "":
+		return misconfigured(hint, "%s: want digest:USER or sasl-digest:USER", s.name("auth"))
 	case strings.Contains(user, ":"):
-		return auth, misconfigured(hint, "--auth: the user has a colon; put the password in a file")
+		return misconfigured(hint, "%s: the user has a colon; put the password in a file", s.name("auth"))
 	case s.passwordFile == "":
-		return auth, misconfigured(hint, "--auth needs --password-file")
+		return misconfigured(hint, "%s needs --password-file", s.name("auth"))
 	}
-	text, err := readSecret("--password-file", s.passwordFile)
+	return nil
+}
+
+var authMakers = map[string]func(user, password string) zk.Auth{"digest": zk.DigestAuth, "sasl-digest": zk.SASLDigestAuth}
+
+// readAuth reads the login.
+func (s *secureFlags) readAuth() (auth zk.Auth, err error) {
+	if err := s.checkAuth(); err != nil {
+		return auth, err
+	}
+	scheme, user, _ := strings.Cut(s.auth, ":")
+	text, err := readSecret(s.name("password-file"), s.passwordFile)
 	if err != nil {
 		return auth, err
 	}
 	password := string(bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r")))
 	switch {
 	case password == "":
-		return auth, misconfigured("", "--password-file: %s is empty", s.passwordFile)
+		return auth, misconfigured("", "%s: %s is empty", s.name("password-file"), s.passwordFile)
 	case strings.ContainsAny(password, "\r\n"):
-		return auth, misconfigured("", "--password-file: %s has more than one line", s.passwordFile)
+		return auth, misconfigured("", "%s: %s has more than one line", s.name("password-file"), s.passwordFile)
 	}
-	return makers[scheme](user, password), nil
+	return authMakers[scheme](user, password), nil
 }
 
 // readSecret reads a file that only its owner and group may read. The group may, because Kubernetes

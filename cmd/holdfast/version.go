@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -25,16 +26,21 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := buildInfo()
 			if format == "json" {
-				return document(cmd.OutOrStdout(), v)
+				return document(cmd.OutOrStdout(), buildInfo())
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "holdfast %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
-			return err
+			return printVersion(cmd.OutOrStdout())
 		},
 	}
 	format.register(cmd)
 	return cmd
+}
+
+// printVersion prints the version in one line.
+func printVersion(w io.Writer) error {
+	v := buildInfo()
+	_, err := fmt.Fprintf(w, "holdfast %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
+	return err
 }
 
 // buildInfo returns the version of this program.

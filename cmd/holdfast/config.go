@@ -1,0 +1,392 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// A layer is a place of settings. For each setting, the first layer that has it wins.
+type layer string
+
+const (
+	layerFlag        layer = "flag"
+	layerEnvironment layer = "environment"
+	layerProfile     layer = "profile" // a section of either file
+	layerUser        layer = "user"    // the user's file
+	layerSystem      layer = "system"  // the system's file
+	layerCredential  layer = "credential"
+	layerDefault     layer = "default"
+)
+
+const (
+	systemConfig   = "/etc/holdfast/config.yaml"
+	maxConfig      = 1 << 20
+	profilesKey    = "profiles"
+	credentialName = "holdfast.password" // in $CREDENTIALS_DIRECTORY
+)
+
+// An origin is the place of one setting's value.
+type origin struct {
+	layer layer
+	at    string // the flag, the variable, or FILE:LINE
+}
+
+// A setting is a value in a configuration file.
+type setting struct {
+	value string
+	line  int
+}
+
+// A configFile is the user's or the system's configuration file.
+type configFile struct {
+	path     string
+	layer    layer
+	found    bool
+	top      map[string]setting
+	profiles map[string]map[string]setting
+}
+
+// settle gives each flag of the client commands its value: from the command line, the environment, the
+// profile, the user's file, the system's file, or the default.
+func (g *globals) settle(flags *pflag.FlagSet) error {
+	g.from = make(map[string]origin)
+	var err error
+	g.flags.VisitAll(func(f *pflag.Flag) {
+		env := envName(f.Name)
+		value := os.Getenv(env)
+		switch {
+		case f.Changed:
+			g.from[f.Name] = origin{layerFlag, "--" + f.Name}
+		case value == "" || err != nil:
+		default:
+			if err = flags.Set(f.Name, value); err != nil {
+				err = misconfigured("", "environment variable %s=%q: %w", env, cut(value, 100), reasonOf(err))
+			}
+			g.from[f.Name] = origin{layerEnvironment, env}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if g.files, err = g.readFiles(); err != nil {
+		return err
+	}
+	if err := g.fromFiles(flags); err != nil {
+		return err
+	}
+	g.fromCredential(flags)
+	g.secure.from = g.from
+	g.timeoutGiven = flags.Changed("session-timeout")
+	if g.timeout < 100*time.Millisecond || g.timeout > 24*time.Hour {
+		return g.blame("session-timeout", misconfigured("", "session timeout %v is out of range: want 100ms to 24h", g.timeout))
+	}
+	return nil
+}
+
+// reasonOf returns the reason of an error of [pflag.FlagSet.Set], without the flag and the value.
+func reasonOf(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return invalid.Unwrap()
+	}
+	return err
+}
+
+// badValue returns the reason with the value.
+func badValue(value string, err error) error {
+	err = reasonOf(err)
+	if strings.HasPrefix(err.Error(), `"`) { // the value
+		return err
+	}
+	return fmt.Errorf("%q: %w", cut(value, 100), err)
+}
+
+// readFiles reads the user's file and the system's file.
+func (g *globals) readFiles() (all []*configFile, err error) {
+	user, required := os.Getenv("HOLDFAST_CONFIG"), true
+	if user == "" {
+		required = false
+		if user, err = userConfig(); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range []*configFile{{path: user, layer: layerUser}, {path: g.systemFile, layer: layerSystem}} {
+		if c.path == "" {
+			continue
+		}
+		if err := c.read(g.flags, required && c.layer == layerUser); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// userConfig returns the path of the user's file, or "" if the user has no home directory.
+func userConfig() (string, error) {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	switch home, err := os.UserHomeDir(); {
+	case dir != "" && !filepath.IsAbs(dir):
+		return "", misconfigured("set XDG_CONFIG_HOME to an absolute path, or unset it", "XDG_CONFIG_HOME=%q is not an absolute path", cut(dir, 100))
+	case dir == "" && (err != nil || !filepath.IsAbs(home)):
+		return "", nil
+	case dir == "":
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "holdfast", "config.yaml"), nil
+}
+
+// read reads the file. A file that does not exist has no settings, unless it is required.
+func (c *configFile) read(flags *pflag.FlagSet, required bool) error {
+	text, err := readTrusted(c.path)
+	switch {
+	case err != nil && !required && absent(c.path):
+		return nil
+	case err != nil:
+		return err
+	}
+	c.found = true
+	top, err := parseMapping(c.path, text)
+	if err != nil || top == nil {
+		return err
+	}
+	var sections *yaml.Node
+	if c.top, err = c.section(flags, top, &sections); err != nil || sections == nil {
+		return err
+	}
+	const want = "want the names of profiles, and their settings in indented lines below each name"
+	if sections.Kind != yaml.MappingNode {
+		return misconfigured("", "%s:%d: %s: %s", c.path, sections.Line, profilesKey, want)
+	}
+	c.profiles = make(map[string]map[string]setting)
+	for i := 0; i < len(sections.Content); i += 2 {
+		key, body := sections.Content[i], sections.Content[i+1]
+		name := cut(key.Value, 40)
+		switch _, twice := c.profiles[key.Value]; {
+		case twice:
+			return misconfigured("", "%s:%d: the profile %q occurs twice", c.path, key.Line, name)
+		case key.Value == "":
+			return misconfigured("", "%s:%d: the name of a profile is empty", c.path, key.Line)
+		case body.Kind != yaml.MappingNode:
+			return misconfigured("", "%s:%d: profile %q: %s", c.path, key.Line, name, want)
+		}
+		if c.profiles[key.Value], err = c.section(flags, body, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absent reports whether nothing has the path, or this user may not look into the directory. Then a file
+// there cannot be meant for this user. It is so in a service with a private file system, or if HOME is
+// another user's. A link that leads nowhere is not absent: to ignore it would be to use another server.
+func absent(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// section reads KEY: VALUE lines, whose keys are names of flags. The node of the key profiles goes to
+// sections. If sections is nil, the key is refused.
+func (c *configFile) section(flags *pflag.FlagSet, node *yaml.Node, sections **yaml.Node) (map[string]setting, error) {
+	all := make(map[string]setting)
+	lines := make(map[string]int)
+	for i := 0; i < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		at := fmt.Sprintf("%s:%d: %s", c.path, key.Line, cut(key.Value, 40))
+		if line, twice := lines[key.Value]; twice {
+			return nil, misconfigured("", "%s: duplicate key, see line %d", at, line)
+		}
+		lines[key.Value] = key.Line
+		if key.Value == profilesKey && sections != nil {
+			*sections = value
+			continue
+		}
+		if flag := flags.Lookup(key.Value); flag == nil || flag.Name == "profile" {
+			return nil, misconfigured(hintForKey(flags, key.Value, sections != nil), "%s: unknown key", at)
+		}
+		switch {
+		case value.Kind != yaml.ScalarNode:
+			return nil, misconfigured("", "%s: want one value", at)
+		case value.Tag == "!!null":
+			return nil, misconfigured(`to override a value by none, write `+cut(key.Value, 40)+`: ""`, "%s: the value is missing", at)
+		}
+		all[key.Value] = setting{value.Value, key.Line}
+	}
+	return all, nil
+}
+
+func hintForKey(flags *pflag.FlagSet, key string, top bool) string {
+	near := nearest(flags, cut(key, 40))
+	switch {
+	case key == profilesKey:
+		return "profiles belong to the beginning of a line, not into a profile"
+	case key == "profile":
+		return "select a profile with --profile NAME or HOLDFAST_PROFILE=NAME"
+	case strings.Contains(key, "password") && key != "password-file":
+		return "put the password in a file that only you can read, and give its path as password-file"
+	case near != "":
+		return "did you mean " + near + "?"
+	case top:
+		return "the keys are profiles and the flags of holdfast without --: see holdfast --help"
+	}
+	return "the keys are the flags of holdfast without --: see holdfast --help"
+}
+
+// readTrusted reads a configuration file that only its owner can change. Whoever can change the file
+// decides which server grants the locks, so two commands could hold one lock. The owner must be this
+// user or root.
+func readTrusted(path string) ([]byte, error) {
+	if path == os.DevNull {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, misconfigured("correct the path or the rights, or give another file with HOLDFAST_CONFIG (/dev/null for none)", "configuration: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, misconfigured("", "%w", err)
+	}
+	const why = "whoever changes it decides which server grants your locks"
+	switch {
+	case info.IsDir():
+		return nil, misconfigured("", "%s is a directory, not a file", path)
+	case writableByOthers(info):
+		return nil, misconfigured("chmod go-w "+path, "other users can change %s (mode %#o): %s", path, info.Mode().Perm(), why)
+	case !ours(info):
+		return nil, misconfigured("chown the file to yourself or root, or copy it", "%s belongs to another user: %s", path, why)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	switch {
+	case err != nil:
+		return nil, misconfigured("", "%w", err)
+	case len(text) > maxConfig:
+		return nil, misconfigured("", "%s is longer than %d bytes", path, maxConfig)
+	}
+	return text, nil
+}
+
+// fromFiles sets the flags that neither the command line nor the environment sets.
+func (g *globals) fromFiles(flags *pflag.FlagSet) error {
+	if err := g.checkProfile(); err != nil {
+		return err
+	}
+	var err error
+	g.flags.VisitAll(func(f *pflag.Flag) {
+		if _, set := g.from[f.Name]; set || err != nil {
+			return
+		}
+		for _, inProfile := range []bool{true, false} {
+			for _, c := range g.files {
+				section, from := c.top, c.layer
+				if inProfile {
+					section, from = c.profiles[g.profile], layerProfile
+				}
+				s, ok := section[f.Name]
+				if !ok {
+					continue
+				}
+				at := fmt.Sprintf("%s:%d", c.path, s.line)
+				if slices.Contains(fileFlags, f.Name) && s.value != "" && !filepath.IsAbs(s.value) {
+					s.value = filepath.Join(filepath.Dir(c.path), s.value)
+				}
+				if bad := flags.Set(f.Name, s.value); bad != nil {
+					err = misconfigured("", "%s: %s: %w", at, f.Name, badValue(s.value, bad))
+				}
+				g.from[f.Name] = origin{from, at}
+				return
+			}
+		}
+	})
+	return err
+}
+
+// fileFlags are the flags that name files. In a configuration file, a relative path begins at the
+// directory of the configuration file.
+var fileFlags = []string{"tls-ca", "tls-cert", "tls-key", "password-file"}
+
+// checkProfile fails if no file has the profile.
+func (g *globals) checkProfile() error {
+	if g.profile == "" {
+		return nil
+	}
+	known := make(map[string]bool)
+	var paths []string
+	for _, c := range g.files {
+		if c.profiles[g.profile] != nil {
+			return nil
+		}
+		for name := range c.profiles {
+			known[name] = true
+		}
+		paths = append(paths, c.path)
+	}
+	hint := "define it under profiles: in " + strings.Join(paths, " or ")
+	if len(known) > 0 {
+		hint = cut("the profiles are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), 200)
+	}
+	return misconfigured(hint, "there is no profile %q", cut(g.profile, 40))
+}
+
+// fromCredential takes the password that systemd gives to a service (LoadCredential=), if a login has
+// no other password file.
+func (g *globals) fromCredential(flags *pflag.FlagSet) {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" || g.secure.auth == "" || g.secure.passwordFile != "" {
+		return
+	}
+	path := filepath.Join(dir, credentialName)
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	_ = flags.Set("password-file", path) // a string takes any value
+	g.from["password-file"] = origin{layerCredential, "$CREDENTIALS_DIRECTORY/" + credentialName}
+}
+
+// inFile reports whether a flag has its value from a configuration file, and where.
+func inFile(from map[string]origin, flag string) (at string, ok bool) {
+	o := from[flag]
+	return o.at, o.layer == layerProfile || o.layer == layerUser || o.layer == layerSystem
+}
+
+// blame puts the file and the line of a flag's value in front of an error of the value.
+func (g *globals) blame(flag string, err error) error {
+	at, ok := inFile(g.from, flag)
+	if err == nil || !ok {
+		return err
+	}
+	f := explain(err)
+	return &fault{f.code, fmt.Errorf("%s: %w", at, f.err), f.hint}
+}
+
+// whence returns in words where the value of a flag comes from.
+func (g *globals) whence(flag string) string {
+	switch from, ok := g.from[flag]; {
+	case !ok:
+		return string(layerDefault)
+	case from.layer == layerProfile:
+		return from.at + " (profile " + g.profile + ")"
+	default:
+		return from.at
+	}
+}
+
+// urlIsCloser reports whether the command line or the environment gives the server, but only a file the
+// session timeout. Then a timeout in the server's URL wins.
+func (g *globals) urlIsCloser() bool {
+	_, timeout := inFile(g.from, "session-timeout")
+	_, server := inFile(g.from, "server")
+	return timeout && !server && g.from["server"].at != ""
+}

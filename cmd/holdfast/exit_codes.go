@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// exitCodes is the table of all exit codes. The help of run, the topic exit-codes and docs/reference/cli.md
+// are made from it.
+var exitCodes = []struct {
+	code   string
+	run    string // the meaning for run and elect, which have to leave codes to the command
+	others string // the meaning for all other commands
+}{
+	{"0", "", "done; or the answer is yes"},
+	{"1", "", "the answer is no, such as status -q of a free lock"},
+	{"2", "", "wrong command line"},
+	{"69", "", "no server answered, or the server failed"},
+	{
+		"75", "busy: the lock was held (--try), or the wait timed out (--wait); the command did not run",
+		"busy: the lock was held (--try), or the wait timed out (--wait)",
+	},
+	{"77", "", "no permission"},
+	{"78", "", "wrong configuration"},
+	{"79", "the lock was lost while the command ran, whatever the command's own code", "the lock was lost"},
+	{"125", "holdfast failed, or no server answered within --wait; the command did not run", ""},
+	{"126", "the command cannot be executed", ""},
+	{"127", "the command was not found", ""},
+	{"128+N", "signal N arrived during the wait; the command did not run", "signal N arrived during the wait, or ended lock and was neither INT nor TERM"},
+}
+
+// runExitCodes returns the list of exit codes in the help of run.
+func runExitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n  the command's own, or 128+N if signal N killed it\n")
+	for _, e := range exitCodes {
+		if e.run != "" {
+			fmt.Fprintf(&b, "  %-3s  %s\n", e.code, e.run)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// otherExitCodes returns the list of exit codes of the other commands.
+func otherExitCodes() string {
+	var b strings.Builder
+	for _, e := range exitCodes {
+		if e.others != "" {
+			fmt.Fprintf(&b, "  %-5s  %s\n", e.code, e.others)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

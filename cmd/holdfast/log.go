@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// clientLogFlags are the flags for the messages of the client commands on stderr.
+type clientLogFlags struct {
+	format  logFormat
+	verbose bool
+}
+
+func (l *clientLogFlags) register(f *pflag.FlagSet) {
+	l.format = "text"
+	f.Var(&l.format, "log-format", "format of the messages on stderr: text or json, one object for each line")
+	f.BoolVarP(&l.verbose, "verbose", "v", false, "also report the server and where it comes from, the session, the acquire and the release")
+}
+
+// The levels of messages, as in the log of serve.
+const (
+	levelInfo  = "INFO"
+	levelWarn  = "WARN"
+	levelError = "ERROR"
+)
+
+type messageDocument struct {
+	Time  time.Time `json:"time"`
+	Level string    `json:"level"`
+	Msg   string    `json:"msg"`
+	Hint  string    `json:"hint,omitempty"`
+}
+
+// message returns the line of a message, or two lines if there is a hint and the format is text.
+func (f logFormat) message(level, text, hint string) string {
+	if f == "json" {
+		line, _ := json.Marshal(messageDocument{time.Now().UTC(), level, text, hint}) // of text, which cannot fail
+		return string(line) + "\n"
+	}
+	if level == levelWarn {
+		text = "warning: " + text
+	}
+	if hint != "" {
+		text += "\nholdfast: hint: " + hint
+	}
+	return "holdfast: " + text + "\n"
+}
+
+// newSayer returns a sayer for stderr.
+func (g *globals) newSayer() *sayer {
+	s := newSayer(os.Stderr)
+	s.log = g.log
+	return s
+}
+
+// formatOf returns the format of the message about the end of cmd. The settings may not have been read when
+// it failed.
+func formatOf(cmd *cobra.Command) logFormat {
+	flag := cmd.Flags().Lookup("log-format")
+	if flag == nil {
+		return "text"
+	}
+	if client := cmd.Flags().Lookup("profile") != nil; client && !flag.Changed {
+		_ = flag.Value.Set(os.Getenv(envName("log-format"))) // if it is wrong, the error says so in text
+	}
+	return logFormat(flag.Value.String())
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// A flag, a name or a command of 100 kB is refused in few words.
+func TestLongInputIsNotPrinted(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	lines := [][]string{{long}, {"--" + long}, {"version", long}, {"help", long}, {"completion", long}, {"config", long}, {"run", "--" + long}}
+	for _, name := range []string{"run", "ls", "version", "serve"} {
+		root := newRoot()
+		cmd, _ := find(root, []string{name})
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal == "" && f.Value.Type() != "string" && f.Value.Type() != "stringArray" {
+				lines = append(lines, []string{name, "--" + f.Name, long})
+			}
+		})
+	}
+	t.Setenv("HOLDFAST_CONFIG", "/dev/null")
+	for _, flag := range []string{"--profile", "--server", "--namespace", "--tls-ca", "--auth"} {
+		lines = append(lines, []string{"ls", flag, long})
+	}
+	for _, args := range lines {
+		root := newRoot()
+		root.SetArgs(args)
+		cmd, err := root.ExecuteC()
+		if err == nil {
+			t.Errorf("%.60q: no error", args)
+			continue
+		}
+		var b strings.Builder
+		report(&b, "text", cmd.Name(), err)
+		if b.Len() > maxMessage+200 || !strings.HasPrefix(b.String(), "holdfast: ") {
+			t.Errorf("%.60q: %d bytes: %.300s", args, b.Len(), b.String())
+		}
+	}
+}
