@@ -133,13 +133,13 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		}
 	}
 	w := &waits{g: g, inCycle: make(map[int]int)}
-	var strange []string
+	var strange, denied []string
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 		if err != nil {
 			return err
 		}
-		strange, w.locks = s.Strange, len(s.Locks)
+		strange, denied, w.locks = s.Strange, s.Denied, len(s.Locks)
 		w.Graph, err = confirmed(ctx, c, s.Locks, layout)
 		return err
 	})
@@ -149,6 +149,9 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	if len(strange) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
 			len(strange), escape(cut(strange[0], 200)))
+	}
+	if len(denied) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(denied), escape(cut(denied[0], 200)))
 	}
 	w.edges, w.now = w.Edges(), time.Now()
 	for i, c := range w.Cycles {
