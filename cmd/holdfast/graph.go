@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ last. If the victim gives up or ends, the cycle is broken. Then come the owners 
 block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
-outer one. Two clients of one program are two owners, unless the program says WithinSession.
-A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
+outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners, unless
+the program says WithinSession. A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
 can proceed. graph assumes that one permit is enough for the waiter.
 
 graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads
@@ -109,7 +110,9 @@ func (g *globals) prefix(args []string) (string, error) {
 		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
 	}
 	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", usage("", "prefix %q: %w", cut(prefix, 100), err)
+		above := parent(prefix) // which the error quotes
+		text := strings.Replace(err.Error(), strconv.Quote(above), strconv.Quote(cut(above, 100)), 1)
+		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", text)
 	}
 	return prefix, nil
 }
