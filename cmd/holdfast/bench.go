@@ -69,7 +69,7 @@ Exit codes:
   69  no server answered, or no cycle was completed, or nodes are left
   77  no permission
   78  wrong configuration
-  130  ctrl-C came before the first cycle`,
+  128+N  signal N came before the first cycle`,
 		Example: `  holdfast bench
   holdfast bench --clients 50 --locks 10 --hold 5ms --duration 1m
   holdfast bench --server zk://zk1,zk2,zk3 --mode rw -o json`,

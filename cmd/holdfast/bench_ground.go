@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/supervise"
 	"holdfast/zk"
 )
 
@@ -42,13 +43,23 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 	dir := strings.TrimSuffix(strings.TrimSuffix(t.zk.Chroot, "/")+g.namespace, "/")
 	t.zk.Chroot = ""
 	at := &ground{server: t.url, patience: g.timeout, path: fmt.Sprintf("%s/holdfast-bench-%08x", dir, rand.Uint32())}
-	ctx, restore := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer restore()
-	context.AfterFunc(ctx, restore)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	context.AfterFunc(ctx, func() { signal.Stop(signals) })
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(exitCode(exitSignal + supervise.SignalNumber(sig)))
+		case <-ctx.Done():
+		}
+	}()
 	say := g.newSayer()
 	defer say.flush()
 	if at.connection, err = g.connect(ctx, t, g.timeout, say); err != nil {
-		return err
+		return interrupted(ctx, err)
 	}
 	defer at.connection.close()
 	at.config = func() zk.Config {
@@ -70,9 +81,17 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 		}
 	}()
 	if err := at.make(ctx); err != nil {
-		return t.unreachable(err)
+		return interrupted(ctx, t.unreachable(err))
 	}
 	return f(ctx, at)
+}
+
+// interrupted returns the exit code of the signal that ended ctx, or else err.
+func interrupted(ctx context.Context, err error) error {
+	if code, ok := errors.AsType[exitCode](context.Cause(ctx)); ok {
+		return code
+	}
+	return err
 }
 
 const removedLater = "the server removes it some time after the sessions have timed out"
@@ -177,10 +196,7 @@ func (at *ground) dial(ctx context.Context, n int, change func(*zk.Config)) ([]*
 	}
 	if err := group.Wait(); err != nil {
 		closeAll(clients)
-		if ctx.Err() != nil {
-			return nil, exitCode(exitSignal + int(syscall.SIGINT))
-		}
-		return nil, &fault{exitUnavailable, fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), "try fewer, or raise the server's limits, such as maxClientCnxns"}
+		return nil, interrupted(ctx, &fault{exitUnavailable, fmt.Errorf("bench: %d of %d sessions were opened: %w", done.Load(), n, err), "try fewer, or raise the server's limits, such as maxClientCnxns"})
 	}
 	return clients, nil
 }

@@ -79,6 +79,22 @@ func TestGuardCountsViolations(t *testing.T) {
 	}
 }
 
+func TestBenchReportsViolations(t *testing.T) {
+	b := newBenchmark(benchFlags{clients: 2, locks: 1, mode: modeMutex, duration: time.Second}, &ground{})
+	b.cycles, b.took = 2, time.Second
+	var out strings.Builder
+	if err := b.report(&out, "table"); err != nil || !strings.Contains(out.String(), "0 violations") {
+		t.Errorf("without a violation: %v\n%s", err, &out)
+	}
+	for range 2 {
+		b.guards[0].enter(&tenureStub{}, 5, true)
+	}
+	out.Reset()
+	if err := b.report(&out, "table"); err != exitCode(exitNo) || !strings.Contains(out.String(), "2 violations") {
+		t.Errorf("with two holders at once: %v; want exit code 1\n%s", err, &out)
+	}
+}
+
 func TestHistogramIsRightToOneIn64(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var h histogram

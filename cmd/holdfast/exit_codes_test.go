@@ -61,6 +61,11 @@ func TestTableHasAllExitCodes(t *testing.T) {
 	}
 }
 
+// triedElsewhere are exit codes that no script can cause, with the tests that do.
+var triedElsewhere = map[string]string{
+	"bench 1": "TestBenchReportsViolations", // two holders at once
+}
+
 // Every exit code that the help of a command lists is the result of that command in a script.
 func TestEveryDocumentedExitCodeIsTried(t *testing.T) {
 	known := make(map[string]bool)
@@ -85,7 +90,7 @@ func TestEveryDocumentedExitCodeIsTried(t *testing.T) {
 				}
 				return strconv.Itoa(got) == code
 			})
-			if !found {
+			if !found && triedElsewhere[of+" "+code] == "" {
 				t.Errorf("no script expects exit code %s of %s; they expect %v", code, name, tried[of])
 			}
 		}

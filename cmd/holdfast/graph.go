@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +38,8 @@ last. If the victim gives up or ends, the cycle is broken. Then come the owners 
 block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
-outer one. Two clients of one program are two owners, unless the program says WithinSession.
-A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
+outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners, unless
+the program says WithinSession. A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
 can proceed. graph assumes that one permit is enough for the waiter.
 
 graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads
@@ -109,7 +110,9 @@ func (g *globals) prefix(args []string) (string, error) {
 		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
 	}
 	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", usage("", "prefix %q: %w", cut(prefix, 100), err)
+		above := parent(prefix) // which the error quotes
+		text := strings.Replace(err.Error(), strconv.Quote(above), strconv.Quote(cut(above, 100)), 1)
+		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", text)
 	}
 	return prefix, nil
 }
@@ -133,13 +136,13 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		}
 	}
 	w := &waits{g: g, inCycle: make(map[int]int)}
-	var strange []string
+	var strange, denied []string
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 		if err != nil {
 			return err
 		}
-		strange, w.locks = s.Strange, len(s.Locks)
+		strange, denied, w.locks = s.Strange, s.Denied, len(s.Locks)
 		w.Graph, err = confirmed(ctx, c, s.Locks, layout)
 		return err
 	})
@@ -149,6 +152,9 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	if len(strange) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
 			len(strange), escape(cut(strange[0], 200)))
+	}
+	if len(denied) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(denied), escape(cut(denied[0], 200)))
 	}
 	w.edges, w.now = w.Edges(), time.Now()
 	for i, c := range w.Cycles {

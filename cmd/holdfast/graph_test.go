@@ -364,3 +364,10 @@ func TestGraphEscapes(t *testing.T) {
 	cancel()
 	<-done
 }
+
+func TestLongPrefixIsCut(t *testing.T) {
+	_, err := graphOf(t, "zk://127.0.0.1:1", strings.Repeat("x", 100_000)+"//y/z")
+	if err == nil || len(err.Error()) > 250 || !strings.Contains(err.Error(), "empty component") {
+		t.Errorf("%.300v; want a short reason", err)
+	}
+}

@@ -15,7 +15,8 @@ const (
 	batches = 8   // requests under way, for servers that are far away
 )
 
-// each reads nodes, in batches, and calls take with the answers of those that exist, in order.
+// each reads nodes, in batches, and calls take with the answers of those that exist, in order. It notes the nodes
+// that we may not read.
 func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op, take func(string, zk.Result)) error {
 	chunks := slices.Collect(slices.Chunk(paths, batch))
 	answers := make([][]zk.Result, len(chunks))
@@ -46,15 +47,18 @@ func (r *reader) each(ctx context.Context, paths []string, op func(string) zk.Op
 	}
 	for i, some := range chunks {
 		for j, res := range answers[i] {
-			if res.Err == nil {
+			switch {
+			case res.Err == nil:
 				take(some[j], res)
+			case errors.Is(res.Err, zk.ErrNoAuth):
+				r.denied = append(r.denied, some[j])
 			}
 		}
 	}
 	return nil
 }
 
-// read sends one batch. The only error that a result can have is ErrNoNode.
+// read sends one batch. The only errors that a result can have are ErrNoNode and ErrNoAuth.
 //
 // Apache's servers execute a MultiRead twenty times as fast as so many reads. Servers before 3.6 do not know it,
 // and an answer can be too long for one message: then read sends the requests one by one.
@@ -73,7 +77,7 @@ func (r *reader) read(ctx context.Context, ops []zk.Op) (results []zk.Result, er
 		}
 	}
 	for _, res := range results {
-		if res.Err != nil && !errors.Is(res.Err, zk.ErrNoNode) {
+		if res.Err != nil && !errors.Is(res.Err, zk.ErrNoNode) && !errors.Is(res.Err, zk.ErrNoAuth) {
 			return nil, res.Err
 		}
 	}

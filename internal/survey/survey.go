@@ -3,6 +3,7 @@ package survey
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,13 +20,16 @@ type Survey struct {
 	// Strange are ephemeral nodes with a number in their names that are in no known layout. Their owners may
 	// hold or wait for a lock.
 	Strange []string
+	// Denied are nodes that we may not read. There may be locks below them.
+	Denied []string
 }
 
 // A Layout says how nodes are named; see the type of package holdfast with the same name.
 type Layout = names.Layout
 
 // Read reads all locks whose paths begin with prefix. root is a node above all of them. With a layout, it
-// finds the locks of that layout only. With nil, the names of the nodes tell the layout.
+// finds the locks of that layout only. With nil, the names of the nodes tell the layout. The error is
+// zk.ErrNoAuth if root cannot be read.
 func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout) (*Survey, error) {
 	// The server that we read from may be behind the one that granted a lock.
 	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, root) }); err != nil {
@@ -35,6 +39,9 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout
 	for level := []string{root}; len(level) > 0; {
 		if err := r.list(ctx, level); err != nil {
 			return nil, err
+		}
+		if slices.Contains(r.denied, root) {
+			return nil, fmt.Errorf("%w: the node %s", zk.ErrNoAuth, root)
 		}
 		var next []string
 		for _, path := range level {
@@ -55,6 +62,8 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout
 		}
 	}
 	slices.Sort(s.Strange)
+	slices.Sort(r.denied)
+	s.Denied = slices.Compact(r.denied)
 	return s, err
 }
 
@@ -86,7 +95,8 @@ type reader struct {
 	client  *zk.Client
 	grammar *names.Grammar // nil: find out
 	dirs    map[string]dir // those that exist
-	single  atomic.Bool    // the server knows no MultiRead
+	denied  []string
+	single  atomic.Bool // the server knows no MultiRead
 }
 
 func newReader(c *zk.Client, layout *Layout) *reader {

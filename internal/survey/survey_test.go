@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -315,5 +316,25 @@ func TestServersWithoutMultiRead(t *testing.T) {
 				t.Errorf("%d places; want 150", got)
 			}
 		})
+	}
+}
+
+// Nodes that we may not read are left out and told: a directory, and a place in a queue.
+func TestNodesThatWeMayNotRead(t *testing.T) {
+	srv := newServer(t)
+	c := srv.Client()
+	makeNodes(t, c, "/a/x-lock-0000000001", "/b/x-lock-0000000001", "/c/x-lock-0000000001")
+	secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+	for _, path := range []string{"/a", "/b/x-lock-0000000001"} {
+		_, err := c.SetACL(t.Context(), path, []zk.ACL{secret}, zk.AnyVersion)
+		must(t, err)
+	}
+	s := read(t, c, nil)
+	wantLocks(t, s.Locks, []int64{sessionOf(t, c)}, "lock curator /c a")
+	if !slices.Equal(s.Denied, []string{"/a", "/b/x-lock-0000000001"}) {
+		t.Errorf("denied: %v", s.Denied)
+	}
+	if _, err := Read(t.Context(), c, "/a", "/a/", nil); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("%v; want ErrNoAuth, since nothing can be read", err)
 	}
 }
