@@ -23,7 +23,7 @@ func newDoctor(g *globals) *cobra.Command {
 		Long: `doctor examines what holdfast needs, and prints one line for each result: ok, warning or problem. A
 hint says what to do. doctor examines
 
-  environment  the variables that choose the server, and the default stores of other users
+  environment  what chooses the server: a variable, a file, or the default; default stores of other users
   store        of a file:// server: permissions, files of a crash, file system, space, time of a disk sync
   watchdog     how holdfast run can end a command here
   name         the addresses of each host name
@@ -61,7 +61,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			d := &doctor{globals: g, target: t, timeout: timeout, byDefault: g.server == "", fromEnv: os.Getenv(envName("server")) == g.server && g.server != ""}
+			d := &doctor{globals: g, target: t, timeout: timeout, byDefault: g.server == ""}
 			return d.examine(cmd.Context(), cmd.OutOrStdout(), format)
 		},
 	}
@@ -108,7 +108,6 @@ type doctor struct {
 	target    target
 	timeout   time.Duration // of the whole examination
 	byDefault bool          // no server is given
-	fromEnv   bool          // the environment gives the server
 }
 
 type diagnosis struct {

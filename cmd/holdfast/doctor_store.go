@@ -159,8 +159,13 @@ func (k disk) judge(f *findings, dir string, size int64) {
 
 // examineEnvironment looks for other jobs of this machine that would use another server.
 func (d *doctor) examineEnvironment() (f findings) {
-	if d.fromEnv {
-		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", envName("server"))
+	switch from := d.from["server"]; from.layer {
+	case layerEnvironment:
+		f.ok("environment", "%s names the server; cron, sudo and systemd start jobs without it", from.at)
+	case layerUser:
+		f.ok("environment", "%s names the server; jobs of other users do not read this file", from.at)
+	case layerSystem, layerProfile:
+		f.ok("environment", "%s names the server", from.at)
 	}
 	if !d.byDefault {
 		return f
