@@ -115,7 +115,7 @@ func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
 		if _, err := netip.ParseAddr(host); err != nil {
 			began := time.Now()
 			if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
-				f.problem("name", "correct the name in --server, or ask whoever runs the name server", "%s: %s", cut(host, 100), cut(why(err, time.Since(began)), 150))
+				f.problem("name", "correct the name in --server, or ask whoever runs the name server", "%s: %s", cut(host, 100), cause(err, time.Since(began)))
 				continue
 			}
 			slices.Sort(addrs)
@@ -143,7 +143,7 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 	began := time.Now()
 	nc, err := new(net.Dialer).DialContext(ctx, e.network, e.addr)
 	if err != nil {
-		e.problem("server", dialHint(err), "%s: %s", e.name, why(err, time.Since(began)))
+		e.problem("server", dialHint(err), "%s: %s", e.name, cause(err, time.Since(began)))
 		return
 	}
 	defer nc.Close()
@@ -172,6 +172,14 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 		cfg.TLS.ServerName = e.host
 	}
 	d.open(ctx, e, cfg, version, fmt.Sprintf("connected in %s", short(connected)))
+}
+
+// cause returns why an attempt failed, in few words.
+func cause(err error, took time.Duration) string {
+	if timedOut(err) {
+		return "no answer within " + short(took)
+	}
+	return cut(why(err, took), 200)
 }
 
 // dialHint says what to do about a refused or silent address.
@@ -234,7 +242,7 @@ func (d *doctor) open(ctx context.Context, e *examined, cfg zk.Config, about ...
 			if d.target.dir != "" {
 				hint = "see " + hostLogName + " in the directory"
 			}
-			e.problem("server", hint, "%s: no session: %s", e.name, cut(why(err, time.Since(began)), 200))
+			e.problem("server", hint, "%s: no session: %s", e.name, cause(err, time.Since(began)))
 		}
 		return
 	}

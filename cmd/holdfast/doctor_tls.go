@@ -39,6 +39,7 @@ func (d *doctor) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.C
 		_, distrust = chain[0].Verify(opts)
 		return distrust
 	}
+	began := time.Now()
 	c := tls.Client(nc, cfg)
 	err := c.HandshakeContext(ctx)
 	switch {
@@ -52,7 +53,7 @@ func (d *doctor) examineTLS(ctx context.Context, e *examined, nc net.Conn) net.C
 		} else if certificateFault(err) != "" {
 			e.answered, hint = true, certificateFault(err)
 		}
-		e.problem("certificate", hint, "%s: no TLS: %s", e.name, cut(why(err, 0), 200))
+		e.problem("certificate", hint, "%s: no TLS: %s", e.name, cause(err, time.Since(began)))
 	default:
 		e.judgeExpiry(chain, time.Now())
 		if own := cfg.Certificates; len(own) > 0 && own[0].Leaf != nil {
