@@ -67,6 +67,7 @@ func prepareProcess() {
 			fmt.Println("ready")
 			time.Sleep(time.Hour)
 		}()
+		_, _ = io.Copy(io.Discard, os.Stdin) // until then it is whole
 		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 	case "join group":
 		group, err := unix.Getpgid(os.Getppid())
@@ -680,6 +681,10 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), shapeVariable+"="+mainThreadEnds)
+	goOn, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -692,6 +697,7 @@ func TestWatchdogThatIsEndingCountsAsDead(t *testing.T) {
 	if isDead(pid, alive.start) {
 		t.Error("a process that runs counts as dead")
 	}
+	goOn.Close()
 	for end := time.Now().Add(*longestWait); ; time.Sleep(time.Millisecond) {
 		if p, ok := readProcess(pid); ok && p.headless {
 			break
