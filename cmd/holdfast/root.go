@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,7 +114,11 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usage(hint, "%s: %v", cmd.Name(), err)
+	text := err.Error()
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
+	}
+	return usage(hint, "%s: %s", cmd.Name(), text)
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.
