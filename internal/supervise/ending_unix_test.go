@@ -16,7 +16,13 @@ import (
 // startEnding starts a command that ends as e says.
 func startEnding(t *testing.T, e Ending, argv ...string) *supervised {
 	t.Helper()
-	return startSupervisedIn(t, []string{endingVariable + "=" + e.String()}, e.Grace, argv...)
+	s := startSupervisedIn(t, []string{endingVariable + "=" + e.String()}, e.Grace, argv...)
+	t.Cleanup(func() {
+		if t.Failed() && s.watchdog != 0 { // otherwise a job that goes on without its lock would be left
+			_ = syscall.Kill(s.watchdog, syscall.SIGKILL)
+		}
+	})
+	return s
 }
 
 // pid reads a process id from the command's output.
@@ -334,11 +340,13 @@ func TestJobThatGoesOn(t *testing.T) {
 func TestDoubtThatEnds(t *testing.T) {
 	s := startEnding(t, Ending{Grace: 10 * time.Second, OnLost: LostSignals, LostSignal: syscall.SIGHUP}, "sh", "-c", `trap 'echo hup' HUP; `+endless)
 	s.waitFor("ready")
-	for range 2 {
+	for round := range 2 {
 		s.tell("deadline 9s")
 		s.waitFor("hup")
 		s.tell("deadline 1h")
-		s.signal(syscall.SIGWINCH) // wakes the guard
+		for strings.Count(s.stderr.String(), sayAgain) <= round {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	s.signal(syscall.SIGUSR1)
 	s.want(outcome{Code: 3})

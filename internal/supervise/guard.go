@@ -39,8 +39,8 @@ type guard struct {
 	stoppedBy syscall.Signal
 }
 
-// freezeLook is the interval at which a suspended job's deadline is read again.
-const freezeLook = 50 * time.Millisecond
+// lookAgain is the interval at which the deadline is read again, to see the end of a doubt.
+const lookAgain = 50 * time.Millisecond
 
 // run returns when no process of the job is left, except those that the ending spares. It reports
 // whether the lock was not provably ours until then.
@@ -128,8 +128,9 @@ func (g *guard) act() {
 		g.goesOn(0)
 	case near:
 		g.goesOn(left)
-	default:
+	case g.warned:
 		g.warned = false
+		g.say(sayAgain)
 	}
 	now := clock()
 	if g.limit != 0 && !g.told && !g.overdue && now >= g.limit {
@@ -161,9 +162,9 @@ func (g *guard) setAlarm() {
 	switch grace := max(g.ending.Grace, KillMargin); {
 	case g.told, g.without:
 	case g.warned:
-		next = left
+		next = min(lookAgain, left)
 	case g.frozen:
-		next = min(freezeLook, left-grace)
+		next = min(lookAgain, left-grace)
 	case g.ending.Freeze > 0 && !g.stopping && left > max(g.ending.Freeze, grace):
 		next = left - max(g.ending.Freeze, grace)
 	default:

@@ -61,6 +61,7 @@ const (
 	saySent    = "%s was sent to the command"
 	sayFrozen  = "no contact with the server; the command is suspended"
 	sayThawed  = "the server answers again; the command continues"
+	sayAgain   = "the server answers again; the lock is still held"
 	sayWaiting = "the command has ended; holding the lock until the processes that it left behind have ended"
 )
 
