@@ -39,7 +39,7 @@ func (f *endFlags) register(cmd *cobra.Command) {
 	durationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
 	durationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
 	durationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
-	flags.Var(&f.leftovers, "leftovers", "processes that the command left when it ended: kill them; wait for their end and hold the lock until then; or ignore them: release the lock though they run")
+	flags.Var(&f.leftovers, "leftovers", "what happens to processes that the command left when it ended: kill, wait (hold the lock until they have ended), or ignore (release the lock though they run)")
 	flags.Var(&f.onLost, "on-lost", "when the lock is lost or about to be: kill (stop the command in time), signal=NAME (only send it this signal), or ignore. With the last two, the command can run beside the next holder's")
 	flags.Var(&f.onSuspect, "on-suspect", "while no server answers: continue, or stop (suspend all processes of the command with STOP, and continue them with CONT when a server answers)")
 	flags.BoolVar(&f.shell, "shell", false, "join the command's words with spaces and give them to sh -c")
@@ -119,7 +119,7 @@ func (c *choice) String() string {
 }
 
 // Type returns the name of the value in the help.
-func (c *choice) Type() string { return strings.Join(c.options, "|") }
+func (c *choice) Type() string { return "how" }
 
 // Set accepts one of the values.
 func (c *choice) Set(text string) error {
@@ -166,7 +166,7 @@ func (f *lostFlag) String() string {
 }
 
 // Type returns the name of the value in the help.
-func (f *lostFlag) Type() string { return "kill|signal=NAME|ignore" }
+func (f *lostFlag) Type() string { return "how" }
 
 // Set accepts the reactions.
 func (f *lostFlag) Set(text string) error {
