@@ -25,6 +25,22 @@ func startEnding(t *testing.T, e Ending, argv ...string) *supervised {
 	return s
 }
 
+// until waits until is returns true. It polls, because the events are in other processes.
+func (s *supervised) until(what string, is func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(*longestWait); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited %v for %q; stderr:\n%s", *longestWait, what, s.stderr.String())
+		}
+	}
+}
+
+// waitSaid waits until the supervisor has said the text n times.
+func (s *supervised) waitSaid(text string, n int) {
+	s.t.Helper()
+	s.until(text, func() bool { return strings.Count(s.stderr.String(), text) >= n })
+}
+
 // pid reads a process id from the command's output.
 func (s *supervised) pid() int {
 	s.t.Helper()
@@ -167,9 +183,7 @@ const leave = `sh -c 'trap "echo told; exit" TERM; echo $$; while :; do sleep 0.
 func TestLeftoversAreAwaited(t *testing.T) {
 	s := startEnding(t, Ending{Grace: time.Second, Leftovers: LeftoversAwaited}, "sh", "-c", leave)
 	pid := s.pid()
-	for !strings.Contains(s.stderr.String(), "holding the lock until") {
-		time.Sleep(time.Millisecond)
-	}
+	s.waitSaid(sayWaiting, 1)
 	if gone(pid) {
 		t.Fatal("the leftover process has ended")
 	}
@@ -200,9 +214,7 @@ func TestAwaitedLeftoversEndInTime(t *testing.T) {
 		{"deadline", func(s *supervised) { s.tell("deadline 1s"); s.waitFor("told") }, outcome{Code: 5, Lost: true}},
 		{"loss", func(s *supervised) { s.tell("lose") }, outcome{Code: 5, Lost: true}},
 		{"second interrupt", func(s *supervised) {
-			for s.cmd.Process.Signal(os.Interrupt) == nil && !ended(s) { // two at once may be one
-				time.Sleep(10 * time.Millisecond)
-			}
+			s.until("the end", func() bool { return s.cmd.Process.Signal(os.Interrupt) != nil || ended(s) }) // two at once may be one
 		}, outcome{Code: 5}},
 		{"max hold", func(s *supervised) { s.waitFor("told") }, outcome{Code: 5, Overdue: true}},
 	} {
@@ -214,9 +226,7 @@ func TestAwaitedLeftoversEndInTime(t *testing.T) {
 			}
 			s := startEnding(t, e, "sh", "-c", leave)
 			pid := s.pid()
-			for !strings.Contains(s.stderr.String(), "holding the lock until") {
-				time.Sleep(time.Millisecond)
-			}
+			s.waitSaid(sayWaiting, 1)
 			tt.end(s)
 			s.want(tt.want)
 			if !gone(pid) {
@@ -314,9 +324,7 @@ func TestJobThatGoesOn(t *testing.T) {
 			if tt.on == LostSignals {
 				s.waitFor("hup")
 			}
-			for !strings.Contains(s.stderr.String(), sayWithout) {
-				time.Sleep(time.Millisecond)
-			}
+			s.waitSaid(sayWithout, 1)
 			s.signal(syscall.SIGUSR1)
 			s.want(outcome{Code: 3, Lost: true})
 			if got := s.line(); got != "" {
@@ -344,9 +352,7 @@ func TestDoubtThatEnds(t *testing.T) {
 		s.tell("deadline 9s")
 		s.waitFor("hup")
 		s.tell("deadline 1h")
-		for strings.Count(s.stderr.String(), sayAgain) <= round {
-			time.Sleep(time.Millisecond)
-		}
+		s.waitSaid(sayAgain, round+1)
 	}
 	s.signal(syscall.SIGUSR1)
 	s.want(outcome{Code: 3})
@@ -365,13 +371,10 @@ func TestSuspectJobIsSuspended(t *testing.T) {
 		other, stopped, child, command = s.pid(), s.pid(), s.pid(), s.pid()
 		for _, pid := range []int{other, child} { // a shell in the middle of vfork is not stopped
 			waitProcess(t, pid, 'S')
-			for comm := ""; comm != "sleep\n"; time.Sleep(time.Millisecond) {
-				text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-				if err != nil {
-					t.Fatal(err)
-				}
-				comm = string(text)
-			}
+			s.until("sleep", func() bool {
+				comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				return err == nil && string(comm) == "sleep\n"
+			})
 		}
 		waitProcess(t, stopped, 'T')
 		return s, other, stopped, child, command
