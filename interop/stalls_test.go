@@ -234,7 +234,7 @@ func (s stallSetting) command(ctx context.Context, t *testing.T, z *peers.ZooKee
 			for ctx.Err() == nil {
 				keep := fmt.Sprint(rand.N(s.timeout).Seconds())
 				cmd := exec.CommandContext(ctx, holdfastBin(t), "run", "--server", z.URL()+"?tick="+s.tick.String(),
-					"--session-timeout", s.timeout.String(), "--kill-after", "500ms", "--wait", "1h", name, "--", "sh", "-c", stallJob, "job", claim, overlap, grants, keep)
+					"--session-timeout", s.timeout.String(), "--term-before", "500ms", "--wait", "1h", name, "--", "sh", "-c", stallJob, "job", claim, overlap, grants, keep)
 				cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
 				cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 				cmd.WaitDelay = stepTime

@@ -168,7 +168,7 @@ func (r *pairResult) trial(t *testing.T, watch *jobWatch, url string, f pairFaul
 		}
 	}()
 	run := func(env string, command ...string) (*peers.Process, *bufio.Reader) {
-		args := []string{"run", "--server", url, "--session-timeout", pairTimeout.String(), "--kill-after", "500ms", lock, "--"}
+		args := []string{"run", "--server", url, "--session-timeout", pairTimeout.String(), "--term-before", "500ms", lock, "--"}
 		cmd := exec.Command(holdfastBin(t), append(args, command...)...)
 		cmd.Env = append(os.Environ(), env)
 		out, w, err := os.Pipe()

@@ -77,8 +77,8 @@ func ofTheGuarantees() []mutant {
 		{
 			number: 310, bug: "a command whose deadline has passed still has its grace", where: "–",
 			edits: []edit{
-				{"internal/supervise/guard.go", "\t\t\tkill(sayTooOld)\n\t\t\treturn\n", "\t\t\tpatience = g.grace\n"},
-				{"internal/supervise/guard.go", "\t\t\tloss, told = nil, true\n\t\t\tif !killed {\n", "\t\t\tloss = nil\n\t\t\tif !told {\n"},
+				{"internal/supervise/guard.go", "\t\tif !g.killed {\n\t\t\tg.kill(sayTooOld)\n\t\t}\n\t\treturn\n", "\t\tpatience = g.ending.Grace\n"},
+				{"internal/supervise/guard.go", "\tg.told = true\n\tg.doubt()\n\tif !g.killed {\n", "\tif !g.told {\n"},
 				{"internal/supervise/supervisor_linux.go", "inboxPatience = 20 * time.Millisecond", "inboxPatience = time.Second"},
 			},
 			pkg: "internal/supervise", tests: []string{"TestLossPastTheDeadlineKillsAtOnce"}, args: impatient,

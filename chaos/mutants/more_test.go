@@ -257,12 +257,12 @@ func ofTheCommand() []mutant {
 		},
 		{
 			number: 62, bug: "the command is told to stop when the lock is gone already", where: "consul #9788",
-			edits: []edit{{"internal/supervise/guard.go", "if !told && left <= max(g.grace, KillMargin) {", "if !told && left <= 0 {"}},
+			edits: []edit{{"internal/supervise/guard.go", "if !g.told && near {", "if !g.told && left <= 0 {"}},
 			pkg:   "internal/supervise", tests: []string{"TestDeadlineStopsTheCommandInTime"}, args: impatient,
 		},
 		{
 			number: 63, bug: "the command goes on after the lock was lost", where: "etcdctl lock",
-			edits: []edit{{"internal/supervise/supervisor_linux.go", "\t\t\t_ = r.link.send(verbKill, 0, \"\")\n\t\t\tr.backstop.in(late)\n", ""}},
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "\t\t\t_ = r.link.send(verbKill, 0, \"\")\n\t\t\tif r.Ending.OnLost == LostKills {\n\t\t\t\tr.backstop.in(late)\n\t\t\t}\n", ""}},
 			pkg:   "internal/supervise", tests: []string{"TestCertainLossKillsTheCommandAtOnce"}, args: impatient,
 		},
 		{

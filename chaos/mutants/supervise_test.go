@@ -20,7 +20,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 90, bug: "the supervisor trusts that a dead watchdog has ended the job", where: "–",
-			edits: []edit{{"internal/supervise/supervisor_linux.go", "return r.alone(\"the watchdog process has died\", false)", "return r.gone(137, false), nil"}},
+			edits: []edit{{"internal/supervise/supervisor_linux.go", "return r.alone(\"the watchdog process has died\", false)", "return r.outcome(syscall.WaitStatus(syscall.SIGKILL), false), nil"}},
 			pkg:   pkg, tests: []string{"TestJobDiesWithItsWatchdog"}, args: atOnce,
 		},
 		{
@@ -46,7 +46,7 @@ func ofTheWatchdog() []mutant {
 		},
 		{
 			number: 95, bug: "after a certain loss the command has its grace", where: "consul #9788; holdfast before 0.1",
-			edits: []edit{{"internal/supervise/guard.go", "\t\t\tloss, told = nil, true\n\t\t\tif !killed {\n\t\t\t\tkill(sayLost)\n\t\t\t}\n", "\t\t\tloss = nil\n\t\t\ttell(g.left())\n"}},
+			edits: []edit{{"internal/supervise/guard.go", "\tg.told = true\n\tg.doubt()\n\tif !g.killed {\n\t\tg.kill(sayLost)\n\t}\n", "\tg.tell(g.left())\n"}},
 			pkg:   pkg, tests: []string{"TestCertainLossKillsTheCommandAtOnce"}, args: atOnce,
 		},
 		{

@@ -240,6 +240,12 @@ func (c *contact) gaveUp(within time.Duration) error {
 	return &unreachable{within, causes, slices.Clone(c.failures)}
 }
 
+// isDown reports whether no server is connected.
+func (c *contact) isDown() bool {
+	down, _ := c.state()
+	return !down.IsZero()
+}
+
 // lost returns how long no server has answered. A time below noticeAfter counts as 0.
 func (c *contact) lost() time.Duration {
 	down, _ := c.state()

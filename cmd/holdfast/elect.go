@@ -12,7 +12,7 @@ import (
 
 func newElect(g *globals) *cobra.Command {
 	var kind kindFlags
-	var kill killFlag
+	var ends endFlags
 	var value string
 	var observe bool
 	cmd := &cobra.Command{
@@ -46,7 +46,7 @@ to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 			if observe {
 				return k.observe(cmd)
 			}
-			grace, err := kill.grace(cmd, g)
+			ending, err := ends.ending(cmd, g)
 			if err != nil {
 				return err
 			}
@@ -54,11 +54,11 @@ to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 			if !cmd.Flags().Changed("value") {
 				k.value = owner()
 			}
-			return k.run(dashless(args), grace)
+			return k.run(ends.command(args), ending)
 		},
 	}
 	kind.layout.register(cmd)
-	kill.register(cmd)
+	ends.register(cmd)
 	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
 	cmd.Flags().SetInterspersed(false)

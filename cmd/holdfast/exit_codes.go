@@ -23,6 +23,7 @@ var exitCodes = []struct {
 	{"77", "", "no permission"},
 	{"78", "", "wrong configuration"},
 	{"79", "the lock was lost while the command ran, whatever the command's own code", "the lock was lost"},
+	{"124", "the command was stopped after --max-hold, whatever its own code", ""},
 	{"125", "holdfast failed, or no server answered within --wait; the command did not run", ""},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},

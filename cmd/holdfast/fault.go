@@ -13,15 +13,16 @@ import (
 
 // The exit codes are for scripts. The codes of run answer "did my command run?"; the command itself may
 // use any of 0 to 255, too. 75, 77 and 78 come from sysexits.h, and 79 is the first code after them.
-// timeout, env and docker use 125 to 127 in the same way.
+// timeout uses 124 to 127 in the same way, env and docker 125 to 127.
 const (
-	exitNo          = 1  // a negative answer: status -q of a free lock
-	exitUsage       = 2  // wrong command line
-	exitUnavailable = 69 // no server answered, or the server failed
-	exitBusy        = 75 // the lock was held (--try), or the wait timed out (--wait)
-	exitDenied      = 77 // no permission
-	exitConfig      = 78 // wrong server URL, namespace or environment variable
-	exitLost        = 79 // the lock was lost; takes precedence over the command's own code
+	exitNo          = 1   // a negative answer: status -q of a free lock
+	exitUsage       = 2   // wrong command line
+	exitUnavailable = 69  // no server answered, or the server failed
+	exitBusy        = 75  // the lock was held (--try), or the wait timed out (--wait)
+	exitDenied      = 77  // no permission
+	exitConfig      = 78  // wrong server URL, namespace or environment variable
+	exitLost        = 79  // the lock was lost; takes precedence over the command's own code
+	exitOverdue     = 124 // the command was stopped after --max-hold, as timeout does
 	exitFailed      = 125
 	exitCannotExec  = 126
 	exitNotFound    = 127
@@ -66,10 +67,10 @@ func report(w io.Writer, format logFormat, command string, err error) int {
 	text := strings.TrimPrefix(f.err.Error(), "holdfast: ")
 	_, _ = io.WriteString(w, format.message(levelError, cut(escape(text), maxMessage), cut(escape(f.hint), maxMessage)))
 	if command == "run" || command == "elect" {
-		// Codes below 125 belong to the command, except 75 and 79 from run itself. An expired
+		// Codes below 125 belong to the command, except 75, 79 and 124 from run itself. An expired
 		// session is not 79 if no command ran.
 		own, ok := errors.AsType[*fault](err)
-		if !ok || own.code != exitBusy && own.code != exitLost && own.code < exitFailed {
+		if !ok || own.code != exitBusy && own.code != exitLost && own.code != exitOverdue && own.code < exitFailed {
 			return exitFailed
 		}
 	}

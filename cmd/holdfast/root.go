@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,7 +128,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	}
 	text := err.Error()
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		text = strings.Replace(text, invalid.GetValue(), cut(invalid.GetValue(), 100), 1)
+		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
 	}
 	return usage(hint, "%s: %s", cmd.Name(), cut(text, 400))
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,13 +18,10 @@ import (
 	"holdfast/zk"
 )
 
-// defaultKillAfter is the time from TERM to the end of the lock. A short session timeout shortens it.
-const defaultKillAfter = 5 * time.Second
-
 func newRun(g *globals) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
-	var kill killFlag
+	var ends endFlags
 	cmd := &cobra.Command{
 		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -35,9 +31,13 @@ that it started have ended.
 Flags of run go before LOCK. Flags of the command follow COMMAND.
 
 If holdfast cannot prove that it still holds the lock, it stops the command before another client can
-acquire the lock. It sends TERM first, and KILL 250ms before the lock expires. If the lock is certainly
-lost, it kills the command at once. This is so when the lock's node was deleted, the session has
-expired, or the store's directory was removed.
+acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
+expires. If the lock is certainly lost, it kills the command at once. This is so when the lock's node
+was deleted, the session has expired, or the store's directory was removed. --on-lost and --on-suspect
+change what happens to the command then.
+
+holdfast forwards signals to the command. With --kill-after 10s, KILL follows 10s after a TERM, INT, HUP
+or QUIT. Do not give it if the command reads its files again on HUP.
 
 On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
 command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
@@ -51,16 +51,27 @@ have left the command's process group are not found.
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
+When the command ends, processes that it left behind are killed. With --leftovers wait, holdfast
+holds the lock until they have ended. With --leftovers ignore, it releases the lock while they run, and
+leaves them to themselves: the next holder's command can run beside them. If holdfast had to stop the
+command because of the lock, it kills them in any case.
+
 ` + runExitCodes() + `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder) and HOLDFAST_SESSION. With --also, HOLDFAST_TOKEN is the token of
-LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command line, separated by spaces.`,
+LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command line, separated by spaces.
+
+HOLDFAST_LOST_FD is the number of a descriptor that the command and its children inherit (not on
+Windows). Nothing is written to it. It ends (end of file) when holdfast asks the command to stop because
+the lock is lost or in doubt, and when holdfast is gone. It also ends when the lock is released.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers
   holdfast run --of 3 crawler -- ./crawl             # three at a time
-  holdfast run --also db/b db/a -- ./copy a b        # both locks or neither`,
+  holdfast run --also db/b db/a -- ./copy a b        # both locks or neither
+  holdfast run --max-hold 1h --kill-after 30s nightly -- ./backup.sh
+  holdfast run --shell report './collect | ./send'   # by sh -c`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			command := dashless(args)
 			switch {
@@ -76,46 +87,18 @@ LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command li
 			if err != nil {
 				return err
 			}
-			grace, err := kill.grace(cmd, g)
+			ending, err := ends.ending(cmd, g)
 			if err != nil {
 				return err
 			}
-			return k.run(dashless(args), grace)
+			return k.run(ends.command(args), ending)
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
-	kill.register(cmd)
+	ends.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
 	return cmd
-}
-
-// killFlag is --kill-after, a flag of the subcommands that run a command.
-type killFlag struct{ after time.Duration }
-
-func (f *killFlag) register(cmd *cobra.Command) {
-	durationVar(cmd.Flags(), &f.after, "kill-after", "", defaultKillAfter, "send TERM this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends no TERM")
-}
-
-// grace returns a function from the session timeout to the time between TERM and the end of the lock.
-// It fails if the timeout is too short for --kill-after.
-func (f *killFlag) grace(cmd *cobra.Command, g *globals) (func(timeout time.Duration) (time.Duration, error), error) {
-	given := cmd.Flags().Changed("kill-after")
-	if given && f.after < 0 {
-		return nil, usage("", "--kill-after %v is negative", f.after)
-	}
-	grace := func(timeout time.Duration) (time.Duration, error) {
-		if !given {
-			return min(defaultKillAfter, timeout/3), nil
-		}
-		if f.after >= timeout/2 {
-			return 0, usage("give a shorter --kill-after or a longer --session-timeout",
-				"--kill-after %v must be less than half of the session timeout, %v, or the command might outlive the lock", f.after, timeout)
-		}
-		return f.after, nil
-	}
-	_, err := grace(g.timeout)
-	return grace, err
 }
 
 // dashless returns the command in run's arguments: everything after the lock's name and an
@@ -165,7 +148,7 @@ func misplacedFlag(cmd *cobra.Command, args []string) error {
 }
 
 // run implements the subcommand. The command line is checked.
-func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, error)) error {
+func (k *taker) run(command []string, at ending) error {
 	// Look the command up before the wait, which may be long.
 	file, err := exec.LookPath(command[0])
 	if err != nil {
@@ -174,14 +157,14 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	if err := k.deadlock(); err != nil {
 		return err
 	}
-	var killAfter time.Duration
+	var ends supervise.Ending
 	k.check = func(s *zk.Session) (err error) {
 		// The server may have granted less than was asked for.
 		if least := 2 * supervise.KillMargin; s.Timeout() < least {
 			return usage(fmt.Sprintf("give --session-timeout %v or more", least),
 				"session timeout %v is too short: holdfast kills a command %v before its lock expires", s.Timeout(), supervise.KillMargin)
 		}
-		killAfter, err = grace(s.Timeout())
+		ends, err = at(s.Timeout())
 		return err
 	}
 	// The watchdog starts up while we connect.
@@ -204,8 +187,11 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
 	out, startErr := sup.Run(
-		supervise.Command{Path: file, Args: command, Env: append(os.Environ(), k.environment(t.hold)...)},
-		supervise.Terms{Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Grace: killAfter, Signals: signals, Warn: warn},
+		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
+		supervise.Terms{
+			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
+			Suspect: t.contact.isDown, Changed: t.contact.changed,
+		},
 	)
 	unlockErr := t.hold.Unlock()
 	switch {
@@ -215,6 +201,8 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		return cannotRun(command[0], startErr)
 	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):
 		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
+	case out.Overdue:
+		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, ends.MaxHold, out.Code), ""}
 	case unlockErr != nil:
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
 	}
@@ -222,8 +210,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	return exitCode(out.Code)
 }
 
-// environment returns the variables that holdfast adds to the command's environment. They come after
-// the inherited variables, since the last value of a name wins.
+// environment returns the variables that holdfast adds to the command's environment.
 func (k *taker) environment(h *holdfast.Hold) []string {
 	return []string{
 		"HOLDFAST_LOCK=" + k.name,
@@ -232,6 +219,12 @@ func (k *taker) environment(h *holdfast.Hold) []string {
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
 		"HOLDFAST_HELD=" + k.heldText(),
 	}
+}
+
+// environ returns the environment of this process with the variables added. They replace inherited
+// ones of the same name, for example of an outer holdfast run: some programs take the first of two.
+func environ(added []string) []string {
+	return (&exec.Cmd{Env: append(os.Environ(), added...)}).Environ()
 }
 
 // token returns the token of LOCK itself, also with --also.

@@ -25,6 +25,7 @@ var pages = []string{
 	"docs/tutorial.md",
 	"docs/howto/cron.md",
 	"docs/howto/once.md",
+	"docs/howto/stopping.md",
 	"docs/howto/leader.md",
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",
@@ -62,7 +63,7 @@ func runPage(t *testing.T, page, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"sqlite3", "flock", "openssl"} {
+	for _, program := range []string{"sqlite3", "flock", "openssl", "python3"} {
 		if _, err := exec.LookPath(program); err != nil && strings.Contains(string(text), program+" ") {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("install %s", program)

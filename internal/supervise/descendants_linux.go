@@ -309,6 +309,30 @@ func (f *family) strike() (struck, refused []process) {
 	return struck, signalAll(struck, unix.SIGKILL)
 }
 
+// freeze stops all processes of the family. It returns those that ran, with their start times, and those
+// that we may not stop.
+func (f *family) freeze() (frozen map[int]uint64, refused []process) {
+	frozen = make(map[int]uint64)
+	stopped := make(map[int]bool) // by others, before
+	for round := range maxFreezes {
+		all := f.list()
+		grown := false
+		for _, p := range all {
+			if round == 0 && p.state == 'T' {
+				stopped[p.pid] = true
+			}
+			if _, known := frozen[p.pid]; !known && !stopped[p.pid] {
+				frozen[p.pid], grown = p.start, true
+			}
+		}
+		if !grown {
+			break
+		}
+		refused = signalAll(all, unix.SIGSTOP)
+	}
+	return frozen, refused
+}
+
 // unseenPatience is the time after which end reports that it waits for processes that it cannot
 // see.
 const unseenPatience = time.Second

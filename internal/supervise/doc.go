@@ -9,14 +9,18 @@
 //
 // What it promises:
 //
-//   - When Run returns, no process of the job is left.
+//   - When Run returns, no process of the job is left, unless the Ending ignores leftovers.
 //   - The job is gone before the deadline of the hold: TERM when Grace is left, KILL when
 //     250 ms are left. The deadline moves on while the session is proven, so it is asked
 //     for again and again.
+//   - The job's processes have a descriptor that ends when the job is asked to stop because
+//     of the lock, and when the guards are gone (lost_unix.go).
 //   - After a certain loss (the node is deleted, the session has expired), the job is killed
 //     at once.
 //   - A command that was told to stop has lost its lock, whatever happens to the session
 //     afterwards and whatever code the command exits with.
+//
+// An Ending with another OnLost gives the second and third promise up: the job goes on.
 //
 // # Two processes
 //

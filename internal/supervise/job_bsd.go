@@ -18,9 +18,9 @@ type job struct {
 }
 
 // startJob starts a command as the leader of a process group of its own.
-func startJob(c Command) (*job, error) {
+func startJob(c Command, lost *lostPipe) (*job, error) {
 	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
-		Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Env: lost.env(c.Env), Files: lost.files(), Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		return nil, err
@@ -56,11 +56,26 @@ func (j *job) signal(sig os.Signal) {
 	}
 }
 
-// terminate asks the group to stop. It sends CONT after TERM, because a stopped process would
-// not handle the TERM.
-func (j *job) terminate() {
-	j.signal(syscall.SIGTERM)
+// terminate asks the group to stop. It sends CONT after sig, because a stopped process would
+// not handle sig.
+func (j *job) terminate(sig syscall.Signal) {
+	j.signal(sig)
 	j.signal(syscall.SIGCONT)
+}
+
+// freeze stops the group, and thaw continues it.
+func (j *job) freeze(func(string, ...any)) { j.signal(syscall.SIGSTOP) }
+func (j *job) thaw()                       { j.signal(syscall.SIGCONT) }
+
+// leftovers reports whether processes are left in the command's process group, after its exit. If so,
+// next is closed when it is time to look again: their parent is init, so we must poll.
+func (j *job) leftovers() (some bool, next <-chan struct{}) {
+	if syscall.Kill(-j.pid, 0) == syscall.ESRCH {
+		return false, nil
+	}
+	again := make(chan struct{})
+	time.AfterFunc(20*time.Millisecond, func() { close(again) })
+	return true, again
 }
 
 func (j *job) kill()                 { j.signal(syscall.SIGKILL) }

@@ -23,6 +23,8 @@ type job struct {
 	exited  chan struct{}       // closed when the command has exited
 	stopped chan syscall.Signal // the command was stopped by this signal
 	status  syscall.WaitStatus  // valid when exited is closed
+	reaped  bool                // by leftovers
+	frozen  map[int]uint64      // the processes that freeze has stopped, with their start times
 }
 
 // becomeSubreaper makes this process the parent of its orphaned descendants.
@@ -37,10 +39,10 @@ func becomeSubreaper() error {
 // SIGTTOU ignored during the fork, and the command would inherit this for life. If the command
 // uses the terminal before it has it, SIGTTIN or SIGTTOU stops it, and the supervisor's pause
 // continues it.
-func startJob(c Command, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
+func startJob(c Command, lost *lostPipe, family *family, cg *cgroup, lend func(pid int)) (*job, error) {
 	j := &job{cgroup: cg, family: family, exited: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	started := make(chan error)
-	go j.startAndWait(c, lend, started)
+	go j.startAndWait(c, lost, lend, started)
 	return j, <-started
 }
 
@@ -48,12 +50,12 @@ func startJob(c Command, family *family, cg *cgroup, lend func(pid int)) (*job, 
 // Linux sends the parent-death signal when the *thread* that forked ends (go.dev/issue/27505),
 // so this goroutine owns its thread until the command has exited. The signal matters when this
 // process and the supervisor die together.
-func (j *job) startAndWait(c Command, lend func(pid int), started chan<- error) {
+func (j *job) startAndWait(c Command, lost *lostPipe, lend func(pid int), started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := &syscall.ProcAttr{
-		Env:   c.Env,
-		Files: []uintptr{0, 1, 2}, // inherited descriptors are not close-on-exec, so the command gets them, too
+		Env:   lost.env(c.Env),
+		Files: lost.files(), // inherited descriptors are not close-on-exec, so the command gets them, too
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	pid, err := j.forkInto(c, attr)
@@ -115,29 +117,74 @@ func (j *job) wait() {
 }
 
 // signal sends sig to the command's process group, as a terminal would, or to the command alone
-// if it has left the group.
+// if it has left the group. Once the command is reaped, its group's number may be another's, so
+// the leftover processes get the signal one by one.
 func (j *job) signal(sig os.Signal) {
-	if s, ok := sig.(syscall.Signal); ok && unix.Kill(-j.pid, s) == unix.ESRCH {
+	s, ok := sig.(syscall.Signal)
+	switch {
+	case !ok:
+	case j.reaped:
+		for _, p := range j.family.list() {
+			_ = unix.Kill(p.pid, s)
+		}
+	case unix.Kill(-j.pid, s) == unix.ESRCH:
 		_ = unix.Kill(j.pid, s)
 	}
 }
 
-// terminate asks all processes of the job to stop, as systemd does. It sends CONT after TERM,
-// because a stopped process would not handle the TERM.
+// terminate asks all processes of the job to stop, as systemd does. It sends CONT after sig,
+// because a stopped process would not handle sig.
 //
 // The process group comes first. Listing the other processes can take long, or for ever if one
 // of them hangs in the kernel.
-func (j *job) terminate() {
-	j.signal(unix.SIGTERM)
+func (j *job) terminate(sig syscall.Signal) {
+	j.signal(sig)
 	j.signal(unix.SIGCONT)
+	if j.reaped {
+		return // all of them have it
+	}
 	all := j.family.list()
-	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+	for _, sig := range []unix.Signal{sig, unix.SIGCONT} {
 		for _, p := range all {
 			if p.group != j.pid {
 				_ = unix.Kill(p.pid, sig)
 			}
 		}
 	}
+}
+
+// freeze stops all processes of the job. thaw continues those that freeze has stopped.
+func (j *job) freeze(say func(format string, args ...any)) {
+	frozen, refused := j.family.freeze()
+	j.frozen = frozen
+	for _, p := range refused {
+		say("cannot suspend process %d of the command: %v; it runs on", p.pid, unix.EPERM)
+	}
+}
+
+func (j *job) thaw() {
+	for pid, start := range j.frozen {
+		if p, ok := readProcess(pid); !ok || p.start == start { // not another process with that number
+			_ = unix.Kill(pid, unix.SIGCONT)
+		}
+	}
+	j.frozen = nil
+}
+
+// leftovers reports whether the command has left processes behind, after its exit. If so, next is closed
+// when one of our children has ended. It reaps those that have, the command too.
+func (j *job) leftovers() (some bool, next <-chan struct{}) {
+	j.reaped, j.family.over = true, true
+	// The list finds out whether processes are spared.
+	if j.family.collect() || len(j.family.list()) == 0 && j.family.reap() {
+		return false, nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = waitID(unix.P_ALL, 0, unix.WEXITED|unix.WNOWAIT|unix.WALL)
+	}()
+	return true, ended
 }
 
 // kill kills all processes of the job, except those that start at this moment: sweep kills

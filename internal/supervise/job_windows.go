@@ -15,7 +15,7 @@ type job struct {
 	stopped chan syscall.Signal // never used here
 }
 
-func startJob(c Command) (*job, error) {
+func startJob(c Command, _ *lostPipe) (*job, error) {
 	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	j := &job{cmd: cmd, exited: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -29,12 +29,22 @@ func startJob(c Command) (*job, error) {
 	return j, nil
 }
 
-func (j *job) signal(os.Signal)           {}
-func (j *job) terminate()                 { j.kill() }
-func (j *job) kill()                      { _ = j.cmd.Process.Kill() }
-func (j *job) resume(syscall.Signal)      {}
-func (j *job) sweep(func(string, ...any)) {}
-func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }
+func (j *job) signal(os.Signal)                   {}
+func (j *job) terminate(syscall.Signal)           { j.kill() }
+func (j *job) kill()                              { _ = j.cmd.Process.Kill() }
+func (j *job) resume(syscall.Signal)              {}
+func (j *job) freeze(func(string, ...any))        {}
+func (j *job) thaw()                              {}
+func (j *job) leftovers() (bool, <-chan struct{}) { return false, nil }
+func (j *job) sweep(func(string, ...any))         {}
+func (j *job) code() int                          { return j.cmd.ProcessState.ExitCode() }
+
+// A lostPipe does nothing: a process inherits no descriptors by number here.
+type lostPipe struct{}
+
+func newLostPipe() (*lostPipe, error) { return nil, nil }
+func (*lostPipe) started()            {}
+func (*lostPipe) end()                {}
 
 // terminal does nothing: there is no job control here.
 type terminal struct{}

@@ -26,7 +26,7 @@ const (
 	// From the supervisor.
 	verbStart  verb = iota + 1 // an order, value bytes long, is in the shared memory
 	verbSignal                 // the job gets this signal
-	verbLook                   // the deadline in the shared memory has become earlier
+	verbLook                   // the deadline in the shared memory has become earlier, or the doubt has changed
 	verbResume                 // continue the job after a stop, if the lock allows it
 	verbKill                   // the lock is lost
 
@@ -38,6 +38,8 @@ const (
 	verbSay     // text is for the user
 	verbGone    // no process of the job is left; this is the command's wait status
 	verbLost    // the same, and the lock was not provably ours until then
+	verbOverdue // the same as verbGone, and the command was stopped after MaxHold
+	verbExited  // the command has ended with this wait status, and its leftovers are awaited
 )
 
 // A link is one end of the socket between supervisor and watchdog.

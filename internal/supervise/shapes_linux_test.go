@@ -562,7 +562,7 @@ func TestWatchdogThatIsNotThereAtTheStart(t *testing.T) {
 			<-s.dead
 		}
 		got, err := s.Run(Command{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 3"}}, Terms{
-			Grace: time.Second, Deadline: func() time.Time { return time.Now().Add(time.Hour) }, Warn: t.Logf,
+			Ending: Ending{Grace: time.Second}, Deadline: func() time.Time { return time.Now().Add(time.Hour) }, Warn: t.Logf,
 		})
 		if err != nil || got != (Outcome{Code: 3}) {
 			t.Errorf("%v: %+v, %v", sig, got, err)

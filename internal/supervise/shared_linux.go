@@ -18,6 +18,7 @@ type shared struct {
 	file  *os.File
 	page  []byte
 	until *atomic.Int64 // the deadline in nanoseconds, in page
+	doubt *atomic.Int64 // 1 while no server is connected, in page
 }
 
 func newShared() (*shared, error) {
@@ -40,7 +41,10 @@ func mapShared(file *os.File) (*shared, error) {
 		file.Close()
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	return &shared{file: file, page: page, until: (*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+	return &shared{
+		file: file, page: page,
+		until: (*atomic.Int64)(unsafe.Pointer(&page[0])), doubt: (*atomic.Int64)(unsafe.Pointer(&page[8])),
+	}, nil
 }
 
 func (m *shared) close() {
@@ -58,10 +62,23 @@ func (m *shared) publish(deadline time.Duration) (earlier bool) {
 	return until < m.until.Swap(until)-int64(time.Millisecond) // a smaller difference is the time between two readings
 }
 
+// suspect records whether no server is connected. It reports whether that is a change. Then the other
+// process must be notified.
+func (m *shared) suspect(is bool) (changed bool) {
+	var value int64
+	if is {
+		value = 1
+	}
+	return m.doubt.Swap(value) != value
+}
+
+// isSuspect reports what suspect has recorded.
+func (m *shared) isSuspect() bool { return m.doubt.Load() != 0 }
+
 // An order makes the watchdog start a command.
 type order struct {
 	command Command
-	grace   time.Duration
+	ending  Ending
 	lender  int // see terminal.lender
 }
 
@@ -70,7 +87,7 @@ var errNul = errors.New("a NUL byte in an argument or in the environment")
 
 // write puts the order after the first page, and returns its length.
 func (m *shared) write(o order) (int, error) {
-	fields := []string{o.grace.String(), strconv.Itoa(o.lender), o.command.Path, strconv.Itoa(len(o.command.Args))}
+	fields := []string{o.ending.String(), strconv.Itoa(o.lender), o.command.Path, strconv.Itoa(len(o.command.Args))}
 	fields = append(append(fields, o.command.Args...), o.command.Env...)
 	for _, f := range fields {
 		if strings.IndexByte(f, 0) >= 0 {
@@ -93,7 +110,7 @@ func (m *shared) read(length int) (o order, err error) {
 		return order{}, errCutOff
 	}
 	var n int
-	if o.grace, err = time.ParseDuration(fields[0]); err == nil {
+	if o.ending, err = parseEnding(fields[0]); err == nil {
 		if o.lender, err = strconv.Atoi(fields[1]); err == nil {
 			n, err = strconv.Atoi(fields[3])
 		}

@@ -13,8 +13,8 @@ func TestOrdersPassThroughTheSharedMemory(t *testing.T) {
 	}
 	defer m.close()
 	for _, o := range []order{
-		{command: Command{Path: "/bin/true", Args: []string{"true"}}, grace: time.Second},
-		{command: Command{Path: "/bin/a b", Args: []string{"", "\xff\n", "x"}, Env: []string{"A=", "B=\xc3\x28"}}, grace: 1500 * time.Millisecond, lender: 4711},
+		{command: Command{Path: "/bin/true", Args: []string{"true"}}, ending: Ending{Grace: time.Second}},
+		{command: Command{Path: "/bin/a b", Args: []string{"", "\xff\n", "x"}, Env: []string{"A=", "B=\xc3\x28"}}, ending: Ending{1, 2, 3, 4, 5, 6, 7, 8, 9}, lender: 4711},
 	} {
 		n, err := m.write(o)
 		if err != nil {

@@ -3,9 +3,14 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // StopSignals end the wait for a lock: the signals that would end this process.
@@ -42,4 +47,45 @@ func SignalNumber(sig os.Signal) int {
 		return int(n)
 	}
 	return 0
+}
+
+// CanFreeze reports whether a job can be suspended.
+const CanFreeze = true
+
+// freezing is the signal that suspends a process, and continuing the one that continues it.
+const (
+	freezing   = syscall.SIGSTOP
+	continuing = syscall.SIGCONT
+)
+
+// maxSignal is the largest number of a signal, on Linux.
+const maxSignal = 64
+
+// ParseSignal returns the signal with this name (TERM, SIGTERM, term) or number.
+func ParseSignal(text string) (syscall.Signal, error) {
+	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= maxSignal {
+		return syscall.Signal(n), nil
+	}
+	name := "SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG")
+	if n := unix.SignalNum(name); n != 0 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("want a name such as TERM, or a number from 1 to %d", maxSignal)
+}
+
+// SignalName returns the name of a signal without SIG, or its number.
+func SignalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return strings.TrimPrefix(name, "SIG")
+	}
+	return strconv.Itoa(int(sig))
+}
+
+// asksToStop reports whether a signal of the user asks the job to stop.
+func asksToStop(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
 }

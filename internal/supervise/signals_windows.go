@@ -1,8 +1,10 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -32,3 +34,35 @@ func SignalNumber(sig os.Signal) int {
 	}
 	return 0
 }
+
+// CanFreeze reports whether a job can be suspended.
+const CanFreeze = false
+
+// freezing and continuing are no signals here.
+const (
+	freezing   = syscall.Signal(-1)
+	continuing = syscall.Signal(-2)
+)
+
+var signalNames = map[string]syscall.Signal{"INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}
+
+// ParseSignal returns the signal with this name.
+func ParseSignal(text string) (syscall.Signal, error) {
+	if sig, ok := signalNames[strings.TrimPrefix(strings.ToUpper(text), "SIG")]; ok {
+		return sig, nil
+	}
+	return 0, errors.New("want INT, KILL or TERM")
+}
+
+// SignalName returns the name of a signal.
+func SignalName(sig syscall.Signal) string {
+	for name, s := range signalNames {
+		if s == sig {
+			return name
+		}
+	}
+	return sig.String()
+}
+
+// asksToStop reports whether a signal of the user asks the job to stop.
+func asksToStop(sig os.Signal) bool { return sig == os.Interrupt || sig == syscall.SIGTERM }

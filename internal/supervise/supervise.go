@@ -27,8 +27,12 @@ type Terms struct {
 	Lost <-chan struct{}
 	// Deadline returns the moment until which the lock is proven ours. It is called often.
 	Deadline func() time.Time
-	// Grace is the time before the deadline at which the job gets TERM.
-	Grace time.Duration
+	// Ending says when the job is stopped, and how.
+	Ending Ending
+	// Suspect reports whether no server is connected. Changed has a token after a change. Both
+	// are nil if the job is not suspended.
+	Suspect func() bool
+	Changed <-chan struct{}
 	// Signals delivers the signals that this process receives for the command.
 	Signals <-chan os.Signal
 	// Warn shows the user a message. It must not block.
@@ -41,15 +45,24 @@ var ErrGuards = errors.New("the command was not started")
 
 // An Outcome describes how a command ended.
 type Outcome struct {
-	Code int  // its exit code, or 128+N if signal N killed it
-	Lost bool // the lock was not provably ours until the command's end
+	Code    int  // its exit code, or 128+N if signal N killed it
+	Lost    bool // the lock was not provably ours until the command's end
+	Overdue bool // the command was stopped after MaxHold
 }
 
 const (
-	sayLate   = "no contact with the server; stopping the command (TERM, and KILL in %v)"
-	sayTooOld = "no contact with the server; killing the command"
-	sayKilled = "the command did not stop in time; killing it"
-	sayLost   = "the lock was lost; killing the command"
+	sayLate    = "no contact with the server; stopping the command (%s, and KILL in %v)"
+	sayTooOld  = "no contact with the server; killing the command"
+	sayKilled  = "the command did not stop in time; killing it"
+	sayLost    = "the lock was lost; killing the command"
+	sayOverdue = "the lock has been held for %v; stopping the command (%s)"
+	sayDoubt   = "no contact with the server; the command runs on, and the lock ends in %v"
+	sayWithout = "the lock was lost; the command runs on without it"
+	saySent    = "%s was sent to the command"
+	sayFrozen  = "no contact with the server; the command is suspended"
+	sayThawed  = "the server answers again; the command continues"
+	sayAgain   = "the server answers again; the lock is still held"
+	sayWaiting = "the command has ended; holding the lock until the processes that it left behind have ended"
 )
 
 func isClosed(c <-chan struct{}) bool {

@@ -39,11 +39,14 @@ func TestMain(m *testing.M) {
 // deadlineVariable has the time until the first deadline; an hour without.
 const deadlineVariable = "HOLDFAST_TEST_DEADLINE"
 
+// endingVariable has the Ending; without, only the grace is given.
+const endingVariable = "HOLDFAST_TEST_ENDING"
+
 // superviseVariable is set in the environment of a process that must run superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
 // superviseMain runs its arguments under a supervisor. Lines on descriptor 3 drive the hold
-// ("deadline 2s" from now, "lose"), and descriptor 4 gets the outcome. It needs its own
+// ("deadline 2s" from now, "lose", "suspect true"), and descriptor 4 gets the outcome. It needs its own
 // process, because the supervisor adopts and reaps processes.
 func superviseMain() {
 	grace, err := time.ParseDuration(os.Args[1])
@@ -55,6 +58,15 @@ func superviseMain() {
 	if err != nil {
 		panic(err)
 	}
+	ending := Ending{Grace: grace}
+	if text := os.Getenv(endingVariable); text != "" {
+		os.Unsetenv(endingVariable)
+		if ending, err = parseEnding(text); err != nil {
+			panic(err)
+		}
+	}
+	var suspect atomic.Bool
+	changed := make(chan struct{}, 1)
 	far := time.Now().Add(first)
 	deadline.Store(&far)
 	asked := make(chan struct{}, 1000) // the supervisor asks for it
@@ -94,6 +106,9 @@ func superviseMain() {
 				}
 			case "lose":
 				close(lost)
+			case "suspect":
+				suspect.Store(arg == "true")
+				poke(changed)
 			}
 			fmt.Fprintln(result, "done")
 		}
@@ -104,7 +119,7 @@ func superviseMain() {
 		panic(err)
 	}
 	out, err := s.Run(Command{Path: file, Args: os.Args[2:], Env: os.Environ()}, Terms{
-		Signals: signals, Lost: lost, Grace: grace,
+		Signals: signals, Lost: lost, Ending: ending, Suspect: suspect.Load, Changed: changed,
 		Deadline: func() time.Time {
 			poke(asked)
 			return *deadline.Load()
@@ -112,7 +127,7 @@ func superviseMain() {
 		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
 	})
 	s.Close()
-	report := map[string]any{"code": out.Code, "lost": out.Lost}
+	report := map[string]any{"code": out.Code, "lost": out.Lost, "overdue": out.Overdue}
 	if err != nil {
 		report["err"] = err.Error()
 	}
@@ -245,9 +260,10 @@ func (s *supervised) signal(sig os.Signal) {
 
 // outcome is superviseMain's report.
 type outcome struct {
-	Code int
-	Lost bool
-	Err  string
+	Code    int
+	Lost    bool
+	Overdue bool
+	Err     string
 }
 
 func (s *supervised) outcome() outcome {
@@ -364,7 +380,7 @@ func TestStopAndContinueAreForwarded(t *testing.T) {
 // waitProcess polls: the kernel reports no event when another process's child is stopped.
 func waitProcess(t *testing.T, pid int, state byte) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(*longestWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			t.Fatal(err)

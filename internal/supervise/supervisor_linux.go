@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -166,6 +167,7 @@ const closePatience = time.Second
 // It can be called once. If it returns an error, nothing runs: the command could not be
 // started, or the error is ErrGuards.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
+	t.Ending.Signal = cmp.Or(t.Ending.Signal, syscall.SIGTERM)
 	s.tty = openTerminal()
 	defer s.tty.close()
 	if isClosed(s.dead) { // the watchdog died during the wait for the lock
@@ -196,7 +198,7 @@ func (s *Supervisor) order(c Command, t Terms) error {
 		return fmt.Errorf("%w: the lock was already lost", ErrGuards)
 	}
 	_ = s.shared.publish(deadline)
-	length, err := s.shared.write(order{command: c, grace: t.Grace, lender: s.tty.lender()})
+	length, err := s.shared.write(order{command: c, ending: t.Ending, lender: s.tty.lender()})
 	if err != nil {
 		return &fs.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
@@ -213,6 +215,7 @@ type run struct {
 	Terms
 	cgroup string // of the job, "" if it has none
 	lost   bool
+	exited *syscall.WaitStatus // of the command, once its leftovers are awaited
 }
 
 const (
@@ -253,8 +256,12 @@ func (r *run) watch(c Command) (Outcome, error) {
 				r.pause(syscall.Signal(m.value))
 			case m.verb == verbSay:
 				r.Warn("%s", m.text)
-			case m.verb == verbGone, m.verb == verbLost:
-				return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost), nil
+			case m.verb == verbExited:
+				status := syscall.WaitStatus(m.value)
+				r.exited = &status
+				r.tty.takeBack(r.pid) // ctrl-C is for us now, and forwarded
+			case m.verb == verbGone, m.verb == verbLost, m.verb == verbOverdue:
+				return r.gone(m), nil
 			}
 
 		case sig := <-r.Signals:
@@ -263,8 +270,11 @@ func (r *run) watch(c Command) (Outcome, error) {
 		case <-loss:
 			loss, r.lost = nil, true
 			_ = r.link.send(verbKill, 0, "")
-			r.backstop.in(late)
+			if r.Ending.OnLost == LostKills {
+				r.backstop.in(late)
+			}
 
+		case <-r.Changed:
 		case <-publish.C:
 
 		case <-start.C:
@@ -290,18 +300,24 @@ func (r *run) watch(c Command) (Outcome, error) {
 // soon enough for the watchdog to see the new deadline long before it would act.
 func (r *run) publish() (again time.Duration) {
 	deadline := r.deadline()
-	if r.shared.publish(deadline) {
+	look := r.shared.publish(deadline)
+	if r.Suspect != nil && r.shared.suspect(r.Suspect()) {
+		look = true
+	}
+	if look {
 		_ = r.link.send(verbLook, 0, "")
 	}
 	left := deadline - clock()
-	r.backstop.in(left - late)
-	return min(max((left-r.Grace)/8, 10*time.Millisecond), time.Second)
+	if r.Ending.OnLost == LostKills {
+		r.backstop.in(left - late)
+	}
+	return min(max((left-max(r.Ending.Grace, r.Ending.Freeze))/8, 10*time.Millisecond), time.Second)
 }
 
 // forward sends a signal to the job.
 func (r *run) forward(sig os.Signal) {
 	s, ok := sig.(syscall.Signal)
-	if !ok || s == syscall.SIGCONT && time.Until(r.Deadline()) <= KillMargin {
+	if !ok || s == syscall.SIGCONT && r.Ending.OnLost == LostKills && time.Until(r.Deadline()) <= KillMargin {
 		return // the CONT may come from our own alarm
 	}
 	_ = r.link.send(verbSignal, int64(s), "")
@@ -314,10 +330,16 @@ func (r *run) pause(sig syscall.Signal) {
 	}
 }
 
-// gone returns the outcome of a job that is gone.
-func (r *run) gone(code int, lost bool) Outcome {
+// gone returns the outcome of a job that is gone, from the watchdog's last message.
+func (r *run) gone(m message) Outcome {
+	out := r.outcome(syscall.WaitStatus(m.value), m.verb == verbLost)
+	out.Overdue = m.verb == verbOverdue
+	return out
+}
+
+func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
 	r.tty.takeBack(r.pid)
-	return Outcome{Code: code, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	return Outcome{Code: code(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are
@@ -331,9 +353,12 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		case verbStarted:
 			r.pid, r.cgroup = int(m.value), m.text
 			r.killCgroup()
-		case verbGone, verbLost:
+		case verbExited:
+			status := syscall.WaitStatus(m.value)
+			r.exited = &status
+		case verbGone, verbLost, verbOverdue:
 			r.Warn("%s", why)
-			return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost), nil
+			return r.gone(m), nil
 		}
 	}
 	if r.pid != 0 {
@@ -346,6 +371,9 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	case <-r.dead:
 	case <-time.After(inboxPatience):
 		f.spared = true // the watchdog: its debugger can keep us from reaping it
+	}
+	if r.exited != nil {
+		status, known = *r.exited, true
 	}
 	started := r.pid != 0
 	f.reaped = func(e childEvent) {
@@ -364,7 +392,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	if !started {
 		return Outcome{}, fmt.Errorf("%w: %s", ErrGuards, why)
 	}
-	return r.gone(code(status), lost || time.Until(r.Deadline()) <= 0), nil
+	return r.outcome(status, lost || time.Until(r.Deadline()) <= 0), nil
 }
 
 func (r *run) killCgroup() {

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"syscall"
@@ -31,6 +32,7 @@ func LeaveJob() {}
 // process group are gone. If the command cannot be started, Run returns the error, and nothing
 // runs.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
+	t.Ending.Signal = cmp.Or(t.Ending.Signal, syscall.SIGTERM)
 	tty := openTerminal()
 	defer tty.close()
 	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
@@ -41,15 +43,22 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
 	}
 	defer alarm.close()
-	j, err := startJob(c)
+	pipe, err := newLostPipe()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("%w: %w", ErrGuards, err)
+	}
+	defer pipe.end()
+	j, err := startJob(c, pipe)
+	pipe.started()
 	if err != nil {
 		return Outcome{}, &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
 	}
 	tty.lend(tty.lender(), j.pid)
 	resume := make(chan struct{}, 1)
 	g := &guard{
-		job: j, left: func() time.Duration { return time.Until(t.Deadline()) }, grace: t.Grace, lost: t.Lost,
-		signals: t.Signals, resume: resume, say: t.Warn, alarm: alarm,
+		job: j, ending: t.Ending, left: func() time.Duration { return time.Until(t.Deadline()) }, suspect: t.Suspect, lost: t.Lost,
+		signals: t.Signals, resume: resume, look: t.Changed, say: t.Warn, alarm: alarm, doubt: pipe.end,
+		exited: func() { tty.takeBack(j.pid) },
 		stopped: func(sig syscall.Signal) {
 			if tty.pause(sig, j.pid) {
 				poke(resume)
@@ -58,5 +67,5 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	}
 	lost := g.run()
 	tty.takeBack(j.pid)
-	return Outcome{Code: j.code(), Lost: lost}, nil
+	return Outcome{Code: j.code(), Lost: lost, Overdue: g.overdue}, nil
 }

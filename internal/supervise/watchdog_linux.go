@@ -123,6 +123,11 @@ func (w *watchdog) listen() {
 // run starts the command and guards it until none of its processes is left.
 func (w *watchdog) run(o order) {
 	cg, _ := makeCgroup() // nil: the job runs without one
+	if cg != nil && o.ending.Leftovers == LeftoversIgnored {
+		// The next watchdog would kill processes that are left in it.
+		cg.remove(removePatience)
+		cg = nil
+	}
 	tty := openTerminal()
 	defer tty.close()
 	// Time may have passed since the order: this process may have been stopped, or ending
@@ -133,7 +138,15 @@ func (w *watchdog) run(o order) {
 		return
 	}
 	w.alarm.in(w.shared.left()) // continues us if we are stopped before the guard sets it
-	j, err := startJob(o.command, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
+	pipe, err := newLostPipe()
+	if err != nil {
+		cg.remove(removePatience)
+		errno, _ := errors.AsType[syscall.Errno](err)
+		_ = w.link.send(verbFailed, int64(errno), "")
+		return
+	}
+	j, err := startJob(o.command, pipe, newFamily(w.spare), cg, func(pid int) { tty.lend(o.lender, pid) })
+	pipe.started()
 	if err != nil {
 		j.cgroup.remove(removePatience)
 		errno, _ := errors.AsType[syscall.Errno](err)
@@ -146,13 +159,18 @@ func (w *watchdog) run(o order) {
 	}
 	_ = w.link.send(verbStarted, int64(j.pid), path)
 	g := &guard{
-		job: j, left: w.shared.left, grace: o.grace, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look, alarm: w.alarm,
+		job: j, ending: o.ending, left: w.shared.left, suspect: w.shared.isSuspect, lost: w.lost, signals: w.signals, resume: w.resume, look: w.look, alarm: w.alarm,
 		stopped: func(sig syscall.Signal) { _ = w.link.send(verbStopped, int64(sig), "") },
+		exited:  func() { _ = w.link.send(verbExited, int64(j.status), "") },
+		doubt:   pipe.end,
 		say:     func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
 	}
 	v := verbGone
-	if g.run() {
+	switch lost := g.run(); {
+	case lost:
 		v = verbLost
+	case g.overdue:
+		v = verbOverdue
 	}
 	_ = w.link.send(v, int64(j.status), "")
 }

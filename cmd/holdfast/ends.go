@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/supervise"
+)
+
+// defaultGrace is the default of --term-before, and the time from --max-hold to KILL. A short session
+// timeout shortens it.
+const defaultGrace = 5 * time.Second
+
+// endFlags are the flags of the subcommands that run a command: when and how it is stopped, and what may
+// be left of it.
+type endFlags struct {
+	signal     signalFlag
+	killAfter  time.Duration
+	termBefore time.Duration
+	maxHold    time.Duration
+	leftovers  choice
+	onLost     lostFlag
+	onSuspect  choice
+	shell      bool
+}
+
+func (f *endFlags) register(cmd *cobra.Command) {
+	f.signal = signalFlag(syscall.SIGTERM)
+	f.leftovers = choice{options: []string{"kill", "wait", "ignore"}}
+	f.onSuspect = choice{options: []string{"continue", "stop"}}
+	flags := cmd.Flags()
+	flags.Var(&f.signal, "kill-signal", "signal that asks the command to stop: a name such as INT, or a number")
+	durationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
+	durationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
+	durationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
+	flags.Var(&f.leftovers, "leftovers", "what happens to processes that the command left when it ended: kill, wait (hold the lock until they have ended), or ignore (release the lock though they run)")
+	flags.Var(&f.onLost, "on-lost", "when the lock is lost or about to be: kill (stop the command in time), signal=NAME (only send it this signal), or ignore. With the last two, the command can run beside the next holder's")
+	flags.Var(&f.onSuspect, "on-suspect", "while no server answers: continue, or stop (suspend all processes of the command with STOP, and continue them with CONT when a server answers)")
+	flags.BoolVar(&f.shell, "shell", false, "join the command's words with spaces and give them to sh -c")
+}
+
+// An ending returns the terms of a command's end for the session timeout that the server has granted. It
+// fails if the timeout is too short for --term-before.
+type ending func(timeout time.Duration) (supervise.Ending, error)
+
+// ending checks the flags.
+func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
+	given := cmd.Flags().Changed
+	switch {
+	case f.killAfter < 0:
+		return nil, usage("", "--kill-after %v is negative", f.killAfter)
+	case f.termBefore < 0:
+		return nil, usage("", "--term-before %v is negative", f.termBefore)
+	case f.maxHold < 0:
+		return nil, usage("", "--max-hold %v is negative", f.maxHold)
+	case f.onSuspect.is("stop") && f.onLost.on != supervise.LostKills:
+		return nil, usage("leave out --on-lost or --on-suspect",
+			"--on-suspect stop and --on-lost %v do not go together: the command would continue when the lock is lost", &f.onLost)
+	case f.onSuspect.is("stop") && !supervise.CanFreeze:
+		return nil, usage("leave out --on-suspect", "--on-suspect stop: this system cannot suspend processes")
+	}
+	e := supervise.Ending{
+		Signal: syscall.Signal(f.signal), KillAfter: f.killAfter, MaxHold: f.maxHold, MaxHoldKill: defaultGrace,
+		Leftovers: supervise.Leftovers(f.leftovers.chosen), OnLost: f.onLost.on, LostSignal: f.onLost.signal,
+	}
+	if given("kill-after") {
+		e.MaxHoldKill = f.killAfter
+	}
+	at := func(timeout time.Duration) (supervise.Ending, error) {
+		e := e
+		switch fits := f.killAfter + supervise.KillMargin; {
+		case given("term-before"):
+			e.Grace = f.termBefore
+		case f.killAfter > 0 && fits < timeout/2:
+			e.Grace = fits
+		default:
+			e.Grace = min(defaultGrace, timeout/3)
+		}
+		if e.Grace >= timeout/2 {
+			return e, usage("give a shorter --term-before or a longer --session-timeout",
+				"--term-before %v must be less than half of the session timeout, %v, or the command might outlive the lock", e.Grace, timeout)
+		}
+		if f.onSuspect.is("stop") {
+			e.Freeze = e.Grace + timeout/20
+		}
+		return e, nil
+	}
+	_, err := at(g.timeout)
+	return at, err
+}
+
+// command returns the command in the arguments of the subcommand.
+func (f *endFlags) command(args []string) []string {
+	words := dashless(args)
+	if f.shell {
+		return []string{"sh", "-c", strings.Join(words, " ")}
+	}
+	return words
+}
+
+// A choice is a flag with one of several values. The first is the default.
+type choice struct {
+	options []string
+	chosen  int
+}
+
+func (c *choice) is(option string) bool { return c.options[c.chosen] == option }
+func (c *choice) String() string {
+	if len(c.options) == 0 {
+		return ""
+	}
+	return c.options[c.chosen]
+}
+
+// Type returns the name of the value in the help.
+func (c *choice) Type() string { return "how" }
+
+// Set accepts one of the values.
+func (c *choice) Set(text string) error {
+	i := slices.Index(c.options, text)
+	if i < 0 {
+		last := len(c.options) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(c.options[:last], ", "), c.options[last])
+	}
+	c.chosen = i
+	return nil
+}
+
+// A signalFlag is a flag with a signal.
+type signalFlag syscall.Signal
+
+func (s *signalFlag) String() string { return supervise.SignalName(syscall.Signal(*s)) }
+
+// Type returns the name of the value in the help.
+func (s *signalFlag) Type() string { return "signal" }
+
+// Set accepts the name or the number of a signal.
+func (s *signalFlag) Set(text string) error {
+	sig, err := supervise.ParseSignal(text)
+	if err == nil {
+		*s = signalFlag(sig)
+	}
+	return err
+}
+
+// A lostFlag is --on-lost.
+type lostFlag struct {
+	on     supervise.OnLost
+	signal syscall.Signal
+}
+
+func (f *lostFlag) String() string {
+	switch f.on {
+	case supervise.LostSignals:
+		return "signal=" + supervise.SignalName(f.signal)
+	case supervise.LostIgnored:
+		return "ignore"
+	}
+	return "kill"
+}
+
+// Type returns the name of the value in the help.
+func (f *lostFlag) Type() string { return "how" }
+
+// Set accepts the reactions.
+func (f *lostFlag) Set(text string) error {
+	name, isSignal := strings.CutPrefix(text, "signal=")
+	switch {
+	case text == "kill":
+		*f = lostFlag{}
+	case text == "ignore":
+		*f = lostFlag{on: supervise.LostIgnored}
+	case isSignal:
+		sig, err := supervise.ParseSignal(name)
+		if err != nil {
+			return err
+		}
+		*f = lostFlag{on: supervise.LostSignals, signal: sig}
+	default:
+		return errors.New("want kill, signal=NAME or ignore")
+	}
+	return nil
+}
