@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func (k *taker) held(path string) heldLock {
 	}
 	h := heldLock{
 		key:    strings.NewReplacer("%", "%25", ":", "%3A").Replace(k.target.url + "#" + path),
-		shared: k.kind.shared,
+		shared: k.kind.shared || slices.Contains(k.above, path),
 	}
 	if k.kind.limit > 0 {
 		h.permits, h.limit = k.kind.permits, k.kind.limit

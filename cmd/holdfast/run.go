@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,10 @@ func newRun(g *globals) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var kill killFlag
+	var who whoFlags
+	var tell tellFlags
+	var once onceFlags
+	var minHold minHoldFlag
 	cmd := &cobra.Command{
 		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -51,22 +56,58 @@ have left the command's process group are not found.
 ctrl-Z stops the command and holdfast run. fg continues both, if you type it before the session
 timeout has passed. After that the lock is lost, and the command is killed (exit code 79).
 
+--min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
+same job again. The time counts from the start of the command, by the server's clock. It goes on if the
+command fails, or if holdfast or this host dies. Whoever waits with holdfast run or lock gets the lock after
+that time. Programs that use the Go package without Reservable, and other libraries, get it when the command
+ends: they do not see this time.
+
+--once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
+ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
+one runs. With --once-per, a run counts from the moment when it began to wait for the lock, and so does the
+one that looks for it: so it does not matter how long the job takes.
+
+With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
+--min-hold 59m. --min-hold also counts runs that failed.
+
 Exit codes:
   the command's own, or 128+N if signal N killed it
-  75   busy: the lock was held (--try), or the wait timed out (--wait); the command did not run
-  79   the lock was lost while the command ran, whatever the command's own code
+  75   busy: the lock was held (--try), the wait timed out (--wait), or the job is already done
+       (--once-per, --once-key); the command did not run. -E chooses another code
+  79   the lock was lost while the command ran, whatever the command's own code. --lost-exit-code chooses
+       another code. It is also the code if nobody knows whether a job is recorded as done
   125  holdfast failed, or no server answered within --wait; the command did not run
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N arrived during the wait; the command did not run
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder) and HOLDFAST_SESSION. With --also, HOLDFAST_TOKEN is the token of
-LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command line, separated by spaces.`,
+that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
+server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). With --also,
+HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
+line, separated by spaces.
+
+Status file: with --status-file, run writes a JSON object when it ends. It appears complete or not at all. It
+tells an exit code of the command (exit_code_from is command) from the same code of holdfast. ran is true if
+the command was started. outcome is one of
+  exited        the command has exited; command.exit_code is its code
+  killed        a signal has killed the command; command.signal is its number
+  lost          the lock was lost while the command ran
+  busy          the lock was held, or the wait timed out
+  already-done  --once-per or --once-key: the job is done
+  interrupted   a signal ended the wait; signal is its number
+  cannot-start  the command was not found, or cannot be executed
+  failed        holdfast failed
+token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. There is
+none after a wrong command line either. Give each run a file of its own.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers
   holdfast run --of 3 crawler -- ./crawl             # three at a time
+  holdfast run -q -n -E 0 --once-per 59m hourly -- ./job   # in the crontab of several hosts
+  holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day, and again if it fails
+  holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
+  holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
   holdfast run --also db/b db/a -- ./copy a b        # both locks or neither`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			command := dashless(args)
@@ -87,12 +128,27 @@ LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command li
 			if err != nil {
 				return err
 			}
-			return k.run(dashless(args), grace)
+			for _, check := range []func() error{
+				func() error { return who.apply(k) },
+				func() error { return once.check(cmd) },
+				func() error { return minHold.check(cmd) },
+				tell.check, // the last: it removes an older status file
+			} {
+				if err := check(); err != nil {
+					return err
+				}
+			}
+			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
+			return tell.end(k, k.run(dashless(args), grace))
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
 	kill.register(cmd)
+	who.register(cmd)
+	tell.register(cmd)
+	once.register(cmd)
+	minHold.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
 	return cmd
 }
@@ -200,21 +256,34 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = newSayer(os.Stderr)
+	k.say = newSayer(k.messages())
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	k.record.held(k, t.hold)
+	if err := k.reserve(t.hold); err != nil {
+		return err
+	}
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
 	out, startErr := sup.Run(
-		supervise.Command{Path: file, Args: command, Env: append(os.Environ(), k.environment(t.hold)...)},
+		supervise.Command{Path: file, Args: command, Env: replaced(os.Environ(), k.environment(t.hold))},
 		supervise.Terms{Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Grace: killAfter, Signals: signals, Warn: warn},
 	)
+	k.record.ended(out, startErr)
+	var doneErr error
+	switch {
+	case startErr != nil:
+		k.unreserve(t.hold)
+	case out.Code == 0 && !out.Lost:
+		doneErr = k.once.done()
+	}
 	unlockErr := t.hold.Unlock()
+	k.record.released = time.Now()
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
 		return &fault{exitFailed, fmt.Errorf("%s: %w", k.name, startErr), ""}
@@ -222,26 +291,46 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		return cannotRun(command[0], startErr)
 	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):
 		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
+	case doneErr != nil:
+		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, but that is not recorded, so another run may repeat the job: %w", k.name, doneErr), ""}
 	case unlockErr != nil:
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
 	}
 	return exitCode(out.Code)
 }
 
-// environment returns the variables that holdfast adds to the command's environment. They come after
-// the inherited variables, since the last value of a name wins.
+// replaced returns environ with the variables of ours, each once: of two values of a name, programs in Go take
+// the first, and shells the last.
+func replaced(environ, ours []string) []string {
+	all := slices.DeleteFunc(environ, func(inherited string) bool {
+		return slices.ContainsFunc(ours, func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return strings.HasPrefix(inherited, name+"=")
+		})
+	})
+	return append(all, ours...)
+}
+
+// environment returns the variables that holdfast adds to the command's environment.
 func (k *taker) environment(h *holdfast.Hold) []string {
-	return []string{
+	return append([]string{
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
 		"HOLDFAST_HELD=" + k.heldText(),
-	}
+		"HOLDFAST_OWNER=" + k.owner(),
+		"HOLDFAST_SERVER=" + k.target.url, // a URL has no password
+	}, k.slotVariable(h)...)
 }
 
 // token returns the token of LOCK itself, also with --also.
-func (k *taker) token(h *holdfast.Hold) int64 { return tokenOf(h, k.path) }
+func (k *taker) token(h *holdfast.Hold) int64 {
+	if k.kind.tree {
+		return h.Token() // the root's, which grows from holder to holder
+	}
+	return tokenOf(h, k.path)
+}
 
 // tokenOf returns the token of the lock at path, one of the locks that h holds.
 func tokenOf(h *holdfast.Hold, path string) int64 {
@@ -255,6 +344,9 @@ func tokenOf(h *holdfast.Hold, path string) int64 {
 
 // tokens returns the tokens of all locks in the order of the command line.
 func (k *taker) tokens(h *holdfast.Hold) string {
+	if k.kind.tree {
+		return strconv.FormatInt(h.Token(), 10)
+	}
 	var text []string
 	for _, path := range k.paths() {
 		text = append(text, strconv.FormatInt(tokenOf(h, path), 10))

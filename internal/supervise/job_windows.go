@@ -35,6 +35,7 @@ func (j *job) kill()                      { _ = j.cmd.Process.Kill() }
 func (j *job) resume(syscall.Signal)      {}
 func (j *job) sweep(func(string, ...any)) {}
 func (j *job) code() int                  { return j.cmd.ProcessState.ExitCode() }
+func (j *job) killer() int                { return 0 }
 
 // terminal does nothing: there is no job control here.
 type terminal struct{}

@@ -254,7 +254,7 @@ func (r *run) watch(c Command) (Outcome, error) {
 			case m.verb == verbSay:
 				r.Warn("%s", m.text)
 			case m.verb == verbGone, m.verb == verbLost:
-				return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost), nil
+				return r.gone(syscall.WaitStatus(m.value), m.verb == verbLost), nil
 			}
 
 		case sig := <-r.Signals:
@@ -315,9 +315,9 @@ func (r *run) pause(sig syscall.Signal) {
 }
 
 // gone returns the outcome of a job that is gone.
-func (r *run) gone(code int, lost bool) Outcome {
+func (r *run) gone(status syscall.WaitStatus, lost bool) Outcome {
 	r.tty.takeBack(r.pid)
-	return Outcome{Code: code, Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	return Outcome{Code: code(status), Signal: killer(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are
@@ -333,7 +333,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 			r.killCgroup()
 		case verbGone, verbLost:
 			r.Warn("%s", why)
-			return r.gone(code(syscall.WaitStatus(m.value)), m.verb == verbLost), nil
+			return r.gone(syscall.WaitStatus(m.value), m.verb == verbLost), nil
 		}
 	}
 	if r.pid != 0 {
@@ -364,7 +364,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	if !started {
 		return Outcome{}, fmt.Errorf("%w: %s", ErrGuards, why)
 	}
-	return r.gone(code(status), lost || time.Until(r.Deadline()) <= 0), nil
+	return r.gone(status, lost || time.Until(r.Deadline()) <= 0), nil
 }
 
 func (r *run) killCgroup() {

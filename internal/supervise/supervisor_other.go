@@ -58,5 +58,5 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	}
 	lost := g.run()
 	tty.takeBack(j.pid)
-	return Outcome{Code: j.code(), Lost: lost}, nil
+	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost}, nil
 }
