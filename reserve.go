@@ -303,6 +303,12 @@ func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Durati
 	if found.Stat.Mzxid > p.Czxid() {
 		age = min(age, p.At(now)-p.Ctime()) // it is younger than our place, whatever the clocks of two leaders say
 	}
-	// Both times are cut to a millisecond, so the reservation may be a millisecond younger than it looks.
-	return r, r.Until.Sub(r.From) - time.Duration(max(age, 0)-1)*time.Millisecond, nil
+	return r, leftOf(r.Until.Sub(r.From), age), nil
+}
+
+// leftOf returns how much is left of a reservation that has lasted for age, in milliseconds. A negative age means
+// that the server's clock has gone back.
+func leftOf(d time.Duration, age int64) time.Duration {
+	// The times that age comes from are cut to a millisecond, so the reservation may be a millisecond younger.
+	return d - time.Duration(max(age-1, 0))*time.Millisecond
 }
