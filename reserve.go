@@ -233,17 +233,21 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 		if t.lock.Kind != queue.Lock {
 			continue
 		}
+		var seen *Reservation
 		for {
 			r, left, err := t.reserved(ctx)
 			switch {
 			case err != nil && h.over() != nil:
 				return h.over()
+			case err != nil && ctx.Err() != nil && seen != nil:
+				return fmt.Errorf("%w: %w", context.Cause(ctx), seen)
 			case err != nil:
 				return err
 			case left <= 0:
 			case !patience:
 				return r
 			default:
+				seen = r
 				timer := time.NewTimer(min(left, restAgain))
 				select {
 				case <-timer.C:

@@ -35,8 +35,8 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 616, bug: "a program in Go gets the outer command's variables", where: "holdfast before this change",
-			edits: []edit{{"cmd/holdfast/run.go", "\treturn append(all, ours...)\n", "\treturn append(environ, ours...)\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_tell$"},
+			edits: []edit{{"cmd/holdfast/run.go", "return strings.HasPrefix(inherited, name+\"=\")", "return inherited == name"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestVariablesOfTheCommandOccurOnce"},
 		},
 	}
 }

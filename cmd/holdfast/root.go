@@ -113,7 +113,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usage(hint, "%s: %v", cmd.Name(), err)
+	return usage(hint, "%s: %s", cmd.Name(), cut(err.Error(), 250))
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.

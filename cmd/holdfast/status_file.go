@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -56,10 +56,9 @@ func (f *statusFile) check() error {
 	return nil
 }
 
-// create makes a new file beside the status file.
+// create makes a new file beside the status file. Nobody can guess its name and put a link there.
 func (f *statusFile) create() (*os.File, error) {
-	name := fmt.Sprintf("%s.%d.tmp", filepath.Base(f.path), os.Getpid())
-	return os.OpenFile(filepath.Join(filepath.Dir(f.path), name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", f.path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // reasonOf returns err without the path.
