@@ -72,8 +72,11 @@ func TestReservationOutlivesItsHolder(t *testing.T) {
 					"Mutex": reservable(t, srv), "writer": holdfast.Reservable(rw), "reader": holdfast.Reservable(rw.RLocker()),
 					"MultiLock": holdfast.Reservable(holdfast.NewMultiLock(holdfast.NewMutex(other, lockPath), holdfast.NewMutex(other, "/holdfast/locks/x"))),
 				} {
-					_, err := l.TryLock(t.Context())
+					h, err := l.TryLock(t.Context())
 					wantErr(t, err, holdfast.ErrLocked)
+					if h != nil {
+						unlock(t, h)
+					}
 					r, ok := errors.AsType[*holdfast.Reservation](err)
 					if !ok || r.Path != lockPath || r.Owner != "ada" || r.Token != token || r.Until.Sub(r.From) != time.Minute || r.From.Before(began.Truncate(time.Millisecond)) {
 						t.Errorf("%s: %v, %+v", kind, err, r)

@@ -66,50 +66,55 @@ func TestHostsWithDifferentClocksRunAJobOncePerPeriod(t *testing.T) {
 		"once-key": {key: "yes", runs: fires},
 		"neither":  {runs: fires * hosts},
 	}
+	type attempt struct {
+		name, file string
+		runs       int
+	}
+	var all []attempt
+	ctx, cancel := context.WithTimeout(t.Context(), (fires+4)**skewPeriod+2*stepTime)
+	defer cancel()
+	var wg sync.WaitGroup
 	for _, backend := range backends[1:3] {
+		url := backend.url(t)
+		base := time.Now().Add(apart + 2*time.Second).Truncate(*skewPeriod).Add(*skewPeriod)
 		for name, w := range ways {
 			if name == "neither" && backend.name != "holdfast serve" {
 				continue // once is enough to see that the hosts compete
 			}
-			t.Run(backend.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				url := backend.url(t)
-				runs := filepath.Join(t.TempDir(), "runs")
-				base := time.Now().Add(apart + 2*time.Second).Truncate(*skewPeriod).Add(*skewPeriod)
-				ctx, cancel := context.WithTimeout(t.Context(), (fires+3)**skewPeriod+2*stepTime)
-				defer cancel()
-				var wg sync.WaitGroup
-				for i := range hosts {
-					ahead := apart * time.Duration(i) / (hosts - 1)
-					clock, err := peers.ClockAhead(ahead)
-					must(t, err)
-					cmd := exec.CommandContext(ctx, "sh", "-c", skewHost)
-					cmd.Env = append(append(os.Environ(), clock...), "HOLDFAST="+holdfastBin(t), "HOLDFAST_SERVER="+url,
-						"HOLDFAST_NAMESPACE=/holdfast/skew/"+strings.ReplaceAll(name, "-", ""), "RUNS="+runs, "WAY="+w.way, "KEY="+w.key, "NAME=host"+strconv.Itoa(i),
-						fmt.Sprint("BASE=", base.UnixNano()), fmt.Sprint("PERIOD=", skewPeriod.Nanoseconds()))
-					wg.Go(func() {
-						began := time.Now()
-						out, err := cmd.CombinedOutput()
-						first, rest, _ := strings.Cut(string(out), "\n")
-						told, parseErr := strconv.ParseInt(strings.TrimPrefix(first, "clock "), 10, 64)
-						if err != nil || rest != "" || parseErr != nil {
-							t.Errorf("host %d: %v\n%s", i, err, out)
-							return
-						}
-						if off := time.Unix(0, told).Sub(began); off < ahead || off > ahead+10*time.Second {
-							t.Errorf("host %d: its clock is %v ahead; want %v", i, off, ahead)
-						}
-					})
-				}
-				wg.Wait()
-				text, err := os.ReadFile(runs)
+			file := filepath.Join(t.TempDir(), "runs")
+			all = append(all, attempt{backend.name + "/" + name, file, w.runs})
+			for i := range hosts {
+				ahead := apart * time.Duration(i) / (hosts - 1)
+				clock, err := peers.ClockAhead(ahead)
 				must(t, err)
-				n := strings.Count(string(text), "\n")
-				if w.runs == fires && n != fires || w.runs > fires && n < 2*fires {
-					t.Errorf("%d runs; want %d:\n%s", n, w.runs, text)
-				}
-				measured(t, "%d runs of a job that %d hosts fire %d times, every %v, by clocks up to %v apart", n, hosts, fires, *skewPeriod, apart)
-			})
+				cmd := exec.CommandContext(ctx, "sh", "-c", skewHost)
+				cmd.Env = append(append(os.Environ(), clock...), "HOLDFAST="+holdfastBin(t), "HOLDFAST_SERVER="+url,
+					"HOLDFAST_NAMESPACE=/holdfast/skew/"+name, "RUNS="+file, "WAY="+w.way, "KEY="+w.key, "NAME=host"+strconv.Itoa(i),
+					fmt.Sprint("BASE=", base.UnixNano()), fmt.Sprint("PERIOD=", skewPeriod.Nanoseconds()))
+				wg.Go(func() {
+					began := time.Now()
+					out, err := cmd.CombinedOutput()
+					first, rest, _ := strings.Cut(string(out), "\n")
+					told, parseErr := strconv.ParseInt(strings.TrimPrefix(first, "clock "), 10, 64)
+					if err != nil || rest != "" || parseErr != nil {
+						t.Errorf("%s/%s, host %d: %v\n%s", backend.name, name, i, err, out)
+						return
+					}
+					if off := time.Unix(0, told).Sub(began); off < ahead || off > ahead+10*time.Second {
+						t.Errorf("host %d: its clock is %v ahead; want %v", i, off, ahead)
+					}
+				})
+			}
 		}
+	}
+	wg.Wait()
+	for _, a := range all {
+		text, err := os.ReadFile(a.file)
+		must(t, err)
+		n := strings.Count(string(text), "\n")
+		if a.runs == fires && n != fires || a.runs > fires && n < 2*fires {
+			t.Errorf("%s: %d runs; want %d:\n%s", a.name, n, a.runs, text)
+		}
+		measured(t, "%s: %d runs of a job that %d hosts fire %d times, every %v, by clocks up to %v apart", a.name, n, hosts, fires, *skewPeriod, apart)
 	}
 }

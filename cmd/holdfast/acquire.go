@@ -238,10 +238,11 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_
 	if err != nil {
 		return nil, err
 	}
-	if err = <-checked; err == nil {
-		err = k.once.look(ctx, k, c.client, h)
+	if err := <-checked; err != nil {
+		_ = h.Unlock()
+		return nil, err
 	}
-	if err != nil {
+	if err := k.once.look(ctx, k, c.client, h); err != nil {
 		_ = h.Unlock()
 		return nil, err
 	}
