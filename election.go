@@ -39,11 +39,11 @@ type Leader struct {
 }
 
 // NewElection names the election at path. See [NewMutex]. An Election refuses WithOwner, WithReason,
-// WithValue, Reentrant, WithLocalHandoff and WithKeep: every candidate has a node of its own, whose data are the value
+// WithLabels, WithValue, Reentrant, WithLocalHandoff and WithKeep: every candidate has a node of its own, whose data are the value
 // given to Campaign.
 func NewElection(c *zk.Client, path string, opts ...Option) *Election {
 	o := newOptions(opts)
-	o.refuse("an Election", givenOwner|givenReason|givenValue|givenLocal|givenReentrant)
+	o.refuse("an Election", givenOwner|givenReason|givenLabels|givenValue|givenLocal|givenReentrant)
 	return &Election{newLock(c, path, queue.Lock, o)}
 }
 

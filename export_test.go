@@ -68,3 +68,6 @@ func ReadMark(data []byte) (r Result, again []byte, err error) {
 
 // OnceShard returns the directory above that of a Once's key.
 func OnceShard(name string) string { m := marksOf("", name); return m.shard }
+
+// LeftOf is leftOf.
+var LeftOf = leftOf

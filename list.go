@@ -15,16 +15,17 @@ import (
 
 // An Entry is one place in a lock's queue.
 type Entry struct {
-	Name    string    // of the node, below the lock's path; of a semaphore's or a slot's, with its directory; a NodeLock's own
-	Path    string    // of the node
-	Held    bool      // it holds the lock: it waits for nobody
-	Kept    bool      // Held, and unlocked, perhaps taken again within the last second: its client gives it up when somebody else joins the queue (see WithKeep)
-	Shared  bool      // it is a reader: other readers can hold the lock with it
-	Token   int64     // its fencing token
-	Session int64     // the session that owns it; the server removes the node when that ends
-	Since   time.Time // when it joined the queue, by the server's clock
-	Owner   string    // see WithOwner
-	Reason  string    // see WithReason
+	Name    string            // of the node, below the lock's path; of a semaphore's or a slot's, with its directory; a NodeLock's own
+	Path    string            // of the node
+	Held    bool              // it holds the lock: it waits for nobody
+	Kept    bool              // Held, and unlocked, perhaps taken again within the last second: its client gives it up when somebody else joins the queue (see WithKeep)
+	Shared  bool              // it is a reader: other readers can hold the lock with it
+	Token   int64             // its fencing token
+	Session int64             // the session that owns it; the server removes the node when that ends
+	Since   time.Time         // when it joined the queue, by the server's clock
+	Owner   string            // see WithOwner
+	Reason  string            // see WithReason
+	Labels  map[string]string // see WithLabels
 
 	// HeldSince is when the holder acquired the lock, by the server's clock and to within a round trip. A
 	// holder of this package writes the time when it has held the lock for a second, unless the node's
@@ -179,7 +180,7 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	e := Entry{
 		Name: c.Name, Path: path, Held: held, Kept: held && n.Kept, Shared: c.Shared,
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
-		Owner: n.Owner, Reason: n.Reason,
+		Owner: n.Owner, Reason: n.Reason, Labels: n.Labels,
 	}
 	if held && !n.Kept && n.Since >= r.Stat.Ctime {
 		e.HeldSince = time.UnixMilli(n.Since)

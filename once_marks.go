@@ -195,7 +195,7 @@ func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 		}
 		if before != "" {
 			if behind := res[0].Err == nil; behind {
-				if err := j.barrier(p); err != nil {
+				if err := barrier(p); err != nil {
 					return record{}, err
 				}
 				before, ops = "", ops[1:]
@@ -219,7 +219,7 @@ func (j *job) look(ctx context.Context, h *Hold) (record, error) {
 // barrier returns when the server shows all that was written before. That takes a write, which also finds
 // out whether our place still exists. If not, the error is ErrGone. Then no transaction of our Hold can be
 // executed any more.
-func (j *job) barrier(p *queue.Place) error {
+func barrier(p *queue.Place) error {
 	ctx := p.Session.Context()
 	err := queue.Repeat(ctx, func() error {
 		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Path(), zk.AnyVersion))
@@ -262,10 +262,10 @@ func (j *job) write(ctx context.Context, h *Hold, node string, token int64, ops,
 // our place still exists.
 func (j *job) settle(ctx context.Context, p *queue.Place, node string, token int64, undo []zk.Op) (ours, stands bool, _ error) {
 	session := p.Session
-	barrier := j.barrier(p)
-	if barrier == nil || errors.Is(barrier, queue.ErrGone) {
+	found := barrier(p)
+	if found == nil || errors.Is(found, queue.ErrGone) {
 		if m, err := j.read(session.Context(), session, node); err == nil || session.Context().Err() == nil {
-			return m != nil && m.Token == token, barrier == nil, err
+			return m != nil && m.Token == token, found == nil, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), session.Timeout())

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -42,12 +43,13 @@ const (
 	givenHandoff
 	givenReentrant
 	givenKeep
+	givenLabels
 
 	givenLocal = givenHandoff | givenKeep
 )
 
 // givenNames are the names of the options, in the order of their bits.
-var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant", "WithKeep"}
+var givenNames = []string{"WithOwner", "WithReason", "WithValue", "WithLayout", "WithLocalHandoff", "Reentrant", "WithKeep", "WithLabels"}
 
 // refuse makes every call on the lock fail if it was given an option that its kind cannot honour.
 func (o *options) refuse(kind string, cannot given) {
@@ -96,8 +98,17 @@ func WithinSession(session int64) Option {
 	return func(o *options) { o.note.Within = session }
 }
 
-// WithValue makes value the data of the lock's nodes, as it is, in place of the owner and the reason. A
-// [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
+// WithLabels adds labels for those who list the queue, such as a team or the number of a build. The map is
+// copied. An [Election] refuses it, as it does WithOwner.
+func WithLabels(labels map[string]string) Option {
+	return func(o *options) {
+		o.note.Labels = maps.Clone(labels)
+		o.given |= givenLabels
+	}
+}
+
+// WithValue makes value the data of the lock's nodes, as it is, in place of the owner, the reason and the
+// labels. A [NodeLock] and [Slots] refuse it, since the data of a node have to tell one attempt from another. So do locks
 // in a [Layout] without {uuid} or {hex}, with ErrLayout. An [Election] refuses it, since Campaign takes the
 // value. A [Once] and [Shards] refuse it, too.
 func WithValue(value []byte) Option {

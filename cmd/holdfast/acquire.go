@@ -36,12 +36,19 @@ type taker struct {
 	name    string // as the user gave it
 	path    string
 	also    []string // paths of the locks of --also
+	place            // in a tree
 	kind    kindFlags
 	why     string
 	try     bool
 	bounded bool // the wait ends after wait
 	wait    time.Duration
 	say     *sayer
+	quiet   bool
+	who     string // instead of user@host:pid
+	labels  map[string]string
+	once    onceFlags
+	minHold time.Duration
+	record  runRecord
 	// campaign makes it an election, in which this client is a candidate with the value.
 	campaign bool
 	value    string
@@ -81,8 +88,12 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 	if err != nil {
 		return nil, err
 	}
+	place, path, err := kind.place(name, path)
+	if err != nil {
+		return nil, err
+	}
 	return &taker{
-		globals: g, target: t, name: name, path: path, also: also, kind: *kind, why: f.why,
+		globals: g, target: t, name: name, path: path, place: place, also: also, kind: *kind, why: f.why,
 		try: f.try || given && f.wait == 0, bounded: given && f.wait > 0, wait: f.wait,
 	}, nil
 }
@@ -232,6 +243,10 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_
 		_ = h.Unlock()
 		return nil, err
 	}
+	if err := k.once.look(ctx, k, c.client, h); err != nil {
+		_ = h.Unlock()
+		return nil, err
+	}
 	return h, nil
 }
 
@@ -240,7 +255,7 @@ func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.Cancel
 	h, err := k.locker(c.client).TryLock(ctx)
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
-		return nil, k.busy(ctx, c.client)
+		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
 	case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
@@ -265,7 +280,7 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		return nil, k.busy(ctx, c.client)
+		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
 	case err != nil:
 		return nil, k.failed(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +70,7 @@ to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 func (k *taker) observe(cmd *cobra.Command) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
-	say := k.newSayer()
+	say := k.newSayer(os.Stderr)
 	defer say.flush()
 	c, err := k.connect(ctx, k.target, k.timeout, say)
 	if err != nil {

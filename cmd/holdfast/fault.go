@@ -18,7 +18,7 @@ const (
 	exitNo          = 1   // a negative answer: status -q of a free lock
 	exitUsage       = 2   // wrong command line
 	exitUnavailable = 69  // no server answered, or the server failed
-	exitBusy        = 75  // the lock was held (--try), or the wait timed out (--wait)
+	exitBusy        = 75  // the lock was held (--try), or the wait timed out (--wait), or the job is done (--once-per)
 	exitDenied      = 77  // no permission
 	exitConfig      = 78  // wrong server URL, namespace or environment variable
 	exitLost        = 79  // the lock was lost; takes precedence over the command's own code
@@ -62,6 +62,10 @@ func report(w io.Writer, format logFormat, command string, err error) int {
 	}
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
+	}
+	if chosen, ok := errors.AsType[chosenCode](err); ok {
+		report(w, format, command, chosen.err)
+		return chosen.code
 	}
 	f := explain(err)
 	text := strings.TrimPrefix(f.err.Error(), "holdfast: ")

@@ -37,6 +37,7 @@ type kindFlags struct {
 	permits, limit          int
 	also                    []string
 	layout                  layoutFlag
+	slotTreeFlags
 }
 
 func (f *kindFlags) register(cmd *cobra.Command) {
@@ -46,6 +47,7 @@ func (f *kindFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.limit, "of", 0, "the lock is a semaphore with this many permits; all its users must give the same number")
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "acquire this lock, too, all or none; repeatable, in any order")
 	cmd.Flags().BoolVar(&f.node, "node", false, "the lock is a single node without a queue")
+	f.slotTreeFlags.register(cmd)
 	f.layout.register(cmd)
 }
 
@@ -59,6 +61,9 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 		if given(pair[0]) && given(pair[1]) {
 			return usage("", "--%s and --%s do not go together", pair[0], pair[1])
 		}
+	}
+	if err := f.slotTreeFlags.check(cmd); err != nil {
+		return err
 	}
 	switch {
 	case given("permits") && !given("of"):
@@ -87,7 +92,9 @@ func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) {
 func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
-	who := []holdfast.Option{holdfast.WithOwner(owner()), holdfast.WithReason(k.why), holdfast.WithinSession(k.outerSession())}
+	who := []holdfast.Option{
+		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), holdfast.WithinSession(k.outerSession()),
+	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
 		switch {
@@ -95,6 +102,8 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 			return holdfast.NewRWMutex(c, path, opts...).RLocker()
 		case f.exclusive:
 			return holdfast.NewRWMutex(c, path, opts...)
+		case f.slot:
+			return holdfast.NewSlots(c, path, f.limit, who...).Locker()
 		case f.limit > 0:
 			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
 		case f.node:
@@ -104,18 +113,23 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		}
 		return holdfast.NewMutex(c, path, opts...)
 	}
-	if len(k.also) == 0 {
+	switch {
+	case f.tree:
+		return holdfast.NewTree(c, k.root, opts...).Path(k.below)
+	case k.campaign:
 		return one(k.path)
+	case len(k.also) == 0:
+		return holdfast.Reservable(one(k.path))
 	}
 	all := []holdfast.Locker{one(k.path)}
 	for _, path := range k.also {
 		all = append(all, one(path))
 	}
-	return holdfast.NewMultiLock(all...)
+	return holdfast.Reservable(holdfast.NewMultiLock(all...))
 }
 
 // paths returns the paths of all locks of the command.
-func (k *taker) paths() []string { return append([]string{k.path}, k.also...) }
+func (k *taker) paths() []string { return append([]string{k.path}, slices.Concat(k.above, k.also)...) }
 
 // strangers returns the nodes in the lock's directory whose owners may ignore this queue.
 func strangers(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) []holdfast.ForeignNode {

@@ -13,6 +13,7 @@ import (
 func newLock(g *globals) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
+	var who whoFlags
 	cmd := &cobra.Command{
 		Use:   "lock [flags] LOCK",
 		Short: "Hold a lock until interrupted",
@@ -36,11 +37,15 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			if err := who.apply(k); err != nil {
+				return err
+			}
 			return k.lock()
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
+	who.register(cmd)
 	return cmd
 }
 
@@ -48,7 +53,7 @@ func (k *taker) lock() error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newSayer()
+	k.say = k.newSayer(os.Stderr)
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {

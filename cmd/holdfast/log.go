@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"time"
 
@@ -50,9 +51,9 @@ func (f logFormat) message(level, text, hint string) string {
 	return "holdfast: " + text + "\n"
 }
 
-// newSayer returns a sayer for stderr.
-func (g *globals) newSayer() *sayer {
-	s := newSayer(os.Stderr)
+// newSayer returns a sayer that prints to w.
+func (g *globals) newSayer(w io.Writer) *sayer {
+	s := newSayer(w)
 	s.log = g.log
 	return s
 }

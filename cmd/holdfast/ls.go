@@ -163,6 +163,7 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 		if err != nil || children == nil {
 			return err
 		}
+		children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory })
 		if once, key := onceDirectory(path); once {
 			children = slices.DeleteFunc(children, func(name string) bool { return key && (name == "done" || name == "begun") })
 			root = true // without callers it is no lock

@@ -28,6 +28,9 @@ func (g *globals) lockPath(name string) (string, error) {
 		return "", usage(hint, "lock name %q: %w", name, err)
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {
+		if part == ownDirectory {
+			return "", usage("", "lock name %q: %q is where holdfast keeps what outlasts the holders of a lock: choose another name", name, part)
+		}
 		if placeLike.MatchString(part) {
 			return "", usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", name, part)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (k *taker) held(path string) heldLock {
 	}
 	h := heldLock{
 		key:    heldKey(k.target.url, path),
-		shared: k.kind.shared,
+		shared: k.kind.shared || slices.Contains(k.above, path),
 	}
 	if k.kind.limit > 0 {
 		h.permits, h.limit = k.kind.permits, k.kind.limit

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,7 +38,9 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 			case <-time.After(noticeAfter):
 			}
 			for _, path := range k.paths() {
-				if what := waitingFor(k.look(ctx, c, path), session.ID(), k.kind.node); what != "" && ctx.Err() == nil {
+				queue := k.look(ctx, c, path)
+				what := cmp.Or(waitingFor(queue, session.ID(), k.kind.node), k.resting(ctx, c, path, queue, session.ID()))
+				if what != "" && ctx.Err() == nil {
 					k.say.line("waiting for %s: %s", escape(k.called(path)), what)
 				}
 			}
@@ -58,7 +61,7 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
-		if queue := k.look(ctx, c, path); len(queue) > 0 {
+		if queue := k.blocking(path, k.look(ctx, c, path)); len(queue) > 0 {
 			name, what = k.called(path), "held by "+holder(queue[0], time.Now())
 			break
 		}
@@ -96,6 +99,9 @@ func waitingFor(queue []holdfast.Entry, session int64, node bool) string {
 func (k *taker) called(path string) string {
 	if path == k.path {
 		return k.name // as the user gave it
+	}
+	if k.kind.tree {
+		return k.treeName(path)
 	}
 	return k.lockName(path)
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,10 @@ func newRun(g *globals) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var ends endFlags
+	var who whoFlags
+	var tell tellFlags
+	var once onceFlags
+	var minHold minHoldFlag
 	cmd := &cobra.Command{
 		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -56,19 +61,54 @@ holds the lock until they have ended. With --leftovers ignore, it releases the l
 leaves them to themselves: the next holder's command can run beside them. If holdfast had to stop the
 command because of the lock, it kills them in any case.
 
+--min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
+same job again. The time counts from the start of the command, by the server's clock. It goes on if the
+command fails, or if holdfast or this host dies. Whoever waits with holdfast run or lock gets the lock after
+that time. Programs that use the Go package without Reservable, and other libraries, get it when the command
+ends: they do not see this time.
+
+--once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
+ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
+one runs. With --once-per, a run counts from the moment when it began to wait for the lock, and so does the
+one that looks for it: so it does not matter how long the job takes.
+
+With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
+--min-hold 59m. --min-hold also counts runs that failed.
+
 ` + runExitCodes() + `
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
-that grows from holder to holder) and HOLDFAST_SESSION. With --also, HOLDFAST_TOKEN is the token of
-LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command line, separated by spaces.
+that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
+server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). With --also,
+HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
+line, separated by spaces.
 
 HOLDFAST_LOST_FD is the number of a descriptor that the command and its children inherit (not on
 Windows). Nothing is written to it. It ends (end of file) when holdfast asks the command to stop because
-the lock is lost or in doubt, and when holdfast is gone. It also ends when the lock is released.`,
+the lock is lost or in doubt, and when holdfast is gone. It also ends when the lock is released.
+
+Status file: with --status-file, run writes a JSON object when it ends. It appears complete or not at all. It
+tells an exit code of the command (exit_code_from is command) from the same code of holdfast. ran is true if
+the command was started. outcome is one of
+  exited        the command has exited; command.exit_code is its code
+  killed        a signal has killed the command; command.signal is its number
+  lost          the lock was lost while the command ran
+  overdue       the command was stopped after --max-hold
+  busy          the lock was held, or the wait timed out
+  already-done  --once-per or --once-key: the job is done
+  interrupted   a signal ended the wait; signal is its number
+  cannot-start  the command was not found, or cannot be executed
+  failed        holdfast failed
+token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. There is
+none after a wrong command line either. Give each run a file of its own.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers
   holdfast run --of 3 crawler -- ./crawl             # three at a time
+  holdfast run -q -n -E 0 --once-per 59m hourly -- ./job   # in the crontab of several hosts
+  holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day, and again if it fails
+  holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
+  holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
   holdfast run --also db/b db/a -- ./copy a b        # both locks or neither
   holdfast run --max-hold 1h --kill-after 30s nightly -- ./backup.sh
   holdfast run --shell report './collect | ./send'   # by sh -c`,
@@ -91,12 +131,27 @@ the lock is lost or in doubt, and when holdfast is gone. It also ends when the l
 			if err != nil {
 				return err
 			}
-			return k.run(ends.command(args), ending)
+			for _, check := range []func() error{
+				func() error { return who.apply(k) },
+				func() error { return once.check(cmd) },
+				func() error { return minHold.check(cmd) },
+				tell.check, // the last: it removes an older status file
+			} {
+				if err := check(); err != nil {
+					return err
+				}
+			}
+			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
+			return tell.end(k, k.run(ends.command(args), ending))
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
 	ends.register(cmd)
+	who.register(cmd)
+	tell.register(cmd)
+	once.register(cmd)
+	minHold.register(cmd)
 	cmd.Flags().SetInterspersed(false) // the command's flags are not for holdfast
 	return cmd
 }
@@ -176,13 +231,17 @@ func (k *taker) run(command []string, at ending) error {
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newSayer()
+	k.say = k.newSayer(k.messages())
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	k.record.held(k, t.hold)
+	if err := k.reserve(t.hold); err != nil {
+		return err
+	}
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
@@ -193,7 +252,16 @@ func (k *taker) run(command []string, at ending) error {
 			Suspect: t.contact.isDown, Changed: t.contact.changed,
 		},
 	)
+	k.record.ended(out, startErr)
+	var doneErr error
+	switch {
+	case startErr != nil:
+		k.unreserve(t.hold)
+	case out.Code == 0 && !out.Lost && !out.Overdue:
+		doneErr = k.once.done()
+	}
 	unlockErr := t.hold.Unlock()
+	k.record.released = time.Now()
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
 		return &fault{exitFailed, fmt.Errorf("%s: %w", k.name, startErr), ""}
@@ -201,6 +269,8 @@ func (k *taker) run(command []string, at ending) error {
 		return cannotRun(command[0], startErr)
 	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):
 		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
+	case doneErr != nil:
+		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, but that is not recorded, so another run may repeat the job: %w", k.name, doneErr), ""}
 	case out.Overdue:
 		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, ends.MaxHold, out.Code), ""}
 	case unlockErr != nil:
@@ -212,13 +282,15 @@ func (k *taker) run(command []string, at ending) error {
 
 // environment returns the variables that holdfast adds to the command's environment.
 func (k *taker) environment(h *holdfast.Hold) []string {
-	return []string{
+	return append([]string{
 		"HOLDFAST_LOCK=" + k.name,
 		"HOLDFAST_TOKEN=" + strconv.FormatInt(k.token(h), 10),
 		"HOLDFAST_TOKENS=" + k.tokens(h),
 		fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(h.SessionID())),
 		"HOLDFAST_HELD=" + k.heldText(),
-	}
+		"HOLDFAST_OWNER=" + k.owner(),
+		"HOLDFAST_SERVER=" + k.target.url, // a URL has no password
+	}, k.slotVariable(h)...)
 }
 
 // environ returns the environment of this process with the variables added. They replace inherited
@@ -228,7 +300,12 @@ func environ(added []string) []string {
 }
 
 // token returns the token of LOCK itself, also with --also.
-func (k *taker) token(h *holdfast.Hold) int64 { return tokenOf(h, k.path) }
+func (k *taker) token(h *holdfast.Hold) int64 {
+	if k.kind.tree {
+		return h.Token() // the root's, which grows from holder to holder
+	}
+	return tokenOf(h, k.path)
+}
 
 // tokenOf returns the token of the lock at path, one of the locks that h holds.
 func tokenOf(h *holdfast.Hold, path string) int64 {
@@ -242,6 +319,9 @@ func tokenOf(h *holdfast.Hold, path string) int64 {
 
 // tokens returns the tokens of all locks in the order of the command line.
 func (k *taker) tokens(h *holdfast.Hold) string {
+	if k.kind.tree {
+		return strconv.FormatInt(h.Token(), 10)
+	}
 	var text []string
 	for _, path := range k.paths() {
 		text = append(text, strconv.FormatInt(tokenOf(h, path), 10))

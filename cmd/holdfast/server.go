@@ -209,7 +209,7 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	if err != nil {
 		return err
 	}
-	say := g.newSayer()
+	say := g.newSayer(os.Stderr)
 	defer say.flush()
 	c, err := g.connect(ctx, t, g.timeout, say)
 	if err != nil {

@@ -26,7 +26,9 @@ type lockDocument struct {
 	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
 	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
 	Waiters    []waiterDocument `json:"waiters"`
-	AsOf       *time.Time       `json:"as_of,omitempty"`
+	// Reserved is what --min-hold keeps, also after the holder has ended.
+	Reserved *reservedDocument `json:"reserved,omitempty"`
+	AsOf     *time.Time        `json:"as_of,omitempty"`
 }
 
 type holderDocument struct {
@@ -36,18 +38,20 @@ type holderDocument struct {
 	Token   string    `json:"token"`
 	Since   time.Time `json:"since"` // when it joined the queue
 	// HeldSince is absent if it is not known. Then HeldMS counts from Since and is an upper bound.
-	HeldSince *time.Time `json:"held_since,omitempty"`
-	HeldMS    int64      `json:"held_ms"`
+	HeldSince *time.Time        `json:"held_since,omitempty"`
+	HeldMS    int64             `json:"held_ms"`
+	Labels    map[string]string `json:"labels,omitempty"`
 }
 
 type waiterDocument struct {
-	Position  int       `json:"position"`
-	Owner     string    `json:"owner"`
-	Why       string    `json:"why"`
-	Session   string    `json:"session"`
-	Mode      string    `json:"mode"`
-	Since     time.Time `json:"since"`
-	WaitingMS int64     `json:"waiting_ms"`
+	Position  int               `json:"position"`
+	Owner     string            `json:"owner"`
+	Why       string            `json:"why"`
+	Session   string            `json:"session"`
+	Mode      string            `json:"mode"`
+	Since     time.Time         `json:"since"`
+	WaitingMS int64             `json:"waiting_ms"`
+	Labels    map[string]string `json:"labels,omitempty"`
 }
 
 func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocument {
@@ -57,7 +61,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 		session := fmt.Sprintf("0x%x", uint64(e.Session))
 		if e.Held {
 			token := strconv.FormatInt(e.Token, 10)
-			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms}
+			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
 			if !e.HeldSince.IsZero() {
 				held := e.HeldSince.UTC()
 				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
@@ -68,7 +72,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 			if e.Shared {
 				mode = "shared"
 			}
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, mode, since, ms})
+			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, mode, since, ms, e.Labels})
 		}
 	}
 	if len(d.Holders) > 0 {
@@ -100,6 +104,9 @@ its next use, until somebody else asks. For about a second, a lock in use again 
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
 
+A lock is held until a time if run --min-hold keeps it though nobody is in the queue. status compares that
+time with the clock of this host.
+
 With -q, status prints nothing.
 
 Exit codes:
@@ -119,8 +126,12 @@ Exit codes:
 			}
 			var queue []holdfast.Entry
 			var foreign []string
+			var reserved *holdfast.Reservation
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				if err == nil {
+					reserved, err = holdfast.Reserved(ctx, c, path)
+				}
 				if err == nil && !quiet {
 					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
 				}
@@ -130,10 +141,13 @@ Exit codes:
 				_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, escape(warning), ""))
 			}
 			now := time.Now()
+			if reserved != nil && !now.Before(reserved.Until) {
+				reserved = nil
+			}
 			switch {
 			case err != nil:
 				return err
-			case quiet && len(queue) == 0:
+			case quiet && len(queue) == 0 && reserved == nil:
 				return exitCode(exitNo)
 			case quiet:
 				return nil
@@ -141,7 +155,12 @@ Exit codes:
 				d := describe(args[0], path, queue, now)
 				asOf := now.UTC().Truncate(time.Millisecond)
 				d.APIVersion, d.AsOf = apiVersion, &asOf
+				d.reserve(reserved)
 				return document(cmd.OutOrStdout(), d)
+			}
+			if reserved != nil && len(queue) == 0 {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n", escape(args[0]), escape(reservedText(reserved)))
+				return err
 			}
 			return printStatus(cmd.OutOrStdout(), args[0], queue, now)
 		},

@@ -50,6 +50,10 @@ var givenVariables = []variable{
 	{"HOLDFAST_TOKEN", "the fencing token of LOCK, a number that grows from holder to holder"},
 	{"HOLDFAST_TOKENS", "the tokens of all locks, with those of --also, in the order of the command line"},
 	{"HOLDFAST_SESSION", "the session that holds the lock, such as 0x10000a3c0010002"},
+	{"HOLDFAST_OWNER", "the name of the holder, see --who"},
+	{"HOLDFAST_SERVER", "the server of the lock, which a holdfast inside the command uses, too"},
+	{"HOLDFAST_SLOT", "with run --slot: the number of the slot"},
+	{"HOLDFAST_LOST_FD", "a descriptor that ends when the lock is lost or in doubt, see run"},
 	{"HOLDFAST_HELD", "the locks that this command and those around it hold, for a holdfast inside the command"},
 }
 
@@ -94,7 +98,7 @@ client may hold the lock, and the command runs on for a moment. If that would do
 run would only waste work, the lock alone is enough.
 
 A lock does not remember runs. A job that hosts with different clocks start one after the other runs on
-each of them.
+each of them, unless run has --once-per, --once-key or --min-hold.
 
 Without --server, the locks are for one user on one machine.
 

@@ -14,7 +14,10 @@ import (
 type Note struct {
 	Owner  string `json:"owner,omitempty"`
 	Reason string `json:"why,omitempty"`
-	ID     string `json:"id,omitempty"`
+	// Labels are the user's. A version without them lists the node all the same. It takes the data for a
+	// program's own, so its Revoke replaces them, and the holder writes them back.
+	Labels map[string]string `json:"labels,omitempty"`
+	ID     string            `json:"id,omitempty"`
 	// Value is a candidate's, where the id has to be beside it.
 	Value []byte `json:"value,omitempty"`
 	// Token is that of the tenure where it is older than the node: a writer has taken the read side.
@@ -32,7 +35,7 @@ type Note struct {
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Within == 0 && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Within == 0 && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

@@ -31,7 +31,7 @@ var readings = []reading{
 		// tenure calls hold, rewrite, local_queue and keep, and local_queue calls lock and is called by keep.
 		dir: ".", pkg: "holdfast", atMost: 6,
 		order: `
-			doc mutex tree rwmutex election nodelock slots semaphore turnstile once once_marks multilock shards shard_leader shard_plan
+			doc mutex tree rwmutex election nodelock slots semaphore turnstile reserve once_turn once once_marks multilock shards shard_leader shard_plan
 			lock local_queue keep keep_mark reentry rewrite hold tenure observer list revoke options layout errors`,
 	},
 	{

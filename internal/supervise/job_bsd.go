@@ -90,6 +90,14 @@ func (j *job) sweep(func(string, ...any)) {
 	}
 }
 
+// killer returns the number of the signal that killed the command, or 0.
+func (j *job) killer() int {
+	if j.status.Signaled() {
+		return int(j.status.Signal())
+	}
+	return 0
+}
+
 // code returns the exit code as a shell reports it.
 func (j *job) code() int {
 	if j.status.Signaled() {

@@ -312,6 +312,14 @@ func waitID(idType, id, options int) (childEvent, error) {
 	}
 }
 
+// killer returns the number of the signal that killed the command, or 0.
+func killer(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return int(status.Signal())
+	}
+	return 0
+}
+
 // code returns the exit code as a shell reports it.
 func code(status syscall.WaitStatus) int {
 	if status.Signaled() {

@@ -38,6 +38,7 @@ func (j *job) thaw()                              {}
 func (j *job) leftovers() (bool, <-chan struct{}) { return false, nil }
 func (j *job) sweep(func(string, ...any))         {}
 func (j *job) code() int                          { return j.cmd.ProcessState.ExitCode() }
+func (j *job) killer() int                        { return 0 }
 
 // A lostPipe does nothing: a process inherits no descriptors by number here.
 type lostPipe struct{}

@@ -48,6 +48,8 @@ type Outcome struct {
 	Code    int  // its exit code, or 128+N if signal N killed it
 	Lost    bool // the lock was not provably ours until the command's end
 	Overdue bool // the command was stopped after MaxHold
+	// Signal is the number of the signal that killed the command, or 0: a command can exit with 128+N by itself.
+	Signal int
 }
 
 const (

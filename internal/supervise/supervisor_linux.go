@@ -339,7 +339,7 @@ func (r *run) gone(m message) Outcome {
 
 func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
 	r.tty.takeBack(r.pid)
-	return Outcome{Code: code(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
+	return Outcome{Code: code(status), Signal: killer(status), Lost: lost || r.lost || isClosed(r.Terms.Lost)}
 }
 
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are

@@ -67,5 +67,5 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	}
 	lost := g.run()
 	tty.takeBack(j.pid)
-	return Outcome{Code: j.code(), Lost: lost, Overdue: g.overdue}, nil
+	return Outcome{Code: j.code(), Signal: j.killer(), Lost: lost, Overdue: g.overdue}, nil
 }

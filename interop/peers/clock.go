@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 const faketimePackage = "libfaketime"
@@ -43,6 +44,15 @@ func clockEnv(rate float64) ([]string, error) {
 		fmt.Sprintf("FAKETIME=+0 x%g", rate),
 		"LC_ALL=C", // the point in that number is the locale's
 	}, nil
+}
+
+// ClockAhead is the environment of a process whose clock is ahead of the machine's by d, as exec.Cmd takes it.
+func ClockAhead(d time.Duration) ([]string, error) {
+	library, err := faketimeLibrary()
+	if err != nil {
+		return nil, err
+	}
+	return []string{"LD_PRELOAD=" + library, fmt.Sprintf("FAKETIME=+%.3f", d.Seconds()), "LC_ALL=C"}, nil
 }
 
 // forgetClock removes what libfaketime keeps in memory for a process, and removes itself

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// minHoldFlag is --min-hold: the lock stays held for this long, also after run has ended.
+type minHoldFlag struct{ least time.Duration }
+
+// maxMinHold bounds --min-hold. A longer time is a mistake, and would keep the job from running.
+const maxMinHold = 366 * 24 * time.Hour
+
+func (f *minHoldFlag) register(cmd *cobra.Command) {
+	durationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, also if the command, holdfast or this host ends sooner")
+}
+
+func (f *minHoldFlag) check(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("min-hold") {
+		return nil
+	}
+	if f.least < time.Millisecond || f.least > maxMinHold {
+		return usage("give a time such as 50s for a job of every minute", "--min-hold %v: want 1ms to %v", f.least, maxMinHold)
+	}
+	return needsOneExclusive(cmd, "--min-hold")
+}
+
+// reserve makes the lock stay held for --min-hold. No command may start if it fails.
+func (k *taker) reserve(h *holdfast.Hold) error {
+	if k.minHold == 0 {
+		return nil
+	}
+	if err := h.Reserve(h.Context(), k.minHold); err != nil {
+		return &fault{exitFailed, fmt.Errorf("%s: the command was not started: %w", k.name, err), ""}
+	}
+	return nil
+}
+
+// unreserve undoes reserve, since the command did not start.
+func (k *taker) unreserve(h *holdfast.Hold) {
+	if k.minHold != 0 {
+		_ = h.Unreserve(h.Context()) // if it fails, others wait for nothing
+	}
+}
+
+// reservedOr returns the error of a lock that --min-hold keeps, or otherwise what busy returns.
+func (k *taker) reservedOr(err error, busy func() error) error {
+	r, ok := errors.AsType[*holdfast.Reservation](err)
+	if !ok {
+		return busy()
+	}
+	what := reservedText(r)
+	if k.bounded {
+		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
+	}
+	return &fault{exitBusy, fmt.Errorf("%s: %s", k.called(r.Path), what), ""}
+}
+
+// reservedText says until when and for whom a lock is kept.
+func reservedText(r *holdfast.Reservation) string {
+	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), r.Owner)
+}
+
+// resting returns what this client waits for at the head of the queue: --min-hold of an earlier holder. It returns
+// "" if there is none.
+func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []holdfast.Entry, session int64) string {
+	if len(queue) == 0 || queue[0].Session != session || !queue[0].Held {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	r, err := holdfast.Reserved(ctx, c, path)
+	if err != nil || r == nil {
+		return ""
+	}
+	return escape(reservedText(r))
+}
+
+// reservedDocument is a reservation in JSON.
+type reservedDocument struct {
+	Owner string    `json:"owner"`
+	Token string    `json:"token"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// reserve adds a reservation to the document.
+func (d *lockDocument) reserve(r *holdfast.Reservation) {
+	if r == nil {
+		return
+	}
+	d.Reserved = &reservedDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.From.UTC(), r.Until.UTC()}
+	if d.State == "free" {
+		d.State = "reserved"
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+)
+
+// slotTreeFlags are the flags of the kinds of lock that are made of others: slots and trees.
+type slotTreeFlags struct{ slot, tree bool }
+
+func (f *slotTreeFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.slot, "slot", false, "with --of N: acquire one of the slots 0 to N-1, the lowest that is free. Nobody else has its number, which is in HOLDFAST_SLOT")
+	cmd.Flags().BoolVar(&f.tree, "tree", false, "acquire LOCK together with everything below it: a lock of db excludes db/a, and db/a and db/b go side by side. All users must give --tree. The first word of LOCK is the tree")
+}
+
+// check refuses flags that do not go together.
+func (f *slotTreeFlags) check(cmd *cobra.Command) error {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	switch {
+	case f.slot && !given("of"):
+		return usage("", "--slot needs --of N, the number of slots")
+	case f.slot && given("permits"):
+		return usage("to hold several slots, run the command several times", "--slot and --permits do not go together")
+	case f.slot && given("layout"):
+		return usage("", "--slot and --layout do not go together")
+	}
+	if !f.tree {
+		return nil
+	}
+	for _, name := range []string{"shared", "exclusive", "of", "slot", "also", "node"} {
+		if given(name) {
+			return usage("", "--tree and --%s do not go together", name)
+		}
+	}
+	return nil
+}
+
+// A place is where a lock is in a tree. It is empty without --tree.
+type place struct {
+	root  string   // the path of the tree
+	below string   // of the lock in the tree
+	above []string // the queues of its ancestors, the nearest first
+}
+
+// place splits the path of a lock. With --tree, it returns the path of the lock's queue.
+func (f *slotTreeFlags) place(name, path string) (place, string, error) {
+	if !f.tree {
+		return place{}, path, nil
+	}
+	first, below, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	if strings.HasPrefix(first, "%2F") {
+		return place{}, "", usage("choose another name", "lock name %q: names of queues in a tree begin so", cut(name, 100))
+	}
+	p := place{root: strings.TrimSuffix(path, "/"+below), below: below}
+	if below == "" {
+		p.root = path
+	}
+	slash := url.PathEscape("/")
+	queue := p.root + "/" + slash
+	if below == "" {
+		return p, queue, nil
+	}
+	name = ""
+	for _, part := range strings.Split(below, "/") {
+		p.above = append([]string{queue}, p.above...)
+		name += slash + url.PathEscape(part)
+		queue = p.root + "/" + name
+	}
+	return p, queue, nil
+}
+
+// treeName returns the name of an ancestor of the lock in its tree, from the path of the ancestor's queue.
+func (k *taker) treeName(path string) string {
+	below, err := url.PathUnescape(strings.TrimPrefix(path, k.root+"/"))
+	if err != nil {
+		return k.lockName(path)
+	}
+	return strings.TrimSuffix(k.lockName(k.root)+below, "/")
+}
+
+// blocking returns the places in a queue that can keep this command waiting. In the queues of its ancestors in a
+// tree, it shares with readers.
+func (k *taker) blocking(path string, queue []holdfast.Entry) []holdfast.Entry {
+	if !slices.Contains(k.above, path) {
+		return queue
+	}
+	return slices.DeleteFunc(queue, func(e holdfast.Entry) bool { return e.Shared })
+}
+
+// slotVariable returns HOLDFAST_SLOT for the command, or nothing.
+func (k *taker) slotVariable(h *holdfast.Hold) []string {
+	if !k.kind.slot {
+		return nil
+	}
+	return []string{fmt.Sprintf("HOLDFAST_SLOT=%d", h.Slot())}
+}

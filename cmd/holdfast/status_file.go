@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/supervise"
+)
+
+// statusFile is --status-file: what happened, for programs.
+type statusFile struct {
+	path  string
+	start time.Time
+}
+
+func (f *statusFile) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "status-file", "", "when run ends, write to this file as JSON what happened; an older file is removed first. See Status file above")
+}
+
+// check refuses a file that cannot be written, before the wait. It removes an older file: if this process
+// crashes, there is none.
+func (f *statusFile) check() error {
+	f.start = time.Now()
+	if f.path == "" {
+		return nil
+	}
+	const hint = "give the path of a file in a directory that you can write to"
+	shown := cut(f.path, 100)
+	info, err := os.Lstat(f.path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return usage(hint, "--status-file %s: it exists and is not a regular file", shown)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return usage(hint, "--status-file %s: %v", shown, withoutPath(err))
+	}
+	temporary, err := f.create()
+	if err != nil {
+		return usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
+	}
+	_ = temporary.Close()
+	if err := os.Remove(temporary.Name()); err != nil {
+		return usage(hint, "--status-file %s: cannot remove a file there: %v", shown, withoutPath(err))
+	}
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usage(hint, "--status-file %s: cannot remove the old file: %v", shown, withoutPath(err))
+	}
+	return nil
+}
+
+// create makes a new file beside the status file. Nobody can guess its name and put a link there.
+func (f *statusFile) create() (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", f.path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// withoutPath returns err without the path.
+func withoutPath(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// runStatus is the status file.
+type runStatus struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Lock       string            `json:"lock"`
+	Path       string            `json:"path"`
+	Outcome    string            `json:"outcome"`
+	Ran        bool              `json:"ran"`            // the command was started
+	ExitCode   int               `json:"exit_code"`      // of holdfast run
+	ExitedBy   string            `json:"exit_code_from"` // command or holdfast
+	Command    *commandStatus    `json:"command,omitempty"`
+	Signal     int               `json:"signal,omitempty"` // the number of the one that ended the wait
+	Error      string            `json:"error,omitempty"`
+	Owner      string            `json:"owner"`
+	Why        string            `json:"why"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Token      string            `json:"token,omitempty"`
+	Session    string            `json:"session,omitempty"`
+	WaitedMS   int64             `json:"waited_ms"`
+	HeldMS     int64             `json:"held_ms"`
+	EndedAt    time.Time         `json:"ended_at"`
+}
+
+// commandStatus is how the command ended.
+type commandStatus struct {
+	ExitCode *int `json:"exit_code,omitempty"` // absent if a signal killed it
+	Signal   int  `json:"signal,omitempty"`    // its number
+}
+
+// The outcomes in the status file.
+const (
+	outcomeExited      = "exited"       // the command ran and exited
+	outcomeKilled      = "killed"       // the command ran, and a signal killed it
+	outcomeLost        = "lost"         // the lock was lost while the command ran
+	outcomeOverdue     = "overdue"      // the command was stopped after --max-hold
+	outcomeBusy        = "busy"         // the lock was busy
+	outcomeDone        = "already-done" // --once-per or --once-key
+	outcomeInterrupted = "interrupted"  // a signal ended the wait
+	outcomeCannotStart = "cannot-start" // the command cannot be executed, or was not found
+	outcomeFailed      = "failed"       // holdfast failed
+)
+
+// A runRecord is what the taker knows about its run.
+type runRecord struct {
+	acquired, released time.Time // zero if not
+	token              int64
+	session            int64
+	started            bool
+	out                supervise.Outcome // if it was started
+}
+
+// held notes that the lock is held.
+func (r *runRecord) held(k *taker, h *holdfast.Hold) {
+	r.acquired, r.token, r.session = time.Now(), k.token(h), h.SessionID()
+}
+
+// ended notes how the command ended. err is why it was not started.
+func (r *runRecord) ended(out supervise.Outcome, err error) {
+	r.started, r.out = err == nil, out
+}
+
+// write writes the file, if the user wants one. err is the error of run, and code is its exit code.
+func (f *statusFile) write(k *taker, err error, code int) error {
+	if f.path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := document(&b, f.status(k, err, code, time.Now())); err != nil {
+		return err
+	}
+	file, err := f.create()
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b.Bytes())
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), f.path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
+}
+
+func (f *statusFile) status(k *taker, err error, code int, now time.Time) runStatus {
+	r := &k.record
+	s := runStatus{
+		APIVersion: apiVersion, Kind: "RunStatus", Lock: k.name, Path: k.path, Ran: r.started, ExitCode: code, ExitedBy: "holdfast",
+		Owner: k.owner(), Why: k.why, Labels: k.labels, EndedAt: now.UTC().Truncate(time.Millisecond),
+	}
+	waited := now
+	if !r.acquired.IsZero() {
+		waited = r.acquired
+		released := r.released
+		if released.IsZero() {
+			released = now
+		}
+		s.HeldMS = released.Sub(r.acquired).Milliseconds()
+		s.Token, s.Session = strconv.FormatInt(r.token, 10), fmt.Sprintf("0x%x", uint64(r.session))
+	}
+	s.WaitedMS = waited.Sub(f.start).Milliseconds()
+	if r.started {
+		s.Command = &commandStatus{Signal: r.out.Signal}
+		if r.out.Signal == 0 {
+			s.Command.ExitCode = &r.out.Code
+		}
+	}
+	own, failed := errors.AsType[*fault](err)
+	stopped, silent := errors.AsType[exitCode](err)
+	switch {
+	case err == nil || silent && r.started:
+		s.Outcome, s.ExitedBy = outcomeExited, "command"
+		if r.out.Signal != 0 {
+			s.Outcome = outcomeKilled
+		}
+	case silent:
+		s.Outcome, s.Signal = outcomeInterrupted, int(stopped)-exitSignal
+	case errors.Is(err, errDone):
+		s.Outcome = outcomeDone
+	case failed && own.code == exitBusy:
+		s.Outcome = outcomeBusy
+	case failed && own.code == exitLost:
+		s.Outcome = outcomeLost
+	case failed && own.code == exitOverdue:
+		s.Outcome = outcomeOverdue
+	case failed && (own.code == exitCannotExec || own.code == exitNotFound):
+		s.Outcome = outcomeCannotStart
+	default:
+		s.Outcome = outcomeFailed
+	}
+	if err != nil && !silent {
+		s.Error = cut(err.Error(), 1000)
+	}
+	return s
+}

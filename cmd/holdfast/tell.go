@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// tellFlags are the flags of run for what it tells, and to whom.
+type tellFlags struct {
+	quiet      bool
+	busy, lost int
+	status     statusFile
+}
+
+func (f *tellFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print errors only: nothing about the wait, nothing if the lock is busy (the exit code tells), and no warnings while the command runs")
+	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", exitBusy, "exit code if the lock is busy or the job is already done, 0 to 255")
+	cmd.Flags().IntVar(&f.lost, "lost-exit-code", exitLost, "exit code if the lock was lost while the command ran, 1 to 255")
+	f.status.register(cmd)
+}
+
+// check refuses exit codes that no process can have, and a status file that cannot be written.
+func (f *tellFlags) check() error {
+	switch {
+	case f.busy < 0 || f.busy > 255:
+		return usage("give an exit code from 0 to 255", "--busy-exit-code %d is out of range", f.busy)
+	case f.lost < 1 || f.lost > 255:
+		return usage("give an exit code from 1 to 255: 0 would look like success", "--lost-exit-code %d is out of range", f.lost)
+	}
+	return f.status.check()
+}
+
+// messages returns where messages go that are no errors.
+func (k *taker) messages() io.Writer {
+	if k.quiet {
+		return io.Discard
+	}
+	return os.Stderr
+}
+
+// end turns the error of run into the one that the user has asked for, and writes the status file.
+func (f *tellFlags) end(k *taker, err error) error {
+	code := exitOf(err)
+	shown := err
+	if own, ok := errors.AsType[*fault](err); ok {
+		switch own.code {
+		case exitBusy:
+			code = f.busy
+			if f.quiet {
+				shown = nil
+			}
+		case exitLost:
+			code = f.lost
+		}
+	}
+	if failed := f.status.write(k, err, code); failed != nil {
+		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", escape(failed.Error()))
+	}
+	if shown == nil {
+		return exitCode(code)
+	}
+	return chosenCode{code, shown}
+}
+
+// exitOf returns the exit code of run for err.
+func exitOf(err error) int { return report(io.Discard, "text", "run", err) }
+
+// A chosenCode is an error with the exit code of the process, which the user may have chosen.
+type chosenCode struct {
+	code int
+	err  error
+}
+
+func (c chosenCode) Error() string { return c.err.Error() }
+func (c chosenCode) Unwrap() error { return c.err }
+
+// whoFlags are the flags that say who acquires a lock.
+type whoFlags struct {
+	who    string
+	labels []string
+}
+
+// Bounds of what a user can add to a lock's node, which everybody who lists the queue reads.
+const (
+	maxWho    = 256
+	maxLabels = 16
+	maxLabel  = 256 // of KEY=VALUE
+)
+
+func (f *whoFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.who, "who", "", "name of the holder, shown to waiters and in ls and status, at most 256 bytes (default user@host:pid)")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "add the label KEY=VALUE, shown in the JSON of ls and status; repeatable, at most 16 labels of 256 bytes")
+}
+
+// apply checks the flags and sets them in k.
+func (f *whoFlags) apply(k *taker) error {
+	switch {
+	case len(f.who) > maxWho:
+		return usage("give a shorter name", "--who %q… is too long: %d bytes; want at most %d", cut(f.who, 40), len(f.who), maxWho)
+	case !utf8.ValidString(f.who):
+		return usage("", "--who %q is not UTF-8", cut(f.who, 40))
+	case len(f.labels) > maxLabels:
+		return usage("", "%d labels: want at most %d", len(f.labels), maxLabels)
+	}
+	k.who = f.who
+	for _, label := range f.labels {
+		key, value, ok := strings.Cut(label, "=")
+		switch {
+		case !ok || key == "":
+			return usage("give --label KEY=VALUE, such as --label team=billing", "--label %q has no key and value", cut(label, 40))
+		case len(label) > maxLabel:
+			return usage("", "--label %q… is too long: %d bytes; want at most %d", cut(label, 40), len(label), maxLabel)
+		case strings.IndexFunc(key, func(r rune) bool { return !labelRune(r) }) >= 0:
+			return usage("use letters, digits and ._-/ in the key", "--label %q: the key has another character", cut(label, 40))
+		case !utf8.ValidString(value):
+			return usage("", "--label %q: the value is not UTF-8", cut(label, 40))
+		}
+		if _, twice := k.labels[key]; twice {
+			return usage("", "--label %s is given twice", key)
+		}
+		if k.labels == nil {
+			k.labels = make(map[string]string)
+		}
+		k.labels[key] = value
+	}
+	return nil
+}
+
+func labelRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || slices.Contains([]rune("._-/"), r)
+}
+
+// owner returns the name of this process in the queue.
+func (k *taker) owner() string { return cmp.Or(k.who, owner()) }

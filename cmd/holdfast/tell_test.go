@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast"
+	"holdfast/internal/supervise"
+)
+
+// Programs in Go take the first of two values of a variable, and shells the last. So there is one.
+func TestVariablesOfTheCommandOccurOnce(t *testing.T) {
+	t.Setenv("HOLDFAST_LOCK", "outer")
+	t.Setenv("HOLDFAST_LOCKER", "mine")
+	got := environ([]string{"HOLDFAST_LOCK=inner", "HOLDFAST_TOKEN=1"})
+	got = slices.DeleteFunc(got, func(v string) bool {
+		return !strings.HasPrefix(v, "HOLDFAST_LOCK") && !strings.HasPrefix(v, "HOLDFAST_TOKEN")
+	})
+	slices.Sort(got)
+	if want := []string{"HOLDFAST_LOCK=inner", "HOLDFAST_LOCKER=mine", "HOLDFAST_TOKEN=1"}; !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
+// Each end of run has an outcome of its own in the status file.
+func TestOutcomesOfTheStatusFile(t *testing.T) {
+	busy := &fault{exitBusy, errors.New("held"), ""}
+	for _, tt := range []struct {
+		err     error
+		out     *supervise.Outcome // nil: the command was not started
+		code    int
+		outcome string
+		by      string
+	}{
+		{nil, &supervise.Outcome{}, 0, outcomeExited, "command"},
+		{exitCode(79), &supervise.Outcome{Code: 79}, 79, outcomeExited, "command"},
+		{exitCode(137), &supervise.Outcome{Code: 137}, 137, outcomeExited, "command"},
+		{exitCode(137), &supervise.Outcome{Code: 137, Signal: 9}, 137, outcomeKilled, "command"},
+		{exitCode(143), nil, 143, outcomeInterrupted, "holdfast"},
+		{&fault{exitOverdue, errors.New("too long"), ""}, &supervise.Outcome{Code: 143, Signal: 15, Overdue: true}, 124, outcomeOverdue, "holdfast"},
+		{busy, nil, 75, outcomeBusy, "holdfast"},
+		{&fault{exitBusy, fmt.Errorf("x: %w", errDone), ""}, nil, 75, outcomeDone, "holdfast"},
+		{&fault{exitLost, holdfast.ErrLost, ""}, &supervise.Outcome{Code: 143, Signal: 15}, 79, outcomeLost, "holdfast"},
+		{&fault{exitNotFound, os.ErrNotExist, ""}, nil, 127, outcomeCannotStart, "holdfast"},
+		{&fault{exitCannotExec, os.ErrPermission, ""}, nil, 126, outcomeCannotStart, "holdfast"},
+		{&fault{exitFailed, supervise.ErrGuards, ""}, nil, 125, outcomeFailed, "holdfast"},
+		{errors.New("no server"), nil, 125, outcomeFailed, "holdfast"},
+	} {
+		k := &taker{name: "job"}
+		if tt.out != nil {
+			k.record.ended(*tt.out, nil)
+		}
+		path := filepath.Join(t.TempDir(), "s.json")
+		f := tellFlags{busy: exitBusy, lost: exitLost, status: statusFile{path: path}}
+		if err := f.check(); err != nil {
+			t.Fatal(err)
+		}
+		code := exitOf(f.end(k, tt.err))
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s runStatus
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		if code != tt.code || s.ExitCode != tt.code || s.Outcome != tt.outcome || s.ExitedBy != tt.by || s.Ran != (tt.out != nil) {
+			t.Errorf("%v, %+v: code %d, %+v", tt.err, tt.out, code, s)
+		}
+	}
+}
+
+// A message about a flag has at most about 250 bytes of what the user typed.
+func TestLongValuesAreCutInMessages(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, args := range [][]string{
+		{"-E", long}, {"--lost-exit-code", long}, {"--label", long}, {"--label", "a=" + long}, {"--label", long + "=a"}, {"--who", long},
+		{"--status-file", "/" + long}, {"--status-file", "none/" + long}, {"--once-per", long}, {"--once-key", long}, {"--min-hold", long},
+		{"--slot", "--of", long}, {"--tree", "--of", "1", "--also", long},
+	} {
+		root := newRoot()
+		root.SetArgs(slices.Concat([]string{"run", "--server", "file://" + t.TempDir()}, args, []string{"job", "true"}))
+		err := root.Execute()
+		if err == nil || len(err.Error()) > 400 {
+			t.Errorf("%s: %d bytes: %.300v", args[0], len(fmt.Sprint(err)), err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/zk"
+)
+
+// A Turn is the right of a lock's holder to do what one key of a [Once] stands for. See [Once.Turn].
+type Turn struct {
+	job  *job
+	hold *Hold
+	seen record
+}
+
+// Turn is [Once.Do] in two steps, for callers that hold a lock of their own: all callers of the key must hold
+// the same lock exclusively. Turn returns nil and the Result of the earlier run if a run of the key has
+// succeeded before. Otherwise the caller runs, and then calls Done. If it does not call Done, because the run
+// has failed or the lock is lost, nothing is recorded, and the next holder runs.
+//
+// A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments
+// with AtMostOnce, and for a Hold of several locks.
+func (o *Once) Turn(ctx context.Context, h *Hold, key string) (*Turn, Result, error) {
+	return o.turn(ctx, h, key, 0)
+}
+
+// TurnWithin is [Once.Within] as Turn is Do: it returns nil and the Result of the last run if that has begun less
+// than d before. A run begins when its caller joins the queue of the lock.
+func (o *Once) TurnWithin(ctx context.Context, h *Hold, d time.Duration) (*Turn, Result, error) {
+	if d <= 0 {
+		return nil, Result{}, &Error{Op: "turn", Path: o.path, Err: fmt.Errorf("%w: a period of %v", zk.ErrBadArguments, d)}
+	}
+	return o.turn(ctx, h, "", d)
+}
+
+func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (*Turn, Result, error) {
+	j, err := o.job(key, d)
+	switch {
+	case err != nil:
+	case o.options.once.atMostOnce:
+		err = fmt.Errorf("%w: a Turn cannot honour AtMostOnce", zk.ErrBadArguments)
+	case len(h.tenures) > 1:
+		err = fmt.Errorf("%w: a Turn needs a Hold of one lock", zk.ErrBadArguments)
+	}
+	var seen record
+	if err == nil {
+		seen, err = j.look(ctx, h)
+	}
+	if err == nil {
+		if last := j.counts(seen, h.first()); last != nil {
+			return nil, last.result(), last.outcome()
+		}
+		err = h.over()
+	}
+	if err != nil {
+		return nil, Result{}, &Error{Op: "turn", Path: j.dir, Err: err}
+	}
+	return &Turn{j, h, seen}, Result{}, nil
+}
+
+// Done records that the run has succeeded, with its value. Only the holder of the lock can do that (see
+// [Hold.Commit]). The errors are those of [Once.Do]: ErrLost if the run is not recorded because the lock was lost,
+// and ErrUncertain if Done cannot find out.
+func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
+	j, h := t.job, t.hold
+	m := &mark{Owner: j.options.note.Owner, Token: h.Token(), Began: h.first().Ctime(), value: value}
+	r, err := m.result(), error(nil)
+	r.Ran = true
+	if len(value) > MaxOnceValue {
+		err = fmt.Errorf("%w: %d bytes; want at most %d", zk.ErrTooLarge, len(value), MaxOnceValue)
+	} else {
+		err = j.finish(ctx, h, t.seen, m)
+		for errors.Is(err, zk.ErrNoNode) && !errors.Is(err, ErrLost) { // the directory of the key, or an old mark
+			if err = h.first().Ensure(ctx, j.dir); err == nil {
+				t.seen.done = nil
+				err = j.finish(ctx, h, t.seen, m)
+			}
+		}
+	}
+	if err != nil {
+		return r, &Error{Op: "record", Path: j.dir, Err: err}
+	}
+	r.At = j.recorded(ctx, h, m.Token)
+	return r, nil
+}

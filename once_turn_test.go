@@ -1,0 +1,244 @@
+package holdfast_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// turnPath is a path that no lock of these tests has.
+const turnPath = lockPath + "/.holdfast"
+
+// takeTurn takes a turn of key under h. It is nil if the key is done.
+func takeTurn(t *testing.T, c *zk.Client, h *holdfast.Hold, key string, opts ...holdfast.Option) (*holdfast.Turn, holdfast.Result) {
+	t.Helper()
+	turn, r, err := holdfast.NewOnce(c, turnPath, opts...).Turn(t.Context(), h, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn, r
+}
+
+func takeTurnWithin(t *testing.T, c *zk.Client, h *holdfast.Hold, d time.Duration) (*holdfast.Turn, holdfast.Result) {
+	t.Helper()
+	turn, r, err := holdfast.NewOnce(c, turnPath).TurnWithin(t.Context(), h, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn, r
+}
+
+func turnDone(t *testing.T, turn *holdfast.Turn, value string) holdfast.Result {
+	t.Helper()
+	r, err := turn.Done(t.Context(), []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A key is done when its turn says so, and not before. Do and Within read the same.
+func TestTurnIsTakenOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		m := holdfast.NewMutex(c, lockPath)
+		h := lock(t, m)
+		turn, _ := takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		if turn == nil {
+			t.Fatal("nobody has done it")
+		}
+		unlock(t, h) // the run has failed
+
+		h = lock(t, m)
+		turn, _ = takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		if turn == nil {
+			t.Fatal("it was not done")
+		}
+		first := turnDone(t, turn, "x")
+		if !first.Ran || first.Owner != "ada" || string(first.Value) != "x" || first.Token != h.Token() || first.At.IsZero() || first.Began.IsZero() {
+			t.Errorf("%+v", first)
+		}
+		unlock(t, h)
+
+		h = lock(t, m)
+		turn, r := takeTurn(t, c, h, "k")
+		if turn != nil || r.Ran || r.Owner != "ada" || string(r.Value) != "x" || r.Token != first.Token || !r.At.Equal(first.At) {
+			t.Errorf("%v, %+v; want %+v", turn, r, first)
+		}
+		if turn, _ := takeTurn(t, c, h, "other"); turn == nil {
+			t.Error("another key is done")
+		}
+		unlock(t, h)
+		got, err := holdfast.NewOnce(c, turnPath).Do(t.Context(), "k", (&runner{}).run)
+		if err != nil || got.Ran || got.Token != first.Token {
+			t.Errorf("Do: %+v, %v", got, err)
+		}
+		if err := holdfast.NewOnce(c, turnPath).Forget(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		h = lock(t, m)
+		if turn, _ := takeTurn(t, c, h, "k"); turn == nil {
+			t.Error("the key is forgotten")
+		}
+		unlock(t, h)
+	})
+}
+
+// The lock and the Once of its turns do not refuse each other, and the lock is as it was.
+func TestTurnsBesideOtherLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		turn, _ := takeTurn(t, c, h, "k")
+		turnDone(t, turn, "")
+		reserve(t, h, time.Millisecond)
+		unlock(t, h)
+		time.Sleep(time.Second)
+		for range 2 {
+			for _, l := range []holdfast.Locker{holdfast.NewMutex(c, lockPath), holdfast.NewRWMutex(c, lockPath).RLocker(), holdfast.NewSemaphore(c, lockPath, 2).Locker()} {
+				unlock(t, lock(t, l))
+			}
+		}
+		if entries, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(entries) > 0 {
+			t.Errorf("%+v, %v", entries, err)
+		}
+		if foreign, err := holdfast.Foreign(t.Context(), c, lockPath); err != nil || len(foreign) > 0 {
+			t.Errorf("%+v, %v", foreign, err)
+		}
+	})
+}
+
+// A period counts from the moments when the callers joined the queue, however long the run was.
+func TestTurnWithinCountsFromTheQueue(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		const d = 10 * time.Second
+		began := time.Now()
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		turn, _ := takeTurnWithin(t, c, h, d)
+		type late struct {
+			turn *holdfast.Turn
+			r    holdfast.Result
+		}
+		results := make(chan late, 2)
+		for _, after := range []time.Duration{time.Second, d} { // of this period, and of the next
+			time.Sleep(time.Until(began.Add(after)))
+			other := client(t, srv)
+			go func() {
+				h := lock(t, holdfast.NewMutex(other, lockPath))
+				turn, r := takeTurnWithin(t, other, h, d)
+				if turn != nil {
+					turnDone(t, turn, "")
+				}
+				results <- late{turn, r}
+				unlock(t, h)
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		turnDone(t, turn, "x")
+		unlock(t, h)
+		if first := <-results; first.turn != nil || string(first.r.Value) != "x" || !first.r.Began.Equal(began) {
+			t.Errorf("within the period: %+v", first)
+		}
+		if second := <-results; second.turn == nil {
+			t.Errorf("of the next period: %+v", second)
+		}
+	})
+}
+
+// Who has lost the lock records nothing, and the next holder runs.
+func TestTurnOfALostLockRecordsNothing(t *testing.T) {
+	losses := map[string]func(t *testing.T, srv *zktest.Server, h *holdfast.Hold){
+		"expire": func(_ *testing.T, srv *zktest.Server, h *holdfast.Hold) { srv.Expire(h.SessionID()) },
+		"node": func(t *testing.T, srv *zktest.Server, h *holdfast.Hold) {
+			if err := client(t, srv).Delete(t.Context(), h.Path(), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"unlock": func(t *testing.T, _ *zktest.Server, h *holdfast.Hold) { unlock(t, h) },
+	}
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				h := lock(t, holdfast.NewMutex(c, lockPath))
+				turn, _ := takeTurn(t, c, h, "k")
+				lose(t, srv, h)
+				_, err := turn.Done(t.Context(), nil)
+				if !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrNotHeld) {
+					t.Errorf("%v", err)
+				}
+				other := client(t, srv)
+				next := lock(t, holdfast.NewMutex(other, lockPath))
+				if again, _ := takeTurn(t, other, next, "k"); again == nil {
+					t.Error("it is recorded")
+				}
+				unlock(t, next)
+			})
+		})
+	}
+}
+
+// A connection that is lost at any point of a turn makes nothing fail, and the result is recorded once.
+func TestTurnUnderLostConnections(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			points := 0
+			for at, reached := 1, true; reached; at++ {
+				inBubble(t, func(t *testing.T, srv *zktest.Server) {
+					c := client(t, srv)
+					cut := newCut(srv, at, func(zkproto.Op) zktest.Action { return fault })
+					cut.on.Store(true)
+					h := lock(t, holdfast.NewMutex(c, lockPath))
+					turn, _ := takeTurn(t, c, h, "k", holdfast.ForgetAfter(time.Minute))
+					first := turnDone(t, turn, "x")
+					cut.on.Store(false)
+					unlock(t, h)
+					next := lock(t, holdfast.NewMutex(c, lockPath))
+					if turn, r := takeTurn(t, c, next, "k"); turn != nil || r.Token != first.Token || string(r.Value) != "x" {
+						t.Errorf("request %d: %v, %+v after %+v", at, turn, r, first)
+					}
+					unlock(t, next)
+					reached = cut.reached.Load()
+				})
+				points = at
+			}
+			if points < 8 {
+				t.Errorf("%d points; want more", points)
+			}
+		})
+	}
+}
+
+func TestTurnRefusals(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		_, _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Turn(t.Context(), h, "k")
+		wantErr(t, err, zk.ErrBadArguments)
+		for _, key := range []string{"", string(make([]byte, holdfast.MaxOnceKey+1))} {
+			_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), h, key)
+			wantErr(t, err, zk.ErrBadArguments)
+		}
+		_, _, err = holdfast.NewOnce(c, turnPath).TurnWithin(t.Context(), h, 0)
+		wantErr(t, err, zk.ErrBadArguments)
+		turn, _ := takeTurn(t, c, h, "k")
+		_, err = turn.Done(t.Context(), make([]byte, holdfast.MaxOnceValue+1))
+		wantErr(t, err, zk.ErrTooLarge)
+		unlock(t, h)
+		_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), h, "k")
+		wantErr(t, err, holdfast.ErrNotHeld)
+		both := lock(t, holdfast.NewMultiLock(holdfast.NewMutex(c, lockPath), holdfast.NewMutex(c, "/holdfast/locks/x")))
+		_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), both, "k")
+		wantErr(t, err, zk.ErrBadArguments)
+		unlock(t, both)
+	})
+}
