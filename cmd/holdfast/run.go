@@ -202,11 +202,13 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	supervise.Notify(signals, supervise.StopSignals...)
 	k.say = newSayer(os.Stderr)
 	defer k.say.flush()
+	k.page.announce(k.say)
 	t, err := k.take(signals)
 	if err != nil {
 		return err
 	}
 	defer t.close()
+	k.page.lead(t.hold, k.value, killAfter)
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
@@ -214,6 +216,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 		supervise.Command{Path: file, Args: command, Env: append(os.Environ(), k.environment(t.hold)...)},
 		supervise.Terms{Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Grace: killAfter, Signals: signals, Warn: warn},
 	)
+	k.page.resign()
 	unlockErr := t.hold.Unlock()
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
