@@ -3,6 +3,7 @@
 //	holdfast run nightly -- ./backup.sh
 //	holdfast lock db/migrate
 //	holdfast elect scheduler -- ./scheduler
+//	holdfast shard --count 16 orders -- ./consume
 //	holdfast ls
 //	holdfast status nightly
 //	holdfast serve --data-dir DIR --listen 127.0.0.1:2181
@@ -13,8 +14,8 @@
 // Each subcommand has a file of its name. The flags of serve are in serve_*.go, one file per group.
 // Other files are shared: root.go (the command line), server.go and contact.go (connections),
 // tls_auth.go (TLS and logins), name.go (lock names), kinds.go (kinds of lock and layouts), acquire.go
-// (the wait for a lock), notice.go and say.go (messages during the wait), nested.go (a holdfast below
-// another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
+// (the wait for a lock), notice.go, say.go, progress.go and screen_*.go (messages during the wait),
+// elect_http.go (the answers of elect --http), nested.go (a holdfast below another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
 // format.go (tables and JSON).
 //
 // # Goroutines
@@ -22,6 +23,8 @@
 // Each subcommand runs in the main goroutine. A wait for a lock has one goroutine in holdfast.Lock,
 // one that prints the holder and the position, and one that watches whether a server answers. They end
 // with the wait. A running command has one that waits for its processes, on a thread of its own; it
-// ends when the command has exited. serve has one goroutine per listener, one that answers HTTP on
+// ends when the command has exited. elect --http has one that accepts connections, one for each
+// connection, and one that follows the election; they end with the process. shard has those of
+// holdfast.Shards, and for each command those of a running command and one that stops it. serve has one goroutine per listener, one that answers HTTP on
 // --admin, and one that feeds a watchdog. They end with the server.
 package main

@@ -64,7 +64,7 @@ func report(w io.Writer, command string, err error) int {
 	if f.hint != "" {
 		fmt.Fprintf(w, "holdfast: hint: %s\n", escape(f.hint))
 	}
-	if command == "run" || command == "elect" {
+	if command == "run" || command == "elect" || command == "shard" {
 		// Codes below 125 belong to the command, except 75 and 79 from run itself. An expired
 		// session is not 79 if no command ran.
 		own, ok := errors.AsType[*fault](err)

@@ -31,7 +31,10 @@ func LeaveJob() {}
 // process group are gone. If the command cannot be started, Run returns the error, and nothing
 // runs.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
-	tty := openTerminal()
+	var tty *terminal
+	if !t.Background {
+		tty = openTerminal()
+	}
 	defer tty.close()
 	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
 		return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)
