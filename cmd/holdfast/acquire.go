@@ -102,6 +102,7 @@ var errWaitOver = errors.New("the wait timed out")
 // with the lock: a process that was told to stop must not start a command. If no server answers, take
 // does not wait until it has left the queue. On a second signal, take returns at once.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
+	defer k.say.settle()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan acquired, 1)

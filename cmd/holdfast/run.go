@@ -200,7 +200,7 @@ func (k *taker) run(command []string, grace func(time.Duration) (time.Duration, 
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = newSayer(os.Stderr)
+	k.say = newLiveSayer(os.Stderr)
 	defer k.say.flush()
 	k.page.announce(k.say)
 	t, err := k.take(signals)
