@@ -140,7 +140,9 @@ func TestTryCampaign(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if _, err := other.TryCampaign(t.Context(), []byte("b")); !errors.Is(err, holdfast.ErrLocked) || time.Since(began) > time.Second {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := other.TryCampaign(ctx, []byte("b")); !errors.Is(err, holdfast.ErrLocked) || time.Since(began) > time.Second {
 					t.Errorf("under a leader, after %v: %v; want ErrLocked at once", time.Since(began), err)
 				}
 				if l, err := other.Leader(t.Context()); err != nil || string(l.Value) != "a" || l.Term != h.Token() {

@@ -6,7 +6,7 @@ func ofLead() []mutant {
 		{
 			number: 662, bug: "/leader says yes until the lock expires, also when the command is told to stop", where: "–",
 			edits: []edit{{"cmd/holdfast/elect_http.go", "\tuntil = o.hold.Deadline().Add(-o.grace)\n", "\tuntil = o.hold.Deadline()\n"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestPageSaysNoBeforeAnotherLeads"},
+			pkg:   "cmd/holdfast", tests: []string{"TestPageSaysNoFromTERM"},
 		},
 		{
 			number: 663, bug: "/leader says yes without a connection to a server", where: "–",
@@ -15,8 +15,11 @@ func ofLead() []mutant {
 		},
 		{
 			number: 664, bug: "the name of a leader is shown for ever if the servers do not answer", where: "the leader-elector of Kubernetes (kubernetes-retired/contrib#2933)",
-			edits: []edit{{"cmd/holdfast/elect_http.go", "p.leader.Term != 0 && left > 0", "p.leader.Term != 0"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestPageForgetsTheLeader"},
+			edits: []edit{
+				{"cmd/holdfast/elect_http.go", "p.leader.Term != 0 && left > 0", "p.leader.Term != 0"},
+				{"cmd/holdfast/elect_http.go", "\t\tif err != nil {\n\t\t\tp.change(func() { p.known = false })\n", "\t\tif err != nil {\n"},
+			},
+			pkg: "cmd/holdfast", tests: []string{"TestPageForgetsTheLeader"},
 		},
 		{
 			number: 665, bug: "TryCampaign waits for the leader", where: "–",

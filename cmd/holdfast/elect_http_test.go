@@ -180,6 +180,27 @@ func TestPageSaysNoWhenTheCommandHasEnded(t *testing.T) {
 	})
 }
 
+// The page says no from the moment at which the command gets TERM, also if a server answers again by then.
+func TestPageSaysNoFromTERM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k, leader, _ := startLeader(t, srv, &doorway{srv: srv}, time.Second)
+		defer leader.close()
+		defer k.page.close()
+		left := time.Until(leader.hold.Deadline())
+		for _, tt := range []struct {
+			grace time.Duration
+			want  int
+		}{{left - time.Millisecond, 200}, {left, 503}, {left + time.Second, 503}} {
+			k.page.lead(leader.hold, k.value, tt.grace)
+			if code, d := asked(t, k.page, "/leader"); code != tt.want || d.IsLeader != (tt.want == 200) {
+				t.Errorf("%v before the deadline, with TERM %v before it: /leader is %d, %+v; want %d", left, tt.grace, code, d, tt.want)
+			}
+		}
+	})
+}
+
 // The name of a leader is not shown for longer than a session lasts without a proof.
 func TestPageForgetsTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
