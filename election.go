@@ -86,14 +86,27 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Hold, error) {
 	return e.campaign(ctx, "campaign", value)
 }
 
+// TryCampaign is Campaign without a wait for the candidates ahead: if there is one, the error is ErrLocked. It
+// waits only for the server's answer, as TryLock of a [Locker] does.
+func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Hold, error) {
+	q := e.candidate(value)
+	return q.try(ctx, "try campaign", names.Mutex)
+}
+
 func (e *Election) campaign(ctx context.Context, op string, value []byte) (*Hold, error) {
+	q := e.candidate(value)
+	return q.wait(ctx, op, names.Mutex)
+}
+
+// candidate returns the lock of a candidate with value.
+func (e *Election) candidate(value []byte) lock {
 	q := e.lock
 	if q.Grammar.Mutex.Unique() {
 		q.value = append([]byte{}, value...)
 	} else {
 		q.note = queue.Note{Value: value}
 	}
-	return q.wait(ctx, op, names.Mutex)
+	return q
 }
 
 // Proclaim changes the leader's value without a new term. h is from Campaign. The error is ErrLost or

@@ -31,7 +31,9 @@ func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return c.Campaign(ctx, []byte(c.value))
 }
 
-func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) { panic("not offered") }
+func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.TryCampaign(ctx, []byte(c.value))
+}
 
 // seen collects what an observer is told.
 type seen struct {
@@ -125,6 +127,45 @@ func TestElectionHasOneLeaderAndTellsWho(t *testing.T) {
 
 // The leader dies, and the next in line leads. The dead candidate campaigns again in its
 // next session, and observers see terms that grow.
+// TryCampaign leads at once or not at all, and a candidate that does not lead leaves nothing behind.
+func TestTryCampaign(t *testing.T) {
+	for _, layout := range []holdfast.Layout{holdfast.LayoutCurator, holdfast.LayoutLeaderLatch, holdfast.LayoutKazoo} {
+		t.Run(layout.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				e, other := election(t, srv, holdfast.WithLayout(layout)), election(t, srv, holdfast.WithLayout(layout))
+				h, err := e.TryCampaign(t.Context(), []byte("a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := other.TryCampaign(ctx, []byte("b")); !errors.Is(err, holdfast.ErrLocked) || time.Since(began) > time.Second {
+					t.Errorf("under a leader, after %v: %v; want ErrLocked at once", time.Since(began), err)
+				}
+				if l, err := other.Leader(t.Context()); err != nil || string(l.Value) != "a" || l.Term != h.Token() {
+					t.Errorf("the leader is %q, %v; want a", l.Value, err)
+				}
+				if queue, err := holdfast.List(t.Context(), client(t, srv), lockPath, holdfast.WithLayout(layout)); err != nil || len(queue) != 1 {
+					t.Errorf("the queue is %v, %v; want the leader only", queue, err)
+				}
+				if err := h.Unlock(); err != nil {
+					t.Fatal(err)
+				}
+				next, err := other.TryCampaign(t.Context(), []byte("b"))
+				if err != nil || next.Token() <= h.Token() {
+					t.Fatalf("after the leader: %v", err)
+				}
+				if err := next.Unlock(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 func TestElectionSurvivesTheEndOfSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())

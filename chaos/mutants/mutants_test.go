@@ -101,6 +101,7 @@ func mutants() []mutant {
 		ofConfig(),
 		ofEnds(),
 		ofRuns(),
+		ofLead(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

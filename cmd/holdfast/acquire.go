@@ -52,6 +52,7 @@ type taker struct {
 	// campaign makes it an election, in which this client is a candidate with the value.
 	campaign bool
 	value    string
+	page     *page // of --http; nil without
 	// check can refuse the session before the client joins the queue.
 	check func(*zk.Session) error
 	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
@@ -112,6 +113,7 @@ var errWaitOver = errors.New("the wait timed out")
 // with the lock: a process that was told to stop must not start a command. If no server answers, take
 // does not wait until it has left the queue. On a second signal, take returns at once.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
+	defer k.say.settle()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan acquired, 1)
@@ -185,6 +187,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		}
 	}()
 	k.contact.Store(c.contact)
+	k.page.follow(c, k.election(c.client))
 	session, err := c.client.Session(ctx)
 	if err == nil {
 		err = k.granted(session.Timeout())

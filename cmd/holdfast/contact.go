@@ -155,6 +155,10 @@ func (c *contact) tell(say *sayer) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if say.live() {
+			c.show(ctx, say)
+			return
+		}
 		c.report(ctx, say)
 	}()
 	return func() {

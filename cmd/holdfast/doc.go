@@ -3,6 +3,7 @@
 //	holdfast run nightly -- ./backup.sh
 //	holdfast lock db/migrate
 //	holdfast elect scheduler -- ./scheduler
+//	holdfast shard --count 16 orders -- ./consume
 //	holdfast ls
 //	holdfast status nightly
 //	holdfast doctor
@@ -16,8 +17,8 @@
 // Other files are shared: root.go (the command line), config.go (the values of the client commands' flags),
 // log.go (their messages), exit_codes.go (the table), topics.go (help), completion.go, server.go and contact.go (connections),
 // tls_auth.go (TLS and logins), name.go (lock names), kinds.go (kinds of lock and layouts), acquire.go
-// (the wait for a lock), notice.go and say.go (messages during the wait), nested.go (a holdfast below
-// another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
+// (the wait for a lock), notice.go, say.go, progress.go and screen_*.go (messages during the wait),
+// elect_http.go (the answers of elect --http), nested.go (a holdfast below another one), host*.go (the detached host of a file:// store), fault.go (errors and exit codes),
 // format.go (tables and JSON).
 //
 // # Goroutines
@@ -25,8 +26,11 @@
 // Each subcommand runs in the main goroutine. A wait for a lock has one goroutine in holdfast.Lock,
 // one that prints the holder and the position, and one that watches whether a server answers. They end
 // with the wait. A running command has one that waits for its processes, on a thread of its own; it
-// ends when the command has exited. doctor has one per examination and per address of a server; those that
-// hang are left behind at the timeout. bench has one per client, and one that prints the progress. serve has
-// one goroutine per listener, one that answers HTTP on --admin, and one that feeds a watchdog. They end with
-// the server. Completion asks the server in one, which ends with the process if the server does not answer.
+// ends when the command has exited. elect --http has one that accepts connections, one for each connection, and
+// one that follows the election; they end with the process. shard has those of holdfast.Shards, and for each
+// command those of a running command and one that stops it. doctor has one per examination and per address of
+// a server; those that hang are left behind at the timeout. bench has one per client, and one that prints the
+// progress. serve has one goroutine per listener, one that answers HTTP on --admin, and one that feeds a
+// watchdog. They end with the server. Completion asks the server in one, which ends with the process if the
+// server does not answer.
 package main

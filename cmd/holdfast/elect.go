@@ -12,44 +12,81 @@ import (
 )
 
 func newElect(g *globals) *cobra.Command {
+	var wait waitFlags
 	var kind kindFlags
 	var ends endFlags
+	var page httpFlag
 	var value string
-	var observe bool
+	var observe, once bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
 		Short: "Run a command while this process is the leader",
 		Long: `elect waits until it is the leader, and runs the command while it leads. Exit codes, signals and
 environment are as with run: see holdfast run --help. --value is the value that others read from
-the leader, such as an address.
+the leader, such as an address. An election has no --why: ls and status show the value.
 
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
-to leader, and is HOLDFAST_TOKEN of the leader's command.`,
+to leader, and is HOLDFAST_TOKEN of the leader's command. With --once it prints the current leader and
+exits.
+
+Exit codes with --observe --once:
+  0    there is a leader
+  1    nobody leads
+  125  no server answered, or the command line is wrong
+
+With --http ADDRESS, elect answers HTTP requests while it waits, leads or observes. A port alone, such
+as 4040, is a port of 127.0.0.1. Name a host to answer other machines: 0.0.0.0:4040.
+  GET /leader   200 if this process leads, else 503. It is for the probes of load balancers and of
+                Kubernetes
+  GET /         the leader: {"name": VALUE, "token": TERM, "is_leader": …, "connected": …, "as_of_ms": …}
+  GET /events   the same as server-sent events, one for each change
+
+The answers come from this process alone. /leader never says 200 after the lock has expired: it says 503
+from the moment at which the command gets TERM (--kill-after), and while there is no connection to a
+server. It says 200 again if the connection returns in time. / says 503 while there is no connection.
+as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads or the leader is not known.`,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
-  holdfast elect --observe scheduler`,
+  holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
+  holdfast elect --http 4040 scheduler -- ./scheduler
+  holdfast elect --observe scheduler
+  holdfast elect --observe --once scheduler`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			given := func(name string) bool { return cmd.Flags().Changed(name) }
 			switch {
 			case len(args) == 0:
 				return usage("usage: "+cmd.UseLine(), "elect: no name given")
 			case observe && len(args) > 1:
-				return usage("leave the command out: holdfast elect --observe "+args[0], "elect: --observe runs no command")
+				return usage("leave the command out: holdfast elect --observe "+cut(args[0], 80), "elect: --observe runs no command")
+			case observe && (given("try") || given("wait")):
+				return usage("to print the leader and exit, give --observe --once", "elect: --observe does not run for leader, so --try and --wait mean nothing")
+			case once && !observe:
+				return usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
+			case once && given("http"):
+				return usage("leave out --once or --http", "elect: --once and --http do not go together")
+			case given("why"):
+				return usage("put the text into --value, which ls and status show, and observers read",
+					"elect: an election has no --why: the node of a candidate has its value alone")
 			case !observe && len(dashless(args)) == 0:
-				return usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", args[0])
+				return usage("usage: "+cmd.UseLine(), "elect: no command given after the name, %q", cut(args[0], 80))
 			}
 			return misplacedFlag(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := g.newTaker(cmd, &waitFlags{}, &kind, args[0])
+			k, err := g.newTaker(cmd, &wait, &kind, args[0])
 			if err != nil {
 				return err
-			}
-			if observe {
-				return k.observe(cmd)
 			}
 			ending, err := ends.ending(cmd, g)
 			if err != nil {
 				return err
+			}
+			if k.page, err = page.open(args[0]); err != nil {
+				return err
+			}
+			defer k.page.close()
+			if observe {
+				return k.observe(cmd, once)
 			}
 			k.campaign, k.value = true, value
 			if !cmd.Flags().Changed("value") {
@@ -58,31 +95,51 @@ to leader, and is HOLDFAST_TOKEN of the leader's command.`,
 			return k.run(ends.command(args), ending)
 		},
 	}
+	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")
+	durationVar(cmd.Flags(), &wait.wait, "wait", "w", 0, "wait at most this long to lead, then exit 75; 0 is --try (default: no limit, not even if no server answers)")
+	cmd.Flags().StringVar(&wait.why, "why", "", "") // only to refuse it with a hint
+	_ = cmd.Flags().MarkHidden("why")
 	kind.layout.register(cmd)
 	ends.register(cmd)
+	page.register(cmd)
 	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
+	cmd.Flags().BoolVar(&once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
-// observe prints each leader until a signal ends it or no server answers any more.
-func (k *taker) observe(cmd *cobra.Command) error {
+// election returns the election of the command line.
+func (k *taker) election(c *zk.Client) *holdfast.Election {
+	return holdfast.NewElection(c, k.path, holdfast.WithLayout(k.kind.layout.Layout))
+}
+
+// observe prints each leader until a signal ends it or no server answers any more. With --http it waits for
+// a server, and the page says that it has none. With once it prints the current leader only.
+func (k *taker) observe(cmd *cobra.Command, once bool) error {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	say := k.newSayer(os.Stderr)
 	defer say.flush()
-	c, err := k.connect(ctx, k.target, k.timeout, say)
+	k.page.announce(say)
+	patience := k.timeout
+	if k.page != nil {
+		patience = 0
+	}
+	c, err := k.connect(ctx, k.target, patience, say)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	go c.watch(ctx, k.timeout, cancel)
-	return printLeaders(ctx, cmd, c.client, k)
+	k.page.follow(c, k.election(c.client))
+	if k.page == nil {
+		go c.watch(ctx, k.timeout, cancel)
+	}
+	return printLeaders(ctx, cmd, c.client, k, once)
 }
 
-func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker) error {
-	for l, err := range holdfast.NewElection(c, k.path, holdfast.WithLayout(k.kind.layout.Layout)).Leaders(ctx) {
+func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *taker, once bool) error {
+	for l, err := range k.election(c).Leaders(ctx) {
 		if err != nil {
 			return k.target.unreachable(err)
 		}
@@ -92,6 +149,12 @@ func printLeaders(ctx context.Context, cmd *cobra.Command, c *zk.Client, k *take
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
 			return fmt.Errorf("elect: %w", err)
+		}
+		switch {
+		case once && l.Term == 0:
+			return exitCode(exitNo)
+		case once:
+			return nil
 		}
 	}
 	return nil

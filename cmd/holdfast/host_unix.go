@@ -46,6 +46,19 @@ func forgetStdout() {
 	_ = dup(int(null.Fd()), int(os.Stdout.Fd()))
 }
 
+// forgetStdin replaces stdin by the null device.
+func forgetStdin() {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	_ = dup(int(null.Fd()), int(os.Stdin.Fd()))
+}
+
+// resume makes a command continue that is stopped.
+func resume(signals chan<- os.Signal) { signals <- syscall.SIGCONT }
+
 // A detached host also serves jobs that did not start it. So it resets the settings that it has
 // inherited from the job that did: priority, limits and umask can slow it down or end it early.
 // startHost sets its working directory and environment.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -17,5 +18,14 @@ func detach(cmd *exec.Cmd) {
 func closeInherited() {} // a process inherits only the handles that exec passes
 
 func forgetStdout() {}
+
+// forgetStdin replaces stdin by the null device.
+func forgetStdin() {
+	if null, err := os.Open(os.DevNull); err == nil {
+		os.Stdin = null
+	}
+}
+
+func resume(chan<- os.Signal) {} // there is nothing to continue
 
 func becomeNeutral() []string { return nil } // detach does it

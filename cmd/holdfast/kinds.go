@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -74,7 +73,7 @@ func (f *kindFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// candidate is a Locker for the campaign of an election. It has no TryLock.
+// candidate is a Locker for the campaign of an election.
 type candidate struct {
 	*holdfast.Election
 	value string
@@ -84,8 +83,8 @@ func (c candidate) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return c.Campaign(ctx, []byte(c.value))
 }
 
-func (c candidate) TryLock(context.Context) (*holdfast.Hold, error) {
-	return nil, errors.New("an election has no try")
+func (c candidate) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return c.TryCampaign(ctx, []byte(c.value))
 }
 
 // locker returns the lock of the flags, or a MultiLock with --also.

@@ -53,7 +53,7 @@ func (k *taker) lock() error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newSayer(os.Stderr)
+	k.say = k.newLiveSayer(os.Stderr)
 	defer k.say.flush()
 	t, err := k.take(signals)
 	if err != nil {

@@ -58,6 +58,17 @@ func (g *globals) newSayer(w io.Writer) *sayer {
 	return s
 }
 
+// newLiveSayer returns a sayer that shows progress in place if w is a terminal.
+func (g *globals) newLiveSayer(w io.Writer) *sayer {
+	var on *screen
+	if f, ok := w.(*os.File); ok && g.log.format != "json" {
+		on = screenOf(f)
+	}
+	s := newSayerOn(w, on)
+	s.log = g.log
+	return s
+}
+
 // formatOf returns the format of the message about the end of cmd. The settings may not have been read when
 // it failed.
 func formatOf(cmd *cobra.Command) logFormat {

@@ -25,6 +25,10 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if k.say.live() {
+			k.show(ctx, c)
+			return
+		}
 		for {
 			session, err := c.Session(ctx)
 			if err != nil {

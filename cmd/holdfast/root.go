@@ -78,6 +78,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newRun(g),
 		newLock(g),
 		newElect(g),
+		newShard(g),
 		newLs(g),
 		newStatus(g),
 		newGraph(g),

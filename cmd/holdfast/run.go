@@ -231,8 +231,9 @@ func (k *taker) run(command []string, at ending) error {
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
-	k.say = k.newSayer(k.messages())
+	k.say = k.newLiveSayer(k.messages())
 	defer k.say.flush()
+	k.page.announce(k.say)
 	t, err := k.take(signals)
 	if err != nil {
 		return err
@@ -242,6 +243,7 @@ func (k *taker) run(command []string, at ending) error {
 	if err := k.reserve(t.hold); err != nil {
 		return err
 	}
+	k.page.lead(t.hold, k.value, ends.Grace)
 
 	supervise.Notify(signals, supervise.JobSignals...)
 	warn := func(format string, args ...any) { k.say.line("%s: %s", escape(k.name), fmt.Sprintf(format, args...)) }
@@ -252,6 +254,7 @@ func (k *taker) run(command []string, at ending) error {
 			Suspect: t.contact.isDown, Changed: t.contact.changed,
 		},
 	)
+	k.page.resign()
 	k.record.ended(out, startErr)
 	var doneErr error
 	switch {

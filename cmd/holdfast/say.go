@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,20 +11,29 @@ import (
 // pipe, must not stop the supervisor from killing a command in time. If the queue is full, the sayer
 // drops messages. Its goroutine ends with the process, since a write may block for ever.
 type sayer struct {
-	queue chan said
-	log   clientLogFlags
+	queue   chan said
+	log     clientLogFlags
+	screen  *screen     // of a terminal on which progress is shown in place; else nil
+	settled atomic.Bool // no more progress
 }
 
 type said struct {
-	line  string
-	heard chan<- struct{} // closed when the line is printed, if not nil
+	line     string
+	progress *progress
+	heard    chan<- struct{} // closed when the line is printed, if not nil
 }
 
-func newSayer(w io.Writer) *sayer {
-	s := &sayer{queue: make(chan said, 32)}
+func newSayer(w io.Writer) *sayer { return newSayerOn(w, nil) }
+
+func newSayerOn(w io.Writer, screen *screen) *sayer {
+	s := &sayer{queue: make(chan said, 32), screen: screen}
 	go func() {
 		for m := range s.queue {
-			_, _ = io.WriteString(w, m.line) // a failure cannot be reported anywhere
+			text := m.line
+			if s.screen != nil {
+				text = s.screen.render(m)
+			}
+			_, _ = io.WriteString(w, text) // a failure cannot be reported anywhere
 			if m.heard != nil {
 				close(m.heard)
 			}

@@ -39,7 +39,8 @@ import (
 //	wait-queued LOCK N      wait until the lock has N waiters
 //	wait-gone FILE          wait until the process with the id in the file has ended
 //	use-server NAME [tls]   set HOLDFAST_SERVER to the TCP (or TLS) address that serve NAME printed
-//	get NAME PATH [CODE]    print the answer of serve NAME on its --admin address
+//	get NAME PATH [CODE]    print the answer of serve NAME on its --admin address, or of elect NAME on its
+//	                        --http address; wait until the answer has the code
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
@@ -289,24 +290,27 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
-	m := regexp.MustCompile(`(?m)^listening admin (\S+)$`).FindStringSubmatch(named(ts, args[0]).out.String())
+	p := named(ts, args[0])
+	m := regexp.MustCompile(`(?m)^(?:listening admin |holdfast: answering at http://)(\S+)$`).FindStringSubmatch(p.out.String() + p.err.String())
 	if m == nil {
-		ts.Fatalf("%s has printed no admin address", args[0])
+		ts.Fatalf("%s has printed no address for HTTP", args[0])
 	}
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + m[1] + args[1])
-	ts.Check(err)
-	defer resp.Body.Close()
 	want := http.StatusOK
 	if len(args) > 2 {
+		var err error
 		want, err = strconv.Atoi(args[2])
 		ts.Check(err)
 	}
-	body, err := io.ReadAll(resp.Body)
-	ts.Check(err)
-	if resp.StatusCode != want {
-		ts.Fatalf("GET %s: %s; want %d\n%s", args[1], resp.Status, want, body)
-	}
+	var body []byte
+	until(ts, fmt.Sprintf("the code %d of GET %s", want, args[1]), func() bool {
+		resp, err := client.Get("http://" + m[1] + args[1])
+		ts.Check(err)
+		defer resp.Body.Close()
+		body, err = io.ReadAll(resp.Body)
+		ts.Check(err)
+		return resp.StatusCode == want
+	})
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 

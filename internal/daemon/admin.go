@@ -34,7 +34,7 @@ func NewAdmin(server *zkserver.Server, page *Metrics, insecure bool, log *slog.L
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	var handler http.Handler = mux
 	if !insecure {
-		handler = onlyLocalNames(mux)
+		handler = OnlyLocalNames(mux)
 	}
 	return &http.Server{
 		Handler:           handler,
@@ -60,9 +60,9 @@ func answers(patience time.Duration, question func(context.Context) error) http.
 	}
 }
 
-// onlyLocalNames refuses requests for other host names. A web page whose host name resolves to
+// OnlyLocalNames refuses requests for other host names. A web page whose host name resolves to
 // 127.0.0.1 could otherwise make a browser on this machine send requests here (DNS rebinding).
-func onlyLocalNames(next http.Handler) http.Handler {
+func OnlyLocalNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {

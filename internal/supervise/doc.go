@@ -48,6 +48,9 @@
 // them before it starts its command (endOrphans). A process that is frozen (cgroup freezer, a
 // debugger) or that gets no processor time cannot act.
 //
+// A process can have several supervisors, each with its own watchdog and command. A supervisor that
+// ends its job without its watchdog spares the other watchdogs of this process, and their jobs.
+//
 // A command does not start if the lock is lost or about to be: supervisor and watchdog check
 // the deadline just before. A watchdog that died during the wait for the lock is replaced.
 //

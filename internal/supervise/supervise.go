@@ -37,6 +37,9 @@ type Terms struct {
 	Signals <-chan os.Signal
 	// Warn shows the user a message. It must not block.
 	Warn func(format string, args ...any)
+	// Background: the command never gets the terminal, and if it is stopped, this process goes on. It
+	// is for a process that runs several commands.
+	Background bool
 }
 
 // ErrGuards means that supervisor or watchdog failed before the command started. The command

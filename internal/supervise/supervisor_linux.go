@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // A Supervisor is this process with its watchdog. It runs one command. Only one goroutine may
-// use it.
+// use it. A process can have several, for several commands.
 type Supervisor struct {
 	spare    func(pid int) bool
 	others   map[int]bool // children that this process had at its start, as with bash's exec holdfast run … > >(logger)
@@ -79,8 +80,42 @@ func (s *Supervisor) startWatchdog() error {
 		link.forward(messages)
 		// Wait only when the watchdog is about to end, because the wait occupies a thread.
 		watchdog.wait()
+		watchdogs.remove(watchdog.Pid)
 	}()
 	return nil
+}
+
+// watchdogs are the watchdogs of all supervisors of this process.
+var watchdogs = siblings{pids: make(map[int]bool)}
+
+// siblings are watchdogs, by process id. A supervisor that ends its job alone must spare the other
+// watchdogs, and with them their jobs.
+type siblings struct {
+	mu   sync.Mutex // guards pids
+	pids map[int]bool
+}
+
+// fork calls start and records the process that it returns. Nobody can see the process before that.
+func (s *siblings) fork(start func() (pid int, err error)) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pid, err := start()
+	if err == nil {
+		s.pids[pid] = true
+	}
+	return pid, err
+}
+
+func (s *siblings) remove(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pids, pid)
+}
+
+func (s *siblings) has(pid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pids[pid]
 }
 
 func (s *Supervisor) forkWatchdog() (err error) {
@@ -106,11 +141,13 @@ func (s *Supervisor) forkWatchdog() (err error) {
 		files = append(files, f)
 	}
 	// Not the file's name: the file may have been replaced by another version.
-	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{watchdogName}, at...), &syscall.ProcAttr{
-		Env: watchdogEnv(os.Environ()), Files: files,
-		// A process group of its own, so that the terminal's signals for the job do not reach
-		// it.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+	pid, err := watchdogs.fork(func() (int, error) {
+		return syscall.ForkExec("/proc/self/exe", append([]string{watchdogName}, at...), &syscall.ProcAttr{
+			Env: watchdogEnv(os.Environ()), Files: files,
+			// A process group of its own, so that the terminal's signals for the job do not reach
+			// it.
+			Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
 	})
 	if err != nil {
 		s.shared.close()
@@ -168,7 +205,9 @@ const closePatience = time.Second
 // started, or the error is ErrGuards.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	t.Ending.Signal = cmp.Or(t.Ending.Signal, syscall.SIGTERM)
-	s.tty = openTerminal()
+	if !t.Background {
+		s.tty = openTerminal()
+	}
 	defer s.tty.close()
 	if isClosed(s.dead) { // the watchdog died during the wait for the lock
 		s.endWatchdog()
@@ -366,7 +405,9 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 		r.Warn("%s; killing the command", why)
 	}
 	status, known := syscall.WaitStatus(syscall.SIGKILL), false // if it is unknown which child is the command
-	f := newFamily(func(pid int) bool { return r.others[pid] || r.spare(pid) })
+	f := newFamily(func(pid int) bool {
+		return r.others[pid] || pid != r.watchdog.Pid && watchdogs.has(pid) || r.spare(pid)
+	})
 	select {
 	case <-r.dead:
 	case <-time.After(inboxPatience):
@@ -377,7 +418,7 @@ func (r *run) alone(why string, lost bool) (Outcome, error) {
 	}
 	started := r.pid != 0
 	f.reaped = func(e childEvent) {
-		if e.pid == r.watchdog.Pid || r.others[e.pid] {
+		if e.pid == r.watchdog.Pid || r.others[e.pid] || watchdogs.has(e.pid) {
 			return
 		}
 		if e.pid == r.pid && !known {

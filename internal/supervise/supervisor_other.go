@@ -33,7 +33,10 @@ func LeaveJob() {}
 // runs.
 func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	t.Ending.Signal = cmp.Or(t.Ending.Signal, syscall.SIGTERM)
-	tty := openTerminal()
+	var tty *terminal
+	if !t.Background {
+		tty = openTerminal()
+	}
 	defer tty.close()
 	if isClosed(t.Lost) || time.Until(t.Deadline()) <= KillMargin {
 		return Outcome{}, fmt.Errorf("%w: the lock was already lost", ErrGuards)

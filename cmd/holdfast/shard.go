@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/supervise"
+	"holdfast/internal/watchdog"
+)
+
+const (
+	// defaultStopTime is the time from TERM to KILL when a shard moves.
+	defaultStopTime = 10 * time.Second
+	// A command that fails runs again after a pause. The pause doubles, and starts anew after a command
+	// that has run for a long time.
+	firstPause = time.Second
+	mostPause  = time.Minute
+	// mostShards is the largest number of shards.
+	mostShards = 1 << 16
+)
+
+func newShard(g *globals) *cobra.Command {
+	var count int
+	var why string
+	var killAfter time.Duration
+	cmd := &cobra.Command{
+		Use:   "shard [flags] --count N NAME [--] COMMAND [ARG...]",
+		Short: "Run one command for each shard that this process has",
+		Long: `shard spreads N numbered shards over all processes that call it with the same NAME, and runs the
+command once for each shard that this process has. Each shard is a lock with a fencing token, so no two
+processes have the same shard at a time. The processes share the shards evenly, to within one. A join or
+a leave moves few shards, and counts after a second. All processes must give the same N.
+
+If a shard moves to another process, its command gets TERM, and KILL after --kill-after. The shard is
+released only when the command and all processes that it started have ended.
+
+A command that ends with code 0 is done: it does not run again until the shard has moved or was lost and
+comes back. A command that ends with another code runs again while this process has the shard, after a
+pause of one second. The pause doubles up to a minute. The token stays the same.
+
+If holdfast cannot prove that it still has a shard, it stops the command before another process can have
+the shard: TERM five seconds before the lock expires, or a third of the session timeout if that is less,
+and KILL 250ms before. The guarantees for a command are those of run: see holdfast run --help. If the
+shard is still due to this process afterwards, shard acquires it again.
+
+A signal such as INT (ctrl-C) or TERM stops all commands as above, releases the shards and ends shard. A
+second signal kills the commands. The commands read nothing from stdin, and they never get the terminal:
+ctrl-Z stops only shard, and the commands end when the session timeout has passed. For each command there
+is a watchdog process.
+
+The command's environment has HOLDFAST_SHARD (its number, from 0), HOLDFAST_SHARDS (N), HOLDFAST_LOCK
+(NAME), HOLDFAST_TOKEN (the fencing token, a number that grows from holder to holder of the shard),
+HOLDFAST_TOKENS (the same) and HOLDFAST_SESSION. The locks of the shards are NAME/shards/0000 and so on, for ls and status.
+
+Exit codes:
+  0      INT or TERM ended shard
+  125    holdfast failed, or other processes have another N
+  126    the command cannot be executed
+  127    the command was not found
+  128+N  signal N, other than INT and TERM, ended shard`,
+		Example: `  holdfast shard --count 16 orders -- ./consume
+  holdfast shard --count 4 mail -- sh -c './send --part "$HOLDFAST_SHARD"'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usage("usage: "+cmd.UseLine(), "shard: no name given")
+			case !cmd.Flags().Changed("count"):
+				return usage("usage: "+cmd.UseLine(), "shard: no --count given")
+			case count < 1 || count > mostShards:
+				return usage("", "--count %d: want 1 to %d shards", count, mostShards)
+			case killAfter < 0:
+				return usage("", "--kill-after %v is negative", killAfter)
+			case len(dashless(args)) == 0:
+				return usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", cut(args[0], 80))
+			}
+			return misplacedFlag(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := g.lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			t, err := g.target()
+			if err != nil {
+				return err
+			}
+			command := dashless(args)
+			file, err := exec.LookPath(command[0])
+			if err != nil {
+				return cannotRun(command[0], err)
+			}
+			w := &sharder{
+				globals: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
+				say: g.newSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
+			}
+			return w.run()
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
+	cmd.Flags().StringVar(&why, "why", "", "reason for holding the shards, shown in ls and status")
+	durationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard")
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// A sharder is one process of the subcommand shard.
+type sharder struct {
+	*globals
+	target    target
+	name      string // as the user gave it
+	path      string
+	count     int
+	why       string
+	file      string // of the command
+	command   []string
+	killAfter time.Duration
+	grace     time.Duration // from TERM to the end of the lock, if no server answers
+	say       *sayer
+	hurry     chan struct{} // closed when the commands must be killed
+	crew      *crew
+}
+
+// errTold is the cause of a context that a signal has ended.
+var errTold = errors.New("a signal ended the work")
+
+// run implements the subcommand. The command line is checked.
+func (w *sharder) run() error {
+	defer w.say.flush()
+	// If there can be no watchdog, find out before the first shard.
+	sup, err := supervise.Start(watchdog.IsHost)
+	if err != nil {
+		return &fault{exitFailed, err, ""}
+	}
+	sup.Close()
+	signals := make(chan os.Signal, 16)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
+	forgetStdin()
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- w.work(ctx) }()
+	var told os.Signal
+	var idle <-chan struct{} // after a second signal
+	for {
+		select {
+		case sig := <-signals:
+			switch {
+			case told == nil:
+				told = sig
+				w.crew.dismiss()
+				end(errTold)
+			case idle == nil:
+				close(w.hurry)
+				idle = w.crew.idle
+			}
+		case err := <-ended:
+			return w.outcome(told, err)
+		case <-idle: // do not wait for the server; the shards end with the session
+			return w.outcome(told, errTold)
+		}
+	}
+}
+
+// outcome returns the exit code of shard. err is the error of its work, which always ends with one.
+func (w *sharder) outcome(told os.Signal, err error) error {
+	if told == nil {
+		return w.failed(err)
+	}
+	if !errors.Is(err, errTold) {
+		w.say.line("%s: %v", escape(w.name), escape(err.Error()))
+	}
+	if told == os.Interrupt || told == syscall.SIGTERM {
+		return nil
+	}
+	return exitCode(exitSignal + supervise.SignalNumber(told))
+}
+
+// failed turns an error of the shards into one with a hint.
+func (w *sharder) failed(err error) error {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return f
+	}
+	if errors.Is(err, holdfast.ErrShardCount) {
+		return misconfigured("give the same --count as the other processes. To change the number, stop all of them and remove the node "+w.path, "%s: %w", w.name, err)
+	}
+	return w.target.unreachable(err)
+}
+
+// work has shards until ctx ends or something fails.
+func (w *sharder) work(ctx context.Context) error {
+	c, err := w.connect(ctx, w.target, 0, w.say)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	session, err := c.client.Session(ctx)
+	if err == nil {
+		err = w.granted(session.Timeout())
+	}
+	if err != nil {
+		return err
+	}
+	if least := 2 * supervise.KillMargin; session.Timeout() < least {
+		return usage(fmt.Sprintf("give --session-timeout %v or more", least),
+			"session timeout %v is too short: holdfast kills a command %v before its lock expires", session.Timeout(), supervise.KillMargin)
+	}
+	w.grace = min(defaultGrace, session.Timeout()/3)
+	// A command that the kernel cannot kill keeps its shard, as with run.
+	const never = time.Duration(math.MaxInt64)
+	shards := holdfast.NewShards(c.client, w.path, w.count, holdfast.WithOwner(owner()), holdfast.WithReason(w.why), holdfast.WithMoveLimit(never))
+	return shards.Run(ctx, func(ctx context.Context, s holdfast.Shard) error { return w.keep(ctx, shards, s) })
+}
+
+// keep runs the command of a shard until the command has ended with code 0 or ctx ends.
+func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.Shard) error {
+	warn := func(format string, args ...any) {
+		w.say.line("%s: shard %d: %s", escape(w.name), s.Number, fmt.Sprintf(format, args...))
+	}
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		if ctx.Err() != nil || !w.crew.enter() {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		began := time.Now()
+		out, err := w.once(ctx, shards.Path(s.Number), s, warn)
+		w.crew.leave()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) >= mostPause {
+			pause = firstPause
+		}
+		switch {
+		case errors.Is(err, supervise.ErrGuards):
+			warn("%v; trying again in %v", err, pause)
+		case err != nil:
+			return cannotRun(w.command[0], err)
+		case out.Lost:
+			warn("the command was stopped, but this process still has the shard; running the command again in %v", pause)
+		case out.Code == 0:
+			return nil
+		default:
+			warn("the command ended with code %d; running it again in %v", out.Code, pause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// once runs the command of a shard once. It stops the command when ctx ends.
+func (w *sharder) once(ctx context.Context, path string, s holdfast.Shard, warn func(string, ...any)) (supervise.Outcome, error) {
+	sup, err := supervise.Start(watchdog.IsHost)
+	if err != nil {
+		return supervise.Outcome{}, fmt.Errorf("%w: %w", supervise.ErrGuards, err)
+	}
+	defer sup.Close()
+	signals, kill, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+	defer close(over)
+	go w.stop(ctx, s, signals, kill, over, warn)
+	k := &taker{globals: w.globals, target: w.target, path: path} // for HOLDFAST_HELD
+	return sup.Run(
+		supervise.Command{Path: w.file, Args: w.command, Env: environ([]string{
+			"HOLDFAST_SHARD=" + strconv.Itoa(s.Number),
+			"HOLDFAST_SHARDS=" + strconv.Itoa(w.count),
+			"HOLDFAST_LOCK=" + w.name,
+			"HOLDFAST_TOKEN=" + strconv.FormatInt(s.Token, 10),
+			"HOLDFAST_TOKENS=" + strconv.FormatInt(s.Token, 10),
+			fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(s.Hold.SessionID())),
+			"HOLDFAST_HELD=" + k.heldText(),
+		})},
+		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Warn: func(format string, args ...any) {
+			if s.Hold.Err() != nil || ctx.Err() == nil { // otherwise stop has said why
+				warn(format, args...)
+			}
+		}},
+	)
+}
+
+// stop sends TERM when ctx ends, and closes kill after the grace or when the shard is lost. It returns when
+// over is closed.
+func (w *sharder) stop(ctx context.Context, s holdfast.Shard, signals chan<- os.Signal, kill, over chan struct{}, warn func(string, ...any)) {
+	ended := ctx.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-s.Hold.Lost():
+			close(kill)
+			return
+		case <-ended:
+			ended = nil
+			signals <- syscall.SIGTERM
+			resume(signals) // a stopped process would not handle the TERM
+			timer := time.NewTimer(w.killAfter)
+			defer timer.Stop()
+			late = timer.C
+			continue
+		case <-late:
+			warn("the command did not stop within %v; killing it", w.killAfter)
+		case <-w.hurry:
+			warn("killing the command")
+		case <-over:
+			return
+		}
+		close(kill)
+		return
+	}
+}
+
+// A crew counts the commands that run. It is safe for concurrent use.
+type crew struct {
+	idle chan struct{} // closed when the crew is dismissed and no command runs
+
+	mu        sync.Mutex // guards the fields below
+	running   int
+	dismissed bool
+}
+
+func newCrew() *crew { return &crew{idle: make(chan struct{})} }
+
+// enter reports whether another command may start. If so, the caller calls leave when it has ended.
+func (c *crew) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dismissed {
+		return false
+	}
+	c.running++
+	return true
+}
+
+func (c *crew) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running--; c.running == 0 && c.dismissed {
+		close(c.idle)
+	}
+}
+
+// dismiss refuses further commands. It is called once.
+func (c *crew) dismiss() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dismissed = true; c.running == 0 {
+		close(c.idle)
+	}
+}
