@@ -40,8 +40,9 @@ type Claim struct {
 // NewDetached names the lock at path. NewDetached sends nothing.
 //
 // If expires is above zero, the lock ends this long after it was acquired. Then a client of this package that
-// is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Other libraries
-// wait for it as before. Times are by the server's clock, and the lock never ends early unless that clock jumps.
+// is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only others
+// wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
+// extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock jumps.
 func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
 	o := newOptions(opts)
 	o.refuse("a Detached", givenValue|givenLocal|givenReentrant)
@@ -117,6 +118,10 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 		return Claim{}, context.Cause(ctx)
 	}
 	c = Claim{ID: o.note.ID, Token: p.Token, Path: p.DetachedPath()}
+	var ttl time.Duration
+	if d.expires > 0 {
+		ttl = d.expires + ttlMargin
+	}
 	doubt, err := p.Detach(func() ([]byte, error) {
 		n := o.note
 		n.Token = p.Token // that of the new node would be larger than those of the waiters
@@ -125,12 +130,15 @@ func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error
 			c.Expires = time.UnixMilli(n.Expires)
 		}
 		return n.Encode()
-	})
+	}, ttl)
 	if err == nil || !doubt {
 		return c, err
 	}
 	return d.settle(ctx, c, p.Session.Timeout(), err)
 }
+
+// ttlMargin is how much longer the server keeps an expired lock: clients are quicker and more exact.
+const ttlMargin = time.Minute
 
 // settle finds out whether a Lock that has failed with cause holds the lock all the same.
 func (d *Detached) settle(ctx context.Context, c Claim, patience time.Duration, cause error) (Claim, error) {

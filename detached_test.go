@@ -15,6 +15,7 @@ import (
 	"holdfast"
 	"holdfast/zk"
 	"holdfast/zkproto"
+	"holdfast/zkserver"
 	"holdfast/zktest"
 )
 
@@ -234,7 +235,12 @@ func TestDetachedWhoseSessionEndsDuringTheChange(t *testing.T) {
 					}
 					return zktest.Pass
 				})
-				got := claim(t, detached(c, time.Hour))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				got, err := detached(c, 24*time.Hour).Lock(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if e, p := nodesOf(t, observer); e != 0 || p != 1 {
 					t.Errorf("%d ephemeral and %d persistent nodes; want the one lock", e, p)
 				}
@@ -379,7 +385,7 @@ func TestExpiredDetachedLockIsRemoved(t *testing.T) {
 
 // A waiter that may not remove an expired lock goes on waiting, and sends no flood of requests.
 func TestExpiredDetachedLockThatNobodyMayRemove(t *testing.T) {
-	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+	withoutTTL(t, func(t *testing.T, srv *zktest.Server) {
 		c := client(t, srv)
 		got := claim(t, detached(c, time.Minute))
 		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
@@ -407,6 +413,42 @@ func TestExpiredDetachedLockThatNobodyMayRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.got(t)
+	})
+}
+
+// withoutTTL is inBubble with a server that has no nodes with a time to live.
+func withoutTTL(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer(func(c *zkserver.Config) { c.NoTTLNodes = true })
+		defer srv.Close()
+		f(t, srv)
+	})
+}
+
+// The server removes an expired lock that only others wait for, if it can.
+func TestServerRemovesAnExpiredDetachedLock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		in    func(*testing.T, func(*testing.T, *zktest.Server))
+		after int
+	}{"with a time to live": {inBubble, 1}, "without": {withoutTTL, 2}} {
+		t.Run(name, func(t *testing.T) {
+			tt.in(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				got := claim(t, detached(c, time.Hour))
+				if _, _, err := c.Create(t.Context(), lockPath+"/_c_0-lock-", nil, zk.EphemeralSequential); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Until(got.Expires))
+				wantQueued(t, c, 2)
+				time.Sleep(5 * time.Minute)
+				wantQueued(t, c, tt.after)
+			})
+		})
+	}
+	inBubble(t, func(t *testing.T, srv *zktest.Server) { // more than servers accept
+		if got := claim(t, detached(client(t, srv), 100*365*24*time.Hour)); time.Until(got.Expires) < 99*365*24*time.Hour {
+			t.Errorf("it expires at %v", got.Expires)
+		}
 	})
 }
 
@@ -512,7 +554,7 @@ func TestDetachedUnderRandomCallers(t *testing.T) {
 				c, pause, lose := client(t, srv), rand.New(rand.NewPCG(random.Uint64(), 0)), random.IntN(3) == 0
 				callers.Go(func() {
 					for range 6 {
-						time.Sleep(upTo(pause, 2 * time.Second))
+						time.Sleep(upTo(pause, 2*time.Second))
 						if pause.IntN(2) == 0 {
 							if lose {
 								id := mustSession(t, c)
@@ -525,7 +567,7 @@ func TestDetachedUnderRandomCallers(t *testing.T) {
 								return
 							}
 							enter(got.Token)
-							time.Sleep(upTo(pause, 3 * time.Second))
+							time.Sleep(upTo(pause, 3*time.Second))
 							leave()
 							if err := d.Unlock(t.Context(), got.ID); err != nil {
 								t.Error(err)
@@ -563,4 +605,51 @@ func TestDetachedUnderRandomCallers(t *testing.T) {
 			synctest.Wait()
 		})
 	}
+}
+
+// Somebody removes the waiter's node while the change is on its way. The next in line holds the lock, and the waiter
+// queues again.
+func TestDetachedWhoseNodeIsRemovedDuringTheChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, admin := client(t, srv), client(t, srv)
+		before := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		d := waitDetached(t.Context(), detached(c, 0))
+		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))
+		token := tokenAt(t, admin, 1)
+		removed := make(chan error, 1)
+		var hit atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if !hit.CompareAndSwap(false, true) {
+				return zktest.Pass
+			}
+			go func() { removed <- holdfast.Break(t.Context(), admin, lockPath, token) }()
+			return zktest.DropRequest
+		})
+		unlock(t, before)
+		if err := <-removed; err != nil {
+			t.Fatal(err)
+		}
+		h := w.got(t)
+		time.Sleep(time.Minute)
+		select {
+		case <-d.done:
+			t.Fatalf("a detached lock is held beside the next in line: %+v, %v", d.claim, d.err)
+		default:
+		}
+		unlock(t, h)
+		<-d.done
+		if d.err != nil || d.claim.Token <= h.Token() {
+			t.Errorf("%+v, %v; want a token above %d", d.claim, d.err, h.Token())
+		}
+	})
+}
+
+// tokenAt returns the token of one place of the queue.
+func tokenAt(t *testing.T, c *zk.Client, place int) int64 {
+	t.Helper()
+	entries, err := holdfast.List(t.Context(), c, lockPath)
+	if err != nil || len(entries) <= place {
+		t.Fatal(entries, err)
+	}
+	return entries[place].Token
 }

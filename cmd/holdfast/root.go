@@ -65,7 +65,7 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
 	root.SetFlagErrorFunc(g.flagFault)
-	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g)} {
+	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g), newUnlock(g), newBreak(g), newRevoke(g), newSessions(g)} {
 		client.Flags().AddFlagSet(g.flags)
 		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
 		root.AddCommand(client)

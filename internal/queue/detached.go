@@ -30,27 +30,37 @@ func (q *Queue) EnterDetached(ctx context.Context, data func(names.Attempt) ([]b
 
 // Detach replaces our ephemeral node, which nobody is ahead of, by a persistent one with the same number. Both
 // happen in one transaction, which fails if our node is gone. So the persistent node is first in the queue,
-// too, and nobody passes it. data returns the data of the new node.
+// too, and nobody passes it. data returns the data of the new node. If ttl is above zero, the server removes the
+// node after that time, if it can.
 //
 // Detach does not end with the caller's context: it is one round trip, and its outcome must be known. doubt means
 // that it is not known. The session is over then, and the caller calls Settle in a later session.
-func (p *Place) Detach(data func() ([]byte, error)) (doubt bool, err error) {
+func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bool, err error) {
 	session := p.Session.Context()
+	if ttl > longestTTL {
+		ttl = 0
+	}
 	for {
 		d, err := data()
 		if err != nil {
 			return false, err
 		}
+		create := zk.CreateOp(p.DetachedPath(), d, zk.Persistent, p.Queue.ACL...)
+		if ttl > 0 {
+			create = zk.CreateTTLOp(p.DetachedPath(), d, zk.Persistent, ttl, p.Queue.ACL...)
+		}
 		err = Retry(session, func() error {
-			_, err := p.Session.Multi(session, zk.DeleteOp(p.Path(), zk.AnyVersion), zk.CreateOp(p.DetachedPath(), d, zk.Persistent, p.Queue.ACL...))
+			_, err := p.Session.Multi(session, zk.DeleteOp(p.Path(), zk.AnyVersion), create)
 			return err
 		})
 		switch {
 		case err == nil:
 			p.name = "" // there is nothing for Leave to remove
 			return false, nil
+		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
+			ttl = 0 // the server has no such nodes; nothing was done
 		case zk.MayHaveHappened(err):
-			doubt = true
+			doubt, ttl = true, 0 // a server that does not know the operation closes the connection
 			if session.Err() != nil {
 				return true, err
 			}
@@ -65,6 +75,9 @@ func (p *Place) Detach(data func() ([]byte, error)) (doubt bool, err error) {
 		}
 	}
 }
+
+// longestTTL is less than servers accept, which is about 34 years.
+const longestTTL = 30 * 365 * 24 * time.Hour
 
 // DetachedPath returns the path of the node that replaces ours.
 func (p *Place) DetachedPath() string { return p.node(names.Detached(p.name)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -139,7 +138,7 @@ func (q *Queue) checkStrangers(ctx context.Context, all []Stranger) (changed boo
 			switch {
 			case r.Err != nil:
 				changed = true
-			case r.Stat.EphemeralOwner != 0, names.IsDetached(path.Base(some[i].Node)):
+			case r.Stat.EphemeralOwner != 0, names.IsDetached(strings.TrimPrefix(some[i].Node, q.Path+"/")):
 				return false, q.otherKind(some[i].Node, some[i].Kind)
 			}
 		}
