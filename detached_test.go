@@ -622,7 +622,7 @@ func TestDetachedWhoseNodeIsRemovedDuringTheChange(t *testing.T) {
 			if !hit.CompareAndSwap(false, true) {
 				return zktest.Pass
 			}
-			go func() { removed <- holdfast.Break(t.Context(), admin, lockPath, token) }()
+			removed <- holdfast.Break(t.Context(), admin, lockPath, token) // the request is held up meanwhile
 			return zktest.DropRequest
 		})
 		unlock(t, before)
