@@ -116,13 +116,17 @@ func TestDetachedKeepsItsPlaceInTheQueue(t *testing.T) {
 	}
 }
 
-// Readers wait for it, too, also if a reader is the next in line and has looked before the change.
+// Readers wait for it, too. They have looked when the waiter was the only one ahead, and before the change.
 func TestReaderWaitsForADetachedLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
-		before := lock(t, holdfast.NewMutex(client(t, srv), lockPath))
+		change := make(chan struct{})
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			<-change
+			return zktest.Pass
+		})
 		d := waitDetached(t.Context(), detached(client(t, srv), 0))
 		r1, r2 := wait(t.Context(), rw(t, srv).RLocker()), wait(t.Context(), rw(t, srv).RLocker())
-		unlock(t, before)
+		close(change)
 		<-d.done
 		if !r1.waiting() || !r2.waiting() {
 			t.Fatal("a reader holds the lock beside a Detached")

@@ -36,7 +36,7 @@ var readings = []reading{
 	},
 	{
 		dir: "internal/queue/names", pkg: "holdfast/internal/queue/names", atMost: 0,
-		order: `doc list ahead slots layout attempt grammar contender`,
+		order: `doc list ahead slots detached layout attempt grammar contender`,
 	},
 	{
 		// The server, a connection's reader, the owner and the turns, the requests, the commit
