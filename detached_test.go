@@ -84,7 +84,14 @@ func TestDetachedKeepsItsPlaceInTheQueue(t *testing.T) {
 				if layout.Read != "" {
 					behind = append(behind, wait(t.Context(), rw(t, srv, with).RLocker()))
 				}
+				change := make(chan struct{})
+				srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+					<-change
+					return zktest.Pass
+				})
 				unlock(t, before)
+				time.Sleep(time.Second) // those behind have looked: only the waiter is ahead of the first of them
+				close(change)
 				<-d.done
 				if d.err != nil {
 					t.Fatal(d.err)
