@@ -38,8 +38,9 @@ var (
 	// failed, or its runner is gone. The error and the Result say which run.
 	ErrBegun = errors.New("begun, and not done")
 	// ErrUncertain means that a Once cannot find out whether its result, or with AtMostOnce the beginning of
-	// its run, was recorded. The next call for the key shows it.
-	ErrUncertain = errors.New("it is not known whether the result is recorded")
+	// its run, was recorded. The next call for the key shows it. Of a Detached, it means that Lock cannot find
+	// out whether it holds the lock; the error has the id.
+	ErrUncertain = errors.New("the outcome is not known")
 	// ErrLayout means that the Layout is unknown, contradicts itself, or cannot do what was asked.
 	ErrLayout = names.ErrLayout
 )

@@ -32,7 +32,7 @@ func Ahead(listed []string, me string) (alone, inList [2]string, aloneErr, inLis
 	g := names.Default
 	a, aloneErr := g.Ahead(listed, me)
 	b, inListErr := g.AheadIn(g.NewList(listed), me)
-	if a.MayStepDown != b.MayStepDown {
+	if a.Replaced != b.Replaced {
 		return [2]string{"may step down", a.Near}, [2]string{"may not", b.Near}, aloneErr, inListErr
 	}
 	return [2]string{a.Near, a.Far}, [2]string{b.Near, b.Far}, aloneErr, inListErr

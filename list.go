@@ -27,6 +27,11 @@ type Entry struct {
 	Reason  string            // see WithReason
 	Labels  map[string]string // see WithLabels
 
+	// Detached: no session owns the lock; Session is 0. See [Detached].
+	Detached bool
+	ID       string    // of a detached lock
+	Expires  time.Time // of a detached lock; zero: never
+
 	// HeldSince is when the holder acquired the lock, by the server's clock and to within a round trip. A
 	// holder of this package writes the time when it has held the lock for a second, unless the node's
 	// data are the program's own (WithValue, the value of a candidate). HeldSince is zero if the time is
@@ -185,7 +190,13 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 	if held && !n.Kept && n.Since >= r.Stat.Ctime {
 		e.HeldSince = time.UnixMilli(n.Since)
 	}
-	if n.Token != 0 && e.Shared { // see stepDown
+	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
+		e.Detached, e.ID, e.HeldSince = true, n.ID, e.Since
+		if n.Expires != 0 {
+			e.Expires = time.UnixMilli(n.Expires)
+		}
+	}
+	if n.Token != 0 && (e.Shared || e.Detached) { // see stepDown and Detached
 		e.Token = n.Token
 	}
 	return e

@@ -97,7 +97,7 @@ func (t *tenure) again(ctx context.Context) (*Hold, error) {
 
 // takeReadSide takes the read side for a writer. A Mutex excludes everybody until both are unlocked: a
 // waiter behind its node relies on nothing taking its place when the node goes (see
-// names.Ahead.MayStepDown).
+// names.Ahead.Replaced).
 func (l *lock) takeReadSide(ctx context.Context, writer *tenure) (*Hold, error) {
 	if c, _ := l.Grammar.Parse(writer.places[0].Name()); l.Grammar.Read == "" || !l.Grammar.StepsDown(c.Form) {
 		return writer.again(ctx)

@@ -180,7 +180,7 @@ func onTokenIn(ctx context.Context, c *zk.Client, dir string, token int64, f fun
 		return nil, 0, err
 	}
 	for i, r := range results {
-		if r.Err != nil || r.Stat.EphemeralOwner == 0 || !hasToken(r.Data, r.Stat, token) {
+		if r.Err != nil || r.Stat.EphemeralOwner == 0 && !names.IsDetached(listed[i]) || !hasToken(r.Data, r.Stat, token) {
 			continue
 		}
 		err := f(dir + "/" + listed[i])

@@ -119,7 +119,7 @@ func ofTheHandoff() []mutant {
 		},
 		{
 			number: 68, bug: "a reader in the place of the writer that went is overlooked", where: "CURATOR-621, the other way round",
-			edits: []edit{{"internal/queue/names/ahead.go", `a.Far == "" && !a.MayStepDown`, `a.Far == ""`}},
+			edits: []edit{{"internal/queue/names/ahead.go", `a.Far == "" && !a.Replaced`, `a.Far == ""`}},
 			tests: []string{"TestReaderInAWritersPlaceIsWaitedFor"},
 		},
 		{

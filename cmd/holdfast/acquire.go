@@ -49,6 +49,8 @@ type taker struct {
 	once    onceFlags
 	minHold time.Duration
 	record  runRecord
+	// detached makes it a lock that no session owns.
+	detached detachedFlags
 	// campaign makes it an election, in which this client is a candidate with the value.
 	campaign bool
 	value    string
@@ -57,6 +59,8 @@ type taker struct {
 	check func(*zk.Session) error
 	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
 	beside []string
+	// claims acquires a lock that no session owns; nil for all other locks.
+	claims *claimer
 	// contact is nil until there is a session. Without a session, the client has nothing on a server
 	// that it must withdraw.
 	contact atomic.Pointer[contact]
@@ -103,6 +107,8 @@ func (g *globals) newTaker(cmd *cobra.Command, f *waitFlags, kind *kindFlags, na
 type tenure struct {
 	*connection
 	hold *holdfast.Hold
+	// release gives the lock up before it is used.
+	release func() error
 }
 
 // errWaitOver is the cause of a context that ends a bounded wait.
@@ -157,7 +163,7 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 		}
 	}
 	if a.tenure != nil {
-		_ = a.tenure.hold.Unlock() // if it fails, closing the session releases the lock
+		_ = a.tenure.release() // if it fails, closing the session releases the lock
 		a.tenure.close()
 	}
 	return nil, exitCode(exitSignal + supervise.SignalNumber(stop))
@@ -207,7 +213,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		return nil, err
 	}
 	k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
-	return &tenure{c, h}, nil
+	return &tenure{c, h, func() error { return k.giveUp(h) }}, nil
 }
 
 // granted refuses a session timeout longer than the user's, since the lock of a killed holder would
@@ -243,7 +249,7 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_
 		return nil, err
 	}
 	if err := <-checked; err != nil {
-		_ = h.Unlock()
+		_ = k.giveUp(h)
 		return nil, err
 	}
 	if err := k.once.look(ctx, k, c.client, h); err != nil {
@@ -251,6 +257,14 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_
 		return nil, err
 	}
 	return h, nil
+}
+
+// giveUp releases a lock that was acquired and is not to be used.
+func (k *taker) giveUp(h *holdfast.Hold) error {
+	if k.claims != nil {
+		return k.claims.withdraw(k.timeout)
+	}
+	return h.Unlock()
 }
 
 func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.CancelCauseFunc) (*holdfast.Hold, error) {

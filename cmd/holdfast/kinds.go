@@ -107,6 +107,9 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 			return holdfast.NewSemaphore(c, path, f.limit, opts...).LockerN(f.permits)
 		case f.node:
 			return holdfast.NewNodeLock(c, path, who...)
+		case k.detached.on:
+			k.claims = &claimer{Detached: holdfast.NewDetached(c, path, k.detached.expires, opts...)}
+			return k.claims
 		case k.campaign:
 			return candidate{holdfast.NewElection(c, path, layout), k.value}
 		}

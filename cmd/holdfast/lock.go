@@ -14,14 +14,27 @@ func newLock(g *globals) *cobra.Command {
 	var wait waitFlags
 	var kind kindFlags
 	var who whoFlags
+	var detached detachedFlags
+	var stdin bool
 	cmd := &cobra.Command{
 		Use:   "lock [flags] LOCK",
 		Short: "Hold a lock until interrupted",
 		Long: `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
 releases the lock.
 
+With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
+coprocess, and the lock ends with the script. If standard input ends during the wait, lock leaves the queue.
+
+With --detached, lock prints id=ID token=N and exits, and the lock stays held. No session owns it: it ends with
+holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
+name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
+any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
+one process can hold the lock. After --expires, the next client of holdfast in the queue removes the lock,
+also one that tries. If only other libraries wait, the server removes it some minutes later; Apache
+ZooKeeper needs extendedTypesEnabled for that.
+
 Exit codes:
-  0    INT or TERM released the lock
+  0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held
   2    wrong command line
   69   no server answered within --wait
   75   busy: the lock was held (--try), or the wait timed out (--wait)
@@ -30,34 +43,48 @@ Exit codes:
   79   the lock was lost
   128+N  signal N arrived during the wait, or a signal N other than INT and TERM released the lock`,
 		Example: `  holdfast lock db/migrate
-  holdfast lock --try --why "by hand" db/migrate`,
+  holdfast lock --try --why "by hand" db/migrate
+  eval $(holdfast lock --detached --expires 2h deploy)    # sets id and token
+  coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, &kind, args[0])
+			if err == nil {
+				err = detached.check(cmd)
+			}
 			if err != nil {
 				return err
 			}
 			if err := who.apply(k); err != nil {
 				return err
 			}
-			return k.lock()
+			if k.detached = detached; detached.on {
+				return k.lockDetached()
+			}
+			return k.lock(stdin)
 		},
 	}
 	wait.register(cmd)
 	kind.register(cmd)
 	who.register(cmd)
+	detached.register(cmd)
+	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
 	return cmd
 }
 
-func (k *taker) lock() error {
+func (k *taker) lock(stdin bool) error {
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
 	k.say = k.newLiveSayer(os.Stderr)
 	defer k.say.flush()
+	var ended <-chan struct{}
+	if stdin {
+		ended = endOfInput(signals)
+	}
 	t, err := k.take(signals)
 	if err != nil {
-		return err
+		return leftWithInput(ended, k.name, err)
 	}
 	defer t.close()
 	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
@@ -67,9 +94,14 @@ func (k *taker) lock() error {
 		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
 	}
 	select {
+	case <-ended:
+		return t.hold.Unlock()
 	case sig := <-signals:
 		if err := t.hold.Unlock(); err != nil {
 			return err
+		}
+		if sig == inputEnded {
+			return nil
 		}
 		if sig != os.Interrupt && sig != syscall.SIGTERM {
 			return exitCode(exitSignal + supervise.SignalNumber(sig))

@@ -31,7 +31,8 @@ HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time 
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other programs never record it. The state kept means that a program has released the
 lock and keeps it for its next use, until somebody else asks. For about a second, a lock in use again is
-still shown as kept.
+still shown as kept. The state detached means that no session owns the lock: it ends with holdfast unlock,
+or when it expires.
 
 Exit codes:
   0   the list is complete
@@ -86,7 +87,7 @@ Exit codes:
 						owner += fmt.Sprintf(" +%d", more)
 					}
 					row = []string{
-						row[0], stateOf(h), owner, forState(h, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
+						row[0], stateInTable(h), owner, forState(h, now), strconv.Itoa(waiters), strconv.FormatInt(h.Token, 10), h.Reason,
 					}
 				}
 				rows = append(rows, row)
@@ -186,7 +187,7 @@ func findLocks(ctx context.Context, c *zk.Client, prefix string, layout holdfast
 				continue
 			}
 			next := strings.TrimSuffix(path, "/") + "/" + child
-			if next != "/zookeeper" && (strings.HasPrefix(next, prefix) || strings.HasPrefix(prefix, next+"/")) {
+			if next != "/zookeeper" && next != auditPath && (strings.HasPrefix(next, prefix) || strings.HasPrefix(prefix, next+"/")) {
 				group.Go(func() error { return visit(next, false) })
 			}
 		}

@@ -122,7 +122,13 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 }
 
 // holder describes the first entry of a queue.
-func holder(e holdfast.Entry, now time.Time) string { return ownerOf(e) + " for " + heldFor(e, now) }
+func holder(e holdfast.Entry, now time.Time) string {
+	s := ownerOf(e) + " for " + heldFor(e, now)
+	if how := ending(e, now); how != "" {
+		s += " (" + how + ")"
+	}
+	return s
+}
 
 // heldFor returns how long a lock has been held. If the time is not known, it returns an upper bound:
 // the time since the holder joined the queue.
@@ -136,7 +142,10 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 // ownerOf returns the owner of a place and the reason, escaped.
 func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
-	if s == "" {
+	switch {
+	case s == "" && e.Detached:
+		s = "id " + e.ID
+	case s == "":
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
 	}
 	s = escape(s)

@@ -77,11 +77,15 @@ environment), and so can configuration files and their profiles (holdfast help c
 	for _, client := range []*cobra.Command{
 		newRun(g),
 		newLock(g),
+		newUnlock(g),
 		newElect(g),
 		newShard(g),
 		newLs(g),
 		newStatus(g),
 		newGraph(g),
+		newBreak(g),
+		newRevoke(g),
+		newSessions(g),
 		newDoctor(g),
 		newBench(g),
 	} {

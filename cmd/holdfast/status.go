@@ -41,6 +41,10 @@ type holderDocument struct {
 	HeldSince *time.Time        `json:"held_since,omitempty"`
 	HeldMS    int64             `json:"held_ms"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	// Detached: no session owns the lock, and Session is empty. Expires is absent if it never does.
+	Detached bool       `json:"detached,omitempty"`
+	ID       string     `json:"id,omitempty"`
+	Expires  *time.Time `json:"expires,omitempty"`
 }
 
 type waiterDocument struct {
@@ -62,6 +66,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 		if e.Held {
 			token := strconv.FormatInt(e.Token, 10)
 			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
+			h.detach(e)
 			if !e.HeldSince.IsZero() {
 				held := e.HeldSince.UTC()
 				h.HeldSince, h.HeldMS = &held, max(now.Sub(held), 0).Milliseconds()
@@ -99,7 +104,8 @@ func newStatus(g *globals) *cobra.Command {
 the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other programs never record it. A lock is kept if a program has released it and keeps it for
-its next use, until somebody else asks. For about a second, a lock in use again is still shown as kept.
+its next use, until somebody else asks. For about a second, a lock in use again is still shown as kept. No
+session owns a detached lock (holdfast lock --detached); its id is shown for holdfast unlock.
 
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
@@ -193,12 +199,15 @@ func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time
 			position = "shares"
 		}
 		rows = append(rows, []string{
-			position, e.Owner, forState(e, now), fmt.Sprintf("0x%x", uint64(e.Session)), strconv.FormatInt(e.Token, 10), e.Reason,
+			position, e.Owner, forState(e, now), sessionOf(e), strconv.FormatInt(e.Token, 10), e.Reason,
 		})
 	}
 	who := "free; the first waiter is about to acquire it" // the waiter is at a semaphore's turnstile
 	if holders > 0 {
 		who = "held by " + holder(queue[0], now)
+	}
+	if queue[0].Detached {
+		who += "; its id is " + escape(queue[0].ID)
 	}
 	if queue[0].Kept {
 		who = "kept by " + ownerOf(queue[0]) + " for its next use"

@@ -48,7 +48,10 @@ func (p *Place) await(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	if p.watches.own == nil && p.lease != nil {
+	switch {
+	case names.IsDetached(p.awaited()):
+		return p.awaitDetached(ctx, watch)
+	case p.watches.own == nil && p.lease != nil:
 		return p.awaitUnwatched(ctx, watch)
 	}
 	select {
@@ -80,6 +83,61 @@ func (p *Place) awaitUnwatched(ctx context.Context, watch *zk.Watch) error {
 		watch.Stop()
 		return context.Cause(ctx)
 	}
+}
+
+// awaited returns the name of the node that watchAhead watches.
+func (p *Place) awaited() string {
+	if p.looksAhead(p.ahead) {
+		return p.ahead.Far
+	}
+	return p.ahead.Near
+}
+
+// awaitDetached is the end of await if no session owns the node ahead. When the node has expired, we remove
+// it: nobody else may be there to do so. It is split from await to keep waiters' stacks small.
+//
+//go:noinline
+func (p *Place) awaitDetached(ctx context.Context, watch *zk.Watch) error {
+	for denied := false; ; {
+		e, err := p.expiryOf(ctx, p.awaited())
+		if err != nil {
+			watch.Stop()
+			return err
+		}
+		if denied {
+			e.stop()
+			e.due = nil
+		}
+		select {
+		case ev := <-watch.C:
+			e.stop()
+			return p.fired(ctx, ev)
+		case ev := <-p.ownEvent():
+			err = p.ownFired(ev)
+		case <-p.leaseGone():
+			err = ErrGone
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-e.due:
+			err = p.removeExpired(ctx, e)
+			denied = errors.Is(err, ErrLocked)
+			if err == nil || denied {
+				continue // the watch tells that it is gone
+			}
+		}
+		e.stop()
+		watch.Stop()
+		return err
+	}
+}
+
+// leaseGone is the channel that tells a place without a watch on its own node that the node is gone. It is nil
+// otherwise.
+func (p *Place) leaseGone() <-chan struct{} {
+	if p.watches.own != nil || p.lease == nil {
+		return nil
+	}
+	return p.lease.Gone()
 }
 
 // watchAhead returns the watch to wait for. There is none if its event has happened already; then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
@@ -12,14 +13,40 @@ import (
 // alive needs a notification and a commit.
 const keptPatience = time.Second
 
+// passExpired removes the lock ahead if it has expired, and notes who is ahead then. Otherwise the error is
+// ErrLocked.
+func (p *Place) passExpired(ctx context.Context) error {
+	e, err := p.expiryOf(ctx, p.ahead.Near)
+	if err != nil {
+		return err
+	}
+	defer e.stop()
+	switch {
+	case e.gone:
+	case !e.over():
+		return ErrLocked
+	default:
+		if err := p.removeExpired(ctx, e); err != nil {
+			return err
+		}
+	}
+	p.ahead, err = p.look(ctx)
+	return err
+}
+
 // awaitKept waits for the client that keeps the lock to give it up, and notes who is ahead then. The error is
 // ErrLocked if the node ahead is not that of a kept lock, or if the client does not give it up.
 //
-// That client learns that we have joined, and then removes its node. If it holds the lock again, it removes the mark
+// An expired lock that no session owns is removed. That is an answer, too: somebody else may be ahead then.
+//
+// The client of a kept lock learns that we have joined, and then removes its node. If it holds the lock again, it removes the mark
 // instead.
 func (p *Place) awaitKept(ctx context.Context) error {
 	if p.ahead.Far != "" || p.Queue.Kind == Turnstile { // a turnstile is never kept
 		return ErrLocked
+	}
+	if names.IsDetached(p.ahead.Near) {
+		return p.passExpired(ctx)
 	}
 	var data []byte
 	err := Retry(ctx, func() (err error) {

@@ -121,8 +121,8 @@ func belongs(g *names.Grammar, name string) string {
 	return ""
 }
 
-// checkStrangers fails with ErrKind if one of the nodes is ephemeral. The node of a lock is; a
-// persistent node may be anything. changed: one of them has gone. Then the children have to be listed
+// checkStrangers fails with ErrKind if one of the nodes is that of a lock. Such a node is ephemeral, or its
+// name says that no session owns the lock. Other persistent nodes may be anything. changed: one of them has gone. Then the children have to be listed
 // again, since a writer that becomes a reader makes another node before the first one goes.
 func (q *Queue) checkStrangers(ctx context.Context, all []Stranger) (changed bool, _ error) {
 	for some := range slices.Chunk(all, readsInFlight) { // mostly there are none
@@ -138,7 +138,7 @@ func (q *Queue) checkStrangers(ctx context.Context, all []Stranger) (changed boo
 			switch {
 			case r.Err != nil:
 				changed = true
-			case r.Stat.EphemeralOwner != 0:
+			case r.Stat.EphemeralOwner != 0, names.IsDetached(strings.TrimPrefix(some[i].Node, q.Path+"/")):
 				return false, q.otherKind(some[i].Node, some[i].Kind)
 			}
 		}
@@ -276,7 +276,7 @@ func Strangers(ctx context.Context, c *zk.Client, path string, g *names.Grammar)
 	}
 	add := func(all []string, results []zk.Result, kind func(name string) string) {
 		for i, r := range results {
-			if r.Err == nil && r.Stat.EphemeralOwner != 0 { // else it may be the directory of another lock
+			if r.Err == nil && (r.Stat.EphemeralOwner != 0 || names.IsDetached(all[i])) { // else it may be the directory of another lock
 				found = append(found, Stranger{Node: path + "/" + all[i], Kind: kind(all[i])})
 			}
 		}

@@ -25,6 +25,8 @@ type Note struct {
 	// Since is when the tenure began, in milliseconds of the server's clock. A holder writes it when it
 	// has held the lock for a second.
 	Since int64 `json:"since,omitempty"`
+	// Expires is when the lock ends that no session owns, in milliseconds of the server's clock; 0: never.
+	Expires int64 `json:"expires,omitempty"`
 	// Kept says that the client has kept the lock after Unlock: it gives the lock up when somebody joins the queue.
 	Kept bool `json:"kept,omitempty"`
 	// Within is the session under whose lock the client runs, see WithinSession.
@@ -35,7 +37,7 @@ type Note struct {
 
 // empty reports whether it says nothing.
 func (n Note) empty() bool {
-	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Within == 0 && !n.Kept && !n.Revoke
+	return n.Owner == "" && n.Reason == "" && len(n.Labels) == 0 && n.ID == "" && len(n.Value) == 0 && n.Token == 0 && n.Since == 0 && n.Expires == 0 && n.Within == 0 && !n.Kept && !n.Revoke
 }
 
 // Encode returns the data of a node with this note.

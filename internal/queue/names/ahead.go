@@ -18,13 +18,13 @@ var ErrSameNumber = errors.New("another node has the same number: the server has
 // It stays true from the moment of its list until they go, because the set of those ahead only
 // shrinks: the server gives no number twice under one parent, and a list that has our own node is
 // younger than every create before ours. There are two exceptions. Creating a node by hand with a
-// used number jumps the queue; this cannot be prevented. MayStepDown is the other.
+// used number jumps the queue; this cannot be prevented. Replaced is the other.
 type Ahead struct {
 	Near, Far string // "": there is none
 
-	// MayStepDown: a reader that no list has shown may have taken near's place when near is gone,
-	// and we must wait for it. See StepsDown.
-	MayStepDown bool
+	// Replaced: a node that no list has shown may have taken near's place when near is gone, and we
+	// must wait for it. It is a reader (see StepsDown), or a lock that no session owns (see detached.go).
+	Replaced bool
 
 	// Others counts the children that have no place in the queue.
 	Others int
@@ -34,7 +34,7 @@ type Ahead struct {
 func (a Ahead) Nobody() bool { return a.Near == "" }
 
 // Last reports whether nobody is left when near is gone.
-func (a Ahead) Last() bool { return a.Far == "" && !a.MayStepDown }
+func (a Ahead) Last() bool { return a.Far == "" && !a.Replaced }
 
 // FarGone returns what is ahead once far, and everybody before it, is gone.
 func (a Ahead) FarGone() Ahead {
@@ -85,6 +85,6 @@ func (g *Grammar) aheadOf(mine, near, far Contender, present, twin bool) (Ahead,
 	case twin:
 		return Ahead{}, ErrSameNumber
 	}
-	mayStepDown := near.Name != "" && !mine.Shared && !near.Shared && g.StepsDown(near.Form)
-	return Ahead{Near: near.Name, Far: far.Name, MayStepDown: mayStepDown}, nil
+	replaced := near.Name != "" && (IsDetaching(near.Name) || !mine.Shared && !near.Shared && g.StepsDown(near.Form))
+	return Ahead{Near: near.Name, Far: far.Name, Replaced: replaced}, nil
 }

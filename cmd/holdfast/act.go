@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// actFlags are the flags of the subcommands that act on locks of others.
+type actFlags struct {
+	yes    bool
+	reason string
+}
+
+func (f *actFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; needed where standard input is no terminal")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "reason, for the audit line")
+}
+
+// confirm asks on the terminal, unless the user has said yes before. word is what the user has to type. in is read
+// by nobody else.
+func (f *actFlags) confirm(cmd *cobra.Command, verb, word string) error {
+	if f.yes {
+		return nil
+	}
+	if !interactive(os.Stdin) {
+		return usage("look at what it says above, and add --yes if that is what you want", "%s: standard input is no terminal, so nobody can confirm", cmd.Name())
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "To %s, type %s: ", verb, escape(word))
+	line, err := bufio.NewReader(io.LimitReader(os.Stdin, 64<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: cannot read the answer: %w", cmd.Name(), err)
+	}
+	if strings.TrimSpace(line) != word {
+		return &fault{exitNo, fmt.Errorf("%s: not confirmed; nothing was done", cmd.Name()), ""}
+	}
+	return nil
+}
+
+// An action is something that break and revoke do to a tenure of somebody else.
+type action struct {
+	name  string // of the subcommand
+	does  string // in words, what it does
+	done  string // in words, what it has done
+	apply func(ctx context.Context, c *zk.Client, path string, token int64) error
+}
+
+func newBreak(g *globals) *cobra.Command {
+	return g.newAction(action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break}, &cobra.Command{
+		Use:   "break [flags] LOCK",
+		Short: "Take a lock away from its holder",
+		Long: `break removes the holder with the given token from the lock, or a waiter from its queue. If the holder has
+changed since you looked, break does nothing.
+
+break shows the holder, the clients that wait and the next one, and asks you to type the lock's name. Where
+standard input is no terminal, it needs --yes.
+
+The holder is told that it has lost the lock: holdfast run kills its command. But the next client acquires the lock
+at the same moment and does not wait for that. So break a lock only if its holder is stuck, and let the guarded
+resource check tokens. A waiter that was removed queues again, at the back, if its program still runs.
+
+break, revoke, unlock --force and sessions end leave an audit line: on stderr, and in the node
+/holdfast/audit of the server, which keeps the last 500 lines. Whoever can write that node can change them.
+
+Exit codes:
+  0   the lock is broken
+  1   nobody holds the lock; or not confirmed
+  2   wrong command line; or no terminal and no --yes
+  69  no server answered
+  75  somebody else holds the lock now
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast status db/migrate                  # shows the token
+  holdfast break --token 4294967311 --reason "host is gone" db/migrate
+  holdfast break --token 4294967311 --yes db/migrate`,
+	})
+}
+
+func newRevoke(g *globals) *cobra.Command {
+	return g.newAction(action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke}, &cobra.Command{
+		Use:   "revoke [flags] LOCK",
+		Short: "Ask the holder of a lock to release it",
+		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
+written, and does not wait for the release. If the holder has changed since you looked, revoke does nothing.
+
+A program that uses holdfast's Go package sees the request as Hold.Revoked, and a program that uses Curator if its
+lock is revocable. All others ignore it: so do holdfast run, lock and elect, and there is no process that could see
+it for a detached lock. To end a detached lock, see holdfast unlock.
+
+revoke shows the holder, the clients that wait and the next one, and asks you to type the lock's name. Where
+standard input is no terminal, it needs --yes. It leaves an audit line (see holdfast break --help).
+
+Exit codes:
+  0   the request is written
+  1   nobody holds the lock; or not confirmed
+  2   wrong command line; or no terminal and no --yes
+  69  no server answered
+  75  somebody else holds the lock now
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast status db/migrate                  # shows the token
+  holdfast revoke --token 4294967311 --reason "maintenance at 12:00" db/migrate`,
+	})
+}
+
+// newAction adds to cmd what break and revoke have in common.
+func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
+	var token string
+	var act actFlags
+	var layout layoutFlag
+	cmd.Args = operands("lock")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := g.lockPath(args[0])
+		if err != nil {
+			return err
+		}
+		n, err := parseToken(a.name, token, args[0])
+		if err != nil {
+			return err
+		}
+		return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+			return g.act(ctx, cmd, c, a, act, args[0], path, n, layout.Layout)
+		})
+	}
+	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
+	act.register(cmd)
+	layout.register(cmd)
+	return cmd
+}
+
+// parseToken reads --token.
+func parseToken(command, text, name string) (int64, error) {
+	hint := "holdfast status " + cut(name, 80) + " shows the holder's token"
+	if text == "" {
+		return 0, usage(hint, "%s: no --token given", command)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, usage(hint, "--token %q is no token: want a number above 0", cut(text, 40))
+	}
+	return n, nil
+}
+
+// act shows what a does to whom, asks, and does it.
+func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
+	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	if err != nil {
+		return err
+	}
+	places := slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
+	if len(places) == 0 {
+		return changed(name, token, queue)
+	}
+	show(cmd.ErrOrStderr(), name, queue, places)
+	fmt.Fprintln(cmd.ErrOrStderr(), a.does)
+	if err := f.confirm(cmd, a.name+" it", name); err != nil {
+		return err
+	}
+	err = g.audited(ctx, cmd, c, auditEntry{Action: a.name, Reason: f.reason}.of(path, places), func() error {
+		err := a.apply(ctx, c, path, token)
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			queue, lerr := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+			if lerr != nil {
+				return err
+			}
+			return changed(name, token, queue)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.done, escape(name), token)
+	return err
+}
+
+// changed is the error for a token that nobody has.
+func changed(name string, token int64, queue []holdfast.Entry) error {
+	if len(queue) == 0 {
+		return &fault{exitNo, fmt.Errorf("%s is free: nobody has the token %d", cut(name, 80), token), ""}
+	}
+	return &fault{exitBusy, fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", cut(name, 80), token, cut(holder(queue[0], time.Now()), 160), queue[0].Token),
+		"look again with holdfast status"}
+}
+
+// show describes the places that are to be acted on, and those behind them.
+func show(w io.Writer, name string, queue, places []holdfast.Entry) {
+	now := time.Now()
+	e := places[0]
+	what := "waits for " + forState(e, now)
+	switch {
+	case e.Kept:
+		what = "keeps the lock for its next use"
+	case e.Held:
+		what = "holds the lock for " + forState(e, now)
+	}
+	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", escape(name), ownerOf(e), what, e.Token, sessionOf(e))
+	if how := ending(e, now); how != "" {
+		fmt.Fprintf(w, "  %s, id %s\n", how, escape(e.ID))
+	}
+	waiters := 0
+	next := ""
+	for _, q := range queue {
+		if q.Held || q.Token == e.Token {
+			continue
+		}
+		if waiters++; next == "" {
+			next = ownerOf(q)
+		}
+	}
+	switch {
+	case !e.Held:
+	case waiters == 0:
+		fmt.Fprintln(w, "  nobody waits")
+	default:
+		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, next)
+	}
+}

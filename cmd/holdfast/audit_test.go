@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+func readAudit(t *testing.T, c *zk.Client) auditLog {
+	t.Helper()
+	data, _, err := c.Get(t.Context(), auditPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log auditLog
+	if err := json.Unmarshal(data, &log); err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// Many write at one time: no line is lost, and a line is replaced by its outcome.
+func TestAuditKeepsTheLinesOfAll(t *testing.T) {
+	t.Parallel()
+	srv := zktest.NewServer()
+	defer srv.Close()
+	const writers, lines = 4, 10
+	var wg sync.WaitGroup
+	for w := range writers {
+		c := srv.Client()
+		wg.Go(func() {
+			for i := range lines {
+				for _, outcome := range []string{"begun", "done"} {
+					if err := writeAudit(t.Context(), c, auditEntry{ID: fmt.Sprint(w, "-", i), Outcome: outcome}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	log := readAudit(t, srv.Client())
+	if log.Kind != "AuditLog" || log.APIVersion != apiVersion || len(log.Items) != writers*lines {
+		t.Fatalf("%s %s with %d lines; want %d", log.APIVersion, log.Kind, len(log.Items), writers*lines)
+	}
+	for _, e := range log.Items {
+		if e.Outcome != "done" {
+			t.Errorf("line %s: %s", e.ID, e.Outcome)
+		}
+	}
+}
+
+// The audit is bounded in lines and in bytes, and keeps the latest.
+func TestAuditIsBounded(t *testing.T) {
+	t.Parallel()
+	var places []holdfast.Entry
+	for range 100 {
+		places = append(places, holdfast.Entry{Owner: strings.Repeat("o", 1000), Reason: strings.Repeat("w", 1000)})
+	}
+	long := auditEntry{}.of("/"+strings.Repeat("p", 1000), places)
+	for name, tt := range map[string]struct {
+		line  auditEntry
+		lines int
+	}{"short": {auditEntry{Action: "break"}, auditLines + 10}, "long": {long, 20}} {
+		e := tt.line
+		var data []byte
+		var err error
+		for i := range tt.lines {
+			e.ID = fmt.Sprint(i)
+			if data, err = withAudit(data, e); err != nil {
+				t.Fatal(err)
+			}
+			if len(data) > auditBytes {
+				t.Fatalf("%s: %d bytes", name, len(data))
+			}
+		}
+		var log auditLog
+		if err := json.Unmarshal(data, &log); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(log.Items); n == 0 || n > auditLines || log.Items[n-1].ID != fmt.Sprint(tt.lines-1) || n == tt.lines {
+			t.Errorf("%s: %d lines", name, len(log.Items))
+		}
+	}
+	huge := long
+	for range 5 {
+		huge.Places = append(huge.Places, huge.Places...)
+	}
+	if data, err := withAudit(nil, huge); err != nil || len(data) > auditBytes {
+		t.Errorf("one long line: %d bytes, %v", len(data), err)
+	}
+}
+
+// Data of somebody else stay.
+func TestAuditReplacesNoOtherData(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"mine", `{"kind":"Other"}`, "[]"} {
+		if got, err := withAudit([]byte(data), auditEntry{}); err == nil {
+			t.Errorf("%q becomes %q", data, got)
+		}
+	}
+}
+
+// A place whose name another session has now stays, and so does what has gone: the others are removed together.
+func TestTakeAwayLeavesOtherSessions(t *testing.T) {
+	t.Parallel()
+	srv := zktest.NewServer()
+	defer srv.Close()
+	victim, other, admin := srv.Client(), srv.Client(), srv.Client()
+	for path, c := range map[string]*zk.Client{"/a": victim, "/b": victim, "/slot": other} {
+		if _, _, err := c.Create(t.Context(), path, nil, zk.Ephemeral); err != nil {
+			t.Fatal(err)
+		}
+	}
+	session, err := victim.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []placeOf
+	for _, path := range []string{"/a", "/slot", "/gone", "/b"} {
+		places = append(places, placeOf{path, holdfast.Entry{Path: path}})
+	}
+	if n, err := takeAway(t.Context(), admin, session.ID(), places); n != 2 || err != nil {
+		t.Errorf("%d places taken away, %v; want 2", n, err)
+	}
+	for path, want := range map[string]bool{"/a": false, "/b": false, "/slot": true} {
+		if _, ok, err := admin.Exists(t.Context(), path); ok != want || err != nil {
+			t.Errorf("%s exists: %v, %v; want %v", path, ok, err, want)
+		}
+	}
+}
+
+// The line is there before anything is done, and has the outcome afterwards. On stderr it is in any case.
+func TestAuditLineComesFirst(t *testing.T) {
+	t.Parallel()
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	for _, outcome := range []error{nil, errors.New("nobody has the token")} {
+		var said bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetErr(&said)
+		e := auditEntry{Action: "break", Reason: "host is gone"}.of("/holdfast/locks/db", []holdfast.Entry{{Owner: "ada", Token: 7, Held: true}})
+		err := newGlobals().audited(t.Context(), cmd, c, e, func() error {
+			if items := readAudit(t, c).Items; items[len(items)-1].Outcome != "begun" {
+				t.Errorf("the last line has the outcome %s", items[len(items)-1].Outcome)
+			}
+			return outcome
+		})
+		if !errors.Is(err, outcome) {
+			t.Error(err)
+		}
+		items := readAudit(t, c).Items
+		got := items[len(items)-1]
+		want := "done"
+		if outcome != nil {
+			want = outcome.Error()
+		}
+		if got.Outcome != want || got.Action != "break" || got.Reason != "host is gone" || got.By == "" || got.At.IsZero() || got.ID == "" ||
+			len(got.Places) != 1 || got.Places[0] != (auditPlace{"/holdfast/locks/db", "ada", "", "7", true}) {
+			t.Errorf("%+v; want the outcome %s", got, want)
+		}
+		if !strings.Contains(said.String(), "break: /holdfast/locks/db, token 7") || strings.Contains(said.String(), "warning") {
+			t.Errorf("printed %q", &said)
+		}
+	}
+	if n := len(readAudit(t, c).Items); n != 2 {
+		t.Errorf("%d lines for two actions", n)
+	}
+}
+
+// Who may not write the audit can act all the same, and is told.
+func TestAuditThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	for _, path := range []string{auditParent, auditPath} {
+		if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent, zk.ACL{Perms: zk.PermRead | zk.PermCreate, Scheme: "world", ID: "anyone"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetErr(&said)
+	acted := false
+	err := newGlobals().audited(t.Context(), cmd, c, auditEntry{Action: "break"}.of("/a", []holdfast.Entry{{}}), func() error {
+		acted = true
+		return nil
+	})
+	if err != nil || !acted || !strings.Contains(said.String(), "break: /a") || !strings.Contains(said.String(), "warning: the audit line is not in /holdfast/audit") {
+		t.Errorf("%v, %v, printed %q", err, acted, &said)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/supervise"
+)
+
+// detachedFlags are --detached and --expires of lock.
+type detachedFlags struct {
+	on      bool
+	expires time.Duration
+}
+
+func (f *detachedFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.on, "detached", false, "print id=ID token=N and exit; the lock stays held until holdfast unlock")
+	durationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after it was acquired, by the server's clock (default: never)")
+}
+
+// check refuses flags that do not go together.
+func (f *detachedFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed("expires")
+	switch {
+	case given && !f.on:
+		return usage("add --detached: any other lock ends with its process", "--expires needs --detached")
+	case given && f.expires < time.Millisecond:
+		return usage("give a time such as 2h, or leave --expires out for a lock without an end", "--expires %v: want 1ms or more", f.expires)
+	case !f.on:
+		return nil
+	}
+	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node"} {
+		if cmd.Flags().Changed(other) {
+			return usage("a detached lock is one exclusive lock", "--detached and --%s do not go together", other)
+		}
+	}
+	return nil
+}
+
+// A claimer is a Locker for a lock that no session owns. Its Holds are nil: claim has the lock.
+type claimer struct {
+	*holdfast.Detached
+	claim holdfast.Claim
+}
+
+func (c *claimer) Lock(ctx context.Context) (_ *holdfast.Hold, err error) {
+	c.claim, err = c.Detached.Lock(ctx)
+	return nil, err
+}
+
+func (c *claimer) TryLock(ctx context.Context) (_ *holdfast.Hold, err error) {
+	c.claim, err = c.Detached.TryLock(ctx)
+	return nil, err
+}
+
+// withdraw releases the lock again.
+func (c *claimer) withdraw(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.Unlock(ctx, c.claim.ID)
+}
+
+// lockDetached implements lock --detached. The command line is checked.
+func (k *taker) lockDetached() error {
+	signals := make(chan os.Signal, 16)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
+	k.say = k.newLiveSayer(os.Stderr)
+	defer k.say.flush()
+	t, err := k.take(signals)
+	if err != nil {
+		if c := k.contact.Load(); c != nil && c.lost() > 0 {
+			k.say.line("no server answers. If %s became free just now, it may be held: see holdfast status %[1]s later", escape(cut(k.name, 80)))
+		}
+		return err
+	}
+	defer t.close()
+	c := k.claims.claim
+	line := fmt.Sprintf("id=%s token=%d", c.ID, c.Token)
+	if !c.Expires.IsZero() {
+		line += " expires=" + c.Expires.UTC().Format(time.RFC3339)
+	}
+	if _, err := fmt.Println(line); err != nil {
+		_ = t.release()
+		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
+	}
+	k.say.line("to release %s: holdfast unlock --id %s %[1]s", escape(k.name), c.ID)
+	return nil
+}
+
+// ending says how a detached lock ends, for people. It is "" for other locks.
+func ending(e holdfast.Entry, now time.Time) string {
+	switch {
+	case !e.Detached:
+		return ""
+	case e.Expires.IsZero():
+		return "detached, without expiry"
+	case !now.Before(e.Expires):
+		return "detached, expired"
+	}
+	return "detached, expires in " + age(now, e.Expires)
+}
+
+// detach adds what a detached lock has and others do not.
+func (h *holderDocument) detach(e holdfast.Entry) {
+	if !e.Detached {
+		return
+	}
+	h.Detached, h.ID, h.Session = true, e.ID, ""
+	if !e.Expires.IsZero() {
+		expires := e.Expires.UTC()
+		h.Expires = &expires
+	}
+}
+
+// stateInTable is stateOf for people: a detached lock is told from others.
+func stateInTable(first holdfast.Entry) string {
+	if first.Detached {
+		return "detached"
+	}
+	return stateOf(first)
+}
+
+// sessionOf returns the session of a place, for people.
+func sessionOf(e holdfast.Entry) string {
+	if e.Detached {
+		return "detached"
+	}
+	return fmt.Sprintf("0x%x", uint64(e.Session))
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+func newSessions(g *globals) *cobra.Command {
+	var format output
+	var layout layoutFlag
+	var act actFlags
+	cmd := &cobra.Command{
+		Use:   "sessions [flags] [end SESSION]",
+		Short: "List the sessions that hold locks or wait, or take all locks of one away",
+		Long: `sessions lists the sessions that hold locks of the namespace or wait for them, with the locks. A detached
+lock has no session and is not listed.
+
+sessions end SESSION takes all locks of a session away, and its places in queues, in one transaction
+(of up to 2,000 nodes). It lists them first, and asks you to type the session's id. Where standard input is no terminal, it needs --yes. If one of the
+places has gone meanwhile, it takes the others away.
+
+The session itself goes on: ZooKeeper lets no client end the session of another. Its holders are told that they
+have lost their locks, as with holdfast break, but the next clients do not wait for them. Its waiters queue again, at
+the back, and it can acquire locks again. Locks outside of the namespace stay. To end a session, stop its
+process; its locks are free when the session timeout has passed.
+
+sessions end leaves an audit line (see holdfast break --help).
+
+Exit codes:
+  0   the list is complete; with end, the locks are taken away
+  1   with end: the session has no locks in the namespace; or not confirmed
+  2   wrong command line; or no terminal and no --yes
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast sessions
+  holdfast sessions end --reason "host is gone" 0x10000a3c0010002`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && args[0] != "end":
+				return usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", cut(args[0], 40))
+			case len(args) == 1:
+				return usage("holdfast sessions lists them", "sessions end: no session given")
+			case len(args) > 2:
+				return usage("usage: "+cmd.UseLine(), "sessions: unexpected argument %q", cut(args[2], 40))
+			case len(args) == 0 && (act.yes || act.reason != ""):
+				return usage("usage: "+cmd.UseLine(), "sessions: --yes and --reason are for sessions end")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := g.checkNamespace(); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return g.listSessions(cmd, layout.Layout, format)
+			}
+			id, err := parseSession(args[1])
+			if err != nil {
+				return err
+			}
+			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+				return g.endSession(ctx, cmd, c, id, layout.Layout, act)
+			})
+		},
+	}
+	format.register(cmd)
+	layout.register(cmd)
+	act.register(cmd)
+	return cmd
+}
+
+// parseSession reads the id of a session as ls, status and servers print it: in hexadecimal digits.
+func parseSession(text string) (int64, error) {
+	id, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	if err != nil || id == 0 {
+		return 0, usage("holdfast sessions lists them", "session %q: want an id such as 0x10000a3c0010002", cut(text, 40))
+	}
+	return int64(id), nil
+}
+
+// A sessionPlaces is a session with its places in queues.
+type sessionPlaces struct {
+	session int64
+	places  []placeOf
+}
+
+// A placeOf is a place in the queue of a lock.
+type placeOf struct {
+	lock string // its path
+	holdfast.Entry
+}
+
+// held returns how many of the places hold their lock.
+func (s sessionPlaces) held() (n int) {
+	for _, p := range s.places {
+		if p.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// findSessions returns the sessions that have places in queues of the namespace.
+func (g *globals) findSessions(ctx context.Context, c *zk.Client, layout holdfast.Layout) ([]sessionPlaces, error) {
+	found, err := findLocks(ctx, c, strings.TrimSuffix(g.namespace, "/")+"/", layout)
+	if err != nil {
+		return nil, err
+	}
+	var all []sessionPlaces
+	index := make(map[int64]int)
+	for _, l := range found {
+		for _, e := range l.queue {
+			if e.Session == 0 {
+				continue
+			}
+			i, ok := index[e.Session]
+			if !ok {
+				i = len(all)
+				index[e.Session] = i
+				all = append(all, sessionPlaces{session: e.Session})
+			}
+			all[i].places = append(all[i].places, placeOf{l.path, e})
+		}
+	}
+	slices.SortFunc(all, func(a, b sessionPlaces) int { return cmp.Compare(uint64(a.session), uint64(b.session)) })
+	return all, nil
+}
+
+type sessionList struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Items      []sessionDocument `json:"items"`
+	AsOf       time.Time         `json:"as_of"`
+}
+
+type sessionDocument struct {
+	Kind    string          `json:"kind"`
+	Session string          `json:"session"`
+	Owner   string          `json:"owner"` // of its first place
+	Held    int             `json:"held"`
+	Waiting int             `json:"waiting"`
+	Places  []placeDocument `json:"places"`
+}
+
+type placeDocument struct {
+	Name   string    `json:"name"` // of the lock
+	Path   string    `json:"path"`
+	State  string    `json:"state"` // held, kept or waiting
+	Shared bool      `json:"shared,omitempty"`
+	Token  string    `json:"token"`
+	Owner  string    `json:"owner"`
+	Why    string    `json:"why"`
+	Since  time.Time `json:"since"` // when it joined the queue
+}
+
+func placeState(e holdfast.Entry) string {
+	switch {
+	case e.Kept:
+		return "kept"
+	case e.Held:
+		return "held"
+	}
+	return "waiting"
+}
+
+func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, format output) error {
+	var all []sessionPlaces
+	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+		all, err = g.findSessions(ctx, c, layout)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	list := sessionList{APIVersion: apiVersion, Kind: "SessionList", Items: []sessionDocument{}, AsOf: time.Now().UTC().Truncate(time.Millisecond)}
+	rows := [][]string{{"SESSION", "OWNER", "HOLDS", "WAITS", "LOCKS"}}
+	for _, s := range all {
+		d := sessionDocument{Kind: "Session", Session: sessionOf(s.places[0].Entry), Owner: s.places[0].Owner, Held: s.held(), Waiting: len(s.places) - s.held()}
+		var locks []string
+		for _, p := range s.places {
+			name := g.lockName(p.lock)
+			d.Places = append(d.Places, placeDocument{name, p.lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
+			if !p.Held {
+				name += " (waits)"
+			}
+			locks = append(locks, name)
+		}
+		list.Items = append(list.Items, d)
+		rows = append(rows, []string{d.Session, d.Owner, strconv.Itoa(d.Held), strconv.Itoa(d.Waiting), few(locks)})
+	}
+	if format == "json" {
+		return document(cmd.OutOrStdout(), list)
+	}
+	return table(cmd.OutOrStdout(), rows)
+}
+
+// few joins the first names of many.
+func few(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, +%d", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// endSession takes all places of a session away.
+func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Client, id int64, layout holdfast.Layout, act actFlags) error {
+	all, err := g.findSessions(ctx, c, layout)
+	if err != nil {
+		return err
+	}
+	word := fmt.Sprintf("0x%x", uint64(id))
+	i := slices.IndexFunc(all, func(s sessionPlaces) bool { return s.session == id })
+	if i < 0 {
+		return &fault{exitNo, fmt.Errorf("session %s has no lock below %s, and waits for none", word, cut(g.namespace, 80)), "holdfast sessions lists those that have"}
+	}
+	g.showSession(cmd.ErrOrStderr(), word, all[i])
+	if err := act.confirm(cmd, "take them away", word); err != nil {
+		return err
+	}
+	line := auditEntry{Action: "sessions end", Session: word, Reason: act.reason}
+	for _, p := range all[i].places {
+		line = line.of(p.lock, []holdfast.Entry{p.Entry})
+	}
+	taken := 0
+	err = g.audited(ctx, cmd, c, line, func() (err error) {
+		taken, err = takeAway(ctx, c, id, all[i].places)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "took %d of %d places from session %s\n", taken, len(all[i].places), word)
+	return err
+}
+
+// showSession lists what a session is to lose.
+func (g *globals) showSession(w io.Writer, id string, s sessionPlaces) {
+	now := time.Now()
+	fmt.Fprintf(w, "session %s loses:\n", id)
+	for _, p := range s.places {
+		what := "waits for " + forState(p.Entry, now)
+		switch {
+		case p.Kept:
+			what = "kept"
+		case p.Held:
+			what = "held for " + forState(p.Entry, now)
+		}
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", escape(g.lockName(p.lock)), what, ownerOf(p.Entry), p.Token)
+	}
+	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
+}
+
+// oneTransaction is how many nodes sessions end removes at a time. Servers refuse requests of 1 MiB.
+const oneTransaction = 2000
+
+// takeAway removes the nodes of places, and returns how many were still there.
+func takeAway(ctx context.Context, c *zk.Client, session int64, places []placeOf) (all int, err error) {
+	for some := range slices.Chunk(places, oneTransaction) {
+		n, err := takeAwayTogether(ctx, c, session, some)
+		if all += n; err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// takeAwayTogether is takeAway in one transaction. Nodes that no longer belong to the session stay: names of single
+// nodes and of slots come back.
+func takeAwayTogether(ctx context.Context, c *zk.Client, session int64, places []placeOf) (int, error) {
+	removed := 0 // by a transaction whose answer was lost
+	for {
+		var ops []zk.Op
+		for _, p := range places {
+			_, stat, err := c.Get(ctx, p.Path)
+			switch {
+			case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != session:
+			case err != nil:
+				return 0, err
+			default:
+				ops = append(ops, zk.DeleteOp(p.Path, stat.Version))
+			}
+		}
+		if len(ops) == 0 {
+			return removed, nil
+		}
+		_, err := c.Multi(ctx, ops...)
+		switch {
+		case err == nil:
+			return len(ops), nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			removed = len(ops)
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), zk.SafeToRetry(err):
+		default:
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+}

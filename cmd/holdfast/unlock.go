@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+func newUnlock(g *globals) *cobra.Command {
+	var id, reason string
+	var force bool
+	var layout layoutFlag
+	cmd := &cobra.Command{
+		Use:   "unlock [flags] LOCK",
+		Short: "Release a detached lock",
+		Long: `unlock releases a lock that holdfast lock --detached has acquired. --id is the id that lock printed.
+holdfast status LOCK shows it, too.
+
+--force releases a detached lock whatever its id, and leaves an audit line (see holdfast break --help).
+It does not touch a lock that a process holds: for that, see holdfast revoke and holdfast break.
+
+Exit codes:
+  0   the lock is released
+  1   nobody holds the lock
+  2   wrong command line
+  69  no server answered
+  75  the lock is held with another id, or by a process
+  77  no permission
+  78  wrong configuration`,
+		Example: `  eval $(holdfast lock --detached --expires 2h --why "release 42" deploy)
+  ./deploy.sh
+  holdfast unlock --id $id deploy`,
+		Args: operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := g.lockPath(args[0])
+			switch {
+			case err != nil:
+				return err
+			case id == "" && !force:
+				return usage("give the id that lock --detached printed; holdfast status shows it, too", "unlock: no --id given")
+			case id != "" && force:
+				return usage("leave out --id to release the lock whatever its id", "--id and --force do not go together")
+			case reason != "" && !force:
+				return usage("", "--reason needs --force")
+			}
+			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+				if force {
+					err = g.unlockForced(ctx, cmd, c, args[0], path, reason, layout.Layout)
+				} else {
+					err = notHeld(args[0], holdfast.NewDetached(c, path, 0, holdfast.WithLayout(layout.Layout)).Unlock(ctx, id))
+				}
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "released %s\n", escape(args[0]))
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "id of the lock, as lock --detached printed it")
+	cmd.Flags().BoolVar(&force, "force", false, "release a detached lock whatever its id")
+	cmd.Flags().StringVar(&reason, "reason", "", "with --force: reason, for the audit line")
+	layout.register(cmd)
+	return cmd
+}
+
+// notHeld gives an error of Unlock or Break its exit code: 1 if nobody holds the lock, 75 if somebody else does.
+func notHeld(name string, err error) error {
+	switch {
+	case errors.Is(err, holdfast.ErrLocked):
+		return &fault{exitBusy, fmt.Errorf("%s is not held with this id, but by somebody else", cut(name, 80)), "holdfast status shows the holder, and the id of a detached lock"}
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return &fault{exitNo, fmt.Errorf("%s is not held", cut(name, 80)), ""}
+	case errors.Is(err, holdfast.ErrLayout):
+		return usage("", "%w", err)
+	}
+	return err
+}
+
+// unlockForced releases a detached lock whatever its id.
+func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Client, name, path, reason string, layout holdfast.Layout) error {
+	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	switch {
+	case err != nil:
+		return err
+	case len(queue) == 0:
+		return &fault{exitNo, fmt.Errorf("%s is not held", cut(name, 80)), ""}
+	case !queue[0].Detached:
+		return &fault{exitBusy, fmt.Errorf("%s is not detached, but held by %s", cut(name, 80), holder(queue[0], time.Now())),
+			"holdfast revoke asks the holder to release it; holdfast break takes it away"}
+	}
+	return g.audited(ctx, cmd, c, auditEntry{Action: "unlock --force", Reason: reason}.of(path, queue[:1]), func() error {
+		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
+	})
+}

@@ -1,0 +1,202 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// A Detached is a lock that no session owns: it stays held when the process that acquired it has ended, until
+// somebody unlocks it by its id. It is for scripts, for stages of a pipeline, and for maintenance. It waits in the
+// same queue as a [Mutex] at its path, and all others wait behind it, also those of other libraries.
+//
+// Nobody is told of the loss of a Detached, and no deadline protects it. So let the guarded resource check
+// tokens, or give the lock no expiry.
+//
+// It has no state of its own and is safe for concurrent use. It refuses WithValue, WithLocalHandoff, WithKeep, Reentrant
+// and WithObserver. Its layout needs names with {uuid} or {hex}, and a form that begins with *: those of Curator, kazoo and
+// go-zookeeper do.
+//
+// How it works: the waiter has an ephemeral node, so a waiter that dies leaves the queue. When nobody is
+// ahead, one transaction replaces the node by a persistent node with the same number.
+type Detached struct {
+	lock    lock
+	expires time.Duration
+}
+
+// A Claim is one tenure of a [Detached].
+type Claim struct {
+	ID      string    // for Unlock
+	Token   int64     // the fencing token
+	Path    string    // of the node
+	Expires time.Time // by the server's clock; zero: never
+}
+
+// NewDetached names the lock at path. NewDetached sends nothing.
+//
+// If expires is above zero, the lock ends this long after it was acquired. Then a client of this package that
+// is first or second in line removes it; a reader only if it is first. TryLock removes it, too. Where only others
+// wait, the server removes it some minutes later, if it has nodes with a time to live (Apache ZooKeeper needs
+// extendedTypesEnabled). Times are by the server's clock, and the lock never ends early unless that clock jumps.
+func NewDetached(c *zk.Client, path string, expires time.Duration, opts ...Option) *Detached {
+	o := newOptions(opts)
+	o.refuse("a Detached", givenValue|givenLocal|givenReentrant)
+	switch {
+	case o.refused != nil:
+	case len(o.observers) > 0:
+		o.refused = fmt.Errorf("%w: a Detached cannot honour WithObserver: make it without", zk.ErrBadArguments)
+	case expires < 0:
+		o.refused = fmt.Errorf("%w: a Detached cannot expire before it is acquired: %v is negative", zk.ErrBadArguments, expires)
+	}
+	return &Detached{newLock(c, path, queue.Lock, o), expires}
+}
+
+// Lock waits for the lock, as [Mutex.Lock] does. When nobody is ahead any more, Lock takes one more round trip,
+// which does not end with ctx. If the connection is lost then, Lock returns when it knows whether it holds the
+// lock. That takes a session timeout at most, and the session timeout again if the session ends. If no server
+// has answered by then, the error is ErrUncertain and has the id.
+func (d *Detached) Lock(ctx context.Context) (Claim, error) {
+	for {
+		c, err := d.enter(ctx, true)
+		if err == nil {
+			return c, nil
+		}
+		again, err := outlived(ctx, err)
+		if !again {
+			return Claim{}, &Error{Op: "lock", Path: d.lock.Path, Err: err}
+		}
+	}
+}
+
+// TryLock acquires the lock if nobody holds it or waits for it. Otherwise the error is ErrLocked. See Lock for
+// what happens when the connection is lost.
+func (d *Detached) TryLock(ctx context.Context) (c Claim, err error) {
+	_, err = despiteRemoval(ctx, func() (_ *Hold, err error) {
+		c, err = d.enter(ctx, false)
+		return nil, err
+	})
+	if err != nil {
+		return Claim{}, &Error{Op: "try lock", Path: d.lock.Path, Err: err}
+	}
+	return c, nil
+}
+
+// enter acquires the lock in one session.
+func (d *Detached) enter(ctx context.Context, patience bool) (c Claim, err error) {
+	if err := d.lock.valid(); err != nil {
+		return Claim{}, err
+	}
+	if len(d.lock.held(ctx)) > 0 {
+		return Claim{}, ErrDeadlock
+	}
+	o := d.lock.options
+	p, err := d.lock.EnterDetached(ctx, func(a names.Attempt) ([]byte, error) {
+		o.note.ID = a.ID
+		return o.data(a)
+	})
+	if err != nil {
+		return Claim{}, err
+	}
+	defer func() {
+		if watch, _, _ := p.TakeWatch(); watch != nil {
+			watch.Stop()
+		}
+		p.Stop()
+		if err != nil {
+			p.Leave(ctx)
+		}
+	}()
+	if err := p.Wait(ctx, patience); err != nil {
+		return Claim{}, err
+	}
+	if ctx.Err() != nil { // a caller that has given up gets no lock
+		return Claim{}, context.Cause(ctx)
+	}
+	c = Claim{ID: o.note.ID, Token: p.Token, Path: p.DetachedPath()}
+	var ttl time.Duration
+	if d.expires > 0 {
+		ttl = d.expires + ttlMargin
+	}
+	doubt, err := p.Detach(func() ([]byte, error) {
+		n := o.note
+		n.Token = p.Token // that of the new node would be larger than those of the waiters
+		if d.expires > 0 {
+			n.Expires = p.At(time.Now()) + d.expires.Milliseconds() + 1 // rounded up
+			c.Expires = time.UnixMilli(n.Expires)
+		}
+		return n.Encode()
+	}, ttl)
+	if err == nil || !doubt {
+		return c, err
+	}
+	return d.settle(ctx, c, p.Session.Timeout(), err)
+}
+
+// ttlMargin is how much longer the server keeps an expired lock: clients are quicker and more exact.
+const ttlMargin = time.Minute
+
+// settle finds out whether a Lock that has failed with cause holds the lock all the same.
+func (d *Detached) settle(ctx context.Context, c Claim, patience time.Duration, cause error) (Claim, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	data, _, ok, err := d.lock.Settle(ctx, c.Path)
+	switch {
+	case err != nil:
+		return Claim{}, fmt.Errorf("%w: the lock may be held with the id %s: %w", ErrUncertain, c.ID, err)
+	case !ok:
+		return Claim{}, cause
+	}
+	if n := queue.ReadNote(data); n.Expires != 0 {
+		c.Expires = time.UnixMilli(n.Expires)
+	}
+	return c, nil
+}
+
+// Unlock releases the lock that Lock, in any process, has acquired with this id. The error is ErrNotHeld if
+// nobody has the id. If somebody else holds the lock or waits for it, the error is ErrLocked as well.
+func (d *Detached) Unlock(ctx context.Context, id string) error {
+	if err := d.unlock(ctx, id); err != nil {
+		return &Error{Op: "unlock", Path: d.lock.Path, Err: err}
+	}
+	return nil
+}
+
+func (d *Detached) unlock(ctx context.Context, id string) error {
+	l := &d.lock
+	if err := l.valid(); err != nil {
+		return err
+	}
+	entries, err := list(ctx, l.Client, l.Path, l.grammar)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Detached || e.ID != id || id == "" {
+			continue
+		}
+		doubt := false
+		for {
+			err := queue.Retry(ctx, func() error { return l.Client.Delete(ctx, e.Path, zk.AnyVersion) })
+			switch {
+			case errors.Is(err, zk.ErrConnectionLoss):
+				doubt = true // the name is never used again, so the delete can be sent again
+			case errors.Is(err, zk.ErrNoNode) && !doubt:
+				return fmt.Errorf("%w: it was released just now", ErrNotHeld)
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			default:
+				return err
+			}
+		}
+	}
+	err = fmt.Errorf("%w: nobody has the id %.40q", ErrNotHeld, id)
+	if len(entries) > 0 {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return err
+}
