@@ -22,6 +22,7 @@ import (
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
 //	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
+//	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -37,6 +38,10 @@ var arrows = map[string]part{
 	"internal/queue": {
 		mayImport: []string{"internal/queue/names", "zk"},
 		reason:    "a place in a queue knows the client and the names: Holds, options and re-entry are above it",
+	},
+	"internal/lockwatch": {
+		mayImport: []string{"", "internal/queue", "internal/queue/names", "zk"},
+		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
@@ -102,7 +107,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/lockwatch"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
