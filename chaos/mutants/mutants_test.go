@@ -61,7 +61,7 @@ const beside = "interop"
 
 // mutants are all of them, by number.
 func mutants() []mutant {
-	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards(), ofMoreHazards(), besideOthers(), ofTheEndings(), ofTrees(), ofTheGaps(), ofTheOnce(), ofTheSlots(), ofTheShards(), ofKeep())
+	all := slices.Concat(ofTheList(), ofTheLocks(), ofTheHandoff(), ofTheClient(), ofTheServer(), ofTheCommand(), ofTheLine(), ofTheDirectory(), ofCauses(), ofTheWatchdog(), ofTheNames(), ofTheRemovedDirectory(), ofTheMessages(), ofTheLease(), ofTheEnsemble(), ofTheHost(), ofTheBounds(), ofTheStore(), ofOneMachine(), ofLogins(), ofTheScheduler(), ofServe(), ofPortions(), ofTheGuarantees(), ofTheHazards(), ofMoreHazards(), besideOthers(), ofTheEndings(), ofTrees(), ofTheGaps(), ofTheOnce(), ofTheSlots(), ofTheShards(), ofKeep(), ofSeeing())
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
 }

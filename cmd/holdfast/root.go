@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +64,7 @@ HOLDFAST_TLS_KEY, HOLDFAST_TLS_SERVER_NAME, HOLDFAST_AUTH and HOLDFAST_PASSWORD_
 	}
 	root.Flags().AddFlagSet(g.flags) // for the help, and for --server before a command
 	root.SetFlagErrorFunc(g.flagFault)
-	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g)} {
+	for _, client := range []*cobra.Command{newRun(g), newLock(g), newElect(g), newLs(g), newStatus(g), newWatch(g), newHistory(g)} {
 		client.Flags().AddFlagSet(g.flags)
 		client.PreRunE = func(cmd *cobra.Command, _ []string) error { return g.fromEnv(cmd.Flags()) }
 		root.AddCommand(client)
@@ -146,28 +145,6 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// output is the flag -o of the commands whose output programs can read.
-type output string
-
-func (o *output) register(cmd *cobra.Command) {
-	*o = "table"
-	cmd.Flags().VarP(o, "output", "o", "table or json")
-}
-
-func (o *output) String() string { return string(*o) }
-
-// Type returns the name of the value in the help.
-func (o *output) Type() string { return "format" }
-
-// Set accepts one of the formats.
-func (o *output) Set(s string) error {
-	if !slices.Contains([]string{"table", "json"}, s) {
-		return errors.New("want table or json")
-	}
-	*o = output(s)
-	return nil
 }
 
 // operands checks a subcommand's arguments and names one that is missing or unexpected. A name in

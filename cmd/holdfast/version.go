@@ -23,17 +23,33 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  operands(),
+		Long: `version prints the version of holdfast. -o wide adds the commit, and -o name prints the version alone.
+-o json and -o jsonl print one Version: see docs/reference/json.md.
+
+Exit codes:
+  0  the version is printed
+  2  wrong command line`,
+		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := buildInfo()
-			if format == "json" {
-				return document(cmd.OutOrStdout(), v)
+			v, w := buildInfo(), cmd.OutOrStdout()
+			text := fmt.Sprintf("holdfast %s %s %s/%s", v.Version, v.Go, v.OS, v.Arch)
+			switch format {
+			case "json":
+				return document(w, v)
+			case "jsonl":
+				return line(w, v)
+			case "name":
+				text = v.Version
+			case "wide":
+				if v.Commit != "" {
+					text += " " + v.Commit
+				}
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "holdfast %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintln(w, text)
 			return err
 		},
 	}
-	format.register(cmd)
+	format.register(cmd, allFormats...)
 	return cmd
 }
 
