@@ -103,6 +103,7 @@ func mutants() []mutant {
 		ofRuns(),
 		ofLead(),
 		ofDetached(),
+		ofSeeing(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -131,5 +131,5 @@ func sessionOf(e holdfast.Entry) string {
 	if e.Detached {
 		return "detached"
 	}
-	return fmt.Sprintf("0x%x", uint64(e.Session))
+	return sessionText(e.Session)
 }

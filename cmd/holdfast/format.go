@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -40,22 +39,6 @@ func age(since, now time.Time) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// table prints rows in columns. The first row is the heading.
-func table(w io.Writer, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			if cell == "" {
-				cell = "-"
-			}
-			cells[i] = escape(cell)
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return tw.Flush()
-}
-
 // document prints v as indented JSON. It escapes all unprintable characters, also where JSON would
 // allow them.
 func document(w io.Writer, v any) error {
@@ -63,7 +46,24 @@ func document(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	_, err = io.WriteString(w, visible(text))
+	return err
+}
+
+// line prints v as JSON in one line.
+func line(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, visible(text))
+	return err
+}
+
+// visible escapes the unprintable characters of a JSON text and adds the end of the line.
+func visible(text []byte) string {
 	var b strings.Builder
+	b.Grow(len(text) + 1)
 	for _, r := range string(text) {
 		switch {
 		case r == '\n' || printable(r):
@@ -76,6 +76,5 @@ func document(w io.Writer, v any) error {
 		}
 	}
 	b.WriteByte('\n')
-	_, err = io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -60,7 +60,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case version && len(args) == 0:
-				return printVersion(cmd.OutOrStdout())
+				return printVersion(cmd.OutOrStdout(), false)
 			case len(args) == 0:
 				return cmd.Help()
 			}
@@ -82,6 +82,8 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newShard(g),
 		newLs(g),
 		newStatus(g),
+		newWatch(g),
+		newHistory(g),
 		newGraph(g),
 		newBreak(g),
 		newRevoke(g),
@@ -168,28 +170,6 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// output is the flag -o of the commands whose output programs can read.
-type output string
-
-func (o *output) register(cmd *cobra.Command) {
-	*o = "table"
-	cmd.Flags().VarP(o, "output", "o", "table or json")
-}
-
-func (o *output) String() string { return string(*o) }
-
-// Type returns the name of the value in the help.
-func (o *output) Type() string { return "format" }
-
-// Set accepts one of the formats.
-func (o *output) Set(s string) error {
-	if !slices.Contains([]string{"table", "json"}, s) {
-		return errors.New("want table or json")
-	}
-	*o = output(s)
-	return nil
 }
 
 // operands checks a subcommand's arguments and names one that is missing or unexpected. A name in

@@ -23,12 +23,26 @@ type lockDocument struct {
 	Mode       string           `json:"mode"`
 	State      string           `json:"state"`
 	Token      string           `json:"token,omitempty"`
+	Permits    *permitsDocument `json:"permits,omitempty"` // of a semaphore or slots
 	Holder     *holderDocument  `json:"holder,omitempty"`  // the first holder
 	Holders    []holderDocument `json:"holders,omitempty"` // all holders, if there are several
 	Waiters    []waiterDocument `json:"waiters"`
 	// Reserved is what --min-hold keeps, also after the holder has ended.
 	Reserved *reservedDocument `json:"reserved,omitempty"`
 	AsOf     *time.Time        `json:"as_of,omitempty"`
+}
+
+// permitsDocument is what a semaphore has, or a set of slots.
+type permitsDocument struct {
+	InUse int `json:"in_use"`
+	Limit int `json:"limit,omitempty"` // absent if it is not known
+}
+
+func (p *permits) document() *permitsDocument {
+	if p == nil {
+		return nil
+	}
+	return &permitsDocument{p.inUse, p.limit}
 }
 
 type holderDocument struct {
@@ -52,6 +66,7 @@ type waiterDocument struct {
 	Owner     string            `json:"owner"`
 	Why       string            `json:"why"`
 	Session   string            `json:"session"`
+	Token     string            `json:"token"` // that it will have as the holder
 	Mode      string            `json:"mode"`
 	Since     time.Time         `json:"since"`
 	WaitingMS int64             `json:"waiting_ms"`
@@ -62,9 +77,8 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 	d := lockDocument{Kind: "Lock", Name: name, Path: path, Mode: "exclusive", State: "free", Waiters: []waiterDocument{}}
 	for _, e := range queue {
 		since, ms := e.Since.UTC(), max(now.Sub(e.Since), 0).Milliseconds()
-		session := fmt.Sprintf("0x%x", uint64(e.Session))
+		session, token := sessionText(e.Session), strconv.FormatInt(e.Token, 10)
 		if e.Held {
-			token := strconv.FormatInt(e.Token, 10)
 			h := holderDocument{Owner: e.Owner, Why: e.Reason, Session: session, Token: token, Since: since, HeldMS: ms, Labels: e.Labels}
 			h.detach(e)
 			if !e.HeldSince.IsZero() {
@@ -73,11 +87,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 			}
 			d.Holders = append(d.Holders, h)
 		} else {
-			mode := "exclusive"
-			if e.Shared {
-				mode = "shared"
-			}
-			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, mode, since, ms, e.Labels})
+			d.Waiters = append(d.Waiters, waiterDocument{len(d.Waiters) + 1, e.Owner, e.Reason, session, token, modeOf(e), since, ms, e.Labels})
 		}
 	}
 	if len(d.Holders) > 0 {
@@ -94,7 +104,7 @@ func describe(name, path string, queue []holdfast.Entry, now time.Time) lockDocu
 
 func newStatus(g *globals) *cobra.Command {
 	var quiet bool
-	var format output
+	var p printer
 	var layout layoutFlag
 	cmd := &cobra.Command{
 		Use:     "status [flags] LOCK",
@@ -113,7 +123,8 @@ this queue.
 A lock is held until a time if run --min-hold keeps it though nobody is in the queue. status compares that
 time with the clock of this host.
 
-With -q, status prints nothing.
+With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
+docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
 
 Exit codes:
   0   the server has answered; with -q, the lock is held or kept
@@ -130,13 +141,12 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			var queue []holdfast.Entry
+			l := located{path: path}
 			var foreign []string
-			var reserved *holdfast.Reservation
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-				queue, err = holdfast.List(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				l, err = readLock(ctx, c, path, layout.Layout)
 				if err == nil {
-					reserved, err = holdfast.Reserved(ctx, c, path)
+					l.reserved, err = holdfast.Reserved(ctx, c, path)
 				}
 				if err == nil && !quiet {
 					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
@@ -153,70 +163,133 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && len(queue) == 0 && reserved == nil:
+			case quiet && len(l.queue) == 0 && l.reserved == nil:
 				return exitCode(exitNo)
 			case quiet:
 				return nil
-			case format == "json":
-				d := describe(args[0], path, queue, now)
-				asOf := now.UTC().Truncate(time.Millisecond)
-				d.APIVersion, d.AsOf = apiVersion, &asOf
-				d.reserve(reserved)
-				return document(cmd.OutOrStdout(), d)
 			}
-			if reserved != nil && len(queue) == 0 {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n", escape(args[0]), escape(reservedText(reserved)))
-				return err
-			}
-			return printStatus(cmd.OutOrStdout(), args[0], queue, now)
+			return l.showStatus(cmd.OutOrStdout(), &p, args[0], now)
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: exit 0 if held, 1 if free")
-	format.register(cmd)
+	p.register(cmd)
 	layout.register(cmd)
 	return cmd
 }
 
-func printStatus(w io.Writer, name string, queue []holdfast.Entry, now time.Time) error {
-	if len(queue) == 0 {
-		_, err := fmt.Fprintf(w, "%s is free\n", escape(name))
+// readLock reads the queue of one lock, and its permits if it is a semaphore.
+func readLock(ctx context.Context, c *zk.Client, path string, layout holdfast.Layout) (located, error) {
+	children, queue, err := inspect(ctx, c, path, layout)
+	l := located{path: path, queue: queue}
+	if err == nil && isSemaphore(children, queue, layout) {
+		l.permits, err = readPermits(ctx, c, path, queue)
+	}
+	return l, err
+}
+
+// showStatus prints one lock, which the user calls name.
+func (l *located) showStatus(w io.Writer, p *printer, name string, now time.Time) error {
+	switch p.format {
+	case "json", "jsonl":
+		d := describe(name, l.path, l.queue, now)
+		d.APIVersion, d.AsOf, d.Permits = apiVersion, asOf(now), l.permits.document()
+		d.reserve(l.reserved)
+		if p.format == "jsonl" {
+			return line(w, d)
+		}
+		return document(w, d)
+	case "name":
+		_, err := fmt.Fprintln(w, escape(name))
 		return err
 	}
-	rows := [][]string{{"POSITION", "WHO", "FOR", "SESSION", "TOKEN", "WHY"}}
-	waiters, holders := 0, 0
-	for _, e := range queue {
-		position := "holder"
-		if e.Held {
-			holders++
-		} else {
-			waiters++
-			position = strconv.Itoa(waiters)
+	if !p.noHeaders {
+		if _, err := fmt.Fprintf(w, "%s is %s\n", escape(name), l.summary(now)); err != nil {
+			return err
 		}
-		switch {
-		case e.Kept:
-			position = "keeps"
-		case e.Held && e.Shared:
-			position = "shares"
+	}
+	if len(l.queue) == 0 {
+		return nil
+	}
+	if !p.noHeaders {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
 		}
-		rows = append(rows, []string{
-			position, e.Owner, forState(e, now), sessionOf(e), strconv.FormatInt(e.Token, 10), e.Reason,
-		})
 	}
-	who := "free; the first waiter is about to acquire it" // the waiter is at a semaphore's turnstile
-	if holders > 0 {
-		who = "held by " + holder(queue[0], now)
+	return show(w, p, l.places(now))
+}
+
+// summary says in words who holds the lock.
+func (l *located) summary(now time.Time) string {
+	text := "free"
+	holders := l.holders()
+	switch {
+	case len(l.queue) == 0 && l.reserved != nil:
+		text = escape(reservedText(l.reserved))
+	case len(l.queue) == 0:
+	case holders == 0: // the waiter is at a semaphore's turnstile
+		text = "free; the first waiter is about to acquire it"
+	case l.queue[0].Kept:
+		text = "kept by " + ownerOf(l.queue[0]) + " for its next use"
+	default:
+		text = "held by " + holder(l.queue[0], now)
 	}
-	if queue[0].Detached {
-		who += "; its id is " + escape(queue[0].ID)
-	}
-	if queue[0].Kept {
-		who = "kept by " + ownerOf(queue[0]) + " for its next use"
+	if len(l.queue) > 0 && l.queue[0].Detached {
+		text += "; its id is " + escape(l.queue[0].ID)
 	}
 	if holders > 1 {
-		who += fmt.Sprintf(" and %d more", holders-1)
+		text += fmt.Sprintf(" and %d more", holders-1)
 	}
-	if _, err := fmt.Fprintf(w, "%s is %s\n\n", escape(name), who); err != nil {
-		return err
+	if l.permits != nil {
+		limit := "an unknown number of"
+		if l.permits.limit > 0 {
+			limit = strconv.Itoa(l.permits.limit)
+		}
+		text += fmt.Sprintf("; %d of %s permits in use", l.permits.inUse, limit)
 	}
-	return table(w, rows)
+	return text
+}
+
+// places returns the queue for a table.
+func (l *located) places(now time.Time) listing[int] {
+	position, waiters := make([]string, len(l.queue)), 0
+	indexes := make([]int, len(l.queue))
+	for i, e := range l.queue {
+		indexes[i] = i
+		switch {
+		case e.Kept:
+			position[i] = "keeps"
+		case e.Held && e.Shared:
+			position[i] = "shares"
+		case e.Held:
+			position[i] = "holder"
+		default:
+			waiters++
+			position[i] = strconv.Itoa(waiters)
+		}
+	}
+	of := func(f func(holdfast.Entry) string) func(int) string {
+		return func(i int) string { return f(l.queue[i]) }
+	}
+	return listing[int]{
+		items: indexes,
+		columns: []column[int]{
+			{head: "POSITION", cell: func(i int) string { return position[i] }, ink: func(i int) ink {
+				switch e := l.queue[i]; {
+				case e.Kept:
+					return faint
+				case e.Held:
+					return yellow
+				}
+				return 0
+			}},
+			{head: "WHO", cell: of(func(e holdfast.Entry) string { return e.Owner })},
+			{head: "FOR", cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
+			{head: "SESSION", cell: of(sessionOf)},
+			{head: "TOKEN", cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
+			{head: "MODE", wide: true, cell: of(modeOf)},
+			{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
+			{head: "NODE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Path })},
+			{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
+		},
+	}
 }

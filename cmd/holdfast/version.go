@@ -24,22 +24,39 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  operands(),
+		Long: `version prints the version of holdfast. -o wide adds the commit, and -o name prints the version alone.
+-o json and -o jsonl print one Version: see docs/reference/json.md.
+
+Exit codes:
+  0  the version is printed
+  2  wrong command line`,
+		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format == "json" {
-				return document(cmd.OutOrStdout(), buildInfo())
+			v, w := buildInfo(), cmd.OutOrStdout()
+			switch format {
+			case "json":
+				return document(w, v)
+			case "jsonl":
+				return line(w, v)
+			case "name":
+				_, err := fmt.Fprintln(w, v.Version)
+				return err
 			}
-			return printVersion(cmd.OutOrStdout())
+			return printVersion(w, format == "wide")
 		},
 	}
-	format.register(cmd)
+	format.register(cmd, allFormats...)
 	return cmd
 }
 
-// printVersion prints the version in one line.
-func printVersion(w io.Writer) error {
+// printVersion prints the version in one line, which ends with the commit if it is wide.
+func printVersion(w io.Writer, wide bool) error {
 	v := buildInfo()
-	_, err := fmt.Fprintf(w, "holdfast %s %s %s/%s\n", v.Version, v.Go, v.OS, v.Arch)
+	text := fmt.Sprintf("holdfast %s %s %s/%s", v.Version, v.Go, v.OS, v.Arch)
+	if wide && v.Commit != "" {
+		text += " " + v.Commit
+	}
+	_, err := fmt.Fprintln(w, text)
 	return err
 }
 

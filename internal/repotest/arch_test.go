@@ -23,6 +23,7 @@ import (
 //	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -45,6 +46,10 @@ var arrows = map[string]part{
 	},
 	"internal/waitgraph": {
 		reason: "who waits for whom follows from the queues: this package knows no client and no names",
+	},
+	"internal/lockwatch": {
+		mayImport: []string{"", "internal/queue", "internal/queue/names", "zk"},
+		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
 	"internal/balance": {
 		reason: "who should own a shard follows from the workers and the present owners: this package knows no client and no lock",
@@ -110,7 +115,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

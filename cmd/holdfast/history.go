@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// historyDocument is what is known of a lock's past, in JSON.
+type historyDocument struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Name       string         `json:"name"`
+	Path       string         `json:"path"`
+	Since      *time.Time     `json:"since,omitempty"`
+	Joined     int64          `json:"joined"`
+	Present    int            `json:"present"`
+	Events     []historyEvent `json:"events"`
+	AsOf       time.Time      `json:"as_of"`
+}
+
+// historyEvent is one thing that is known to have happened.
+type historyEvent struct {
+	Type    string    `json:"type"`
+	At      time.Time `json:"at"`
+	AtLeast bool      `json:"at_least,omitempty"` // it was at that time or later
+	Owner   string    `json:"owner"`
+	Why     string    `json:"why"`
+	Session string    `json:"session,omitempty"`
+	Token   string    `json:"token,omitempty"`
+	By      string    `json:"by,omitempty"`
+	Outcome string    `json:"outcome,omitempty"`
+}
+
+func newHistory(g *globals) *cobra.Command {
+	var p printer
+	var layout layoutFlag
+	cmd := &cobra.Command{
+		Use:   "history [flags] LOCK",
+		Short: "Show what is known of a lock's past",
+		Long: `history shows what the server knows of a lock's past. A server keeps no record of clients that are
+gone, so this is:
+
+  - how many clients have joined the queue since its node was made, at most, and how many are in it now.
+    The count has clients that did not wait (--try), and locks whose names begin with this lock's name
+    and /. It begins again after the server has removed the empty node
+  - when the present holders and waiters joined, and when the holders acquired the lock. ≥ marks a time that
+    is not known: the holder has acquired the lock at that time or later
+  - the audit lines of break, revoke, unlock --force and sessions end. Whoever can write the audit can
+    change them
+
+To record what happens from now on, run: holdfast watch -o jsonl LOCK >> FILE
+
+-o json and -o jsonl print one LockHistory: see docs/reference/json.md. -o name prints the owners alone.
+
+Exit codes:
+  0   the server has answered
+  1   nothing is known: the server has no node of the lock, and no audit line
+  2   wrong command line
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast history nightly
+  holdfast history -o json db/migrate | jq .joined`,
+		Args: operands("lock"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := g.lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			d := historyDocument{APIVersion: apiVersion, Kind: "LockHistory", Name: args[0], Path: path, Events: []historyEvent{}}
+			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Layout) })
+			if err != nil {
+				return err
+			}
+			d.AsOf = *asOf(time.Now())
+			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
+				return err
+			}
+			if d.Since == nil && len(d.Events) == 0 {
+				return exitCode(exitNo)
+			}
+			return nil
+		},
+	}
+	p.register(cmd)
+	layout.register(cmd)
+	return cmd
+}
+
+// read fills in what the server knows.
+func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout holdfast.Layout) error {
+	l, err := readLock(ctx, c, d.Path, layout)
+	if err != nil {
+		return err
+	}
+	d.Present = len(l.queue)
+	since, joined, err := joinedAt(ctx, c, &l, layout)
+	if err != nil {
+		return err
+	}
+	d.Since, d.Joined = since, max(joined, int64(d.Present))
+	for _, e := range l.queue {
+		at := historyEvent{Type: "joined", At: e.Since.UTC(), Owner: e.Owner, Why: e.Reason, Token: strconv.FormatInt(e.Token, 10)}
+		if e.Session != 0 {
+			at.Session = sessionText(e.Session)
+		}
+		d.Events = append(d.Events, at)
+		if e.Held {
+			at.Type, at.At, at.AtLeast = "acquired", e.HeldSince.UTC(), false
+			if e.HeldSince.IsZero() {
+				at.At, at.AtLeast = e.Since.UTC(), true
+			}
+			d.Events = append(d.Events, at)
+		}
+	}
+	audit, err := readAuditOf(ctx, c, d.Path)
+	if err != nil {
+		return err
+	}
+	d.Events = append(d.Events, audit...)
+	slices.SortStableFunc(d.Events, func(a, b historyEvent) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	return nil
+}
+
+// joinedAt returns when the node of the queue was made, and how many clients have joined it since. The server
+// counts every creation and every removal of a child, and the children that are there.
+func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Layout) (since *time.Time, joined int64, err error) {
+	dir := l.path
+	if l.permits != nil {
+		dir += "/locks"
+		switch children, _, err := c.Children(ctx, l.path); {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return nil, 0, err
+		case slices.Contains(children, "slot-queue"):
+			dir = l.path + "/slot-queue"
+		case layout.Name == holdfast.LayoutKazoo.Name:
+			dir = l.path + kazooTurnstile
+		}
+	}
+	stat, ok, err := c.Exists(ctx, dir)
+	switch {
+	case err != nil || !ok:
+		return nil, 0, err
+	case stat.EphemeralOwner != 0: // a NodeLock has no queue
+		return nil, 1, nil
+	}
+	made := time.UnixMilli(stat.Ctime).UTC()
+	return &made, (int64(uint32(stat.Cversion)) + int64(stat.NumChildren)) / 2, nil
+}
+
+// readAuditOf returns the audit lines about the lock at path. There are none if they cannot be read.
+func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, err error) {
+	data, _, err := c.Get(ctx, auditPath)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var log auditLog
+	if json.Unmarshal(data, &log) != nil || log.Kind != "AuditLog" {
+		return nil, nil // somebody else's data
+	}
+	for _, item := range log.Items {
+		for _, place := range item.Places {
+			if place.Path == path {
+				events = append(events, historyEvent{
+					Type: item.Action, At: item.At.UTC(), Owner: place.Owner, Token: place.Token,
+					By: item.By, Why: item.Reason, Outcome: item.Outcome,
+				})
+			}
+		}
+	}
+	return events, nil
+}
+
+func (d *historyDocument) print(w io.Writer, p *printer) error {
+	switch p.format {
+	case "json":
+		return document(w, d)
+	case "jsonl":
+		return line(w, d)
+	case "name":
+	default:
+		if p.noHeaders {
+			break
+		}
+		if _, err := fmt.Fprintln(w, escape(d.Name)+" "+d.summary()); err != nil {
+			return err
+		}
+		if len(d.Events) == 0 {
+			return nil
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return show(w, p, listing[historyEvent]{
+		items: d.Events,
+		name:  func(e historyEvent) string { return e.Owner },
+		columns: []column[historyEvent]{
+			{head: "TIME", cell: func(e historyEvent) string {
+				at := e.At.Format("2006-01-02T15:04:05.000Z07:00")
+				if e.AtLeast {
+					return "≥" + at
+				}
+				return at
+			}},
+			{head: "EVENT", cell: func(e historyEvent) string { return e.Type }},
+			{head: "WHO", cell: func(e historyEvent) string { return e.Owner }},
+			{head: "TOKEN", cell: func(e historyEvent) string { return e.Token }},
+			{head: "BY", cell: func(e historyEvent) string { return e.By }},
+			{head: "OUTCOME", wide: true, cell: func(e historyEvent) string { return e.Outcome }},
+			{head: "SESSION", wide: true, cell: func(e historyEvent) string { return e.Session }},
+			{head: "WHY", cell: func(e historyEvent) string { return e.Why }},
+		},
+	})
+}
+
+// summary says in words how many clients there were.
+func (d *historyDocument) summary() string {
+	if d.Since == nil {
+		if len(d.Events) == 0 {
+			return "has no history: the server has no node of it"
+		}
+		return "has no queue now"
+	}
+	return fmt.Sprintf("has had at most %d clients since %s; %d are there now", d.Joined, d.Since.Format(time.RFC3339), d.Present)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"testing"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zktest"
+)
+
+// history has the audit lines of its lock, and of no other. Other data at the audit's path are left alone.
+func TestHistoryHasTheAuditLines(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+	ctx := t.Context()
+	for _, path := range []string{"/holdfast", historyAuditPath} {
+		if _, _, err := c.Create(ctx, path, nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		data string
+		want int
+	}{
+		{"", 0}, {"not JSON", 0}, {`{"kind":"Other","items":[{"places":[{"path":"/locks/job"}]}]}`, 0},
+		{`{"kind":"AuditLog","items":[
+			{"at":"2026-11-20T09:30:00Z","action":"break","by":"ops@web1:9","reason":"stuck","outcome":"done","places":[{"path":"/locks/job","owner":"ann","token":"7"}]},
+			{"at":"2026-11-20T09:31:00Z","action":"break","by":"ops@web1:9","places":[{"path":"/locks/jobs","owner":"bob","token":"8"}]}]}`, 1},
+	} {
+		if _, err := c.Set(ctx, historyAuditPath, []byte(tt.data), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		d := historyDocument{Path: "/locks/job"}
+		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want {
+			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
+		}
+		if tt.want == 1 {
+			if e := d.Events[0]; e.Type != "break" || e.Owner != "ann" || e.Token != "7" || e.By != "ops@web1:9" || e.Why != "stuck" || e.Outcome != "done" {
+				t.Errorf("got %+v", e)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+)
+
+// lsFilter are the flags of ls that choose locks and their order.
+type lsFilter struct {
+	held, waiting bool
+	owner         string
+	olderThan     time.Duration
+	sort          string
+}
+
+func (f *lsFilter) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.held, "held", false, "list only locks that somebody holds or keeps")
+	cmd.Flags().BoolVar(&f.waiting, "waiting", false, "list only locks that somebody waits for")
+	cmd.Flags().StringVar(&f.owner, "owner", "", "list only locks that such an owner holds or waits for; * stands for any text, ? for one character, [a-z] for one of several")
+	durationVar(cmd.Flags(), &f.olderThan, "older-than", "", 0, "list only locks that have been held for longer; with --waiting, that somebody has waited for for longer. An upper bound (≤) counts as the time itself")
+	cmd.Flags().StringVar(&f.sort, "sort", "name", "order: name, hold (held longest first) or wait (the longest wait first)")
+}
+
+// check refuses values that mean nothing.
+func (f *lsFilter) check() error {
+	if _, err := path.Match(f.owner, ""); err != nil {
+		return usage("* is any text, ? one character, [a-z] one of several, and \\ takes the meaning from the next character",
+			"--owner %q is not a pattern", cut(f.owner, 100))
+	}
+	if f.olderThan < 0 {
+		return usage("give a time such as 90s or 1d", "--older-than %v is negative", f.olderThan)
+	}
+	if !slices.Contains([]string{"name", "hold", "wait"}, f.sort) {
+		return usage("want name, hold or wait", "--sort %q is no order", cut(f.sort, 100))
+	}
+	return nil
+}
+
+// apply returns the locks that the flags choose, in their order. It uses the slice.
+func (f *lsFilter) apply(found []located, now time.Time) []located {
+	found = slices.DeleteFunc(found, func(l located) bool { return !f.chooses(l, now) })
+	var by func(located) time.Duration
+	switch f.sort {
+	case "hold":
+		by = func(l located) time.Duration { return l.held(now) }
+	case "wait":
+		by = func(l located) time.Duration { return l.waited(now) }
+	default: // findLocks has sorted them
+		return found
+	}
+	slices.SortStableFunc(found, func(a, b located) int { return cmp.Compare(by(b), by(a)) })
+	return found
+}
+
+func (f *lsFilter) chooses(l located, now time.Time) bool {
+	age := l.held(now)
+	if f.waiting {
+		age = l.waited(now)
+	}
+	switch {
+	case f.held && l.held(now) < 0, f.waiting && l.waited(now) < 0:
+		return false
+	case f.olderThan > 0 && age <= f.olderThan:
+		return false
+	case f.owner == "":
+		return true
+	}
+	return slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return like(f.owner, e.Owner) })
+}
+
+// like reports whether text is of the pattern. A slash is a character like others.
+func like(pattern, text string) bool {
+	flat := strings.NewReplacer("/", "\x00")
+	ok, err := path.Match(flat.Replace(pattern), flat.Replace(text))
+	return ok && err == nil
+}
+
+// held returns how long the lock has been held, or at most that long if the holder does not say. It is
+// negative if nobody holds or keeps the lock.
+func (l *located) held(now time.Time) time.Duration {
+	longest := time.Duration(-1)
+	for _, e := range l.queue {
+		if !e.Held {
+			continue
+		}
+		since := e.HeldSince
+		if since.IsZero() {
+			since = e.Since
+		}
+		longest = max(longest, now.Sub(since), 0)
+	}
+	return longest
+}
+
+// waited returns how long the longest of the waits has lasted. It is negative if nobody waits.
+func (l *located) waited(now time.Time) time.Duration {
+	longest := time.Duration(-1)
+	for _, e := range l.queue {
+		if !e.Held {
+			longest = max(longest, now.Sub(e.Since), 0)
+		}
+	}
+	return longest
+}

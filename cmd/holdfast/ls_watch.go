@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/zk"
+)
+
+// lsPause is the shortest time between two lists of ls --watch.
+const lsPause = time.Second
+
+// lsWatch implements ls --watch. list reads the locks to print.
+func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
+	ctx, stop := untilStopped(cmd.Context())
+	defer stop()
+	say := newSayer(os.Stderr)
+	defer say.flush()
+	return g.stay(ctx, say, func(c *connection) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		changes := make(chan struct{}, 1)
+		go func() {
+			if err := watchChanges(ctx, c.client, parent(prefix), changes); err != nil {
+				cancel(err)
+			}
+		}()
+		screen := &screen{out: cmd.OutOrStdout(), printer: p, globals: g}
+		for {
+			began := time.Now()
+			found, now, err := list(ctx, c.client)
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // again, in the next session
+			case err != nil:
+				return err
+			default:
+				if err := screen.update(found, now); err != nil {
+					return err
+				}
+			}
+			if err := screen.wait(ctx, changes, max(lsPause, 9*time.Since(began)), err != nil); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// watchChanges puts a token into changes after each change at path or below it. It returns when ctx ends, or
+// when the server refuses the watch.
+func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<- struct{}) error {
+	change := func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	}
+	for ctx.Err() == nil {
+		w, err := c.AddWatch(ctx, path, zk.WatchPersistentRecursive)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss), errors.Is(err, zk.ErrThrottled):
+		case errors.Is(err, zk.ErrUnimplemented):
+			for tick := time.Tick(lsPause); ctx.Err() == nil; <-tick {
+				change()
+			}
+		case err != nil:
+			return err
+		default:
+			change() // there may have been some before
+			for ended := false; !ended; {
+				select {
+				case _, ok := <-w.C: // an event with an error, too, asks for another look
+					ended = !ok
+					change()
+				case <-ctx.Done():
+					ended = true
+				}
+			}
+			w.Stop()
+		}
+		select {
+		case <-time.After(lsPause / 10):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// A screen prints the locks again and again.
+type screen struct {
+	*globals
+	out     io.Writer
+	printer *printer
+
+	found []located
+	now   time.Time // of found, by this machine's clock
+	shown string    // what was printed last, without the times
+	begun bool
+}
+
+// live reports whether the table is updated in place.
+func (s *screen) live() bool {
+	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out)
+}
+
+func (s *screen) update(found []located, now time.Time) error {
+	s.found, s.now = found, now
+	if s.live() {
+		return s.draw()
+	}
+	what := signature(found)
+	if s.begun && what == s.shown {
+		return nil
+	}
+	again := s.begun
+	s.shown, s.begun = what, true
+	l := s.listing(found, now)
+	switch s.printer.format {
+	case "json":
+		return document(s.out, l.whole())
+	case "jsonl":
+		return line(s.out, l.whole())
+	}
+	if again {
+		if _, err := fmt.Fprintln(s.out); err != nil {
+			return err
+		}
+	}
+	return show(s.out, s.printer, l)
+}
+
+// signature is what a list says, without times.
+func signature(found []located) string {
+	var b strings.Builder
+	for _, l := range found {
+		fmt.Fprintf(&b, "%s %v\n", l.path, l.permits)
+		for _, e := range l.queue {
+			fmt.Fprintf(&b, " %s %d %v %v\n", e.Path, e.Token, e.Held, e.Kept)
+		}
+	}
+	return b.String()
+}
+
+// draw replaces what the terminal shows with the table. It shows no more rows than the terminal has.
+func (s *screen) draw() error {
+	l := s.listing(s.found, time.Now())
+	t := l.grid(s.printer.format == "wide")
+	t.headed, t.colored = !s.printer.noHeaders, s.printer.color.on(s.out)
+	var b strings.Builder
+	if err := t.print(&b); err != nil {
+		return err
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	lines := strings.Split(text, "\n")
+	if height := screenHeight(s.out); height > 1 && len(lines) > height {
+		hidden := len(lines) - height + 1
+		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more", hidden))
+	}
+	const home, clearLine, clearBelow = "\x1b[H", "\x1b[K", "\x1b[J"
+	out := home + strings.Join(lines, clearLine+"\r\n") + clearLine + clearBelow
+	if !s.begun {
+		out = "\x1b[2J" + out
+		s.begun = true
+	}
+	_, err := io.WriteString(s.out, out)
+	return err
+}
+
+// wait returns after the next change, but not before the pause is over. Meanwhile it keeps the times on a
+// terminal up to date. If again is true, it does not wait for a change.
+func (s *screen) wait(ctx context.Context, changes <-chan struct{}, pause time.Duration, again bool) error {
+	due := time.After(pause)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for over := false; ; {
+		var changed <-chan struct{}
+		if over {
+			if again {
+				return nil
+			}
+			changed = changes
+		}
+		select {
+		case <-ctx.Done():
+			s.end()
+			return context.Cause(ctx)
+		case <-due:
+			over = true
+		case <-changed:
+			return nil
+		case <-tick.C:
+			if s.live() && s.begun {
+				if err := s.draw(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// end leaves the cursor below the table.
+func (s *screen) end() {
+	if s.live() && s.begun {
+		_, _ = io.WriteString(s.out, "\r\n")
+	}
+}

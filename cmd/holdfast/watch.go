@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/lockwatch"
+	"holdfast/internal/supervise"
+)
+
+// eventDocument is an event of watch in JSON.
+type eventDocument struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Type       string    `json:"type"`
+	At         time.Time `json:"at"`
+	Name       string    `json:"name"`
+	Path       string    `json:"path"`
+	Node       string    `json:"node,omitempty"`
+	Owner      string    `json:"owner"`
+	Why        string    `json:"why"`
+	Session    string    `json:"session,omitempty"`
+	Token      string    `json:"token,omitempty"`
+	Mode       string    `json:"mode,omitempty"`
+	WaitedMS   *int64    `json:"waited_ms,omitempty"`
+	HeldMS     *int64    `json:"held_ms,omitempty"`
+	Waiters    int       `json:"waiters"`
+	Gap        string    `json:"gap,omitempty"`
+}
+
+// eventTypes are the types of events that --events takes. A gap is always reported.
+var eventTypes = []string{"queued", "acquired", "released", "left", "gap"}
+
+func newWatch(g *globals) *cobra.Command {
+	var format output
+	var layout layoutFlag
+	var events []string
+	var command string
+	cmd := &cobra.Command{
+		Use:   "watch [flags] [PREFIX]",
+		Short: "Print what happens to locks, as it happens",
+		Long: `watch prints one line for each event of the locks whose names begin with PREFIX, or of all locks in
+the namespace, until INT (ctrl-C) or TERM ends it:
+
+  queued    a client has joined the queue and waits
+  acquired  a client holds the lock
+  released  the node of a holder is gone: the holder has released the lock, or its session has ended, or
+            somebody has broken the lock. The server does not tell which
+  left      the node of a waiter is gone, and it never held the lock
+  gap       there were events that watch has not seen, for this lock or for one whose name begins with it
+
+The line has the time, the event, the lock, the client, the token, and how long the client has waited
+or held the lock, if watch has seen the beginning. If a client was gone before its node could be read,
+it is unknown. A client of a semaphore always queues first. A lock that a program keeps for its next use
+counts as held. All permits that a client acquires at once are one event.
+
+watch sees every event, in order, also of locks that are held for less than a millisecond. When the
+connection breaks, watch reads all locks again. It prints what has changed, with the time of the reading,
+and a gap for each lock where the server has counted more changes. On servers before ZooKeeper 3.6, it
+reads all locks once a second, or less often if there are many.
+
+With --exec, watch prints nothing. It runs CMD with the shell for each event, one after the other, in
+order. The event is on standard input as a LockEvent (see docs/reference/json.md), and in HOLDFAST_EVENT
+(its type), HOLDFAST_LOCK, HOLDFAST_LOCK_PATH, HOLDFAST_OWNER, HOLDFAST_SESSION, HOLDFAST_TOKEN and
+HOLDFAST_AT. If CMD fails, watch says so and goes on.
+
+-o jsonl prints a LockEvent a line. -o wide adds the session and the node, -o name prints the names of the
+locks alone.
+
+Exit codes:
+  0   INT or TERM ended it
+  2   wrong command line
+  69  no server answered at the beginning
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast watch
+  holdfast watch --events acquired,released db/
+  holdfast watch -o jsonl | jq -r 'select(.type == "released") | .held_ms'
+  holdfast watch --events released --exec 'logger -t locks "$HOLDFAST_OWNER released $HOLDFAST_LOCK"'`,
+		Args: operands("[prefix]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range events {
+				if !slices.Contains(eventTypes, name) {
+					return usage("want "+orList(eventTypes)+", separated by commas", "--events: there is no event %q", cut(name, 100))
+				}
+			}
+			if cmd.Flags().Changed("exec") && strings.TrimSpace(command) == "" {
+				return usage("give a command line for the shell", "--exec is empty")
+			}
+			prefix, err := g.lockPrefix(args)
+			if err != nil {
+				return err
+			}
+			w := &eventWriter{globals: g, out: cmd.OutOrStdout(), format: format, events: events, command: command}
+			return w.watch(cmd.Context(), lockwatch.Config{Prefix: prefix, Layout: layout.Layout})
+		},
+	}
+	format.register(cmd, allFormats...)
+	layout.register(cmd)
+	cmd.Flags().StringSliceVar(&events, "events", nil, "print only these events: queued, acquired, released, left; separated by commas. A gap is always printed (default: all)")
+	cmd.Flags().StringVar(&command, "exec", "", "run this command line for each event, in place of printing it")
+	return cmd
+}
+
+// An eventWriter prints events, or runs a command for each.
+type eventWriter struct {
+	*globals
+	out     io.Writer
+	format  output
+	events  []string
+	command string
+	say     *sayer
+}
+
+// commandBacklog bounds the events that wait for the command of --exec. Beyond it, the watch waits.
+const commandBacklog = 10_000
+
+func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
+	ctx, stop := untilStopped(ctx)
+	defer stop()
+	w.say = newSayer(os.Stderr)
+	defer w.say.flush()
+	cfg.Ready = func(s lockwatch.Summary) {
+		w.say.line("watching %s: %d locks in use, %d held, %d clients wait", escape(cfg.Prefix), s.Locks, s.Held, s.Waiters)
+		if s.Polls {
+			w.say.line("the server has no persistent watches (ZooKeeper 3.6): all locks are read once a second or less often")
+		}
+	}
+	return w.globals.stay(ctx, w.say, func(c *connection) error {
+		report := w.print
+		if w.command != "" {
+			queue := make(chan eventDocument, commandBacklog)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for e := range queue {
+					if ctx.Err() == nil {
+						w.run(ctx, e)
+					}
+				}
+			}()
+			defer func() {
+				close(queue)
+				<-done
+			}()
+			report = func(e eventDocument) error {
+				select {
+				case queue <- e:
+				case <-ctx.Done():
+				}
+				return nil
+			}
+		}
+		return lockwatch.Watch(ctx, c.client, cfg, func(e lockwatch.Event) error {
+			if e.Type != lockwatch.Gap && len(w.events) > 0 && !slices.Contains(w.events, string(e.Type)) {
+				return nil
+			}
+			return report(w.document(e))
+		})
+	})
+}
+
+// untilStopped returns a context that INT or TERM ends. A second signal ends the process.
+func untilStopped(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	supervise.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// stay runs f with a connection until f returns or ctx ends. It is for the commands that go on when no server
+// answers. The end of ctx is no error.
+func (g *globals) stay(ctx context.Context, say *sayer, f func(*connection) error) error {
+	t, err := g.target()
+	if err != nil {
+		return err
+	}
+	c, err := g.connect(ctx, t, g.timeout, say)
+	if err == nil {
+		defer c.close()
+		err = f(c)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return t.unreachable(err)
+}
+
+func (w *eventWriter) document(e lockwatch.Event) eventDocument {
+	d := eventDocument{
+		APIVersion: apiVersion, Kind: "LockEvent", Type: string(e.Type), At: e.At.UTC().Truncate(time.Millisecond),
+		Name: w.lockName(e.Lock), Path: e.Lock, Node: e.Node, Owner: e.Owner, Why: e.Reason, Waiters: e.Waiters, Gap: e.Why,
+	}
+	if e.Known {
+		d.Token = strconv.FormatInt(e.Token, 10)
+		if e.Session != 0 {
+			d.Session = sessionText(e.Session)
+		}
+	}
+	if e.Type != lockwatch.Gap {
+		d.Mode = "exclusive"
+		if e.Shared {
+			d.Mode = "shared"
+		}
+	}
+	if ms := e.Took.Milliseconds(); e.Took > 0 {
+		if e.Type == lockwatch.Released {
+			d.HeldMS = &ms
+		} else {
+			d.WaitedMS = &ms
+		}
+	}
+	return d
+}
+
+func (w *eventWriter) print(e eventDocument) error {
+	var err error
+	switch w.format {
+	case "json":
+		err = document(w.out, e)
+	case "jsonl":
+		err = line(w.out, e)
+	case "name":
+		_, err = fmt.Fprintln(w.out, escape(e.Name))
+	default:
+		_, err = fmt.Fprintln(w.out, e.text(w.format == "wide"))
+	}
+	if err != nil {
+		return &fault{exitUnavailable, fmt.Errorf("watch: cannot print: %w", err), ""}
+	}
+	return nil
+}
+
+// text returns the event as one line.
+func (e *eventDocument) text(wide bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, escape(e.Name))
+	if e.Type == string(lockwatch.Gap) {
+		fmt.Fprintf(&b, " (%s)", e.Gap)
+		return b.String()
+	}
+	switch {
+	case e.Token == "":
+		b.WriteString(" by unknown")
+	case e.Owner == "":
+		b.WriteString(" by session " + e.Session)
+	default:
+		b.WriteString(" by " + escape(e.Owner))
+	}
+	if e.Token != "" {
+		b.WriteString(" token=" + e.Token)
+	}
+	for _, d := range []struct {
+		name string
+		ms   *int64
+	}{{"waited", e.WaitedMS}, {"held", e.HeldMS}} {
+		if d.ms != nil {
+			fmt.Fprintf(&b, " %s=%v", d.name, time.Duration(*d.ms)*time.Millisecond)
+		}
+	}
+	if e.Waiters > 0 {
+		fmt.Fprintf(&b, " waiters=%d", e.Waiters)
+	}
+	if wide && e.Session != "" {
+		b.WriteString(" session=" + e.Session)
+	}
+	if wide {
+		b.WriteString(" node=" + escape(e.Node))
+	}
+	if e.Why != "" {
+		b.WriteString(` ("` + escape(e.Why) + `")`)
+	}
+	return b.String()
+}
+
+// run runs the command of --exec for one event. It ends the command when ctx ends.
+func (w *eventWriter) run(ctx context.Context, e eventDocument) {
+	var text bytes.Buffer
+	if err := line(&text, e); err != nil {
+		w.say.line("--exec: %v", err)
+		return
+	}
+	shell, option := "sh", "-c"
+	if runtime.GOOS == "windows" {
+		shell, option = "cmd", "/c"
+	}
+	cmd := exec.CommandContext(ctx, shell, option, w.command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = &text, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(),
+		"HOLDFAST_EVENT="+e.Type, "HOLDFAST_LOCK="+e.Name, "HOLDFAST_LOCK_PATH="+e.Path, "HOLDFAST_OWNER="+noNUL(e.Owner),
+		"HOLDFAST_SESSION="+e.Session, "HOLDFAST_TOKEN="+e.Token, "HOLDFAST_AT="+e.At.Format(time.RFC3339Nano),
+	)
+	cmd.Cancel = func() error {
+		if runtime.GOOS == "windows" {
+			return cmd.Process.Kill()
+		}
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		w.say.line("--exec: the command for %s of %s failed: %v", e.Type, escape(e.Name), err)
+	}
+}
+
+// noNUL makes text of another program fit for an environment variable.
+func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", `\x00`) }

@@ -1,0 +1,488 @@
+package lockwatch
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// A model is the tree as far as it is known, and the locks in it. It is pure: it gets the changes of nodes, in
+// order, and says what they mean for the locks.
+type model struct {
+	grammar *names.Grammar
+	base    string // the node that is watched, with everything below it
+	prefix  string // of the paths of the locks to report
+	emit    func(Event)
+
+	dirs  map[string]*dir // nodes that may have children, by path
+	locks map[string]*lock
+}
+
+// A dir is a node that may have children.
+type dir struct {
+	czxid    int64 // 0 if it is not known
+	cversion int32 // counts the changes of children that the model has
+	children map[string]*place
+}
+
+// A role is what a place is for.
+type role int
+
+const (
+	inQueue role = iota // a place in the queue, or the node of a NodeLock
+	permit              // of a semaphore or of slots
+	turn                // at their turnstile
+	other               // no place: a directory, or a node that was gone before it was read
+)
+
+// A place is a node.
+type place struct {
+	role  role
+	lock  *lock
+	path  string
+	name  names.Contender
+	info  info
+	since time.Time // when the watcher saw that it queued, or acquired the lock; zero if it did not see that
+
+	held     bool
+	admitted bool   // a turn whose permit has been seen
+	awaits   *place // the turn of a permit, until it is gone; then the permit is granted
+	unread   bool   // of role other: it was gone before it was read
+}
+
+// info is what a read of a node tells.
+type info struct {
+	known bool
+	note  queue.Note
+	stat  zk.Stat
+}
+
+// token returns the fencing token, or 0.
+func (i info) token() int64 {
+	if i.note.Token != 0 {
+		return i.note.Token // older than the node: a writer has taken the read side
+	}
+	return i.stat.Czxid
+}
+
+// A lock is the places of one lock.
+type lock struct {
+	path    string
+	queue   []*place // in order; of a semaphore, its turns
+	permits []*place
+}
+
+func newModel(g *names.Grammar, prefix string, emit func(Event)) *model {
+	base := prefix[:strings.LastIndexByte(prefix, '/')]
+	if base == "" {
+		base = "/"
+	}
+	return &model{grammar: g, base: base, prefix: prefix, emit: emit, dirs: make(map[string]*dir), locks: make(map[string]*lock)}
+}
+
+// split returns the parent's path and the name of a node.
+func split(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i == 0 {
+		return "/", path[1:]
+	}
+	return path[:i], path[i+1:]
+}
+
+func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
+
+// turnstiles are the directories of a semaphore's queue, and those of its permits.
+func (m *model) turnstiles() [][2]string {
+	slots := &names.Slots.Semaphore
+	pairs := [][2]string{{slots.Turnstile, slots.Leases}}
+	if s := &m.grammar.Semaphore; s.Numbered {
+		pairs = append(pairs, [2]string{s.Turnstile, s.Leases})
+	}
+	return pairs
+}
+
+// bare reports whether permits are children of the lock's path itself, as kazoo's are.
+func (m *model) bare() bool { s := &m.grammar.Semaphore; return s.Lease != "" && !s.Numbered }
+
+// permitsFor returns the path of the permits whose turnstile dir may be.
+func (m *model) permitsFor(dir string) (permits string, ok bool) {
+	for _, pair := range m.turnstiles() {
+		if of, ok := strings.CutSuffix(dir, pair[0]); ok && of != "" {
+			return of + pair[1], true
+		}
+	}
+	if of, ok := strings.CutSuffix(dir, m.grammar.Semaphore.Turnstile); ok && m.bare() && of != "" {
+		return of, true
+	}
+	return "", false
+}
+
+// semaphoreOf returns the path of the lock whose turnstile is dir.
+func (m *model) semaphoreOf(path string) (of string, ok bool) {
+	permits, ok := m.permitsFor(path)
+	if !ok || m.dirs[permits] == nil {
+		return "", false
+	}
+	if m.bare() && strings.HasSuffix(path, m.grammar.Semaphore.Turnstile) {
+		return permits, true
+	}
+	of, _ = split(permits)
+	return of, true
+}
+
+// classify returns what a child is. ephemeral counts only if the name does not tell.
+func (m *model) classify(path string, ephemeral bool) (r role, lock string, name names.Contender) {
+	parent, base := split(path)
+	for _, s := range []*names.Semaphore{&names.Slots.Semaphore, &m.grammar.Semaphore} {
+		if of, ok := strings.CutSuffix(parent, s.Leases); ok && s.Numbered && of != "" {
+			if name, ok := s.Queue.Parse(base); ok {
+				return permit, of, name
+			}
+		}
+	}
+	if of, ok := m.semaphoreOf(parent); ok {
+		g := m.grammar
+		if strings.HasSuffix(parent, names.Slots.Semaphore.Turnstile) {
+			g = names.Slots
+		}
+		if name, ok := g.Parse(base); ok {
+			return turn, of, name
+		}
+	}
+	if name, ok := m.grammar.Parse(base); ok {
+		return inQueue, parent, name
+	}
+	switch {
+	case !ephemeral:
+		return other, "", names.Contender{}
+	case m.bare() && len(base) == 32 && strings.Trim(base, "0123456789abcdef") == "":
+		return permit, parent, names.Contender{Name: base, Shared: true}
+	}
+	return inQueue, path, names.Contender{Name: base} // a NodeLock
+}
+
+// nameTells reports whether the name of a node tells that it is a place.
+func (m *model) nameTells(path string) bool {
+	r, _, _ := m.classify(path, false)
+	return r != other
+}
+
+// reusable reports whether another node may get this name later.
+func (m *model) reusable(path string) bool {
+	_, base := split(path)
+	_, slot := names.SlotOf(base)
+	_, numbered := m.grammar.Parse(base)
+	return slot || !numbered
+}
+
+// skipped reports whether nothing at a path is of interest: the records of a Once, which are not locks.
+func skipped(path string) bool {
+	parts := strings.Split(path, "/")
+	for i := 1; i+2 < len(parts); i++ {
+		digit, ok := strings.CutPrefix(parts[i], queue.OnceShard)
+		if ok && len(digit) == 1 && (parts[i+2] == "done" || parts[i+2] == "begun") {
+			return true
+		}
+	}
+	return path == "/zookeeper"
+}
+
+// relevant reports whether a node can be a lock of the prefix, above one or below one.
+func (m *model) relevant(path string) bool {
+	return !skipped(path) && (strings.HasPrefix(path, m.prefix) || strings.HasPrefix(m.prefix, strings.TrimSuffix(path, "/")+"/"))
+}
+
+// knows reports whether the model has the node.
+func (m *model) knows(path string) bool {
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if d == nil {
+		return m.dirs[path] != nil
+	}
+	_, ok := d.children[name]
+	return ok
+}
+
+// created tells the model that a node was created. at is zero if the moment is not known. ofTurn means that it is
+// a permit of a turn that has just gone, after it has waited. settle means that the model reports at once who
+// holds the lock now.
+func (m *model) created(path string, i info, at time.Time, waited time.Duration, ofTurn, settle bool) {
+	if path == m.base {
+		if m.dirs[path] == nil {
+			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
+		}
+		return
+	}
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if d == nil {
+		return // below a node that is no directory, or is gone
+	}
+	if _, ok := d.children[name]; ok {
+		return // reported twice
+	}
+	d.cversion++
+	p := m.place(path, i)
+	d.children[name] = p
+	if p.role == other {
+		if i.known {
+			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
+			m.reclassify(path)
+		}
+		return
+	}
+	p.since = at
+	l := p.lock
+	switch p.role {
+	case permit:
+		l.permits = append(l.permits, p)
+		if !ofTurn && settle {
+			p.awaits = l.admit(p)
+		}
+		if p.awaits == nil {
+			p.held = true
+			m.report(Acquired, p, at, waited)
+		}
+		return
+	default:
+		i, _ := slices.BinarySearchFunc(l.queue, p, inOrder)
+		l.queue = slices.Insert(l.queue, i, p)
+	}
+	if settle {
+		m.settle(l, at)
+		if !p.held {
+			m.report(Queued, p, at, 0)
+		}
+	}
+}
+
+// place makes the place of a node.
+func (m *model) place(path string, i info) *place {
+	r, of, name := m.classify(path, i.stat.EphemeralOwner != 0)
+	p := &place{role: r, path: path, name: name, info: i, unread: !i.known}
+	if r != other {
+		p.lock = m.locks[of]
+		if p.lock == nil {
+			p.lock = &lock{path: of}
+			m.locks[of] = p.lock
+		}
+	}
+	return p
+}
+
+func inOrder(a, b *place) int {
+	switch {
+	case names.Before(a.name.Seq, b.name.Seq):
+		return -1
+	case names.Before(b.name.Seq, a.name.Seq):
+		return 1
+	case a.name.Shared != b.name.Shared && b.name.Shared:
+		return -1 // a writer that has taken the read side, too
+	case a.name.Shared != b.name.Shared:
+		return 1
+	}
+	return 0
+}
+
+// reclassify turns the places of a queue into those of a turnstile, when the directory of the permits comes.
+func (m *model) reclassify(permits string) {
+	var turnstiles []string
+	for _, pair := range m.turnstiles() {
+		if of, ok := strings.CutSuffix(permits, pair[1]); ok {
+			turnstiles = append(turnstiles, of+pair[0])
+		}
+	}
+	if m.bare() {
+		turnstiles = append(turnstiles, permits+m.grammar.Semaphore.Turnstile)
+	}
+	for _, path := range turnstiles {
+		old := m.locks[path]
+		of, ok := m.semaphoreOf(path)
+		if old == nil || !ok {
+			continue
+		}
+		for _, p := range slices.Clone(old.queue) {
+			if r, _, _ := m.classify(p.path, true); r != turn {
+				continue
+			}
+			old.queue = slices.DeleteFunc(old.queue, func(q *place) bool { return q == p })
+			p.role, p.held = turn, false
+			p.lock = m.locks[of]
+			if p.lock == nil {
+				p.lock = &lock{path: of}
+				m.locks[of] = p.lock
+			}
+			i, _ := slices.BinarySearchFunc(p.lock.queue, p, inOrder)
+			p.lock.queue = slices.Insert(p.lock.queue, i, p)
+		}
+		m.forget(old)
+	}
+}
+
+// admit returns the turn that a new permit belongs to: the first in the queue, if the session is the same.
+// (Curator and kazoo create the permit while they hold the turnstile, and Curator then waits until there are
+// few enough. We create it in the transaction that leaves the turnstile.)
+func (l *lock) admit(p *place) *place {
+	for _, t := range l.queue {
+		if t.role != turn || t.admitted {
+			continue
+		}
+		if !t.info.known || !p.info.known || t.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
+			t.admitted = true
+			return t
+		}
+		return nil
+	}
+	return nil
+}
+
+// deleted tells the model that a node was deleted. admitted means that it was a turn whose permits come in the
+// same transaction.
+func (m *model) deleted(path string, at time.Time, admitted bool) {
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if gone := m.dirs[path]; gone != nil {
+		m.dropDir(path, gone)
+	}
+	if d == nil {
+		return
+	}
+	p, ok := d.children[name]
+	if !ok {
+		return
+	}
+	d.cversion++
+	delete(d.children, name)
+	if p == nil {
+		return
+	}
+	if p.role == other {
+		if p.unread {
+			m.gap(path, at, "a node came and went before it could be read")
+		}
+		return
+	}
+	m.take(p)
+	switch {
+	case p.held:
+		m.report(Released, p, at, p.lasted(at))
+	case p.role == permit: // it was not granted
+		p.awaits.admitted = false
+	case p.role == turn && (p.admitted || admitted):
+		for _, q := range p.lock.permits {
+			if q.awaits == p {
+				q.awaits, q.held, q.since = nil, true, at
+				m.report(Acquired, q, at, p.lasted(at))
+			}
+		}
+	default:
+		m.report(Left, p, at, p.lasted(at))
+	}
+	m.settle(p.lock, at)
+	m.forget(p.lock)
+}
+
+// dropDir removes a directory that is gone. Its children went before it.
+func (m *model) dropDir(path string, d *dir) {
+	delete(m.dirs, path)
+	for name, p := range d.children {
+		if sub := m.dirs[join(path, name)]; sub != nil {
+			m.dropDir(join(path, name), sub)
+		}
+		if p != nil && p.role != other {
+			m.take(p)
+			m.forget(p.lock)
+		}
+	}
+}
+
+// take removes a place from its lock.
+func (m *model) take(p *place) {
+	is := func(q *place) bool { return q == p }
+	p.lock.queue = slices.DeleteFunc(p.lock.queue, is)
+	p.lock.permits = slices.DeleteFunc(p.lock.permits, is)
+}
+
+// forget drops a lock that nobody uses.
+func (m *model) forget(l *lock) {
+	if len(l.queue) == 0 && len(l.permits) == 0 {
+		delete(m.locks, l.path)
+	}
+}
+
+func (p *place) lasted(at time.Time) time.Duration {
+	if p.since.IsZero() || at.IsZero() {
+		return 0
+	}
+	return at.Sub(p.since)
+}
+
+// settle finds the places that hold the lock now and did not before.
+func (m *model) settle(l *lock, at time.Time) {
+	var first, firstExclusive *place
+	for _, p := range l.queue {
+		if p.role == turn {
+			continue
+		}
+		ahead := first
+		if p.name.Shared {
+			ahead = firstExclusive
+		}
+		waits := ahead != nil && p.name.WaitsFor(ahead.name)
+		if !waits && !p.held {
+			took := p.lasted(at)
+			p.held, p.since = true, at
+			m.report(Acquired, p, at, took)
+		}
+		if first == nil {
+			first = p
+		}
+		if !p.name.Shared {
+			if firstExclusive == nil {
+				firstExclusive = p
+			}
+			if waits {
+				return // so do all that follow
+			}
+		}
+	}
+}
+
+// report emits an event. A tenure can have several nodes (permits, or the two sides of a lock): then it is
+// acquired with the first and released with the last.
+func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
+	if t == Acquired || t == Released {
+		for _, q := range slices.Concat(p.lock.queue, p.lock.permits) {
+			if q != p && q.held && q.info.known && p.info.known && q.info.token() == p.info.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
+				return
+			}
+		}
+	}
+	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
+	for _, q := range p.lock.queue {
+		if !q.held && !q.admitted {
+			e.Waiters++
+		}
+	}
+	if p.info.known {
+		n := p.info.note
+		e.Known, e.Owner, e.Reason = true, n.Owner, n.Reason
+		e.Session, e.Token = p.info.stat.EphemeralOwner, p.info.token()
+	}
+	m.send(e)
+}
+
+// gap reports changes at path, or below it, that the model has not seen.
+func (m *model) gap(path string, at time.Time, why string) {
+	m.send(Event{Type: Gap, At: at, Lock: path, Why: why})
+}
+
+func (m *model) send(e Event) {
+	if strings.HasPrefix(e.Lock, m.prefix) || e.Type == Gap && m.relevant(e.Lock) {
+		m.emit(e)
+	}
+}

@@ -1,0 +1,328 @@
+package lockwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// A tree is what one walk has read, by path. The nodes are not of one moment, but each directory is.
+type tree map[string]*node
+
+// A node is one node of a tree.
+type node struct {
+	info     info
+	children []string
+}
+
+// readsInFlight is how many nodes are read in one go.
+const readsInFlight = 256
+
+// read reads the nodes at the prefix of m and below it.
+func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, m.base) }); err != nil {
+		return nil, err
+	}
+	t := make(tree)
+	for level := []string{m.base}; len(level) > 0; {
+		got, err := reads(ctx, c, level, zk.GetOp)
+		if err != nil {
+			return nil, err
+		}
+		var parents []string
+		for i, r := range got {
+			switch {
+			case errors.Is(r.Err, zk.ErrNoNode):
+			case r.Err != nil: // no permission to read the data
+				t[level[i]] = &node{}
+				parents = append(parents, level[i])
+			default:
+				t[level[i]] = &node{info: infoOf(r)}
+				if r.Stat.NumChildren > 0 {
+					parents = append(parents, level[i])
+				}
+			}
+		}
+		listed, err := reads(ctx, c, parents, zk.ChildrenOp)
+		if err != nil {
+			return nil, err
+		}
+		level = nil
+		for i, r := range listed {
+			if errors.Is(r.Err, zk.ErrNoNode) {
+				delete(t, parents[i])
+				continue
+			}
+			n := t[parents[i]]
+			if r.Err != nil {
+				continue
+			}
+			n.info.stat, n.children = r.Stat, r.Children
+			for _, child := range r.Children {
+				if path := join(parents[i], child); m.relevant(path) {
+					level = append(level, path)
+				}
+			}
+		}
+	}
+	return t, nil
+}
+
+// reads sends one read for each path. A result can have the errors ErrNoNode and ErrNoAuth.
+func reads(ctx context.Context, c *zk.Client, paths []string, op func(string) zk.Op) (all []zk.Result, err error) {
+	for some := range slices.Chunk(paths, readsInFlight) {
+		ops := make([]zk.Op, len(some))
+		for i, path := range some {
+			ops[i] = op(path)
+		}
+		var results []zk.Result
+		err := queue.Retry(ctx, func() (err error) {
+			if results, err = c.Pipeline(ctx, ops...); results == nil {
+				return err
+			}
+			for _, r := range results {
+				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !errors.Is(r.Err, zk.ErrNoAuth) {
+					return r.Err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	return all, nil
+}
+
+func infoOf(r zk.Result) info { return info{known: true, note: queue.ReadNote(r.Data), stat: r.Stat} }
+
+// load makes t the model's tree. It reports nothing.
+func (m *model) load(t tree) {
+	emit := m.emit
+	m.emit = func(Event) {}
+	m.dirs, m.locks = make(map[string]*dir), make(map[string]*lock)
+	m.add(t, t.paths(), time.Time{})
+	m.emit = emit
+}
+
+// paths returns the paths in the order in which they can be added: parents first, and the permits of a
+// semaphore before its turns.
+func (t tree) paths() []string {
+	paths := make([]string, 0, len(t))
+	for path := range t {
+		paths = append(paths, path)
+	}
+	depth := func(path string) int { return strings.Count(path, "/") }
+	slices.SortFunc(paths, func(a, b string) int {
+		return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a, b))
+	})
+	return paths
+}
+
+// add adds the nodes of t with the given paths, and reports who holds their locks now or waits for them.
+func (m *model) add(t tree, paths []string, at time.Time) {
+	var places []*place
+	for _, path := range paths {
+		m.created(path, t[path].info, at, 0, false, false)
+		parent, name := split(path)
+		if d := m.dirs[parent]; d != nil && path != m.base {
+			if p := d.children[name]; p.role != other {
+				places = append(places, p)
+			}
+		}
+	}
+	for _, p := range places {
+		m.settle(p.lock, at)
+	}
+	for _, p := range places {
+		if p.role != permit && !p.held {
+			m.report(Queued, p, at, 0)
+		}
+	}
+	m.count(t)
+}
+
+// count takes the counts of changes from t, after everything else.
+func (m *model) count(t tree) {
+	for path, d := range m.dirs {
+		n := t[path]
+		if n == nil {
+			continue
+		}
+		d.czxid, d.cversion = n.info.stat.Czxid, n.info.stat.Cversion
+		for _, child := range n.children {
+			switch _, ok := d.children[child]; {
+			case ok:
+			case m.relevant(join(path, child)):
+				d.cversion++ // it was deleted after it was listed
+			default:
+				d.children[child] = nil
+			}
+		}
+	}
+}
+
+// update makes t the model's tree, and reports what is different. Of changes that have left no trace, only the
+// number is known: update reports a Gap where a server has counted more changes than there are differences.
+func (m *model) update(t tree, at time.Time) {
+	gaps := make(map[string]string)
+	var removed []*place
+	lost := make(map[string]bool) // directories that are gone, or are others now
+	for path, d := range m.dirs {
+		n := t[path]
+		if n == nil || n.info.stat.EphemeralOwner != 0 || d.czxid != 0 && n.info.stat.Czxid != 0 && d.czxid != n.info.stat.Czxid {
+			lost[path] = true
+			for _, p := range d.children {
+				removed = append(removed, p)
+			}
+			gaps[m.owner(path, t)] = "it was removed meanwhile"
+			continue
+		}
+		changes := int32(0)
+		present := make(map[string]bool, len(n.children))
+		for _, child := range n.children {
+			present[child] = true
+			if p, ok := d.children[child]; !ok {
+				changes++
+				if t[join(path, child)] == nil && m.relevant(join(path, child)) {
+					gaps[m.owner(path, t)] = "a node came and went before it could be read"
+				}
+			} else if p.replaced(t[join(path, child)]) {
+				changes += 2
+			}
+		}
+		for child, p := range d.children {
+			if !present[child] {
+				changes++
+				removed = append(removed, p)
+			} else if p.replaced(t[join(path, child)]) {
+				removed = append(removed, p)
+			}
+		}
+		if missed := n.info.stat.Cversion - d.cversion - changes; missed != 0 {
+			gaps[m.owner(path, t)] = "clients came and went meanwhile"
+		}
+	}
+	for path, n := range t {
+		if m.knows(path) || n.info.stat.EphemeralOwner != 0 {
+			continue
+		}
+		unread := slices.ContainsFunc(n.children, func(child string) bool {
+			return t[join(path, child)] == nil && m.relevant(join(path, child))
+		})
+		if unread || n.info.stat.Cversion != int32(len(n.children)) {
+			gaps[m.owner(path, t)] = "clients came and went meanwhile"
+		}
+	}
+	removed = slices.DeleteFunc(removed, func(p *place) bool { return p == nil })
+	slices.SortFunc(removed, func(a, b *place) int { return cmp.Compare(a.path, b.path) })
+	for _, p := range removed {
+		parent, name := split(p.path)
+		delete(m.dirs[parent].children, name)
+		if p.role != other {
+			m.take(p)
+		}
+	}
+	type end struct {
+		t Type
+		p *place
+	}
+	var ends []end
+	for _, p := range removed {
+		switch {
+		case p.role == other:
+		case p.held:
+			ends = append(ends, end{Released, p})
+		case p.role == permit || p.admitted:
+		case m.neverHeld(p, t, gaps):
+			ends = append(ends, end{Left, p})
+		case gaps[p.lock.path] == "" && !m.admittedIn(p, t):
+			gaps[p.lock.path] = "a waiter is gone, and may have held the lock"
+		}
+	}
+	for path := range lost {
+		delete(m.dirs, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(gaps)) {
+		m.gap(path, at, gaps[path])
+	}
+	type tenure struct {
+		lock           *lock
+		token, session int64
+	}
+	released := make(map[tenure]bool) // the permits of one tenure are one event
+	for _, e := range ends {
+		of := tenure{e.p.lock, e.p.info.token(), e.p.info.stat.EphemeralOwner}
+		if e.t == Released && e.p.info.known && released[of] {
+			continue
+		}
+		released[of] = e.t == Released
+		m.report(e.t, e.p, at, e.p.lasted(at))
+	}
+	for _, p := range removed {
+		if p.role != other {
+			m.settle(p.lock, at)
+			m.forget(p.lock)
+		}
+	}
+	paths := slices.DeleteFunc(t.paths(), m.knows)
+	m.add(t, paths, at)
+}
+
+// replaced reports whether the node of a place is another one now, of the same name.
+func (p *place) replaced(n *node) bool {
+	return p != nil && n != nil && p.info.known && n.info.known && p.info.stat.Czxid != n.info.stat.Czxid
+}
+
+// owner returns the lock that a directory belongs to, or the directory itself.
+func (m *model) owner(path string, t tree) string {
+	exists := func(path string) bool { return m.dirs[path] != nil || t[path] != nil }
+	for _, pair := range m.turnstiles() {
+		for i := range pair {
+			if of, ok := strings.CutSuffix(path, pair[i]); ok && of != "" && exists(of+pair[1-i]) {
+				return of
+			}
+		}
+	}
+	if of, ok := strings.CutSuffix(path, m.grammar.Semaphore.Turnstile); ok && m.bare() && exists(of) {
+		return of
+	}
+	return path
+}
+
+// neverHeld reports whether a waiter that is gone certainly never held the lock: somebody ahead is still
+// there, or nobody got a permit.
+func (m *model) neverHeld(p *place, t tree, gaps map[string]string) bool {
+	if p.role == turn {
+		return gaps[p.lock.path] == "" && !m.admittedIn(p, t)
+	}
+	return slices.ContainsFunc(p.lock.queue, func(q *place) bool { return p.name.WaitsFor(q.name) })
+}
+
+// admittedIn reports whether t has a permit that the model does not know, and that may be of the turn p.
+func (m *model) admittedIn(p *place, t tree) bool {
+	if p.role != turn {
+		return false
+	}
+	parent, _ := split(p.path)
+	permits, _ := m.permitsFor(parent)
+	n := t[permits]
+	if n == nil {
+		return false
+	}
+	for _, child := range n.children {
+		path := join(permits, child)
+		if !m.knows(path) && t[path] != nil && (!p.info.known || t[path].info.stat.EphemeralOwner == p.info.stat.EphemeralOwner) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,433 @@
+package lockwatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/queue/names"
+	"holdfast/zk"
+)
+
+// A Config says what to watch.
+type Config struct {
+	Prefix string          // of the paths of the locks; it begins with /
+	Layout holdfast.Layout // of their nodes
+	// Ready, if not nil, is called when the watch has begun: the package reports every event from then on, or a
+	// Gap.
+	Ready func(Summary)
+	// Every is how often the tree is read on servers without persistent watches; 0 is a second.
+	Every time.Duration
+}
+
+// A Summary is what there was when the watch began.
+type Summary struct {
+	Locks, Held, Waiters int  // in use; held; clients that wait
+	Polls                bool // the server has no persistent watches
+}
+
+// pendingLimit bounds the events that wait to be looked at. Beyond it, the tree is read again.
+const pendingLimit = 100_000
+
+// Watch reports what happens to the locks until ctx ends or report fails. It goes on when the connection
+// breaks and when the session expires.
+func Watch(ctx context.Context, c *zk.Client, cfg Config, report func(Event) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &watcher{client: c, cfg: cfg}
+	w.model = newModel(grammar(cfg.Layout), cfg.Prefix, func(e Event) {
+		if w.failed == nil {
+			w.failed = report(e)
+		}
+	})
+	if cfg.Every == 0 {
+		w.cfg.Every = time.Second
+	}
+	for {
+		err := w.follow(ctx)
+		switch {
+		case w.failed != nil:
+			return w.failed
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, zk.ErrUnimplemented):
+			return w.poll(ctx)
+		case errors.Is(err, zk.ErrClosed), errors.Is(err, zk.ErrAuthFailed):
+			return err
+		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss):
+			// again, in the next session
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func grammar(l holdfast.Layout) *names.Grammar {
+	return names.Compile(names.Layout{
+		Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read,
+		Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
+	})
+}
+
+// A watcher is one Watch.
+type watcher struct {
+	client *zk.Client
+	cfg    Config
+	model  *model
+	loaded bool
+	failed error // of report
+
+	pump    *pump
+	pending []arrival       // events that the model does not have yet
+	infos   map[string]info // of nodes that were created, by path
+}
+
+// An arrival is an event of the persistent watch and when it came.
+type arrival struct {
+	zk.Event
+	at time.Time
+}
+
+// A pump takes events from a persistent watch, which drops events if nobody does.
+type pump struct {
+	mu   sync.Mutex
+	all  []arrival
+	over bool          // no more will come
+	more chan struct{} // has a token after a change
+}
+
+func newPump(c <-chan zk.Event) *pump {
+	p := &pump{more: make(chan struct{}, 1)}
+	go func() {
+		for ev := range c {
+			p.put(arrival{ev, time.Now()})
+		}
+		p.mu.Lock()
+		p.over = true
+		p.mu.Unlock()
+		p.wake()
+	}()
+	return p
+}
+
+func (p *pump) put(a arrival) {
+	p.mu.Lock()
+	if len(p.all) >= pendingLimit {
+		p.all = p.all[:0]
+		a = arrival{zk.Event{Err: zk.ErrEventsMissed}, a.at}
+	}
+	p.all = append(p.all, a)
+	p.mu.Unlock()
+	p.wake()
+}
+
+func (p *pump) wake() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what has come, and whether nothing more will.
+func (p *pump) take() (all []arrival, over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all, p.all = p.all, nil
+	return all, p.over
+}
+
+// follow watches with a persistent watch until that ends.
+func (w *watcher) follow(ctx context.Context) error {
+	watch, err := w.client.AddWatch(ctx, w.model.base, zk.WatchPersistentRecursive)
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	w.pump, w.pending = newPump(watch.C), nil
+	if err := w.resync(ctx); err != nil {
+		return err
+	}
+	for w.failed == nil {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.pump.more:
+		}
+		all, over := w.pump.take()
+		w.pending = append(w.pending, all...)
+		if err := w.handle(ctx); err != nil {
+			return err
+		}
+		if over {
+			return zk.ErrSessionExpired
+		}
+	}
+	return nil
+}
+
+// resync reads the tree and brings the model up to date. Events that came meanwhile may be in what was read, or
+// not. Of a node with several of them, only the last counts: it says whether the node is there.
+func (w *watcher) resync(ctx context.Context) error {
+	for {
+		w.drain() // older than the read
+		w.pending = nil
+		t, err := w.model.read(ctx, w.client)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		w.drain()
+		if w.missed() {
+			continue
+		}
+		if w.loaded {
+			w.model.update(t, now)
+		} else {
+			w.model.load(t)
+			w.loaded = true
+			if w.cfg.Ready != nil {
+				w.cfg.Ready(w.model.summary())
+			}
+		}
+		last := make(map[string]int)
+		for i, a := range w.pending {
+			last[a.Path] = i
+		}
+		kept := w.pending[:0]
+		for i, a := range w.pending {
+			switch {
+			case a.Err != nil:
+				kept = append(kept, a)
+			case last[a.Path] != i, a.Type == zk.EventNodeCreated == w.model.knows(a.Path):
+			default:
+				kept = append(kept, a)
+			}
+		}
+		w.pending = kept
+		return w.handle(ctx)
+	}
+}
+
+// drain takes the events that have come. Every change that an earlier answer shows is among them, or was
+// before.
+func (w *watcher) drain() {
+	all, _ := w.pump.take()
+	for _, a := range all {
+		if a.Err != nil || a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted {
+			w.pending = append(w.pending, a)
+		}
+	}
+}
+
+func (w *watcher) missed() bool {
+	for _, a := range w.pending {
+		if errors.Is(a.Err, zk.ErrEventsMissed) {
+			return true
+		}
+	}
+	return false
+}
+
+// handle gives the pending events to the model.
+func (w *watcher) handle(ctx context.Context) error {
+	w.infos = make(map[string]info)
+	ofTurn, waited := false, time.Duration(0) // the permits that come now are of a turn that is gone
+	for len(w.pending) > 0 && w.failed == nil {
+		a := w.pending[0]
+		switch {
+		case errors.Is(a.Err, zk.ErrEventsMissed):
+			return w.resync(ctx)
+		case a.Err != nil:
+			return a.Err
+		case !w.model.relevant(a.Path) || a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted:
+			w.pending = w.pending[1:]
+			continue
+		}
+		if a.Type == zk.EventNodeCreated {
+			if _, known := w.infos[a.Path]; !known {
+				if err := w.learn(ctx); err != nil {
+					return err
+				}
+			}
+			if err := w.awaitPermits(ctx, a.Path); err != nil {
+				return err
+			}
+			permit := w.isPermit(a.Path)
+			if !permit {
+				ofTurn, waited = false, 0
+			}
+			w.model.created(a.Path, w.infos[a.Path], a.at, waited, ofTurn, true)
+			delete(w.infos, a.Path)
+			w.pending = w.pending[1:]
+			continue
+		}
+		// A turn that is gone has its permit in the next event, or has left.
+		ofTurn, waited = false, 0
+		if turn := w.model.turnAt(a.Path); turn != nil {
+			if len(w.pending) == 1 {
+				// All events of the transaction come before the answer.
+				if _, _, err := w.client.Exists(ctx, a.Path); err != nil {
+					return err
+				}
+				w.drain()
+			}
+			if err := w.learn(ctx); err != nil { // in some layouts, only the node tells
+				return err
+			}
+			if len(w.pending) > 1 && w.pending[1].Type == zk.EventNodeCreated && w.isPermit(w.pending[1].Path) {
+				ofTurn, waited = true, turn.lasted(a.at)
+			}
+		}
+		w.model.deleted(a.Path, a.at, ofTurn)
+		w.pending = w.pending[1:]
+	}
+	return nil
+}
+
+// isPermit reports whether the node is a permit, as far as is known.
+func (w *watcher) isPermit(path string) bool {
+	r, _, _ := w.model.classify(path, w.infos[path].stat.EphemeralOwner != 0)
+	return r == permit
+}
+
+// learn reads the nodes whose creation is pending.
+func (w *watcher) learn(ctx context.Context) error {
+	var paths []string
+	for _, a := range w.pending {
+		_, known := w.infos[a.Path]
+		if a.Err == nil && a.Type == zk.EventNodeCreated && !known && w.model.relevant(a.Path) {
+			w.infos[a.Path] = info{}
+			paths = append(paths, a.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	results, err := reads(ctx, w.client, paths, zk.GetOp)
+	if err != nil {
+		return err
+	}
+	w.drain()
+	// A name that comes back may be that of another node by now.
+	gone := make(map[string]bool)
+	for _, a := range w.pending {
+		if a.Type == zk.EventNodeDeleted && w.model.reusable(a.Path) {
+			gone[a.Path] = true
+		}
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			continue
+		}
+		got := infoOf(r)
+		if gone[paths[i]] && got.stat.EphemeralOwner != 0 {
+			got = info{stat: zk.Stat{EphemeralOwner: got.stat.EphemeralOwner}} // what it is, and not whose
+		}
+		w.infos[paths[i]] = got
+	}
+	return nil
+}
+
+// permitPatience is how long a new queue whose directory has the name of a turnstile waits for the directory of
+// the permits.
+const permitPatience = 300 * time.Millisecond
+
+// awaitPermits waits a moment if path is a place below a directory that may be the turnstile of a new
+// semaphore. The first permit tells.
+func (w *watcher) awaitPermits(ctx context.Context, path string) error {
+	parent, _ := split(path)
+	permits, ok := w.model.permitsFor(parent)
+	if !ok || parent == w.model.base || w.model.dirs[permits] != nil || w.model.locks[parent] != nil || !w.model.nameTells(path) {
+		return nil
+	}
+	for end := time.Now().Add(permitPatience); time.Now().Before(end); {
+		for _, a := range w.pending {
+			if a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {
+				w.model.created(permits, info{known: true}, a.at, 0, false, true)
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+		w.drain()
+		if err := w.learn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll reads the tree again and again.
+func (w *watcher) poll(ctx context.Context) error {
+	for w.failed == nil {
+		began := time.Now()
+		t, err := w.model.read(ctx, w.client)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && w.loaded:
+			w.model.update(t, time.Now())
+		case err == nil:
+			w.model.load(t)
+			w.loaded = true
+			if w.cfg.Ready != nil {
+				s := w.model.summary()
+				s.Polls = true
+				w.cfg.Ready(s)
+			}
+		case !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, zk.ErrConnectionLoss):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(max(w.cfg.Every, 9*time.Since(began))): // a tenth of the time at most
+		}
+	}
+	return w.failed
+}
+
+// turnAt returns the place of a client at a turnstile that has no permit yet, or nil.
+func (m *model) turnAt(path string) *place {
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if d == nil {
+		return nil
+	}
+	if p := d.children[name]; p != nil && p.role == turn && !p.admitted {
+		return p
+	}
+	return nil
+}
+
+func (m *model) summary() Summary {
+	var s Summary
+	for path, l := range m.locks {
+		if len(path) < len(m.prefix) || path[:len(m.prefix)] != m.prefix {
+			continue
+		}
+		s.Locks++
+		held := len(l.permits) > 0
+		for _, p := range l.queue {
+			if p.held {
+				held = true
+			} else {
+				s.Waiters++
+			}
+		}
+		if held {
+			s.Held++
+		}
+	}
+	return s
+}
