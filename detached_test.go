@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -477,7 +478,7 @@ func TestListBreakAndRevokeOfADetachedLock(t *testing.T) {
 			t.Errorf("listed as %+v; want %+v", e, got)
 		}
 		revoke(t, c, got.Token)
-		if after, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(after) != 1 || after[0] != e {
+		if after, err := holdfast.List(t.Context(), c, lockPath); err != nil || len(after) != 1 || !reflect.DeepEqual(after[0], e) {
 			t.Errorf("after a request: %+v, %v", after, err)
 		}
 		w := wait(t.Context(), holdfast.NewMutex(client(t, srv), lockPath))

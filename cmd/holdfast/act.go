@@ -163,7 +163,7 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a a
 	if len(places) == 0 {
 		return changed(name, token, queue)
 	}
-	show(cmd.ErrOrStderr(), name, queue, places)
+	showQueue(cmd.ErrOrStderr(), name, queue, places)
 	fmt.Fprintln(cmd.ErrOrStderr(), a.does)
 	if err := f.confirm(cmd, a.name+" it", name); err != nil {
 		return err
@@ -195,8 +195,8 @@ func changed(name string, token int64, queue []holdfast.Entry) error {
 		"look again with holdfast status"}
 }
 
-// show describes the places that are to be acted on, and those behind them.
-func show(w io.Writer, name string, queue, places []holdfast.Entry) {
+// showQueue describes the places that are to be acted on, and those behind them.
+func showQueue(w io.Writer, name string, queue, places []holdfast.Entry) {
 	now := time.Now()
 	e := places[0]
 	what := "waits for " + forState(e, now)
@@ -207,7 +207,7 @@ func show(w io.Writer, name string, queue, places []holdfast.Entry) {
 		what = "holds the lock for " + forState(e, now)
 	}
 	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", escape(name), ownerOf(e), what, e.Token, sessionOf(e))
-	if how := ending(e, now); how != "" {
+	if how := endOfDetached(e, now); how != "" {
 		fmt.Fprintf(w, "  %s, id %s\n", how, escape(e.ID))
 	}
 	waiters := 0

@@ -13,7 +13,7 @@ type guard struct {
 	ordered bool // tokens grow from one holder to the next that it excludes
 
 	mu            sync.Mutex // guards the fields below
-	inside        map[*visit]struct{}
+	inside        map[*presence]struct{}
 	highest       int64     // of all tokens so far
 	highestWriter int64     // of those of exclusive holders
 	left          time.Time // when the latest holder left
@@ -23,8 +23,8 @@ type guard struct {
 	violations    int
 }
 
-// A visit is one tenure of a holder.
-type visit struct {
+// A presence is one tenure of a holder at the guard.
+type presence struct {
 	hold      interface{ Err() error } // not nil once the holder was told of the loss
 	token     int64
 	exclusive bool
@@ -32,10 +32,10 @@ type visit struct {
 }
 
 // enter is called when the lock is held. It returns when the holder before released the lock.
-func (g *guard) enter(hold interface{ Err() error }, token int64, exclusive bool) (v *visit, released time.Time) {
+func (g *guard) enter(hold interface{ Err() error }, token int64, exclusive bool) (v *presence, released time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v = &visit{hold, token, exclusive, g.value}
+	v = &presence{hold, token, exclusive, g.value}
 	beside := 0
 	for other := range g.inside {
 		if (exclusive || other.exclusive) && other.hold.Err() == nil {
@@ -53,14 +53,14 @@ func (g *guard) enter(hold interface{ Err() error }, token int64, exclusive bool
 		g.highestWriter = max(g.highestWriter, token)
 	}
 	if g.inside == nil {
-		g.inside = make(map[*visit]struct{})
+		g.inside = make(map[*presence]struct{})
 	}
 	g.inside[v] = struct{}{}
 	return v, g.left
 }
 
 // leave writes the counter plus one if the holder is exclusive and its token is not stale.
-func (g *guard) leave(v *visit, now time.Time) {
+func (g *guard) leave(v *presence, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.inside, v)

@@ -64,7 +64,7 @@ func TestGuardCountsViolations(t *testing.T) {
 		{"one too many for a semaphore", &guard{limit: 2}, []step{enter(1, 6, true), enter(2, 5, true), enter(3, 4, true)}, 1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inside := make(map[int]*visit)
+			inside := make(map[int]*presence)
 			for _, s := range tt.steps {
 				if s.leave {
 					tt.guard.leave(inside[s.holder], time.Now())

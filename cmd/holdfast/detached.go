@@ -93,8 +93,8 @@ func (k *taker) lockDetached() error {
 	return nil
 }
 
-// ending says how a detached lock ends, for people. It is "" for other locks.
-func ending(e holdfast.Entry, now time.Time) string {
+// endOfDetached says how a detached lock ends, for people. It is "" for other locks.
+func endOfDetached(e holdfast.Entry, now time.Time) string {
 	switch {
 	case !e.Detached:
 		return ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -26,14 +27,14 @@ func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 		return f
 	}
 	found = slices.DeleteFunc(found, func(l located) bool { return strings.HasPrefix(l.path, dir+"/"+probePrefix) })
-	judgeLocks(&f, found, func(path string) string { return strings.TrimPrefix(path, dir+"/") })
+	judgeLocks(&f, found, time.Now(), func(path string) string { return strings.TrimPrefix(path, dir+"/") })
 	return f
 }
 
 // judgeLocks reports places that look like leftovers. name returns the user's name of a lock.
-func judgeLocks(f *findings, found []located, name func(path string) string) {
+func judgeLocks(f *findings, found []located, now time.Time, name func(path string) string) {
 	held, waiting, empty := 0, 0, 0
-	var stuck, unnamed []string
+	var stuck, expired, unnamed []string
 	for _, l := range found {
 		if len(l.queue) == 0 {
 			empty++
@@ -45,6 +46,9 @@ func judgeLocks(f *findings, found []located, name func(path string) string) {
 				waiting++
 			}
 			switch {
+			case e.Detached && !e.Expires.IsZero() && now.Sub(e.Expires) > clockApart:
+				expired = append(expired, name(l.path))
+			case e.Detached: // on purpose
 			case e.Session == 0:
 				stuck = append(stuck, e.Path)
 			case e.Owner == "":
@@ -55,6 +59,10 @@ func judgeLocks(f *findings, found []located, name func(path string) string) {
 	if len(stuck) > 0 {
 		f.problem("locks", "look at each with holdfast status; if nobody needs it, remove the node",
 			"%s owned by no session, which stays until somebody removes it: %s", counted(len(stuck), "place"), some(stuck))
+	}
+	if len(expired) > 0 {
+		f.warning("locks", "the next client that waits removes it; or: holdfast unlock --force",
+			"%s that has expired: %s", counted(len(expired), "detached lock"), some(expired))
 	}
 	if len(unnamed) > 0 {
 		f.warning("locks", "programs give their name with WithOwner, or as the data of the node",

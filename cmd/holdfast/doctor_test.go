@@ -230,18 +230,23 @@ func TestDoctorFindsLeftovers(t *testing.T) {
 		{Path: "/l/a/x-lock-0000000002", Session: 7, Owner: "me"},
 		{Path: "/l/a/x-lock-0000000003", Session: 0x9},
 	}
+	now := time.Now()
+	window := holdfast.Entry{Path: "/l/window/detached-lock-0000000001", Held: true, Detached: true, Owner: "me", Expires: now.Add(time.Hour)}
+	over := window
+	over.Expires = now.Add(-time.Minute)
 	var f findings
-	judgeLocks(&f, []located{{"/l/a", queue}, {"/l/b", nil}}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
+	judgeLocks(&f, []located{{path: "/l/a", queue: queue}, {path: "/l/b"}, {path: "/l/window", queue: []holdfast.Entry{window}}, {path: "/l/over", queue: []holdfast.Entry{over}}}, now, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	want := []string{
 		"problem 1 place owned by no session, which stays until somebody removes it: /l/a/x-lock-0000000001",
+		"warning 1 detached lock that has expired: over",
 		"warning 1 place without an owner's name: a (session 0x9)",
-		"ok 1 lock in use, 2 clients waiting, 1 empty name",
+		"ok 3 locks in use, 2 clients waiting, 1 empty name",
 	}
 	if got := states(f); !slices.Equal(got, want) {
 		t.Errorf("got\n%q; want\n%q", got, want)
 	}
 	f = nil
-	judgeLocks(&f, make([]located, manyEmpty), func(path string) string { return path })
+	judgeLocks(&f, make([]located, manyEmpty), now, func(path string) string { return path })
 	found(t, f[:1], stateWarning, "1000 empty directories")
 }
 

@@ -14,7 +14,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 	defer srv.Close()
 	c := srv.Client()
 	ctx := t.Context()
-	for _, path := range []string{"/holdfast", historyAuditPath} {
+	for _, path := range []string{"/holdfast", auditPath} {
 		if _, _, err := c.Create(ctx, path, nil, zk.Persistent); err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			{"at":"2026-11-20T09:30:00Z","action":"break","by":"ops@web1:9","reason":"stuck","outcome":"done","places":[{"path":"/locks/job","owner":"ann","token":"7"}]},
 			{"at":"2026-11-20T09:31:00Z","action":"break","by":"ops@web1:9","places":[{"path":"/locks/jobs","owner":"bob","token":"8"}]}]}`, 1},
 	} {
-		if _, err := c.Set(ctx, historyAuditPath, []byte(tt.data), zk.AnyVersion); err != nil {
+		if _, err := c.Set(ctx, auditPath, []byte(tt.data), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}

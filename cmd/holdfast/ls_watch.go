@@ -32,7 +32,7 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 				cancel(err)
 			}
 		}()
-		screen := &screen{out: cmd.OutOrStdout(), printer: p, globals: g}
+		picture := &picture{out: cmd.OutOrStdout(), printer: p, globals: g}
 		for {
 			began := time.Now()
 			found, now, err := list(ctx, c.client)
@@ -43,11 +43,11 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 			case err != nil:
 				return err
 			default:
-				if err := screen.update(found, now); err != nil {
+				if err := picture.update(found, now); err != nil {
 					return err
 				}
 			}
-			if err := screen.wait(ctx, changes, max(lsPause, 9*time.Since(began)), err != nil); err != nil {
+			if err := picture.wait(ctx, changes, max(lsPause, 9*time.Since(began)), err != nil); err != nil {
 				return err
 			}
 		}
@@ -96,8 +96,8 @@ func watchChanges(ctx context.Context, c *zk.Client, path string, changes chan<-
 	return nil
 }
 
-// A screen prints the locks again and again.
-type screen struct {
+// A picture prints the locks again and again.
+type picture struct {
 	*globals
 	out     io.Writer
 	printer *printer
@@ -109,11 +109,11 @@ type screen struct {
 }
 
 // live reports whether the table is updated in place.
-func (s *screen) live() bool {
+func (s *picture) live() bool {
 	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out)
 }
 
-func (s *screen) update(found []located, now time.Time) error {
+func (s *picture) update(found []located, now time.Time) error {
 	s.found, s.now = found, now
 	if s.live() {
 		return s.draw()
@@ -152,7 +152,7 @@ func signature(found []located) string {
 }
 
 // draw replaces what the terminal shows with the table. It shows no more rows than the terminal has.
-func (s *screen) draw() error {
+func (s *picture) draw() error {
 	l := s.listing(s.found, time.Now())
 	t := l.grid(s.printer.format == "wide")
 	t.headed, t.colored = !s.printer.noHeaders, s.printer.color.on(s.out)
@@ -178,7 +178,7 @@ func (s *screen) draw() error {
 
 // wait returns after the next change, but not before the pause is over. Meanwhile it keeps the times on a
 // terminal up to date. If again is true, it does not wait for a change.
-func (s *screen) wait(ctx context.Context, changes <-chan struct{}, pause time.Duration, again bool) error {
+func (s *picture) wait(ctx context.Context, changes <-chan struct{}, pause time.Duration, again bool) error {
 	due := time.After(pause)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -209,7 +209,7 @@ func (s *screen) wait(ctx context.Context, changes <-chan struct{}, pause time.D
 }
 
 // end leaves the cursor below the table.
-func (s *screen) end() {
+func (s *picture) end() {
 	if s.live() && s.begun {
 		_, _ = io.WriteString(s.out, "\r\n")
 	}

@@ -124,7 +124,7 @@ func (k *taker) look(ctx context.Context, c *zk.Client, path string) []holdfast.
 // holder describes the first entry of a queue.
 func holder(e holdfast.Entry, now time.Time) string {
 	s := ownerOf(e) + " for " + heldFor(e, now)
-	if how := ending(e, now); how != "" {
+	if how := endOfDetached(e, now); how != "" {
 		s += " (" + how + ")"
 	}
 	return s

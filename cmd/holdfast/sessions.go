@@ -147,15 +147,15 @@ type sessionList struct {
 }
 
 type sessionDocument struct {
-	Kind    string          `json:"kind"`
-	Session string          `json:"session"`
-	Owner   string          `json:"owner"` // of its first place
-	Held    int             `json:"held"`
-	Waiting int             `json:"waiting"`
-	Places  []placeDocument `json:"places"`
+	Kind    string                 `json:"kind"`
+	Session string                 `json:"session"`
+	Owner   string                 `json:"owner"` // of its first place
+	Held    int                    `json:"held"`
+	Waiting int                    `json:"waiting"`
+	Places  []sessionPlaceDocument `json:"places"`
 }
 
-type placeDocument struct {
+type sessionPlaceDocument struct {
 	Name   string    `json:"name"` // of the lock
 	Path   string    `json:"path"`
 	State  string    `json:"state"` // held, kept or waiting
@@ -192,7 +192,7 @@ func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, forma
 		var locks []string
 		for _, p := range s.places {
 			name := g.lockName(p.lock)
-			d.Places = append(d.Places, placeDocument{name, p.lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
+			d.Places = append(d.Places, sessionPlaceDocument{name, p.lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
 			if !p.Held {
 				name += " (waits)"
 			}

@@ -157,8 +157,8 @@ Exit codes:
 				_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, escape(warning), ""))
 			}
 			now := time.Now()
-			if reserved != nil && !now.Before(reserved.Until) {
-				reserved = nil
+			if l.reserved != nil && !now.Before(l.reserved.Until) {
+				l.reserved = nil
 			}
 			switch {
 			case err != nil:
