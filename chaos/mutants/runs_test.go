@@ -30,13 +30,33 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 615, bug: "run records a job as done that has failed", where: "a marker file that is written before the job",
-			edits: []edit{{"cmd/holdfast/run.go", "\tcase out.Code == 0 && !out.Lost:", "\tcase !out.Lost:"}},
+			edits: []edit{{"cmd/holdfast/run.go", "\tcase out.Code == 0 && !out.Lost && !out.Overdue:", "\tcase !out.Lost:"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_once$"},
 		},
 		{
-			number: 616, bug: "a program in Go gets the outer command's variables", where: "holdfast before this change",
-			edits: []edit{{"cmd/holdfast/run.go", "return strings.HasPrefix(inherited, name+\"=\")", "return inherited == name"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestVariablesOfTheCommandOccurOnce"},
+			number: 616, bug: "a reservation lasts longer if the server's clock goes back", where: "–",
+			edits: []edit{{"reserve.go", "time.Duration(max(age-1, 0))", "time.Duration(age-1)"}},
+			tests: []string{"TestReservationAfterTheClockWentBack"},
+		},
+		{
+			number: 617, bug: "a reservation is not written if the connection is lost meanwhile", where: "–",
+			edits: []edit{{"reserve.go", "\t\terr := queue.Repeat(ctx, func() (err error) {\n\t\t\tresults, err = h.commit(ctx, ops)\n\t\t\treturn err\n\t\t})\n", "\t\tvar err error\n\t\tresults, err = h.commit(ctx, ops)\n"}},
+			tests: []string{"TestReserveUnderLostConnections"},
+		},
+		{
+			number: 618, bug: "a turn does not look whether the key is done", where: "–",
+			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil {", "last := j.counts(seen, h.first()); last != nil && d > 0 {"}},
+			tests: []string{"TestTurnIsTakenOnce"},
+		},
+		{
+			number: 619, bug: "a run is recorded without proof of the lock", where: "a marker that any client may write",
+			edits: []edit{{"once_marks.go", "_, err := h.commit(h.first().Session.Context(), ops)", "_, err := j.client.Multi(ctx, ops...)"}},
+			tests: []string{"TestTurnOfALostLockRecordsNothing"},
+		},
+		{
+			number: 593, bug: "nobody looks whether a run was recorded when the connection was lost", where: "–",
+			edits: []edit{{"once_marks.go", "err == nil || !doubt {", "err == nil || doubt || !doubt {"}},
+			tests: []string{"TestTurnUnderLostConnections"},
 		},
 	}
 }
