@@ -212,7 +212,9 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
+	if h != nil { // else it is detached, and printed
+		k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
+	}
 	return &tenure{c, h, func() error { return k.giveUp(h) }}, nil
 }
 

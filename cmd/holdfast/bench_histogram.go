@@ -54,14 +54,14 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return h.max
 }
 
-// percentilesDocument has times in microseconds. They are null without samples.
+// percentilesDocument has times in microseconds. They are absent without samples.
 type percentilesDocument struct {
 	Samples uint64 `json:"samples"`
-	P50     *int64 `json:"p50_us"`
-	P90     *int64 `json:"p90_us"`
-	P99     *int64 `json:"p99_us"`
-	P999    *int64 `json:"p99_9_us"`
-	Max     *int64 `json:"max_us"`
+	P50     *int64 `json:"p50_us,omitempty"`
+	P90     *int64 `json:"p90_us,omitempty"`
+	P99     *int64 `json:"p99_us,omitempty"`
+	P999    *int64 `json:"p99_9_us,omitempty"`
+	Max     *int64 `json:"max_us,omitempty"`
 }
 
 func (h *histogram) document() percentilesDocument {

@@ -18,12 +18,20 @@ import (
 
 	"holdfast"
 	"holdfast/internal/lockwatch"
+	"holdfast/internal/supervise"
+	"holdfast/internal/waitgraph"
 )
 
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
 	"LockList": lockList{}, "Lock": lockDocument{}, "Permits": permitsDocument{}, "Holder": holderDocument{}, "Waiter": waiterDocument{},
-	"LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{}, "Version": versionDocument{},
+	"Reservation": reservedDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
+	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
+	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
+	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
+	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": configDocument{}, "ConfigFile": fileDocument{}, "Setting": settingDocument{},
+	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{}, "HerdComparison": herdDocument{}, "HerdRow": herdRow{},
+	"Version": versionDocument{}, "AuditLog": auditLog{}, "AuditEntry": auditEntry{}, "AuditPlace": auditPlace{}, "Message": messageDocument{},
 }
 
 // typeName returns how the page calls a type.
@@ -36,12 +44,16 @@ func typeName(t reflect.Type) string {
 		return "time"
 	case t.Kind() == reflect.Slice:
 		return "list of " + typeName(t.Elem())
+	case t.Kind() == reflect.Map:
+		return "map of " + typeName(t.Elem())
 	case t.Kind() == reflect.String:
 		return "string"
 	case t.Kind() == reflect.Bool:
 		return "boolean"
-	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64, t.Kind() == reflect.Uint64:
 		return "integer"
+	case t.Kind() == reflect.Float64:
+		return "number"
 	}
 	for name, v := range schemas {
 		if reflect.TypeOf(v) == t {
@@ -94,7 +106,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\bKind:\s*"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		for _, m := range regexp.MustCompile(`\b(?:Kind:\s*|apiVersion, )"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
 			if schemas[m[1]] == nil && !strings.HasSuffix(name, "_test.go") {
 				t.Errorf("%s prints the kind %s: describe it in docs/reference/json.md, and add it to schemas and to TestDocumentsAreStable", name, m[1])
 			}
@@ -137,12 +149,57 @@ func TestDocumentsAreStable(t *testing.T) {
 		if err != nil || got.String() != string(want) {
 			t.Errorf("%s (%v) has\n%s\nand the command prints\n%s", file, err, want, got.String())
 		}
+		checkContract(t, name, got.Bytes())
 		// One line has the same.
 		var one bytes.Buffer
 		if err := line(&one, v); err != nil || strings.Count(one.String(), "\n") != 1 || !slices.Equal(jsonPaths(t, one.Bytes()), jsonPaths(t, got.Bytes())) {
 			t.Errorf("%s in one line (%v):\n%s", name, err, one.String())
 		}
 	}
+}
+
+// checkContract checks the names and the values in a document. docs/reference/json.md promises them to programs.
+func checkContract(t *testing.T, document string, text []byte) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		want := ""
+		switch {
+		case strings.HasSuffix(name, "_ms"), strings.HasSuffix(name, "_us"):
+			want = `^[0-9]+$`
+		case name == "session", name == "sessions":
+			want = `^"(0x[0-9a-f]+)?"$` // empty for a detached lock
+		case name == "token":
+			want = `^"[0-9]+"$`
+		case slices.Contains([]string{"as_of", "at", "ended_at", "expires", "held_since", "measured_from", "since", "time", "until"}, name):
+			want = `^"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"$`
+		}
+		switch v := v.(type) {
+		case map[string]any:
+			for name, value := range v {
+				if name != "apiVersion" && !regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`).MatchString(name) {
+					t.Errorf("%s: the name %s is not in snake_case", document, name)
+				}
+				walk(name, value)
+			}
+		case []any:
+			for _, value := range v {
+				walk(name, value)
+			}
+		default:
+			got, err := json.Marshal(v)
+			if v == nil || err != nil || !regexp.MustCompile(want).Match(got) {
+				t.Errorf("%s: %s is %s (%v); want %s, or no such field", document, name, got, err, want)
+			}
+		}
+	}
+	walk("", v)
 }
 
 // A field that is taken away is noticed.
@@ -195,14 +252,21 @@ func samples() map[string]any {
 	now := t0.Add(90 * time.Second)
 	g := &globals{namespace: "/holdfast/locks"}
 	held := located{path: "/holdfast/locks/db/migrate", queue: []holdfast.Entry{
-		{Path: "/holdfast/locks/db/migrate/_c_a-lock-0000000004", Held: true, Token: 9007199254740993, Session: 0x100200a0001, Since: t0, HeldSince: t0.Add(2 * time.Second), Owner: "ann@web1:100", Reason: "schema 42"},
-		{Path: "/holdfast/locks/db/migrate/_c_b-lock-0000000005", Token: 9007199254740995, Session: 0x100200a0002, Since: t0.Add(time.Minute), Owner: "bob@web2:7"},
+		{Path: "/holdfast/locks/db/migrate/_c_a-lock-0000000004", Held: true, Token: 9007199254740993, Session: 0x100200a0001, Since: t0, HeldSince: t0.Add(2 * time.Second), Owner: "ann@web1:100", Reason: "schema 42", Labels: map[string]string{"team": "data"}},
+		{Path: "/holdfast/locks/db/migrate/_c_b-lock-0000000005", Token: 9007199254740995, Session: 0x100200a0002, Since: t0.Add(time.Minute), Owner: "bob@web2:7", Labels: map[string]string{"team": "web"}},
 	}}
 	pool := located{path: "/holdfast/locks/pool", permits: &permits{2, 3}, queue: []holdfast.Entry{
 		{Name: "leases/_c_a-lease-0000000001", Held: true, Shared: true, Token: 21, Session: 0xa, Since: t0, Owner: "ann@web1:100"},
 		{Name: "leases/_c_a-lease-0000000002", Held: true, Shared: true, Token: 22, Session: 0xb, Since: t0, Owner: "bob@web2:7"},
 	}}
 	free := located{path: "/elsewhere/job"}
+	detached := located{path: "/holdfast/locks/deploy", queue: []holdfast.Entry{{
+		Held: true, Token: 30, Since: t0, HeldSince: t0, Owner: "ann@web1:100", Reason: "window",
+		Detached: true, ID: "JBSWY3DPEHPK3PXP", Expires: t0.Add(time.Hour),
+	}}}
+	reserved := describe("report", "/holdfast/locks/report", nil, now)
+	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
+	reserved.reserve(&holdfast.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
 	l := g.listing([]located{held, pool, free}, now)
 	w := &eventWriter{globals: g}
 	event := lockwatch.Event{
@@ -213,9 +277,10 @@ func samples() map[string]any {
 		e.Type = t
 		return w.document(e)
 	}
-	return map[string]any{
+	all := map[string]any{
 		"LockList": l.whole(),
 		"Lock":     l.line(held), "Lock-semaphore": l.line(pool), "Lock-free": l.line(free),
+		"Lock-detached": l.line(detached), "Lock-reserved": reserved,
 		"LockEvent-acquired": typed(event, lockwatch.Acquired), "LockEvent-released": typed(event, lockwatch.Released),
 		"LockEvent-unknown": typed(lockwatch.Event{At: now, Lock: held.path, Node: held.queue[0].Path}, lockwatch.Left),
 		"LockEvent-gap":     typed(lockwatch.Event{At: now, Lock: held.path, Why: "clients came and went meanwhile"}, lockwatch.Gap),
@@ -228,5 +293,98 @@ func samples() map[string]any {
 			},
 		},
 		"Version": versionDocument{APIVersion: apiVersion, Kind: "Version", Version: "v0.1.0", Commit: "0123abc", Go: "go1.26.0", OS: "linux", Arch: "amd64"},
+		"SessionList": sessionList{APIVersion: apiVersion, Kind: "SessionList", AsOf: now, Items: []sessionDocument{{
+			Kind: "Session", Session: "0x100200a0001", Owner: "ann@web1:100", Held: 1, Waiting: 1, Places: []sessionPlaceDocument{
+				{"db/migrate", held.path, "waiting", false, "9007199254740993", "ann@web1:100", "schema 42", t0.Add(time.Minute)},
+				{"pool", pool.path, "held", true, "22", "ann@web1:100", "", t0},
+			},
+		}}},
+		"WaitGraph": sampleWaits(g, t0, now).document(false),
+		"Leader": leaderDocument{
+			APIVersion: apiVersion, Kind: "Leader", Election: "scheduler", Name: "10.0.0.5:8080", Token: "42", Since: &t0, IsLeader: true, Connected: true, AsOfMS: new(int64(120)),
+		},
+		"Leader-unknown": leaderDocument{APIVersion: apiVersion, Kind: "Leader", Election: "scheduler"},
+		"Diagnosis": diagnosis{
+			APIVersion: apiVersion, Kind: "Diagnosis", Server: "zk://zk1:2181,zk2:2181", Problems: 1, Warnings: 0, Reached: true, TookMS: 350, AsOf: now,
+			Items: findings{
+				{"environment", stateOK, "the server is from --server", ""},
+				{"server", stateProblem, "zk2:2181: connection refused", "start the server, or take it out of --server"},
+			},
+		},
+		"Config": configDocument{
+			APIVersion: apiVersion, Kind: "Config",
+			Files: []fileDocument{{"/home/ann/.config/holdfast/config.yaml", layerUser, true}, {systemConfig, layerSystem, false}},
+			Settings: []settingDocument{
+				{"server", "zk://zk1:2181", layerProfile, "/home/ann/.config/holdfast/config.yaml:4 (profile laptop)"},
+				{"session-timeout", "10s", layerDefault, "default"},
+			},
+		},
+		"HerdComparison": herdDocument{apiVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
+			{recipeCrowd, 100, 102, 101, 461234, 21000}, {recipeOurs, 100, 5, 2, 700, 900},
+		}, true},
+		"AuditLog": auditLog{apiVersion, "AuditLog", []auditEntry{
+			auditEntry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.of(held.path, held.queue[:1]),
+		}},
+		"Message": messageDocument{now, levelError, "no server of zk://zk1:2181 answered", "start a server"},
 	}
+	maps.Copy(all, sampleRuns(t0))
+	maps.Copy(all, sampleBenchmarks(t0))
+	return all
+}
+
+// sampleWaits is a graph with a cycle of two owners, and a waiter for a permit behind it.
+func sampleWaits(g *globals, t0, now time.Time) *waits {
+	place := func(lock, node string, session int64, wait time.Duration) waitgraph.Place {
+		return waitgraph.Place{
+			Node: "/holdfast/locks/" + lock + "/" + node, Zxid: int64(wait), Session: session, Since: t0.Add(wait),
+			Owner: fmt.Sprintf("ann@web%d:100", session), Reason: "schema 42",
+		}
+	}
+	w := &waits{g: g, now: now, locks: 3, inCycle: make(map[int]int), Graph: waitgraph.Analyze([]waitgraph.Lock{
+		{Path: "/holdfast/locks/a", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
+			place("a", "_c_a-lock-0000000001", 1, 0), place("a", "_c_b-lock-0000000002", 2, 10*time.Second),
+		}},
+		{Path: "/holdfast/locks/b", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
+			place("b", "_c_a-lock-0000000001", 2, 0), place("b", "_c_b-lock-0000000002", 1, 20*time.Second),
+		}},
+		{Path: "/holdfast/locks/pool", Layout: "curator", Kind: "semaphore", Counted: true, Limit: 2, Permits: []waitgraph.Place{
+			place("pool", "leases/_c_a-lease-0000000001", 1, 0), place("pool", "leases/_c_b-lease-0000000002", 2, 0),
+		}, Queue: []waitgraph.Place{place("pool", "locks/_c_c-lock-0000000003", 3, 30*time.Second)}},
+	})}
+	w.edges = w.Edges()
+	return w
+}
+
+// sampleRuns are status files.
+func sampleRuns(t0 time.Time) map[string]any {
+	f := statusFile{start: t0}
+	of := func(r runRecord) *taker {
+		return &taker{name: "nightly", path: "/holdfast/locks/nightly", who: "ann@web1:100", why: "backup", labels: map[string]string{"team": "data"}, record: r}
+	}
+	held := func(code, signal int) *taker {
+		return of(runRecord{
+			acquired: t0.Add(2 * time.Second), released: t0.Add(62 * time.Second), token: 9007199254740993, session: 0x100200a0001,
+			started: true, out: supervise.Outcome{Code: code, Signal: signal},
+		})
+	}
+	end := t0.Add(62100 * time.Millisecond)
+	return map[string]any{
+		"RunStatus-exited":      f.status(held(3, 0), exitCode(3), 3, end),
+		"RunStatus-lost":        f.status(held(143, 15), &fault{exitLost, errors.New("nightly: the lock was lost while the command ran (it ended with code 143)"), ""}, exitLost, end),
+		"RunStatus-interrupted": f.status(of(runRecord{}), exitCode(exitSignal+2), exitSignal+2, t0.Add(time.Second)),
+	}
+}
+
+// sampleBenchmarks are the results of bench with cycles and without.
+func sampleBenchmarks(t0 time.Time) map[string]any {
+	at := &ground{server: "zk://zk1:2181"}
+	f := benchFlags{clients: 8, locks: 2, hold: 5 * time.Millisecond, duration: 10 * time.Second, mode: modeMutex}
+	b := &benchmark{benchFlags: f, at: at, began: t0, took: 10 * time.Second, cycles: 1234, lost: 1, errors: 2, first: errors.New("connection loss")}
+	b.guards = []*guard{{violations: 1, accepted: 9, value: 7, refused: 3}}
+	for i := range 1000 {
+		b.wait.add(time.Duration(i) * time.Millisecond)
+		b.handoff.add(time.Duration(i) * time.Microsecond)
+	}
+	none := &benchmark{benchFlags: f, at: at, began: t0, took: time.Second}
+	return map[string]any{"Benchmark": b.document(), "Benchmark-none": none.document()}
 }

@@ -120,6 +120,8 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 		return holdfast.NewTree(c, k.root, opts...).Path(k.below)
 	case k.campaign:
 		return one(k.path)
+	case k.detached.on: // it has no session that could wait at the head of the queue
+		return one(k.path)
 	case len(k.also) == 0:
 		return holdfast.Reservable(one(k.path))
 	}

@@ -31,7 +31,7 @@ name, and all others wait behind it, also those of Curator and kazoo. While lock
 any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
 one process can hold the lock. After --expires, the next client of holdfast in the queue removes the lock,
 also one that tries. If only other libraries wait, the server removes it some minutes later; Apache
-ZooKeeper needs extendedTypesEnabled for that.
+ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
 
 Exit codes:
   0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held

@@ -185,7 +185,8 @@ func TestWaitInTmux(t *testing.T) {
 			release := startHolder(t, url, lock)
 			m := startTmux(t, columns, 20, "HOLDFAST_SERVER="+url)
 			const command = `holdfast run "$LOCK" -- echo mine; echo rc=$?`
-			m.enter("LOCK=" + lock + "; clear")
+			m.enter("LOCK=" + lock + `; clear; echo rea""dy`)
+			m.expect(`^ready$`)
 			m.enter(command)
 			first := m.expect(`^holdfast: waiting for `)
 			if columns > 80 {

@@ -41,6 +41,7 @@ var readVariables = []variable{
 	{"XDG_CONFIG_HOME", "directory of holdfast/config.yaml (default ~/.config)"},
 	{"XDG_STATE_HOME", "directory of holdfast, the store without --server (default ~/.local/state)"},
 	{"CREDENTIALS_DIRECTORY", "directory of holdfast.password, as systemd sets it: see holdfast help config"},
+	{"NO_COLOR", "if it is set, tables have no colors: see --color"},
 	{"SOURCE_DATE_EPOCH", "date of the manual pages that holdfast man writes"},
 }
 
@@ -53,8 +54,21 @@ var givenVariables = []variable{
 	{"HOLDFAST_OWNER", "the name of the holder, see --who"},
 	{"HOLDFAST_SERVER", "the server of the lock, which a holdfast inside the command uses, too"},
 	{"HOLDFAST_SLOT", "with run --slot: the number of the slot"},
+	{"HOLDFAST_SHARD", "with shard: the number of the shard, from 0"},
+	{"HOLDFAST_SHARDS", "with shard: the number of shards"},
 	{"HOLDFAST_LOST_FD", "a descriptor that ends when the lock is lost or in doubt, see run"},
 	{"HOLDFAST_HELD", "the locks that this command and those around it hold, for a holdfast inside the command"},
+}
+
+// eventVariables are in the environment of the command of watch --exec.
+var eventVariables = []variable{
+	{"HOLDFAST_EVENT", "what happened: queued, acquired, released, left or gap"},
+	{"HOLDFAST_LOCK", "the lock's name"},
+	{"HOLDFAST_LOCK_PATH", "the path of the lock's node"},
+	{"HOLDFAST_OWNER", "the client, if it is known"},
+	{"HOLDFAST_TOKEN", "its token, if it is known"},
+	{"HOLDFAST_SESSION", "its session, if it is known"},
+	{"HOLDFAST_AT", "when it happened"},
 }
 
 func (g *globals) environmentTopic() string {
@@ -76,9 +90,12 @@ empty counts as not set. holdfast serve does not read them.
 holdfast also reads:
 
 ` + list(readVariables) + `
-run and elect add these to the environment of their command:
+run, elect and shard add these to the environment of their command:
 
-` + strings.TrimSuffix(list(givenVariables), "\n")
+` + list(givenVariables) + `
+watch --exec adds these, one command for each event:
+
+` + strings.TrimSuffix(list(eventVariables), "\n")
 }
 
 const guaranteesTopic = `At every moment, the server has at most one holder of a lock, and every holder has a larger fencing

@@ -308,10 +308,10 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	}
 	cmd := exec.CommandContext(ctx, shell, option, w.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &text, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(),
-		"HOLDFAST_EVENT="+e.Type, "HOLDFAST_LOCK="+e.Name, "HOLDFAST_LOCK_PATH="+e.Path, "HOLDFAST_OWNER="+noNUL(e.Owner),
-		"HOLDFAST_SESSION="+e.Session, "HOLDFAST_TOKEN="+e.Token, "HOLDFAST_AT="+e.At.Format(time.RFC3339Nano),
-	)
+	cmd.Env = environ([]string{
+		"HOLDFAST_EVENT=" + e.Type, "HOLDFAST_LOCK=" + e.Name, "HOLDFAST_LOCK_PATH=" + e.Path, "HOLDFAST_OWNER=" + noNUL(e.Owner),
+		"HOLDFAST_SESSION=" + e.Session, "HOLDFAST_TOKEN=" + e.Token, "HOLDFAST_AT=" + e.At.Format(time.RFC3339Nano),
+	})
 	cmd.Cancel = func() error {
 		if runtime.GOOS == "windows" {
 			return cmd.Process.Kill()
