@@ -1,8 +1,10 @@
 package holdfast_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -76,14 +78,21 @@ func TestTurnstileOfALongQueueGetsAWatermark(t *testing.T) {
 				s := semaphore(t, srv, 1)
 				got := make(chan *holdfast.Hold)
 				const waiters = 40
+				ctx, cancel := context.WithCancel(t.Context())
+				var group sync.WaitGroup
+				defer group.Wait()
+				defer cancel()
 				for range waiters {
-					go func() {
-						h, err := s.Acquire(t.Context())
-						if err != nil {
+					group.Go(func() {
+						h, err := s.Acquire(ctx)
+						if err != nil && ctx.Err() == nil {
 							t.Error(err)
 						}
-						got <- h
-					}()
+						select {
+						case got <- h:
+						case <-ctx.Done():
+						}
+					})
 				}
 				synctest.Wait()
 				for range waiters {
