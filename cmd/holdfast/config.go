@@ -243,9 +243,8 @@ func hintForKey(flags *pflag.FlagSet, key string, top bool) string {
 	return "the keys are the flags of holdfast without --: see holdfast --help"
 }
 
-// readTrusted reads a configuration file that only its owner can change. Whoever can change the file
-// decides which server grants the locks, so two commands could hold one lock. The owner must be this
-// user or root.
+// readTrusted reads a configuration file that only its owner can change. The owner must be this user or root.
+// Another user could name another server in the file, and two commands would hold one lock.
 func readTrusted(path string) ([]byte, error) {
 	if path == os.DevNull {
 		return nil, nil
