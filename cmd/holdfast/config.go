@@ -249,6 +249,13 @@ func readTrusted(path string) ([]byte, error) {
 	if path == os.DevNull {
 		return nil, nil
 	}
+	switch info, err := os.Stat(path); {
+	case err != nil: // so has Open
+	case info.IsDir():
+		return nil, misconfigured("", "%s is a directory, not a file", path)
+	case !info.Mode().IsRegular(): // to open a FIFO would wait for a writer
+		return nil, misconfigured("", "%s is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, misconfigured("correct the path or the rights, or give another file with HOLDFAST_CONFIG (/dev/null for none)", "configuration: %w", err)
@@ -258,10 +265,8 @@ func readTrusted(path string) ([]byte, error) {
 	if err != nil {
 		return nil, misconfigured("", "%w", err)
 	}
-	const why = "whoever changes it decides which server grants your locks"
+	const why = "a changed file can send your locks to another server"
 	switch {
-	case info.IsDir():
-		return nil, misconfigured("", "%s is a directory, not a file", path)
 	case writableByOthers(info):
 		return nil, misconfigured("chmod go-w "+path, "other users can change %s (mode %#o): %s", path, info.Mode().Perm(), why)
 	case !ours(info):

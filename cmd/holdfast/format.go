@@ -40,7 +40,11 @@ func age(since, now time.Time) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// table prints rows in columns. The first row is the heading.
+// maxCell is the length of a cell in bytes, before it is escaped. Without a limit, one node of a megabyte would make
+// every row as wide.
+const maxCell = 200
+
+// table prints rows in columns, with long cells cut. The first row is the heading.
 func table(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -49,7 +53,7 @@ func table(w io.Writer, rows [][]string) error {
 			if cell == "" {
 				cell = "-"
 			}
-			cells[i] = escape(cell)
+			cells[i] = escape(cut(cell, maxCell))
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
