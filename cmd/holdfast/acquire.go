@@ -182,7 +182,9 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	case k.bounded:
 		patience = max(k.wait, minPatience)
 	}
-	c, err := k.connect(ctx, k.target, patience, k.say)
+	t := k.target
+	t.zk.CreateChroot = true // commands that only read do not make a mistyped one
+	c, err := k.connect(ctx, t, patience, k.say)
 	if err != nil {
 		return nil, err
 	}

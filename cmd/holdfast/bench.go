@@ -86,7 +86,11 @@ Exit codes:
 				}
 				b.run(ctx, clients)
 				closeAll(clients)
-				return b.report(cmd.OutOrStdout(), format)
+				err = b.report(cmd.OutOrStdout(), format)
+				if err == nil && b.cycles == 0 { // a signal came first
+					return interrupted(ctx, nil)
+				}
+				return err
 			})
 		},
 	}

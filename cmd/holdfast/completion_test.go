@@ -16,7 +16,7 @@ import (
 	"holdfast"
 )
 
-// What several names have in common, bash puts into the command line without quotes.
+// Bash puts the common beginning of several names into the command line without quotes.
 func TestNamesAreOfferedOnlyIfEveryShellTakesThemLiterally(t *testing.T) {
 	for _, name := range []string{"nightly", "db/migrate", "a-b_c.d", "x@y", "50%", "a:b", "schöne", "日本", "1,2", "/full/path"} {
 		if !literal(name) {

@@ -243,12 +243,18 @@ func hintForKey(flags *pflag.FlagSet, key string, top bool) string {
 	return "the keys are the flags of holdfast without --: see holdfast --help"
 }
 
-// readTrusted reads a configuration file that only its owner can change. Whoever can change the file
-// decides which server grants the locks, so two commands could hold one lock. The owner must be this
-// user or root.
+// readTrusted reads a configuration file that only its owner can change. The owner must be this user or root.
+// Another user could name another server in the file, and two commands would hold one lock.
 func readTrusted(path string) ([]byte, error) {
 	if path == os.DevNull {
 		return nil, nil
+	}
+	switch info, err := os.Stat(path); {
+	case err != nil: // so has Open
+	case info.IsDir():
+		return nil, misconfigured("", "%s is a directory, not a file", path)
+	case !info.Mode().IsRegular(): // to open a FIFO would wait for a writer
+		return nil, misconfigured("", "%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -259,10 +265,8 @@ func readTrusted(path string) ([]byte, error) {
 	if err != nil {
 		return nil, misconfigured("", "%w", err)
 	}
-	const why = "whoever changes it decides which server grants your locks"
+	const why = "a changed file can send your locks to another server"
 	switch {
-	case info.IsDir():
-		return nil, misconfigured("", "%s is a directory, not a file", path)
 	case writableByOthers(info):
 		return nil, misconfigured("chmod go-w "+path, "other users can change %s (mode %#o): %s", path, info.Mode().Perm(), why)
 	case !ours(info):

@@ -122,7 +122,7 @@ func TestLinkThatLeadsNowhereIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever owns a file can change it.
+// The owner of a file can change it.
 func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to others")
@@ -185,7 +185,7 @@ func TestDocumentedFileIsUnderstood(t *testing.T) {
 	}
 }
 
-// A service may have a home that it cannot look into. What it could not know, it does not need.
+// A service may have a home that it cannot look into. It does not need a file that it cannot see.
 func TestFileInADirectoryOfOthersIsAbsent(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can look into every directory")

@@ -102,7 +102,7 @@ func (f *findings) problem(check, hint, format string, args ...any) {
 }
 
 // A doctor examines a target. Each examination runs in a goroutine of its own, since a system call on a
-// dead file system cannot be cancelled. What has not ended in time is left behind, and reported.
+// dead file system cannot be cancelled. An examination that takes too long is abandoned and reported.
 type doctor struct {
 	*globals
 	target    target

@@ -57,6 +57,18 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// A cell that another user has made long does not make every row as long.
+func TestLongCellsAreCut(t *testing.T) {
+	rows := [][]string{{"NAME", "HOLDER"}, {"evil", strings.Repeat("x", 1<<20)}, {"unprintable", strings.Repeat("\x00", 1<<20)}}
+	for range 1000 {
+		rows = append(rows, []string{"job", "me"})
+	}
+	var out strings.Builder
+	if err := table(&out, rows); err != nil || out.Len() > 2_000_000 {
+		t.Errorf("%d bytes, %v", out.Len(), err)
+	}
+}
+
 func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

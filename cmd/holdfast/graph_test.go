@@ -334,7 +334,7 @@ func TestCycleMustStandStill(t *testing.T) {
 	}
 }
 
-// What other users write does not reach the terminal, nor Graphviz, as it is.
+// Text of other users is escaped before it reaches the terminal or Graphviz.
 func TestGraphEscapes(t *testing.T) {
 	url := startMemory(t)
 	a, b := dialServer(t, url), dialServer(t, url)

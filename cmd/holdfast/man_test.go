@@ -84,7 +84,7 @@ func TestManualPagesAreWellFormed(t *testing.T) {
 	}
 }
 
-// What the reader sees is the help, with characters that can be copied into a shell.
+// A manual page shows the help, in characters that can be copied into a shell.
 func TestManualPageReads(t *testing.T) {
 	needPrograms(t, "mandoc")
 	dir := pages(t)

@@ -152,6 +152,10 @@ func table(w io.Writer, rows [][]string) error {
 	return t.print(w)
 }
 
+// maxCell is the length of a cell in bytes, before it is escaped. Without a limit, one node of a megabyte would make
+// every row as wide.
+const maxCell = 200
+
 // A cell is the text of one cell of a table. An empty one is shown as -.
 type cell struct {
 	text string
@@ -165,7 +169,7 @@ type grid struct {
 	colored bool
 }
 
-// print prints the cells in columns that are two spaces apart. The colors do not count as text.
+// print prints the cells in columns that are two spaces apart. Long cells are cut. The colors do not count as text.
 func (g *grid) print(w io.Writer) error {
 	rows := g.rows
 	if !g.headed {
@@ -174,7 +178,7 @@ func (g *grid) print(w io.Writer) error {
 	var width []int
 	for _, row := range rows {
 		for i := range row {
-			text := escape(row[i].text)
+			text := escape(cut(row[i].text, maxCell))
 			if text == "" {
 				text = "-"
 			}

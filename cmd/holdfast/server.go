@@ -121,7 +121,7 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 		cfg = c.store.Config()
 	}
 	cfg.SessionTimeout = g.timeout
-	cfg.CreateChroot = true
+	cfg.CreateChroot = t.zk.CreateChroot
 	cfg.Trace = c.contact.trace()
 	c.quiet = c.contact.tell(say)
 	if patience > 0 {

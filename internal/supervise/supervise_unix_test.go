@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -81,8 +82,11 @@ func superviseMain() {
 	}
 	Notify(signals, StopSignals...)
 	Notify(signals, JobSignals...)
+	over := make(chan struct{}) // closed when the job has ended
+	var control sync.Mutex      // held while a command of the test is carried out
 	go func() {
 		for in := bufio.NewScanner(os.NewFile(3, "control")); in.Scan(); {
+			control.Lock()
 			switch verb, arg, _ := strings.Cut(in.Text(), " "); verb {
 			case "deadline":
 				d, err := time.ParseDuration(arg)
@@ -102,7 +106,10 @@ func superviseMain() {
 				}
 				for range looks {
 					signals <- syscall.SIGWINCH
-					<-asked
+					select {
+					case <-asked:
+					case <-over:
+					}
 				}
 			case "lose":
 				close(lost)
@@ -111,6 +118,7 @@ func superviseMain() {
 				poke(changed)
 			}
 			fmt.Fprintln(result, "done")
+			control.Unlock()
 		}
 	}()
 	fmt.Fprintln(result, watchdogPID(s))
@@ -127,6 +135,8 @@ func superviseMain() {
 		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
 	})
 	s.Close()
+	close(over)
+	control.Lock()
 	report := map[string]any{"code": out.Code, "lost": out.Lost, "overdue": out.Overdue}
 	if err != nil {
 		report["err"] = err.Error()

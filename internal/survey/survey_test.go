@@ -200,7 +200,7 @@ func TestShardsDoNotWait(t *testing.T) {
 	done := make(chan error, 2)
 	for _, c := range []*zk.Client{a, b} {
 		go func() {
-			done <- holdfast.NewShards(c, "/work", 2).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { <-ctx.Done(); return nil })
+			done <- holdfast.NewShards(c, "/pool", 2).Run(ctx, func(ctx context.Context, _ holdfast.Shard) error { <-ctx.Done(); return nil })
 		}()
 	}
 	defer func() {
@@ -210,8 +210,8 @@ func TestShardsDoNotWait(t *testing.T) {
 	}()
 	workers := func() *waitgraph.Lock { // when there are two, and shards
 		all := read(t, a, nil).Locks
-		i := slices.IndexFunc(all, func(l waitgraph.Lock) bool { return l.Path == "/work/workers" && len(l.Queue) == 2 })
-		if i < 0 || !strings.HasPrefix(all[0].Path, "/work/shards/") {
+		i := slices.IndexFunc(all, func(l waitgraph.Lock) bool { return l.Path == "/pool/workers" && len(l.Queue) == 2 })
+		if i < 0 || !strings.HasPrefix(all[0].Path, "/pool/shards/") {
 			return nil
 		}
 		return &all[i]

@@ -310,7 +310,7 @@ func compare(t *testing.T, g *Graph) {
 			t.Fatalf("the end of victim %d breaks the cycles: %v; it says %v\n%+v", c.Victim, broken, !c.Rest, g.Locks)
 		}
 	}
-	// Whoever is stuck waits for a cycle, or is in one.
+	// Every stuck owner is in a cycle, or waits for one.
 	for i, o := range g.Owners {
 		if o.Stuck && !in[i] && !slices.ContainsFunc(g.Cycles, func(c Cycle) bool { return reaches[i][c.Owners[0]] }) {
 			t.Fatalf("owner %d is stuck without a cycle\n%+v", i, g.Locks)

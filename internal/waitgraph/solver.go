@@ -1,7 +1,7 @@
 package waitgraph
 
-// A solver takes owners who can proceed out of the graph, until nobody is left who can. What it does can be
-// undone, so that it can try an owner's end.
+// A solver takes owners who can proceed out of the graph, until nobody is left who can. It can undo its
+// changes, so that it can try an owner's end.
 type solver struct {
 	*Graph
 	gone    []bool   // owners who can proceed
