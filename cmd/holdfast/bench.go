@@ -134,6 +134,7 @@ type benchmark struct {
 	mu            sync.Mutex // guards the fields below
 	began         time.Time
 	took          time.Duration
+	interrupted   bool // a signal came before the duration had passed
 	wait, handoff histogram
 	cycles, lost  int64
 	errors        int64
@@ -152,9 +153,9 @@ func newBenchmark(f benchFlags, at *ground) *benchmark {
 	return b
 }
 
-// run lets all clients work until ctx or the duration ends.
-func (b *benchmark) run(ctx context.Context, clients []*zk.Client) {
-	ctx, cancel := context.WithTimeout(ctx, b.duration)
+// run lets all clients work until signalled or the duration ends.
+func (b *benchmark) run(signalled context.Context, clients []*zk.Client) {
+	ctx, cancel := context.WithTimeout(signalled, b.duration)
 	defer cancel()
 	b.began = time.Now()
 	stop := b.progress(ctx)
@@ -164,7 +165,7 @@ func (b *benchmark) run(ctx context.Context, clients []*zk.Client) {
 	}
 	<-ctx.Done()
 	b.mu.Lock()
-	b.took = time.Since(b.began)
+	b.took, b.interrupted = time.Since(b.began), signalled.Err() != nil
 	b.mu.Unlock()
 	group.Wait()
 	stop()
@@ -317,7 +318,7 @@ func (b *benchmark) document() benchDocument {
 		HoldMS: b.hold.Milliseconds(), TookMS: b.took.Milliseconds(), Cycles: b.cycles,
 		PerSecond: float64(int(10*float64(b.cycles)/b.took.Seconds())) / 10,
 		Wait:      b.wait.document(), Handoff: b.handoff.document(), Lost: b.lost, Errors: b.errors,
-		Interrupted: b.took < b.duration, MeasuredFrom: b.began.UTC().Truncate(time.Millisecond),
+		Interrupted: b.interrupted, MeasuredFrom: b.began.UTC().Truncate(time.Millisecond),
 	}
 	if b.first != nil {
 		d.FirstError = cut(b.first.Error(), 250)

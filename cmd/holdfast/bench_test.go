@@ -95,6 +95,24 @@ func TestBenchReportsViolations(t *testing.T) {
 	}
 }
 
+// A measurement whose duration has passed is not interrupted, even if its clients began late.
+func TestBenchIsInterruptedBySignalsOnly(t *testing.T) {
+	for _, signalled := range []bool{false, true} {
+		b := newBenchmark(benchFlags{clients: 1, locks: 1, mode: modeMutex, duration: time.Nanosecond}, &ground{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if signalled {
+			b.duration = time.Hour
+			cancel()
+		}
+		b.run(ctx, nil)
+		b.took = min(b.took, b.duration/2)
+		if b.document().Interrupted != signalled {
+			t.Errorf("interrupted %t after a signal: %t", !signalled, signalled)
+		}
+	}
+}
+
 func TestHistogramIsRightToOneIn64(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var h histogram
