@@ -20,6 +20,12 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not installed: apt-get install -y %s", e.What, e.Package)
 }
 
+// NeedCommand reports that a command is not in PATH, as a [MissingError] that names its package, or nil.
+func NeedCommand(name, pkg string) error {
+	_, err := needCommand(name, pkg)
+	return err
+}
+
 // needCommand finds a command in PATH.
 func needCommand(name, pkg string) (string, error) {
 	path, err := exec.LookPath(name)
