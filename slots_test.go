@@ -432,6 +432,7 @@ func TestSlotOfTheSameSessionIsNotFoundInsteadOfOurs(t *testing.T) {
 		})
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 			if looked.Load() && hit.CompareAndSwap(false, true) {
+				time.Sleep(time.Millisecond) // until the server has the node; the session's next connection would end its request
 				return zktest.DropRequest
 			}
 			return zktest.Pass

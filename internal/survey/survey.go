@@ -57,7 +57,7 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout
 		}
 	}
 	for path, d := range r.dirs {
-		if d.session != 0 && names.Numbered(path) && strings.HasPrefix(path, prefix) {
+		if d.session != 0 && names.Numbered(path) && !r.inside[path] && strings.HasPrefix(path, prefix) {
 			s.Strange = append(s.Strange, path)
 		}
 	}
@@ -93,14 +93,15 @@ type dir struct {
 // A reader reads a part of the tree.
 type reader struct {
 	client  *zk.Client
-	grammar *names.Grammar // nil: find out
-	dirs    map[string]dir // those that exist
+	grammar *names.Grammar  // nil: find out
+	dirs    map[string]dir  // those that exist
+	inside  map[string]bool // directories and permits that belong to a semaphore
 	denied  []string
 	single  atomic.Bool // the server knows no MultiRead
 }
 
 func newReader(c *zk.Client, layout *Layout) *reader {
-	r := &reader{client: c, dirs: make(map[string]dir)}
+	r := &reader{client: c, dirs: make(map[string]dir), inside: make(map[string]bool)}
 	if layout != nil {
 		r.grammar = names.Compile(*layout)
 	}
@@ -174,20 +175,19 @@ type found struct {
 // locks finds the locks in the directories and reads their nodes.
 func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 	var all []*found
-	inside := make(map[string]bool) // directories that belong to a semaphore
 	for path := range r.dirs {
 		for _, f := range r.semaphores(path) {
 			all = append(all, f)
 			for _, d := range f.lock.Dirs {
-				inside[d] = inside[d] || d != path
+				r.inside[d] = r.inside[d] || d != path
 			}
 			for _, permit := range f.permits {
-				inside[permit] = true
+				r.inside[permit] = true
 			}
 		}
 	}
 	for path, d := range r.dirs {
-		if inside[path] {
+		if r.inside[path] {
 			continue
 		}
 		all = append(all, r.queues(path)...)

@@ -253,6 +253,9 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 	// Curator's semaphore makes the node of the permit, and then waits. It stores no limit.
 	makeNodes(t, a, "/sem/leases/_c_"+uuid+"-lease-0000000000")
 	makeNodes(t, b, "/sem/locks/_c_"+uuid+"-lock-0000000001", "/sem/leases/_c_"+uuid+"-lease-0000000001")
+	// kazoo's permits have no numbers, but the hexadecimal digits may end like one.
+	makeNodes(t, a, "/pool/"+hex[:22]+"0745638386")
+	makeNodes(t, b, "/pool-__lock__/"+hex+"__lock__0000000001")
 	// Two named locks in one directory.
 	makeNodes(t, a, "/names/one_lock_0000000001", "/names/two_lock_0000000002")
 	// No place that anybody knows, and no place at all.
@@ -263,6 +266,7 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 		"lock named:one /names a",
 		"lock named:two /names a",
 		"node  /odd/service b",
+		"semaphore kazoo /pool b permits a of 0",
 		"semaphore curator /sem b permits a of 0",
 		"lock curator /two a",
 		"lock kazoo /two b",
