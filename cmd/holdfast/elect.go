@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +93,7 @@ as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads
 			if !cmd.Flags().Changed("value") {
 				k.value = owner()
 			}
-			return k.run(ends.command(args), ending)
+			return k.run(ends.command(args), ending, syscall.Signal(ends.signal))
 		},
 	}
 	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")
