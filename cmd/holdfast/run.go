@@ -64,14 +64,14 @@ command because of the lock, it kills them in any case.
 
 --min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the
-command fails, or if holdfast or this host dies. Whoever waits with holdfast run or lock gets the lock after
-that time. Programs that use the Go package without Reservable, and other libraries, get it when the command
-ends: they do not see this time.
+command fails, or if holdfast or this host dies. holdfast run and holdfast lock wait for the end of that
+time. Other libraries, elect, lock --detached, and programs that use the Go package without Reservable do
+not see it: they acquire the lock when the command ends.
 
 --once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
 ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
-one runs. With --once-per, a run counts from the moment when it began to wait for the lock, and so does the
-one that looks for it: so it does not matter how long the job takes.
+one runs. --once-per compares the times at which the two runs joined the queue of the lock. So it does not
+matter how long the job takes.
 
 With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
 --min-hold 59m. --min-hold also counts runs that failed.
@@ -80,7 +80,8 @@ With clocks that differ by less than a minute, a job of every hour needs --once-
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). With --also,
+server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). A variable of an
+outer holdfast that this one does not set, such as HOLDFAST_SLOT, stays. With --also,
 HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
 line, separated by spaces.
 
