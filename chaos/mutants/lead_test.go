@@ -46,5 +46,45 @@ func ofLead() []mutant {
 			edits: []edit{{"cmd/holdfast/progress.go", "fit(\"holdfast: \"+text, width-1)", "fit(\"holdfast: \"+text, 1000)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestProgressIsDrawnInPlace", "TestWaitIsShownInPlace", "TestWaitInTmux"},
 		},
+		{
+			number: 670, bug: "/leader says yes after the command was asked to stop by a signal or --max-hold", where: "–",
+			edits: []edit{{"cmd/holdfast/run.go", ", Stopping: k.page.resign,", ","}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^elect_http$"},
+		},
+		{
+			number: 671, bug: "the watchdog does not say that it asks the command to stop", where: "–",
+			edits: []edit{{"internal/supervise/watchdog_linux.go", "func() { _ = w.link.send(verbStops, 0, \"\") }", "func() {}"}},
+			pkg:   "internal/supervise", tests: []string{"TestStoppingIsCalled"},
+		},
+		{
+			number: 672, bug: "a wait ends with its session if that ends when the lock is just held", where: "–",
+			edits: []edit{{"cmd/holdfast/acquire.go", "if !over || k.try ||", "if over || !over || k.try ||"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
+		},
+		{
+			number: 673, bug: "a signal that arrives together with the lock leaves the reservation of a command that did not start", where: "–",
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
+		},
+		{
+			number: 674, bug: "the signal of --kill-signal is not forwarded", where: "–",
+			edits: []edit{{"cmd/holdfast/run.go", "\tif !slices.Contains(supervise.JobSignals, stop) {\n", "\tif slices.Contains(supervise.JobSignals, stop) {\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_ends$"},
+		},
+		{
+			number: 675, bug: "a holdfast in the command of a shard uses another server", where: "–",
+			edits: []edit{{"cmd/holdfast/shard.go", "append(k.environment(s.Hold),", "append(k.environment(s.Hold)[:5],"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^shard$"},
+		},
+		{
+			number: 676, bug: "run says that the lock was lost, though the job is recorded as done", where: "–",
+			edits: []edit{{"cmd/holdfast/run.go", " && !k.once.recorded", ""}},
+			pkg:   "cmd/holdfast", tests: []string{"TestOutcomesOfARecordedJob"},
+		},
+		{
+			number: 677, bug: "the status file says that the lock was lost while the command ran, though only the record is missing", where: "–",
+			edits: []edit{{"cmd/holdfast/status_file.go", "s.Outcome = outcomeNotRecorded", "s.Outcome = outcomeLost"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestOutcomesOfARecordedJob"},
+		},
 	}
 }

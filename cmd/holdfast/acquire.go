@@ -217,7 +217,10 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	if h != nil { // else it is detached, and printed
 		k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
 	}
-	return &tenure{c, h, func() error { return k.giveUp(h) }}, nil
+	return &tenure{c, h, func() error {
+		k.unreserve(h)
+		return k.giveUp(h)
+	}}, nil
 }
 
 // granted refuses a session timeout longer than the user's, since the lock of a killed holder would
@@ -230,8 +233,20 @@ func (g *globals) granted(timeout time.Duration) error {
 		"session timeout %v is too short: the server grants at least %v", g.timeout, timeout)
 }
 
-// enter acquires the lock. left is what remains of a bounded wait.
-func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
+// enter acquires the lock. left is what remains of a bounded wait. If the session ends before the lock can be
+// used, the wait goes on in the next session.
+func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (*holdfast.Hold, error) {
+	for until := time.Now().Add(left); ; left = max(time.Until(until), 0) {
+		h, err := k.enterOnce(ctx, c, left)
+		over := errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired)
+		if !over || k.try || k.bounded && left == 0 || ctx.Err() != nil {
+			return h, err
+		}
+	}
+}
+
+// enterOnce is enter in one session.
+func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration) (_ *holdfast.Hold, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The check takes two round trips, so it runs during the wait.
@@ -256,7 +271,10 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (_
 		_ = k.giveUp(h)
 		return nil, err
 	}
-	if err := k.once.look(ctx, k, c.client, h); err != nil {
+	if err = k.once.look(ctx, k, c.client, h); err == nil {
+		err = k.reserve(h)
+	}
+	if err != nil {
 		_ = h.Unlock()
 		return nil, err
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -213,6 +216,71 @@ func TestBoundedWaitGoesOnInTheNextSession(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A session that ends when the lock is held, and before the command may start, does not end the wait.
+func TestWaitGoesOnAfterTheLockIsLostUnused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		op   zkproto.Op // the first one after the lock is held
+		give func(*taker)
+	}{
+		{"--once-key", zkproto.OpGetData, func(k *taker) { k.once = onceFlags{key: "monday", used: true} }},
+		{"--once-per", zkproto.OpGetData, func(k *taker) { k.once = onceFlags{per: time.Minute, used: true} }},
+		{"--min-hold", zkproto.OpMulti, func(k *taker) { k.minHold = time.Minute }},
+	} {
+		for _, bounded := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/bounded=%v", tt.name, bounded), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.NewServer()
+					defer srv.Close()
+					c := srv.Client()
+					k := newTestTaker(srv)
+					k.bounded, k.wait = bounded, time.Hour
+					tt.give(k)
+					var held, expired atomic.Bool
+					first := make(chan int64, 1)
+					srv.Intercept(tt.op, func(path string) zktest.Action {
+						if expired.Load() || tt.op == zkproto.OpGetData && !strings.HasSuffix(path, "/done") {
+							return zktest.Pass
+						}
+						if held.CompareAndSwap(false, true) {
+							go func() {
+								queue := queueOf(t, c)
+								first <- queue[0].Token
+								srv.Expire(queue[0].Session)
+								expired.Store(true)
+							}()
+						}
+						return zktest.DropRequest
+					})
+					tenure, err := k.take(nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer tenure.close()
+					if !expired.Load() {
+						t.Fatal("the first session lives")
+					}
+					if before := <-first; tenure.hold.Token() <= before {
+						t.Errorf("token %d after %d; want a larger one", tenure.hold.Token(), before)
+					}
+					if r, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || (r != nil) != (k.minHold > 0) {
+						t.Errorf("Reserved: %v, %v", r, err)
+					}
+					// A signal at this moment gives up the lock and the reservation.
+					signals := make(chan os.Signal, 1)
+					signals <- syscall.SIGTERM
+					if _, err := (acquired{tenure, nil}).unless(nil, signals); !errors.Is(err, exitCode(128+15)) {
+						t.Errorf("unless: %v; want exit code 143", err)
+					}
+					if r, err := holdfast.Reserved(t.Context(), c, lockPath); r != nil || err != nil {
+						t.Errorf("after the signal, Reserved: %v, %v", r, err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestListFindsLocksBelowLocks(t *testing.T) {

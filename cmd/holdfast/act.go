@@ -72,7 +72,8 @@ at the same moment and does not wait for that. So break a lock only if its holde
 resource check tokens. A waiter that was removed queues again, at the back, if its program still runs.
 
 break, revoke, unlock --force and sessions end leave an audit line: on stderr, and in the node
-/holdfast/audit of the server, which keeps the last 500 lines. Whoever can write that node can change them.
+/holdfast/audit of the server, which keeps the last 500 lines. A client that may write that node can
+change them.
 
 Exit codes:
   0   the lock is broken

@@ -69,8 +69,8 @@ type auditLog struct {
 }
 
 // audited does something to locks of others, and leaves an audit line: before, with the outcome "begun", and after,
-// with the outcome. So no process that dies in between leaves no trace. If the line cannot be written, audited says so
-// and goes on: who may remove a lock must be able to, also where the audit is not writable.
+// with the outcome. So a process that dies in between leaves a trace. If the line cannot be written, audited says so
+// and goes on: a client that may remove a lock must be able to, also where it may not write the audit.
 func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client, e auditEntry, act func() error) error {
 	e.ID, e.At, e.By, e.Outcome = rand.Text(), time.Now().UTC().Truncate(time.Millisecond), owner(), "begun"
 	e.Reason = cut(e.Reason, auditText)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,14 +22,25 @@ func newElect(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
 		Short: "Run a command while this process is the leader",
-		Long: `elect waits until it is the leader, and runs the command while it leads. Exit codes, signals and
-environment are as with run: see holdfast run --help. --value is the value that others read from
-the leader, such as an address. An election has no --why: ls and status show the value.
+		Long: `elect waits until it is the leader, and runs the command while it leads. Signals and environment are as
+with run: see holdfast run --help. --value is the value that others read from the leader, such as an
+address. An election has no --why: ls and status show the value. elect does not wait for the time of run
+--min-hold.
 
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
 to leader, and is HOLDFAST_TOKEN of the leader's command. With --once it prints the current leader and
 exits.
+
+Exit codes:
+  the command's own, or 128+N if signal N killed it
+  75   busy: somebody else leads or is ahead (--try), or the wait timed out (--wait); the command did not run
+  79   the lock was lost while the command ran, whatever the command's own code
+  124  the command was stopped after --max-hold, whatever its own code
+  125  holdfast failed, no server answered within --wait, or the command line is wrong; the command did not run
+  126  the command cannot be executed
+  127  the command was not found
+  128+N  signal N arrived during the wait; the command did not run
 
 Exit codes with --observe --once:
   0    there is a leader
@@ -42,9 +54,10 @@ as 4040, is a port of 127.0.0.1. Name a host to answer other machines: 0.0.0.0:4
   GET /         the leader: {"name": VALUE, "token": TERM, "is_leader": …, "connected": …, "as_of_ms": …}
   GET /events   the same as server-sent events, one for each change
 
-The answers come from this process alone. /leader never says 200 after the lock has expired: it says 503
-from the moment at which the command gets TERM (--kill-after), and while there is no connection to a
-server. It says 200 again if the connection returns in time. / says 503 while there is no connection.
+The answers come from this process alone. /leader never says 200 after the lock has expired. It says 503
+while there is no connection to a server, and 200 again if the connection returns in time. It says 503 for
+good when the command is asked to stop: without contact (--term-before), after --max-hold, or by a signal
+to holdfast. A HUP counts only with --kill-after. / says 503 while there is no connection.
 as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads or the leader is not known.`,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
@@ -92,7 +105,7 @@ as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads
 			if !cmd.Flags().Changed("value") {
 				k.value = owner()
 			}
-			return k.run(ends.command(args), ending)
+			return k.run(ends.command(args), ending, syscall.Signal(ends.signal))
 		},
 	}
 	cmd.Flags().BoolVarP(&wait.try, "try", "n", false, "do not wait: exit 75 if another candidate is ahead. If no server answers, give up after the session timeout")

@@ -59,6 +59,9 @@ func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
 		return nil, usage("", "--term-before %v is negative", f.termBefore)
 	case f.maxHold < 0:
 		return nil, usage("", "--max-hold %v is negative", f.maxHold)
+	case !supervise.CanAsk(syscall.Signal(f.signal)):
+		return nil, usage("give a signal that the command can handle, such as INT. KILL follows by itself, see --kill-after",
+			"--kill-signal %v cannot ask a command to stop", &f.signal)
 	case f.onSuspect.is("stop") && f.onLost.on != supervise.LostKills:
 		return nil, usage("leave out --on-lost or --on-suspect",
 			"--on-suspect stop and --on-lost %v do not go together: the command would continue when the lock is lost", &f.onLost)

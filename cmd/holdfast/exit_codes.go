@@ -22,7 +22,7 @@ var exitCodes = []struct {
 	},
 	{"77", "", "no permission"},
 	{"78", "", "wrong configuration"},
-	{"79", "the lock was lost while the command ran, whatever the command's own code, or nobody knows whether a\n       job is recorded as done. --lost-exit-code chooses another code", "the lock was lost"},
+	{"79", "the lock was lost while the command ran, whatever the command's own code; or a job\n       (--once-per, --once-key) succeeded, and is not or perhaps not recorded as done.\n       --lost-exit-code chooses another code", "the lock was lost"},
 	{"124", "the command was stopped after --max-hold, whatever its own code", ""},
 	{"125", "holdfast failed, or no server answered within --wait; the command did not run", ""},
 	{"126", "the command cannot be executed", ""},

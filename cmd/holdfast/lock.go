@@ -29,8 +29,8 @@ With --detached, lock prints id=ID token=N and exits, and the lock stays held. N
 holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
 name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
 any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
-one process can hold the lock. After --expires, the next client of holdfast in the queue removes the lock,
-also one that tries. If only other libraries wait, the server removes it some minutes later; Apache
+one process can hold the lock. After --expires, the next client of holdfast that waits or tries removes the
+lock. If only other libraries wait, the server removes it some minutes later; Apache
 ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
 
 Exit codes:

@@ -24,7 +24,8 @@ type onceFlags struct {
 	key  string
 	used bool
 
-	turn *holdfast.Turn // ours, once the lock is held
+	turn     *holdfast.Turn // ours, once the lock is held
+	recorded bool           // the job is recorded as done
 }
 
 func (f *onceFlags) register(cmd *cobra.Command) {
@@ -66,6 +67,9 @@ func needsOneExclusive(cmd *cobra.Command, flag string) error {
 // errDone is wrapped by the error of a job that is done already.
 var errDone = errors.New("already done")
 
+// errNotRecorded is wrapped by the error of a job that has succeeded and is not recorded as done.
+var errNotRecorded = errors.New("not recorded")
+
 // look returns an error if the job is done already. h is the lock.
 func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfast.Hold) error {
 	if !f.used {
@@ -98,5 +102,6 @@ func (f *onceFlags) done() error {
 		return nil
 	}
 	_, err := f.turn.Done(context.Background(), nil)
+	f.recorded = err == nil
 	return err
 }

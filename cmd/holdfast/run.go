@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,14 +64,14 @@ command because of the lock, it kills them in any case.
 
 --min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the
-command fails, or if holdfast or this host dies. Whoever waits with holdfast run or lock gets the lock after
-that time. Programs that use the Go package without Reservable, and other libraries, get it when the command
-ends: they do not see this time.
+command fails, or if holdfast or this host dies. holdfast run and holdfast lock wait for the end of that
+time. Other libraries, elect, lock --detached, and programs that use the Go package without Reservable do
+not see it: they acquire the lock when the command ends.
 
 --once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
 ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
-one runs. With --once-per, a run counts from the moment when it began to wait for the lock, and so does the
-one that looks for it: so it does not matter how long the job takes.
+one runs. --once-per compares the times at which the two runs joined the queue of the lock. So it does not
+matter how long the job takes.
 
 With clocks that differ by less than a minute, a job of every hour needs --once-per 59m, or --try and
 --min-hold 59m. --min-hold also counts runs that failed.
@@ -79,7 +80,8 @@ With clocks that differ by less than a minute, a job of every hour needs --once-
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). With --also,
+server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). A variable of an
+outer holdfast that this one does not set, such as HOLDFAST_SLOT, stays. With --also,
 HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
 line, separated by spaces.
 
@@ -93,6 +95,8 @@ the command was started. outcome is one of
   exited        the command has exited; command.exit_code is its code
   killed        a signal has killed the command; command.signal is its number
   lost          the lock was lost while the command ran
+  not-recorded  the command has succeeded, and the job is not recorded as done (--once-per, --once-key)
+  uncertain     the command has succeeded, and nobody knows whether the job is recorded as done
   overdue       the command was stopped after --max-hold
   busy          the lock was held, or the wait timed out
   already-done  --once-per or --once-key: the job is done
@@ -142,7 +146,7 @@ none after a wrong command line either. Give each run a file of its own.`,
 				}
 			}
 			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
-			return tell.end(k, k.run(ends.command(args), ending))
+			return tell.end(k, k.run(ends.command(args), ending, syscall.Signal(ends.signal)))
 		},
 	}
 	wait.register(cmd)
@@ -202,8 +206,8 @@ func misplacedFlag(cmd *cobra.Command, args []string) error {
 	return err(fmt.Sprintf("put %s before the name: %s", args[1], line))
 }
 
-// run implements the subcommand. The command line is checked.
-func (k *taker) run(command []string, at ending) error {
+// run implements the subcommand. The command line is checked. stop is the signal of --kill-signal.
+func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	// Look the command up before the wait, which may be long.
 	file, err := exec.LookPath(command[0])
 	if err != nil {
@@ -231,6 +235,9 @@ func (k *taker) run(command []string, at ending) error {
 	signals := make(chan os.Signal, 64)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)
+	if !slices.Contains(supervise.JobSignals, stop) {
+		supervise.Notify(signals, stop)
+	}
 	k.say = k.newLiveSayer(k.messages())
 	defer k.say.flush()
 	k.page.announce(k.say)
@@ -240,9 +247,6 @@ func (k *taker) run(command []string, at ending) error {
 	}
 	defer t.close()
 	k.record.held(k, t.hold)
-	if err := k.reserve(t.hold); err != nil {
-		return err
-	}
 	k.page.lead(t.hold, k.value, ends.Grace)
 
 	supervise.Notify(signals, supervise.JobSignals...)
@@ -251,7 +255,7 @@ func (k *taker) run(command []string, at ending) error {
 		supervise.Command{Path: file, Args: command, Env: environ(k.environment(t.hold))},
 		supervise.Terms{
 			Lost: t.hold.Lost(), Deadline: t.hold.Deadline, Ending: ends, Signals: signals, Warn: warn,
-			Suspect: t.contact.isDown, Changed: t.contact.changed,
+			Suspect: t.contact.isDown, Changed: t.contact.changed, Stopping: k.page.resign,
 		},
 	)
 	k.page.resign()
@@ -270,17 +274,34 @@ func (k *taker) run(command []string, at ending) error {
 		return &fault{exitFailed, fmt.Errorf("%s: %w", k.name, startErr), ""}
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
-	case out.Lost || errors.Is(unlockErr, holdfast.ErrLost):
-		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
-	case doneErr != nil:
-		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, but that is not recorded, so another run may repeat the job: %w", k.name, doneErr), ""}
-	case out.Overdue:
-		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, ends.MaxHold, out.Code), ""}
-	case unlockErr != nil:
+	}
+	if err := k.verdict(out, doneErr, unlockErr, ends.MaxHold); err != nil {
+		return err
+	}
+	if unlockErr != nil && !errors.Is(unlockErr, holdfast.ErrLost) {
 		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
 	}
 	k.say.detail("%s: released", escape(k.name))
 	return exitCode(out.Code)
+}
+
+// verdict returns an error if the command's own code is not the one of run. doneErr is the error of once.done, and
+// unlockErr that of Unlock.
+func (k *taker) verdict(out supervise.Outcome, doneErr, unlockErr error, maxHold time.Duration) error {
+	const again = "so another run may repeat the job"
+	// A job that is recorded as done has proven that the lock was held until the command's end.
+	lost := out.Lost || errors.Is(unlockErr, holdfast.ErrLost) && !k.once.recorded
+	switch {
+	case errors.Is(doneErr, holdfast.ErrUncertain):
+		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, and nobody knows whether that is recorded, %s: %w", k.name, again, doneErr), ""}
+	case doneErr != nil:
+		return &fault{exitLost, fmt.Errorf("%s: the command succeeded, but that is %w, %s: %w", k.name, errNotRecorded, again, doneErr), ""}
+	case lost:
+		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", k.name, out.Code), ""}
+	case out.Overdue:
+		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", k.name, maxHold, out.Code), ""}
+	}
+	return nil
 }
 
 // environment returns the variables that holdfast adds to the command's environment.

@@ -61,7 +61,9 @@ is a watchdog process.
 
 The command's environment has HOLDFAST_SHARD (its number, from 0), HOLDFAST_SHARDS (N), HOLDFAST_LOCK
 (NAME), HOLDFAST_TOKEN (the fencing token, a number that grows from holder to holder of the shard),
-HOLDFAST_TOKENS (the same) and HOLDFAST_SESSION. The locks of the shards are NAME/shards/0000 and so on, for ls and status.
+HOLDFAST_TOKENS (the same), HOLDFAST_SESSION, HOLDFAST_OWNER (the holder's name in ls and status) and
+HOLDFAST_SERVER (the server of the locks, which a holdfast in the command uses, too). The locks of the
+shards are NAME/shards/0000 and so on, for ls and status.
 
 Exit codes:
   0      INT or TERM ended shard
@@ -272,17 +274,12 @@ func (w *sharder) once(ctx context.Context, path string, s holdfast.Shard, warn 
 	signals, kill, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	defer close(over)
 	go w.stop(ctx, s, signals, kill, over, warn)
-	k := &taker{globals: w.globals, target: w.target, path: path} // for HOLDFAST_HELD
+	k := &taker{globals: w.globals, target: w.target, name: w.name, path: path}
 	return sup.Run(
-		supervise.Command{Path: w.file, Args: w.command, Env: environ([]string{
-			"HOLDFAST_SHARD=" + strconv.Itoa(s.Number),
-			"HOLDFAST_SHARDS=" + strconv.Itoa(w.count),
-			"HOLDFAST_LOCK=" + w.name,
-			"HOLDFAST_TOKEN=" + strconv.FormatInt(s.Token, 10),
-			"HOLDFAST_TOKENS=" + strconv.FormatInt(s.Token, 10),
-			fmt.Sprintf("HOLDFAST_SESSION=0x%x", uint64(s.Hold.SessionID())),
-			"HOLDFAST_HELD=" + k.heldText(),
-		})},
+		supervise.Command{Path: w.file, Args: w.command, Env: environ(append(k.environment(s.Hold),
+			"HOLDFAST_SHARD="+strconv.Itoa(s.Number),
+			"HOLDFAST_SHARDS="+strconv.Itoa(w.count),
+		))},
 		supervise.Terms{Lost: kill, Deadline: s.Hold.Deadline, Ending: supervise.Ending{Grace: w.grace}, Signals: signals, Background: true, Warn: func(format string, args ...any) {
 			if s.Hold.Err() != nil || ctx.Err() == nil { // otherwise stop has said why
 				warn(format, args...)

@@ -120,8 +120,8 @@ session owns a detached lock (holdfast lock --detached); its id is shown for hol
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
 
-A lock is held until a time if run --min-hold keeps it though nobody is in the queue. status compares that
-time with the clock of this host.
+If run --min-hold keeps a lock and nobody is in its queue, status shows the time until which it is held. It
+compares that time with the clock of this host.
 
 With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.

@@ -103,6 +103,8 @@ const (
 	outcomeExited      = "exited"       // the command ran and exited
 	outcomeKilled      = "killed"       // the command ran, and a signal killed it
 	outcomeLost        = "lost"         // the lock was lost while the command ran
+	outcomeNotRecorded = "not-recorded" // the command succeeded, and the job is not recorded as done
+	outcomeUncertain   = "uncertain"    // the command succeeded, and nobody knows whether the job is recorded as done
 	outcomeOverdue     = "overdue"      // the command was stopped after --max-hold
 	outcomeBusy        = "busy"         // the lock was busy
 	outcomeDone        = "already-done" // --once-per or --once-key
@@ -191,6 +193,10 @@ func (f *statusFile) status(k *taker, err error, code int, now time.Time) runSta
 		s.Outcome = outcomeDone
 	case failed && own.code == exitBusy:
 		s.Outcome = outcomeBusy
+	case errors.Is(err, errNotRecorded):
+		s.Outcome = outcomeNotRecorded
+	case errors.Is(err, holdfast.ErrUncertain):
+		s.Outcome = outcomeUncertain
 	case failed && own.code == exitLost:
 		s.Outcome = outcomeLost
 	case failed && own.code == exitOverdue:

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast"
 	"holdfast/internal/supervise"
+	"holdfast/zk"
 )
 
 // Programs in Go take the first of two values of a variable, and shells the last. So there is one.
@@ -73,6 +75,42 @@ func TestOutcomesOfTheStatusFile(t *testing.T) {
 		if code != tt.code || s.ExitCode != tt.code || s.Outcome != tt.outcome || s.ExitedBy != tt.by || s.Ran != (tt.out != nil) {
 			t.Errorf("%v, %+v: code %d, %+v", tt.err, tt.out, code, s)
 		}
+	}
+}
+
+// The end of a command that succeeded depends on its record, too. The record proves the lock until the command's end.
+func TestOutcomesOfARecordedJob(t *testing.T) {
+	lost := fmt.Errorf("unlock: %w", holdfast.ErrLost)
+	for _, tt := range []struct {
+		name          string
+		out           supervise.Outcome
+		once          bool
+		done, unlock  error
+		code          int
+		outcome, text string
+	}{
+		{"done", supervise.Outcome{}, true, nil, nil, 0, outcomeExited, ""},
+		{"lost after the record", supervise.Outcome{}, true, nil, lost, 0, outcomeExited, ""},
+		{"lost after the end, without a record", supervise.Outcome{}, false, nil, lost, 79, outcomeLost, "the lock was lost while"},
+		{"lost", supervise.Outcome{Code: 143, Signal: 15, Lost: true}, false, nil, nil, 79, outcomeLost, "it ended with code 143"},
+		{"lost before the record", supervise.Outcome{}, true, lost, lost, 79, outcomeNotRecorded, "the command succeeded, but that is not recorded, so another"},
+		{"no record", supervise.Outcome{}, true, zk.ErrNoAuth, nil, 79, outcomeNotRecorded, "that is not recorded"},
+		{"perhaps a record", supervise.Outcome{}, true, fmt.Errorf("record: %w (%w)", holdfast.ErrUncertain, lost), lost, 79, outcomeUncertain, "nobody knows whether that is recorded"},
+		{"the lock may stay", supervise.Outcome{}, false, nil, zk.ErrConnectionLoss, 0, outcomeExited, ""},
+		{"too long", supervise.Outcome{Code: 0, Overdue: true}, false, nil, nil, 124, outcomeOverdue, "was stopped after 1m0s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := &taker{name: "job", once: onceFlags{recorded: tt.once && tt.done == nil}}
+			k.record.ended(tt.out, nil)
+			err := k.verdict(tt.out, tt.done, tt.unlock, time.Minute)
+			code := 0
+			if err != nil {
+				code = exitOf(err)
+			}
+			if s := (&statusFile{}).status(k, err, code, time.Now()); code != tt.code || s.Outcome != tt.outcome || !strings.Contains(s.Error, tt.text) || (s.Error == "") != (tt.text == "") {
+				t.Errorf("%v: code %d, %+v; want %d, %s, %q", err, code, s, tt.code, tt.outcome, tt.text)
+			}
+		})
 	}
 }
 

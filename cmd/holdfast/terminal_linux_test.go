@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,10 +75,11 @@ func startShell(t *testing.T, shell []string, env ...string) *console {
 		_, _ = io.Copy(&c.out, master) // ends with EIO when the shell and its children have ended
 	}()
 	t.Cleanup(func() {
-		master.Close() // sends HUP
+		master.Close() // sends HUP to the shell and to the foreground
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		<-ended
+		hangUp(cmd.Process.Pid)
 		// A holdfast that is about to exit may still start another host.
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			killHosts(dir)
@@ -88,6 +90,24 @@ func startShell(t *testing.T, shell []string, env ...string) *console {
 	})
 	c.expect(`\$ `)
 	return c
+}
+
+// hangUp ends the processes of a session whose terminal is gone. The kernel tells only those in the foreground.
+func hangUp(session int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); len(fields) > 3 && fields[3] == strconv.Itoa(session) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGHUP)
+				_ = syscall.Kill(pid, syscall.SIGCONT) // it may be stopped
+			}
+		}
+	}
 }
 
 // enter types text and the return key.
@@ -176,6 +196,60 @@ func TestInterruptKeyEndsTheWait(t *testing.T) {
 	c.expect("rc=130")
 	c.enter(`kill %1; wait; ls`)
 	c.expect(`held`)
+}
+
+// The end of the terminal ends a wait, with and without a server. The run leaves the queue first.
+func TestHangUpEndsTheWait(t *testing.T) {
+	t.Parallel()
+	stop, url := startServer(t)
+	defer stop()
+	startHolder(t, url, "job")
+	for _, tt := range []struct{ name, server, shows string }{
+		{"in the queue", url, `waiting for job: held by`},
+		{"without a server", "zk://127.0.0.1:1", `connecting for \d+s: `},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := startConsole(t, "HOLDFAST_SERVER="+tt.server, "TERM=xterm")
+			status := filepath.Join(t.TempDir(), "s.json")
+			c.enter(`holdfast run --status-file ` + status + ` job -- true`)
+			c.expect(tt.shows)
+			c.master.Close()
+			var text []byte
+			for end := time.Now().Add(patience); len(text) == 0; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the run goes on without its terminal")
+				}
+				text, _ = os.ReadFile(status)
+			}
+			if !strings.Contains(string(text), `"interrupted"`) || !strings.Contains(string(text), `"signal": 1,`) {
+				t.Errorf("the status file is %s", text)
+			}
+			if tt.server == url {
+				if out, err := exec.Command("holdfast", "status", "--server", url, "-o", "json", "job").CombinedOutput(); err != nil || !strings.Contains(string(out), `"waiters": []`) {
+					t.Errorf("status: %v, %s", err, out)
+				}
+			}
+		})
+	}
+}
+
+// No process of a console outlives it, also not one in the background that waits for a server.
+func TestNothingOutlivesAConsole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Run("console", func(t *testing.T) {
+		c := startConsole(t, "HOLDFAST_SERVER=zk://127.0.0.1:1", "TERM=xterm")
+		c.enter(`holdfast run --status-file ` + dir + `/s.json job -- true & echo $! > ` + dir + `/pid`)
+		c.expect(`waiting for a server: `)
+	})
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if text, _ := os.ReadFile(filepath.Join(dir, "s.json")); strings.Contains(string(text), `"interrupted"`) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the run goes on without its terminal")
+		}
+	}
 }
 
 func TestStopKeyStopsAndFgContinues(t *testing.T) {

@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,14 @@ type Ending struct {
 	// Freeze suspends the job while Terms.Suspect, and from this time before the deadline on. 0
 	// never suspends it.
 	Freeze time.Duration
+}
+
+// asks reports whether sig, a signal of the user, asks the job to stop.
+func (e *Ending) asks(sig os.Signal) bool { return asksToStop(sig) || sig == e.Signal }
+
+// stops is asks, without a HUP that no KILL follows: it may ask the command to read its files again.
+func (e *Ending) stops(sig os.Signal) bool {
+	return sig == e.Signal || asksToStop(sig) && (sig != syscall.SIGHUP || e.KillAfter > 0)
 }
 
 // Leftovers is the fate of processes that the command leaves behind when it ends by itself.

@@ -69,6 +69,19 @@ func TestParseSignal(t *testing.T) {
 	}
 }
 
+func TestCanAsk(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCONT, syscall.SIGCHLD, syscall.SIGPIPE, syscall.SIGURG} {
+		if CanAsk(sig) {
+			t.Errorf("%v can ask", sig)
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGALRM, syscall.SIGWINCH, 34, 64} {
+		if !CanAsk(sig) {
+			t.Errorf("%v cannot ask", sig)
+		}
+	}
+}
+
 // KILL follows a signal by which the user asks the command to stop.
 func TestKillFollowsAForwardedSignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR2} {
@@ -175,6 +188,50 @@ func TestMaxHold(t *testing.T) {
 		s.signal(syscall.SIGUSR1)
 		s.want(outcome{Code: 3, Overdue: true})
 	})
+}
+
+// Stopping is called when the job is asked to stop, and not before.
+func TestStoppingIsCalled(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*supervised)
+		e    Ending
+		yes  bool
+	}{
+		{"a deadline that moves on later", func(s *supervised) {
+			s.tell("deadline 10s")
+			s.waitFor("TERM")
+			s.tell("deadline 1h")
+		}, Ending{Grace: 9 * time.Second}, true},
+		{"max hold", func(s *supervised) { s.waitFor("TERM") }, Ending{MaxHold: 300 * time.Millisecond}, true},
+		{"a signal", func(s *supervised) { s.signal(syscall.SIGTERM); s.waitFor("TERM") }, Ending{}, true},
+		{"HUP, and KILL follows", func(s *supervised) { s.signal(syscall.SIGHUP); s.waitFor("HUP") }, Ending{KillAfter: time.Hour}, true},
+		{"HUP", func(s *supervised) { s.signal(syscall.SIGHUP); s.waitFor("HUP") }, Ending{}, false},
+		{"HUP asks", func(s *supervised) { s.signal(syscall.SIGHUP); s.waitFor("HUP") }, Ending{Signal: syscall.SIGHUP}, true},
+		{"another signal", func(s *supervised) { s.signal(syscall.SIGUSR2); s.waitFor("USR2") }, Ending{}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.e.Grace == 0 {
+				tt.e.Grace = time.Second
+			}
+			s := startSupervisedIn(t, []string{endingVariable + "=" + tt.e.String(), stoppingVariable + "=1"}, tt.e.Grace,
+				"sh", "-c", `trap 'echo TERM' TERM; trap 'echo HUP' HUP; trap 'echo USR2' USR2; `+endless)
+			s.waitFor("ready")
+			if said := s.stderr.String(); strings.Contains(said, saidStopping) && tt.e.MaxHold == 0 {
+				t.Errorf("at the start it said %q", said)
+			}
+			tt.end(s)
+			if tt.yes {
+				s.waitSaid(saidStopping, 1)
+			}
+			s.signal(syscall.SIGUSR1)
+			s.outcome()
+			if said := s.stderr.String(); strings.Contains(said, saidStopping) != tt.yes {
+				t.Errorf("it said %q; want a call: %v", said, tt.yes)
+			}
+		})
+	}
 }
 
 // leave is a command that leaves a process behind, which prints its id and runs until TERM.

@@ -22,6 +22,7 @@ type guard struct {
 	look    <-chan struct{}      // the deadline may have become earlier, or suspect has changed
 	doubt   func()               // tells the job that the lock is lost or in doubt; may be called again
 	say     func(format string, args ...any)
+	stops   func() // the job is asked to stop, or killed; may be called again
 	alarm   *alarm
 
 	told     bool          // the job was asked to stop because the lock may be lost soon, or was killed as it is lost
@@ -89,6 +90,9 @@ func (g *guard) run() (lost bool) {
 			if sig == continuing {
 				g.paused = false
 			}
+			if g.ending.stops(sig) {
+				g.stops()
+			}
 			switch now := clock(); {
 			case sig == continuing && g.frozen:
 			case sig != os.Interrupt:
@@ -99,7 +103,7 @@ func (g *guard) run() (lost bool) {
 				lastInterrupt = now
 				g.job.signal(sig)
 			}
-			if asksToStop(sig) || sig == g.ending.Signal {
+			if g.ending.asks(sig) {
 				g.userStops()
 			}
 
@@ -182,6 +186,7 @@ func (g *guard) setAlarm() {
 
 func (g *guard) kill(why string) {
 	g.killed = true
+	g.stops()
 	g.job.kill()
 	g.say("%s", why)
 }
@@ -196,6 +201,7 @@ func (g *guard) killWithin(d time.Duration) {
 // stop asks the whole job to stop. A suspended job continues: the lock is still ours.
 func (g *guard) stop() {
 	g.stopping, g.frozen = true, false
+	g.stops()
 	g.job.terminate(g.ending.Signal)
 }
 

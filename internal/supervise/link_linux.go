@@ -34,6 +34,7 @@ const (
 	verbStarted // the command runs, with this process id; text is its cgroup
 	verbFailed  // it could not be started: this error number
 	verbTooLate // it was not started, because the lock is lost or about to be
+	verbStops   // the job is asked to stop, or killed
 	verbStopped // the command was stopped by this signal
 	verbSay     // text is for the user
 	verbGone    // no process of the job is left; this is the command's wait status

@@ -73,6 +73,16 @@ func ParseSignal(text string) (syscall.Signal, error) {
 	return 0, fmt.Errorf("want a name such as TERM, or a number from 1 to %d", maxSignal)
 }
 
+// CanAsk reports whether a signal can ask a command to stop, and can be forwarded. A process cannot handle KILL and
+// STOP, and CONT continues it. The kernel and Go's runtime send the others to this process.
+func CanAsk(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCONT, syscall.SIGCHLD, syscall.SIGPIPE, syscall.SIGURG:
+		return false
+	}
+	return true
+}
+
 // SignalName returns the name of a signal without SIG, or its number.
 func SignalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {

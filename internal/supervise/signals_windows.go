@@ -54,6 +54,9 @@ func ParseSignal(text string) (syscall.Signal, error) {
 	return 0, errors.New("want INT, KILL or TERM")
 }
 
+// CanAsk reports whether a signal can ask a command to stop.
+func CanAsk(sig syscall.Signal) bool { return sig != syscall.SIGKILL }
+
 // SignalName returns the name of a signal.
 func SignalName(sig syscall.Signal) string {
 	for name, s := range signalNames {

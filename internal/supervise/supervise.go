@@ -35,11 +35,21 @@ type Terms struct {
 	Changed <-chan struct{}
 	// Signals delivers the signals that this process receives for the command.
 	Signals <-chan os.Signal
+	// Stopping is called when the job is asked to stop or killed, whatever the reason. It must not block, and
+	// may be called again. nil is no function.
+	Stopping func()
 	// Warn shows the user a message. It must not block.
 	Warn func(format string, args ...any)
 	// Background: the command never gets the terminal, and if it is stopped, this process goes on. It
 	// is for a process that runs several commands.
 	Background bool
+}
+
+// stops calls Stopping.
+func (t Terms) stops() {
+	if t.Stopping != nil {
+		t.Stopping()
+	}
 }
 
 // ErrGuards means that supervisor or watchdog failed before the command started. The command

@@ -43,6 +43,12 @@ const deadlineVariable = "HOLDFAST_TEST_DEADLINE"
 // endingVariable has the Ending; without, only the grace is given.
 const endingVariable = "HOLDFAST_TEST_ENDING"
 
+// stoppingVariable, if it is not empty, makes the supervisor say saidStopping at each call of Terms.Stopping.
+const (
+	stoppingVariable = "HOLDFAST_TEST_STOPPING"
+	saidStopping     = "Stopping is called"
+)
+
 // superviseVariable is set in the environment of a process that must run superviseMain.
 const superviseVariable = "HOLDFAST_TEST_SUPERVISE"
 
@@ -82,6 +88,10 @@ func superviseMain() {
 	}
 	Notify(signals, StopSignals...)
 	Notify(signals, JobSignals...)
+	stopping := func() { fmt.Fprintln(os.Stderr, "supervise: "+saidStopping) }
+	if os.Getenv(stoppingVariable) == "" {
+		stopping = nil
+	}
 	over := make(chan struct{}) // closed when the job has ended
 	var control sync.Mutex      // held while a command of the test is carried out
 	go func() {
@@ -132,7 +142,8 @@ func superviseMain() {
 			poke(asked)
 			return *deadline.Load()
 		},
-		Warn: func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
+		Stopping: stopping,
+		Warn:     func(f string, a ...any) { fmt.Fprintf(os.Stderr, "supervise: "+f+"\n", a...) },
 	})
 	s.Close()
 	close(over)

@@ -291,6 +291,8 @@ func (r *run) watch(c Command) (Outcome, error) {
 				start.Stop()
 				r.pid, r.cgroup = int(m.value), m.text
 				r.tty.isLent()
+			case m.verb == verbStops:
+				r.stops()
 			case m.verb == verbStopped:
 				r.pause(syscall.Signal(m.value))
 			case m.verb == verbSay:
@@ -359,6 +361,9 @@ func (r *run) forward(sig os.Signal) {
 	if !ok || s == syscall.SIGCONT && r.Ending.OnLost == LostKills && time.Until(r.Deadline()) <= KillMargin {
 		return // the CONT may come from our own alarm
 	}
+	if r.Ending.stops(s) {
+		r.stops() // before the watchdog says so
+	}
 	_ = r.link.send(verbSignal, int64(s), "")
 }
 
@@ -384,6 +389,7 @@ func (r *run) outcome(status syscall.WaitStatus, lost bool) Outcome {
 // alone ends the job without the watchdog. Once the watchdog is dead, the job's processes are
 // our descendants. The error is ErrGuards if the command was never started.
 func (r *run) alone(why string, lost bool) (Outcome, error) {
+	r.stops()
 	r.killCgroup()
 	_ = r.watchdog.Signal(unix.SIGKILL)
 	// The watchdog's last messages say what it started, or how the command ended.

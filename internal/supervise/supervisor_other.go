@@ -60,7 +60,7 @@ func (s *Supervisor) Run(c Command, t Terms) (Outcome, error) {
 	resume := make(chan struct{}, 1)
 	g := &guard{
 		job: j, ending: t.Ending, left: func() time.Duration { return time.Until(t.Deadline()) }, suspect: t.Suspect, lost: t.Lost,
-		signals: t.Signals, resume: resume, look: t.Changed, say: t.Warn, alarm: alarm, doubt: pipe.end,
+		signals: t.Signals, resume: resume, look: t.Changed, say: t.Warn, alarm: alarm, doubt: pipe.end, stops: t.stops,
 		exited: func() { tty.takeBack(j.pid) },
 		stopped: func(sig syscall.Signal) {
 			if tty.pause(sig, j.pid) {

@@ -163,6 +163,7 @@ func (w *watchdog) run(o order) {
 		stopped: func(sig syscall.Signal) { _ = w.link.send(verbStopped, int64(sig), "") },
 		exited:  func() { _ = w.link.send(verbExited, int64(j.status), "") },
 		doubt:   pipe.end,
+		stops:   func() { _ = w.link.send(verbStops, 0, "") },
 		say:     func(format string, args ...any) { _ = w.link.send(verbSay, 0, fmt.Sprintf(format, args...)) },
 	}
 	v := verbGone
