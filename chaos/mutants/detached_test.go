@@ -36,7 +36,7 @@ func ofDetached() []mutant {
 		{
 			number: 626, bug: "break takes the lock from whoever holds it", where: "–",
 			edits: []edit{
-				{"cmd/holdfast/act.go", "if len(places) == 0 {\n", "if token = queue[0].Token; len(places) == 0 {\n\t\tplaces = queue[:1]\n\t}\n\tif len(queue) == 0 {\n"},
+				{"cmd/holdfast/act.go", "\tends := a.ends && reserved", "\tif len(places) == 0 && len(queue) > 0 {\n\t\ttoken, places = queue[0].Token, queue[:1]\n\t}\n\tends := a.ends && reserved"},
 			},
 			pkg: "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},

@@ -240,7 +240,7 @@ func (k *taker) run(command []string, at ending) error {
 	}
 	defer t.close()
 	k.record.held(k, t.hold)
-	if err := k.reserve(t.hold); err != nil {
+	if err := k.reserve(t); err != nil {
 		return err
 	}
 	k.page.lead(t.hold, k.value, ends.Grace)
@@ -259,7 +259,7 @@ func (k *taker) run(command []string, at ending) error {
 	var doneErr error
 	switch {
 	case startErr != nil:
-		k.unreserve(t.hold)
+		k.unreserve(t)
 	case out.Code == 0 && !out.Lost && !out.Overdue:
 		doneErr = k.once.done()
 	}
