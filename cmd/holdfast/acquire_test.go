@@ -365,58 +365,76 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 }
 
 // A second signal does not end lock --detached before it knows whether the lock is held, while the server may
-// answer: otherwise nobody would know the lock's id. When no server has answered for some time, it does.
+// answer: otherwise nobody would know the lock's id.
 func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.NewServer()
-			defer srv.Close()
-			k := newTestTaker(srv)
-			k.detached.on = true
-			var resume func()
-			stalled := make(chan struct{})
-			srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the waiter makes the lock
-				if resume == nil {
-					resume = srv.Stall()
-					close(stalled)
-				}
-				return zktest.Pass
-			})
-			signals := make(chan os.Signal, 3)
-			result := make(chan error, 1)
-			go func() {
-				_, err := k.take(signals)
-				result <- err
-			}()
-			<-stalled
-			signals <- syscall.SIGTERM
-			synctest.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k := newTestTaker(srv)
+		k.detached.on = true
+		var resume func()
+		stalled := make(chan struct{})
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the waiter makes the lock
+			if resume == nil {
+				resume = srv.Stall()
+				close(stalled)
+			}
+			return zktest.Pass
+		})
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := k.take(signals)
+			result <- err
+		}()
+		<-stalled
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		signals <- syscall.SIGINT
+		synctest.Wait()
+		if len(result) > 0 {
+			t.Error("take has returned, and does not know whether the lock is held")
+		}
+		resume()
+		if err := <-result; !errors.Is(err, exitCode(128+15)) {
+			t.Errorf("take: %v; want exit code 143", err)
+		}
+		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
+			t.Errorf("the queue is %v; want it empty", queue)
+		}
+	})
+}
+
+// When no server has answered for some time, a signal ends lock --detached, too.
+func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		k := newTestTaker(srv)
+		k.detached.on = true
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := k.take(signals)
+			result <- err
+		}()
+		synctest.Wait()
+		resume := srv.Stall()
+		for i := 0; i < 20 && len(result) == 0; i++ {
+			time.Sleep(time.Second)
 			signals <- syscall.SIGINT
 			synctest.Wait()
-			if len(result) > 0 {
-				t.Error("take has returned, and does not know whether the lock is held")
-			}
-			if !answers {
-				for i := 0; i < 20 && len(result) == 0; i++ {
-					time.Sleep(time.Second)
-					signals <- syscall.SIGINT
-					synctest.Wait()
-				}
-				if len(result) == 0 {
-					t.Error("take still waits for a stalled server")
-				}
-				resume()
-				return
-			}
-			resume()
-			if err := <-result; !errors.Is(err, exitCode(128+15)) {
-				t.Errorf("take: %v; want exit code 143", err)
-			}
-			if queue := queueOf(t, srv.Client()); len(queue) > 0 {
-				t.Errorf("the queue is %v; want it empty", queue)
-			}
-		})
-	}
+		}
+		if len(result) == 0 {
+			t.Error("take still waits for a stalled server")
+		}
+		resume()
+	})
 }
 
 // A reservation that is recorded, though the client was told of its end instead, does not stay: nobody runs.
