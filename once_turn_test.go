@@ -283,7 +283,21 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		if _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "bad", func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
-		r, err := o.Recorded(t.Context(), "bad")
+		d := client(t, srv)
+		_, err := holdfast.NewOnce(d, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "begun", func(ctx context.Context) ([]byte, error) {
+			srv.Expire(mustSession(t, d))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if err == nil {
+			t.Error("the run has lost its lock")
+		}
+		r, err := o.Recorded(t.Context(), "begun")
+		if r == nil || r.Token == 0 {
+			t.Errorf("%+v", r)
+		}
+		wantErr(t, err, holdfast.ErrBegun)
+		r, err = o.Recorded(t.Context(), "bad")
 		if r == nil || r.Token == 0 {
 			t.Errorf("%+v", r)
 		}

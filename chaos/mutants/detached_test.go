@@ -96,6 +96,11 @@ func ofDetached() []mutant {
 			tests: []string{"TestRecordsAreReadAndForgotten"},
 		},
 		{
+			number: 689, bug: "the record of a run that has failed is shown as that of a success", where: "–",
+			edits: []edit{{"once.go", "r, err = &found, last.outcome()", "r = &found"}},
+			tests: []string{"TestRecordsAreReadAndForgotten"},
+		},
+		{
 			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",
 			edits: []edit{{"cmd/holdfast/act.go", "reserved != nil && reserved.Token == token\n", "reserved != nil\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_min_hold$"},
