@@ -457,6 +457,22 @@ func TestServerRemovesAnExpiredDetachedLock(t *testing.T) {
 			})
 		})
 	}
+	inBubble(t, func(t *testing.T, srv *zktest.Server) { // a lost request does not change that
+		c := client(t, srv)
+		var lost atomic.Int32
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if lost.Add(1) <= 2 {
+				return zktest.DropRequest
+			}
+			return zktest.Pass
+		})
+		got := claim(t, detached(c, time.Hour))
+		time.Sleep(time.Until(got.Expires) + 5*time.Minute)
+		wantQueued(t, c, 0)
+		if lost.Load() < 3 {
+			t.Error("no request was lost")
+		}
+	})
 	inBubble(t, func(t *testing.T, srv *zktest.Server) { // more than servers accept
 		if got := claim(t, detached(client(t, srv), 100*365*24*time.Hour)); time.Until(got.Expires) < 99*365*24*time.Hour {
 			t.Errorf("it expires at %v", got.Expires)

@@ -137,6 +137,57 @@ func (o *Once) Forget(ctx context.Context, key string) error {
 	return nil
 }
 
+// ForgetWithin is Forget for the runs of Within and TurnWithin.
+func (o *Once) ForgetWithin(ctx context.Context) error {
+	j, err := o.job("", anyPeriod)
+	if err == nil {
+		err = j.forget(ctx)
+	}
+	if err != nil {
+		return &Error{Op: "forget", Path: j.dir, Err: err}
+	}
+	return nil
+}
+
+// Recorded returns the Result of the last run of the key that is recorded, or nil if there is none. It does not
+// wait for a run that is under way. If the run has failed or has no end (see [AtMostOnce]), the error is ErrBegun.
+func (o *Once) Recorded(ctx context.Context, key string) (*Result, error) {
+	return o.recordedOf(ctx, key, 0)
+}
+
+// RecordedWithin is Recorded for the runs of Within and TurnWithin.
+func (o *Once) RecordedWithin(ctx context.Context) (*Result, error) {
+	return o.recordedOf(ctx, "", anyPeriod)
+}
+
+// anyPeriod makes a job of Within where the period does not matter.
+const anyPeriod = time.Millisecond
+
+func (o *Once) recordedOf(ctx context.Context, key string, period time.Duration) (r *Result, err error) {
+	j, err := o.job(key, period)
+	var last *mark
+	if err == nil {
+		err = queue.Retry(ctx, func() error { return j.client.Sync(ctx, j.dir) })
+	}
+	if err == nil {
+		last, err = j.read(ctx, j.client, j.done())
+	}
+	if err == nil {
+		var begun *mark
+		if begun, err = j.read(ctx, j.client, j.begun()); begun != nil && (last == nil || begun.Token > last.Token) {
+			last = begun
+		}
+	}
+	if err == nil && last != nil {
+		found := last.result()
+		r, err = &found, last.outcome()
+	}
+	if err != nil {
+		err = &Error{Op: "read the run of", Path: j.dir, Err: err}
+	}
+	return r, err
+}
+
 func (o *Once) call(ctx context.Context, op, key string, d time.Duration, f func(context.Context) ([]byte, error)) (Result, error) {
 	j, err := o.job(key, d)
 	var r Result

@@ -16,8 +16,8 @@ type Turn struct {
 	seen record
 }
 
-// Turn is [Once.Do] in two steps, for callers that hold a lock of their own: all callers of the key must hold
-// the same lock exclusively. Turn returns nil and the Result of the earlier run if a run of the key has
+// Turn is [Once.Do] in two steps, for a caller that already holds a lock. All callers of the key must use the same
+// lock, and hold it exclusively. Turn returns nil and the Result of the earlier run if a run of the key has
 // succeeded before. Otherwise the caller runs, and then calls Done. If it does not call Done, because the run
 // has failed or the lock is lost, nothing is recorded, and the next holder runs.
 //

@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -240,5 +241,68 @@ func TestTurnRefusals(t *testing.T) {
 		_, _, err = holdfast.NewOnce(c, turnPath).Turn(t.Context(), both, "k")
 		wantErr(t, err, zk.ErrBadArguments)
 		unlock(t, both)
+	})
+}
+
+// The records of a key and of a period are read and removed each by itself.
+func TestRecordsAreReadAndForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		o := holdfast.NewOnce(c, turnPath)
+		key := func() (*holdfast.Result, error) { return o.Recorded(t.Context(), "k") }
+		period := func() (*holdfast.Result, error) { return o.RecordedWithin(t.Context()) }
+		want := func(read func() (*holdfast.Result, error), want *holdfast.Result) {
+			t.Helper()
+			got, err := read()
+			if err != nil || (got == nil) != (want == nil) || got != nil && (got.Token != want.Token || got.Owner != want.Owner || !got.At.Equal(want.At)) {
+				t.Errorf("%+v, %v; want %+v", got, err, want)
+			}
+		}
+		want(key, nil)
+		want(period, nil)
+		if err := o.ForgetWithin(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h := lock(t, holdfast.NewMutex(c, lockPath))
+		turn, _ := takeTurn(t, c, h, "k", holdfast.WithOwner("ada"))
+		a := turnDone(t, turn, "")
+		turn, _ = takeTurnWithin(t, c, h, time.Hour)
+		b := turnDone(t, turn, "")
+		want(key, &a)
+		want(period, &b)
+		if err := o.ForgetWithin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(key, &a)
+		want(period, nil)
+		if turn, _ := takeTurnWithin(t, c, h, time.Hour); turn == nil {
+			t.Error("the run is forgotten, and counts")
+		}
+		unlock(t, h)
+		failed := errors.New("full")
+		if _, err := holdfast.NewOnce(c, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "bad", func(context.Context) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		d := client(t, srv)
+		_, err := holdfast.NewOnce(d, turnPath, holdfast.AtMostOnce()).Do(t.Context(), "begun", func(ctx context.Context) ([]byte, error) {
+			srv.Expire(mustSession(t, d))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if err == nil {
+			t.Error("the run has lost its lock")
+		}
+		r, err := o.Recorded(t.Context(), "begun")
+		if r == nil || r.Token == 0 {
+			t.Errorf("%+v", r)
+		}
+		wantErr(t, err, holdfast.ErrBegun)
+		r, err = o.Recorded(t.Context(), "bad")
+		if r == nil || r.Token == 0 {
+			t.Errorf("%+v", r)
+		}
+		wantErr(t, err, holdfast.ErrBegun)
+		_, err = o.Recorded(t.Context(), "")
+		wantErr(t, err, zk.ErrBadArguments)
 	})
 }

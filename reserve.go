@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"holdfast/internal/queue"
+	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
 
@@ -22,6 +24,8 @@ type Reservation struct {
 	Token int64  // the fencing token of that Hold
 	// From is when the server recorded it, by the server's clock, and Until is its end.
 	From, Until time.Time
+
+	node string
 }
 
 // Error says until when the lock is reserved, and for whom.
@@ -52,7 +56,8 @@ func (r *Reservation) Unwrap() error { return ErrLocked }
 // Only the exclusive holder of a lock with a queue can reserve it: Reserve fails with zk.ErrBadArguments for
 // the other kinds of lock, for readers, for a [Tree], and with WithLocalHandoff and WithKeep. With a MultiLock, it
 // reserves all locks or none. The error is ErrLost if the lock is lost. After another error, the lock may be
-// reserved. The node is <path>/.holdfast/reserved. It stays, and the next Reserve writes it again.
+// reserved. The node is <path>/.holdfast/reserved, and with [LayoutNamed] <path>/.holdfast/named:<name>/reserved. It
+// stays, and the next Reserve writes it again.
 func (h *Hold) Reserve(ctx context.Context, d time.Duration) error {
 	if err := h.reserve(ctx, d); err != nil {
 		return h.fail("reserve", err)
@@ -64,7 +69,7 @@ func (h *Hold) Reserve(ctx context.Context, d time.Duration) error {
 func (h *Hold) Unreserve(ctx context.Context) error {
 	for _, t := range h.tenures {
 		err := queue.Repeat(ctx, func() error {
-			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(reservedNode(t.lock.Path), zk.AnyVersion)})
+			_, err := h.commit(ctx, []zk.Op{zk.DeleteOp(t.reservedNode(), zk.AnyVersion)})
 			return err
 		})
 		if err != nil && (!errors.Is(err, zk.ErrNoNode) || errors.Is(err, ErrLost)) {
@@ -117,32 +122,78 @@ func (r reservable) TryLock(ctx context.Context) (*Hold, error) {
 	return h, nil
 }
 
-// Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over.
-func Reserved(ctx context.Context, c *zk.Client, path string) (*Reservation, error) {
-	r, err := reserved(ctx, c, path)
+// Reserved returns the last reservation of the lock at path, or nil if there is none. It may be over. Give the
+// WithLayout of a lock with [LayoutNamed]; other layouts make no difference.
+func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*Reservation, error) {
+	err := queue.ValidatePath(path)
+	var r *Reservation
+	if err == nil {
+		r, _, err = reserved(ctx, c, path, reservedNode(path, newOptions(opts).grammar))
+	}
 	if err != nil {
 		return nil, &Error{Op: "read the reservation of", Path: path, Err: err}
 	}
 	return r, nil
 }
 
-func reserved(ctx context.Context, c *zk.Client, path string) (*Reservation, error) {
-	if err := queue.ValidatePath(path); err != nil {
-		return nil, err
+// End ends the reservation, whoever holds the lock. Then a waiter acquires the lock within 2 seconds. The error is
+// ErrNotHeld if there is no such reservation any more. If another Hold has replaced it, End does nothing. (If
+// the node is removed and made again between the two requests of End, End removes the new one.)
+func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
+	for doubt := false; ; { // an earlier delete may have happened
+		now, version, err := reserved(ctx, c, r.Path, r.node)
+		gone := err == nil && (now == nil || now.Token != r.Token)
+		switch {
+		case gone && doubt:
+			return nil
+		case gone:
+			err = fmt.Errorf("%w: there is no reservation with the token %d", ErrNotHeld, r.Token)
+		case err == nil:
+			err = queue.Retry(ctx, func() error { return c.Delete(ctx, r.node, version) })
+			switch {
+			case err == nil:
+				return nil
+			case errors.Is(err, zk.ErrConnectionLoss):
+				doubt = true
+				continue
+			case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion): // removed or replaced just now
+				continue
+			}
+		}
+		return &Error{Op: "end the reservation of", Path: r.Path, Err: err}
 	}
+}
+
+// reserved reads the reservation at node, and the node's version.
+func reserved(ctx context.Context, c *zk.Client, path, node string) (*Reservation, int32, error) {
 	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var data []byte
 	var stat zk.Stat
 	err := queue.Retry(ctx, func() (err error) {
-		data, stat, err = c.Get(ctx, reservedNode(path))
+		data, stat, err = c.Get(ctx, node)
 		return err
 	})
-	return reservationIn(path, zk.Result{Data: data, Stat: stat, Err: err})
+	r, err := reservationIn(path, node, zk.Result{Data: data, Stat: stat, Err: err})
+	return r, stat.Version, err
 }
 
-func reservedNode(path string) string { return path + "/" + ownDirectory + "/reserved" }
+// lastingDirectory returns the directory for what outlasts the holders of the lock at path. The locks of
+// LayoutNamed share a path, so each of them has its own.
+func lastingDirectory(path string, g *names.Grammar) string {
+	path += "/" + ownDirectory
+	if strings.HasPrefix(g.Name, "named:") {
+		path += "/" + g.Name
+	}
+	return path
+}
+
+func reservedNode(path string, g *names.Grammar) string {
+	return lastingDirectory(path, g) + "/reserved"
+}
+
+func (t *tenure) reservedNode() string { return reservedNode(t.lock.Path, t.lock.grammar) }
 
 // A reservationData is what the node of a reservation contains. The server's time of the write is its beginning.
 type reservationData struct {
@@ -152,7 +203,7 @@ type reservationData struct {
 }
 
 // reservationIn returns the reservation in an answer, or nil if there is none.
-func reservationIn(path string, r zk.Result) (*Reservation, error) {
+func reservationIn(path, node string, r zk.Result) (*Reservation, error) {
 	switch {
 	case errors.Is(r.Err, zk.ErrNoNode):
 		return nil, nil
@@ -161,10 +212,10 @@ func reservationIn(path string, r zk.Result) (*Reservation, error) {
 	}
 	var d reservationData
 	if json.Unmarshal(r.Data, &d) != nil || d.MS <= 0 || d.MS > maxReservation.Milliseconds() {
-		return nil, fmt.Errorf("%w: the node %s is not a reservation: remove it if nobody needs it", ErrKind, reservedNode(path))
+		return nil, fmt.Errorf("%w: the node %s is not a reservation: remove it if nobody needs it", ErrKind, node)
 	}
 	from := time.UnixMilli(r.Stat.Mtime)
-	return &Reservation{Path: path, Owner: d.Owner, Token: d.Token, From: from, Until: from.Add(time.Duration(d.MS) * time.Millisecond)}, nil
+	return &Reservation{Path: path, Owner: d.Owner, Token: d.Token, From: from, Until: from.Add(time.Duration(d.MS) * time.Millisecond), node: node}, nil
 }
 
 // maxReservation bounds a reservation. A longer one is a mistake.
@@ -194,7 +245,7 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 			if err != nil {
 				return err
 			}
-			if node := reservedNode(t.lock.Path); exists[i] {
+			if node := t.reservedNode(); exists[i] {
 				ops = append(ops, zk.SetOp(node, data, zk.AnyVersion))
 			} else {
 				ops = append(ops, zk.CreateOp(node, data, zk.Persistent, t.lock.acl...))
@@ -216,7 +267,7 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 				exists[i] = false
 			case errors.Is(r.Err, zk.ErrNoNode):
 				p := h.tenures[i].places[0]
-				if err := p.Ensure(ctx, h.tenures[i].lock.Path+"/"+ownDirectory); err != nil {
+				if err := p.Ensure(ctx, lastingDirectory(h.tenures[i].lock.Path, h.tenures[i].lock.grammar)); err != nil {
 					return err
 				}
 			}
@@ -270,7 +321,7 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 // server that we read from may be behind the one that told us of our turn, see job.look.
 func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Duration, _ error) {
 	p := t.places[0]
-	get := zk.GetOp(reservedNode(t.lock.Path))
+	get := zk.GetOp(t.reservedNode())
 	ops := []zk.Op{get}
 	if before := p.WaitedFor(); before != "" { // ahead of the other, which shows at least as much
 		ops = []zk.Op{zk.ExistsOp(before), get}
@@ -298,7 +349,7 @@ func (t *tenure) reserved(ctx context.Context) (r *Reservation, left time.Durati
 		ops = ops[1:]
 	}
 	found := res[len(res)-1]
-	r, err := reservationIn(t.lock.Path, found)
+	r, err := reservationIn(t.lock.Path, t.reservedNode(), found)
 	if r == nil || err != nil || r.Token == p.Token {
 		return nil, 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -410,4 +411,70 @@ func TestLabelsAreListed(t *testing.T) {
 		_, err := holdfast.NewElection(c, "/holdfast/locks/e", holdfast.WithLabels(labels)).Campaign(t.Context(), nil)
 		wantErr(t, err, zk.ErrBadArguments)
 	})
+}
+
+// Locks of LayoutNamed share a path, and nothing else: each has its own reservation.
+func TestNamedLocksAreReservedEachByItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, b := holdfast.WithLayout(holdfast.LayoutNamed("a")), holdfast.WithLayout(holdfast.LayoutNamed("b"))
+		c := client(t, srv)
+		h := lock(t, reservable(t, srv, a))
+		reserve(t, h, time.Hour)
+		unlock(t, h)
+		_, err := reservable(t, srv, a).TryLock(t.Context())
+		wantErr(t, err, holdfast.ErrLocked)
+		h = lock(t, reservable(t, srv, b))
+		reserve(t, h, time.Minute)
+		unlock(t, h)
+		for name, tt := range map[string]struct {
+			opts []holdfast.Option
+			want time.Duration
+		}{"a": {[]holdfast.Option{a}, time.Hour}, "b": {[]holdfast.Option{b}, time.Minute}, "": {nil, 0}} {
+			r, err := holdfast.Reserved(t.Context(), c, lockPath, tt.opts...)
+			if err != nil || (r == nil) != (tt.want == 0) || r != nil && r.Until.Sub(r.From) != tt.want {
+				t.Errorf("%q: %+v, %v; want %v", name, r, err, tt.want)
+			}
+		}
+	})
+}
+
+// End ends a reservation whoever holds the lock, and never the one that has replaced it.
+func TestReservationIsEnded(t *testing.T) {
+	for _, fault := range append(faults, zktest.Pass) {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				h := lock(t, reservable(t, srv))
+				reserve(t, h, time.Hour)
+				unlock(t, h)
+				r, err := holdfast.Reserved(t.Context(), c, lockPath)
+				if err != nil || r == nil {
+					t.Fatal(r, err)
+				}
+				waiter := make(chan time.Duration)
+				go func() { waiter <- whenFree(t, reservable(t, srv)) }()
+				time.Sleep(time.Minute)
+				var hit atomic.Bool
+				srv.Intercept(zkproto.OpDelete, func(path string) zktest.Action {
+					if strings.HasSuffix(path, "/reserved") && hit.CompareAndSwap(false, true) {
+						return fault
+					}
+					return zktest.Pass
+				})
+				if err := r.End(t.Context(), c); err != nil || !hit.Load() {
+					t.Error(err, hit.Load())
+				}
+				if d := <-waiter; d > time.Minute+3*time.Second {
+					t.Errorf("the waiter waited for %v", d)
+				}
+				wantErr(t, r.End(t.Context(), c), holdfast.ErrNotHeld)
+				h = lock(t, reservable(t, srv))
+				reserve(t, h, time.Hour)
+				wantErr(t, r.End(t.Context(), c), holdfast.ErrNotHeld)
+				if now, err := holdfast.Reserved(t.Context(), c, lockPath); err != nil || now == nil || now.Token != h.Token() {
+					t.Errorf("%+v, %v; want that of %d", now, err, h.Token())
+				}
+			})
+		})
+	}
 }

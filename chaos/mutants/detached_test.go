@@ -36,7 +36,7 @@ func ofDetached() []mutant {
 		{
 			number: 626, bug: "break takes the lock from whoever holds it", where: "–",
 			edits: []edit{
-				{"cmd/holdfast/act.go", "if len(places) == 0 {\n", "if token = queue[0].Token; len(places) == 0 {\n\t\tplaces = queue[:1]\n\t}\n\tif len(queue) == 0 {\n"},
+				{"cmd/holdfast/act.go", "\tends := a.ends && reserved", "\tif len(places) == 0 && len(queue) > 0 {\n\t\ttoken, places = queue[0].Token, queue[:1]\n\t}\n\tends := a.ends && reserved"},
 			},
 			pkg: "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},
@@ -54,6 +54,56 @@ func ofDetached() []mutant {
 			number: 629, bug: "the audit line is written only afterwards", where: "–",
 			edits: []edit{{"cmd/holdfast/audit.go", "before := writeAudit(ctx, c, e)", "before := error(nil)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestAuditLineComesFirst"},
+		},
+		{
+			number: 680, bug: "locks of named:NAME share a reservation", where: "–",
+			edits: []edit{{"reserve.go", "if strings.HasPrefix(g.Name, \"named:\") {", "if strings.HasPrefix(g.Name, \"named:\") && path == \"\" {"}},
+			tests: []string{"TestNamedLocksAreReservedEachByItself"},
+		},
+		{
+			number: 681, bug: "locks of named:NAME share the records of jobs", where: "–",
+			edits: []edit{{"cmd/holdfast/once.go", "if strings.HasPrefix(layout.Name, \"named:\") {", "if strings.HasPrefix(layout.Name, \"named:\") && path == \"\" {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_once$"},
+		},
+		{
+			number: 682, bug: "a second signal ends lock --detached, and nobody knows the lock's id", where: "–",
+			edits: []edit{{"cmd/holdfast/acquire.go", "stop != nil && k.detached.on && c != nil", "stop != nil && k.detached.on && k.try && c != nil"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestSecondSignalWaitsForADetachedLock"},
+		},
+		{
+			number: 683, bug: "a reservation that fails stays, and others wait for nothing", where: "–",
+			edits: []edit{{"cmd/holdfast/min_hold.go", "\t\tk.unreserve(c, h) // it may be recorded all the same\n", ""}},
+			pkg:   "cmd/holdfast", tests: []string{"TestReservationThatFailsDoesNotStay"},
+		},
+		{
+			number: 684, bug: "lock waits for the holdfast run around it, which waits for lock", where: "–",
+			edits: []edit{{"cmd/holdfast/lock.go", "if err := k.deadlock(); err != nil {", "if err := k.deadlock(); err != nil && stdin {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^lock$"},
+		},
+		{
+			number: 685, bug: "one lost request drops the time to live of a detached lock", where: "–",
+			edits: []edit{{"internal/queue/detached.go", "lost >= unknownAfter", "lost >= 1"}},
+			tests: []string{"TestServerRemovesAnExpiredDetachedLock"},
+		},
+		{
+			number: 686, bug: "the end of a reservation ends the one that has replaced it", where: "–",
+			edits: []edit{{"reserve.go", "(now == nil || now.Token != r.Token)", "now == nil"}},
+			tests: []string{"TestReservationIsEnded"},
+		},
+		{
+			number: 687, bug: "a record of a beginning is not shown", where: "–",
+			edits: []edit{{"once.go", "begun != nil && (last == nil || begun.Token > last.Token) {\n\t\t\tlast = begun\n\t\t}\n\t}\n\tif err == nil", "begun != nil && last != nil && begun.Token > last.Token {\n\t\t\tlast = begun\n\t\t}\n\t}\n\tif err == nil"}},
+			tests: []string{"TestRecordsAreReadAndForgotten"},
+		},
+		{
+			number: 689, bug: "the record of a run that has failed is shown as that of a success", where: "–",
+			edits: []edit{{"once.go", "r, err = &found, last.outcome()", "r = &found"}},
+			tests: []string{"TestRecordsAreReadAndForgotten"},
+		},
+		{
+			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",
+			edits: []edit{{"cmd/holdfast/act.go", "reserved != nil && reserved.Token == token\n", "reserved != nil\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_min_hold$"},
 		},
 	}
 }

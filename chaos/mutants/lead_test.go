@@ -63,7 +63,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 673, bug: "a signal that arrives together with the lock leaves the reservation of a command that did not start", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tk.unreserve(c.client, h)\n\t\treturn k.giveUp(h)\n", "\t\treturn k.giveUp(h)\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{

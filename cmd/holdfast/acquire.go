@@ -117,7 +117,8 @@ var errWaitOver = errors.New("the wait timed out")
 // take waits until it acquires the lock, the wait times out, or a signal arrives. On a signal it
 // leaves the queue first and returns exit code 128+N. It does so, too, if the signal arrives together
 // with the lock: a process that was told to stop must not start a command. If no server answers, take
-// does not wait until it has left the queue. On a second signal, take returns at once.
+// does not wait until it has left the queue. On a second signal, take returns at once. But while a server answers,
+// it finds out first whether a detached lock is held, since nobody else knows its id.
 func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	defer k.say.settle()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -131,6 +132,9 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 	for {
 		select {
 		case sig := <-signals:
+			if c := k.contact.Load(); stop != nil && k.detached.on && c != nil && c.lost() == 0 {
+				continue
+			}
 			if stop != nil {
 				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
 			}
@@ -141,7 +145,11 @@ func (k *taker) take(signals <-chan os.Signal) (*tenure, error) {
 				return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
 			}
 		case a := <-done:
-			return a.unless(stop, signals)
+			t, err := a.unless(stop, signals)
+			if _, stopped := errors.AsType[exitCode](err); stopped && errors.Is(a.err, holdfast.ErrUncertain) {
+				k.say.line("%s", escape(cut(a.err.Error(), maxMessage))) // it has the id
+			}
+			return t, err
 		}
 	}
 }
@@ -218,7 +226,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 		k.say.detail("%s: acquired after %v, token %d", escape(k.name), time.Since(start).Round(time.Millisecond), k.token(h))
 	}
 	return &tenure{c, h, func() error {
-		k.unreserve(h)
+		k.unreserve(c.client, h)
 		return k.giveUp(h)
 	}}, nil
 }
@@ -272,7 +280,7 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 		return nil, err
 	}
 	if err = k.once.look(ctx, k, c.client, h); err == nil {
-		err = k.reserve(h)
+		err = k.reserve(c.client, h)
 	}
 	if err != nil {
 		_ = h.Unlock()
@@ -284,7 +292,12 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 // giveUp releases a lock that was acquired and is not to be used.
 func (k *taker) giveUp(h *holdfast.Hold) error {
 	if k.claims != nil {
-		return k.claims.withdraw(k.timeout)
+		err := k.claims.withdraw(k.timeout)
+		if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+			k.say.line("cannot release %s, so it stays held: %s. Run: holdfast unlock --id %s %[1]s",
+				escape(cut(k.name, 80)), escape(cut(err.Error(), 250)), k.claims.claim.ID)
+		}
+		return err
 	}
 	return h.Unlock()
 }

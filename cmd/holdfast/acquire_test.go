@@ -429,3 +429,124 @@ func TestASessionLongerThanAskedForIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A second signal does not end lock --detached before it knows whether the lock is held, while the server may
+// answer: otherwise nobody would know the lock's id.
+func TestSecondSignalWaitsForADetachedLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k := newTestTaker(srv)
+		k.detached.on = true
+		var resume func()
+		stalled := make(chan struct{})
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the waiter makes the lock
+			if resume == nil {
+				resume = srv.Stall()
+				close(stalled)
+			}
+			return zktest.Pass
+		})
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := k.take(signals)
+			result <- err
+		}()
+		<-stalled
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		signals <- syscall.SIGINT
+		synctest.Wait()
+		if len(result) > 0 {
+			t.Error("take has returned, and does not know whether the lock is held")
+		}
+		resume()
+		if err := <-result; !errors.Is(err, exitCode(128+15)) {
+			t.Errorf("take: %v; want exit code 143", err)
+		}
+		if queue := queueOf(t, srv.Client()); len(queue) > 0 {
+			t.Errorf("the queue is %v; want it empty", queue)
+		}
+	})
+}
+
+// When no server has answered for some time, a signal ends lock --detached, too.
+func TestSignalEndsLockDetachedWithoutAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		k := newTestTaker(srv)
+		k.detached.on = true
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := k.take(signals)
+			result <- err
+		}()
+		synctest.Wait()
+		resume := srv.Stall()
+		for i := 0; i < 20 && len(result) == 0; i++ {
+			time.Sleep(time.Second)
+			signals <- syscall.SIGINT
+			synctest.Wait()
+		}
+		if len(result) == 0 {
+			t.Error("take still waits for a stalled server")
+		}
+		resume()
+	})
+}
+
+// A reservation that is recorded, though the client was told of its end instead, does not stay: nobody runs.
+func TestReservationThatFailsDoesNotStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		observer := srv.Client()
+		k := newTestTaker(srv)
+		had, err := k.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer had.close()
+		k.minHold = time.Hour
+		if err := k.reserve(had.client, had.hold); err != nil {
+			t.Fatal(err)
+		}
+		k.unreserve(had.client, had.hold)
+		exists := func() bool {
+			r, err := holdfast.Reserved(t.Context(), observer, lockPath)
+			if err != nil {
+				t.Error(err)
+			}
+			return r != nil
+		}
+		if exists() {
+			t.Error("unreserve left the reservation")
+		}
+		var sent atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if !sent.CompareAndSwap(false, true) {
+				return zktest.DropRequest
+			}
+			go func() {
+				for !exists() {
+				}
+				srv.Expire(had.hold.SessionID())
+			}()
+			return zktest.DropReply
+		})
+		if err := k.reserve(had.client, had.hold); err == nil {
+			t.Error("reserve succeeded; this test wants it to fail")
+		}
+		if !sent.Load() || exists() {
+			t.Error("the lock stays reserved, though no command was started")
+		}
+	})
+}

@@ -55,12 +55,13 @@ type action struct {
 	does  string // in words, what it does
 	done  string // in words, what it has done
 	apply func(ctx context.Context, c *zk.Client, path string, token int64) error
+	ends  bool // also what outlasts a holder: --min-hold, and the record of a job
 }
 
 func newBreak(g *globals) *cobra.Command {
-	return g.newAction(action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break}, &cobra.Command{
+	return g.newAction(action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break, true}, &cobra.Command{
 		Use:   "break [flags] LOCK",
-		Short: "Take a lock away from its holder",
+		Short: "Take a lock away from its holder, or let a job run again",
 		Long: `break removes the holder with the given token from the lock, or a waiter from its queue. If the holder has
 changed since you looked, break does nothing.
 
@@ -71,26 +72,33 @@ The holder is told that it has lost the lock: holdfast run kills its command. Bu
 at the same moment and does not wait for that. So break a lock only if its holder is stuck, and let the guarded
 resource check tokens. A waiter that was removed queues again, at the back, if its program still runs.
 
+break also ends the time of run --min-hold, if the holder with the token has given it. The holder itself may have
+ended: holdfast status shows the token. The next waiter acquires the lock within 2 seconds.
+
+With --once-per or --once-key, break removes the record of a job instead: that of the last run --once-per, or of the
+run with that key. Then the job can run again. It needs no --token, and does not touch the lock.
+
 break, revoke, unlock --force and sessions end leave an audit line: on stderr, and in the node
 /holdfast/audit of the server, which keeps the last 500 lines. A client that may write that node can
 change them.
 
 Exit codes:
-  0   the lock is broken
-  1   nobody holds the lock; or not confirmed
+  0   the lock is broken, or the record is removed
+  1   nobody holds the lock; or there is no such record; or not confirmed
   2   wrong command line; or no terminal and no --yes
   69  no server answered
-  75  somebody else holds the lock now
+  75  somebody else holds the lock now; or another run is recorded now
   77  no permission
   78  wrong configuration`,
 		Example: `  holdfast status db/migrate                  # shows the token
   holdfast break --token 4294967311 --reason "host is gone" db/migrate
-  holdfast break --token 4294967311 --yes db/migrate`,
+  holdfast break --token 4294967311 --yes db/migrate
+  holdfast break --once-key 2026-11-23 daily  # the job of that date can run again`,
 	})
 }
 
 func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke}, &cobra.Command{
+	return g.newAction(action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke, false}, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -121,11 +129,19 @@ func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act actFlags
 	var layout layoutFlag
+	var forget forgetFlags
 	cmd.Args = operands("lock")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path, err := g.lockPath(args[0])
 		if err != nil {
 			return err
+		}
+		if used, err := forget.used(cmd); err != nil {
+			return err
+		} else if used {
+			return g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
+				return g.forgetRun(ctx, cmd, c, forget, act, args[0], path, layout.Layout)
+			})
 		}
 		n, err := parseToken(a.name, token, args[0])
 		if err != nil {
@@ -138,6 +154,9 @@ func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
 	act.register(cmd)
 	layout.register(cmd)
+	if a.ends {
+		forget.register(cmd)
+	}
 	return cmd
 }
 
@@ -161,22 +180,44 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a a
 		return err
 	}
 	places := slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
-	if len(places) == 0 {
-		return changed(name, token, queue)
+	reserved, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout))
+	if err != nil && len(places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
+		return err
 	}
-	showQueue(cmd.ErrOrStderr(), name, queue, places)
-	fmt.Fprintln(cmd.ErrOrStderr(), a.does)
+	ends := a.ends && reserved != nil && reserved.Token == token
+	line := auditEntry{Action: a.name, Reason: f.reason}.of(path, places)
+	switch {
+	case len(places) > 0:
+		showQueue(cmd.ErrOrStderr(), name, queue, places)
+		fmt.Fprintln(cmd.ErrOrStderr(), a.does)
+	case ends:
+		line.Places = []auditPlace{{Path: cut(path, auditText), Owner: cut(reserved.Owner, auditText), Why: "--min-hold", Token: strconv.FormatInt(token, 10)}}
+	default:
+		return changed(name, token, queue, reserved)
+	}
+	if ends {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
+			escape(name), escape(reservedText(reserved)), token)
+	}
 	if err := f.confirm(cmd, a.name+" it", name); err != nil {
 		return err
 	}
-	err = g.audited(ctx, cmd, c, auditEntry{Action: a.name, Reason: f.reason}.of(path, places), func() error {
-		err := a.apply(ctx, c, path, token)
+	err = g.audited(ctx, cmd, c, line, func() error {
+		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, token)
+		if len(places) > 0 {
+			err = a.apply(ctx, c, path, token)
+		}
+		if gone := errors.Is(err, holdfast.ErrNotHeld); ends && (gone || err == nil) {
+			if end := reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
+				err = end
+			}
+		}
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			queue, lerr := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
 			if lerr != nil {
 				return err
 			}
-			return changed(name, token, queue)
+			return changed(name, token, queue, nil)
 		}
 		return err
 	})
@@ -187,8 +228,12 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a a
 	return err
 }
 
-// changed is the error for a token that nobody has.
-func changed(name string, token int64, queue []holdfast.Entry) error {
+// changed is the error for a token that nobody has. reserved is what --min-hold keeps, or nil.
+func changed(name string, token int64, queue []holdfast.Entry, reserved *holdfast.Reservation) error {
+	if len(queue) == 0 && reserved != nil && time.Now().Before(reserved.Until) {
+		return &fault{exitBusy, fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
+			cut(name, 80), token, cut(reservedText(reserved), 160), reserved.Token), "to end that time, give its token to holdfast break"}
+	}
 	if len(queue) == 0 {
 		return &fault{exitNo, fmt.Errorf("%s is free: nobody has the token %d", cut(name, 80), token), ""}
 	}

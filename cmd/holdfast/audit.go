@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 	"holdfast/zk"
 )
 
-// auditPath is the node that keeps the audit lines of a server. It is outside of the namespace of the locks, so
-// that no lock can have its name, and beside no lock, since other libraries do not expect it there.
+// auditPath is the node that keeps the audit lines of a server. It is outside the default namespace of locks. A user
+// can still name a lock /holdfast/audit. That does no harm: the places of the lock are children of the node, and the
+// audit lines are its data.
 const (
 	auditParent = "/holdfast"
 	auditPath   = auditParent + "/audit"
@@ -72,7 +74,7 @@ type auditLog struct {
 // with the outcome. So a process that dies in between leaves a trace. If the line cannot be written, audited says so
 // and goes on: a client that may remove a lock must be able to, also where it may not write the audit.
 func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client, e auditEntry, act func() error) error {
-	e.ID, e.At, e.By, e.Outcome = rand.Text(), time.Now().UTC().Truncate(time.Millisecond), owner(), "begun"
+	e.ID, e.At, e.By, e.Outcome = crand.Text(), time.Now().UTC().Truncate(time.Millisecond), owner(), "begun"
 	e.Reason = cut(e.Reason, auditText)
 	before := writeAudit(ctx, c, e)
 	err := act()
@@ -115,7 +117,7 @@ func writeAudit(ctx context.Context, c *zk.Client, e auditEntry) error {
 				return err
 			}
 			continue
-		case zk.SafeToRetry(err) && ctx.Err() == nil:
+		case zk.SafeToRetry(err) && pause(ctx):
 			continue
 		case err != nil:
 			return err
@@ -126,9 +128,19 @@ func writeAudit(ctx context.Context, c *zk.Client, e auditEntry) error {
 		}
 		_, err = c.Set(ctx, auditPath, next, stat.Version)
 		// Somebody else has written a line, or we have: a line with our id is replaced.
-		if again := errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss) || zk.SafeToRetry(err); !again || ctx.Err() != nil {
+		if again := errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss) || zk.SafeToRetry(err); !again || !pause(ctx) {
 			return err
 		}
+	}
+}
+
+// pause waits for a short time before another attempt. It returns false if ctx has ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(10*time.Millisecond + rand.N(40*time.Millisecond)):
+		return true
 	}
 }
 

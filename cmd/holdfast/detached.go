@@ -67,6 +67,9 @@ func (c *claimer) withdraw(patience time.Duration) error {
 
 // lockDetached implements lock --detached. The command line is checked.
 func (k *taker) lockDetached() error {
+	if err := k.deadlock(); err != nil {
+		return err
+	}
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)

@@ -24,7 +24,7 @@ var exitCodes = []struct {
 	{"78", "", "wrong configuration"},
 	{"79", "the lock was lost while the command ran, whatever the command's own code; or a job\n       (--once-per, --once-key) succeeded, and is not or perhaps not recorded as done.\n       --lost-exit-code chooses another code", "the lock was lost"},
 	{"124", "the command was stopped after --max-hold, whatever its own code", ""},
-	{"125", "holdfast failed, or no server answered within --wait; the command did not run", ""},
+	{"125", "holdfast failed, or no server answered within --wait; the command did not run", "lock: the holdfast run around this command holds the lock"},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
 	{"128+N", "signal N arrived during the wait; the command did not run", "signal N arrived during the wait, or ended lock and was neither INT nor TERM"},

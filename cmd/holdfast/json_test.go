@@ -25,7 +25,7 @@ import (
 // schemas are the sections of docs/reference/json.md, and the structs that they describe.
 var schemas = map[string]any{
 	"LockList": lockList{}, "Lock": lockDocument{}, "Permits": permitsDocument{}, "Holder": holderDocument{}, "Waiter": waiterDocument{},
-	"Reservation": reservedDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
+	"Reservation": reservedDocument{}, "Run": runDocument{}, "LockEvent": eventDocument{}, "LockHistory": historyDocument{}, "HistoryEvent": historyEvent{},
 	"SessionList": sessionList{}, "Session": sessionDocument{}, "SessionPlace": sessionPlaceDocument{},
 	"WaitGraph": graphDocument{}, "GraphOwner": ownerDocument{}, "GraphPlace": placeDocument{}, "Cycle": cycleDocument{}, "Step": stepDocument{},
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
@@ -278,6 +278,7 @@ func samples() map[string]any {
 	reserved := describe("report", "/holdfast/locks/report", nil, now)
 	reserved.APIVersion, reserved.AsOf = apiVersion, asOf(now)
 	reserved.reserve(&holdfast.Reservation{Path: reserved.Path, Owner: "ann@web1:100", Token: 31, From: t0, Until: t0.Add(time.Hour)})
+	reserved.ran(&holdfast.Result{Owner: "ann@web1:100", Token: 31, Began: t0, At: t0.Add(time.Minute)})
 	l := g.listing([]located{held, pool, free}, now)
 	w := &eventWriter{globals: g}
 	event := lockwatch.Event{

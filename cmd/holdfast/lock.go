@@ -25,13 +25,19 @@ releases the lock.
 With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
 coprocess, and the lock ends with the script. If standard input ends during the wait, lock leaves the queue.
 
-With --detached, lock prints id=ID token=N and exits, and the lock stays held. No session owns it: it ends with
+With --detached, lock prints id=ID token=N and exits, and the lock stays held. A script must end if lock
+fails, as in the example below: eval $(holdfast lock …) goes on without the lock. No session owns it: it ends with
 holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
 name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
 any time and leaves nothing behind. Nobody is told if the lock ends too early, so prefer holdfast run where
 one process can hold the lock. After --expires, the next client of holdfast that waits or tries removes the
 lock. If only other libraries wait, the server removes it some minutes later; Apache
 ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
+
+A second signal ends the wait at once, but lock --detached first finds out whether it holds the lock, and
+releases it again. If no server answers, it says that the lock may be held.
+
+In a command of holdfast run that holds the lock, lock fails at once, since the wait would never end.
 
 Exit codes:
   0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held
@@ -41,10 +47,12 @@ Exit codes:
   77   no permission
   78   wrong configuration
   79   the lock was lost
+  125  the holdfast run around this command holds the lock
   128+N  signal N arrived during the wait, or a signal N other than INT and TERM released the lock`,
 		Example: `  holdfast lock db/migrate
   holdfast lock --try --why "by hand" db/migrate
-  eval $(holdfast lock --detached --expires 2h deploy)    # sets id and token
+  claim=$(holdfast lock --detached --expires 2h deploy) || exit
+  eval "$claim"                                   # sets id and token
   coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,6 +81,9 @@ Exit codes:
 }
 
 func (k *taker) lock(stdin bool) error {
+	if err := k.deadlock(); err != nil {
+		return err
+	}
 	signals := make(chan os.Signal, 16)
 	supervise.SurviveBrokenPipe()
 	supervise.Notify(signals, supervise.StopSignals...)

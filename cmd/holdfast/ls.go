@@ -232,6 +232,7 @@ type located struct {
 	permits *permits // of a semaphore or slots; nil otherwise
 	// reserved is what --min-hold keeps; only status reads it.
 	reserved *holdfast.Reservation
+	lastRun  *holdfast.Result // of --once-per; only status reads it
 }
 
 func (l located) state() string {

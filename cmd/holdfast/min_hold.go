@@ -34,20 +34,33 @@ func (f *minHoldFlag) check(cmd *cobra.Command) error {
 }
 
 // reserve makes the lock stay held for --min-hold. No command may start if it fails.
-func (k *taker) reserve(h *holdfast.Hold) error {
+func (k *taker) reserve(c *zk.Client, h *holdfast.Hold) error {
 	if k.minHold == 0 {
 		return nil
 	}
 	if err := h.Reserve(h.Context(), k.minHold); err != nil {
+		k.unreserve(c, h) // it may be recorded all the same
 		return &fault{exitFailed, fmt.Errorf("%s: the command was not started: %w", k.name, err), ""}
 	}
 	return nil
 }
 
-// unreserve undoes reserve, since the command did not start.
-func (k *taker) unreserve(h *holdfast.Hold) {
-	if k.minHold != 0 {
-		_ = h.Unreserve(h.Context()) // if it fails, others wait for nothing
+// unreserve undoes reserve, since the command did not start: otherwise others would wait for nothing.
+func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
+	if k.minHold == 0 || h.Unreserve(h.Context()) == nil {
+		return
+	}
+	// The lock is lost, or no server answers. When the lock's node is gone, no transaction on its way can reserve the lock.
+	_ = h.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), k.timeout)
+	defer cancel()
+	r, err := holdfast.Reserved(ctx, c, k.path, holdfast.WithLayout(k.kind.layout.Layout))
+	if err == nil && r != nil && r.Token == k.token(h) {
+		err = r.End(ctx, c)
+	}
+	if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+		k.say.line("%s: others may have to wait for --min-hold, though the command was not started: %s. To end that, see holdfast break",
+			escape(cut(k.name, 80)), escape(cut(err.Error(), 250)))
 	}
 }
 
@@ -66,7 +79,11 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 
 // reservedText says until when and for whom a lock is kept.
 func reservedText(r *holdfast.Reservation) string {
-	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), r.Owner)
+	by := r.Owner
+	if by == "" {
+		by = fmt.Sprintf("the holder with the token %d", r.Token)
+	}
+	return fmt.Sprintf("held until %s by %s (--min-hold)", r.Until.UTC().Format(time.RFC3339), by)
 }
 
 // resting returns what this client waits for at the head of the queue: --min-hold of an earlier holder. It returns
@@ -77,7 +94,7 @@ func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := holdfast.Reserved(ctx, c, path)
+	r, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
 	if err != nil || r == nil {
 		return ""
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,7 +77,7 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if !f.used {
 		return nil
 	}
-	o := holdfast.NewOnce(c, k.path+"/"+ownDirectory, holdfast.WithOwner(k.owner()), holdfast.ForgetAfter(onceMemory))
+	o := onceOf(c, k.path, k.kind.layout.Layout, holdfast.WithOwner(k.owner()), holdfast.ForgetAfter(onceMemory))
 	var last holdfast.Result
 	var err error
 	if f.key != "" {
@@ -89,11 +91,17 @@ func (f *onceFlags) look(ctx context.Context, k *taker, c *zk.Client, h *holdfas
 	if f.turn != nil {
 		return nil
 	}
-	at := last.At
-	if at.IsZero() {
-		at = last.Began
+	return &fault{exitBusy, fmt.Errorf("%s: %w at %s by %s", k.name, errDone, doneAt(&last).Format(time.RFC3339), last.Owner), ""}
+}
+
+// onceOf returns the Once with the jobs of the lock at path. The locks of named:NAME share a path, so each of them has
+// its own jobs.
+func onceOf(c *zk.Client, path string, layout holdfast.Layout, opts ...holdfast.Option) *holdfast.Once {
+	path += "/" + ownDirectory
+	if strings.HasPrefix(layout.Name, "named:") {
+		path += "/" + layout.Name
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: %w at %s by %s", k.name, errDone, at.UTC().Format(time.RFC3339), last.Owner), ""}
+	return holdfast.NewOnce(c, path, opts...)
 }
 
 // done records that the job is done. It must be called before the lock is released.
@@ -104,4 +112,110 @@ func (f *onceFlags) done() error {
 	_, err := f.turn.Done(context.Background(), nil)
 	f.recorded = err == nil
 	return err
+}
+
+// forgetFlags are --once-per and --once-key of break: they end the record of a job, so that it can run again.
+type forgetFlags struct {
+	per bool
+	key string
+}
+
+func (f *forgetFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.per, "once-per", false, "instead of the holder: remove the record of the last run with --once-per")
+	cmd.Flags().StringVar(&f.key, "once-key", "", "instead of the holder: remove the record of the run with this --once-key")
+}
+
+// used reports whether one of the flags is given. It refuses flags that do not go together.
+func (f *forgetFlags) used(cmd *cobra.Command) (bool, error) {
+	key := cmd.Flags().Changed("once-key")
+	switch {
+	case !f.per && !key:
+		return false, nil
+	case f.per && key:
+		return true, usage("", "--once-per and --once-key do not go together")
+	case cmd.Flags().Changed("token"):
+		return true, usage("leave --token out", "--token is for the holder of a lock, and --once-per and --once-key are for the record of a job")
+	case key && (f.key == "" || len(f.key) > holdfast.MaxOnceKey):
+		return true, usage("give the key of the run", "--once-key %q has %d bytes; want 1 to %d", cut(f.key, 40), len(f.key), holdfast.MaxOnceKey)
+	}
+	return true, nil
+}
+
+// recorded returns the run that the flags name, or nil.
+func (f *forgetFlags) recorded(ctx context.Context, o *holdfast.Once) (*holdfast.Result, error) {
+	if f.per {
+		return o.RecordedWithin(ctx)
+	}
+	return o.Recorded(ctx, f.key)
+}
+
+func (f *forgetFlags) forget(ctx context.Context, o *holdfast.Once) error {
+	if f.per {
+		return o.ForgetWithin(ctx)
+	}
+	return o.Forget(ctx, f.key)
+}
+
+// forgetRun shows the record of a job, asks, and removes it.
+func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Client, f forgetFlags, act actFlags, name, path string, layout holdfast.Layout) error {
+	o := onceOf(c, path, layout, holdfast.WithOwner(owner()))
+	seen, err := f.recorded(ctx, o)
+	switch {
+	case err != nil:
+		return err
+	case seen == nil:
+		return &fault{exitNo, fmt.Errorf("%s: no such run is recorded", cut(name, 80)), ""}
+	}
+	flag := "--once-per"
+	if !f.per {
+		flag = "--once-key " + f.key
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nThe job can run again: holdfast run %s finds no run any more.\n", escape(name), escape(lastRunText(seen)), escape(flag))
+	if err := act.confirm(cmd, "remove the record", name); err != nil {
+		return err
+	}
+	e := auditEntry{Action: "break " + cut(flag, auditText), Reason: act.reason}
+	e.Places = []auditPlace{{Path: cut(path, auditText), Owner: cut(seen.Owner, auditText), Token: strconv.FormatInt(seen.Token, 10)}}
+	err = g.audited(ctx, cmd, c, e, func() error {
+		now, err := f.recorded(ctx, o)
+		switch {
+		case err != nil:
+			return err
+		case now == nil || now.Token != seen.Token:
+			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}
+		}
+		return f.forget(ctx, o)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed the record of %s token=%d\n", escape(name), seen.Token)
+	return err
+}
+
+// lastRunText says when a job was done, and by whom.
+func lastRunText(r *holdfast.Result) string {
+	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), r.Owner, r.Token)
+}
+
+// doneAt returns when the end of a run was recorded, or its beginning if that is not known.
+func doneAt(r *holdfast.Result) time.Time {
+	if r.At.IsZero() {
+		return r.Began.UTC()
+	}
+	return r.At.UTC()
+}
+
+// runDocument is a run of --once-per in JSON.
+type runDocument struct {
+	Owner string    `json:"owner"`
+	Token string    `json:"token"`
+	Began time.Time `json:"began"` // when it joined the queue: --once-per counts from here
+	Done  time.Time `json:"done"`
+}
+
+func (d *lockDocument) ran(r *holdfast.Result) {
+	if r != nil {
+		d.LastRun = &runDocument{r.Owner, strconv.FormatInt(r.Token, 10), r.Began.UTC(), doneAt(r)}
+	}
 }

@@ -263,7 +263,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	var doneErr error
 	switch {
 	case startErr != nil:
-		k.unreserve(t.hold)
+		k.unreserve(t.client, t.hold)
 	case out.Code == 0 && !out.Lost && !out.Overdue:
 		doneErr = k.once.done()
 	}

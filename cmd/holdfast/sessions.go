@@ -28,8 +28,10 @@ func newSessions(g *globals) *cobra.Command {
 lock has no session and is not listed.
 
 sessions end SESSION takes all locks of a session away, and its places in queues, in one transaction
-(of up to 2,000 nodes). It lists them first, and asks you to type the session's id. Where standard input is no terminal, it needs --yes. If one of the
-places has gone meanwhile, it takes the others away.
+(of up to 2,000 nodes). It lists them first, and asks you to type the session's id. Where standard input is no
+terminal, it needs --yes. If one of the places has gone meanwhile, it takes the others away. Slots and locks with
+--node are different: all their holders use a node of the same name. If such a lock gets its next holder at this very
+moment, that holder can lose the lock instead.
 
 The session itself goes on: ZooKeeper lets no client end the session of another. Its holders are told that they
 have lost their locks, as with holdfast break, but the next clients do not wait for them. Its waiters queue again, at

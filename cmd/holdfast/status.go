@@ -29,7 +29,9 @@ type lockDocument struct {
 	Waiters    []waiterDocument `json:"waiters"`
 	// Reserved is what --min-hold keeps, also after the holder has ended.
 	Reserved *reservedDocument `json:"reserved,omitempty"`
-	AsOf     *time.Time        `json:"as_of,omitempty"`
+	// LastRun is the last run of --once-per.
+	LastRun *runDocument `json:"last_run,omitempty"`
+	AsOf    *time.Time   `json:"as_of,omitempty"`
 }
 
 // permitsDocument is what a semaphore has, or a set of slots.
@@ -121,7 +123,8 @@ status warns of nodes of other kinds of lock and of other layouts, because their
 this queue.
 
 If run --min-hold keeps a lock and nobody is in its queue, status shows the time until which it is held. It
-compares that time with the clock of this host.
+compares that time with the clock of this host. status also shows the last run of --once-per. holdfast break
+ends both.
 
 With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
@@ -146,7 +149,10 @@ Exit codes:
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
 				l, err = readLock(ctx, c, path, layout.Layout)
 				if err == nil {
-					l.reserved, err = holdfast.Reserved(ctx, c, path)
+					l.reserved, err = holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				}
+				if err == nil && !quiet {
+					l.lastRun, err = onceOf(c, path, layout.Layout).RecordedWithin(ctx)
 				}
 				if err == nil && !quiet {
 					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
@@ -194,6 +200,7 @@ func (l *located) showStatus(w io.Writer, p *printer, name string, now time.Time
 		d := describe(name, l.path, l.queue, now)
 		d.APIVersion, d.AsOf, d.Permits = apiVersion, asOf(now), l.permits.document()
 		d.reserve(l.reserved)
+		d.ran(l.lastRun)
 		if p.format == "jsonl" {
 			return line(w, d)
 		}
@@ -203,7 +210,11 @@ func (l *located) showStatus(w io.Writer, p *printer, name string, now time.Time
 		return err
 	}
 	if !p.noHeaders {
-		if _, err := fmt.Fprintf(w, "%s is %s\n", escape(name), l.summary(now)); err != nil {
+		text := escape(name) + " is " + l.summary(now) + "\n"
+		if l.lastRun != nil {
+			text += "the last run of --once-per: " + escape(lastRunText(l.lastRun)) + "\n"
+		}
+		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
 	}
@@ -232,6 +243,9 @@ func (l *located) summary(now time.Time) string {
 		text = "kept by " + ownerOf(l.queue[0]) + " for its next use"
 	default:
 		text = "held by " + holder(l.queue[0], now)
+	}
+	if len(l.queue) == 0 && l.reserved != nil {
+		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
 		text += "; its id is " + escape(l.queue[0].ID)

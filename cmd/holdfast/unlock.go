@@ -33,9 +33,10 @@ Exit codes:
   75  the lock is held with another id, or by a process
   77  no permission
   78  wrong configuration`,
-		Example: `  eval $(holdfast lock --detached --expires 2h --why "release 42" deploy)
+		Example: `  claim=$(holdfast lock --detached --expires 2h --why "release 42" deploy) || exit
+  eval "$claim"        # sets id and token
   ./deploy.sh
-  holdfast unlock --id $id deploy`,
+  holdfast unlock --id "$id" deploy`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])

@@ -40,6 +40,7 @@ func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bo
 	if ttl > longestTTL {
 		ttl = 0
 	}
+	lost := 0
 	for {
 		d, err := data()
 		if err != nil {
@@ -60,7 +61,10 @@ func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bo
 		case errors.Is(err, zk.ErrUnimplemented) && ttl > 0:
 			ttl = 0 // the server has no such nodes; nothing was done
 		case zk.MayHaveHappened(err):
-			doubt, ttl = true, 0 // a server that does not know the operation closes the connection
+			doubt = true
+			if lost++; lost >= unknownAfter {
+				ttl = 0
+			}
 			if session.Err() != nil {
 				return true, err
 			}
@@ -75,6 +79,10 @@ func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bo
 		}
 	}
 }
+
+// unknownAfter is how many lost answers in a row mean that the server does not know nodes with a time to live: such a
+// server may close the connection.
+const unknownAfter = 3
 
 // longestTTL is less than servers accept, which is about 34 years.
 const longestTTL = 30 * 365 * 24 * time.Hour
