@@ -391,7 +391,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 	if err != nil || children == nil {
 		return nil, nil, err
 	}
-	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory })
+	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory || strings.HasPrefix(name, probePrefix) })
 	root := v.root
 	if once, key := onceDirectory(v.path); once {
 		children = slices.DeleteFunc(children, func(name string) bool { return key && (name == "done" || name == "begun") })

@@ -31,6 +31,9 @@ func (g *globals) lockPath(name string) (string, error) {
 		if part == ownDirectory {
 			return "", usage("", "lock name %q: %q is where holdfast keeps what outlasts the holders of a lock: choose another name", name, part)
 		}
+		if strings.HasPrefix(part, probePrefix) {
+			return "", usage("", "lock name %q: %s is for the nodes of holdfast doctor: choose another name", name, probePrefix)
+		}
 		if placeLike.MatchString(part) {
 			return "", usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", name, part)
 		}
