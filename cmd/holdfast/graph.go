@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ Exit codes:
 			if f.dot && cmd.Flags().Changed("output") {
 				return usage("leave out --dot or --output", "--dot and --output do not go together")
 			}
-			prefix, err := g.prefix(args)
+			prefix, err := g.lockPrefix(args)
 			if err != nil {
 				return err
 			}
@@ -100,26 +99,6 @@ Exit codes:
 	cmd.Flags().Var(&f.layout, "layout", "read locks in this layout only, see holdfast run --help (default: the names of the nodes tell the layout)")
 	f.format.register(cmd)
 	return cmd
-}
-
-// prefix returns the path with which the paths of all locks of a command begin.
-func (g *globals) prefix(args []string) (string, error) {
-	prefix := ""
-	if len(args) > 0 {
-		prefix = args[0]
-	}
-	if !strings.HasPrefix(prefix, "/") {
-		if err := g.checkNamespace(); err != nil {
-			return "", err
-		}
-		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
-	}
-	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		above := parent(prefix) // which the error quotes
-		text := strings.Replace(err.Error(), strconv.Quote(above), strconv.Quote(cut(above, 100)), 1)
-		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", text)
-	}
-	return prefix, nil
 }
 
 // waits is a graph as graph prints it.

@@ -109,7 +109,7 @@ func (g *globals) lockPrefix(args []string) (string, error) {
 		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
 	}
 	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", usage("", "prefix: %w", err)
+		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", pathReason(parent(prefix), err))
 	}
 	return prefix, nil
 }
