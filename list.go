@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,38 @@ func listPermits(ctx context.Context, c *zk.Client, path string, subdirs []strin
 			e.Name = name + "/" + e.Name
 			entries = append(entries, e)
 		}
+	}
+	if g.Semaphore.Slots {
+		return entries, nil
+	}
+	return withoutPending(ctx, c, path, entries)
+}
+
+// withoutPending returns the places of a semaphore without a permit that its waiter does not hold yet.
+func withoutPending(ctx context.Context, c *zk.Client, path string, entries []Entry) ([]Entry, error) {
+	held := slices.IndexFunc(entries, func(e Entry) bool { return !e.Held })
+	if held < 0 {
+		return entries, nil
+	}
+	stats := make([]zk.Stat, len(entries))
+	for i, e := range entries {
+		stats[i] = zk.Stat{Czxid: e.Token, EphemeralOwner: e.Session}
+	}
+	first, permits := stats[held], stats[:held]
+	if queue.Pending(0, first, permits) < 0 {
+		return entries, nil
+	}
+	var data []byte
+	err := queue.Retry(ctx, func() (err error) {
+		data, _, err = c.Get(ctx, path)
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		return nil, err
+	}
+	limit, _ := strconv.Atoi(string(data)) // Curator stores none
+	if i := queue.Pending(limit, first, permits); i >= 0 {
+		entries = slices.Delete(entries, i, i+1)
 	}
 	return entries, nil
 }

@@ -442,6 +442,49 @@ func TestForeignChildrenAreNoPermits(t *testing.T) {
 	})
 }
 
+// Curator makes the node of a permit, and then waits for it at the head of the turnstile. List returns the waiter
+// only, also if another client has stored the limit.
+func TestListLeavesOutPendingPermits(t *testing.T) {
+	for _, tt := range []struct {
+		limit string
+		want  string
+	}{{"", "leases/1 held, locks/2"}, {"1", "leases/1 held, locks/2"}, {"2", "leases/1 held, leases/2 held, locks/2"}} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			const form = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e-"
+			a, b := client(t, srv), client(t, srv)
+			for _, path := range []string{"/holdfast", "/holdfast/locks", lockPath, lockPath + "/leases", lockPath + "/locks"} {
+				if _, _, err := a.Create(t.Context(), path, []byte(tt.limit), zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+					t.Fatal(err)
+				}
+			}
+			for _, n := range []struct {
+				c    *zk.Client
+				name string
+			}{{a, "leases/" + form + "lease-0000000001"}, {b, "locks/" + form + "lock-0000000002"}, {b, "leases/" + form + "lease-0000000002"}} {
+				if _, _, err := n.c.Create(t.Context(), lockPath+"/"+n.name, nil, zk.Ephemeral); err != nil {
+					t.Fatal(err)
+				}
+			}
+			entries, err := holdfast.List(t.Context(), a, lockPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range entries {
+				dir, name, _ := strings.Cut(e.Name, "/")
+				text := dir + "/" + name[len(name)-1:]
+				if e.Held {
+					text += " held"
+				}
+				got = append(got, text)
+			}
+			if text := strings.Join(got, ", "); text != tt.want {
+				t.Errorf("limit %q: %s; want %s", tt.limit, text, tt.want)
+			}
+		})
+	}
+}
+
 // Many clients try and wait over breaking connections. Never more permits than the limit are
 // out, and none is missing afterwards (hazards 24 and 47).
 func TestSemaphoreUnderFaults(t *testing.T) {

@@ -47,9 +47,38 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 647, bug: "the waiter for Curator's semaphore is taken for a holder of a permit", where: "–",
-			edits: []edit{{"internal/survey/nodes.go", "\tif l.Limit == 0 {\n", "\tif l.Limit < 0 {\n"}},
+			edits: []edit{{"internal/survey/nodes.go", "\t\t\tl.Permits = slices.Delete(l.Permits, i, i+1)\n", ""}},
 			pkg:   "internal/survey",
 			tests: []string{"TestNodesOfOtherLibraries"},
+		},
+		{
+			number: 594, bug: "the waiter for Curator's semaphore is taken for a holder of a permit if a limit is stored", where: "ours, until 23 November",
+			edits: []edit{{"internal/queue/kind.go", "limit > 0 && len(permits) <= limit {", "limit > 0 {"}},
+			pkg:   "internal/survey",
+			tests: []string{"TestNodesOfOtherLibraries"},
+		},
+		{
+			number: 595, bug: "List returns a permit that Curator's semaphore has not granted", where: "ours, until 23 November",
+			edits: []edit{{"list.go", "\t\tentries = slices.Delete(entries, i, i+1)\n", ""}},
+			tests: []string{"TestListLeavesOutPendingPermits"},
+		},
+		{
+			number: 596, bug: "a lock that is only kept is part of a deadlock", where: "ours, until 23 November",
+			edits: []edit{{"internal/waitgraph/lock.go", "zxid}] && !p.Kept {", "zxid}] {"}},
+			pkg:   "cmd/holdfast",
+			tests: []string{"TestKeptLockIsNoDeadlock"},
+		},
+		{
+			number: 597, bug: "doctor's node is a lock of graph", where: "ours, until 23 November",
+			edits: []edit{{"internal/survey/survey.go", "strings.HasPrefix(name, queue.Probe) || ", ""}},
+			pkg:   "internal/survey",
+			tests: []string{"TestNodesOfOtherLibraries"},
+		},
+		{
+			number: 598, bug: "bench leaves its nodes if their removal takes longer than the session timeout", where: "ours, until 23 November",
+			edits: []edit{{"cmd/holdfast/bench_ground.go", "func() { giveUp.Reset(at.patience) }", "func() {}"}},
+			pkg:   "cmd/holdfast",
+			tests: []string{"TestBenchRemovesManyNodesFromASlowServer"},
 		},
 	}
 }

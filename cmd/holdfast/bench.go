@@ -44,11 +44,13 @@ func newBench(g *globals) *cobra.Command {
 second, and percentiles of two times. WAIT is from the call of Lock to its return. HANDOFF is from the
 beginning of a release to the moment when a client that waited for it holds the lock.
 
-Each lock guards a counter in this process. A holder reads the counter, keeps the lock for --hold, and
-writes the counter plus one, with its fencing token. bench counts
+Each lock guards a counter in this process. An exclusive holder reads the counter, keeps the lock for --hold,
+and writes the counter plus one, with its fencing token. Readers and holders of a permit write nothing. bench
+counts
 
-  violations    two clients held a lock that excludes the other, and neither was told of a loss; or a
-                token did not grow; or a client wrote with a stale token and was not told of a loss
+  violations    two clients held a lock that excludes the other, and neither was told of a loss; or more
+                clients than permits held a permit; or a token did not grow; or a client wrote with a stale
+                token and was not told of a loss
   lost updates  writes that another holder has overwritten
   refused       writes with a stale token, of clients that were told of the loss
   lost          locks that were lost while they were held, as after a long pause of the machine

@@ -122,15 +122,17 @@ func (at *ground) make(ctx context.Context) error {
 }
 
 // remove removes all nodes of the benchmark, and those above that it has made, unless others use them. It gives up
-// after the session timeout.
+// when it has removed no node for the session timeout.
 func (at *ground) remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), at.patience)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	giveUp := time.AfterFunc(at.patience, func() { cancel(fmt.Errorf("no node could be removed for %v", at.patience)) })
+	defer giveUp.Stop()
 	c := at.connection.client
 	for i, path := range slices.Backward(at.made) {
 		var err error
 		if i == len(at.made)-1 && path == at.path {
-			err = removeTree(ctx, c, path)
+			err = removeTree(ctx, c, path, func() { giveUp.Reset(at.patience) })
 		} else if err = c.Delete(ctx, path, zk.AnyVersion); errors.Is(err, zk.ErrNotEmpty) {
 			err = nil
 		}
@@ -141,9 +143,9 @@ func (at *ground) remove() error {
 	return nil
 }
 
-// removeTree removes a node and everything below it. Nodes may still come and go meanwhile: those of
-// sessions that end.
-func removeTree(ctx context.Context, c *zk.Client, path string) error {
+// removeTree removes a node and everything below it, and calls removed after each node. Nodes may still come and go
+// meanwhile: those of sessions that end.
+func removeTree(ctx context.Context, c *zk.Client, path string, removed func()) error {
 	for {
 		children, _, err := c.Children(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -156,12 +158,14 @@ func removeTree(ctx context.Context, c *zk.Client, path string) error {
 		group.SetLimit(lsParallel)
 		for _, child := range children {
 			// Below a lock there are places, and one level of directories of a semaphore.
-			group.Go(func() error { return removeTree(within, c, path+"/"+child) })
+			group.Go(func() error { return removeTree(within, c, path+"/"+child, removed) })
 		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		err = c.Delete(ctx, path, zk.AnyVersion)
+		if err = c.Delete(ctx, path, zk.AnyVersion); err == nil {
+			removed()
+		}
 		if !errors.Is(err, zk.ErrNotEmpty) {
 			if errors.Is(err, zk.ErrNoNode) {
 				return nil

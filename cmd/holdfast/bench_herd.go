@@ -40,9 +40,9 @@ func newBenchHerd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "herd [flags]",
 		Short: "Compare a lock whose waiters all wake with holdfast's, on your server",
-		Long: `herd compares two recipes for a lock. In the first one, every waiter watches the directory of the
-queue: each release wakes all of them, and each lists the queue. The second one is holdfast's Mutex: each
-release wakes two waiters at most.
+		Long: `herd compares two recipes for a lock. In the first one, called crowd, every waiter watches the directory of
+the queue: each release wakes all of them, and each lists the queue. The second one, called holdfast, is
+holdfast's Mutex: each release wakes two waiters at most.
 
 For each number of waiters, herd lets that many clients wait behind a holder, and measures handoffs from
 one holder to the next, one by one. It counts the requests and events of all clients from the release

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -225,4 +227,37 @@ func TestBenchLeavesNothing(t *testing.T) {
 	if names, _, err := c.Children(ctx, "/app/locks"); !slices.Equal(names, []string{"other"}) {
 		t.Errorf("%q, %v; want the other's node", names, err)
 	}
+}
+
+// The limit is for the time without progress: to remove many nodes from a slow server takes longer.
+func TestBenchRemovesManyNodesFromASlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer()
+		defer s.Close()
+		c := s.Client()
+		at := &ground{path: "/holdfast-bench-1", connection: &connection{client: c}, patience: time.Second}
+		if err := at.make(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for path := at.path + "/a"; len(path) < 60; path += "/a" { // one below the other, so they go one by one
+			if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Intercept(zkproto.OpDelete, func(string) zktest.Action {
+			time.Sleep(300 * time.Millisecond)
+			return zktest.Pass
+		})
+		if err := at.remove(); err != nil {
+			t.Errorf("%v, though the server removed a node every 300ms", err)
+		}
+		if err := at.make(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		resume := s.Stall()
+		defer resume()
+		if err := at.remove(); err == nil {
+			t.Error("no error though the server does not answer")
+		}
+	})
 }

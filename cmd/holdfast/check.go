@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,9 @@ func summarize(w io.Writer, what string, s zkserver.Summary, err error) error {
 		return &fault{exitNo, err, "restore a backup, or move the directory away to start with an empty one"}
 	case errors.Is(err, zkserver.ErrInUse):
 		return &fault{exitUnavailable, err, "stop the server first, or run holdfast backup, which copies the store and checks the copy"}
-	case errors.Is(err, zkserver.ErrFormat), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR):
+		return misconfigured("give the directory of a store, such as the --data-dir of a server", "%w", err)
+	case errors.Is(err, zkserver.ErrFormat), errors.Is(err, fs.ErrExist):
 		return misconfigured("", "%w", err)
 	case err != nil:
 		return err

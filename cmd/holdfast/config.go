@@ -250,10 +250,10 @@ func readTrusted(path string) ([]byte, error) {
 		return nil, nil
 	}
 	switch info, err := os.Stat(path); {
-	case err != nil: // so has Open
+	case err != nil: // os.Open reports it
 	case info.IsDir():
 		return nil, misconfigured("", "%s is a directory, not a file", path)
-	case !info.Mode().IsRegular(): // to open a FIFO would wait for a writer
+	case !info.Mode().IsRegular(): // opening a FIFO blocks until it has a writer
 		return nil, misconfigured("", "%s is not a regular file", path)
 	}
 	f, err := os.Open(path)

@@ -34,14 +34,14 @@ the configuration file. An empty value ("") overrides a value of a later place.
       password-file: production.password
 
 holdfast refuses a file that other users can change, since they would decide which server grants your
-locks. The file must belong to you or to root. An unknown key, a value that is wrong, or a profile that
+locks. The file must belong to you or to root. On Windows, holdfast does not check this. An unknown key, a value that is wrong, or a profile that
 no file has is an error. holdfast never goes on with another server.
 
 A password is in a file of its own, never in a configuration file. If a service of systemd has
 LoadCredential=holdfast.password:PATH, that password is used for --auth without --password-file.
 
-holdfast serve has a file of its own: see holdfast serve --help. Set HOLDFAST_CONFIG=/dev/null to do
-without the user's file.`,
+holdfast serve has a file of its own: see holdfast serve --help. Set HOLDFAST_CONFIG=/dev/null (NUL on
+Windows) to do without the user's file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage("holdfast config --help lists the commands", "unknown command %q for config", cut(args[0], 40))

@@ -34,9 +34,10 @@ hint says what to do. doctor examines
   servers      whether all of them are one service
   locks        places that nobody can release, places without an owner, empty directories
 
-On each server, doctor creates one node, holdfast-doctor-SESSION, in the directory of the locks, and
-removes it. If it is killed, the server removes the node after the session timeout. doctor changes
-nothing else. If the store of a file:// server has no host, doctor starts one, as every command does; the
+On each server, doctor creates one node, .holdfast-doctor-SESSION, in the directory of the locks, and
+removes it. ls, graph and watch leave it out. If doctor is killed, the server removes the node after the
+session timeout. doctor opens two sessions on each server, the second one to find out the shortest session
+timeout that the server grants. doctor changes nothing else. If the store of a file:// server has no host, doctor starts one, as every command does; the
 host ends by itself after ten seconds. Disk syncs are timed on Linux, with a file without a name.
 
 Exit codes:

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +25,6 @@ func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 		f.warning("locks", "log in with --auth if permissions are missing", "cannot read %s: %s", cut(dir, 100), cut(err.Error(), 200))
 		return f
 	}
-	found = slices.DeleteFunc(found, func(l located) bool { return strings.HasPrefix(l.path, dir+"/"+probePrefix) })
 	judgeLocks(&f, found, time.Now(), func(path string) string { return strings.TrimPrefix(path, dir+"/") })
 	return f
 }

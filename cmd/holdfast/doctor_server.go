@@ -23,8 +23,8 @@ import (
 const (
 	// slowWrite is the median time of a write from which doctor warns.
 	slowWrite = 100 * time.Millisecond
-	// probePrefix is the beginning of the name of a probe node.
-	probePrefix = "holdfast-doctor-"
+	// probePrefix is the beginning of the name of a probe node. ls, graph and watch leave such nodes out.
+	probePrefix = ".holdfast-doctor-"
 	// clockApart is the difference of two clocks from which doctor warns.
 	clockApart = 2 * time.Second
 	// leastTimeout is the session timeout with which doctor asks for a server's minimum.
@@ -115,7 +115,7 @@ func (d *doctor) lookup(ctx context.Context) (f findings, servers []*examined) {
 		if _, err := netip.ParseAddr(host); err != nil {
 			began := time.Now()
 			if addrs, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
-				f.problem("name", "correct the name in --server, or ask whoever runs the name server", "%s: %s", cut(host, 100), cause(err, time.Since(began)))
+				f.problem("name", "correct the name in --server, or ask the administrator of the name server", "%s: %s", cut(host, 100), cause(err, time.Since(began)))
 				continue
 			}
 			slices.Sort(addrs)
@@ -156,7 +156,7 @@ func (d *doctor) examineAddress(ctx context.Context, e *examined) {
 			return
 		}
 	}
-	version := e.ask(nc)
+	version := e.ask(nc, someOf(ctx))
 	if version == notServing {
 		e.problem("server", "start or reconnect the other servers: an ensemble serves while more than half of its servers can talk to each other",
 			"%s: the server runs, but does not serve: it has no quorum, or starts up", e.name)
@@ -196,17 +196,22 @@ func dialHint(err error) string {
 // notServing is the version of a server that does not serve yet, or any more.
 const notServing = "not serving"
 
-// wordPatience limits the wait for the answer to a four-letter word. A port that wants TLS waits for more.
-const wordPatience = time.Second
+// someOf returns half of the time that is left. A question that a server may not answer waits that long, and leaves
+// time for the rest.
+func someOf(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline) / 2
+}
 
 var (
 	versionLine = regexp.MustCompile(`(?m)^Zookeeper version: ([^\s,]{1,60})`)
 	modeLine    = regexp.MustCompile(`(?m)^Mode: ([\w-]{1,30})`)
 )
 
-// ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it.
-func (e *examined) ask(nc net.Conn) (version string) {
-	_ = nc.SetReadDeadline(time.Now().Add(wordPatience))
+// ask sends the four-letter word srvr and reads the version and the mode. A server may not answer it. A port that
+// wants TLS waits for more.
+func (e *examined) ask(nc net.Conn, patience time.Duration) (version string) {
+	_ = nc.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(nc, "srvr"); err != nil {
 		return ""
 	}
@@ -355,7 +360,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 // leastGranted returns the shortest session timeout that the server grants, or 0 if it cannot be found
 // out.
 func (d *doctor) leastGranted(ctx context.Context, cfg zk.Config) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, someOf(ctx))
 	defer cancel()
 	cfg.SessionTimeout = leastTimeout
 	c, err := zk.Dial(ctx, cfg)

@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -284,4 +286,25 @@ func TestDoctorNoticesSeparateServers(t *testing.T) {
 	if f := oneService(ctx, []*examined{a}, []*examined{a}); len(f) > 0 {
 		t.Errorf("one server: %q", states(f))
 	}
+}
+
+// A slow server has half of the time that is left to tell its mode.
+func TestDoctorWaitsForTheModeOfASlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			if _, err := io.ReadFull(theirs, make([]byte, len("srvr"))); err != nil {
+				return
+			}
+			time.Sleep(4 * time.Second)
+			_, _ = io.WriteString(theirs, "Zookeeper version: 3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022\nMode: follower\n")
+		}()
+		e := &examined{}
+		if version := e.ask(ours, someOf(ctx)); version != "3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f" || e.mode != "follower" {
+			t.Errorf("version %q, mode %q", version, e.mode)
+		}
+	})
 }

@@ -79,7 +79,7 @@ func explainDistrust(err error, leaf *x509.Certificate, host string) (found, hin
 		return fmt.Sprintf("the certificate is for %s, not for %s", names(leaf), host), "give the server by a name in its certificate, or the name with --tls-server-name"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return fmt.Sprintf("nobody trusted has issued the certificate of %s; it names %s as its issuer", who, orNobody(leaf.Issuer.String())), "give the certificate of that authority with --tls-ca"
+		return fmt.Sprintf("no trusted authority has issued the certificate of %s; its issuer is %s", who, orNobody(leaf.Issuer.String())), "give the certificate of that authority with --tls-ca"
 	}
 	return fmt.Sprintf("the certificate of %s is refused: %v", who, err), "see docs/howto/tls.md"
 }

@@ -27,7 +27,7 @@ var exitCodes = []struct {
 	{"125", "holdfast failed, or no server answered within --wait; the command did not run", "lock: the holdfast run around this command holds the lock"},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
-	{"128+N", "signal N arrived during the wait; the command did not run", "signal N arrived during the wait, or ended lock and was neither INT nor TERM"},
+	{"128+N", "signal N arrived during the wait; the command did not run", "signal N ended the command. INT and TERM end lock with 0 once it holds the lock, and ls --watch,\n         watch and bench with 0"},
 }
 
 // runExitCodes returns the list of exit codes in the help of run.

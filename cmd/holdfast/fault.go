@@ -29,8 +29,11 @@ const (
 	exitSignal      = 128 // +N: signal N killed the command or ended the wait for the lock
 )
 
-// maxMessage is the length of the longest error, whatever its user typed.
-const maxMessage = 1000
+// maxMessage is the length of the longest error, whatever its user typed, and maxWord that of a word in it.
+const (
+	maxMessage = 1000
+	maxWord    = 250
+)
 
 // A fault is an error with an exit code and, if there is one, a hint: what the user can do.
 type fault struct {
@@ -69,7 +72,7 @@ func report(w io.Writer, format logFormat, command string, err error) int {
 	}
 	f := explain(err)
 	text := strings.TrimPrefix(f.err.Error(), "holdfast: ")
-	_, _ = io.WriteString(w, format.message(levelError, cut(escape(text), maxMessage), cut(escape(f.hint), maxMessage)))
+	_, _ = io.WriteString(w, format.message(levelError, brief(escape(text)), brief(escape(f.hint))))
 	if command == "run" || command == "elect" || command == "shard" {
 		// Codes below 125 belong to the command, except 75, 79 and 124 from run itself. An expired
 		// session is not 79 if no command ran.
@@ -79,6 +82,17 @@ func report(w io.Writer, format logFormat, command string, err error) int {
 		}
 	}
 	return f.code
+}
+
+// brief shortens each long word of a message, so that the reason behind it is still there, and the message.
+func brief(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		if len(word) > maxWord {
+			words[i] = cut(word, maxWord-50)
+		}
+	}
+	return cut(strings.Join(words, " "), maxMessage)
 }
 
 // explain finds the exit code of an error that is no fault.

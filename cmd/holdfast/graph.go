@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,18 +31,23 @@ func newGraph(g *globals) *cobra.Command {
 whom. PREFIX / is the whole server. It knows the queues of Curator, kazoo, go-zookeeper and others by the
 names of their nodes; nodes in a form of your own need --layout.
 
-First come the cycles. Each owner in a cycle waits for the next one, so none of them can ever proceed.
-graph suggests a victim: the owner that holds the fewest locks, and among equals the one that began to wait
+First come the cycles. Each owner in a cycle waits for the next one, so none of them can proceed until one
+gives up, for example at the end of its --wait. graph suggests a victim: the owner that holds the fewest locks, and among equals the one that began to wait
 last. If the victim gives up or ends, the cycle is broken. Then come the owners that wait for nobody and
 block others, the one that blocks most first, each with its waiters below it.
 
 An owner is a session. A holdfast run inside the command of another holdfast run belongs to the owner of the
 outer one, unless its environment was cleared (sudo, ssh). Two clients of one program are two owners, unless
-the program says WithinSession. A waiter for a permit of a semaphore waits for any holder of a permit. That is a deadlock only if no holder
-can proceed. graph assumes that one permit is enough for the waiter.
+the program uses WithinSession. A waiter for a permit of a semaphore waits for all holders of permits. This is
+a deadlock only if none of the holders can proceed. graph assumes that the waiter needs one permit.
 
 graph reads the locks one after the other, so a cycle in the first reading may never have existed. It reads
 the locks of each cycle again, and reports the cycle only if holders and waiters are the same nodes as before.
+If a program keeps a lock of the cycle for its next use, graph waits for a second before it reads again: the
+program gives the lock up, unless it has taken it again.
+
+A warning names nodes that graph has no permission to read, and nodes whose names are in no known form. Locks
+there are not in the graph. With -o json, they are in the fields unreadable and unrecognized.
 
 Limits. graph sees sessions, not threads. If threads of one program use locks independently, a cycle may end
 by itself: graph says so where it sees that a session waits for several locks at once. A session that waits
@@ -52,7 +56,7 @@ election look like waiters, and a waiter for a lock of run --node has no node an
 is taken for its WriteLock, which also waits for readers: the names of their nodes are the same.
 
 Exit codes:
-  0   the graph is complete
+  0   the graph is printed. It is complete if there is no warning
   1   with --exit-code: there is a cycle
   2   wrong command line
   69  no server answered
@@ -66,7 +70,7 @@ Exit codes:
 			if f.dot && cmd.Flags().Changed("output") {
 				return usage("leave out --dot or --output", "--dot and --output do not go together")
 			}
-			prefix, err := g.prefix(args)
+			prefix, err := g.lockPrefix(args)
 			if err != nil {
 				return err
 			}
@@ -97,26 +101,6 @@ Exit codes:
 	return cmd
 }
 
-// prefix returns the path with which the paths of all locks of a command begin.
-func (g *globals) prefix(args []string) (string, error) {
-	prefix := ""
-	if len(args) > 0 {
-		prefix = args[0]
-	}
-	if !strings.HasPrefix(prefix, "/") {
-		if err := g.checkNamespace(); err != nil {
-			return "", err
-		}
-		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
-	}
-	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		above := parent(prefix) // which the error quotes
-		text := strings.Replace(err.Error(), strconv.Quote(above), strconv.Quote(cut(above, 100)), 1)
-		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", text)
-	}
-	return prefix, nil
-}
-
 // waits is a graph as graph prints it.
 type waits struct {
 	*waitgraph.Graph
@@ -124,6 +108,8 @@ type waits struct {
 	now     time.Time
 	edges   []waitgraph.Edge
 	locks   int // that were read
+	strange []string
+	denied  []string
 	inCycle map[int]int
 }
 
@@ -136,25 +122,24 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		}
 	}
 	w := &waits{g: g, inCycle: make(map[int]int)}
-	var strange, denied []string
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 		if err != nil {
 			return err
 		}
-		strange, denied, w.locks = s.Strange, s.Denied, len(s.Locks)
+		w.strange, w.denied, w.locks = s.Strange, s.Denied, len(s.Locks)
 		w.Graph, err = confirmed(ctx, c, s.Locks, layout)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(strange) > 0 {
+	if len(w.strange) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
-			len(strange), escape(cut(strange[0], 200)))
+			len(w.strange), escape(cut(w.strange[0], 200)))
 	}
-	if len(denied) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(denied), escape(cut(denied[0], 200)))
+	if len(w.denied) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(w.denied), escape(cut(w.denied[0], 200)))
 	}
 	w.edges, w.now = w.Edges(), time.Now()
 	for i, c := range w.Cycles {
@@ -165,6 +150,10 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	return w, nil
 }
 
+// keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
+// lock again.
+const keptPatience = time.Second
+
 // confirmed makes the graph of the locks. If it has cycles, it reads the locks of those who are stuck again.
 func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *survey.Layout) (*waitgraph.Graph, error) {
 	first := waitgraph.Analyze(locks)
@@ -172,6 +161,11 @@ func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout
 		return first, nil
 	}
 	suspects := suspects(first)
+	if slices.ContainsFunc(suspects, func(l waitgraph.Lock) bool {
+		return slices.ContainsFunc(l.Queue, func(p waitgraph.Place) bool { return p.Kept })
+	}) {
+		sleep(ctx, keptPatience)
+	}
 	again, err := survey.Again(ctx, c, suspects, layout)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,10 @@ type graphDocument struct {
 	Locks      int             `json:"locks"` // that were read
 	Owners     []ownerDocument `json:"owners"`
 	Cycles     []cycleDocument `json:"cycles"`
-	AsOf       time.Time       `json:"as_of"`
+	// Of the nodes below these there may be locks that are not in the graph.
+	Unreadable   []string  `json:"unreadable"`   // no permission to read them
+	Unrecognized []string  `json:"unrecognized"` // they look like places, in no known layout
+	AsOf         time.Time `json:"as_of"`
 }
 
 type ownerDocument struct {
@@ -87,6 +90,7 @@ func (w *waits) shown(cycles bool) map[int]int {
 func (w *waits) document(cycles bool) graphDocument {
 	d := graphDocument{
 		APIVersion: apiVersion, Kind: "WaitGraph", Locks: w.locks, Owners: []ownerDocument{}, Cycles: []cycleDocument{},
+		Unreadable: append([]string{}, w.denied...), Unrecognized: append([]string{}, w.strange...),
 		AsOf: w.now.UTC().Truncate(time.Millisecond),
 	}
 	shown := w.shown(cycles)

@@ -334,6 +334,73 @@ func TestCycleMustStandStill(t *testing.T) {
 	}
 }
 
+// A lock that is kept blocks nobody: its client gives it up when it learns of the waiter. If the client has taken
+// it again, it removes the mark.
+func TestKeptLockIsNoDeadlock(t *testing.T) {
+	url := startMemory(t)
+	a, b := dialServer(t, url), dialServer(t, url)
+	const id = "6266cbe9-453b-4a50-8718-b39f57879b6e"
+	kept := ""
+	for _, n := range []struct {
+		c    *zk.Client
+		path string
+		data string
+	}{{a, "/l0", `{"kept":true}`}, {b, "/l1", ""}, {b, "/l0", ""}, {a, "/l1", ""}} {
+		if _, _, err := a.Create(t.Context(), n.path, nil, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			t.Fatal(err)
+		}
+		path, _, err := n.c.Create(t.Context(), n.path+"/_c_"+id+"-lock-", []byte(n.data), zk.EphemeralSequential)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.data != "" {
+			kept = path
+		}
+	}
+	if d := documentOf(t, url); len(d.Cycles) != 0 {
+		t.Errorf("a deadlock by a lock that is only kept: %+v", d.Cycles)
+	}
+	s, err := survey.Read(t.Context(), a, "/", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Set(t.Context(), kept, []byte("{}"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := confirmed(t.Context(), a, s.Locks, nil); err != nil || len(g.Cycles) != 1 {
+		t.Errorf("%v; want one cycle, since the lock is held again", err)
+	}
+}
+
+// The JSON names what is not in the graph.
+func TestGraphNamesWhatItCannotRead(t *testing.T) {
+	url := startMemory(t)
+	c := dialServer(t, url)
+	for _, path := range []string{"/secret", "/odd"} {
+		if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := c.Create(t.Context(), "/odd/mine-0000000001", nil, zk.Ephemeral); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetACL(t.Context(), "/secret", []zk.ACL{{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	text, err := graphOf(t, url, "-o", "json", "/")
+	at := strings.IndexByte(text, '{') // after the warnings
+	if err != nil || at < 0 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var d graphDocument
+	if err := json.Unmarshal([]byte(text[at:]), &d); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(d.Unreadable, []string{"/secret"}) || !slices.Equal(d.Unrecognized, []string{"/odd/mine-0000000001"}) {
+		t.Errorf("unreadable %q, unrecognized %q", d.Unreadable, d.Unrecognized)
+	}
+}
+
 // Text of other users is escaped before it reaches the terminal or Graphviz.
 func TestGraphEscapes(t *testing.T) {
 	url := startMemory(t)

@@ -398,5 +398,6 @@ func sampleBenchmarks(t0 time.Time) map[string]any {
 		b.handoff.add(time.Duration(i) * time.Microsecond)
 	}
 	none := &benchmark{benchFlags: f, at: at, began: t0, took: time.Second}
+	none.interrupted = true
 	return map[string]any{"Benchmark": b.document(), "Benchmark-none": none.document()}
 }

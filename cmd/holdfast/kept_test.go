@@ -1,42 +1,19 @@
 package main
 
 import (
-	"net"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast"
-	"holdfast/zk"
-	"holdfast/zkserver"
 )
 
 // ls and status show that a lock is only kept. For status -q it is held: other programs would have to wait for
 // it, if only for a moment.
 func TestCommandsShowAKeptLock(t *testing.T) {
-	server, err := zkserver.Open(zkserver.Config{Memory: zkserver.NewMemory()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		server.Serve(l)
-	}()
-	defer func() {
-		server.Close()
-		<-served
-	}()
-	c, err := zk.Dial(t.Context(), zk.Config{Servers: []string{l.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	url := startMemory(t)
+	c := dialServer(t, url)
 	h, err := holdfast.NewMutex(c, lockPath, holdfast.WithOwner("ada"), holdfast.WithKeep(time.Hour)).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +28,7 @@ func TestCommandsShowAKeptLock(t *testing.T) {
 		{"ls", "kept"},
 	} {
 		cmd := exec.Command("holdfast", strings.Fields(tt.args)...)
-		cmd.Env = append(cmd.Environ(), "HOLDFAST_SERVER=zk://"+l.Addr().String())
+		cmd.Env = append(cmd.Environ(), "HOLDFAST_SERVER="+url)
 		out, err := cmd.CombinedOutput()
 		if got := strings.ReplaceAll(string(out), `": "`, `":"`); err != nil || !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
 			t.Errorf("%s: %v\n%s", tt.args, err, out)

@@ -109,7 +109,7 @@ func (g *globals) lockPrefix(args []string) (string, error) {
 		prefix = strings.TrimSuffix(g.namespace, "/") + "/" + prefix
 	}
 	if err := zk.ValidatePath(parent(prefix)); err != nil {
-		return "", usage("", "prefix: %w", err)
+		return "", usage("give the beginning of a lock's name, as in db/", "prefix: %s", pathReason(parent(prefix), err))
 	}
 	return prefix, nil
 }
@@ -392,7 +392,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 	if err != nil || children == nil {
 		return nil, nil, err
 	}
-	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory })
+	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory || strings.HasPrefix(name, probePrefix) })
 	root := v.root
 	if once, key := onceDirectory(v.path); once {
 		children = slices.DeleteFunc(children, func(name string) bool { return key && (name == "done" || name == "begun") })

@@ -37,14 +37,14 @@ Exit codes:
 				return err
 			}
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return misconfigured("", "man: %w", err)
+				return misconfigured("give a directory that can be written", "man: %w", err)
 			}
 			root := cmd.Root()
 			for _, c := range withPages(root) {
 				name := pageName(c)
 				path := filepath.Join(args[0], fmt.Sprintf("%s.%d", name, section(c)))
 				if err := os.WriteFile(path, []byte(manPage(c, date)), 0o666); err != nil {
-					return misconfigured("", "man: %w", err)
+					return misconfigured("give a directory that can be written", "man: %w", err)
 				}
 			}
 			return nil

@@ -2,10 +2,16 @@ package main
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"holdfast/zk"
 )
+
+// pathReason returns what is wrong with a path. The error quotes the path, and pathReason shortens it.
+func pathReason(path string, err error) string {
+	return strings.Replace(err.Error(), strconv.Quote(path), strconv.Quote(cut(path, 100)), 1)
+}
 
 // lockPath returns the path of the lock called name: the name in the namespace, or the name itself if
 // it begins with /.
@@ -14,7 +20,7 @@ func (g *globals) lockPath(name string) (string, error) {
 	if name == "" {
 		return "", usage(hint, "the lock's name is empty")
 	}
-	path := name
+	path, short := name, cut(name, 100)
 	if !strings.HasPrefix(name, "/") {
 		if err := g.checkNamespace(); err != nil {
 			return "", err
@@ -22,17 +28,20 @@ func (g *globals) lockPath(name string) (string, error) {
 		path = strings.TrimSuffix(g.namespace, "/") + "/" + name
 	}
 	if path == "/" {
-		return "", usage(hint, "lock name %q: the root cannot be a lock", name)
+		return "", usage(hint, "lock name %q: the root cannot be a lock", short)
 	}
 	if err := zk.ValidatePath(path); err != nil {
-		return "", usage(hint, "lock name %q: %w", name, err)
+		return "", usage(hint, "lock name %q: %s", short, pathReason(path, err))
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {
 		if part == ownDirectory {
-			return "", usage("", "lock name %q: %q is where holdfast keeps what outlasts the holders of a lock: choose another name", name, part)
+			return "", usage("", "lock name %q: %q is where holdfast keeps what outlasts the holders of a lock: choose another name", short, part)
+		}
+		if strings.HasPrefix(part, probePrefix) {
+			return "", usage("", "lock name %q: %s is for the nodes of holdfast doctor: choose another name", short, probePrefix)
 		}
 		if placeLike.MatchString(part) {
-			return "", usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", name, part)
+			return "", usage("", "lock name %q: a lock above it would mistake %q for a place in its queue: choose another name", short, cut(part, 100))
 		}
 	}
 	return path, nil
@@ -44,7 +53,7 @@ var placeLike = regexp.MustCompile(`(?:lock-|__WRIT__|__READ__|latch-|__r?lock__
 
 func (g *globals) checkNamespace() error {
 	if err := zk.ValidatePath(g.namespace); err != nil {
-		return g.blame("namespace", misconfigured("give a path such as /holdfast/locks", "namespace %q: %w", g.namespace, err))
+		return g.blame("namespace", misconfigured("give a path such as /holdfast/locks", "namespace %q: %s", cut(g.namespace, 100), pathReason(g.namespace, err)))
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
 	}
-	return usage(hint, "%s: %s", cmd.Name(), cut(text, 250))
+	return usage(hint, "%s: %s", cmd.Name(), text) // report shortens it
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.

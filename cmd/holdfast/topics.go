@@ -41,7 +41,11 @@ var readVariables = []variable{
 	{"XDG_CONFIG_HOME", "directory of holdfast/config.yaml (default ~/.config)"},
 	{"XDG_STATE_HOME", "directory of holdfast, the store without --server (default ~/.local/state)"},
 	{"CREDENTIALS_DIRECTORY", "directory of holdfast.password, as systemd sets it: see holdfast help config"},
+	{"HOME", "your home directory, for the defaults of the two above"},
 	{"NO_COLOR", "if it is set, tables have no colors: see --color"},
+	{"TERM", "if it is dumb, no colors and no messages that change in place"},
+	{"USER", "part of the default of --who"},
+	{"SUDO_USER", "with sudo holdfast doctor: the user whose default store is compared"},
 	{"SOURCE_DATE_EPOCH", "date of the manual pages that holdfast man writes"},
 }
 

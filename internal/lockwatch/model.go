@@ -179,8 +179,12 @@ func (m *model) reusable(path string) bool {
 	return slot || !numbered
 }
 
-// skipped reports whether nothing at a path is of interest: the records of a Once, which are not locks.
+// skipped reports whether nothing at a path is of interest: the records of a Once and the nodes of doctor, which
+// are not locks.
 func skipped(path string) bool {
+	if _, name := split(path); strings.HasPrefix(name, queue.Probe) {
+		return true
+	}
 	parts := strings.Split(path, "/")
 	for i := 1; i+2 < len(parts); i++ {
 		digit, ok := strings.CutPrefix(parts[i], queue.OnceShard)

@@ -190,6 +190,9 @@ func semaphoreIn(ctx context.Context, c *zk.Client, path string, listed []string
 	return Stranger{}, nil
 }
 
+// Probe begins the names of nodes with which holdfast doctor examines a server. They are no locks.
+const Probe = ".holdfast-doctor-"
+
 // OnceShard begins the names of the directories of a Once, which end in a hexadecimal digit.
 const OnceShard = "once-"
 
@@ -241,6 +244,22 @@ func BarePermits(ctx context.Context, c *zk.Client, path string, listed []string
 		}
 	}
 	return permits, results, nil
+}
+
+// Pending returns the index of a permit that Curator's semaphore has made and not granted, or -1. Curator makes
+// the node of a permit while it is first at the turnstile, and then waits until there are few enough of them.
+// limit is 0 if it is not stored.
+func Pending(limit int, first zk.Stat, permits []zk.Stat) int {
+	pending := -1
+	if first.EphemeralOwner == 0 || limit > 0 && len(permits) <= limit {
+		return pending
+	}
+	for i, p := range permits {
+		if p.EphemeralOwner == first.EphemeralOwner && p.Czxid > first.Czxid && (pending < 0 || p.Czxid > permits[pending].Czxid) {
+			pending = i
+		}
+	}
+	return pending
 }
 
 // Strangers lists the children of path that look like places, but are not in g's queue: nodes of other

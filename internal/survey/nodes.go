@@ -55,34 +55,22 @@ func (f *found) complete(nodes map[string]zk.Result) waitgraph.Lock {
 		}
 		l.Permits = append(l.Permits, placeOf(path, res))
 	}
-	if l.Limit == 0 {
-		l.Permits = withoutPending(l)
-	}
-	return l
-}
-
-// withoutPending returns the permits of Curator's semaphore without the one of the first waiter. Curator makes
-// the node of a permit first, and then waits until there are few enough of them. It stores no limit.
-func withoutPending(l waitgraph.Lock) []waitgraph.Place {
-	if len(l.Queue) == 0 {
-		return l.Permits
-	}
-	first, pending := l.Queue[0], -1
-	for i, p := range l.Permits {
-		if p.Session == first.Session && p.Zxid > first.Zxid && (pending < 0 || p.Zxid > l.Permits[pending].Zxid) {
-			pending = i
+	if l.Kind == "semaphore" && len(l.Queue) > 0 {
+		var permits []zk.Stat
+		for _, p := range l.Permits {
+			permits = append(permits, nodes[p.Node].Stat)
+		}
+		if i := queue.Pending(l.Limit, nodes[l.Queue[0].Node].Stat, permits); i >= 0 {
+			l.Permits = slices.Delete(l.Permits, i, i+1)
 		}
 	}
-	if pending < 0 {
-		return l.Permits
-	}
-	return slices.Delete(l.Permits, pending, pending+1)
+	return l
 }
 
 func placeOf(path string, res zk.Result) waitgraph.Place {
 	n := queue.ReadNote(res.Data)
 	return waitgraph.Place{
 		Node: path, Zxid: res.Stat.Czxid, Session: res.Stat.EphemeralOwner, Within: n.Within,
-		Since: time.UnixMilli(res.Stat.Ctime), Owner: n.Owner, Reason: n.Reason,
+		Since: time.UnixMilli(res.Stat.Ctime), Owner: n.Owner, Reason: n.Reason, Kept: n.Kept,
 	}
 }

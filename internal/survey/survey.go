@@ -132,7 +132,7 @@ func (r *reader) below(path, prefix string) (next []string) {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	key := onceShard(path[:strings.LastIndexByte(path, '/')+1])
 	for _, name := range r.dirs[path].children {
-		if r.place(name) || (base == "leases" || base == "slots") && names.Permit(name) || key && (name == "done" || name == "begun") {
+		if r.place(name) || (base == "leases" || base == "slots") && names.Permit(name) || strings.HasPrefix(name, queue.Probe) || key && (name == "done" || name == "begun") {
 			continue
 		}
 		child := join(path, name)

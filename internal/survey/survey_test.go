@@ -256,12 +256,25 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 	// kazoo's permits have no numbers, but the hexadecimal digits may end like one.
 	makeNodes(t, a, "/pool/"+hex[:22]+"0745638386")
 	makeNodes(t, b, "/pool-__lock__/"+hex+"__lock__0000000001")
+	// Somebody has stored a limit, which Curator does not know: two of two permits are in use, and a third is
+	// pending. Below the limit, a permit is granted.
+	for _, path := range []string{"/lim", "/low"} {
+		makeNodes(t, a, path+"/leases/_c_"+uuid+"-lease-0000000000")
+		_, err := a.Set(t.Context(), path, []byte("2"), zk.AnyVersion)
+		must(t, err)
+	}
+	makeNodes(t, b, "/lim/leases/_c_"+uuid+"-lease-0000000001")
+	for _, path := range []string{"/lim", "/low"} {
+		makeNodes(t, b, path+"/locks/_c_"+uuid+"-lock-0000000001", path+"/leases/_c_"+uuid+"-lease-0000000002")
+	}
 	// Two named locks in one directory.
 	makeNodes(t, a, "/names/one_lock_0000000001", "/names/two_lock_0000000002")
-	// No place that anybody knows, and no place at all.
-	makeNodes(t, b, "/odd/mine-0000000001", "/odd/service")
+	// No place that anybody knows, and no place at all. A node of doctor is neither.
+	makeNodes(t, b, "/odd/mine-0000000001", "/odd/service", "/odd/.holdfast-doctor-10002", "/odd/.holdfast-doctor-1000000000020000")
 	s := read(t, a, nil)
 	wantLocks(t, s.Locks, sessions,
+		"semaphore curator /lim b permits ab of 2",
+		"semaphore curator /low b permits ab of 2",
 		"lock go-zookeeper /mixed ab",
 		"lock named:one /names a",
 		"lock named:two /names a",
@@ -274,7 +287,7 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 	if !slices.Equal(s.Strange, []string{"/odd/mine-0000000001"}) {
 		t.Errorf("strange: %v", s.Strange)
 	}
-	if p := s.Locks[0].Queue[0]; p.Owner != "10.0.0.5" {
+	if p := s.Locks[2].Queue[0]; p.Owner != "10.0.0.5" {
 		t.Errorf("owner %q", p.Owner)
 	}
 	own := read(t, a, &Layout{Name: "form:mine-", Mutex: "mine-", Exclusive: []string{"mine-"}})

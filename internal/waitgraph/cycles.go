@@ -15,8 +15,8 @@ type Edge struct {
 	To int // the owner that it waits for
 }
 
-// Edges returns who waits for whom, by owner and wait. Of the places ahead of a wait, it leaves out waiters who
-// wait for the same: the end of such a waiter would free nobody.
+// Edges returns the waits between owners, sorted by owner and wait. It leaves out the waiters ahead that wait for
+// the same holders: the end of such a waiter lets nobody proceed.
 func (g *Graph) Edges() (all []Edge) {
 	s := begin(g)
 	for o := range g.Owners {
@@ -184,11 +184,14 @@ func (c *Cycle) meets(owners []int) bool {
 	return slices.ContainsFunc(owners, func(o int) bool { _, in := slices.BinarySearch(c.Owners, o); return in })
 }
 
-// LocksHeld returns how many locks an owner holds. The permits of one semaphore count once.
+// LocksHeld returns how many locks an owner holds. The permits of one semaphore count once. A lock that is only
+// kept does not count.
 func (g *Graph) LocksHeld(owner int) int {
 	locks := make(map[int]bool)
 	for _, r := range g.Owners[owner].Holds {
-		locks[r.Lock] = true
+		if !g.Place(r).Kept {
+			locks[r.Lock] = true
+		}
 	}
 	return len(locks)
 }

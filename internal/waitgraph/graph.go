@@ -15,7 +15,8 @@ type Graph struct {
 	held           [][]bool // whether a place in a queue holds the lock
 }
 
-// An Owner is a vertex: whoever must proceed before its locks become free.
+// An Owner is a vertex: a session, with the sessions that run under its locks. Its locks become free when it
+// proceeds.
 type Owner struct {
 	Sessions []int64 // without duplicates, in order; empty if its one place is of no session
 	Thread   bool    // a further place of a session in one queue: it holds nothing, see the package comment

@@ -24,6 +24,7 @@ type Place struct {
 	Within  int64  // the session whose command or program runs this session's program; 0: none
 	Shared  bool   // a reader
 	Idle    bool   // it waits, and its program goes on meanwhile: a worker among many, a candidate
+	Kept    bool   // its program has released the lock, and keeps it until somebody else joins the queue
 	Since   time.Time
 	Owner   string // for people
 	Reason  string
@@ -66,6 +67,8 @@ func (l *Lock) free() int {
 // are in both readings. So all waits in the result existed at one moment, and a cycle of them is real. No
 // deadlock is lost: its places do not change. The waiters of a semaphore count only if the permits are the
 // same in both readings, since each permit is a way out.
+//
+// A place that is kept in the second reading is left out: its program gives it up by itself.
 func Stable(first, second []Lock) []Lock {
 	before := make(map[lockKey]*Lock, len(first))
 	for i := range first {
@@ -98,7 +101,7 @@ func common(first, second []Place) (both []Place) {
 		seen[node{p.Node, p.Zxid}] = true
 	}
 	for _, p := range second {
-		if seen[node{p.Node, p.Zxid}] {
+		if seen[node{p.Node, p.Zxid}] && !p.Kept {
 			both = append(both, p)
 		}
 	}
