@@ -64,7 +64,7 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 596, bug: "a lock that is only kept is part of a deadlock", where: "ours, until 23 November",
-			edits: []edit{{"internal/waitgraph/lock.go", "zxid}] && !p.Kept {", "zxid}] {"}},
+			edits: []edit{{"internal/waitgraph/lock.go", "p.Zxid}] && !p.Kept {", "p.Zxid}] {"}},
 			pkg:   "cmd/holdfast",
 			tests: []string{"TestKeptLockIsNoDeadlock"},
 		},
