@@ -64,7 +64,7 @@ func ofTheWaitGraph() []mutant {
 		},
 		{
 			number: 596, bug: "a lock that is only kept is part of a deadlock", where: "ours, until 23 November",
-			edits: []edit{{"internal/waitgraph/lock.go", "Zxid}] && !p.Kept {", "Zxid}] {"}},
+			edits: []edit{{"internal/waitgraph/lock.go", "p.Zxid}] && !p.Kept {", "p.Zxid}] {"}},
 			pkg:   "cmd/holdfast",
 			tests: []string{"TestKeptLockIsNoDeadlock"},
 		},
@@ -79,6 +79,12 @@ func ofTheWaitGraph() []mutant {
 			edits: []edit{{"cmd/holdfast/bench_ground.go", "func() { giveUp.Reset(at.patience) }", "func() {}"}},
 			pkg:   "cmd/holdfast",
 			tests: []string{"TestBenchRemovesManyNodesFromASlowServer"},
+		},
+		{
+			number: 599, bug: "an error about a flag does not name it if the value is long", where: "ours, until 23 November",
+			edits: []edit{{"cmd/holdfast/root.go", "cmd.Name(), text) // report", "cmd.Name(), cut(text, 250)) // report"}},
+			pkg:   "cmd/holdfast",
+			tests: []string{"TestBadInputIsExplained"},
 		},
 	}
 }

@@ -139,12 +139,17 @@ func try(t *testing.T, args []string) (string, int) {
 	return string(text), code
 }
 
-// named reports whether a message names the flag or the argument, or quotes the value.
+// quotable reports whether a message may quote the value instead of the name: that of an argument, a lock or a path.
+func (a *attempt) quotable() bool {
+	return !strings.HasPrefix(a.what, "--") || a.what == "--also" || a.what == "--data-dir"
+}
+
+// named reports whether a message names the flag or the argument, or quotes a value that may be quoted.
 func (a *attempt) named(out string) bool {
 	words := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(a.what, "--"), "s"), "-", " ")
 	quoted := strconv.Quote(a.value)
 	quoted = quoted[1:min(20, len(quoted)-1)]
-	return strings.Contains(out, a.what) || strings.Contains(strings.ReplaceAll(out, "-", " "), strings.ToLower(words)) || quoted != "" && strings.Contains(out, quoted) ||
+	return strings.Contains(out, a.what) || strings.Contains(strings.ReplaceAll(out, "-", " "), strings.ToLower(words)) || a.quotable() && quoted != "" && strings.Contains(out, quoted) ||
 		strings.HasPrefix(a.what, "--tls-") && strings.Contains(out, "--tls- flags")
 }
 

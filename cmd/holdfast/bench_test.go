@@ -249,7 +249,7 @@ func TestBenchRemovesManyNodesFromASlowServer(t *testing.T) {
 			return zktest.Pass
 		})
 		if err := at.remove(); err != nil {
-			t.Errorf("%v, though the server removed a node every 300ms", err)
+			t.Fatalf("%v, though the server removed a node every 300ms", err)
 		}
 		if err := at.make(t.Context()); err != nil {
 			t.Fatal(err)
