@@ -150,11 +150,11 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		return nil, err
 	}
 	if len(strange) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
+		g.warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
 			len(strange), escape(cut(strange[0], 200)))
 	}
 	if len(denied) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(denied), escape(cut(denied[0], 200)))
+		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(denied), escape(cut(denied[0], 200)))
 	}
 	w.edges, w.now = w.Edges(), time.Now()
 	for i, c := range w.Cycles {
@@ -399,8 +399,11 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, below m
 		}
 		printed[e.Wait] = true
 		b.WriteString("\n")
-		if len(indent) < 300 {
+		switch {
+		case len(indent) < 300:
 			w.printBelow(b, e.Owner, indent+further, below, printed)
+		case w.blocked(e.Owner, below) > 0:
+			fmt.Fprintf(b, "%s%s└─ … %s more; -o json has them\n", indent, further, count(w.blocked(e.Owner, below), "owner"))
 		}
 	}
 }
