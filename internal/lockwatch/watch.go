@@ -410,7 +410,6 @@ func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // poll reads the tree again and again.
