@@ -91,10 +91,10 @@ func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client,
 		if err != nil {
 			outcome = " (failed)"
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: audit: %s %s %s: %s, token %s%s\n", e.At.Format(time.RFC3339), escape(e.By), e.Action, escape(p.Path), p.Token, outcome)
+		g.info(cmd, "audit: %s %s %s: %s, token %s%s", e.At.Format(time.RFC3339), escape(e.By), e.Action, escape(p.Path), p.Token, outcome)
 	}
 	if failure != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: the audit line is not in %s: %s\n", auditPath, escape(cut(failure.Error(), auditText)))
+		g.warn(cmd, "the audit line is not in %s: %s", auditPath, escape(cut(failure.Error(), auditText)))
 	}
 	return err
 }

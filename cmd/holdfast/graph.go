@@ -135,11 +135,11 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 		return nil, err
 	}
 	if len(w.strange) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: %d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN\n",
+		g.warn(cmd, "%d node(s), such as %s, look like places in a queue, but are not in the graph: their names fit no layout that was looked for. Give --layout form:PATTERN",
 			len(w.strange), escape(cut(w.strange[0], 200)))
 	}
 	if len(w.denied) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: warning: no permission to read %d node(s), such as %s: locks there are not in the graph\n", len(w.denied), escape(cut(w.denied[0], 200)))
+		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
 	}
 	w.edges, w.now = w.Edges(), time.Now()
 	for i, c := range w.Cycles {
@@ -393,8 +393,11 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, below m
 		}
 		printed[e.Wait] = true
 		b.WriteString("\n")
-		if len(indent) < 300 {
+		switch {
+		case len(indent) < 300:
 			w.printBelow(b, e.Owner, indent+further, below, printed)
+		case w.blocked(e.Owner, below) > 0:
+			fmt.Fprintf(b, "%s%s└─ … %s more; -o json has them\n", indent, further, count(w.blocked(e.Owner, below), "owner"))
 		}
 	}
 }

@@ -28,6 +28,8 @@ type historyDocument struct {
 	Present    int            `json:"present"`
 	Events     []historyEvent `json:"events"`
 	AsOf       time.Time      `json:"as_of"`
+
+	auditless string // why the audit cannot be read, or ""
 }
 
 // historyEvent is one thing that is known to have happened.
@@ -53,12 +55,12 @@ func newHistory(g *globals) *cobra.Command {
 gone, so this is:
 
   - how many clients have joined the queue since its node was made, at most, and how many are in it now.
-    The count has clients that did not wait (--try), and locks whose names begin with this lock's name
-    and /. It begins again after the server has removed the empty node
-  - when the present holders and waiters joined, and when the holders acquired the lock. ≥ marks a time that
-    is not known: the holder has acquired the lock at that time or later
-  - the audit lines of break, revoke, unlock --force and sessions end. Whoever can write the audit can
-    change them
+    Clients that did not wait (--try) count, and so do locks whose names begin with this lock's name and /.
+    The server removes an empty node, and then the count starts again
+  - when the present holders and waiters joined, and when the holders acquired the lock. ≥ marks a lower
+    bound: the holder acquired the lock at that time or later
+  - the audit lines of break, revoke, unlock --force and sessions end. Every client with permission to
+    write the audit can change them. If history cannot read the audit, it prints a warning
 
 To record what happens from now on, run: holdfast watch -o jsonl LOCK >> FILE
 
@@ -83,6 +85,9 @@ Exit codes:
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error { return d.read(ctx, c, layout.Layout) })
 			if err != nil {
 				return err
+			}
+			if d.auditless != "" {
+				g.warn(cmd, "the audit lines are missing: %s: %s", auditPath, d.auditless)
 			}
 			d.AsOf = *asOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
@@ -125,11 +130,11 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout holdfas
 			d.Events = append(d.Events, at)
 		}
 	}
-	audit, err := readAuditOf(ctx, c, d.Path)
+	audit, auditless, err := readAuditOf(ctx, c, d.Path)
 	if err != nil {
 		return err
 	}
-	d.Events = append(d.Events, audit...)
+	d.Events, d.auditless = append(d.Events, audit...), auditless
 	slices.SortStableFunc(d.Events, func(a, b historyEvent) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
 	return nil
 }
@@ -161,18 +166,20 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 	return &made, (int64(uint32(stat.Cversion)) + int64(stat.NumChildren)) / 2, nil
 }
 
-// readAuditOf returns the audit lines about the lock at path. There are none if they cannot be read.
-func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, err error) {
+// readAuditOf returns the audit lines about the lock at path. If the audit cannot be read, missing says why.
+func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, missing string, err error) {
 	data, _, err := c.Get(ctx, auditPath)
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		return nil, nil
+	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0: // writeAudit makes the node first
+		return nil, "", nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, "no permission to read it", nil
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	}
 	var log auditLog
 	if json.Unmarshal(data, &log) != nil || log.Kind != "AuditLog" {
-		return nil, nil // somebody else's data
+		return nil, "the node has other data", nil
 	}
 	for _, item := range log.Items {
 		for _, place := range item.Places {
@@ -184,7 +191,7 @@ func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []histo
 			}
 		}
 	}
-	return events, nil
+	return events, "", nil
 }
 
 func (d *historyDocument) print(w io.Writer, p *printer) error {

@@ -20,19 +20,20 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		data string
-		want int
+		data    string
+		want    int
+		missing bool
 	}{
-		{"", 0}, {"not JSON", 0}, {`{"kind":"Other","items":[{"places":[{"path":"/locks/job"}]}]}`, 0},
+		{"", 0, false}, {"not JSON", 0, true}, {`{"kind":"Other","items":[{"places":[{"path":"/locks/job"}]}]}`, 0, true},
 		{`{"kind":"AuditLog","items":[
 			{"at":"2026-11-20T09:30:00Z","action":"break","by":"ops@web1:9","reason":"stuck","outcome":"done","places":[{"path":"/locks/job","owner":"ann","token":"7"}]},
-			{"at":"2026-11-20T09:31:00Z","action":"break","by":"ops@web1:9","places":[{"path":"/locks/jobs","owner":"bob","token":"8"}]}]}`, 1},
+			{"at":"2026-11-20T09:31:00Z","action":"break","by":"ops@web1:9","places":[{"path":"/locks/jobs","owner":"bob","token":"8"}]}]}`, 1, false},
 	} {
 		if _, err := c.Set(ctx, auditPath, []byte(tt.data), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}
-		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want {
+		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want || (d.auditless != "") != tt.missing {
 			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
 		}
 		if tt.want == 1 {
@@ -40,5 +41,12 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 		}
+	}
+	if _, err := c.SetACL(ctx, auditPath, []zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	d := historyDocument{Path: "/locks/job"}
+	if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != 0 || d.auditless != "no permission to read it" {
+		t.Errorf("without permission: %+v, %v", d, err)
 	}
 }

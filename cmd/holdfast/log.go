@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -49,6 +50,16 @@ func (f logFormat) message(level, text, hint string) string {
 		text += "\nholdfast: hint: " + hint
 	}
 	return "holdfast: " + text + "\n"
+}
+
+// warn prints a warning on stderr.
+func (g *globals) warn(cmd *cobra.Command, format string, args ...any) {
+	_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, fmt.Sprintf(format, args...), ""))
+}
+
+// info prints a message on stderr.
+func (g *globals) info(cmd *cobra.Command, format string, args ...any) {
+	_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelInfo, fmt.Sprintf(format, args...), ""))
 }
 
 // newSayer returns a sayer that prints to w.

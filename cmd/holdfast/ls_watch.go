@@ -21,7 +21,7 @@ const lsPause = time.Second
 func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list func(context.Context, *zk.Client) ([]located, time.Time, error)) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	say := newSayer(os.Stderr)
+	say := g.newSayer(os.Stderr)
 	defer say.flush()
 	return g.stay(ctx, say, func(c *connection) error {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -39,7 +39,7 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 			switch {
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
-			case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss): // again, in the next session
+			case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss), errors.Is(err, zk.ErrThrottled): // again, after the pause
 			case err != nil:
 				return err
 			default:
@@ -151,7 +151,8 @@ func signature(found []located) string {
 	return b.String()
 }
 
-// draw replaces what the terminal shows with the table. It shows no more rows than the terminal has.
+// draw replaces what the terminal shows with the table. It shows no more rows than the terminal has, and of each
+// row only what fits into one line.
 func (s *picture) draw() error {
 	l := s.listing(s.found, time.Now())
 	t := l.grid(s.printer.format == "wide")
@@ -167,12 +168,13 @@ func (s *picture) draw() error {
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more", hidden))
 	}
 	const home, clearLine, clearBelow = "\x1b[H", "\x1b[K", "\x1b[J"
+	const cutLines, wrapLines = "\x1b[?7l", "\x1b[?7h"
 	out := home + strings.Join(lines, clearLine+"\r\n") + clearLine + clearBelow
 	if !s.begun {
 		out = "\x1b[2J" + out
 		s.begun = true
 	}
-	_, err := io.WriteString(s.out, out)
+	_, err := io.WriteString(s.out, cutLines+out+wrapLines)
 	return err
 }
 

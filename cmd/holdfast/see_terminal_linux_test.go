@@ -7,7 +7,8 @@ func TestLsWatchOnATerminal(t *testing.T) {
 	t.Parallel()
 	c := startConsole(t, "TERM=xterm", "NO_COLOR=")
 	c.enter(`stty rows 6 cols 100; holdfast lock db/migrate & sleep 0; holdfast ls --watch; echo "rc=$?"`)
-	c.expect("\x1b\\[2J\x1b\\[H\x1b\\[1mNAME\x1b\\[0m")
+	c.expect("\x1b\\[\\?7l\x1b\\[2J\x1b\\[H\x1b\\[1mNAME\x1b\\[0m")
+	c.expect("\x1b\\[\\?7h") // a row is cut, not wrapped
 	c.expect("\x1b\\[H\x1b\\[1mNAME\x1b\\[0m[^\x1b]*(\x1b\\[[^\x1b]*)*db/migrate  \x1b\\[33mheld\x1b\\[0m ")
 	c.expect(" [2-4]s +0 ") // the time goes on
 	c.expect(" [5-7]s +0 ")

@@ -115,22 +115,23 @@ func newStatus(g *globals) *cobra.Command {
 		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
 the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other programs never record it. A lock is kept if a program has released it and keeps it for
-its next use, until somebody else asks. For about a second, a lock in use again is still shown as kept. No
-session owns a detached lock (holdfast lock --detached); its id is shown for holdfast unlock.
+(elect) and other libraries never record it.
+
+A lock is kept if a program has released it and keeps it for its next use, until another client queues.
+If the program uses the lock again, status still shows it as kept for about a second. No session owns a
+detached lock (holdfast lock --detached). status shows its id, which holdfast unlock needs.
 
 status warns of nodes of other kinds of lock and of other layouts, because their owners do not respect
 this queue.
 
-If run --min-hold keeps a lock and nobody is in its queue, status shows the time until which it is held. It
-compares that time with the clock of this host. status also shows the last run of --once-per. holdfast break
-ends both.
+run --min-hold reserves a lock until a time, also after the holder has left the queue. status compares
+that time with the clock of this host. status also shows the last run of --once-per. holdfast break ends both.
 
 With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
 
 Exit codes:
-  0   the server has answered; with -q, the lock is held or kept
+  0   the server has answered; with -q, the lock is held, kept or reserved
   1   with -q: the lock is free
   2   wrong command line
   69  no server answered
@@ -160,7 +161,7 @@ Exit codes:
 				return err
 			})
 			for _, warning := range foreign {
-				_, _ = io.WriteString(cmd.ErrOrStderr(), g.log.format.message(levelWarn, escape(warning), ""))
+				g.warn(cmd, "%s", escape(warning))
 			}
 			now := time.Now()
 			if l.reserved != nil && !now.Before(l.reserved.Until) {
@@ -169,7 +170,7 @@ Exit codes:
 			switch {
 			case err != nil:
 				return err
-			case quiet && len(l.queue) == 0 && l.reserved == nil:
+			case quiet && l.holders() == 0 && l.reserved == nil:
 				return exitCode(exitNo)
 			case quiet:
 				return nil

@@ -71,15 +71,17 @@ counts as held. All permits that a client acquires at once are one event.
 watch sees every event, in order, also of locks that are held for less than a millisecond. When the
 connection breaks, watch reads all locks again. It prints what has changed, with the time of the reading,
 and a gap for each lock where the server has counted more changes. On servers before ZooKeeper 3.6, it
-reads all locks once a second, or less often if there are many.
+reads all locks once a second, or less often if there are many. If watch finds a lock that it may not
+read, it prints a gap for it.
 
 With --exec, watch prints nothing. It runs CMD with the shell for each event, one after the other, in
 order. The event is on standard input as a LockEvent (see docs/reference/json.md), and in HOLDFAST_EVENT
 (its type), HOLDFAST_LOCK, HOLDFAST_LOCK_PATH, HOLDFAST_OWNER, HOLDFAST_SESSION, HOLDFAST_TOKEN and
-HOLDFAST_AT. If CMD fails, watch says so and goes on.
+HOLDFAST_AT. A name or an owner of more than 64 KiB is cut there, but not on standard input. If CMD
+fails, watch prints a message and continues.
 
--o jsonl prints a LockEvent a line. -o wide adds the session and the node, -o name prints the names of the
-locks alone.
+-o jsonl prints one LockEvent a line, -o json one indented LockEvent for each event. -o wide adds the
+session and the node, -o name prints the names of the locks alone.
 
 Exit codes:
   0   INT or TERM ended it
@@ -132,7 +134,7 @@ const commandBacklog = 10_000
 func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	ctx, stop := untilStopped(ctx)
 	defer stop()
-	w.say = newSayer(os.Stderr)
+	w.say = w.newSayer(os.Stderr)
 	defer w.say.flush()
 	cfg.Ready = func(s lockwatch.Summary) {
 		w.say.line("watching %s: %d locks in use, %d held, %d clients wait", escape(cfg.Prefix), s.Locks, s.Held, s.Waiters)
@@ -309,7 +311,7 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	cmd := exec.CommandContext(ctx, shell, option, w.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &text, os.Stdout, os.Stderr
 	cmd.Env = environ([]string{
-		"HOLDFAST_EVENT=" + e.Type, "HOLDFAST_LOCK=" + e.Name, "HOLDFAST_LOCK_PATH=" + e.Path, "HOLDFAST_OWNER=" + noNUL(e.Owner),
+		"HOLDFAST_EVENT=" + e.Type, "HOLDFAST_LOCK=" + forVariable(e.Name), "HOLDFAST_LOCK_PATH=" + forVariable(e.Path), "HOLDFAST_OWNER=" + forVariable(e.Owner),
 		"HOLDFAST_SESSION=" + e.Session, "HOLDFAST_TOKEN=" + e.Token, "HOLDFAST_AT=" + e.At.Format(time.RFC3339Nano),
 	})
 	cmd.Cancel = func() error {
@@ -324,5 +326,6 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	}
 }
 
-// noNUL makes text of another program fit for an environment variable.
-func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", `\x00`) }
+// forVariable makes text of another program fit for an environment variable. Linux refuses to run a command with a
+// variable of 128 KiB.
+func forVariable(s string) string { return cut(strings.ReplaceAll(s, "\x00", `\x00`), 64<<10) }

@@ -56,9 +56,11 @@ type place struct {
 
 // info is what a read of a node tells.
 type info struct {
-	known bool
-	note  queue.Note
-	stat  zk.Stat
+	known  bool
+	denied bool // there is no permission to read the node
+	ours   bool // the data are those of this package's locks
+	note   queue.Note
+	stat   zk.Stat
 }
 
 // token returns the fencing token, or 0.
@@ -211,6 +213,35 @@ func (m *model) knows(path string) bool {
 	return ok
 }
 
+// sibling counts a node beside those that are relevant. A gap in the count would be one of the directory.
+func (m *model) sibling(path string, created bool) {
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if d == nil {
+		return
+	}
+	if _, ok := d.children[name]; ok == created {
+		return // reported twice
+	}
+	d.cversion++
+	if created {
+		d.children[name] = nil
+	} else {
+		delete(d.children, name)
+	}
+}
+
+// replaces reports whether the model has another node at the path.
+func (m *model) replaces(path string, i info) bool {
+	parent, name := split(path)
+	d := m.dirs[parent]
+	if d == nil || d.children[name] == nil {
+		return false
+	}
+	p := d.children[name]
+	return p.info.stat.Czxid != 0 && p.replaced(&node{info: i})
+}
+
 // created tells the model that a node was created. at is zero if the moment is not known. ofTurn means that it is
 // a permit of a turn that has just gone, after it has waited. settle means that the model reports at once who
 // holds the lock now.
@@ -218,6 +249,9 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	if path == m.base {
 		if m.dirs[path] == nil {
 			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
+			if i.denied {
+				m.gap(path, at, noPermission)
+			}
 		}
 		return
 	}
@@ -233,9 +267,12 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	p := m.place(path, i)
 	d.children[name] = p
 	if p.role == other {
-		if i.known {
+		switch {
+		case i.known:
 			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
 			m.reclassify(path)
+		case i.denied:
+			m.gap(path, at, noPermission)
 		}
 		return
 	}
@@ -244,7 +281,10 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	switch p.role {
 	case permit:
 		l.permits = append(l.permits, p)
-		if !ofTurn && settle {
+		if !settle {
+			return
+		}
+		if !ofTurn {
 			p.awaits = l.admit(p)
 		}
 		if p.awaits == nil {
@@ -344,6 +384,42 @@ func (l *lock) admit(p *place) *place {
 	return nil
 }
 
+// pend finds the permit that waits, among permits of which the model has not seen the creation. It is the last one
+// that the session of the first turn has made since it queued. Our own permits, and those of kazoo, never wait.
+func (l *lock) pend(fresh []*place) {
+	if len(l.queue) == 0 {
+		return
+	}
+	first := l.queue[0]
+	if first.role != turn || first.admitted || !first.info.known {
+		return
+	}
+	var last *place
+	for _, p := range fresh {
+		_, slot := names.SlotOf(p.name.Name)
+		kazoos := p.name.Form == ""
+		if slot || kazoos || p.info.ours || p.info.stat.EphemeralOwner != first.info.stat.EphemeralOwner || p.info.stat.Czxid < first.info.stat.Czxid {
+			continue
+		}
+		if last == nil || last.info.stat.Czxid < p.info.stat.Czxid {
+			last = p
+		}
+	}
+	if last != nil {
+		last.awaits, first.admitted = first, true
+	}
+}
+
+// grant gives the permits of a turn that is gone to its client.
+func (m *model) grant(gone *place, at time.Time) {
+	for _, q := range gone.lock.permits {
+		if q.awaits == gone {
+			q.awaits, q.held, q.since = nil, true, at
+			m.report(Acquired, q, at, gone.lasted(at))
+		}
+	}
+}
+
 // deleted tells the model that a node was deleted. admitted means that it was a turn whose permits come in the
 // same transaction.
 func (m *model) deleted(path string, at time.Time, admitted bool) {
@@ -365,7 +441,7 @@ func (m *model) deleted(path string, at time.Time, admitted bool) {
 		return
 	}
 	if p.role == other {
-		if p.unread {
+		if p.unread && !p.info.denied {
 			m.gap(path, at, "a node came and went before it could be read")
 		}
 		return
@@ -377,12 +453,7 @@ func (m *model) deleted(path string, at time.Time, admitted bool) {
 	case p.role == permit: // it was not granted
 		p.awaits.admitted = false
 	case p.role == turn && (p.admitted || admitted):
-		for _, q := range p.lock.permits {
-			if q.awaits == p {
-				q.awaits, q.held, q.since = nil, true, at
-				m.report(Acquired, q, at, p.lasted(at))
-			}
-		}
+		m.grant(p, at)
 	default:
 		m.report(Left, p, at, p.lasted(at))
 	}
@@ -468,7 +539,7 @@ func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
 	}
 	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
 	for _, q := range p.lock.queue {
-		if !q.held && !q.admitted {
+		if !q.held {
 			e.Waiters++
 		}
 	}
@@ -479,6 +550,9 @@ func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
 	}
 	m.send(e)
 }
+
+// noPermission says why nothing of a directory is reported.
+const noPermission = "no permission to read it: its events are not reported"
 
 // gap reports changes at path, or below it, that the model has not seen.
 func (m *model) gap(path string, at time.Time, why string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,9 +41,10 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 		for i, r := range got {
 			switch {
 			case errors.Is(r.Err, zk.ErrNoNode):
-			case r.Err != nil: // no permission to read the data
-				t[level[i]] = &node{}
-				parents = append(parents, level[i])
+			case r.Err != nil && level[i] == m.base:
+				return nil, fmt.Errorf("read %s: %w", m.base, r.Err)
+			case r.Err != nil: // no permission to read it
+				t[level[i]] = &node{info: info{denied: true}}
 			default:
 				t[level[i]] = &node{info: infoOf(r)}
 				if r.Stat.NumChildren > 0 {
@@ -61,7 +63,8 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 				continue
 			}
 			n := t[parents[i]]
-			if r.Err != nil {
+			if r.Err != nil { // the permission has gone since
+				n.info = info{denied: true}
 				continue
 			}
 			n.info.stat, n.children = r.Stat, r.Children
@@ -102,12 +105,20 @@ func reads(ctx context.Context, c *zk.Client, paths []string, op func(string) zk
 	return all, nil
 }
 
-func infoOf(r zk.Result) info { return info{known: true, note: queue.ReadNote(r.Data), stat: r.Stat} }
+func infoOf(r zk.Result) info {
+	_, ours := queue.ParseNote(r.Data)
+	return info{known: true, ours: ours || len(r.Data) == 0, note: queue.ReadNote(r.Data), stat: r.Stat}
+}
 
-// load makes t the model's tree. It reports nothing.
-func (m *model) load(t tree) {
+// load makes t the model's tree. It reports a Gap for each directory that it may not read, and nothing else.
+func (m *model) load(t tree, at time.Time) {
 	emit := m.emit
-	m.emit = func(Event) {}
+	m.emit = func(e Event) {
+		if e.Type == Gap {
+			e.At = at
+			emit(e)
+		}
+	}
 	m.dirs, m.locks = make(map[string]*dir), make(map[string]*lock)
 	m.add(t, t.paths(), time.Time{})
 	m.emit = emit
@@ -130,13 +141,26 @@ func (t tree) paths() []string {
 // add adds the nodes of t with the given paths, and reports who holds their locks now or waits for them.
 func (m *model) add(t tree, paths []string, at time.Time) {
 	var places []*place
+	permits := make(map[*lock][]*place)
 	for _, path := range paths {
 		m.created(path, t[path].info, at, 0, false, false)
 		parent, name := split(path)
 		if d := m.dirs[parent]; d != nil && path != m.base {
 			if p := d.children[name]; p.role != other {
 				places = append(places, p)
+				if p.role == permit {
+					permits[p.lock] = append(permits[p.lock], p)
+				}
 			}
+		}
+	}
+	for l, fresh := range permits {
+		l.pend(fresh)
+	}
+	for _, p := range places {
+		if p.role == permit && p.awaits == nil {
+			p.held = true
+			m.report(Acquired, p, at, 0)
 		}
 	}
 	for _, p := range places {
@@ -171,9 +195,19 @@ func (m *model) count(t tree) {
 }
 
 // update makes t the model's tree, and reports what is different. Of changes that have left no trace, only the
-// number is known: update reports a Gap where a server has counted more changes than there are differences.
-func (m *model) update(t tree, at time.Time) {
-	gaps := make(map[string]string)
+// number is known: update reports a Gap where a server has counted more changes than there are differences. gaps
+// has the reasons of more Gaps, by lock.
+func (m *model) update(t tree, at time.Time, gaps map[string]string) {
+	for path, d := range m.dirs {
+		if n := t[path]; n != nil && n.info.denied {
+			gaps[m.owner(path, t)] = noPermission
+			m.dropDir(path, d)
+			parent, name := split(path)
+			if above := m.dirs[parent]; above != nil && above.children[name] != nil {
+				above.children[name].info = n.info
+			}
+		}
+	}
 	var removed []*place
 	lost := make(map[string]bool) // directories that are gone, or are others now
 	for path, d := range m.dirs {
@@ -200,6 +234,10 @@ func (m *model) update(t tree, at time.Time) {
 			}
 		}
 		for child, p := range d.children {
+			if p != nil && p.role == other && p.info.denied && t[join(path, child)] != nil && t[join(path, child)].info.known {
+				delete(d.children, child) // there is a permission now: add it
+				continue
+			}
 			if !present[child] {
 				changes++
 				removed = append(removed, p)
@@ -241,7 +279,11 @@ func (m *model) update(t tree, at time.Time) {
 		case p.role == other:
 		case p.held:
 			ends = append(ends, end{Released, p})
-		case p.role == permit || p.admitted:
+		case p.role == permit && m.has(p.awaits): // the client has given up
+			p.awaits.admitted = false
+		case p.role == permit:
+			gaps[p.lock.path] = "a waiter is gone, and may have held the lock"
+		case p.admitted:
 		case m.neverHeld(p, t, gaps):
 			ends = append(ends, end{Left, p})
 		case gaps[p.lock.path] == "" && !m.admittedIn(p, t):
@@ -269,12 +311,35 @@ func (m *model) update(t tree, at time.Time) {
 	}
 	for _, p := range removed {
 		if p.role != other {
+			m.grant(p, at)
 			m.settle(p.lock, at)
 			m.forget(p.lock)
 		}
 	}
 	paths := slices.DeleteFunc(t.paths(), m.knows)
 	m.add(t, paths, at)
+}
+
+// unseen returns the reasons of Gaps for nodes with several events during the read of t: t cannot show what happened
+// between them. It can if a name is given once and t has its node: the node was created, and deleted later.
+func (m *model) unseen(t tree, events map[string]int) map[string]string {
+	gaps := make(map[string]string)
+	for path, n := range events {
+		if n < 2 || !m.relevant(path) || t[path] != nil && !m.reusable(path) {
+			continue
+		}
+		if m.nameTells(path) {
+			path, _ = split(path)
+		}
+		gaps[m.owner(path, t)] = "clients came and went meanwhile"
+	}
+	return gaps
+}
+
+// has reports whether the model still has the place.
+func (m *model) has(p *place) bool {
+	parent, name := split(p.path)
+	return m.dirs[parent] != nil && m.dirs[parent].children[name] == p
 }
 
 // replaced reports whether the node of a place is another one now, of the same name.

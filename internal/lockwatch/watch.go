@@ -3,10 +3,12 @@ package lockwatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/internal/queue/names"
 	"holdfast/zk"
 )
@@ -97,22 +99,32 @@ type arrival struct {
 
 // A pump takes events from a persistent watch, which drops events if nobody does.
 type pump struct {
-	mu   sync.Mutex
-	all  []arrival
-	over bool          // no more will come
-	more chan struct{} // has a token after a change
+	mu    sync.Mutex
+	all   []arrival
+	more  chan struct{}      // has a token after a change
+	asked chan chan struct{} // take asks for all events of the watch; the pump closes the channel when it has them
+	ended chan struct{}      // closed when no more will come
 }
 
 func newPump(c <-chan zk.Event) *pump {
-	p := &pump{more: make(chan struct{}, 1)}
+	p := &pump{more: make(chan struct{}, 1), asked: make(chan chan struct{}), ended: make(chan struct{})}
 	go func() {
-		for ev := range c {
-			p.put(arrival{ev, time.Now()})
+		defer p.wake()
+		defer close(p.ended)
+		for {
+			select {
+			case ev, ok := <-c:
+				if !ok {
+					return
+				}
+				p.put(arrival{ev, time.Now()})
+			case done := <-p.asked:
+				for len(c) > 0 {
+					p.put(arrival{<-c, time.Now()})
+				}
+				close(done)
+			}
 		}
-		p.mu.Lock()
-		p.over = true
-		p.mu.Unlock()
-		p.wake()
 	}()
 	return p
 }
@@ -135,17 +147,29 @@ func (p *pump) wake() {
 	}
 }
 
-// take returns what has come, and whether nothing more will.
+// take returns the events that have come, and whether no more will. The client puts an event into the watch
+// before it returns an answer that came later. So take returns every event that came before an answer.
 func (p *pump) take() (all []arrival, over bool) {
+	done := make(chan struct{})
+	select {
+	case p.asked <- done:
+		<-done
+	case <-p.ended:
+		over = true
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, p.all = p.all, nil
-	return all, p.over
+	return all, over
 }
 
 // follow watches with a persistent watch until that ends.
 func (w *watcher) follow(ctx context.Context) error {
-	watch, err := w.client.AddWatch(ctx, w.model.base, zk.WatchPersistentRecursive)
+	var watch *zk.PersistentWatch
+	err := queue.Retry(ctx, func() (err error) {
+		watch, err = w.client.AddWatch(ctx, w.model.base, zk.WatchPersistentRecursive)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -172,8 +196,8 @@ func (w *watcher) follow(ctx context.Context) error {
 	return nil
 }
 
-// resync reads the tree and brings the model up to date. Events that came meanwhile may be in what was read, or
-// not. Of a node with several of them, only the last counts: it says whether the node is there.
+// resync reads the tree and brings the model up to date. The tree may show an event that came during the read, or
+// not. If a node has several events, only the last counts: it tells whether the node is there.
 func (w *watcher) resync(ctx context.Context) error {
 	for {
 		w.drain() // older than the read
@@ -187,26 +211,30 @@ func (w *watcher) resync(ctx context.Context) error {
 		if w.missed() {
 			continue
 		}
+		last, events := make(map[string]int), make(map[string]int)
+		for i, a := range w.pending {
+			last[a.Path] = i
+			events[a.Path]++
+		}
 		if w.loaded {
-			w.model.update(t, now)
+			w.model.update(t, now, w.model.unseen(t, events))
 		} else {
-			w.model.load(t)
+			w.model.load(t, now)
 			w.loaded = true
 			if w.cfg.Ready != nil {
 				w.cfg.Ready(w.model.summary())
 			}
 		}
-		last := make(map[string]int)
-		for i, a := range w.pending {
-			last[a.Path] = i
-		}
 		kept := w.pending[:0]
 		for i, a := range w.pending {
+			created := a.Type == zk.EventNodeCreated
 			switch {
 			case a.Err != nil:
 				kept = append(kept, a)
-			case last[a.Path] != i, a.Type == zk.EventNodeCreated == w.model.knows(a.Path):
-			default:
+			case last[a.Path] != i:
+			case created && events[a.Path] > 1 && w.model.reusable(a.Path): // the model may have the node before
+				kept = append(kept, a)
+			case created != w.model.knows(a.Path):
 				kept = append(kept, a)
 			}
 		}
@@ -216,13 +244,16 @@ func (w *watcher) resync(ctx context.Context) error {
 }
 
 // drain takes the events that have come. Every change that an earlier answer shows is among them, or was
-// before.
+// before. If there are too many, it keeps the first, which the caller is at, and asks for a resync.
 func (w *watcher) drain() {
 	all, _ := w.pump.take()
 	for _, a := range all {
 		if a.Err != nil || a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted {
 			w.pending = append(w.pending, a)
 		}
+	}
+	if len(w.pending) > pendingLimit {
+		w.pending = append(w.pending[:1:1], arrival{zk.Event{Err: zk.ErrEventsMissed}, time.Now()})
 	}
 }
 
@@ -246,7 +277,11 @@ func (w *watcher) handle(ctx context.Context) error {
 			return w.resync(ctx)
 		case a.Err != nil:
 			return a.Err
-		case !w.model.relevant(a.Path) || a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted:
+		case a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted:
+			w.pending = w.pending[1:]
+			continue
+		case !w.model.relevant(a.Path):
+			w.model.sibling(a.Path, a.Type == zk.EventNodeCreated)
 			w.pending = w.pending[1:]
 			continue
 		}
@@ -256,8 +291,11 @@ func (w *watcher) handle(ctx context.Context) error {
 					return err
 				}
 			}
-			if err := w.awaitPermits(ctx, a.Path); err != nil {
+			if err := w.awaitPermits(ctx, a); err != nil {
 				return err
+			}
+			if w.model.replaces(a.Path, w.infos[a.Path]) {
+				w.model.deleted(a.Path, a.at, false)
 			}
 			permit := w.isPermit(a.Path)
 			if !permit {
@@ -273,7 +311,11 @@ func (w *watcher) handle(ctx context.Context) error {
 		if turn := w.model.turnAt(a.Path); turn != nil {
 			if len(w.pending) == 1 {
 				// All events of the transaction come before the answer.
-				if _, _, err := w.client.Exists(ctx, a.Path); err != nil {
+				err := queue.Retry(ctx, func() error {
+					_, _, err := w.client.Exists(ctx, a.Path)
+					return err
+				})
+				if err != nil {
 					return err
 				}
 				w.drain()
@@ -324,6 +366,7 @@ func (w *watcher) learn(ctx context.Context) error {
 	}
 	for i, r := range results {
 		if r.Err != nil {
+			w.infos[paths[i]] = info{denied: errors.Is(r.Err, zk.ErrNoAuth)}
 			continue
 		}
 		got := infoOf(r)
@@ -335,24 +378,27 @@ func (w *watcher) learn(ctx context.Context) error {
 	return nil
 }
 
-// permitPatience is how long a new queue whose directory has the name of a turnstile waits for the directory of
-// the permits.
+// permitPatience is how long the first event of a queue whose directory has the name of a turnstile waits for the
+// directory of the permits. It counts from the arrival of the event, so the events behind it wait no longer.
 const permitPatience = 300 * time.Millisecond
 
-// awaitPermits waits a moment if path is a place below a directory that may be the turnstile of a new
+// awaitPermits waits a moment if the event is of a place below a directory that may be the turnstile of a new
 // semaphore. The first permit tells.
-func (w *watcher) awaitPermits(ctx context.Context, path string) error {
-	parent, _ := split(path)
+func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
+	parent, _ := split(place.Path)
 	permits, ok := w.model.permitsFor(parent)
-	if !ok || parent == w.model.base || w.model.dirs[permits] != nil || w.model.locks[parent] != nil || !w.model.nameTells(path) {
+	if !ok || parent == w.model.base || w.model.dirs[permits] != nil || w.model.locks[parent] != nil || !w.model.nameTells(place.Path) {
 		return nil
 	}
-	for end := time.Now().Add(permitPatience); time.Now().Before(end); {
+	for {
 		for _, a := range w.pending {
 			if a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {
 				w.model.created(permits, info{known: true}, a.at, 0, false, true)
 				return nil
 			}
+		}
+		if time.Since(place.at) >= permitPatience {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -364,7 +410,6 @@ func (w *watcher) awaitPermits(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // poll reads the tree again and again.
@@ -376,9 +421,9 @@ func (w *watcher) poll(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil && w.loaded:
-			w.model.update(t, time.Now())
+			w.model.update(t, time.Now(), make(map[string]string))
 		case err == nil:
-			w.model.load(t)
+			w.model.load(t, time.Now())
 			w.loaded = true
 			if w.cfg.Ready != nil {
 				s := w.model.summary()
@@ -417,7 +462,7 @@ func (m *model) summary() Summary {
 			continue
 		}
 		s.Locks++
-		held := len(l.permits) > 0
+		held := slices.ContainsFunc(l.permits, func(p *place) bool { return p.held })
 		for _, p := range l.queue {
 			if p.held {
 				held = true

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type recorder struct {
 	mu     sync.Mutex // guards events
 	events []Event
+	began  Summary
 	stop   func() error
 }
 
@@ -33,9 +34,14 @@ type recorder struct {
 // for one without persistent watches.
 func watch(t *testing.T, c *zk.Client, layout holdfast.Layout, polls bool) *recorder {
 	t.Helper()
+	return watchPrefix(t, c, "/locks/", layout, polls)
+}
+
+func watchPrefix(t *testing.T, c *zk.Client, prefix string, layout holdfast.Layout, polls bool) *recorder {
+	t.Helper()
 	r := new(recorder)
 	ready := make(chan Summary, 1)
-	cfg := Config{Prefix: "/locks/", Layout: layout, Ready: func(s Summary) { ready <- s }}
+	cfg := Config{Prefix: prefix, Layout: layout, Ready: func(s Summary) { ready <- s }}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	report := func(e Event) error {
@@ -54,7 +60,8 @@ func watch(t *testing.T, c *zk.Client, layout holdfast.Layout, polls bool) *reco
 		w.model = newModel(grammar(layout), cfg.Prefix, func(e Event) { w.failed = report(e) })
 		ended <- w.poll(ctx)
 	}()
-	if s := <-ready; s.Polls != polls {
+	r.began = <-ready
+	if s := r.began; s.Polls != polls {
 		t.Errorf("polls: %v; want %v", s.Polls, polls)
 	}
 	r.stop = func() error {
@@ -515,12 +522,12 @@ func TestNodesThatGoDuringTheReadLeaveAGap(t *testing.T) {
 	const name = "_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-0000000000"
 	var got []Event
 	m := newModel(grammar(holdfast.LayoutCurator), "/locks/", func(e Event) { got = append(got, e) })
-	m.load(tree{"/locks": {info: stat(1, 1), children: []string{"old"}}, "/locks/old": {info: stat(2, 0)}})
+	m.load(tree{"/locks": {info: stat(1, 1), children: []string{"old"}}, "/locks/old": {info: stat(2, 0)}}, time.Now())
 	m.update(tree{
 		"/locks":     {info: stat(1, 2), children: []string{"old", "new"}},
 		"/locks/old": {info: stat(2, 1), children: []string{name}},
 		"/locks/new": {info: stat(3, 1), children: []string{name}},
-	}, time.Now())
+	}, time.Now(), make(map[string]string))
 	if len(got) != 2 || got[0].Type != Gap || got[0].Lock != "/locks/new" || got[1].Type != Gap || got[1].Lock != "/locks/old" {
 		t.Errorf("got %+v; want a gap for each lock", got)
 	}
@@ -529,7 +536,7 @@ func TestNodesThatGoDuringTheReadLeaveAGap(t *testing.T) {
 		"/locks":     {info: stat(1, 2), children: []string{"old", "new"}},
 		"/locks/old": {info: stat(2, 2)},
 		"/locks/new": {info: stat(3, 2)},
-	}, time.Now())
+	}, time.Now(), make(map[string]string))
 	if len(got) != 0 {
 		t.Errorf("got %+v; the removals were known", got)
 	}

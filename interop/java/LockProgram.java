@@ -10,6 +10,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
@@ -35,6 +37,8 @@ public final class LockProgram {
     });
     private final Map<String, InterProcessReadWriteLock> sides = new HashMap<>();
     private final Map<String, InterProcessMutex> mutexes = new HashMap<>();
+    private final Map<String, InterProcessSemaphoreV2> semaphores = new HashMap<>();
+    private final Map<String, Lease> leases = new HashMap<>();
     private final Map<String, WriteLock> writeLocks = new HashMap<>();
     private CuratorFramework client;
     private Slow slow;
@@ -74,6 +78,15 @@ public final class LockProgram {
         }
         if (verb.equals("revoke")) { // the path is that of a node
             Revoker.attemptRevoke(client, path);
+            return "done";
+        }
+        if (recipe.equals("semaphore")) { // with one permit
+            InterProcessSemaphoreV2 semaphore = semaphores.computeIfAbsent(path, p -> new InterProcessSemaphoreV2(client, p, 1));
+            if (verb.equals("acquire")) {
+                leases.put(path, semaphore.acquire());
+            } else {
+                semaphore.returnLease(leases.remove(path));
+            }
             return "done";
         }
         InterProcessMutex lock;

@@ -1,0 +1,39 @@
+package mutants
+
+// ofWatching are those of watch: what it reads while locks change, and what it may not read.
+func ofWatching() []mutant {
+	return []mutant{
+		{
+			number: 690, bug: "watch takes a permit that Curator waits for as held when it reads the tree", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/tree.go", "l.pend(fresh)", "_, _ = l, fresh"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestPendingPermitsAreNotHeld"},
+		},
+		{
+			number: 691, bug: "watch loses a client that comes and goes while the tree is read", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/tree.go", "if n < 2 || !m.relevant(path)", "if n < 1<<30 || !m.relevant(path)"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestChangesDuringTheReadAreNotLost"},
+		},
+		{
+			number: 692, bug: "watch keeps the former owner of a name that was given again while the tree was read", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/watch.go", "case created && events[a.Path] > 1 && w.model.reusable(a.Path):", "case created && events[a.Path] > 1<<30 && w.model.reusable(a.Path):"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestChangesDuringTheReadAreNotLost"},
+		},
+		{
+			number: 693, bug: "watch says nothing where it may not read the locks", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/tree.go", "case r.Err != nil && level[i] == m.base:", "case r.Err != nil && level[i] == \"\":"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestWatchSaysWhatItMayNotRead"},
+		},
+		{
+			number: 694, bug: "watch waits for the permits of each new queue anew, and falls behind", where: "ours, until issue 17",
+			edits: []edit{
+				{"internal/lockwatch/watch.go", "\tfor {\n\t\tfor _, a := range w.pending {\n\t\t\tif a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {", "\tplace.at = time.Now()\n\tfor {\n\t\tfor _, a := range w.pending {\n\t\t\tif a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {"},
+			},
+			pkg: "internal/lockwatch", tests: []string{"TestManyLocksThatMayBeTurnstiles"},
+		},
+		{
+			number: 695, bug: "watch counts locks beside its prefix as events that it has missed", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/watch.go", "w.model.sibling(a.Path, a.Type == zk.EventNodeCreated)", ""}},
+			pkg:   "internal/lockwatch", tests: []string{"TestSiblingsOfThePrefixAreNoGap"},
+		},
+	}
+}

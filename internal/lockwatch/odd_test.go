@@ -1,0 +1,322 @@
+package lockwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
+)
+
+// A curator is a client that takes a permit of a semaphore step by step, as Curator does.
+type curator struct {
+	t            *testing.T
+	c            *zk.Client
+	pool, owner  string
+	lease, place string
+}
+
+func (k *curator) make(what string) string {
+	k.t.Helper()
+	path, _, err := k.c.Create(k.t.Context(), fmt.Sprintf("%s/%ss/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-%s-", k.pool, what, what), []byte(k.owner), zk.EphemeralSequential)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return path
+}
+
+func (k *curator) remove(path string) {
+	k.t.Helper()
+	if err := k.c.Delete(k.t.Context(), path, zk.AnyVersion); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *curator) join()  { k.place = k.make("lock") }
+func (k *curator) pend()  { k.lease = k.make("lease") } // and waits until there are few enough of them
+func (k *curator) own()   { k.remove(k.place) }
+func (k *curator) yield() { k.remove(k.lease) }
+
+func makeAll(t *testing.T, c *zk.Client, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Curator makes the node of a permit before it has the permit. A watcher that begins in between, or reads again,
+// does not take the client for a holder.
+func TestPendingPermitsAreNotHeld(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				of := func(owner string) *curator {
+					return &curator{t: t, c: srv.Client(), pool: "/locks/pool", owner: owner}
+				}
+				makeAll(t, srv.Client(), "/locks", "/locks/pool", "/locks/pool/locks", "/locks/pool/leases")
+				ann, bob, cem, dee := of("ann"), of("bob"), of("cem"), of("dee")
+				ann.join()
+				ann.pend()
+				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				if s := r.began; s.Held != 0 || s.Waiters != 1 {
+					t.Errorf("with a pending permit alone: %+v", s)
+				}
+				read := func() { time.Sleep(5 * time.Second) }
+				ann.own()
+				read()
+				r.expect(t, "acquired pool ann 0")
+				bob.join()
+				bob.pend()
+				read()
+				r.expect(t, "queued pool bob 1")
+				again := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				if s := again.began; s.Held != 1 || s.Waiters != 1 {
+					t.Errorf("with a held and a pending permit: %+v", s)
+				}
+				ann.yield()
+				read()
+				bob.own()
+				read()
+				r.expect(t, "released pool ann 1", "acquired pool bob 0")
+				again.expect(t, "released pool ann 1", "acquired pool bob 0")
+				cem.join()
+				cem.pend()
+				read()
+				cem.yield()
+				read()
+				cem.own()
+				read()
+				bob.yield()
+				read()
+				r.expect(t, "queued pool cem 1", "left pool cem 0", "released pool bob 0")
+				// Between two readings, a client may have had the permit that it waited for.
+				dee.join()
+				dee.pend()
+				read()
+				dee.own()
+				dee.yield()
+				read()
+				if polls {
+					r.expect(t, "queued pool dee 1", "gap pool")
+				} else {
+					r.expect(t, "queued pool dee 1", "acquired pool dee 0", "released pool dee 0")
+				}
+			})
+		})
+	}
+}
+
+// What comes and goes while the tree is read again leaves a gap, and a name that is given again does not keep the
+// former owner.
+func TestChangesDuringTheReadAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx := t.Context()
+		a, b := srv.Client(), srv.Client()
+		hold := must[*holdfast.Hold](t)
+		hold(holdfast.NewMutex(a, "/locks/busy", as("ann")).Lock(ctx))
+		node := func(c *zk.Client, owner string) {
+			if _, _, err := c.Create(ctx, "/locks/node", []byte(`{"owner":"`+owner+`"}`), zk.Ephemeral); err != nil {
+				t.Error(err)
+			}
+		}
+		node(a, "ann")
+		network := &cable{}
+		cfg := srv.Config()
+		cfg.Dial = network.through(cfg.Dial)
+		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
+		defer mine.Close()
+		r := watch(t, mine, holdfast.LayoutCurator, false)
+		network.cut()
+		var list, get sync.Once
+		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action { // the nodes of this level were read
+			if path == "/locks/busy" {
+				list.Do(func() {
+					if err := a.Delete(ctx, "/locks/node", zk.AnyVersion); err != nil {
+						t.Error(err)
+					}
+					node(b, "bob")
+				})
+			}
+			return zktest.Pass
+		})
+		srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action { // the queue was listed
+			if strings.HasPrefix(path, "/locks/busy/") {
+				get.Do(func() {
+					k := &curator{t: t, c: b, pool: "/locks", owner: "bob"}
+					path, _, err := k.c.Create(ctx, "/locks/busy/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", nil, zk.EphemeralSequential)
+					if err != nil {
+						t.Error(err)
+					}
+					k.remove(path)
+				})
+			}
+			return zktest.Pass
+		})
+		network.mend()
+		time.Sleep(5 * time.Second)
+		r.expect(t, "gap busy", "gap node", "released node ann 0", "acquired node bob 0")
+	})
+}
+
+// Without permission to read the locks, Watch fails. If only some are not readable, it says so.
+func TestWatchSaysWhatItMayNotRead(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				ctx := t.Context()
+				c := srv.Client()
+				secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+				open := zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}
+				make := func(path string, acl zk.ACL) {
+					if _, _, err := c.Create(ctx, path, nil, zk.Persistent, acl); err != nil {
+						t.Fatal(err)
+					}
+				}
+				allow := func(path string, acl zk.ACL) {
+					if _, err := c.SetACL(ctx, path, []zk.ACL{acl}, zk.AnyVersion); err != nil {
+						t.Fatal(err)
+					}
+				}
+				make("/locks", secret)
+				w := &watcher{client: srv.Client(), cfg: Config{Every: time.Second}}
+				w.model = newModel(grammar(holdfast.LayoutCurator), "/locks/", func(Event) {})
+				for _, f := range []func(context.Context) error{w.follow, w.poll} {
+					ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+					if err := f(ctx); !errors.Is(err, zk.ErrNoAuth) {
+						t.Errorf("got %v", err)
+					}
+					cancel()
+				}
+				allow("/locks", open)
+				make("/locks/secret", secret)
+				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				r.expect(t, "gap secret")
+				make("/locks/hidden", secret)
+				time.Sleep(5 * time.Second)
+				if polls { // servers report no event of a node that may not be read
+					r.expect(t, "gap hidden")
+				}
+				hold := must[*holdfast.Hold](t)
+				hold(holdfast.NewMutex(c, "/locks/a", as("ann")).Lock(ctx))
+				time.Sleep(5 * time.Second)
+				r.expect(t, "acquired a ann 0")
+				if !polls {
+					return
+				}
+				allow("/locks/a", secret)
+				time.Sleep(5 * time.Second)
+				r.expect(t, "gap a")
+				allow("/locks/a", open)
+				time.Sleep(5 * time.Second)
+				r.expect(t, "acquired a ann 0")
+			})
+		})
+	}
+}
+
+// New locks with the name of a turnstile do not hold up each other, nor the locks behind them.
+func TestManyLocksThatMayBeTurnstiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		var want []string
+		for i := range 20 {
+			name := fmt.Sprintf("l%02d/locks", i)
+			must[*holdfast.Hold](t)(holdfast.NewMutex(c, "/locks/"+name, as("ann")).Lock(t.Context()))
+			want = append(want, "acquired "+name+" ann 0")
+		}
+		time.Sleep(2 * permitPatience)
+		r.expect(t, want...)
+	})
+}
+
+// The first pending event, which the watcher is at, is kept when there are too many.
+func TestTooManyPendingEventsAskForAResync(t *testing.T) {
+	c := make(chan zk.Event)
+	close(c)
+	w := &watcher{pump: newPump(c)}
+	<-w.pump.ended
+	w.pending = []arrival{{zk.Event{Type: zk.EventNodeDeleted, Path: "/first"}, time.Now()}}
+	w.pump.all = slices.Repeat([]arrival{{zk.Event{Type: zk.EventNodeCreated, Path: "/x"}, time.Now()}}, pendingLimit)
+	w.drain()
+	if len(w.pending) != 2 || w.pending[0].Path != "/first" || !w.missed() {
+		t.Errorf("%d events are pending, and missed is %v", len(w.pending), w.missed())
+	}
+}
+
+// A server that throttles does not end a watch.
+func TestWatchGoesOnWhenTheServerThrottles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		refused := 0
+		srv.Intercept(zkproto.OpAddWatch, func(string) zktest.Action {
+			if refused++; refused < 4 {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		srv.Intercept(zkproto.OpExists, func(string) zktest.Action {
+			if refused++; refused%2 == 0 {
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		r := watch(t, srv.Client(), holdfast.LayoutCurator, false)
+		c := srv.Client()
+		h := must[*holdfast.Hold](t)(holdfast.NewSemaphore(c, "/locks/pool", 1, as("ann")).Acquire(t.Context()))
+		time.Sleep(5 * time.Second)
+		h.Unlock()
+		time.Sleep(5 * time.Second)
+		r.expect(t, "queued pool ann 1", "acquired pool ann 0", "released pool ann 0")
+	})
+}
+
+// Locks beside those of the prefix come and go without a gap.
+func TestSiblingsOfThePrefixAreNoGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx := t.Context()
+		c := srv.Client()
+		makeAll(t, c, "/locks", "/locks/old")
+		network := &cable{}
+		cfg := srv.Config()
+		cfg.Dial = network.through(cfg.Dial)
+		mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
+		defer mine.Close()
+		r := watchPrefix(t, mine, "/locks/db", holdfast.LayoutCurator, false)
+		makeAll(t, c, "/locks/other", "/locks/new")
+		for _, path := range []string{"/locks/other", "/locks/old"} {
+			if err := c.Delete(ctx, path, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		network.cut()
+		synctest.Wait()
+		must[*holdfast.Hold](t)(holdfast.NewMutex(c, "/locks/db1", as("ann")).Lock(ctx))
+		network.mend()
+		time.Sleep(5 * time.Second)
+		r.expect(t, "acquired db1 ann 0")
+	})
+}
