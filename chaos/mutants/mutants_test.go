@@ -104,6 +104,7 @@ func mutants() []mutant {
 		ofLead(),
 		ofDetached(),
 		ofSeeing(),
+		ofTop(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

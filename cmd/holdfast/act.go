@@ -57,8 +57,13 @@ type action struct {
 	apply func(ctx context.Context, c *zk.Client, path string, token int64) error
 }
 
+var (
+	breaking = action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break}
+	revoking = action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke}
+)
+
 func newBreak(g *globals) *cobra.Command {
-	return g.newAction(action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break}, &cobra.Command{
+	return g.newAction(breaking, &cobra.Command{
 		Use:   "break [flags] LOCK",
 		Short: "Take a lock away from its holder",
 		Long: `break removes the holder with the given token from the lock, or a waiter from its queue. If the holder has
@@ -89,7 +94,7 @@ Exit codes:
 }
 
 func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke}, &cobra.Command{
+	return g.newAction(revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -163,12 +168,22 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a a
 	if len(places) == 0 {
 		return changed(name, token, queue)
 	}
-	showQueue(cmd.ErrOrStderr(), name, queue, places)
+	showQueue(cmd.ErrOrStderr(), name, queue, places, time.Now())
 	fmt.Fprintln(cmd.ErrOrStderr(), a.does)
 	if err := f.confirm(cmd, a.name+" it", name); err != nil {
 		return err
 	}
-	err = g.audited(ctx, cmd, c, auditEntry{Action: a.name, Reason: f.reason}.of(path, places), func() error {
+	if err := g.do(ctx, cmd, c, a, f.reason, name, path, places, layout); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.done, escape(name), token)
+	return err
+}
+
+// do does a to places, which have one token, and leaves the audit line.
+func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, a action, reason, name, path string, places []holdfast.Entry, layout holdfast.Layout) error {
+	token := places[0].Token
+	return g.audited(ctx, cmd, c, auditEntry{Action: a.name, Reason: reason}.of(path, places), func() error {
 		err := a.apply(ctx, c, path, token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			queue, lerr := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
@@ -179,11 +194,6 @@ func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a a
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.done, escape(name), token)
-	return err
 }
 
 // changed is the error for a token that nobody has.
@@ -196,8 +206,7 @@ func changed(name string, token int64, queue []holdfast.Entry) error {
 }
 
 // showQueue describes the places that are to be acted on, and those behind them.
-func showQueue(w io.Writer, name string, queue, places []holdfast.Entry) {
-	now := time.Now()
+func showQueue(w io.Writer, name string, queue, places []holdfast.Entry, now time.Time) {
 	e := places[0]
 	what := "waits for " + forState(e, now)
 	switch {
