@@ -17,12 +17,12 @@ func TestTopOnATerminal(t *testing.T) {
 	startHolder(t, url, "db/migrate")
 	c := startConsole(t, "HOLDFAST_SERVER="+url, "TERM=xterm", "NO_COLOR=")
 	c.resize(150)
-	c.enter(`stty -g >before; holdfast top; echo "rc=$?"; stty -g >after; cmp before after && echo "sa""me"`)
+	c.enter(`stty -g >before; holdfast top`)
 	c.expect("\x1b\\[\\?1049h") // the other screen
 	c.expect("\x1b\\[7m> db/migrate")
 	c.keys(ctrlZ)
 	c.expect("Stopped")
-	c.enter("fg")
+	c.enter(`fg; echo "rc=$?"; stty -g >after; cmp before after && echo "sa""me"`)
 	c.expect("db/migrate")
 	c.keys("q")
 	c.expect("\x1b\\[\\?1049l")
@@ -69,7 +69,7 @@ func TestTopWithoutItsServer(t *testing.T) {
 	t.Parallel()
 	stop, url := startServer(t)
 	startHolder(t, url, "db/migrate")
-	c := startConsole(t, "HOLDFAST_SERVER="+url, "TERM=xterm")
+	c := startConsole(t, "HOLDFAST_SERVER="+url, "TERM=xterm", "NO_COLOR=")
 	c.resize(150)
 	c.enter(`holdfast top; echo "rc=$?"`)
 	c.expect("db/migrate")
@@ -79,6 +79,29 @@ func TestTopWithoutItsServer(t *testing.T) {
 	c.expect("nothing can be done now")
 	c.keys("q")
 	c.expect("rc=0")
+}
+
+// If the server does not answer for a while, top says so, the keys work, and then it goes on.
+func TestTopSurvivesASilentServer(t *testing.T) {
+	t.Parallel()
+	stop, url := startServer(t)
+	t.Cleanup(stop)
+	startHolder(t, url, "db/migrate")
+	between := startRelay(t, strings.TrimPrefix(url, "zk://"))
+	m := startTmux(t, 120, 24, "HOLDFAST_SERVER=zk://"+between.Addr().String())
+	m.enter(`clear; holdfast top --session-timeout 2s; echo "rc=$?"`)
+	m.expect(`^> db/migrate +held`)
+	between.gate.Lock()
+	m.expect(`^OLD: of [0-9:]+, \S+ ago: (no server answers|the server is slow)`)
+	m.key("?")
+	m.expect(`^b +break: take the lock away`)
+	m.key("x")
+	m.expect(`^> db/migrate +held`)
+	between.gate.Unlock()
+	m.expect(`^[0-9:]+  1 lock, 1 held, 0 waiting`)
+	m.expect(`^> db/migrate +held`)
+	m.key("q")
+	m.expect(`^rc=0$`)
 }
 
 // A server that wants a login does not show a screen.
