@@ -133,7 +133,10 @@ func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout hol
 		if m.colored {
 			profile = colorprofile.ANSI
 		}
-		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(os.Stdin), tea.WithOutput(os.Stdout), tea.WithColorProfile(profile)).Run()
+		program := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(os.Stdin), tea.WithOutput(os.Stdout), tea.WithColorProfile(profile))
+		// With WithContext, bubbletea would close its input while a goroutine reads it.
+		defer context.AfterFunc(ctx, program.Quit)()
+		_, err := program.Run()
 		switch {
 		case m.fault != nil:
 			return m.fault

@@ -139,6 +139,10 @@ func TestTopScrolls(t *testing.T) {
 	m.mustShow(t, "> 99")
 	m.give(locks[:3]...)
 	m.mustShow(t, "> 02")
+	// The queue has the lines that the locks do not need.
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 20})
+	m.give(topLock("/l/a", 1, strings.Fields("ann a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12")...))
+	m.mustShow(t, "  12        a12")
 }
 
 // However the screen is, no line is too long, and no name does anything to it.
@@ -341,6 +345,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 						over = true
 					}
 				}
+				synctest.Wait()
 				for i := 1; i < len(begun); i++ {
 					if apart := begun[i].Sub(begun[i-1]); apart != tt.want {
 						t.Fatalf("reading %d begins %v after the one before; want %v", i, apart, tt.want)

@@ -34,7 +34,7 @@ func (m *topModel) layOut() topLayout {
 	}
 	body := m.height - 1 - len(l.bottom)
 	if body >= 6 {
-		l.queue = body * 2 / 5
+		l.queue = max(body*2/5, body-1-len(m.shown)) // also the lines that the locks do not need
 	}
 	l.rows = max(body-1-l.queue, 0)
 	return l
