@@ -105,6 +105,7 @@ func mutants() []mutant {
 		ofDetached(),
 		ofSeeing(),
 		ofWatching(),
+		ofTop(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

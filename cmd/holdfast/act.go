@@ -58,8 +58,13 @@ type action struct {
 	ends  bool // also what outlasts a holder: --min-hold, and the record of a job
 }
 
+var (
+	breaking = action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break, true}
+	revoking = action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke, false}
+)
+
 func newBreak(g *globals) *cobra.Command {
-	return g.newAction(action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break, true}, &cobra.Command{
+	return g.newAction(breaking, &cobra.Command{
 		Use:   "break [flags] LOCK",
 		Short: "Take a lock away from its holder, or let a job run again",
 		Long: `break removes the holder with the given token from the lock, or a waiter from its queue. If the holder has
@@ -98,7 +103,7 @@ Exit codes:
 }
 
 func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke, false}, &cobra.Command{
+	return g.newAction(revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -173,59 +178,76 @@ func parseToken(command, text, name string) (int64, error) {
 	return n, nil
 }
 
+// A deed is an action on one lock.
+type deed struct {
+	action     action
+	name, path string
+	layout     holdfast.Layout
+	token      int64
+	places     []holdfast.Entry      // those with the token
+	reserved   *holdfast.Reservation // what the action ends besides; or nil
+}
+
 // act shows what a does to whom, asks, and does it.
 func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
 	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
 	if err != nil {
 		return err
 	}
-	places := slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
+	d := deed{action: a, name: name, path: path, layout: layout, token: token}
+	d.places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
 	reserved, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout))
-	if err != nil && len(places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
+	if err != nil && len(d.places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
 		return err
 	}
-	ends := a.ends && reserved != nil && reserved.Token == token
-	line := auditEntry{Action: a.name, Reason: f.reason}.of(path, places)
-	switch {
-	case len(places) > 0:
-		showQueue(cmd.ErrOrStderr(), name, queue, places)
+	if a.ends && reserved != nil && reserved.Token == token {
+		d.reserved = reserved
+	}
+	if len(d.places) > 0 {
+		showQueue(cmd.ErrOrStderr(), name, queue, d.places, time.Now())
 		fmt.Fprintln(cmd.ErrOrStderr(), a.does)
-	case ends:
-		line.Places = []auditPlace{{Path: cut(path, auditText), Owner: cut(reserved.Owner, auditText), Why: "--min-hold", Token: strconv.FormatInt(token, 10)}}
-	default:
+	} else if d.reserved == nil {
 		return changed(name, token, queue, reserved)
 	}
-	if ends {
+	if d.reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
 			escape(name), escape(reservedText(reserved)), token)
 	}
 	if err := f.confirm(cmd, a.name+" it", name); err != nil {
 		return err
 	}
-	err = g.audited(ctx, cmd, c, line, func() error {
-		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, token)
-		if len(places) > 0 {
-			err = a.apply(ctx, c, path, token)
-		}
-		if gone := errors.Is(err, holdfast.ErrNotHeld); ends && (gone || err == nil) {
-			if end := reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
-				err = end
-			}
-		}
-		if errors.Is(err, holdfast.ErrNotHeld) {
-			queue, lerr := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
-			if lerr != nil {
-				return err
-			}
-			return changed(name, token, queue, nil)
-		}
-		return err
-	})
-	if err != nil {
+	if err := g.do(ctx, cmd, c, d, f.reason); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.done, escape(name), token)
 	return err
+}
+
+// do carries d out, and leaves the audit line.
+func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, d deed, reason string) error {
+	line := auditEntry{Action: d.action.name, Reason: reason}.of(d.path, d.places)
+	if len(d.places) == 0 {
+		line.Places = []auditPlace{{Path: cut(d.path, auditText), Owner: cut(d.reserved.Owner, auditText), Why: "--min-hold", Token: strconv.FormatInt(d.token, 10)}}
+	}
+	return g.audited(ctx, cmd, c, line, func() error {
+		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, d.token)
+		if len(d.places) > 0 {
+			err = d.action.apply(ctx, c, d.path, d.token)
+		}
+		if gone := errors.Is(err, holdfast.ErrNotHeld); d.reserved != nil && (gone || err == nil) {
+			if end := d.reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
+				err = end
+			}
+		}
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			queue, lerr := holdfast.List(ctx, c, d.path, holdfast.WithLayout(d.layout))
+			if lerr != nil {
+				return err
+			}
+			return changed(d.name, d.token, queue, nil)
+		}
+		return err
+	})
 }
 
 // changed is the error for a token that nobody has. reserved is what --min-hold keeps, or nil.
@@ -242,8 +264,7 @@ func changed(name string, token int64, queue []holdfast.Entry, reserved *holdfas
 }
 
 // showQueue describes the places that are to be acted on, and those behind them.
-func showQueue(w io.Writer, name string, queue, places []holdfast.Entry) {
-	now := time.Now()
+func showQueue(w io.Writer, name string, queue, places []holdfast.Entry, now time.Time) {
 	e := places[0]
 	what := "waits for " + forState(e, now)
 	switch {

@@ -57,11 +57,12 @@ func terminal(w io.Writer) bool {
 type ink int
 
 const (
-	bold   ink = 1
-	faint  ink = 2
-	green  ink = 32
-	yellow ink = 33
-	red    ink = 31
+	bold    ink = 1
+	faint   ink = 2
+	green   ink = 32
+	yellow  ink = 33
+	red     ink = 31
+	reverse ink = 7
 )
 
 // paint returns text with the sequences around it.

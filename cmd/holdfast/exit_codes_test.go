@@ -64,6 +64,9 @@ func TestTableHasAllExitCodes(t *testing.T) {
 // triedElsewhere are exit codes that no script can cause, with the tests that do.
 var triedElsewhere = map[string]string{
 	"bench 1": "TestBenchReportsViolations", // two holders at once
+	"top 0":   "TestTopOnATerminal",
+	"top 69":  "TestTopOnATerminal",
+	"top 77":  "TestTopWithoutPermission",
 }
 
 // Every exit code that the help of a command lists is the result of that command in a script.

@@ -82,6 +82,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newLs(g),
 		newStatus(g),
 		newWatch(g),
+		newTop(g),
 		newHistory(g),
 		newGraph(g),
 		newBreak(g),

@@ -342,10 +342,10 @@ func TestBackgroundJobLeavesTheTerminalAlone(t *testing.T) {
 	c.expect("rc=143")
 }
 
-// startServer starts holdfast serve with short sessions.
-func startServer(t *testing.T) (stop func(), url string) {
+// startServer starts holdfast serve with short sessions, and with more flags.
+func startServer(t *testing.T, flags ...string) (stop func(), url string) {
 	t.Helper()
-	cmd := exec.Command("holdfast", "serve", "--data-dir", filepath.Join(t.TempDir(), "served"), "--listen", "127.0.0.1:0", "--tick", "100ms")
+	cmd := exec.Command("holdfast", append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "served"), "--listen", "127.0.0.1:0", "--tick", "100ms"}, flags...)...)
 	var out lockedBuffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+	"github.com/spf13/cobra"
+
+	"holdfast"
+)
+
+// topShortest is the shortest --interval.
+const topShortest = 100 * time.Millisecond
+
+func newTop(g *globals) *cobra.Command {
+	var interval time.Duration
+	var order lsFilter
+	var layout layoutFlag
+	var color colorFlag
+	cmd := &cobra.Command{
+		Use:   "top [flags] [PREFIX]",
+		Short: "Show locks and their queues on a screen that is kept up to date",
+		Long: `top shows the locks whose names begin with PREFIX, or all locks in the namespace, and below them the queue
+of the selected lock. It keeps both up to date until you press q. The columns are those of holdfast ls and
+holdfast status. A narrow screen has fewer of them.
+
+Keys:
+  up, down, k, j    select a lock; also page up, page down, home (g) and end (G)
+  tab, enter        select a place in the queue of the lock; esc goes back to the locks
+  /                 show only locks with a text in their names, owners or reasons; esc shows all again
+  s                 change the order: by wait, by name, by hold
+  b                 break: take the lock away from its holder, or the selected place from the queue
+  r                 revoke: ask the holder, or the selected place, to release the lock
+  ?                 help
+  q, ctrl-C         end
+
+b and r show what happens to whom, and ask. Any answer but y does nothing. If the holder has changed since you
+pressed the key, they do nothing either. They leave the audit line of holdfast break and holdfast revoke. When
+top ends, it prints these lines on stderr.
+
+The first line of the screen has the time of the reading. If no server answers, or answers too slowly, the
+line begins with OLD and says why, and the times in the table stop. top goes on when a server answers again.
+
+top reads the locks once per --interval, and after b and r. It reads less often if there are more than 1000
+locks or if a reading takes longer than --interval. It never begins a reading before the last one has ended.
+
+Exit codes:
+  0   you have ended it, or INT or TERM
+  2   wrong command line; or no terminal
+  69  no server answered at the beginning
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast top
+  holdfast top --sort hold db/
+  holdfast top --interval 5s`,
+		Args: operands("[prefix]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := order.check(); err != nil {
+				return err
+			}
+			if interval < topShortest {
+				return usage("give a time such as 1s", "--interval %v is too short: want at least %v", interval, topShortest)
+			}
+			prefix, err := g.lockPrefix(args)
+			if err != nil {
+				return err
+			}
+			if !interactive(os.Stdin) || !interactive(os.Stdout) || os.Getenv("TERM") == "dumb" {
+				return usage("holdfast ls --watch prints the locks again after each change, and holdfast ls -o json prints them for programs",
+					"top: standard input and standard output must be a terminal with a cursor")
+			}
+			m := newTopModel(interval, order, g.lockName)
+			m.colored = color.on(os.Stdout)
+			return g.top(cmd, m, prefix, layout.Layout)
+		},
+	}
+	durationVar(cmd.Flags(), &interval, "interval", "", time.Second, "shortest time between two readings")
+	cmd.Flags().StringVar(&order.sort, "sort", "wait", "order: name, hold (held longest first) or wait (the longest wait first)")
+	color.register(cmd)
+	layout.register(cmd)
+	return cmd
+}
+
+// top shows m until its user ends it.
+func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout holdfast.Layout) error {
+	ctx, stop := untilStopped(cmd.Context())
+	defer stop()
+	say := g.newSayer(os.Stderr)
+	defer say.flush()
+	return g.stay(ctx, say, func(c *connection) error {
+		c.quiet() // from now on, the screen tells
+		say.flush()
+
+		background, cancel := context.WithCancel(ctx)
+		var acting sync.WaitGroup
+		var audit bytes.Buffer // the program's screen has stderr, too
+		cmd.SetErr(&audit)
+		defer func() {
+			cancel()
+			acting.Wait()
+			_, _ = io.Copy(os.Stderr, &audit)
+		}()
+		m.contact = c.contact.state
+		m.read = func() tea.Msg {
+			began := time.Now()
+			found, err := findLocks(background, c.client, prefix, layout)
+			return topList{found, began, time.Now(), err}
+		}
+		m.act = func(a action, name, path string, places []holdfast.Entry) tea.Cmd {
+			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
+			acting.Go(func() {
+				ctx, cancel := context.WithTimeout(background, g.timeout)
+				defer cancel()
+				err := g.do(ctx, cmd, c.client, deed{action: a, name: name, path: path, layout: layout, token: places[0].Token, places: places}, "")
+				if errors.Is(err, context.DeadlineExceeded) {
+					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.timeout, err)
+				}
+				done <- topDone{a, name, places[0].Token, err}
+			})
+			return func() tea.Msg { return <-done }
+		}
+		profile := colorprofile.ASCII
+		if m.colored {
+			profile = colorprofile.ANSI
+		}
+		program := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithInput(os.Stdin), tea.WithOutput(os.Stdout), tea.WithColorProfile(profile))
+		// With WithContext, bubbletea would close its input while a goroutine reads it.
+		defer context.AfterFunc(ctx, program.Quit)()
+		_, err := program.Run()
+		switch {
+		case m.fault != nil:
+			return m.fault
+		case ctx.Err() != nil:
+			return context.Canceled
+		case err != nil:
+			return fmt.Errorf("top: cannot use the terminal: %w", err)
+		}
+		return nil
+	})
+}
+
+// topList is the message of a reading that has ended.
+type topList struct {
+	found        []located // by path
+	began, ended time.Time
+	err          error
+}
+
+// topDue is the message that the next reading is due. It counts only if no other reading has begun since.
+type topDue struct{ readings int }
+
+// topTick is the message that another second is over.
+type topTick struct{}
+
+// topDone is the message that break or revoke has ended.
+type topDone struct {
+	action action
+	name   string
+	token  int64
+	err    error
+}
+
+// A topQuestion is whether to do an action.
+type topQuestion struct {
+	action action
+	name   string
+	path   string
+	places []holdfast.Entry // those with one token
+	text   string           // what happens to whom
+}
+
+// newTopQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
+func newTopQuestion(a action, name string, l located, place int, now time.Time) *topQuestion {
+	e := l.queue[place]
+	q := &topQuestion{action: a, name: name, path: l.path}
+	for _, other := range l.queue {
+		if other.Token == e.Token {
+			q.places = append(q.places, other)
+		}
+	}
+	var b bytes.Buffer
+	showQueue(&b, cut(name, maxCell), l.queue, q.places, now)
+	q.text = strings.TrimSuffix(cut(b.String(), 1500), "\n") + "\n" + a.does
+	return q
+}
+
+// holds reports whether the places of the question are as they were when it was asked.
+func (q *topQuestion) holds(l located) bool {
+	for _, p := range q.places {
+		if !slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return e.Path == p.Path && e.Token == p.Token && e.Held == p.Held }) {
+			return false
+		}
+	}
+	return true
+}

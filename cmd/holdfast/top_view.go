@@ -1,0 +1,295 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// A topLayout is how many lines each part of the screen has.
+type topLayout struct {
+	rows   int // of locks, below their heading
+	queue  int // the whole pane; 0: none
+	bottom []string
+}
+
+// layOut divides the screen: a line for the state of the reading, the heading and the locks, the queue of the
+// selected lock, and the bottom: a message, a question or the keys.
+func (m *topModel) layOut() topLayout {
+	l := topLayout{bottom: m.bottom()}
+	most := max(m.height-2, 1)
+	if m.asking != nil {
+		most = max(m.height, 1)
+	}
+	if n := len(l.bottom); n > most { // the first lines of a question say what happens to whom, the last how to answer
+		first := (most - 1) / 2
+		l.bottom = append(l.bottom[:first:first], l.bottom[n-most+first:]...)
+		if first > 0 {
+			l.bottom[first] = "…"
+		}
+	}
+	body := m.height - 1 - len(l.bottom)
+	if body >= 6 {
+		l.queue = max(body*2/5, body-1-len(m.shown)) // also the lines that the locks do not need
+	}
+	l.rows = max(body-1-l.queue, 0)
+	return l
+}
+
+// View draws the screen. It looks only at the locks that are visible.
+func (m *topModel) View() tea.View {
+	v := tea.NewView(strings.Join(m.lines(time.Now()), "\n"))
+	v.AltScreen = true
+	return v
+}
+
+// lines returns the lines of the screen. None is longer than the screen is wide.
+func (m *topModel) lines(now time.Time) []string {
+	if m.width <= 0 || m.height <= 0 {
+		return nil
+	}
+	layout := m.layOut()
+	old := m.stale(now)
+	at := now
+	if old != "" {
+		at = m.asOf // of old data, no time goes on
+	}
+	lines := []string{m.state(now, old)}
+	if m.helping {
+		lines = append(lines, topHelp...)
+	} else {
+		lines = append(lines, m.locks(layout.rows, at, old != "")...)
+		lines = append(lines, m.queue(layout.queue, at, old != "")...)
+	}
+	body := max(m.height-len(layout.bottom), 0)
+	lines = slices.Grow(lines[:min(len(lines), body)], m.height)
+	for len(lines) < body {
+		lines = append(lines, "")
+	}
+	lines = append(lines, layout.bottom...)
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], m.width, "…")
+	}
+	return lines[:min(len(lines), m.height)]
+}
+
+// paint returns text with a color, if the screen has colors.
+func (m *topModel) paint(i ink, text string) string {
+	if !m.colored {
+		return text
+	}
+	return i.paint(text)
+}
+
+// state returns the first line: of when the list is, and what is in it.
+func (m *topModel) state(now time.Time, old string) string {
+	const clock = "15:04:05"
+	switch {
+	case m.asOf.IsZero() && old != "":
+		return m.paint(red, escape(cut(old, 250)))
+	case m.asOf.IsZero():
+		return "reading the locks …"
+	case old != "":
+		return m.paint(red, fmt.Sprintf("OLD: of %s, %s ago: %s", m.asOf.Format(clock), age(m.asOf, now), escape(cut(old, 250))))
+	}
+	text := fmt.Sprintf("%s  %s, %d held, %d waiting", m.asOf.Format(clock), plural(len(m.list), "lock"), m.held, m.waiting)
+	if m.filter != "" {
+		text += fmt.Sprintf("; %d with %s", len(m.shown), escape(m.filter))
+	}
+	return text + "; by " + m.order.sort
+}
+
+// plural returns a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// locks returns the heading and the visible locks.
+func (m *topModel) locks(rows int, at time.Time, old bool) []string {
+	if len(m.shown) == 0 {
+		switch {
+		case m.asOf.IsZero():
+			return nil
+		case m.filter != "":
+			return []string{"no lock with " + escape(m.filter)}
+		}
+		return []string{"no locks"}
+	}
+	g := globals{}
+	l := g.listing(m.shown[m.top:min(m.top+rows, len(m.shown))], at)
+	l.columns[0].cell = func(l located) string { return m.name(l.path) }
+	grid := l.grid(false)
+	return m.table(grid.rows, m.row-m.top, !m.inQueue, old)
+}
+
+// queue returns the pane of the selected lock.
+func (m *topModel) queue(height int, at time.Time, old bool) []string {
+	l := m.selected()
+	if height == 0 || l == nil {
+		return nil
+	}
+	lines := []string{m.paint(bold, "── "+escape(cut(m.name(l.path), maxCell))+" is "+cut(l.summary(at), 500))}
+	if len(l.queue) == 0 {
+		return lines
+	}
+	rows := height - 2
+	headed := rows >= 3
+	if !headed {
+		rows++
+	}
+	first := window(0, m.place, len(l.queue), rows)
+	listing := l.places(at)
+	listing.items = listing.items[first:min(first+rows, len(l.queue))]
+	shown := []string{"POSITION", "WHO", "FOR", "MODE", "SESSION", "TOKEN", "WHY"}
+	listing.columns = slices.DeleteFunc(listing.columns, func(c column[int]) bool { return !slices.Contains(shown, c.head) })
+	grid := listing.grid(true)
+	table := m.table(grid.rows, m.place-first, m.inQueue, old)
+	if !headed {
+		table = table[1:]
+	}
+	return append(lines, table...)
+}
+
+// topDrops are the columns that a narrow screen does not have, in the order in which they go.
+var topDrops = []string{"TOKEN", "SESSION", "WHY", "PERMITS", "MODE", "HELD-FOR", "FOR", "WAITERS", "HOLDER"}
+
+// topElastic are the columns whose texts are cut where there is no room.
+var topElastic = []string{"NAME", "HOLDER", "WHO", "WHY"}
+
+// table returns rows in columns that fit the screen. The first row is the heading. A mark is at the selected row, if
+// marked is true.
+func (m *topModel) table(rows [][]cell, selected int, marked, old bool) []string {
+	room := m.width - 2 // the mark
+	texts := make([][]string, len(rows))
+	width := make([]int, len(rows[0]))
+	for i, row := range rows {
+		texts[i] = make([]string, len(row))
+		for j, c := range row {
+			text := escape(cut(c.text, maxCell))
+			if text == "" {
+				text = "-"
+			}
+			texts[i][j] = text
+			width[j] = max(width[j], ansi.StringWidth(text))
+		}
+	}
+	columns := fitColumns(rows[0], width, room)
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		pick := i > 0 && i-1 == selected
+		var b strings.Builder
+		for n, j := range columns {
+			text := ansi.Truncate(texts[i][j], width[j], "…")
+			pad := strings.Repeat(" ", max(width[j]-ansi.StringWidth(text), 0))
+			if n < len(columns)-1 {
+				pad += "  "
+			}
+			if !pick && !old {
+				text = m.paint(row[j].ink, text)
+			}
+			b.WriteString(text + pad)
+		}
+		line := b.String()
+		switch {
+		case pick && marked:
+			line = m.paint(reverse, "> "+line)
+		case pick:
+			line = m.paint(bold, "* "+line)
+		case old && i > 0:
+			line = m.paint(faint, "  "+line)
+		default:
+			line = "  " + line
+		}
+		lines[i] = line
+	}
+	return lines
+}
+
+// fitColumns returns the columns that fit into the room, and makes their widths so.
+func fitColumns(heads []cell, width []int, room int) []int {
+	columns := make([]int, len(heads))
+	for i := range columns {
+		columns[i] = i
+	}
+	elastic := func(i int) bool { return slices.Contains(topElastic, heads[i].text) }
+	total := func(of func(int) int) int {
+		sum := 2 * (len(columns) - 1)
+		for _, i := range columns {
+			sum += of(i)
+		}
+		return sum
+	}
+	least := func(i int) int {
+		if elastic(i) {
+			return min(width[i], max(8, room/5))
+		}
+		return width[i]
+	}
+	for _, drop := range topDrops {
+		if total(least) <= room {
+			break
+		}
+		columns = slices.DeleteFunc(columns, func(i int) bool { return heads[i].text == drop })
+	}
+	for excess := total(func(i int) int { return width[i] }) - room; excess > 0; excess-- {
+		widest := -1
+		for _, i := range columns {
+			if elastic(i) && width[i] > least(i) && (widest < 0 || width[i] > width[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break // the screen is very narrow: the lines are cut
+		}
+		width[widest]--
+	}
+	return columns
+}
+
+// bottom returns the last lines of the screen.
+func (m *topModel) bottom() []string {
+	text := ""
+	switch {
+	case m.asking != nil:
+		text = m.asking.text + "\n" + m.paint(bold, m.asking.action.name+" it? y: yes; any other key: no")
+	case m.helping:
+		text = "any key ends the help"
+	case m.typing:
+		text = "/" + escape(m.filter) + "_"
+	case m.leaving:
+		text = "ends after: " + escape(m.doing) + " (q: end now)"
+	case m.message != "":
+		text = escape(cut(m.message, 500))
+	case m.doing != "":
+		text = escape(m.doing)
+	default:
+		if n := len(m.shown); n > 0 {
+			text = fmt.Sprintf("%d/%d  ", m.row+1, n)
+		}
+		return []string{text + "? help  q quit  b break  r revoke  / filter  tab queue  s sort"}
+	}
+	return strings.Split(ansi.Wrap(text, max(m.width, 1), ""), "\n")
+}
+
+var topHelp = []string{
+	"b            break: take the lock away",
+	"r            revoke: ask to release it",
+	"/            filter by name, owner, why",
+	"s            order: wait, name, hold",
+	"tab enter    select a place in the queue",
+	"esc          to the locks; no filter",
+	"up down k j  select a lock",
+	"pgup pgdown  a page",
+	"home end g G first, last",
+	"q ctrl-C     end",
+	"",
+	"≤ at most: the time since the holder joined the queue",
+	"* the selected lock or place; > the one that the keys move",
+}
