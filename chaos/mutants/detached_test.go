@@ -36,7 +36,7 @@ func ofDetached() []mutant {
 		{
 			number: 626, bug: "break takes the lock from whoever holds it", where: "–",
 			edits: []edit{
-				{"cmd/holdfast/act.go", "\tends := a.ends && reserved", "\tif len(places) == 0 && len(queue) > 0 {\n\t\ttoken, places = queue[0].Token, queue[:1]\n\t}\n\tends := a.ends && reserved"},
+				{"cmd/holdfast/act.go", "\tif a.ends && reserved", "\tif len(d.places) == 0 && len(queue) > 0 {\n\t\td.token, d.places = queue[0].Token, queue[:1]\n\t}\n\tif a.ends && reserved"},
 			},
 			pkg: "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},
@@ -102,7 +102,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",
-			edits: []edit{{"cmd/holdfast/act.go", "reserved != nil && reserved.Token == token\n", "reserved != nil\n"}},
+			edits: []edit{{"cmd/holdfast/act.go", "reserved != nil && reserved.Token == token {", "reserved != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_min_hold$"},
 		},
 	}
