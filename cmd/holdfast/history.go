@@ -27,9 +27,9 @@ type historyDocument struct {
 	Joined     int64          `json:"joined"`
 	Present    int            `json:"present"`
 	Events     []historyEvent `json:"events"`
-	AsOf       time.Time      `json:"as_of"`
-
-	auditless string // why the audit cannot be read, or ""
+	// AuditError says why the audit lines are missing. It is "" if they could be read.
+	AuditError string    `json:"audit_error,omitempty"`
+	AsOf       time.Time `json:"as_of"`
 }
 
 // historyEvent is one thing that is known to have happened.
@@ -86,8 +86,8 @@ Exit codes:
 			if err != nil {
 				return err
 			}
-			if d.auditless != "" {
-				g.warn(cmd, "the audit lines are missing: %s: %s", auditPath, d.auditless)
+			if d.AuditError != "" {
+				g.warn(cmd, "the audit lines are missing: %s: %s", auditPath, d.AuditError)
 			}
 			d.AsOf = *asOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
@@ -130,11 +130,11 @@ func (d *historyDocument) read(ctx context.Context, c *zk.Client, layout holdfas
 			d.Events = append(d.Events, at)
 		}
 	}
-	audit, auditless, err := readAuditOf(ctx, c, d.Path)
+	audit, auditError, err := readAuditOf(ctx, c, d.Path)
 	if err != nil {
 		return err
 	}
-	d.Events, d.auditless = append(d.Events, audit...), auditless
+	d.Events, d.AuditError = append(d.Events, audit...), auditError
 	slices.SortStableFunc(d.Events, func(a, b historyEvent) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
 	return nil
 }

@@ -33,7 +33,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}
-		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want || (d.auditless != "") != tt.missing {
+		if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != tt.want || (d.AuditError != "") != tt.missing {
 			t.Fatalf("%s: %+v, %v", tt.data, d.Events, err)
 		}
 		if tt.want == 1 {
@@ -46,7 +46,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := historyDocument{Path: "/locks/job"}
-	if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != 0 || d.auditless != "no permission to read it" {
+	if err := d.read(ctx, c, holdfast.LayoutCurator); err != nil || len(d.Events) != 0 || d.AuditError != "no permission to read it" {
 		t.Errorf("without permission: %+v, %v", d, err)
 	}
 }
