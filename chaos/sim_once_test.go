@@ -293,6 +293,7 @@ func (o *onces) check() {
 		if k.way.atMost && !k.way.period {
 			o.call(ctx, c, rng, k)
 		}
+		o.checkRecord(ctx, c, k, id)
 		if !k.way.period && !k.way.forget {
 			o.forget(ctx, c, k, id)
 		}
@@ -313,6 +314,41 @@ func (o *onces) check() {
 		o.found("observer", oncesRoot, "events that do not fit together: %v", s)
 	}
 	o.onces = o.figures
+}
+
+// checkRecord reads the record of a key, or of the periods. It is the last result that was acknowledged, or a later
+// one whose caller was not told.
+func (o *onces) checkRecord(ctx context.Context, c *client, k *onceKey, where string) {
+	of := holdfast.NewOnce(c.zk.Load(), k.way.path, k.way.opts...)
+	var last int64
+	if k.answer != nil {
+		last = k.answer.Token
+	}
+	for _, r := range k.periods {
+		last = max(last, r.Token)
+	}
+	var r *holdfast.Result
+	var err error
+	if k.way.period {
+		r, err = of.RecordedWithin(ctx)
+	} else {
+		r, err = of.Recorded(ctx, k.key)
+	}
+	switch {
+	case errors.Is(err, holdfast.ErrBegun) && k.way.atMost:
+	case err != nil:
+		o.found("once", where, "the record: %v", err)
+	case r == nil && last != 0 && !k.way.forget, r != nil && r.Token < last:
+		o.found("once", where, "the record is %+v, and the run with the token %d was acknowledged", r, last)
+	}
+	if k.way.period {
+		if err = of.ForgetWithin(ctx); err == nil {
+			r, err = of.RecordedWithin(ctx)
+		}
+		if r != nil || err != nil {
+			o.found("once", where, "the record of a period that was forgotten is %+v, %v", r, err)
+		}
+	}
 }
 
 // forget forgets a key, and then it runs.

@@ -337,13 +337,17 @@ func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err e
 	if err := os.WriteFile(config, list, 0o600); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first one compiles everything
+	patience := 2 * time.Minute
+	if len(m.edits) == 0 { // all tests of a package, beside other mutants
+		patience = 8 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience+3*time.Minute) // the first one compiles everything
 	defer cancel()
 	module, pkg := root, "./"+m.pkg
 	if m.pkg == beside {
 		module, pkg = filepath.Join(root, beside), "."
 	}
-	args := []string{"test", "-vet=off", "-count=1", "-v", "-timeout=120s", "-run", "^(" + strings.Join(m.tests, "|") + ")$", pkg}
+	args := []string{"test", "-vet=off", "-count=1", "-v", "-timeout=" + patience.String(), "-run", "^(" + strings.Join(m.tests, "|") + ")$", pkg}
 	cmd := exec.CommandContext(ctx, "go", append(args, m.args...)...)
 	cmd.Dir = module
 	cmd.WaitDelay = 10 * time.Second

@@ -24,7 +24,7 @@ func ofPortions() []mutant {
 		},
 		{
 			number: 272, bug: "recursive watches are looked up by path on every level", where: "ours, until 3a97b7e",
-			edits: []edit{{tree + "/watch.go", "\t\t\tcase above.recursive == nil:\n", "\t\t\tcase t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path+\"\"] == nil:\n"}},
+			edits: []edit{{tree + "/watch.go", "\t\t\tcase above.recursive == nil:\n", "\t\t\tcase t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil || t.watches.armed[watchRecursive][above.path] == nil:\n"}},
 			pkg:   tree, tests: []string{"TestRecursiveWatchesOnEveryLevelAreNear"},
 		},
 		{

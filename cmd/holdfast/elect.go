@@ -77,6 +77,8 @@ as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads
 				return usage("give --observe --once to print the leader and exit", "elect: --once needs --observe")
 			case once && given("http"):
 				return usage("leave out --once or --http", "elect: --once and --http do not go together")
+			case given("http") && page.addr == "":
+				return usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
 			case given("why"):
 				return usage("put the text into --value, which ls and status show, and observers read",
 					"elect: an election has no --why: the node of a candidate has its value alone")

@@ -41,6 +41,9 @@ func (a *serveAuthFlags) reload(ctx context.Context, server *zkserver.Server, fr
 
 // apply puts the flags into cfg and validates it.
 func (a *serveAuthFlags) apply(cfg *zkserver.Config, from origins, clientCA string) error {
+	if a.required != nil && len(a.required) == 0 {
+		return usage("leave it out to serve clients that have not authenticated", "%s is empty: want digest, sasl or x509", from.name("auth-required"))
+	}
 	if slices.Contains(a.required, "x509") && clientCA == "" {
 		return usage("", "%s x509 needs --tls-client-ca FILE to verify the certificates of clients", from.name("auth-required"))
 	}

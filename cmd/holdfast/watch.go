@@ -95,6 +95,9 @@ Exit codes:
   holdfast watch --events released --exec 'logger -t locks "$HOLDFAST_OWNER released $HOLDFAST_LOCK"'`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("events") && len(events) == 0 {
+				return usage("want "+orList(eventTypes)+", separated by commas, or leave --events out", "--events is empty")
+			}
 			for _, name := range events {
 				if !slices.Contains(eventTypes, name) {
 					return usage("want "+orList(eventTypes)+", separated by commas", "--events: there is no event %q", cut(name, 100))
