@@ -34,7 +34,7 @@ func (f *detachedFlags) check(cmd *cobra.Command) error {
 	case !f.on:
 		return nil
 	}
-	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node"} {
+	for _, other := range []string{"stdin", "shared", "exclusive", "of", "also", "node", "tree", "slot"} {
 		if cmd.Flags().Changed(other) {
 			return usage("a detached lock is one exclusive lock", "--detached and --%s do not go together", other)
 		}

@@ -53,7 +53,8 @@ Exit codes:
   holdfast lock --try --why "by hand" db/migrate
   claim=$(holdfast lock --detached --expires 2h deploy) || exit
   eval "$claim"                                   # sets id and token
-  coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it`,
+  coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it
+  read -r line <&"${HF[0]}" || exit                       # until it is held`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := g.newTaker(cmd, &wait, &kind, args[0])
