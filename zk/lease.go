@@ -43,8 +43,11 @@ type Lease struct {
 	session *Session
 	node    string // with the chroot
 	gone    chan struct{}
-	isGone  bool // guarded by session.mu
-	index   int  // in session.leases; guarded by session.mu, -1 once it is released
+
+	// guarded by session.mu:
+	reattached bool // the session was attached again for this lease
+	isGone     bool
+	index      int // in session.leases; -1 before it is granted, and once it is released
 }
 
 // Gone is closed when a probe has found that the node no longer exists.
@@ -78,9 +81,9 @@ func (l *Lease) Release() {
 // share it. Probing goes on for one session timeout after the last Release, so that a session
 // which leases often stays proven. After that, an idle session costs nothing.
 //
-// Lease returns at once if the server is alone, if there is another Lease, or if the proof
-// lasts for another half of the session timeout. If the session has just attached, Lease waits
-// for the answer to a write. Otherwise it re-attaches the session first, which takes three
+// Lease returns at once if the server is alone, if there is another Lease, or if the proof is
+// young enough: half of the session timeout will still be left when the probes extend it. If
+// the session has just attached, Lease waits for the answer to a write. Otherwise it re-attaches the session first, which takes three
 // round trips with the write (more with TLS and Auth). Outstanding requests are answered first,
 // and new ones wait for the new connection; the re-attach fails none of them. The client
 // registers its watches again, as after every reconnect, and a PersistentWatch gets
@@ -147,8 +150,11 @@ func (s *Session) grant(l *Lease) (granted bool, unknown <-chan struct{}, _ erro
 	case s.conn == nil: // disconnected has already computed the session's end, from the proof without a lease
 		return false, nil, nil
 	default:
-		switch s.proof.opening(t, s.timeout) {
+		// After it has attached again, a slow connection may have used up more of the proof than
+		// an opening allows. To attach once more would not help.
+		switch s.proof.opening(t, s.timeout, !t.After(s.warm) || l.reattached) {
 		case stale:
+			l.reattached = true
 			s.reattach()
 			return false, nil, nil
 		case unconfirmed:
@@ -198,11 +204,7 @@ func (s *Session) probe(t time.Time) (next time.Time) {
 		}
 		s.probed()
 	}
-	due := s.proof.last.sent.Add(every)
-	if soonest := s.proof.last.acked.Add(s.proof.tick / 2); soonest.After(due) {
-		due = soonest
-	}
-	if t.Before(due) {
+	if due := s.proof.probeDue(s.timeout); t.Before(due) {
 		return due
 	}
 	node := "/" // it need not exist, and we need not be allowed to read it

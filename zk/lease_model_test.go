@@ -190,7 +190,7 @@ func (c *leaseModel) lease(worst opening, gaveUp func() bool, granted func()) {
 		return // lock gives up after a while
 	}
 	confirm := func() { c.write(func() { c.lease(max(worst, unconfirmed), gaveUp, granted) }) }
-	switch c.proof.opening(c.m.now, c.m.timeout) {
+	switch c.proof.opening(c.m.now, c.m.timeout, c.m.now.Before(c.warm) || worst == stale) {
 	case proven:
 		c.leased = true
 		c.leases[worst]++

@@ -15,16 +15,18 @@ import (
 // while quorum is true.
 type member struct {
 	config   string // data of /zookeeper/config
+	timeout  time.Duration
 	quorum   atomic.Bool
-	gone     atomic.Bool // the node of the lease does not exist
-	hidden   atomic.Bool // the node of the lease is unreadable
+	gone     atomic.Bool   // the node of the lease does not exist
+	hidden   atomic.Bool   // the node of the lease is unreadable
+	slow     time.Duration // from a transaction to its answer
 	attaches atomic.Int64
 	probes   atomic.Int64
 	pings    atomic.Int64
 }
 
 func (m *member) serve(p *peer) {
-	p.accept(7, leaseTimeout)
+	p.accept(7, m.timeout)
 	m.attaches.Add(1)
 	for {
 		h, _ := p.request()
@@ -37,6 +39,7 @@ func (m *member) serve(p *peer) {
 			p.answer(h.Xid, 1, 0, &zkproto.StatResponse{})
 		case zkproto.OpMulti:
 			m.probes.Add(1)
+			time.Sleep(m.slow)
 			switch {
 			case !m.quorum.Load(): // the answer waits for a quorum that is missing
 			case m.gone.Load():
@@ -61,7 +64,7 @@ func (m *member) serve(p *peer) {
 const leaseTimeout = 15 * time.Second
 
 func newMember(config string) *member {
-	m := &member{config: config}
+	m := &member{config: config, timeout: leaseTimeout}
 	m.quorum.Store(true)
 	return m
 }
@@ -106,6 +109,59 @@ func TestLeaseProbesAnEnsembleAndOnlyWhileThereIsOne(t *testing.T) {
 		}
 		if err := s.Context().Err(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// However old the session is when its place gets the lock, the deadline never comes so near that holdfast run
+// stops its command with the longest --term-before that it accepts, two fifths of the timeout.
+func TestLeaseLeavesItsHolderTimeWhileTheEnsembleAnswers(t *testing.T) {
+	for _, timeout := range []time.Duration{smallestTimeout(DefaultTickTime), leaseTimeout, 40 * time.Second} {
+		for waits := time.Duration(0); waits < timeout; waits += timeout / 50 {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMember(ensembleConfig)
+				m.slow = 50 * time.Millisecond
+				m.timeout = timeout
+				s := mustSession(t, dialLease(t, LeaseAuto, timeout, m.serve))
+				place := func() {
+					if _, err := s.Multi(t.Context(), CheckOp("/lock", AnyVersion)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				place()
+				time.Sleep(waits)
+				lease(t, s)
+				began := time.Now()
+				for time.Since(began) < 2*timeout {
+					if left := time.Until(s.Deadline()); left <= timeout*2/5 {
+						t.Fatalf("timeout %v, a lease after %v: %v later only %v are proven", timeout, waits, time.Since(began), left)
+					}
+					time.Sleep(7 * time.Millisecond)
+					if time.Since(began)/time.Second%5 == 2 {
+						place() // a holder that writes now and then
+					}
+				}
+			})
+		}
+	}
+}
+
+// On a connection so slow that half of the timeout and two probes are not left even after a re-attach, a
+// lease is granted all the same.
+func TestLeaseAttachesOnceOnASlowConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember(ensembleConfig)
+		m.timeout = smallestTimeout(DefaultTickTime)
+		m.slow = m.timeout / 5
+		s := mustSession(t, dialLease(t, LeaseAuto, m.timeout, m.serve))
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Lease(ctx, "/lock"); err != nil {
+			t.Error(err)
+		}
+		if n := m.attaches.Load(); n != 2 {
+			t.Errorf("the session attached %d times; want 2", n)
 		}
 	})
 }

@@ -48,10 +48,10 @@ type quorumProof struct {
 	// is zero once a write has confirmed the attach.
 	attached time.Time
 
-	// commits are writes acknowledged on the current connection, oldest first. At most eight
-	// per tick are kept; any selection is valid.
+	// commits are writes acknowledged on the current connection, oldest first. Steps are kept,
+	// and at most eight others per tick; any selection is valid.
 	commits []commit
-	last    commit // the latest one, kept or not
+	step    commit // the latest step: a write sent pingEvery or more after the answer to the step before
 }
 
 type commit struct{ sent, acked time.Time }
@@ -62,7 +62,7 @@ func (p *quorumProof) created(sent time.Time) { *p = quorumProof{tick: p.tick, t
 // resumed starts again on another connection, whose attach was sent at the given time. The
 // session stays proven as far as it was.
 func (p *quorumProof) resumed(sent time.Time) {
-	p.attached, p.commits, p.last = sent, p.commits[:0], commit{}
+	p.attached, p.commits, p.step = sent, p.commits[:0], commit{}
 }
 
 // committed records a write that was sent and acknowledged at these times.
@@ -71,7 +71,11 @@ func (p *quorumProof) committed(sent, acked time.Time) {
 		p.touch(p.attached)
 		p.attached = time.Time{}
 	}
-	p.last = commit{sent, acked}
+	c := commit{sent, acked}
+	isStep := !sent.Before(p.step.acked.Add(pingEvery(p.tick)))
+	if isStep {
+		p.step = c
+	}
 	second := len(p.commits) - 1
 	for second >= 0 && p.commits[second].acked.After(sent) {
 		second--
@@ -86,8 +90,8 @@ func (p *quorumProof) committed(sent, acked time.Time) {
 			}
 		}
 	}
-	if n := len(p.commits); n == 0 || sent.Sub(p.commits[n-1].sent) >= p.tick/8 {
-		p.commits = append(p.commits, p.last)
+	if n := len(p.commits); isStep || n == 0 || sent.Sub(p.commits[n-1].sent) >= p.tick/8 {
+		p.commits = append(p.commits, c)
 	}
 }
 
@@ -117,10 +121,15 @@ const (
 	stale                      // another connection, and a write on it
 )
 
-// opening compares the proof with the time. Half of the timeout must be left, so that the
-// probes of a lease have time to extend the proof.
-func (p *quorumProof) opening(now time.Time, timeout time.Duration) opening {
-	lasts := func(base time.Time) bool { return deadlineFrom(base, timeout).Sub(now) > timeout/2 }
+// opening compares the proof with the time. Half of the timeout must be left. The first proof of
+// a lease comes with its third probe. So if no probes have been sent so far, half of the
+// timeout must still be left then.
+func (p *quorumProof) opening(now time.Time, timeout time.Duration, probed bool) opening {
+	least := timeout / 2
+	if !probed {
+		least += 2 * probeEvery(p.tick, timeout)
+	}
+	lasts := func(base time.Time) bool { return deadlineFrom(base, timeout).Sub(now) > least }
 	switch {
 	case lasts(p.touched):
 		return proven
@@ -130,10 +139,21 @@ func (p *quorumProof) opening(now time.Time, timeout time.Duration) opening {
 	return stale
 }
 
-// probeEvery is the interval of probes. It is long enough that no probe is sent too soon after
-// the answer to the one before, which would prove nothing.
+// probeEvery is the interval of probes.
 func probeEvery(tick, timeout time.Duration) time.Duration {
 	return max(pingEvery(tick), timeout/10)
+}
+
+// probeDue returns when to send the next probe. The client's own writes in between do not put it
+// off, except one that is a step itself. So a step comes in each interval, and at each step, the
+// write of two steps before is proven. Hence, while answers come at once, the proof is at most
+// three intervals old. That leaves more than two fifths of any timeout that is not too short.
+func (p *quorumProof) probeDue(timeout time.Duration) time.Time {
+	due := p.step.sent.Add(probeEvery(p.tick, timeout))
+	if soonest := p.step.acked.Add(pingEvery(p.tick)); soonest.After(due) {
+		return soonest // a probe that is sent earlier proves nothing
+	}
+	return due
 }
 
 // smallestTimeout is the shortest session timeout with which the proof never runs out by

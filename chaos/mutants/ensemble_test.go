@@ -12,7 +12,7 @@ func ofTheEnsemble() []mutant {
 		{
 			number: 173, bug: "that bridge (157), on a whole ensemble", where: "holdfast until 3a97b7e",
 			edits: []edit{{"zk/proof.go", "\tswitch {\n\tcase lasts(p.touched):",
-				"\tif !p.last.sent.IsZero() {\n\t\tp.touch(p.last.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
+				"\tif !p.step.sent.IsZero() {\n\t\tp.touch(p.step.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
 			pkg: "chaos", tests: []string{"TestStallsOfBothDirectionsInTurnLetNobodyHoldTwice"},
 		},
 		{

@@ -16,8 +16,28 @@ func ofTheLease() []mutant {
 		{
 			number: 157, bug: "one committed write is taken for proof that the leader has heard of the session lately", where: "our own bridge, until 3a97b7e",
 			edits: []edit{{"zk/proof.go", "\tswitch {\n\tcase lasts(p.touched):",
-				"\tif !p.last.sent.IsZero() {\n\t\tp.touch(p.last.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
+				"\tif !p.step.sent.IsZero() {\n\t\tp.touch(p.step.sent.Add(-max(timeout/5, pingEvery(p.tick)+500*time.Millisecond)))\n\t}\n\tswitch {\n\tcase lasts(p.touched):"}},
 			pkg: "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader"},
+		},
+		{
+			number: 696, bug: "a lease begins on a proof that is too old to last until the third probe", where: "our own, until 87276c9",
+			edits: []edit{{"zk/proof.go", "\t\tleast += 2 * probeEvery(p.tick, timeout)\n", ""}},
+			pkg:   "zk", tests: []string{"TestLeaseLeavesItsHolderTimeWhileTheEnsembleAnswers"},
+		},
+		{
+			number: 697, bug: "each probe is sent one round trip too early to count as a step", where: "our own, until 87276c9",
+			edits: []edit{{"zk/proof.go", "soonest := p.step.acked.Add(pingEvery(p.tick))", "soonest := p.step.acked.Add(p.tick / 2)"}},
+			pkg:   "zk", tests: []string{"TestLeaseLeavesItsHolderTimeWhileTheEnsembleAnswers"},
+		},
+		{
+			number: 698, bug: "a holder's own writes put the probes off", where: "our own, until 87276c9",
+			edits: []edit{{"zk/proof.go", "\tif isStep {\n\t\tp.step = c\n\t}\n", "\tp.step = c\n"}},
+			pkg:   "zk", tests: []string{"TestLeaseLeavesItsHolderTimeWhileTheEnsembleAnswers"},
+		},
+		{
+			number: 699, bug: "a lease on a slow connection attaches the session again and again", where: "–",
+			edits: []edit{{"zk/lease.go", "!t.After(s.warm) || l.reattached", "!t.After(s.warm)"}},
+			pkg:   "zk", tests: []string{"TestLeaseAttachesOnceOnASlowConnection"},
 		},
 		{
 			number: 158, bug: "two writes in a row are taken for three", where: "–",
@@ -26,12 +46,12 @@ func ofTheLease() []mutant {
 		},
 		{
 			number: 159, bug: "an attach proves the session with no write behind it", where: "ZooKeeper's deposed leaders",
-			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}\n\tp.touch(sent)"}},
+			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.step = sent, p.commits[:0], commit{}", "p.attached, p.commits, p.step = sent, p.commits[:0], commit{}\n\tp.touch(sent)"}},
 			pkg:   "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader", "TestProofTakesTwoStepsBack"},
 		},
 		{
 			number: 160, bug: "a write on the connection before confirms an attach", where: "ZooKeeper's deposed leaders",
-			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.last = sent, p.commits[:0], commit{}", "if !p.last.sent.IsZero() {\n\t\tp.touch(sent)\n\t}\n\tp.attached, p.commits, p.last = sent, p.commits[:0], commit{}"}},
+			edits: []edit{{"zk/proof.go", "p.attached, p.commits, p.step = sent, p.commits[:0], commit{}", "if !p.step.sent.IsZero() {\n\t\tp.touch(sent)\n\t}\n\tp.attached, p.commits, p.step = sent, p.commits[:0], commit{}"}},
 			pkg:   "zk", tests: []string{"FuzzProofIsNeverAheadOfTheLeader"},
 		},
 		{

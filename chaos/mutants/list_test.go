@@ -52,7 +52,7 @@ func ofTheList() []mutant {
 		},
 		{
 			number: 9, bug: "the latest committed write alone is the proof", where: "the obvious rule",
-			edits: []edit{{"zk/proof.go", "\tp.last = commit{sent, acked}\n", "\tp.last = commit{sent, acked}\n\tp.touch(sent)\n"}},
+			edits: []edit{{"zk/proof.go", "\tc := commit{sent, acked}\n", "\tc := commit{sent, acked}\n\tp.touch(sent)\n"}},
 			pkg:   "zk", tests: []string{"TestProofTakesTwoStepsBack", "FuzzProofIsNeverAheadOfTheLeader"},
 		},
 		{

@@ -160,7 +160,7 @@ func ofTheClient() []mutant {
 		},
 		{
 			number: 47, bug: "a lease is granted on the proof that happens to be there", where: "etcd #11456, #9921",
-			edits: []edit{{"zk/lease.go", "switch s.proof.opening(t, s.timeout) {", "switch proven {"}},
+			edits: []edit{{"zk/lease.go", "switch s.proof.opening(t, s.timeout, !t.After(s.warm) || l.reattached) {", "switch proven {"}},
 			pkg:   "zk", tests: []string{"TestLeaseOfASessionThatEndsMeanwhileIsRefused"},
 		},
 		{

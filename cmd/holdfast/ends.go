@@ -17,6 +17,10 @@ import (
 // timeout shortens it.
 const defaultGrace = 5 * time.Second
 
+// longestGrace returns the longest --term-before. As long as the servers answer, more than this is left of any
+// session, also between two proofs of an ensemble (see zk.Session.Lease).
+func longestGrace(timeout time.Duration) time.Duration { return timeout * 2 / 5 }
+
 // endFlags are the flags of the subcommands that run a command: when and how it is stopped, and what may
 // be left of it.
 type endFlags struct {
@@ -37,7 +41,7 @@ func (f *endFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Var(&f.signal, "kill-signal", "signal that asks the command to stop: a name such as INT, or a number")
 	durationVar(flags, &f.killAfter, "kill-after", "", 0, "send KILL this long after the command was asked to stop, also by a TERM, INT, HUP or QUIT that was sent to holdfast; 0 is never. Before the lock expires, KILL comes in any case (default: never after a signal to holdfast, 5s after --max-hold)")
-	durationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; must be less than half of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
+	durationVar(flags, &f.termBefore, "term-before", "", 0, "without contact with the server, ask the command to stop this long before the lock expires; at most two fifths of the session timeout. KILL follows 250ms before the lock expires, so 250ms or less sends KILL only (default: 250ms more than --kill-after if that fits, otherwise 5s or a third of the session timeout)")
 	durationVar(flags, &f.maxHold, "max-hold", "", 0, "ask the command to stop when it has run for this long, and exit with 124; 0 is no limit")
 	flags.Var(&f.leftovers, "leftovers", "what happens to processes that the command left when it ended: kill, wait (hold the lock until they have ended), or ignore (release the lock though they run)")
 	flags.Var(&f.onLost, "on-lost", "when the lock is lost or about to be: kill (stop the command in time), signal=NAME (only send it this signal), or ignore. With the last two, the command can run beside the next holder's")
@@ -80,14 +84,14 @@ func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
 		switch fits := f.killAfter + supervise.KillMargin; {
 		case given("term-before"):
 			e.Grace = f.termBefore
-		case f.killAfter > 0 && fits < timeout/2:
+		case f.killAfter > 0 && fits <= longestGrace(timeout):
 			e.Grace = fits
 		default:
 			e.Grace = min(defaultGrace, timeout/3)
 		}
-		if e.Grace >= timeout/2 {
+		if e.Grace > longestGrace(timeout) {
 			return e, usage("give a shorter --term-before or a longer --session-timeout",
-				"--term-before %v must be less than half of the session timeout, %v, or the command might outlive the lock", e.Grace, timeout)
+				"--term-before %v is more than two fifths of the session timeout, %v: the command could be asked to stop although the server answers", e.Grace, timeout)
 		}
 		if f.onSuspect.is("stop") {
 			e.Freeze = e.Grace + timeout/20

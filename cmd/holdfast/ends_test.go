@@ -42,7 +42,7 @@ func TestEndingOfFlags(t *testing.T) {
 	}{
 		{"none", 15 * s, nil, standard},
 		{"a short session", 6 * s, nil, with(func(e *supervise.Ending) { e.Grace = 2 * s })},
-		{"--term-before", 15 * s, []string{"--term-before=7s"}, with(func(e *supervise.Ending) { e.Grace = 7 * s })},
+		{"--term-before", 15 * s, []string{"--term-before=6s"}, with(func(e *supervise.Ending) { e.Grace = 6 * s })},
 		// The command has its time before the lock expires, too.
 		{"--kill-after", 15 * s, []string{"--kill-after=1s"}, with(func(e *supervise.Ending) { e.Grace, e.KillAfter, e.MaxHoldKill = 1250*time.Millisecond, s, s })},
 		{"a long --kill-after", 15 * s, []string{"--kill-after=1m"}, with(func(e *supervise.Ending) { e.KillAfter, e.MaxHoldKill = time.Minute, time.Minute })},
@@ -55,8 +55,8 @@ func TestEndingOfFlags(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", tt.name, got, err, tt.want)
 		}
 	}
-	if _, err := endingOf(t, 15*s, "--term-before=7500ms"); err == nil {
-		t.Error("--term-before of half of the session timeout is accepted")
+	if _, err := endingOf(t, 15*s, "--term-before=6001ms"); err == nil {
+		t.Error("--term-before of more than two fifths of the session timeout is accepted")
 	}
 	if !supervise.CanFreeze {
 		return
