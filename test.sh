@@ -92,7 +92,7 @@ do_prove() {
 	done
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
 	say "seeded bugs"
-	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=40m -v ./chaos/mutants -mutants
+	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants
 	say "beside others, longer"
 	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10 -cuts=20)
 	do_fuzz
