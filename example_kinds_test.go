@@ -241,7 +241,7 @@ func ExampleElection_Lead() {
 	}
 	defer c.Close()
 
-	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	e := holdfast.NewElection(c, "/holdfast/locks/scheduler")
 	terms := 0
 	err = e.Lead(ctx, []byte("10.0.0.5:8080"), func(ctx context.Context) error {
 		if terms++; terms == 2 {
@@ -270,7 +270,7 @@ func ExampleElection() {
 	}
 	defer c.Close()
 
-	e := holdfast.NewElection(c, "/holdfast/elections/scheduler")
+	e := holdfast.NewElection(c, "/holdfast/locks/scheduler")
 	office, err := e.Campaign(ctx, []byte("10.0.0.5:8080")) // waits until we lead
 	if err != nil {
 		log.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -277,9 +278,16 @@ func (p *shellProbe) await(within time.Duration, lines ...string) string {
 // command writes term and exits with 3.
 func (p *shellProbe) first(flags ...string) *peers.Process {
 	p.t.Helper()
-	process := p.start(flags, "sh", "-c", `exec 9>guard; flock 9; echo "$HOLDFAST_TOKEN" >token; trap 'echo term >>out; kill $!; exit 3' TERM; sleep 60 & echo first >>out; wait`)
+	process := p.start(flags, "sh", "-c", `exec 9>guard; flock 9; echo $$ >pid; echo "$HOLDFAST_TOKEN" >token; trap 'echo term >>out; kill $!; exit 3' TERM; sleep 60 & echo first >>out; wait`)
 	p.await(stepTime, "first")
 	return process
+}
+
+// isCommand reports whether the program has become the command that first has started, as exec does.
+func (p *shellProbe) isCommand(program *peers.Process) bool {
+	pid, err := os.ReadFile(filepath.Join(p.dir, "pid"))
+	must(p.t, err)
+	return strings.TrimSpace(string(pid)) == strconv.Itoa(program.Pid())
 }
 
 // second starts the program with a command that writes alone or together: whether the first still runs.
@@ -368,10 +376,13 @@ func (p *shellProbe) termWaiting() string {
 
 func (p *shellProbe) termRunning() string {
 	program := p.first()
+	is := p.isCommand(program)
 	must(p.t, program.Signal(syscall.SIGTERM))
 	switch {
 	case !p.ended(program, patience):
 		return "ignored"
+	case is:
+		return "the program is the command, " + p.code(program)
 	case slices.Contains(p.told(), "term"):
 		return "passed on, " + p.code(program)
 	case p.free():
@@ -397,8 +408,13 @@ func (p *shellProbe) next(stopped, kept string) string {
 }
 
 func (p *shellProbe) killed() string {
-	must(p.t, p.first().Kill())
-	return p.next("the command is killed", "the command runs on and keeps the lock")
+	program := p.first()
+	kept := "the command runs on and keeps the lock"
+	if p.isCommand(program) {
+		kept = "the program is the command: it is killed, and a process that it left keeps the lock"
+	}
+	must(p.t, program.Kill())
+	return p.next("the command is killed", kept)
 }
 
 func (p *shellProbe) leftover() string {

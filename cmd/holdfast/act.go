@@ -74,7 +74,7 @@ break shows the holder, the clients that wait and the next one, and asks you to 
 standard input is no terminal, it needs --yes.
 
 The holder is told that it has lost the lock: holdfast run kills its command. But the next client acquires the lock
-at the same moment and does not wait for that. So break a lock only if its holder is stuck, and let the guarded
+at once, perhaps while the command still runs. So break a lock only if its holder is stuck, and let the guarded
 resource check tokens. A waiter that was removed queues again, at the back, if its program still runs.
 
 break also ends the time of run --min-hold, if the holder with the token has given it. The holder itself may have

@@ -23,9 +23,11 @@ func newElect(g *globals) *cobra.Command {
 		Use:   "elect [flags] NAME [--] COMMAND [ARG...]",
 		Short: "Run a command while this process is the leader",
 		Long: `elect waits until it is the leader, and runs the command while it leads. Signals and environment are as
-with run: see holdfast run --help. --value is the value that others read from the leader, such as an
-address. An election has no --why: ls and status show the value. elect does not wait for the time of run
---min-hold.
+with run: see holdfast run --help. --value is the text that observers read, such as the leader's
+address. Use it instead of --why: ls and status show it. elect does not wait for the time of run --min-hold.
+
+Of the flags of run, elect has those for the wait, for the layout and for the end of the command. It has no -q,
+-E, --lost-exit-code, --status-file, --who and --label, and it runs no job once per period or key.
 
 With --observe, elect does not run for leader. It prints one line for the current leader, and one
 whenever the leader or its value changes: "leader TERM VALUE" or "no leader". TERM grows from leader
@@ -37,7 +39,8 @@ Exit codes:
   75   busy: somebody else leads or is ahead (--try), or the wait timed out (--wait); the command did not run
   79   the lock was lost while the command ran, whatever the command's own code
   124  the command was stopped after --max-hold, whatever its own code
-  125  holdfast failed, no server answered within --wait, or the command line is wrong; the command did not run
+  125  holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;
+       the command did not run
   126  the command cannot be executed
   127  the command was not found
   128+N  signal N arrived during the wait; the command did not run
@@ -58,7 +61,8 @@ The answers come from this process alone. /leader never says 200 after the lock 
 while there is no connection to a server, and 200 again if the connection returns in time. It says 503 for
 good when the command is asked to stop: without contact (--term-before), after --max-hold, or by a signal
 to holdfast. A HUP counts only with --kill-after. / says 503 while there is no connection.
-as_of_ms is the age of the answer in milliseconds. name is empty if nobody leads or the leader is not known.`,
+as_of_ms is the age of the answer: the milliseconds since a server last confirmed the session.
+name is empty if nobody leads or the leader is not known.`,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
   holdfast elect --http 4040 scheduler -- ./scheduler

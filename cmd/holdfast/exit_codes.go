@@ -9,25 +9,25 @@ import (
 // are made from it.
 var exitCodes = []struct {
 	code   string
-	run    string // the meaning for run and elect, which have to leave codes to the command
-	others string // the meaning for all other commands
+	run    string // the meaning for run, which has to leave codes to the command
+	others string // the meaning for all commands but run, elect and shard
 }{
 	{"0", "", "done; or the answer is yes"},
-	{"1", "", "the answer is no, such as status -q of a free lock"},
+	{"1", "", "the answer is no, such as status -q of a free lock; or a problem was found (doctor, check,\n         backup, bench)"},
 	{"2", "", "wrong command line"},
 	{"69", "", "no server answered, or the server failed"},
 	{
 		"75", "busy: the lock was held (--try), the wait timed out (--wait), or the job is already done\n       (--once-per, --once-key); the command did not run. -E chooses another code",
-		"busy: the lock was held (--try), or the wait timed out (--wait)",
+		"busy: the lock was held (--try), the wait timed out (--wait), standard input ended during the wait\n         (lock --stdin), or somebody else holds the lock (unlock, break, revoke)",
 	},
 	{"77", "", "no permission"},
 	{"78", "", "wrong configuration"},
-	{"79", "the lock was lost while the command ran, whatever the command's own code; or a job\n       (--once-per, --once-key) succeeded, and is not or perhaps not recorded as done.\n       --lost-exit-code chooses another code", "the lock was lost"},
+	{"79", "the lock was lost while the command ran, whatever the command's own code; or a job\n       (--once-per, --once-key) succeeded, but it is not certain that this is recorded.\n       --lost-exit-code chooses another code", "the lock was lost"},
 	{"124", "the command was stopped after --max-hold, whatever its own code", ""},
-	{"125", "holdfast failed, or no server answered within --wait; the command did not run", "lock: the holdfast run around this command holds the lock"},
+	{"125", "holdfast failed, no server answered (--try, --wait), or the command line or the configuration is wrong;\n       the command did not run", "lock: the holdfast run around this command holds the lock"},
 	{"126", "the command cannot be executed", ""},
 	{"127", "the command was not found", ""},
-	{"128+N", "signal N arrived during the wait; the command did not run", "signal N ended the command. INT and TERM end lock with 0 once it holds the lock, and ls --watch,\n         watch and bench with 0"},
+	{"128+N", "signal N arrived during the wait; the command did not run", "signal N ended the command. INT and TERM end lock with 0 once it holds the lock, and ls --watch,\n         watch, top, bench and serve with 0"},
 }
 
 // runExitCodes returns the list of exit codes in the help of run.

@@ -49,11 +49,14 @@ program gives the lock up, unless it has taken it again.
 A warning names nodes that graph has no permission to read, and nodes whose names are in no known form. Locks
 there are not in the graph. With -o json, they are in the fields unreadable and unrecognized.
 
+How long a waiter has waited is the time from its join, by the server's clock, to now, by the clock of this
+machine. It is wrong by the difference of the two clocks, which holdfast doctor shows.
+
 Limits. graph sees sessions, not threads. If threads of one program use locks independently, a cycle may end
-by itself: graph says so where it sees that a session waits for several locks at once. A session that waits
-for a lock that it holds itself is never a cycle, since another thread may hold it. The candidates of an
-election look like waiters, and a waiter for a lock of run --node has no node and is not seen. kazoo's Lock
-is taken for its WriteLock, which also waits for readers: the names of their nodes are the same.
+by itself: graph says so where it sees that a session waits for several locks at once. graph reports
+no cycle of one session: another thread of it may hold the lock. The candidates of an election look like
+waiters, and a waiter for a lock of run --node has no node and is not seen. kazoo's Lock is taken for its
+WriteLock, which also waits for readers: the names of their nodes are the same.
 
 Exit codes:
   0   the graph is printed. It is complete if there is no warning

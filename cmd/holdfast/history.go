@@ -54,9 +54,9 @@ func newHistory(g *globals) *cobra.Command {
 		Long: `history shows what the server knows of a lock's past. A server keeps no record of clients that are
 gone, so this is:
 
-  - how many clients have joined the queue since its node was made, at most, and how many are in it now.
-    Clients that did not wait (--try) count, and so do locks whose names begin with this lock's name and /.
-    The server removes an empty node, and then the count starts again
+  - an upper bound of the number of clients that have joined the queue since its node was made, and the
+    number of clients in it now. Clients that did not wait (--try) count, and so do locks whose names begin
+    with this lock's name and /. The server removes an empty node, and then the count starts again
   - when the present holders and waiters joined, and when the holders acquired the lock. ≥ marks a lower
     bound: the holder acquired the lock at that time or later
   - the audit lines of break, revoke, unlock --force and sessions end. Every client with permission to

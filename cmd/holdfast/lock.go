@@ -43,7 +43,7 @@ Exit codes:
   0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held
   2    wrong command line
   69   no server answered within --wait
-  75   busy: the lock was held (--try), or the wait timed out (--wait)
+  75   busy: the lock was held (--try), the wait timed out (--wait), or standard input ended during the wait
   77   no permission
   78   wrong configuration
   79   the lock was lost

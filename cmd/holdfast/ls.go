@@ -29,12 +29,15 @@ func newLs(g *globals) *cobra.Command {
 		Long: `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
 listed until the server removes its empty node.
 
-HELD-FOR is how long the lock has been held. ≤ marks an upper bound: the time since the holder joined
-the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
+HELD-FOR is how long the lock has been held. ≤ marks an upper bound. It counts from when the holder
+joined the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
 (elect) and other programs never record it. The state kept means that a program has released the
 lock and keeps it for its next use, until somebody else asks. For about a second, a lock in use again is
 still shown as kept. The state detached means that no session owns the lock: it ends with holdfast unlock,
 or when it expires.
+
+HELD-FOR, the times of waiters, --older-than and -o json count from a time by the server's clock to now, by the
+clock of this machine. They are wrong by the difference of the two clocks, which holdfast doctor shows.
 
 If a semaphore or a set of slots is listed, the column PERMITS has the permits in use and their limit.
 

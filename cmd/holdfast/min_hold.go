@@ -20,7 +20,7 @@ type minHoldFlag struct{ least time.Duration }
 const maxMinHold = 366 * 24 * time.Hour
 
 func (f *minHoldFlag) register(cmd *cobra.Command) {
-	durationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, also if the command, holdfast or this host ends sooner")
+	durationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, even if the command ends, or holdfast or this host dies")
 }
 
 func (f *minHoldFlag) check(cmd *cobra.Command) error {

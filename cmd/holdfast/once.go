@@ -31,7 +31,7 @@ type onceFlags struct {
 }
 
 func (f *onceFlags) register(cmd *cobra.Command) {
-	durationVar(cmd.Flags(), &f.per, "once-per", "", 0, "run the job at most once in this time, on any host: exit 75 if a job that succeeded was started less than this time ago, by the server's clock. Choose a little less than the period of the schedule")
+	durationVar(cmd.Flags(), &f.per, "once-per", "", 0, "run the job at most once in this time, on any host: exit 75 if a run that succeeded joined the queue less than this time before this one, by the server's clock. Choose a little less than the period of the schedule")
 	cmd.Flags().StringVar(&f.key, "once-key", "", "run the job at most once for this key, such as the date: exit 75 if it has succeeded before, on any host. Keys are remembered for 30 days")
 }
 

@@ -36,14 +36,18 @@ that it started have ended.
 
 Flags of run go before LOCK. Flags of the command follow COMMAND.
 
+run waits without limit, also while no server answers. --try and --wait limit the wait. Without --server, the
+locks are in your home directory: holdfast run and sudo holdfast run have different locks if their homes differ.
+
 If holdfast cannot prove that it still holds the lock, it stops the command before another client can
 acquire the lock. It sends TERM first (--kill-signal, --term-before), and KILL 250ms before the lock
 expires. If the lock is certainly lost, it kills the command at once. This is so when the lock's node
 was deleted, the session has expired, or the store's directory was removed. --on-lost and --on-suspect
 change what happens to the command then.
 
-holdfast forwards signals to the command. With --kill-after 10s, KILL follows 10s after a TERM, INT, HUP
-or QUIT. Do not give it if the command reads its files again on HUP.
+holdfast forwards signals to the command. A second INT within two seconds kills the command. With
+--kill-after 10s, KILL follows 10s after a TERM, INT, HUP or QUIT. Leave --kill-after out if HUP makes the
+command read its files again: KILL would follow.
 
 On Linux, a watchdog process (hf-watchdog in process lists) is the command's parent. It ends the
 command if holdfast run is killed, crashes or is stopped. holdfast run ends the command if the
@@ -65,8 +69,8 @@ command because of the lock, it kills them in any case.
 --min-hold keeps the lock after a short command, so that another host whose clock is late does not run the
 same job again. The time counts from the start of the command, by the server's clock. It goes on if the
 command fails, or if holdfast or this host dies. holdfast run and holdfast lock wait for the end of that
-time. Other libraries, elect, lock --detached, and programs that use the Go package without Reservable do
-not see it: they acquire the lock when the command ends.
+time. These do not see it, and acquire the lock when the command ends: run --tree, lock --tree, lock
+--detached, elect, shard, other libraries, and programs that use the Go package without Reservable.
 
 --once-per and --once-key do not repeat a job that is done, on whatever host. Done means that the command
 ended with code 0 while the lock was held. After a command that failed, was killed or lost the lock, the next
@@ -80,8 +84,8 @@ With clocks that differ by less than a minute, a job of every hour needs --once-
 
 The command's environment has HOLDFAST_LOCK (the name), HOLDFAST_TOKEN (the fencing token, a number
 that grows from holder to holder), HOLDFAST_SESSION, HOLDFAST_OWNER (see --who), HOLDFAST_SERVER (the
-server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). A variable of an
-outer holdfast that this one does not set, such as HOLDFAST_SLOT, stays. With --also,
+server of the lock, which a holdfast in the command uses, too) and HOLDFAST_SLOT (with --slot). The
+command also inherits variables of an outer holdfast that this one does not set, such as HOLDFAST_SLOT. With --also,
 HOLDFAST_TOKEN is the token of LOCK. HOLDFAST_TOKENS has the tokens of all locks in the order of the command
 line, separated by spaces.
 
@@ -96,21 +100,21 @@ the command was started. outcome is one of
   killed        a signal has killed the command; command.signal is its number
   lost          the lock was lost while the command ran
   not-recorded  the command has succeeded, and the job is not recorded as done (--once-per, --once-key)
-  uncertain     the command has succeeded, and nobody knows whether the job is recorded as done
+  uncertain     the command has succeeded, but it is not certain that this is recorded
   overdue       the command was stopped after --max-hold
   busy          the lock was held, or the wait timed out
   already-done  --once-per or --once-key: the job is done
   interrupted   a signal ended the wait; signal is its number
   cannot-start  the command was not found, or cannot be executed
   failed        holdfast failed
-token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. There is
-none after a wrong command line either. Give each run a file of its own.`,
+token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. After a
+wrong command line, there is none either, and an older file stays. Give each run a file of its own.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers
   holdfast run --of 3 crawler -- ./crawl             # three at a time
-  holdfast run -q -n -E 0 --once-per 59m hourly -- ./job   # in the crontab of several hosts
-  holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day, and again if it fails
+  holdfast run -q -n --once-per 59m hourly -- ./job        # in the crontab of several hosts
+  holdfast run --once-key "$(date +%F)" daily -- ./report  # once a day; in a crontab, write \%F
   holdfast run --slot --of 4 worker -- sh -c 'exec ./worker --id $HOLDFAST_SLOT'
   holdfast run --tree db/orders -- ./migrate         # excludes db, and not db/users
   holdfast run --also db/b db/a -- ./copy a b        # both locks or neither

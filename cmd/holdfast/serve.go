@@ -57,13 +57,15 @@ directory's own socket (for --server file://DIR) and on the addresses of --liste
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
 
+The durations of these flags need a unit and have no days: 90s, 36h.
+
 Exit codes:
   0   INT or TERM stopped the server, or nobody used it for --linger
   2   wrong command line
   69  the server could not start, or failed: another one hosts the directory, the disk is full
   77  no permission
   78  wrong configuration, or a directory on a file system that several machines can mount`,
-		Example: `  holdfast serve --data-dir /var/lib/holdfast --listen 127.0.0.1:2181
+		Example: `  holdfast serve --data-dir /var/lib/holdfast/data --listen 127.0.0.1:2181
   holdfast serve --listen-tls :2281 --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
 		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -34,8 +34,9 @@ terminal, it needs --yes. If one of the places has gone meanwhile, it takes the 
 moment, that holder can lose the lock instead.
 
 The session itself goes on: ZooKeeper lets no client end the session of another. Its holders are told that they
-have lost their locks, as with holdfast break, but the next clients do not wait for them. Its waiters queue again, at
-the back, and it can acquire locks again. Locks outside of the namespace stay. To end a session, stop its
+have lost their locks, as with holdfast break. The next clients acquire the locks at once, perhaps while the
+holders still work. The waiters of the session queue again, at the back, and it can acquire locks again.
+Locks outside of the namespace stay. To end a session, stop its
 process; its locks are free when the session timeout has passed.
 
 sessions end leaves an audit line (see holdfast break --help).

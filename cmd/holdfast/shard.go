@@ -65,9 +65,11 @@ HOLDFAST_TOKENS (the same), HOLDFAST_SESSION, HOLDFAST_OWNER (the holder's name 
 HOLDFAST_SERVER (the server of the locks, which a holdfast in the command uses, too). The locks of the
 shards are NAME/shards/0000 and so on, for ls and status.
 
+Of the flags of run, shard has --why and --kill-after alone.
+
 Exit codes:
   0      INT or TERM ended shard
-  125    holdfast failed, or other processes have another N
+  125    holdfast failed, other processes have another N, or the command line is wrong
   126    the command cannot be executed
   127    the command was not found
   128+N  signal N, other than INT and TERM, ended shard`,

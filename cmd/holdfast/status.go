@@ -113,9 +113,10 @@ func newStatus(g *globals) *cobra.Command {
 		Aliases: []string{"inspect"},
 		Short:   "Show the holder of a lock and its queue",
 		Long: `status shows the holder of a lock and the queue behind it. FOR is how long the holder has held
-the lock, or how long a waiter has waited. ≤ marks an upper bound: the time since the holder joined
+the lock, or how long a waiter has waited. ≤ marks an upper bound. It counts from when the holder joined
 the queue. A holder records the time of its acquire once it has held the lock for a second. Leaders
-(elect) and other libraries never record it.
+(elect) and other libraries never record it. FOR counts from a time by the server's clock to now, by the clock of
+this machine. So it is wrong by the difference of the two clocks, which holdfast doctor shows.
 
 A lock is kept if a program has released it and keeps it for its next use, until another client queues.
 If the program uses the lock again, status still shows it as kept for about a second. No session owns a

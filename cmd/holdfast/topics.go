@@ -22,9 +22,14 @@ func newTopics(g *globals) []*cobra.Command {
 func exitCodesTopic() string {
 	return `The exit codes of run and elect answer one question: did my command run?
 
-` + strings.Replace(runExitCodes(), "Exit codes:", "run and elect:", 1) + `
+` + strings.Replace(runExitCodes(), "Exit codes:", "run:", 1) + `
 
-elect --observe runs no command. It ends with 125, or with 128+N by signal N.
+elect has the same codes, but not the flags --once-per, --once-key, -E and --lost-exit-code. elect --observe
+runs no command. It ends with 125, or with 128+N by signal N. elect --observe --once ends with 0 if there is a
+leader, and with 1 if there is none.
+
+shard does not pass on the codes of its commands. INT and TERM end it with 0, and another signal N with
+128+N. Its other codes are 125, 126 and 127: see holdfast shard --help.
 
 The other commands:
 ` + otherExitCodes() + `
@@ -109,6 +114,10 @@ run stops its command before the server can give the lock to another client. It 
 its last contact that the server has confirmed. This holds if
   clocks run at rates within 1 % of each other
   holdfast run or its watchdog is scheduled within half a second
+  on an ensemble: its tickTime is 3 s or less, or the address has it, as in ?tick=5s
+  nobody breaks the lock or removes its node
+
+If somebody breaks the lock, the next client acquires it at once, perhaps while the command still runs.
 
 On Linux, the command and all its descendants end in time even if holdfast run is killed, crashes or is
 stopped. On other systems, the command keeps running if holdfast run is killed or stopped.
@@ -134,8 +143,8 @@ const durationsTopic = `A duration is a number of seconds, or numbers with units
   1d      a day is 24 hours
   1d12h   days come first
 
-Configuration files and environment variables take the same values. JSON output has durations as whole
-milliseconds, in fields whose names end with _ms.
+Configuration files and environment variables take the same values. JSON output has durations as
+integers, in fields whose names end with _ms for milliseconds and _us for microseconds.
 
 The flags of holdfast serve need a unit and have no days.`
 

@@ -34,9 +34,10 @@ Exit codes:
   77  no permission
   78  wrong configuration`,
 		Example: `  claim=$(holdfast lock --detached --expires 2h --why "release 42" deploy) || exit
-  eval "$claim"        # sets id and token
-  ./deploy.sh
-  holdfast unlock --id "$id" deploy`,
+  eval "$claim"                                    # sets id, token and expires
+  trap 'holdfast unlock --id "$id" deploy' EXIT    # also if deploy.sh fails
+  trap 'exit 1' HUP INT TERM
+  ./deploy.sh`,
 		Args: operands("lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
