@@ -30,7 +30,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 615, bug: "run records a job as done that has failed", where: "a marker file that is written before the job",
-			edits: []edit{{"cmd/holdfast/run.go", "\tcase out.Code == 0 && !out.Lost && !out.Overdue:", "\tcase !out.Lost:"}},
+			edits: []edit{{"cmd/holdfast/run.go", "startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue\n", "startErr == nil && !out.Lost\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_once$"},
 		},
 		{

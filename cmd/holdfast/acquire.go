@@ -48,7 +48,9 @@ type taker struct {
 	labels  map[string]string
 	once    onceFlags
 	minHold time.Duration
-	record  runRecord
+	// reserved: the lock may stay held for --min-hold.
+	reserved atomic.Bool
+	record   runRecord
 	// detached makes it a lock that no session owns.
 	detached detachedFlags
 	// campaign makes it an election, in which this client is a candidate with the value.
@@ -170,8 +172,13 @@ func (a acquired) unless(stop os.Signal, signals <-chan os.Signal) (*tenure, err
 			return a.tenure, a.err
 		}
 	}
-	if a.tenure != nil {
-		_ = a.tenure.release() // if it fails, closing the session releases the lock
+	switch {
+	case a.tenure == nil:
+	case a.tenure.hold == nil: // nobody else knows the id of a detached lock
+		_ = a.tenure.release()
+		a.tenure.close()
+	default: // if the release fails, closing the session releases the lock
+		_, _ = unlessHurried(signals, 1, a.tenure.release)
 		a.tenure.close()
 	}
 	return nil, exitCode(exitSignal + supervise.SignalNumber(stop))
@@ -280,7 +287,7 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 		return nil, err
 	}
 	if err = k.once.look(ctx, k, c.client, h); err == nil {
-		err = k.reserve(c.client, h)
+		err = k.reserve(ctx, c.client, h)
 	}
 	if err != nil {
 		_ = h.Unlock()

@@ -516,7 +516,7 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 		}
 		defer had.close()
 		k.minHold = time.Hour
-		if err := k.reserve(had.client, had.hold); err != nil {
+		if err := k.reserve(t.Context(), had.client, had.hold); err != nil {
 			t.Fatal(err)
 		}
 		k.unreserve(had.client, had.hold)
@@ -542,11 +542,83 @@ func TestReservationThatFailsDoesNotStay(t *testing.T) {
 			}()
 			return zktest.DropReply
 		})
-		if err := k.reserve(had.client, had.hold); err == nil {
+		if err := k.reserve(t.Context(), had.client, had.hold); err == nil {
 			t.Error("reserve succeeded; this test wants it to fail")
 		}
 		if !sent.Load() || exists() {
 			t.Error("the lock stays reserved, though no command was started")
+		}
+	})
+}
+
+// A wait that a second signal cuts off may leave the lock reserved. run says so.
+func TestWaitThatIsCutOffKnowsItsReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k := newTestTaker(srv)
+		k.minHold = time.Hour
+		var resume func()
+		stalled := make(chan struct{})
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the reservation
+			if resume == nil {
+				resume = srv.Stall()
+				close(stalled)
+			}
+			return zktest.Pass
+		})
+		signals := make(chan os.Signal, 2)
+		result := make(chan error, 1)
+		go func() {
+			_, err := k.take(signals)
+			result <- err
+		}()
+		<-stalled
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		signals <- syscall.SIGINT
+		if err := <-result; !errors.Is(err, exitCode(128+2)) {
+			t.Errorf("take: %v; want exit code 130", err)
+		}
+		if !k.reserved.Load() {
+			t.Error("the lock may be reserved, and the taker does not know")
+		}
+		time.Sleep(time.Hour) // the session ends
+		resume()
+	})
+}
+
+// A release waits for the server. Signals that ask to stop cut it off, and no others.
+func TestReleaseIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		k := newTestTaker(srv)
+		had, err := k.acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer had.close()
+		resume := srv.Stall()
+		defer resume()
+		signals, ended := make(chan os.Signal, 1), make(chan error, 1)
+		go func() { ended <- k.unlock(had, signals) }()
+		for _, sig := range []os.Signal{inputEnded, syscall.SIGPIPE} {
+			signals <- sig
+			synctest.Wait()
+			if len(ended) > 0 {
+				t.Fatalf("%v has cut the release off: %v", sig, <-ended)
+			}
+		}
+		signals <- os.Interrupt
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, exitCode(128+2)) {
+				t.Errorf("unlock: %v; want exit code 130", err)
+			}
+		default:
+			t.Error("unlock does not heed the signal")
 		}
 	})
 }

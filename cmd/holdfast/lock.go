@@ -34,7 +34,7 @@ one process can hold the lock. After --expires, the next client of holdfast that
 lock. If only other libraries wait, the server removes it some minutes later; Apache
 ZooKeeper needs extendedTypesEnabled for that. A detached lock does not wait for the time of run --min-hold.
 
-A second signal ends the wait at once, but lock --detached first finds out whether it holds the lock, and
+A second signal ends the wait and the release at once, but lock --detached first finds out whether it holds the lock, and
 releases it again. If no server answers, it says that the lock may be held.
 
 In a command of holdfast run that holds the lock, lock fails at once, since the wait would never end.
@@ -48,7 +48,8 @@ Exit codes:
   78   wrong configuration
   79   the lock was lost
   125  the holdfast run around this command holds the lock
-  128+N  signal N arrived during the wait, or a signal N other than INT and TERM released the lock`,
+  128+N  signal N arrived during the wait, or ended the release, or a signal N other than INT and TERM released
+         the lock`,
 		Example: `  holdfast lock db/migrate
   holdfast lock --try --why "by hand" db/migrate
   claim=$(holdfast lock --detached --expires 2h deploy) || exit
@@ -107,9 +108,9 @@ func (k *taker) lock(stdin bool) error {
 	}
 	select {
 	case <-ended:
-		return t.hold.Unlock()
+		return k.unlock(t, signals)
 	case sig := <-signals:
-		if err := t.hold.Unlock(); err != nil {
+		if err := k.unlock(t, signals); err != nil {
 			return err
 		}
 		if sig == inputEnded {
@@ -122,4 +123,14 @@ func (k *taker) lock(stdin bool) error {
 	case <-t.hold.Lost():
 		return t.hold.Unlock() // its error has the cause of the loss
 	}
+}
+
+// unlock releases the lock. Without contact, this can last until the session ends. Then another signal ends it.
+func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
+	err, hurry := unlessHurried(signals, 1, t.hold.Unlock)
+	if hurry != nil {
+		k.say.line("%s: cannot release the lock; it ends with its session, in at most %v: %v", escape(cut(k.name, 80)), k.timeout, errHurried)
+		return exitCode(exitSignal + supervise.SignalNumber(hurry))
+	}
+	return err
 }

@@ -34,10 +34,14 @@ func (f *minHoldFlag) check(cmd *cobra.Command) error {
 }
 
 // reserve makes the lock stay held for --min-hold. No command may start if it fails.
-func (k *taker) reserve(c *zk.Client, h *holdfast.Hold) error {
+func (k *taker) reserve(ctx context.Context, c *zk.Client, h *holdfast.Hold) error {
 	if k.minHold == 0 {
 		return nil
 	}
+	if ctx.Err() != nil { // no command starts, so others must not wait
+		return context.Cause(ctx)
+	}
+	k.reserved.Store(true)
 	if err := h.Reserve(h.Context(), k.minHold); err != nil {
 		k.unreserve(c, h) // it may be recorded all the same
 		return &fault{exitFailed, fmt.Errorf("%s: the command was not started: %w", k.name, err), ""}
@@ -48,6 +52,7 @@ func (k *taker) reserve(c *zk.Client, h *holdfast.Hold) error {
 // unreserve undoes reserve, since the command did not start: otherwise others would wait for nothing.
 func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 	if k.minHold == 0 || h.Unreserve(h.Context()) == nil {
+		k.reserved.Store(false)
 		return
 	}
 	// The lock is lost, or no server answers. When the lock's node is gone, no transaction on its way can reserve the lock.
@@ -58,10 +63,19 @@ func (k *taker) unreserve(c *zk.Client, h *holdfast.Hold) {
 	if err == nil && r != nil && r.Token == k.token(h) {
 		err = r.End(ctx, c)
 	}
-	if err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
-		k.say.line("%s: others may have to wait for --min-hold, though the command was not started: %s. To end that, see holdfast break",
-			escape(cut(k.name, 80)), escape(cut(err.Error(), 250)))
+	if k.reserved.Store(false); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
+		k.leftReserved(err)
 	}
+}
+
+// leftReserved says that the lock may stay reserved, although no command was started.
+func (k *taker) leftReserved(err error) {
+	why := ""
+	if _, stopped := errors.AsType[exitCode](err); !stopped {
+		why = ": " + escape(cut(err.Error(), 250))
+	}
+	k.say.line("%s: others may have to wait for --min-hold, though the command was not started%s. To end that, see holdfast break",
+		escape(cut(k.name, 80)), why)
 }
 
 // reservedOr returns the error of a lock that --min-hold keeps, or otherwise what busy returns.
@@ -79,7 +93,7 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 
 // reservedText says until when and for whom a lock is kept.
 func reservedText(r *holdfast.Reservation) string {
-	by := r.Owner
+	by := cut(r.Owner, maxForeign)
 	if by == "" {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
 	}

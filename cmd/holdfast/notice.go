@@ -15,6 +15,8 @@ const (
 	noticeAfter = time.Second
 	// lookPatience limits a read of the queue for a message.
 	lookPatience = 2 * time.Second
+	// maxForeign is the longest text of another user's node in a message, in bytes.
+	maxForeign = 200
 )
 
 // notice reports on stderr, after a second of waiting, the holder and this client's position. It
@@ -141,16 +143,16 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 
 // ownerOf returns the owner of a place and the reason, escaped.
 func ownerOf(e holdfast.Entry) string {
-	s := e.Owner
+	s := cut(e.Owner, maxForeign)
 	switch {
 	case s == "" && e.Detached:
-		s = "id " + e.ID
+		s = "id " + cut(e.ID, maxForeign)
 	case s == "":
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
 	}
 	s = escape(s)
 	if e.Reason != "" {
-		s += ` ("` + escape(e.Reason) + `")`
+		s += ` ("` + escape(cut(e.Reason, maxForeign)) + `")`
 	}
 	return s
 }

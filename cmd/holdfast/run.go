@@ -247,6 +247,9 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.page.announce(k.say)
 	t, err := k.take(signals)
 	if err != nil {
+		if k.reserved.Load() {
+			k.leftReserved(err)
+		}
 		return err
 	}
 	defer t.close()
@@ -264,14 +267,27 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	)
 	k.page.resign()
 	k.record.ended(out, startErr)
-	var doneErr error
-	switch {
-	case startErr != nil:
-		k.unreserve(t.client, t.hold)
-	case out.Code == 0 && !out.Lost && !out.Overdue:
-		doneErr = k.once.done()
+	succeeded := startErr == nil && out.Code == 0 && !out.Lost && !out.Overdue
+	// Without contact, this can last until the session ends. Then a second signal ends it.
+	end, hurry := unlessHurried(signals, 2, func() (r release) {
+		switch {
+		case startErr != nil:
+			k.unreserve(t.client, t.hold)
+		case succeeded:
+			r.done = k.once.done()
+		}
+		r.unlock = t.hold.Unlock()
+		return r
+	})
+	if hurry != nil {
+		end.unlock = errHurried
+		if succeeded && k.once.used {
+			end.done = fmt.Errorf("%w: %w", holdfast.ErrUncertain, errHurried)
+		}
+		if startErr != nil && k.reserved.Load() {
+			k.leftReserved(errHurried)
+		}
 	}
-	unlockErr := t.hold.Unlock()
 	k.record.released = time.Now()
 	switch {
 	case errors.Is(startErr, supervise.ErrGuards):
@@ -279,11 +295,11 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	case startErr != nil:
 		return cannotRun(command[0], startErr)
 	}
-	if err := k.verdict(out, doneErr, unlockErr, ends.MaxHold); err != nil {
+	if err := k.verdict(out, end.done, end.unlock, ends.MaxHold); err != nil {
 		return err
 	}
-	if unlockErr != nil && !errors.Is(unlockErr, holdfast.ErrLost) {
-		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, unlockErr)
+	if end.unlock != nil && !errors.Is(end.unlock, holdfast.ErrLost) {
+		warn("cannot release the lock; it ends with its session, in at most %v: %v", k.timeout, end.unlock)
 	}
 	k.say.detail("%s: released", escape(k.name))
 	return exitCode(out.Code)

@@ -45,7 +45,7 @@ func newSayerOn(w io.Writer, screen *screen) *sayer {
 // line prints one line.
 func (s *sayer) line(format string, args ...any) {
 	select {
-	case s.queue <- said{line: s.log.format.message(levelInfo, fmt.Sprintf(format, args...), "")}:
+	case s.queue <- said{line: s.log.format.message(levelInfo, brief(fmt.Sprintf(format, args...)), "")}:
 	default:
 	}
 }

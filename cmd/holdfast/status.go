@@ -149,20 +149,26 @@ Exit codes:
 			l := located{path: path}
 			var foreign []string
 			err = g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
-				l, err = readLock(ctx, c, path, layout.Layout)
-				if err == nil {
-					l.reserved, err = holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout.Layout))
+				if l, err = readLock(ctx, c, path, layout.Layout); err != nil {
+					return err
 				}
+				l.reserved, err = holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout.Layout))
 				if err == nil && !quiet {
 					l.lastRun, err = onceOf(c, path, layout.Layout).RecordedWithin(ctx)
 				}
-				if err == nil && !quiet {
-					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
+				if err != nil && l.holders() == 0 { // otherwise the holder is shown, also to a user who cannot read this
+					return err
 				}
-				return err
+				if !quiet {
+					foreign = warnings(strangers(ctx, c, path, layout.Layout), layout.Layout)
+					if err != nil {
+						foreign = append(foreign, "not all is shown: "+err.Error())
+					}
+				}
+				return nil
 			})
 			for _, warning := range foreign {
-				g.warn(cmd, "%s", escape(warning))
+				g.warn(cmd, "%s", brief(escape(warning)))
 			}
 			now := time.Now()
 			if l.reserved != nil && !now.Before(l.reserved.Until) {
@@ -250,7 +256,7 @@ func (l *located) summary(now time.Time) string {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
-		text += "; its id is " + escape(l.queue[0].ID)
+		text += "; its id is " + escape(cut(l.queue[0].ID, maxForeign))
 	}
 	if holders > 1 {
 		text += fmt.Sprintf(" and %d more", holders-1)

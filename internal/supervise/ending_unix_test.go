@@ -508,4 +508,39 @@ func TestSuspectJobIsSuspended(t *testing.T) {
 		s.signal(syscall.SIGTERM)
 		s.want(outcome{Code: 3})
 	})
+	t.Run("and a command that the user has stopped before continues at the end", func(t *testing.T) {
+		t.Parallel()
+		s, other, _, _, command := start(t, e)
+		_ = syscall.Kill(command, syscall.SIGSTOP)
+		waitProcess(t, command, 'T')
+		s.tell("suspect true")
+		waitProcess(t, other, 'T')
+		s.waitSaid(sayFrozen, 1)
+		s.signal(syscall.SIGCONT)
+		s.signal(syscall.SIGWINCH) // handled after the CONT
+		time.Sleep(50 * time.Millisecond)
+		waitProcess(t, command, 'T')
+		s.tell("suspect false")
+		waitProcess(t, command, 'S')
+		waitProcess(t, other, 'S')
+		s.signal(syscall.SIGTERM)
+		s.want(outcome{Code: 3})
+	})
+	t.Run("and processes that it leaves continue", func(t *testing.T) {
+		t.Parallel()
+		s, other, stopped, child, command := start(t, Ending{Grace: e.Grace, Freeze: e.Freeze, Leftovers: LeftoversIgnored})
+		t.Cleanup(func() {
+			for _, pid := range []int{other, stopped, child} {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		s.tell("suspect true")
+		waitProcess(t, other, 'T')
+		s.waitSaid(sayFrozen, 1)
+		_ = syscall.Kill(command, syscall.SIGKILL)
+		s.want(outcome{Code: 128 + 9})
+		waitProcess(t, other, 'S')
+		waitProcess(t, child, 'S')
+		waitProcess(t, stopped, 'T')
+	})
 }

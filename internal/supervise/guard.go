@@ -37,6 +37,7 @@ type guard struct {
 	frozen    bool // the job is suspended
 	excused   bool // the user has asked the suspended job to stop, so it goes on until the doubt ends
 	paused    bool // the user has stopped the command
+	awake     bool // the user has continued the suspended job, so its end continues the command, too
 	stoppedBy syscall.Signal
 }
 
@@ -95,6 +96,7 @@ func (g *guard) run() (lost bool) {
 			}
 			switch now := clock(); {
 			case sig == continuing && g.frozen:
+				g.awake = true
 			case sig != os.Interrupt:
 				g.job.signal(sig)
 			case lastInterrupt != 0 && now-lastInterrupt < doubleInterrupt:
@@ -277,18 +279,27 @@ func (g *guard) freeze(doubt bool) {
 	}
 }
 
-// thaw continues a suspended job, unless the user has stopped it.
+// thaw continues a suspended job, unless the user has stopped it. The job's thaw does not continue a command that
+// the user had stopped before.
 func (g *guard) thaw() {
 	if g.frozen = false; !g.paused {
+		if g.awake {
+			g.job.resume(g.stoppedBy)
+		}
 		g.job.thaw()
 	}
+	g.awake = false
 }
 
 // continues continues the job after a stop by the user. A job must not run without the lock. If it may
 // not continue, the next turn kills it.
 func (g *guard) continues() {
 	g.paused = false
-	if g.frozen || g.ending.OnLost == LostKills && (g.left() <= KillMargin || isClosed(g.lost)) {
+	if g.frozen {
+		g.awake = true
+		return
+	}
+	if g.ending.OnLost == LostKills && (g.left() <= KillMargin || isClosed(g.lost)) {
 		return
 	}
 	g.job.resume(g.stoppedBy)
@@ -303,6 +314,9 @@ func (g *guard) await() bool {
 	case leftovers == LeftoversAwaited:
 		return true
 	case leftovers == LeftoversIgnored && !g.overdue:
+		if g.frozen { // the command was killed meanwhile
+			g.job.thaw()
+		}
 		return false
 	}
 	g.job.sweep(g.say)
