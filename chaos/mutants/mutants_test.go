@@ -106,6 +106,7 @@ func mutants() []mutant {
 		ofSeeing(),
 		ofWatching(),
 		ofTop(),
+		ofSights(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

@@ -15,7 +15,7 @@ func ofSeeing() []mutant {
 		},
 		{
 			number: 632, bug: "a client that leaves a semaphore's turnstile with its permits is said to have left", where: "–",
-			edits: []edit{{"internal/lockwatch/watch.go", "w.model.deleted(a.Path, a.at, ofTurn)", "w.model.deleted(a.Path, a.at, false)"}},
+			edits: []edit{{"internal/lockwatch/watch.go", "w.model.deleted(a.Path, a.at, turn != nil)", "w.model.deleted(a.Path, a.at, false)"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestWatchKnowsSemaphores"},
 		},
 		{

@@ -1,6 +1,7 @@
 package lockwatch
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type model struct {
 type dir struct {
 	czxid    int64 // 0 if it is not known
 	cversion int32 // counts the changes of children that the model has
+	unsure   bool  // cversion may be wrong: there were changes while the tree was read
+	veiled   bool  // some children may not be read, so a server does not report them
 	children map[string]*place
 }
 
@@ -63,12 +66,13 @@ type info struct {
 	stat   zk.Stat
 }
 
-// token returns the fencing token, or 0.
-func (i info) token() int64 {
-	if i.note.Token != 0 {
-		return i.note.Token // older than the node: a writer has taken the read side
+// token returns the fencing token, or 0. The data are believed only where a client of this package has a reason to
+// write it there.
+func (p *place) token() int64 {
+	if detached := names.IsDetached(p.name.Name) && p.info.stat.EphemeralOwner == 0; p.info.note.Token != 0 && (p.name.Shared || detached) {
+		return p.info.note.Token // older than the node: a writer has taken the read side
 	}
-	return i.stat.Czxid
+	return p.info.stat.Czxid
 }
 
 // A lock is the places of one lock.
@@ -410,6 +414,22 @@ func (l *lock) pend(fresh []*place) {
 	}
 }
 
+// permitOf reports whether a node is a permit that the client at a turn may have made in the transaction that removed
+// the turn.
+func (m *model) permitOf(t *place, path string, i info) bool {
+	r, of, _ := m.classify(path, i.stat.EphemeralOwner != 0)
+	if r != permit || of != t.lock.path {
+		return false
+	}
+	return !t.info.known || !i.known || t.info.stat.EphemeralOwner == i.stat.EphemeralOwner
+}
+
+// isFirst reports whether a turn is the first at its turnstile. Only the client at the first turn can take permits.
+func (p *place) isFirst() bool {
+	i := slices.IndexFunc(p.lock.queue, func(q *place) bool { return q.role == turn })
+	return i >= 0 && p.lock.queue[i] == p
+}
+
 // grant gives the permits of a turn that is gone to its client.
 func (m *model) grant(gone *place, at time.Time) {
 	for _, q := range gone.lock.permits {
@@ -530,9 +550,12 @@ func (m *model) settle(l *lock, at time.Time) {
 // report emits an event. A tenure can have several nodes (permits, or the two sides of a lock): then it is
 // acquired with the first and released with the last.
 func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
+	if m.veils(p.lock) {
+		return
+	}
 	if t == Acquired || t == Released {
 		for _, q := range slices.Concat(p.lock.queue, p.lock.permits) {
-			if q != p && q.held && q.info.known && p.info.known && q.info.token() == p.info.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
+			if q != p && q.held && q.info.known && p.info.known && q.token() == p.token() && q.info.stat.EphemeralOwner == p.info.stat.EphemeralOwner {
 				return
 			}
 		}
@@ -546,13 +569,46 @@ func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
 	if p.info.known {
 		n := p.info.note
 		e.Known, e.Owner, e.Reason = true, n.Owner, n.Reason
-		e.Session, e.Token = p.info.stat.EphemeralOwner, p.info.token()
+		e.Session, e.Token = p.info.stat.EphemeralOwner, p.token()
 	}
 	m.send(e)
 }
 
-// noPermission says why nothing of a directory is reported.
-const noPermission = "no permission to read it: its events are not reported"
+// noPermission says why nothing of a lock is reported.
+const noPermission = "no permission to read all of it: its events are not reported"
+
+// veil notes the directories with places that may not be read, and reports a Gap for each that is new. The server
+// reports no event of such a place, so nobody knows who holds the lock. veil also notes those that can be read again.
+func (m *model) veil(t tree, at time.Time) {
+	veiled := make(map[string]bool)
+	for path, n := range t {
+		if parent, name := split(path); n.info.denied && path != m.base && m.dirs[parent] != nil {
+			p := m.dirs[parent].children[name]
+			veiled[parent] = veiled[parent] || p != nil && p.role != other
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(m.dirs)) {
+		if d := m.dirs[path]; d.veiled != veiled[path] {
+			d.veiled = veiled[path]
+			why := "until now, there was no permission to read all of it"
+			if d.veiled {
+				why = noPermission
+			}
+			m.gap(m.owner(path, t), at, why)
+		}
+	}
+}
+
+// veils reports whether a lock may have places that the model does not know.
+func (m *model) veils(l *lock) bool {
+	veiled := func(path string) bool { d := m.dirs[path]; return d != nil && d.veiled }
+	for _, pair := range m.turnstiles() {
+		if veiled(l.path+pair[0]) || veiled(l.path+pair[1]) {
+			return true
+		}
+	}
+	return veiled(l.path) || m.bare() && veiled(l.path+m.grammar.Semaphore.Turnstile)
+}
 
 // gap reports changes at path, or below it, that the model has not seen.
 func (m *model) gap(path string, at time.Time, why string) {

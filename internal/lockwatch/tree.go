@@ -302,7 +302,7 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	}
 	released := make(map[tenure]bool) // the permits of one tenure are one event
 	for _, e := range ends {
-		of := tenure{e.p.lock, e.p.info.token(), e.p.info.stat.EphemeralOwner}
+		of := tenure{e.p.lock, e.p.token(), e.p.info.stat.EphemeralOwner}
 		if e.t == Released && e.p.info.known && released[of] {
 			continue
 		}
@@ -344,7 +344,7 @@ func (m *model) has(p *place) bool {
 
 // replaced reports whether the node of a place is another one now, of the same name.
 func (p *place) replaced(n *node) bool {
-	return p != nil && n != nil && p.info.known && n.info.known && p.info.stat.Czxid != n.info.stat.Czxid
+	return p != nil && n != nil && p.info.known && n.info.known && p.info.stat.Czxid != 0 && p.info.stat.Czxid != n.info.stat.Czxid
 }
 
 // owner returns the lock that a directory belongs to, or the directory itself.

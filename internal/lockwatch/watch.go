@@ -94,7 +94,8 @@ type watcher struct {
 // An arrival is an event of the persistent watch and when it came.
 type arrival struct {
 	zk.Event
-	at time.Time
+	at     time.Time
+	looked bool // learn has read what is to be read for it
 }
 
 // A pump takes events from a persistent watch, which drops events if nobody does.
@@ -117,10 +118,10 @@ func newPump(c <-chan zk.Event) *pump {
 				if !ok {
 					return
 				}
-				p.put(arrival{ev, time.Now()})
+				p.put(arrival{Event: ev, at: time.Now()})
 			case done := <-p.asked:
 				for len(c) > 0 {
-					p.put(arrival{<-c, time.Now()})
+					p.put(arrival{Event: <-c, at: time.Now()})
 				}
 				close(done)
 			}
@@ -133,7 +134,7 @@ func (p *pump) put(a arrival) {
 	p.mu.Lock()
 	if len(p.all) >= pendingLimit {
 		p.all = p.all[:0]
-		a = arrival{zk.Event{Err: zk.ErrEventsMissed}, a.at}
+		a = arrival{Event: zk.Event{Err: zk.ErrEventsMissed}, at: a.at}
 	}
 	p.all = append(p.all, a)
 	p.mu.Unlock()
@@ -225,6 +226,13 @@ func (w *watcher) resync(ctx context.Context) error {
 				w.cfg.Ready(w.model.summary())
 			}
 		}
+		w.model.veil(t, now)
+		for path := range events {
+			parent, _ := split(path)
+			if d := w.model.dirs[parent]; d != nil {
+				d.unsure = true
+			}
+		}
 		kept := w.pending[:0]
 		for i, a := range w.pending {
 			created := a.Type == zk.EventNodeCreated
@@ -253,7 +261,7 @@ func (w *watcher) drain() {
 		}
 	}
 	if len(w.pending) > pendingLimit {
-		w.pending = append(w.pending[:1:1], arrival{zk.Event{Err: zk.ErrEventsMissed}, time.Now()})
+		w.pending = append(w.pending[:1:1], arrival{Event: zk.Event{Err: zk.ErrEventsMissed}, at: time.Now()})
 	}
 }
 
@@ -269,7 +277,8 @@ func (w *watcher) missed() bool {
 // handle gives the pending events to the model.
 func (w *watcher) handle(ctx context.Context) error {
 	w.infos = make(map[string]info)
-	ofTurn, waited := false, time.Duration(0) // the permits that come now are of a turn that is gone
+	var turn *place // the permits that come now are of this turn, which is gone
+	var waited time.Duration
 	for len(w.pending) > 0 && w.failed == nil {
 		a := w.pending[0]
 		switch {
@@ -285,78 +294,81 @@ func (w *watcher) handle(ctx context.Context) error {
 			w.pending = w.pending[1:]
 			continue
 		}
-		if a.Type == zk.EventNodeCreated {
-			if _, known := w.infos[a.Path]; !known {
-				if err := w.learn(ctx); err != nil {
-					return err
-				}
+		if !a.looked {
+			if err := w.learn(ctx); err != nil {
+				return err
 			}
+		}
+		if a.Type == zk.EventNodeCreated {
 			if err := w.awaitPermits(ctx, a); err != nil {
 				return err
 			}
 			if w.model.replaces(a.Path, w.infos[a.Path]) {
 				w.model.deleted(a.Path, a.at, false)
 			}
-			permit := w.isPermit(a.Path)
-			if !permit {
-				ofTurn, waited = false, 0
+			if turn != nil && !w.model.permitOf(turn, a.Path, w.infos[a.Path]) {
+				turn, waited = nil, 0
 			}
-			w.model.created(a.Path, w.infos[a.Path], a.at, waited, ofTurn, true)
+			w.model.created(a.Path, w.infos[a.Path], a.at, waited, turn != nil, true)
 			delete(w.infos, a.Path)
 			w.pending = w.pending[1:]
 			continue
 		}
-		// A turn that is gone has its permit in the next event, or has left.
-		ofTurn, waited = false, 0
-		if turn := w.model.turnAt(a.Path); turn != nil {
-			if len(w.pending) == 1 {
-				// All events of the transaction come before the answer.
-				err := queue.Retry(ctx, func() error {
-					_, _, err := w.client.Exists(ctx, a.Path)
-					return err
-				})
-				if err != nil {
+		// A turn that is gone has its permit in the next event, or has left. All events of its transaction have come
+		// before the answers that learn has got.
+		turn, waited = nil, 0
+		if t := w.model.turnAt(a.Path); t != nil && t.isFirst() && len(w.pending) > 1 {
+			next := w.pending[1]
+			if next.Err != nil { // the event may be missing: the next reading tells
+				w.pending = w.pending[1:]
+				continue
+			}
+			if !next.looked {
+				if err := w.learn(ctx); err != nil { // in some layouts, only the node tells
 					return err
 				}
-				w.drain()
 			}
-			if err := w.learn(ctx); err != nil { // in some layouts, only the node tells
-				return err
-			}
-			if len(w.pending) > 1 && w.pending[1].Type == zk.EventNodeCreated && w.isPermit(w.pending[1].Path) {
-				ofTurn, waited = true, turn.lasted(a.at)
+			if next.Type == zk.EventNodeCreated && w.model.permitOf(t, next.Path, w.infos[next.Path]) {
+				turn, waited = t, t.lasted(a.at)
 			}
 		}
-		w.model.deleted(a.Path, a.at, ofTurn)
+		w.model.deleted(a.Path, a.at, turn != nil)
 		w.pending = w.pending[1:]
 	}
 	return nil
 }
 
-// isPermit reports whether the node is a permit, as far as is known.
-func (w *watcher) isPermit(path string) bool {
-	r, _, _ := w.model.classify(path, w.infos[path].stat.EphemeralOwner != 0)
-	return r == permit
-}
-
-// learn reads the nodes whose creation is pending.
+// learn reads the nodes whose creation is pending. It also compares the counts of changes of the directories of all
+// pending events: a server reports no event of a node that the watcher may not read.
 func (w *watcher) learn(ctx context.Context) error {
-	var paths []string
-	for _, a := range w.pending {
+	var paths, dirs []string
+	for i := range w.pending {
+		a := &w.pending[i]
+		if a.Err != nil || a.looked || a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted {
+			continue
+		}
+		a.looked = true
 		_, known := w.infos[a.Path]
-		if a.Err == nil && a.Type == zk.EventNodeCreated && !known && w.model.relevant(a.Path) {
+		if a.Type == zk.EventNodeCreated && !known && w.model.relevant(a.Path) {
 			w.infos[a.Path] = info{}
 			paths = append(paths, a.Path)
 		}
+		if parent, _ := split(a.Path); w.model.dirs[parent] != nil {
+			dirs = append(dirs, parent)
+		}
 	}
-	if len(paths) == 0 {
-		return nil
-	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
 	results, err := reads(ctx, w.client, paths, zk.GetOp)
 	if err != nil {
 		return err
 	}
+	counts, err := reads(ctx, w.client, dirs, zk.ExistsOp)
+	if err != nil {
+		return err
+	}
 	w.drain()
+	w.compare(dirs, counts)
 	// A name that comes back may be that of another node by now.
 	gone := make(map[string]bool)
 	for _, a := range w.pending {
@@ -378,6 +390,37 @@ func (w *watcher) learn(ctx context.Context) error {
 	return nil
 }
 
+// compare looks for changes of directories that no event has reported. w.pending has all events that came before the
+// answers.
+func (w *watcher) compare(dirs []string, counts []zk.Result) {
+	events := make(map[string]int32)
+	touched := make(map[string]bool)
+	for _, a := range w.pending {
+		if a.Err != nil {
+			return // the next reading tells
+		}
+		if a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted {
+			parent, _ := split(a.Path)
+			events[parent]++
+			touched[a.Path] = true
+		}
+	}
+	for i, path := range dirs {
+		d := w.model.dirs[path]
+		if d == nil || counts[i].Err != nil || touched[path] || d.czxid != 0 && d.czxid != counts[i].Stat.Czxid {
+			continue
+		}
+		hidden := counts[i].Stat.Cversion - d.cversion - events[path]
+		switch {
+		case d.unsure:
+			d.cversion, d.unsure = d.cversion+hidden, false
+		case hidden > 0:
+			d.cversion, d.veiled = d.cversion+hidden, true
+			w.model.gap(w.model.owner(path, nil), time.Now(), noPermission)
+		}
+	}
+}
+
 // permitPatience is how long the first event of a queue whose directory has the name of a turnstile waits for the
 // directory of the permits. It counts from the arrival of the event, so the events behind it wait no longer.
 const permitPatience = 300 * time.Millisecond
@@ -393,7 +436,14 @@ func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
 	for {
 		for _, a := range w.pending {
 			if a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {
-				w.model.created(permits, info{known: true}, a.at, 0, false, true)
+				if !a.looked {
+					if err := w.learn(ctx); err != nil {
+						return err
+					}
+				}
+				i := w.infos[permits]
+				i.known = !i.denied // also if it is gone by now
+				w.model.created(permits, i, a.at, 0, false, true)
 				return nil
 			}
 		}

@@ -41,16 +41,18 @@ func (s *solver) edges(owner int, visit func(Edge)) {
 			see(Ref{w.Lock, i, true}, len(l.Permits) > 1)
 		}
 		shared := l.Queue[w.Place].Shared && !l.Counted
+		nearest := -1
 		if shared { // the nearest writer waits for everybody ahead of it
 			for i := w.Place - 1; i >= 0; i-- {
 				if !l.Queue[i].Shared && !s.gone[s.queue[w.Lock][i]] {
+					nearest = i
 					see(Ref{w.Lock, i, false}, false)
 					break
 				}
 			}
 		}
 		for _, i := range s.hard[w.Lock] {
-			if i < w.Place && !(shared && l.Queue[i].Shared) {
+			if i < w.Place && i != nearest && !(shared && l.Queue[i].Shared) {
 				see(Ref{w.Lock, i, false}, false)
 			}
 		}

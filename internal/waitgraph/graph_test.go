@@ -114,6 +114,14 @@ func TestCycles(t *testing.T) {
 	}
 }
 
+// A reader behind a writer waits for it once.
+func TestAReaderWaitsOnceForTheWriterThatHoldsTheLock(t *testing.T) {
+	g := Analyze([]Lock{plain("a", at(1, 1), reader(at(2, 2)))})
+	if edges := g.Edges(); len(edges) != 1 {
+		t.Errorf("edges %+v; want one", edges)
+	}
+}
+
 // checkSteps checks that each step of a cycle is a wait for the owner of the next one.
 func checkSteps(t *testing.T, g *Graph) {
 	t.Helper()
