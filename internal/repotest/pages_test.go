@@ -102,18 +102,17 @@ func runPage(t *testing.T, page, bin string) {
 	t.Cleanup(func() { endHost(t, state) })
 
 	tls := freeAddress(t)
-	here := map[string]string{"127.0.0.1:2181": freeAddress(t), ":2281": tls[strings.LastIndex(tls, ":"):], "locks.example": "localhost"}
+	here := []string{"127.0.0.1:2181", freeAddress(t), ":2281", tls[strings.LastIndex(tls, ":"):], "locks.example", "localhost"}
 	const ensemble = "zk1:2181,zk2:2181,zk3:2181"
 	if strings.Contains(string(text), ensemble) {
-		here[ensemble] = serve(t, dir, env, "holdfast serve --log-level error --data-dir "+filepath.Join(dir, "ensemble")+" --listen 127.0.0.1:0")
+		here = append(here, ensemble, serve(t, dir, env, "holdfast serve --log-level error --data-dir "+filepath.Join(dir, "ensemble")+" --listen 127.0.0.1:0"))
 	}
+	local := strings.NewReplacer(here...) // in one go: a free port may begin with 2281
 	s := startShell(t, work, env)
 	ran := 0
 	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
 		language, block := m[1], m[2]
-		for name, address := range here {
-			block = strings.ReplaceAll(block, name, address)
-		}
+		block = local.Replace(block)
 		switch language {
 		case "console":
 			for _, c := range transcript(t, block) {
