@@ -47,7 +47,7 @@ Exit codes:
   77   no permission
   78   wrong configuration
   79   the lock was lost
-  125  the holdfast run around this command holds the lock
+  125  the holdfast run around this command holds the lock, or lock cannot write to stdout
   128+N  signal N arrived during the wait, or ended the release, or a signal N other than INT and TERM released
          the lock`,
 		Example: `  holdfast lock db/migrate
@@ -104,7 +104,7 @@ func (k *taker) lock(stdin bool) error {
 	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
 	if err != nil {
 		_ = t.hold.Unlock()
-		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
+		return cannotReport(err)
 	}
 	select {
 	case <-ended:
@@ -133,4 +133,9 @@ func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
 		return exitCode(exitSignal + supervise.SignalNumber(hurry))
 	}
 	return err
+}
+
+// cannotReport is the fault of a lock that nobody would know of. It is released again.
+func cannotReport(err error) error {
+	return &fault{exitFailed, fmt.Errorf("lock: cannot report that the lock is held: %w", err), ""}
 }
