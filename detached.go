@@ -66,7 +66,10 @@ func (d *Detached) Lock(ctx context.Context) (Claim, error) {
 		if err == nil {
 			return c, nil
 		}
-		again, err := outlived(ctx, err)
+		again := false
+		if !errors.Is(err, ErrUncertain) { // otherwise Lock would wait behind its own lock, and its id would be unknown
+			again, err = outlived(ctx, err)
+		}
 		if !again {
 			return Claim{}, &Error{Op: "lock", Path: d.lock.Path, Err: err}
 		}

@@ -681,3 +681,31 @@ func tokenAt(t *testing.T, c *zk.Client, place int) int64 {
 	}
 	return entries[place].Token
 }
+
+// A Lock that cannot find out whether it holds the lock does not wait behind it, also if the next session ends, too.
+func TestDetachedWhoseNextSessionEndsSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, observer := client(t, srv), client(t, srv)
+		id := mustSession(t, c)
+		var hit atomic.Bool
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
+			if hit.CompareAndSwap(false, true) {
+				go srv.Expire(id)
+				return zktest.DropReply
+			}
+			return zktest.Pass
+		})
+		srv.Intercept(zkproto.OpDelete, func(string) zktest.Action { // Lock finds out whether it holds the lock
+			go func() { srv.Expire(mustSession(t, c)) }()
+			return zktest.DropReply
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := detached(c, 0).Lock(ctx)
+		wantErr(t, err, holdfast.ErrUncertain)
+		entries, lerr := holdfast.List(t.Context(), observer, lockPath)
+		if lerr != nil || len(entries) != 1 || !strings.Contains(fmt.Sprint(err), entries[0].ID) {
+			t.Fatalf("%+v, %v; the error %v must have the id", entries, lerr, err)
+		}
+	})
+}

@@ -127,21 +127,30 @@ func (o *Once) Within(ctx context.Context, d time.Duration, f func(context.Conte
 // Forget removes what is recorded of the key. Then the next caller runs. Forget waits while a run of the key
 // is under way. It is no error if nothing is recorded.
 func (o *Once) Forget(ctx context.Context, key string) error {
-	j, err := o.job(key, 0)
-	if err == nil {
-		err = j.forget(ctx)
-	}
-	if err != nil {
-		return &Error{Op: "forget", Path: j.dir, Err: err}
-	}
-	return nil
+	return o.forget(ctx, key, 0, anyRun)
 }
 
 // ForgetWithin is Forget for the runs of Within and TurnWithin.
-func (o *Once) ForgetWithin(ctx context.Context) error {
-	j, err := o.job("", anyPeriod)
+func (o *Once) ForgetWithin(ctx context.Context) error { return o.forget(ctx, "", anyPeriod, anyRun) }
+
+// ForgetRun is Forget for the run with the token, as [Once.Recorded] returns it. The error is ErrNotHeld if that run is
+// not recorded any more. Then ForgetRun has removed nothing.
+func (o *Once) ForgetRun(ctx context.Context, key string, token int64) error {
+	return o.forget(ctx, key, 0, token)
+}
+
+// ForgetRunWithin is ForgetRun for the runs of Within and TurnWithin.
+func (o *Once) ForgetRunWithin(ctx context.Context, token int64) error {
+	return o.forget(ctx, "", anyPeriod, token)
+}
+
+// anyRun is the token of no run.
+const anyRun = 0
+
+func (o *Once) forget(ctx context.Context, key string, period time.Duration, token int64) error {
+	j, err := o.job(key, period)
 	if err == nil {
-		err = j.forget(ctx)
+		err = j.forget(ctx, token)
 	}
 	if err != nil {
 		return &Error{Op: "forget", Path: j.dir, Err: err}
@@ -441,14 +450,14 @@ func (j *job) recorded(ctx context.Context, h *Hold, token int64) time.Time {
 	return time.Time{}
 }
 
-// forget implements Forget.
-func (j *job) forget(ctx context.Context) error {
+// forget implements Forget and ForgetRun.
+func (j *job) forget(ctx context.Context, token int64) error {
 	for {
 		h, err := j.enter(ctx)
 		if err != nil {
 			return err
 		}
-		err = j.forgetUnder(ctx, h)
+		err = j.forgetUnder(ctx, h, token)
 		h.letGo(ctx)
 		again, err := outlived(ctx, err)
 		if !again {
@@ -457,26 +466,33 @@ func (j *job) forget(ctx context.Context) error {
 	}
 }
 
-// forgetUnder removes what is recorded, under the lock.
-func (j *job) forgetUnder(ctx context.Context, h *Hold) error {
-	for {
+// forgetUnder removes what is recorded, under the lock. This lock does not exclude a run by [Once.Turn], whose lock is
+// another one. So the marks are removed in the version that was read.
+func (j *job) forgetUnder(ctx context.Context, h *Hold, token int64) error {
+	for doubt := false; ; {
 		seen, err := j.look(ctx, h)
 		if err != nil {
 			return err
 		}
+		meant := func(m *mark) bool { return m != nil && (token == anyRun || m.Token == token) }
 		ops := []zk.Op{j.bump(zk.AnyVersion)}
-		if seen.done != nil {
-			ops = append(ops, zk.DeleteOp(j.done(), zk.AnyVersion))
+		if meant(seen.done) {
+			ops = append(ops, zk.DeleteOp(j.done(), seen.done.stat.Version))
 		}
-		if seen.begun != nil {
-			ops = append(ops, zk.DeleteOp(j.begun(), zk.AnyVersion))
+		if meant(seen.begun) {
+			ops = append(ops, zk.DeleteOp(j.begun(), seen.begun.stat.Version))
 		}
-		if len(ops) == 1 {
+		switch {
+		case len(ops) == 1 && (token == anyRun || doubt):
 			return nil
+		case len(ops) == 1:
+			return fmt.Errorf("%w: no run with the token %d is recorded", ErrNotHeld, token)
 		}
 		_, err = h.commit(ctx, ops)
-		if err == nil || !zk.MayHaveHappened(err) || ctx.Err() != nil {
+		changed := (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)) && !errors.Is(err, ErrLost)
+		if err == nil || !changed && !zk.MayHaveHappened(err) || ctx.Err() != nil {
 			return err
 		}
+		doubt = doubt || zk.MayHaveHappened(err)
 	}
 }

@@ -306,3 +306,60 @@ func TestRecordsAreReadAndForgotten(t *testing.T) {
 		wantErr(t, err, zk.ErrBadArguments)
 	})
 }
+
+// ForgetRun removes the run that its caller has seen, and no newer one.
+func TestForgetRunRemovesNoOtherRun(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		const period = time.Millisecond
+		o := holdfast.NewOnce(c, turnPath)
+		for name, tt := range map[string]struct {
+			turn     func(*holdfast.Hold) *holdfast.Turn
+			forget   func(token int64) error
+			recorded func() (*holdfast.Result, error)
+			again    func() error // forgets the first key, and something is recorded
+		}{
+			"key": {
+				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurn(t, c, h, "k"); return turn },
+				func(token int64) error { return o.ForgetRun(t.Context(), "k", token) },
+				func() (*holdfast.Result, error) { return o.Recorded(t.Context(), "k") },
+				func() error { return o.Forget(t.Context(), "k") },
+			},
+			"period": {
+				func(h *holdfast.Hold) *holdfast.Turn { turn, _ := takeTurnWithin(t, c, h, period); return turn },
+				func(token int64) error { return o.ForgetRunWithin(t.Context(), token) },
+				func() (*holdfast.Result, error) { return o.RecordedWithin(t.Context()) },
+				func() error { return o.ForgetWithin(t.Context()) },
+			},
+		} {
+			m := holdfast.NewMutex(c, lockPath)
+			run := func() int64 {
+				h := lock(t, m)
+				turn := tt.turn(h)
+				if turn == nil {
+					t.Fatalf("%s: the run is recorded", name)
+				}
+				token := turnDone(t, turn, "").Token
+				unlock(t, h)
+				return token
+			}
+			first := run()
+			if err := tt.again(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			second := run()
+			wantErr(t, tt.forget(first), holdfast.ErrNotHeld)
+			if r, err := tt.recorded(); err != nil || r == nil || r.Token != second {
+				t.Errorf("%s: %+v, %v; want the run with the token %d", name, r, err, second)
+			}
+			if err := tt.forget(second); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if r, err := tt.recorded(); err != nil || r != nil {
+				t.Errorf("%s: %+v, %v; want none", name, r, err)
+			}
+			wantErr(t, tt.forget(second), holdfast.ErrNotHeld)
+		}
+	})
+}

@@ -132,7 +132,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 442, bug: "Forget leaves the beginning of a run", where: "–",
-			edits: []edit{{"once.go", "\t\tif seen.begun != nil {\n\t\t\tops = append(", "\t\tif seen.begun != nil && seen.done != nil {\n\t\t\tops = append("}},
+			edits: []edit{{"once.go", "\t\tif meant(seen.begun) {", "\t\tif meant(seen.begun) && seen.done != nil {"}},
 			tests: []string{"TestOnceAtMostOnceRecordsTheBeginning"},
 		},
 		{

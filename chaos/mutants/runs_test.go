@@ -58,5 +58,50 @@ func ofRuns() []mutant {
 			edits: []edit{{"once_marks.go", "err == nil || !doubt {", "err == nil || doubt || !doubt {"}},
 			tests: []string{"TestTurnUnderLostConnections"},
 		},
+		{
+			number: 710, bug: "a command that the user continues while it is suspended stays stopped for ever", where: "ours until 24 November",
+			edits: []edit{{"internal/supervise/guard.go", "\t\t\tcase sig == continuing && g.frozen:\n\t\t\t\tg.awake = true\n", "\t\t\tcase sig == continuing && g.frozen:\n"}},
+			pkg:   "internal/supervise", tests: []string{"TestSuspectJobIsSuspended"}, args: impatient,
+		},
+		{
+			number: 711, bug: "processes that a killed command leaves stay suspended", where: "ours until 24 November",
+			edits: []edit{{"internal/supervise/guard.go", "\t\tif g.frozen { // the command was killed meanwhile\n\t\t\tg.job.thaw()\n\t\t}\n", ""}},
+			pkg:   "internal/supervise", tests: []string{"TestSuspectJobIsSuspended"}, args: impatient,
+		},
+		{
+			number: 712, bug: "no signal is heard while the lock is released", where: "ours until 24 November; consul #4439",
+			edits: []edit{{"cmd/holdfast/release.go", "if nth--; nth == 0 {", "if nth--; nth < -99 {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestReleaseIsCutOff"},
+		},
+		{
+			number: 713, bug: "run does not know that a wait which was cut off may have reserved the lock", where: "ours until 24 November",
+			edits: []edit{{"cmd/holdfast/min_hold.go", "\tk.reserved.Store(true)\n", ""}},
+			pkg:   "cmd/holdfast", tests: []string{"TestWaitThatIsCutOffKnowsItsReservation"},
+		},
+		{
+			number: 714, bug: "the text of another user's node is printed whole", where: "ours until 24 November",
+			edits: []edit{{"cmd/holdfast/notice.go", "s := cut(e.Owner, maxForeign)", "s := e.Owner"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestTextOfOthersIsCut"},
+		},
+		{
+			number: 715, bug: "status -q says that a lock is free, and cannot read whether it is reserved", where: "–",
+			edits: []edit{{"cmd/holdfast/status.go", "if err != nil && l.holders() == 0 {", "if err != nil && l.holders() < 0 {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestStatusDespiteUnreadableRecords"},
+		},
+		{
+			number: 716, bug: "break --once-key removes a newer run than the one that it has shown", where: "ours until 24 November",
+			edits: []edit{{"once.go", "(token == anyRun || m.Token == token) }", "(token >= anyRun || m.Token == token) }"}},
+			tests: []string{"TestForgetRunRemovesNoOtherRun"},
+		},
+		{
+			number: 717, bug: "the command starts in a session whose timeout is too short for --term-before", where: "ours until 24 November",
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\t\terr = k.suits(session)\n", "\t\t\t_ = k.suits(session)\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestSessionOfTheHoldIsChecked"},
+		},
+		{
+			number: 718, bug: "one process that cannot be started ends all shards of a worker", where: "ours until 24 November",
+			edits: []edit{{"cmd/holdfast/shard.go", "[]error{syscall.ENOENT, ", "[]error{syscall.EAGAIN, syscall.ENOENT, "}},
+			pkg:   "cmd/holdfast", tests: []string{"TestCommandsThatNeverRun"},
+		},
 	}
 }

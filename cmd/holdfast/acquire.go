@@ -213,10 +213,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	k.page.follow(c, k.election(c.client))
 	session, err := c.client.Session(ctx)
 	if err == nil {
-		err = k.granted(session.Timeout())
-	}
-	if err == nil && k.check != nil {
-		err = k.check(session)
+		err = k.suits(session)
 	}
 	if err != nil {
 		return nil, err
@@ -238,6 +235,15 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	}}, nil
 }
 
+// suits refuses a session whose timeout is too long for the user, or too short for the command.
+func (k *taker) suits(s *zk.Session) error {
+	err := k.granted(s.Timeout())
+	if err == nil && k.check != nil {
+		err = k.check(s)
+	}
+	return err
+}
+
 // granted refuses a session timeout longer than the user's, since the lock of a killed holder would
 // last as long.
 func (g *globals) granted(timeout time.Duration) error {
@@ -254,7 +260,7 @@ func (k *taker) enter(ctx context.Context, c *connection, left time.Duration) (*
 	for until := time.Now().Add(left); ; left = max(time.Until(until), 0) {
 		h, err := k.enterOnce(ctx, c, left)
 		over := errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired)
-		if !over || k.try || k.bounded && left == 0 || ctx.Err() != nil {
+		if !over || errors.Is(err, holdfast.ErrUncertain) || k.try || k.bounded && left == 0 || ctx.Err() != nil {
 			return h, err
 		}
 	}
@@ -286,7 +292,16 @@ func (k *taker) enterOnce(ctx context.Context, c *connection, left time.Duration
 		_ = k.giveUp(h)
 		return nil, err
 	}
-	if err = k.once.look(ctx, k, c.client, h); err == nil {
+	if h != nil { // the session can be another one than at first, with another timeout
+		var session *zk.Session
+		if session, err = c.client.Session(ctx); err == nil {
+			err = k.suits(session)
+		}
+	}
+	if err == nil {
+		err = k.once.look(ctx, k, c.client, h)
+	}
+	if err == nil {
 		err = k.reserve(ctx, c.client, h)
 	}
 	if err != nil {
@@ -315,7 +330,7 @@ func (k *taker) tryNow(ctx context.Context, c *connection, cancel context.Cancel
 	switch {
 	case errors.Is(err, holdfast.ErrLocked):
 		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
-	case errors.Is(err, zk.ErrSessionExpired) && c.contact.lost() > 0:
+	case errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrUncertain) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case err != nil:
 		return nil, k.failed(err)

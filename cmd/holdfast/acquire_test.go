@@ -622,3 +622,45 @@ func TestReleaseIsCutOff(t *testing.T) {
 		}
 	})
 }
+
+// The wait can go on in another session, which a server may have granted another timeout. No command starts in a session
+// that does not suit it.
+func TestSessionOfTheHoldIsChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newTestTaker(srv)
+		refused := errors.New("refused")
+		var first int64
+		k.check = func(s *zk.Session) error {
+			if first == 0 {
+				first = s.ID()
+			}
+			if s.ID() != first {
+				return refused
+			}
+			return nil
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := k.take(nil)
+			ended <- err
+		}()
+		time.Sleep(time.Minute)
+		srv.Expire(first)
+		time.Sleep(time.Minute)
+		if len(ended) > 0 {
+			t.Fatalf("the wait has ended: %v", <-ended)
+		}
+		if err := holder.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, refused) {
+			t.Errorf("take: %v; want the error of the check", err)
+		}
+	})
+}

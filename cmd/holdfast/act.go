@@ -65,8 +65,9 @@ var (
 
 func newBreak(g *globals) *cobra.Command {
 	return g.newAction(breaking, &cobra.Command{
-		Use:   "break [flags] LOCK",
-		Short: "Take a lock away from its holder, or let a job run again",
+		Use:        "break [flags] LOCK",
+		SuggestFor: []string{"kill"},
+		Short:      "Take a lock away from its holder, or let a job run again",
 		Long: `break removes the holder with the given token from the lock, or a waiter from its queue. If the holder has
 changed since you looked, break does nothing.
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -91,7 +92,7 @@ func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client,
 		if err != nil {
 			outcome = " (failed)"
 		}
-		g.info(cmd, "audit: %s %s %s: %s, token %s%s", e.At.Format(time.RFC3339), escape(e.By), e.Action, escape(p.Path), p.Token, outcome)
+		g.info(cmd, "audit: %s %s %s: %s, token %s%s", e.At.Format(time.RFC3339), escape(e.By), escape(e.Action), escape(p.Path), p.Token, outcome)
 	}
 	if failure != nil {
 		g.warn(cmd, "the audit line is not in %s: %s", auditPath, escape(cut(failure.Error(), auditText)))
@@ -170,10 +171,15 @@ func withAudit(data []byte, e auditEntry) ([]byte, error) {
 		if err != nil || len(text) <= auditBytes {
 			return text, err
 		}
-		if last := &log.Items[len(log.Items)-1]; len(log.Items) == 1 {
-			last.Places = last.Places[:len(last.Places)/2]
-			continue
+		// The oldest lines go first, and our own last: it fits once it has few places.
+		i := slices.IndexFunc(log.Items, func(line auditEntry) bool { return line.ID != e.ID })
+		switch ours := &log.Items[0]; {
+		case i >= 0 || len(log.Items) > 1:
+			log.Items = slices.Delete(log.Items, max(i, 0), max(i, 0)+1)
+		case len(ours.Places) == 0:
+			return nil, fmt.Errorf("the line is too long: %d bytes", len(text))
+		default:
+			ours.Places = ours.Places[:len(ours.Places)/2]
 		}
-		log.Items = log.Items[1:]
 	}
 }

@@ -202,3 +202,28 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 		t.Errorf("%v, %v, printed %q", err, acted, &said)
 	}
 }
+
+// Lines that others have written, however odd, neither hang the next writer nor displace its line.
+func TestAuditOutlivesHostileLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300<<10)
+	for name, items := range map[string][]auditEntry{
+		"last":      {{ID: "A"}, {ID: "B", By: long}},
+		"first":     {{ID: "B", By: long}, {ID: "A"}},
+		"alone":     {{ID: "B", By: long}},
+		"many ours": {{ID: "A", By: long}, {ID: "A", By: long}, {ID: "A"}},
+	} {
+		data, err := json.Marshal(auditLog{Kind: "AuditLog", Items: items})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := auditEntry{ID: "A", Outcome: "done"}
+		next, err := withAudit(data, ours)
+		if err != nil || len(next) > auditBytes || !strings.Contains(string(next), `"outcome":"done"`) {
+			t.Errorf("%s: %d bytes, %v", name, len(next), err)
+		}
+		if _, err := withAudit(data, auditEntry{ID: "A", By: long}); err == nil {
+			t.Errorf("%s: a line of %d bytes is written", name, len(long))
+		}
+	}
+}

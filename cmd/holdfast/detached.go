@@ -19,7 +19,7 @@ type detachedFlags struct {
 }
 
 func (f *detachedFlags) register(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.on, "detached", false, "print id=ID token=N and exit; the lock stays held until holdfast unlock")
+	cmd.Flags().BoolVar(&f.on, "detached", false, "print id=ID token=N, and expires=TIME with --expires, and exit; the lock stays held until holdfast unlock")
 	durationVar(cmd.Flags(), &f.expires, "expires", "", 0, "with --detached: the lock ends this long after it was acquired, by the server's clock (default: never)")
 }
 
@@ -88,9 +88,15 @@ func (k *taker) lockDetached() error {
 	if !c.Expires.IsZero() {
 		line += " expires=" + c.Expires.UTC().Format(time.RFC3339)
 	}
+	select {
+	case sig := <-signals: // perhaps nobody reads the id any more
+		_ = t.release()
+		return exitCode(exitSignal + supervise.SignalNumber(sig))
+	default:
+	}
 	if _, err := fmt.Println(line); err != nil {
 		_ = t.release()
-		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
+		return cannotReport(err)
 	}
 	k.say.line("to release %s: holdfast unlock --id %s %[1]s", escape(k.name), c.ID)
 	return nil

@@ -41,6 +41,10 @@ func (v *durationValue) Set(text string) error {
 	return nil
 }
 
+// mostTime bounds the times of a run. A longer one is a mistake: --min-hold would keep the job from running, and sums
+// of such times overflow.
+const mostTime = 366 * 24 * time.Hour
+
 var days = regexp.MustCompile(`^([+-]?)([0-9]+)d`)
 
 // parseDuration reads a duration as time.ParseDuration does, with seconds as the unit of a bare number and

@@ -262,8 +262,8 @@ func (p *page) document() (d leaderDocument, until time.Time, changed <-chan str
 			since := p.leader.Since.UTC()
 			d.Since = &since
 		}
-		d.Connected = d.Connected && p.known
 	}
+	d.Connected = d.Connected && p.known
 	if d.IsLeader, until = p.leads(); d.IsLeader {
 		token := strconv.FormatInt(p.office.hold.Token(), 10)
 		if d.Token != token {
@@ -321,24 +321,24 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	step := time.NewTicker(streamStep)
 	defer step.Stop()
-	var sent string
+	var sent streamed
 	var last time.Time
 	for {
 		d, until, changed := p.document()
-		text := streamed(d)
+		state := stateOfStream(d)
 		limit := time.Now().Add(answerPatience)
 		if d.IsLeader {
 			limit = earliest(limit, until)
 		}
 		_ = control.SetWriteDeadline(limit)
 		switch {
-		case text != sent:
+		case state != sent:
 			line, err := json.Marshal(d)
 			if err != nil {
 				return
 			}
 			_, _ = fmt.Fprintf(w, "data: %s\n\n", line) // Flush reports the fault
-			sent, last = text, time.Now()
+			sent, last = state, time.Now()
 		case time.Since(last) >= streamAlive:
 			_, _ = io.WriteString(w, ":\n\n")
 			last = time.Now()
@@ -357,11 +357,20 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// streamed returns what a stream compares to find changes: everything but the age.
-func streamed(d leaderDocument) string {
-	d.AsOfMS = nil
-	text, _ := json.Marshal(d) // cannot fail
-	return string(text)
+// streamed is what a stream compares to find changes: everything but the age. It is no text, since a leader's value can
+// have 1 MiB.
+type streamed struct {
+	leaderDocument
+	since time.Time
+}
+
+func stateOfStream(d leaderDocument) streamed {
+	s := streamed{leaderDocument: d}
+	if d.Since != nil {
+		s.since = *d.Since
+	}
+	s.AsOfMS, s.Since = nil, nil
+	return s
 }
 
 func earliest(a, b time.Time) time.Time {

@@ -63,6 +63,10 @@ func (f *endFlags) ending(cmd *cobra.Command, g *globals) (ending, error) {
 		return nil, usage("", "--term-before %v is negative", f.termBefore)
 	case f.maxHold < 0:
 		return nil, usage("", "--max-hold %v is negative", f.maxHold)
+	case f.killAfter > mostTime:
+		return nil, usage("give 0 for never", "--kill-after %v: want at most %v", f.killAfter, mostTime)
+	case f.maxHold > mostTime:
+		return nil, usage("give 0 for no limit", "--max-hold %v: want at most %v", f.maxHold, mostTime)
 	case !supervise.CanAsk(syscall.Signal(f.signal)):
 		return nil, usage("give a signal that the command can handle, such as INT. KILL follows by itself, see --kill-after",
 			"--kill-signal %v cannot ask a command to stop", &f.signal)

@@ -17,15 +17,16 @@ func newLock(g *globals) *cobra.Command {
 	var detached detachedFlags
 	var stdin bool
 	cmd := &cobra.Command{
-		Use:   "lock [flags] LOCK",
-		Short: "Hold a lock until interrupted",
+		Use:        "lock [flags] LOCK",
+		SuggestFor: []string{"acquire"},
+		Short:      "Hold a lock until interrupted",
 		Long: `lock waits for the lock, and prints one line on stdout when it holds it. INT (ctrl-C) or TERM
 releases the lock.
 
 With --stdin, the end of standard input releases the lock, too. So a shell script can hold a lock with a
 coprocess, and the lock ends with the script. If standard input ends during the wait, lock leaves the queue.
 
-With --detached, lock prints id=ID token=N and exits, and the lock stays held. A script must end if lock
+With --detached, lock prints id=ID token=N (and expires=TIME with --expires) and exits, and the lock stays held. A script must end if lock
 fails, as in the example below: eval $(holdfast lock …) goes on without the lock. No session owns it: it ends with
 holdfast unlock, after --expires, or with holdfast break. It waits in the same queue as all other locks of the
 name, and all others wait behind it, also those of Curator and kazoo. While lock waits, it can be killed at
@@ -47,13 +48,13 @@ Exit codes:
   77   no permission
   78   wrong configuration
   79   the lock was lost
-  125  the holdfast run around this command holds the lock
+  125  the holdfast run around this command holds the lock, or lock cannot write to stdout
   128+N  signal N arrived during the wait, or ended the release, or a signal N other than INT and TERM released
          the lock`,
 		Example: `  holdfast lock db/migrate
   holdfast lock --try --why "by hand" db/migrate
   claim=$(holdfast lock --detached --expires 2h deploy) || exit
-  eval "$claim"                                   # sets id and token
+  eval "$claim"                                   # sets id, token and expires
   coproc HF { holdfast lock --stdin db/migrate; }         # bash; exec {HF[1]}>&- releases it
   read -r line <&"${HF[0]}" || exit                       # until it is held`,
 		Args: operands("lock"),
@@ -101,10 +102,14 @@ func (k *taker) lock(stdin bool) error {
 	}
 	defer t.close()
 	k.say.line("to release %s, press ctrl-C or: kill %d", escape(k.name), os.Getpid())
-	_, err = fmt.Printf("held %s token=%d session=0x%x\n", escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
+	line := fmt.Sprintf("held %s token=%d session=0x%x", escape(k.name), k.token(t.hold), uint64(t.hold.SessionID()))
+	if k.kind.slot {
+		line += fmt.Sprintf(" slot=%d", t.hold.Slot())
+	}
+	_, err = fmt.Println(line)
 	if err != nil {
 		_ = t.hold.Unlock()
-		return fmt.Errorf("lock: cannot report that the lock is held: %w", err)
+		return cannotReport(err)
 	}
 	select {
 	case <-ended:
@@ -133,4 +138,9 @@ func (k *taker) unlock(t *tenure, signals <-chan os.Signal) error {
 		return exitCode(exitSignal + supervise.SignalNumber(hurry))
 	}
 	return err
+}
+
+// cannotReport is the fault of a lock that nobody would know of. It is released again.
+func cannotReport(err error) error {
+	return &fault{exitFailed, fmt.Errorf("lock: cannot report that the lock is held: %w", err), ""}
 }

@@ -24,8 +24,9 @@ func newLs(g *globals) *cobra.Command {
 	var layout layoutFlag
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "ls [flags] [PREFIX]",
-		Short: "List locks, their holders and how many clients wait",
+		Use:        "ls [flags] [PREFIX]",
+		SuggestFor: []string{"list", "locks"},
+		Short:      "List locks, their holders and how many clients wait",
 		Long: `ls lists the locks whose names begin with PREFIX, or all locks in the namespace. A free lock is
 listed until the server removes its empty node.
 

@@ -16,9 +16,6 @@ import (
 // minHoldFlag is --min-hold: the lock stays held for this long, also after run has ended.
 type minHoldFlag struct{ least time.Duration }
 
-// maxMinHold bounds --min-hold. A longer time is a mistake, and would keep the job from running.
-const maxMinHold = 366 * 24 * time.Hour
-
 func (f *minHoldFlag) register(cmd *cobra.Command) {
 	durationVar(cmd.Flags(), &f.least, "min-hold", "", 0, "keep the lock for this long from the start of the command, by the server's clock, even if the command ends, or holdfast or this host dies")
 }
@@ -27,8 +24,8 @@ func (f *minHoldFlag) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("min-hold") {
 		return nil
 	}
-	if f.least < time.Millisecond || f.least > maxMinHold {
-		return usage("give a time such as 50s for a job of every minute", "--min-hold %v: want 1ms to %v", f.least, maxMinHold)
+	if f.least < time.Millisecond || f.least > mostTime {
+		return usage("give a time such as 50s for a job of every minute", "--min-hold %v: want 1ms to %v", f.least, mostTime)
 	}
 	return needsOneExclusive(cmd, "--min-hold")
 }

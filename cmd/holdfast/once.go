@@ -149,11 +149,11 @@ func (f *forgetFlags) recorded(ctx context.Context, o *holdfast.Once) (*holdfast
 	return o.Recorded(ctx, f.key)
 }
 
-func (f *forgetFlags) forget(ctx context.Context, o *holdfast.Once) error {
+func (f *forgetFlags) forget(ctx context.Context, o *holdfast.Once, token int64) error {
 	if f.per {
-		return o.ForgetWithin(ctx)
+		return o.ForgetRunWithin(ctx, token)
 	}
-	return o.Forget(ctx, f.key)
+	return o.ForgetRun(ctx, f.key, token)
 }
 
 // forgetRun shows the record of a job, asks, and removes it.
@@ -177,14 +177,11 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 	e := auditEntry{Action: "break " + cut(flag, auditText), Reason: act.reason}
 	e.Places = []auditPlace{{Path: cut(path, auditText), Owner: cut(seen.Owner, auditText), Token: strconv.FormatInt(seen.Token, 10)}}
 	err = g.audited(ctx, cmd, c, e, func() error {
-		now, err := f.recorded(ctx, o)
-		switch {
-		case err != nil:
-			return err
-		case now == nil || now.Token != seen.Token:
+		err := f.forget(ctx, o, seen.Token)
+		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}
 		}
-		return f.forget(ctx, o)
+		return err
 	})
 	if err != nil {
 		return err

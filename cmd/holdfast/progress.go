@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -137,7 +138,7 @@ func fit(text string, columns int) string {
 // show shows the place in the queue until ctx ends.
 func (k *taker) show(ctx context.Context, c *zk.Client) {
 	defer k.say.progress(slotQueue, "")
-	queues := make(map[string][]holdfast.Entry)
+	queues, rests := make(map[string][]holdfast.Entry), make(map[string]string)
 	var looked time.Time
 	step := noticeAfter
 	for {
@@ -158,11 +159,12 @@ func (k *taker) show(ctx context.Context, c *zk.Client) {
 			looked = time.Now()
 			for _, path := range k.paths() {
 				queues[path] = k.look(ctx, c, path)
+				rests[path] = k.resting(ctx, c, path, queues[path], session.ID())
 			}
 		}
 		text := ""
 		for _, path := range k.paths() {
-			if what := waitingFor(queues[path], session.ID(), k.kind.node); what != "" && text == "" {
+			if what := cmp.Or(waitingFor(queues[path], session.ID(), k.kind.node), rests[path]); what != "" && text == "" {
 				text = fmt.Sprintf("waiting for %s: %s", escape(k.called(path)), what)
 			}
 		}

@@ -193,3 +193,41 @@ func TestProgressOfServersThatDoNotAnswer(t *testing.T) {
 		}
 	})
 }
+
+// At the head of the queue, the progress shows the --min-hold that the wait is for.
+func TestProgressOfAReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		m := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("ann"))
+		holder, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := holder.Reserve(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		k, shown, stop := screened(srv)
+		defer stop()
+		ended := make(chan *tenure, 1)
+		go func() {
+			got, err := k.take(nil)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- got
+		}()
+		time.Sleep(time.Minute)
+		if got := shown(); !strings.Contains(got, "held by ann for ") || !strings.Contains(got, "position 1 of 1") {
+			t.Errorf("behind the holder: %q", got)
+		}
+		if err := holder.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := shown(); !strings.Contains(got, "waiting for job: held until 2000-01-01T01:00:0") || !strings.Contains(got, "by ann (--min-hold)") {
+			t.Errorf("after its end: %q", got)
+		}
+		(<-ended).close()
+	})
+}

@@ -134,10 +134,24 @@ func (g *globals) flagFault(cmd *cobra.Command, err error) error {
 		}
 	}
 	text := err.Error()
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedName() == "c" && cmd.Flags().Lookup("shell") != nil {
+		hint = fmt.Sprintf("to run a line of the shell: %s --shell LOCK 'LINE'", cmd.CommandPath())
+	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if flag := invalid.GetFlag(); flag.Value.Type() == "bool" {
+			return usage(hintOfSwitch(flag.Name, invalid.GetValue()), "%s: --%s=%s: --%[2]s takes no value", cmd.Name(), flag.Name, cut(invalid.GetValue(), 100))
+		}
 		text = strings.Replace(text, strconv.Quote(invalid.GetValue()), strconv.Quote(cut(invalid.GetValue(), 100)), 1)
 	}
 	return usage(hint, "%s: %s", cmd.Name(), text) // report shortens it
+}
+
+// hintOfSwitch says what to give instead of a flag without a value that has one.
+func hintOfSwitch(name, value string) string {
+	if _, err := parseDuration(value); name == "try" && err == nil {
+		return "to wait for some time, give --wait " + cut(value, 40)
+	}
+	return fmt.Sprintf("give --%s alone, or leave it out", name)
 }
 
 // nearest returns the flag whose name is most like name, or "" if none is close.

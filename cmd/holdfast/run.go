@@ -29,8 +29,9 @@ func newRun(g *globals) *cobra.Command {
 	var once onceFlags
 	var minHold minHoldFlag
 	cmd := &cobra.Command{
-		Use:   "run [flags] LOCK [--] COMMAND [ARG...]",
-		Short: "Run a command while holding a lock",
+		Use:        "run [flags] LOCK [--] COMMAND [ARG...]",
+		SuggestFor: []string{"acquire"},
+		Short:      "Run a command while holding a lock",
 		Long: `run waits for the lock and runs the command. It releases the lock when the command and all processes
 that it started have ended.
 
@@ -187,6 +188,9 @@ func misplacedFlag(cmd *cobra.Command, args []string) error {
 	if flag == nil && len(name) == 1 {
 		flag = cmd.Flags().ShorthandLookup(name)
 	}
+	if args[1] == "-c" && flag == nil && cmd.Flags().Lookup("shell") != nil {
+		return err(fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", cmd.CommandPath(), args[0], strings.Join(args[2:], " ")))
+	}
 	if flag == nil {
 		return err(fmt.Sprintf("if it is the command, put -- before it: %s %s -- %s", cmd.CommandPath(), args[0], strings.Join(args[1:], " ")))
 	}
@@ -215,7 +219,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	// Look the command up before the wait, which may be long.
 	file, err := exec.LookPath(command[0])
 	if err != nil {
-		return cannotRun(command[0], err)
+		return k.mistaken(command, cannotRun(command[0], err))
 	}
 	if err := k.deadlock(); err != nil {
 		return err
@@ -373,8 +377,26 @@ func (k *taker) tokens(h *holdfast.Hold) string {
 	return strings.Join(text, " ")
 }
 
+// mistaken adds a hint to the fault of a command that was not found, if the command line is that of another tool. flock
+// and consul lock take a line of the shell in one word. consul lock -n takes a limit.
+func (k *taker) mistaken(command []string, err *fault) *fault {
+	self := "holdfast run"
+	if k.campaign {
+		self = "holdfast elect"
+	}
+	_, noNumber := strconv.Atoi(k.name)
+	switch {
+	case err.code != exitNotFound || err.hint != "":
+	case len(command) == 1 && strings.ContainsAny(command[0], " ;|&<>"):
+		err.hint = fmt.Sprintf("to run a line of the shell: %s --shell %s '%s'", self, cut(k.name, 80), cut(command[0], 80))
+	case noNumber == nil && len(command) > 1 && command[1] == "--" && !k.campaign:
+		err.hint = fmt.Sprintf("the lock's name is %[1]s here. For a semaphore with %[1]s permits: %[2]s --of %[1]s %[3]s -- CMD", cut(k.name, 80), self, cut(command[0], 80))
+	}
+	return err
+}
+
 // cannotRun returns the fault of a command that did not start: 127 if it does not exist, else 126.
-func cannotRun(name string, err error) error {
+func cannotRun(name string, err error) *fault {
 	reason := err
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		reason = e.Err

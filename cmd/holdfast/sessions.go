@@ -286,32 +286,40 @@ func takeAway(ctx context.Context, c *zk.Client, session int64, places []placeOf
 func takeAwayTogether(ctx context.Context, c *zk.Client, session int64, places []placeOf) (int, error) {
 	removed := 0 // by a transaction whose answer was lost
 	for {
-		var ops []zk.Op
-		for _, p := range places {
-			_, stat, err := c.Get(ctx, p.Path)
-			switch {
-			case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != session:
-			case err != nil:
-				return 0, err
-			default:
-				ops = append(ops, zk.DeleteOp(p.Path, stat.Version))
-			}
-		}
-		if len(ops) == 0 {
+		ops, err := removals(ctx, c, session, places)
+		if err == nil && len(ops) == 0 {
 			return removed, nil
 		}
-		_, err := c.Multi(ctx, ops...)
+		lost := false
+		if err == nil {
+			_, err = c.Multi(ctx, ops...)
+			if lost = errors.Is(err, zk.ErrConnectionLoss); lost {
+				removed = len(ops)
+			}
+		}
+		again := lost || zk.SafeToRetry(err) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)
 		switch {
 		case err == nil:
 			return len(ops), nil
-		case errors.Is(err, zk.ErrConnectionLoss):
-			removed = len(ops)
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), zk.SafeToRetry(err):
-		default:
+		case !again:
 			return 0, err
-		}
-		if ctx.Err() != nil {
+		case !pause(ctx):
 			return 0, context.Cause(ctx)
 		}
 	}
+}
+
+// removals returns the operations that remove those of the places that still belong to the session.
+func removals(ctx context.Context, c *zk.Client, session int64, places []placeOf) (ops []zk.Op, _ error) {
+	for _, p := range places {
+		_, stat, err := c.Get(ctx, p.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != session:
+		case err != nil:
+			return nil, err
+		default:
+			ops = append(ops, zk.DeleteOp(p.Path, stat.Version))
+		}
+	}
+	return ops, nil
 }

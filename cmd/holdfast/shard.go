@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -85,6 +86,8 @@ Exit codes:
 				return usage("", "--count %d: want 1 to %d shards", count, mostShards)
 			case killAfter < 0:
 				return usage("", "--kill-after %v is negative", killAfter)
+			case killAfter > mostTime:
+				return usage("give a shorter time", "--kill-after %v: want at most %v", killAfter, mostTime)
 			case len(dashless(args)) == 0:
 				return usage("usage: "+cmd.UseLine(), "shard: no command given after the name, %q", cut(args[0], 80))
 			}
@@ -113,7 +116,7 @@ Exit codes:
 	}
 	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
 	cmd.Flags().StringVar(&why, "why", "", "reason for holding the shards, shown in ls and status")
-	durationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard")
+	durationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -247,10 +250,10 @@ func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.
 			pause = firstPause
 		}
 		switch {
-		case errors.Is(err, supervise.ErrGuards):
-			warn("%v; trying again in %v", err, pause)
-		case err != nil:
+		case err != nil && neverRuns(err):
 			return cannotRun(w.command[0], err)
+		case err != nil:
+			warn("%v; trying again in %v", err, pause)
 		case out.Lost:
 			warn("the command was stopped, but this process still has the shard; running the command again in %v", pause)
 		case out.Code == 0:
@@ -264,6 +267,12 @@ func (w *sharder) keep(ctx context.Context, shards *holdfast.Shards, s holdfast.
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// neverRuns reports whether the command does not start at a later attempt either. Others may succeed: there was no memory
+// for a process, for example, or the file was being replaced.
+func neverRuns(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // once runs the command of a shard once. It stops the command when ctx ends.

@@ -17,8 +17,9 @@ func newUnlock(g *globals) *cobra.Command {
 	var force bool
 	var layout layoutFlag
 	cmd := &cobra.Command{
-		Use:   "unlock [flags] LOCK",
-		Short: "Release a detached lock",
+		Use:        "unlock [flags] LOCK",
+		SuggestFor: []string{"release"},
+		Short:      "Release a detached lock",
 		Long: `unlock releases a lock that holdfast lock --detached has acquired. --id is the id that lock printed.
 holdfast status LOCK shows it, too.
 
