@@ -139,7 +139,7 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 	return age(e.HeldSince, now)
 }
 
-// ownerOf returns the owner of a place and the reason, escaped.
+// ownerOf returns the owner of a place and the reason, cut and escaped.
 func ownerOf(e holdfast.Entry) string {
 	s := e.Owner
 	switch {
@@ -148,9 +148,9 @@ func ownerOf(e holdfast.Entry) string {
 	case s == "":
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
 	}
-	s = escape(s)
+	s = escape(cut(s, maxCell))
 	if e.Reason != "" {
-		s += ` ("` + escape(e.Reason) + `")`
+		s += ` ("` + escape(cut(e.Reason, maxCell)) + `")`
 	}
 	return s
 }
