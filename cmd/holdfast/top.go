@@ -45,9 +45,9 @@ Keys:
   q, ctrl-C         end
 
 b and r show what happens to whom, and ask. Any answer but y does nothing. If the holder has changed since you
-pressed the key, they do nothing either. b does not end the time of run --min-hold: holdfast break does. Until
-then, the next holdfast command waits at the head of the queue, where top shows it as the holder. They leave the audit line of holdfast break and holdfast revoke. When
-top ends, it prints these lines on stderr.
+pressed the key, they do nothing either. They leave the audit line of holdfast break and holdfast revoke. When
+top ends, it prints these lines on stderr. b does not end the time of run --min-hold: holdfast break does. Until
+then, the next holdfast command waits at the head of the queue, where top shows it as the holder.
 
 The first line of the screen has the time of the reading. If no server answers, or answers too slowly, the
 line begins with OLD and says why, and the times in the table stop. top goes on when a server answers again.
