@@ -150,7 +150,7 @@ func (s *picture) stale(now time.Time) string {
 
 // live reports whether the table is updated in place.
 func (s *picture) live() bool {
-	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out)
+	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out) && os.Getenv("TERM") != "dumb"
 }
 
 func (s *picture) update(found []located, now time.Time) error {

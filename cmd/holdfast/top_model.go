@@ -350,7 +350,7 @@ func (m *topModel) write(key, text string) {
 
 // narrow changes the filter.
 func (m *topModel) narrow(filter string) {
-	m.filter = cut(filter, maxCell)
+	m.filter = strings.ToValidUTF8(filter[:min(len(filter), maxCell)], "")
 	m.arrange()
 }
 

@@ -47,11 +47,13 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 				t[level[i]] = &node{info: info{denied: true}}
 			default:
 				t[level[i]] = &node{info: infoOf(r)}
-				if r.Stat.NumChildren > 0 {
-					parents = append(parents, level[i])
-				}
+				parents = append(parents, level[i])
 			}
 		}
+		// Permits can come before the list, when a turn goes.
+		parents = slices.DeleteFunc(parents, func(path string) bool {
+			return t[path].info.stat.NumChildren == 0 && !m.hasPermits(path, t)
+		})
 		// A client changes a turn into a permit. If the turn is not listed, a later list has the permit.
 		slices.SortStableFunc(parents, func(a, b string) int {
 			_, x := m.permitsFor(a)
@@ -88,6 +90,16 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 		}
 	}
 	return t, nil
+}
+
+// hasPermits reports whether a node of t may be the directory of the permits of a semaphore.
+func (m *model) hasPermits(path string, t tree) bool {
+	for _, pair := range m.turnstiles() {
+		if of, ok := strings.CutSuffix(path, pair[1]); ok && t[of+pair[0]] != nil {
+			return true
+		}
+	}
+	return m.bare() && t[path+m.grammar.Semaphore.Turnstile] != nil
 }
 
 // reads sends one read for each path. A result can have the errors ErrNoNode and ErrNoAuth.
