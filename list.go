@@ -220,19 +220,26 @@ func entryOf(path string, c names.Contender, r zk.Result, held bool) Entry {
 		Token: r.Stat.Czxid, Session: r.Stat.EphemeralOwner, Since: time.UnixMilli(r.Stat.Ctime),
 		Owner: n.Owner, Reason: n.Reason, Labels: n.Labels,
 	}
-	if held && !n.Kept && n.Since >= r.Stat.Ctime {
+	if held && !n.Kept && n.Since >= r.Stat.Ctime && n.Since <= r.Stat.Mtime+1000 { // otherwise it is wrong or forged
 		e.HeldSince = time.UnixMilli(n.Since)
 	}
 	if names.IsDetached(c.Name) && r.Stat.EphemeralOwner == 0 {
 		e.Detached, e.ID, e.HeldSince = true, n.ID, e.Since
 		if n.Expires != 0 {
-			e.Expires = time.UnixMilli(n.Expires)
+			e.Expires = timeIn(n.Expires)
 		}
 	}
 	if n.Token != 0 && (e.Shared || e.Detached) { // see stepDown and Detached
 		e.Token = n.Token
 	}
 	return e
+}
+
+// timeIn returns a time that a client has written into a node, in milliseconds. The client can write anything; the
+// result is in the years that JSON has.
+func timeIn(ms int64) time.Time {
+	const last = 253402300799999 // the end of 9999
+	return time.UnixMilli(max(0, min(ms, last)))
 }
 
 // A ForeignNode is a child of a lock's path that looks like a place in a queue, but is not in

@@ -95,7 +95,7 @@ func (m *mark) result() Result {
 	if m == nil {
 		return Result{}
 	}
-	r := Result{Owner: m.Owner, Token: m.Token, Value: m.value, Began: time.UnixMilli(m.Began)}
+	r := Result{Owner: m.Owner, Token: m.Token, Value: m.value, Began: timeIn(m.Began)}
 	if m.stat.Mtime != 0 && !m.begun {
 		r.At = time.UnixMilli(m.stat.Mtime)
 	}

@@ -15,7 +15,7 @@ func ofTheDoctor() []mutant {
 		},
 		{
 			number: 652, bug: "doctor takes two separate servers for one service", where: "–",
-			edits: []edit{{"cmd/holdfast/doctor_server.go", "\t\t\tapart = append(apart, e.name)\n", "\t\t\tsame = append(same, e.name)\n"}},
+			edits: []edit{{"cmd/holdfast/doctor_server.go", "\t\t\tapart = append(apart, e.name)\n", "\t\t\tsame++\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestDoctorNoticesSeparateServers"},
 		},
 		{

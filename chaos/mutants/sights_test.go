@@ -46,5 +46,50 @@ func ofSights() []mutant {
 			edits: []edit{{"internal/waitgraph/cycles.go", "nearest = i\n", "nearest = -1\n"}},
 			pkg:   "internal/waitgraph", tests: []string{"TestAReaderWaitsOnceForTheWriterThatHoldsTheLock"},
 		},
+		{
+			number: 738, bug: "watch that reads again and again says that a client has left whose permit came while it read", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/tree.go", "\t\t\tt.admitted = true\n", "\t\t\t_ = t\n"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestPermitsDuringTheRead"},
+		},
+		{
+			number: 739, bug: "watch says that a client has left whose permit came during the first reading", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/watch.go", "\t\t\t\tt.admitted = true\n", "\t\t\t\t_ = t\n"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestPermitsDuringTheRead"},
+		},
+		{
+			number: 740, bug: "the times of old data go on in ls --watch", where: "ours, until issue 17",
+			edits: []edit{{"cmd/holdfast/ls_watch.go", "\t\tat = s.now\n", "\t\tat = now\n"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestLsWatchShowsOldDataAsOld"},
+		},
+		{
+			number: 741, bug: "one client's node with a year that JSON does not have ends ls -o json for everybody", where: "ours, until issue 17",
+			edits: []edit{{"list.go", " && n.Since <= r.Stat.Mtime+1000 {", " {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestTimesThatNoDocumentCanHave"},
+		},
+		{
+			number: 742, bug: "one node that may not be read ends ls for everybody", where: "ours, until issue 17",
+			edits: []edit{{"cmd/holdfast/ls.go", "case errors.Is(err, zk.ErrNoAuth) && !v.root:", "case errors.Is(err, zk.ErrNoAuth) && v.semaphore:"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestOneUnreadableLock"},
+		},
+		{
+			number: 743, bug: "top shows the data of a server that is slow all the time as new", where: "ours, until issue 17",
+			edits: []edit{{"cmd/holdfast/top_model.go", "*topPerLock+topLate:", "*topPerLock+time.Hour:"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestTopOfASlowServerIsOld"},
+		},
+		{
+			number: 744, bug: "doctor takes servers for separate services because a node was perhaps not made", where: "ours, until issue 17",
+			edits: []edit{{"cmd/holdfast/doctor_server.go", "return e.probed })", "return e.probe != \"\" })"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestDoctorNoticesSeparateServers"},
+		},
+		{
+			number: 745, bug: "watch takes a waiter of another layout for the holder of a NodeLock", where: "ours, until issue 17",
+			edits: []edit{{"internal/lockwatch/model.go", "case names.Numbered(base):", "case names.Numbered(base) && m.emit == nil:"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestPlacesOfOtherLayoutsAreNoLocks"},
+		},
+		{
+			number: 746, bug: "one request that the server throttles ends ls", where: "ours, until issue 17",
+			edits: []edit{{"cmd/holdfast/ls.go", "if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {", "if err := read(); err == nil || !pause(ctx) || !zk.SafeToRetry(nil) {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestReadsAreSentAgain"},
+		},
 	}
 }

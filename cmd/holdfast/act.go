@@ -276,7 +276,7 @@ func showQueue(w io.Writer, name string, queue, places []holdfast.Entry, now tim
 	}
 	fmt.Fprintf(w, "%s: %s %s, token %d, session %s\n", escape(name), ownerOf(e), what, e.Token, sessionOf(e))
 	if how := endOfDetached(e, now); how != "" {
-		fmt.Fprintf(w, "  %s, id %s\n", how, escape(cut(e.ID, maxForeign)))
+		fmt.Fprintf(w, "  %s, id %s\n", how, escape(cut(e.ID, maxCell)))
 	}
 	waiters := 0
 	next := ""

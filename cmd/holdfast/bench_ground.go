@@ -80,10 +80,11 @@ func (g *globals) onGround(ctx context.Context, f func(context.Context, *ground)
 			say.line("cannot remove %s: %s; %s", at.path, escape(cut(left.Error(), 200)), removedLater)
 		}
 	}()
+	go at.connection.watch(ctx, g.timeout, cancel)
 	if err := at.make(ctx); err != nil {
 		return interrupted(ctx, t.unreachable(err))
 	}
-	return f(ctx, at)
+	return t.unreachable(f(ctx, at))
 }
 
 // interrupted returns the exit code of the signal that ended ctx, or else err.

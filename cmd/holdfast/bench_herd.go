@@ -281,6 +281,10 @@ func (h *herd) crowd(ctx context.Context, c *zk.Client, mine string) (func() err
 		if err != nil {
 			return nil, err
 		}
+		if !slices.Contains(names, mine[strings.LastIndexByte(mine, '/')+1:]) {
+			watch.Stop()
+			return nil, fmt.Errorf("bench: somebody has removed the node %s", mine)
+		}
 		first := slices.MinFunc(names, func(a, b string) int { return numberOf(a) - numberOf(b) })
 		if strings.HasSuffix(mine, "/"+first) {
 			watch.Stop()

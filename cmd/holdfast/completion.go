@@ -238,8 +238,12 @@ func (g *globals) findNames(cmd *cobra.Command, word string) ([]string, error) {
 		if strings.HasPrefix(word, "/") {
 			name = l.path
 		}
+		state := stateInWords(l.queue, now)
+		if l.unreadable {
+			state = unreadableState
+		}
 		if literal(name) {
-			names = append(names, name+"\t"+stateInWords(l.queue, now))
+			names = append(names, name+"\t"+state)
 		}
 	}
 	return names, nil

@@ -32,9 +32,13 @@ func (d *doctor) examineLocks(ctx context.Context, c *zk.Client) (f findings) {
 // judgeLocks reports places that look like leftovers. name returns the user's name of a lock.
 func judgeLocks(f *findings, found []located, now time.Time, name func(path string) string) {
 	held, waiting, empty := 0, 0, 0
-	var stuck, expired, unnamed []string
+	var stuck, expired, unnamed, unreadable []string
 	for _, l := range found {
-		if len(l.queue) == 0 {
+		switch {
+		case l.unreadable:
+			unreadable = append(unreadable, name(l.path))
+			continue
+		case len(l.queue) == 0:
 			empty++
 			continue
 		}
@@ -65,6 +69,9 @@ func judgeLocks(f *findings, found []located, now time.Time, name func(path stri
 	if len(unnamed) > 0 {
 		f.warning("locks", "programs give their name with WithOwner, or as the data of the node",
 			"%s without an owner's name: %s", counted(len(unnamed), "place"), some(unnamed))
+	}
+	if len(unreadable) > 0 {
+		f.warning("locks", "log in with --auth, or let somebody with permission change the ACL", "no permission to read %s: %s", counted(len(unreadable), "lock"), some(unreadable))
 	}
 	if empty >= manyEmpty {
 		f.warning("locks", "a server removes empty containers by itself; remove other nodes that nobody uses any more", "%d empty directories, which make ls slow", empty)

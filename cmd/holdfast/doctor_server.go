@@ -43,6 +43,7 @@ type examined struct {
 	mode     string     // leader, follower, observer, standalone or ""
 	client   *zk.Client // nil without a session
 	probe    string     // path of the probe node, "" without one
+	probed   bool       // the probe node was made; otherwise it may have been
 }
 
 // examineServers examines all servers at the same time, and then the locks. It reports whether a server
@@ -325,7 +326,7 @@ func (d *doctor) measure(ctx context.Context, e *examined, session *zk.Session, 
 		return
 	}
 	after := time.Now()
-	e.probe = probe
+	e.probe, e.probed = probe, true
 	for range 4 {
 		if err := timed(&writes, func() error { _, err := session.Set(ctx, probe, nil, zk.AnyVersion); return err }); err != nil {
 			fail("write", err)
@@ -436,23 +437,31 @@ func offset(apart, margin time.Duration) string {
 // oneService looks whether each server has the probe node of the first one. Two servers that know nothing of
 // each other would both grant the same lock.
 func oneService(ctx context.Context, servers, live []*examined) (f findings) {
-	first := slices.IndexFunc(live, func(e *examined) bool { return e.probe != "" })
+	first := slices.IndexFunc(live, func(e *examined) bool { return e.probed })
 	if len(servers) < 2 || first < 0 {
 		return nil
 	}
-	probe, same, apart := live[first].probe, []string{}, []string{}
-	for _, e := range live {
-		if err := e.client.Sync(ctx, probe); err != nil {
-			continue
+	probe, same, apart := live[first].probe, 0, []string{}
+	has := func(e *examined) (there bool, err error) {
+		if err = e.client.Sync(ctx, probe); err == nil {
+			_, there, err = e.client.Exists(ctx, probe)
 		}
-		_, there, err := e.client.Exists(ctx, probe)
+		return there, err
+	}
+	for _, e := range live {
+		there, err := has(e)
 		switch {
 		case err != nil:
 		case there:
-			same = append(same, e.name)
+			same++
 		default:
 			apart = append(apart, e.name)
 		}
+	}
+	// The node of a session that has ended is nowhere.
+	if there, err := has(live[first]); err == nil && !there {
+		f.warning("servers", "run holdfast doctor again", "it is not known whether the %d addresses belong to one service: the session at %s has ended", len(servers), live[first].name)
+		return f
 	}
 	if len(apart) > 0 {
 		f.problem("servers", "give the servers of one ensemble only: clients of different servers could hold the same lock at the same time",
@@ -463,7 +472,11 @@ func oneService(ctx context.Context, servers, live []*examined) (f findings) {
 		f.warning("servers", "see the lines above; clients use the others meanwhile", "%d of %d addresses can be used", len(live), len(servers))
 		return f
 	}
-	f.ok("servers", "all %d addresses belong to one service", len(same))
+	if same < len(live) {
+		f.warning("servers", "run holdfast doctor again", "%d of %d addresses belong to one service; the others did not answer", same, len(servers))
+		return f
+	}
+	f.ok("servers", "all %d addresses belong to one service", same)
 	return f
 }
 

@@ -272,7 +272,7 @@ func TestDoctorNoticesSeparateServers(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	on := func(name string, s *zktest.Server) *examined {
-		e := &examined{name: name, client: s.Client(), probe: "/probe-" + name}
+		e := &examined{name: name, client: s.Client(), probe: "/probe-" + name, probed: true}
 		if _, _, err := e.client.Create(ctx, e.probe, nil, zk.Ephemeral); err != nil {
 			t.Fatal(err)
 		}
@@ -286,6 +286,19 @@ func TestDoctorNoticesSeparateServers(t *testing.T) {
 	if f := oneService(ctx, []*examined{a}, []*examined{a}); len(f) > 0 {
 		t.Errorf("one server: %q", states(f))
 	}
+	// A node that was perhaps not made proves nothing, and neither does one that is gone.
+	d := &examined{name: "d", client: one.Client(), probe: "/probe-d"}
+	found(t, oneService(ctx, []*examined{d, a, b}, []*examined{d, a, b}), stateOK, "all 3 addresses belong to one service")
+	if f := oneService(ctx, []*examined{d, c}, []*examined{d}); len(f) > 0 {
+		t.Errorf("without a node: %q", states(f))
+	}
+	mute := &examined{name: "mute", client: one.Client()}
+	mute.client.Close()
+	found(t, oneService(ctx, []*examined{a, b, mute}, []*examined{a, b, mute}), stateWarning, "2 of 3 addresses belong to one service; the others did not answer")
+	if err := a.client.Delete(ctx, a.probe, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	found(t, oneService(ctx, []*examined{a, b}, []*examined{a, b}), stateWarning, "it is not known whether the 2 addresses belong to one service: the session at a has ended")
 }
 
 // A slow server has half of the time that is left to tell its mode.

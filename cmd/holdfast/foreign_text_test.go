@@ -17,7 +17,7 @@ import (
 // Text of other users is cut before it is printed: a node can have 1 MiB of it.
 func TestTextOfOthersIsCut(t *testing.T) {
 	t.Parallel()
-	const most = 5 * maxForeign // escaped, and with the words around it
+	const most = 5 * maxCell // escaped, and with the words around it
 	long := strings.Repeat("\xff", 1<<20)
 	e := holdfast.Entry{Owner: long, Reason: long}
 	id := holdfast.Entry{Detached: true, ID: long, Held: true}

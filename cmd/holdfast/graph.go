@@ -225,7 +225,7 @@ func (w *waits) owner(o int) string {
 	if text == "" {
 		return "session " + strings.Join(sessions, " ")
 	}
-	return escape(text) + " " + strings.Join(sessions, " ")
+	return escape(cut(text, maxCell)) + " " + strings.Join(sessions, " ")
 }
 
 // whose returns the text of an owner that says most, and its sessions. The text is that of a lock that it holds.

@@ -145,17 +145,22 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 	dir := l.path
 	if l.permits != nil {
 		dir += "/locks"
-		switch children, _, err := c.Children(ctx, l.path); {
+		switch listed, err := children(ctx, c, l.path); {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return nil, 0, err
-		case slices.Contains(children, "slot-queue"):
+		case slices.Contains(listed, "slot-queue"):
 			dir = l.path + "/slot-queue"
 		case layout.Name == holdfast.LayoutKazoo.Name:
 			dir = l.path + kazooTurnstile
 		}
 	}
-	stat, ok, err := c.Exists(ctx, dir)
+	var stat zk.Stat
+	var ok bool
+	err = retry(ctx, func() (err error) {
+		stat, ok, err = c.Exists(ctx, dir)
+		return err
+	})
 	switch {
 	case err != nil || !ok:
 		return nil, 0, err
@@ -168,7 +173,7 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 
 // readAuditOf returns the audit lines about the lock at path. If the audit cannot be read, missing says why.
 func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, missing string, err error) {
-	data, _, err := c.Get(ctx, auditPath)
+	data, err := get(ctx, c, auditPath)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0: // writeAudit makes the node first
 		return nil, "", nil
@@ -184,8 +189,12 @@ func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []histo
 	for _, item := range log.Items {
 		for _, place := range item.Places {
 			if place.Path == path {
+				at := item.At.UTC()
+				if at.Year() < 0 || at.Year() > 9999 { // JSON has no such year
+					at = item.At
+				}
 				events = append(events, historyEvent{
-					Type: item.Action, At: item.At.UTC(), Owner: place.Owner, Token: place.Token,
+					Type: item.Action, At: at, Owner: place.Owner, Token: place.Token,
 					By: item.By, Why: item.Reason, Outcome: item.Outcome,
 				})
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast"
+	"holdfast/internal/survey"
 	"holdfast/zk"
 )
 
@@ -45,12 +46,16 @@ If a semaphore or a set of slots is listed, the column PERMITS has the permits i
 The flags --held, --waiting, --owner and --older-than choose locks. A lock is listed if all of them choose
 it.
 
+The state unreadable means that you have no permission to read the lock, or a place in its queue. There may
+be locks below it, which ls does not find.
+
 -o wide adds columns. -o json prints one LockList, and -o jsonl one Lock a line: see docs/reference/json.md.
 -o name prints the names alone.
 
 With --watch, ls prints the locks again after each change, at most once a second. On a terminal, it
 keeps the table up to date in place. ctrl-C ends it. It goes on when the connection breaks. On servers
-before ZooKeeper 3.6, it looks for changes once a second.
+before ZooKeeper 3.6, it looks for changes once a second. If no server answers, or answers too slowly, the
+table on a terminal begins with OLD and says why, and the times in it stop.
 
 Exit codes:
   0   the list is complete; with --watch: INT or TERM ended it
@@ -168,8 +173,14 @@ func (g *globals) listing(found []located, now time.Time) listing[located] {
 func (g *globals) describe(l located, now time.Time) lockDocument {
 	d := describe(g.lockName(l.path), l.path, l.queue, now)
 	d.Permits = l.permits.document()
+	if l.unreadable {
+		d.State = unreadableState
+	}
 	return d
 }
+
+// unreadableState is the state of a lock that nobody may read.
+const unreadableState = "unreadable"
 
 // asOf returns the time of a document.
 func asOf(now time.Time) *time.Time {
@@ -195,6 +206,8 @@ func inkOf(state string) ink {
 		return yellow
 	case "kept":
 		return faint
+	case unreadableState:
+		return red
 	}
 	return green
 }
@@ -234,13 +247,18 @@ type located struct {
 	path    string
 	queue   []holdfast.Entry
 	permits *permits // of a semaphore or slots; nil otherwise
+	// unreadable: there is no permission to read the node or a place in its queue. There may be locks below it.
+	unreadable bool
 	// reserved is what --min-hold keeps; only status reads it.
 	reserved *holdfast.Reservation
 	lastRun  *holdfast.Result // of --once-per; only status reads it
 }
 
 func (l located) state() string {
-	if len(l.queue) == 0 {
+	switch {
+	case l.unreadable:
+		return unreadableState
+	case len(l.queue) == 0:
 		return "free"
 	}
 	return stateInTable(l.queue[0])
@@ -289,7 +307,7 @@ func (p *permits) String() string {
 // readPermits counts the permits in a semaphore's queue, and reads the limit from its node.
 func readPermits(ctx context.Context, c *zk.Client, path string, queue []holdfast.Entry) (*permits, error) {
 	p := &permits{inUse: located{queue: queue}.holders()}
-	data, _, err := c.Get(ctx, path)
+	data, err := get(ctx, c, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return p, nil
@@ -300,6 +318,33 @@ func readPermits(ctx context.Context, c *zk.Client, path string, queue []holdfas
 		p.limit = limit
 	}
 	return p, nil
+}
+
+// retry sends a read again while the server throttles, or if the connection broke.
+func retry(ctx context.Context, read func() error) error {
+	for {
+		if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {
+			return err
+		}
+	}
+}
+
+// get reads the data of a node.
+func get(ctx context.Context, c *zk.Client, path string) (data []byte, err error) {
+	err = retry(ctx, func() (err error) {
+		data, _, err = c.Get(ctx, path)
+		return err
+	})
+	return data, err
+}
+
+// children lists a node.
+func children(ctx context.Context, c *zk.Client, path string) (listed []string, err error) {
+	err = retry(ctx, func() (err error) {
+		listed, _, err = c.Children(ctx, path)
+		return err
+	})
+	return listed, err
 }
 
 // semaphoreDirs are the directories below a semaphore and below slots: of the permits, and of the queue.
@@ -393,8 +438,16 @@ func (w *walk) work(ctx context.Context) error {
 // visit reads one node. It returns the lock that it is, if it is one, and the nodes below it to visit.
 func (w *walk) visit(ctx context.Context, v visit) (found []located, below []visit, err error) {
 	children, queue, err := inspect(ctx, w.client, v.path, w.layout)
-	if err != nil || children == nil {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth) && !v.root:
+		if strings.HasPrefix(v.path, w.prefix) {
+			found = append(found, located{path: v.path, unreadable: true})
+		}
+		return found, nil, nil
+	case err != nil || children == nil:
 		return nil, nil, err
+	case len(queue) == 1 && queue[0].Path == v.path && survey.Numbered(v.path):
+		return nil, nil, nil // no NodeLock: a place in a queue of another layout
 	}
 	children = slices.DeleteFunc(children, func(name string) bool { return name == ownDirectory || strings.HasPrefix(name, probePrefix) })
 	root := v.root
@@ -470,14 +523,14 @@ func inspect(ctx context.Context, c *zk.Client, path string, layout holdfast.Lay
 			return nil, nil, err
 		}
 	}
-	children, _, err := c.Children(ctx, path)
+	listed, err := children(ctx, c, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, err
-	case children == nil:
-		children = []string{}
+	case listed == nil:
+		listed = []string{}
 	}
-	return children, queue, nil
+	return listed, queue, nil
 }

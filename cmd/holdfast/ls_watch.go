@@ -32,10 +32,25 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 				cancel(err)
 			}
 		}()
-		picture := &picture{out: cmd.OutOrStdout(), printer: p, globals: g}
+		picture := &picture{out: cmd.OutOrStdout(), printer: p, globals: g, contact: c.contact.state}
+		defer picture.end()
 		for {
 			began := time.Now()
-			found, now, err := list(ctx, c.client)
+			var found []located
+			var now time.Time
+			var err error
+			picture.reading = began
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				found, now, err = list(ctx, c.client)
+			}()
+			if err := picture.keep(read); err != nil {
+				cancel(nil)
+				<-read
+				return err
+			}
+			picture.reading, picture.failed = time.Time{}, err
 			switch {
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
@@ -43,6 +58,10 @@ func (g *globals) lsWatch(cmd *cobra.Command, p *printer, prefix string, list fu
 			case err != nil:
 				return err
 			default:
+				if picture.live() {
+					c.quiet() // from now on, the table tells
+					say.flush()
+				}
 				if err := picture.update(found, now); err != nil {
 					return err
 				}
@@ -102,15 +121,36 @@ type picture struct {
 	out     io.Writer
 	printer *printer
 
-	found []located
-	now   time.Time // of found, by this machine's clock
-	shown string    // what was printed last, without the times
-	begun bool
+	contact func() (down time.Time, causes string)
+
+	found   []located
+	now     time.Time // of found, by this machine's clock
+	reading time.Time // when the list under way began; zero: none is
+	failed  error     // of a later list
+	shown   string    // what was printed last, without the times
+	begun   bool
+}
+
+// lsSlow is how long a list may take before the table counts as old.
+const lsSlow = 3 * time.Second
+
+// stale returns why the table may be older than it should be, or "".
+func (s *picture) stale(now time.Time) string {
+	down, causes := s.contact()
+	switch {
+	case !down.IsZero():
+		return "no server answers: " + causes
+	case s.failed != nil:
+		return strings.TrimPrefix(s.failed.Error(), "holdfast: ")
+	case !s.reading.IsZero() && now.Sub(s.reading) > lsSlow:
+		return "the server is slow: reading for " + age(s.reading, now)
+	}
+	return ""
 }
 
 // live reports whether the table is updated in place.
 func (s *picture) live() bool {
-	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out)
+	return (s.printer.format == "table" || s.printer.format == "wide") && terminal(s.out) && os.Getenv("TERM") != "dumb"
 }
 
 func (s *picture) update(found []located, now time.Time) error {
@@ -143,7 +183,7 @@ func (s *picture) update(found []located, now time.Time) error {
 func signature(found []located) string {
 	var b strings.Builder
 	for _, l := range found {
-		fmt.Fprintf(&b, "%s %v\n", l.path, l.permits)
+		fmt.Fprintf(&b, "%s %v %v\n", l.path, l.permits, l.unreadable)
 		for _, e := range l.queue {
 			fmt.Fprintf(&b, " %s %d %v %v\n", e.Path, e.Token, e.Held, e.Kept)
 		}
@@ -154,15 +194,10 @@ func signature(found []located) string {
 // draw replaces what the terminal shows with the table. It shows no more rows than the terminal has, and of each
 // row only what fits into one line.
 func (s *picture) draw() error {
-	l := s.listing(s.found, time.Now())
-	t := l.grid(s.printer.format == "wide")
-	t.headed, t.colored = !s.printer.noHeaders, s.printer.color.on(s.out)
-	var b strings.Builder
-	if err := t.print(&b); err != nil {
+	lines, err := s.lines(time.Now())
+	if err != nil {
 		return err
 	}
-	text := strings.TrimSuffix(b.String(), "\n")
-	lines := strings.Split(text, "\n")
 	if height := screenHeight(s.out); height > 1 && len(lines) > height {
 		hidden := len(lines) - height + 1
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("… %d more", hidden))
@@ -174,8 +209,46 @@ func (s *picture) draw() error {
 		out = "\x1b[2J" + out
 		s.begun = true
 	}
-	_, err := io.WriteString(s.out, cutLines+out+wrapLines)
+	_, err = io.WriteString(s.out, cutLines+out+wrapLines)
 	return err
+}
+
+// lines returns the lines of the table. If the table is old, the first line says so, and no time goes on.
+func (s *picture) lines(now time.Time) ([]string, error) {
+	colored := s.printer.color.on(s.out)
+	var b strings.Builder
+	at := now
+	if old := s.stale(now); old != "" {
+		at = s.now
+		text := fmt.Sprintf("OLD: of %s, %s ago: %s", s.now.Format("15:04:05"), age(s.now, now), escape(cut(old, 250)))
+		if colored {
+			text = red.paint(text)
+		}
+		b.WriteString(text + "\n")
+	}
+	l := s.listing(s.found, at)
+	t := l.grid(s.printer.format == "wide")
+	t.headed, t.colored = !s.printer.noHeaders, colored
+	err := t.print(&b)
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), err
+}
+
+// keep keeps the table on a terminal up to date until done is closed.
+func (s *picture) keep(done <-chan struct{}) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-tick.C:
+			if s.live() && s.begun {
+				if err := s.draw(); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }
 
 // wait returns after the next change, but not before the pause is over. Meanwhile it keeps the times on a
@@ -194,7 +267,6 @@ func (s *picture) wait(ctx context.Context, changes <-chan struct{}, pause time.
 		}
 		select {
 		case <-ctx.Done():
-			s.end()
 			return context.Cause(ctx)
 		case <-due:
 			over = true

@@ -90,7 +90,7 @@ func (k *taker) reservedOr(err error, busy func() error) error {
 
 // reservedText says until when and for whom a lock is kept.
 func reservedText(r *holdfast.Reservation) string {
-	by := cut(r.Owner, maxForeign)
+	by := cut(r.Owner, maxCell)
 	if by == "" {
 		by = fmt.Sprintf("the holder with the token %d", r.Token)
 	}

@@ -15,8 +15,6 @@ const (
 	noticeAfter = time.Second
 	// lookPatience limits a read of the queue for a message.
 	lookPatience = 2 * time.Second
-	// maxForeign is the longest text of another user's node in a message, in bytes.
-	maxForeign = 200
 )
 
 // notice reports on stderr, after a second of waiting, the holder and this client's position. It
@@ -141,18 +139,18 @@ func heldFor(e holdfast.Entry, now time.Time) string {
 	return age(e.HeldSince, now)
 }
 
-// ownerOf returns the owner of a place and the reason, escaped.
+// ownerOf returns the owner of a place and the reason, cut and escaped.
 func ownerOf(e holdfast.Entry) string {
-	s := cut(e.Owner, maxForeign)
+	s := e.Owner
 	switch {
 	case s == "" && e.Detached:
-		s = "id " + cut(e.ID, maxForeign)
+		s = "id " + e.ID
 	case s == "":
 		s = fmt.Sprintf("session 0x%x", uint64(e.Session))
 	}
-	s = escape(s)
+	s = escape(cut(s, maxCell))
 	if e.Reason != "" {
-		s += ` ("` + escape(cut(e.Reason, maxForeign)) + `")`
+		s += ` ("` + escape(cut(e.Reason, maxCell)) + `")`
 	}
 	return s
 }

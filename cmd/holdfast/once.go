@@ -192,7 +192,7 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 
 // lastRunText says when a job was done, and by whom.
 func lastRunText(r *holdfast.Result) string {
-	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), cut(r.Owner, maxForeign), r.Token)
+	return fmt.Sprintf("done at %s by %s, token %d", doneAt(r).Format(time.RFC3339), cut(r.Owner, maxCell), r.Token)
 }
 
 // doneAt returns when the end of a run was recorded, or its beginning if that is not known.

@@ -152,7 +152,7 @@ func table(w io.Writer, rows [][]string) error {
 	return t.print(w)
 }
 
-// maxCell is the length of a cell in bytes, before it is escaped. Without a limit, one node of a megabyte would make
+// maxCell is the length of a cell, and of another user's text in a message, in bytes before it is escaped. Without a limit, one node of a megabyte would make
 // every row as wide.
 const maxCell = 200
 

@@ -2,16 +2,20 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
 )
 
 // An owner of another library can be longer than an environment variable may be. The command of watch --exec runs all
@@ -99,4 +103,129 @@ func TestWarningsRespectTheFormat(t *testing.T) {
 			t.Errorf("got %q; want %s", lines[i], want)
 		}
 	}
+}
+
+// A client can write any time into its node. The commands show the lock, and those of others.
+func TestTimesThatNoDocumentCanHave(t *testing.T) {
+	url := startMemory(t)
+	c := dialServer(t, url)
+	ctx := t.Context()
+	make := func(path, data string, mode zk.Mode) {
+		t.Helper()
+		if _, _, err := c.Create(ctx, path, []byte(data), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const uuid = "6266cbe9-453b-4a50-8718-b39f57879b6e"
+	for _, dir := range []string{"/holdfast", "/holdfast/locks", "/holdfast/locks/a", "/holdfast/locks/b", "/holdfast/locks/c"} {
+		make(dir, "", zk.Persistent)
+	}
+	make("/holdfast/locks/a/_c_"+uuid+"-lock-", `{"owner":"x","since":9223372036854775807}`, zk.EphemeralSequential)
+	make("/holdfast/locks/b/detached-"+uuid+"-lock-", `{"id":"i","expires":9223372036854775807}`, zk.PersistentSequential)
+	make("/holdfast/locks/c/detached-"+uuid+"-lock-", `{"id":"i","expires":-9223372036854775808}`, zk.PersistentSequential)
+	make("/holdfast/audit", `{"kind":"AuditLog","items":[{"at":"9999-12-31T23:59:59-23:59","action":"break","places":[{"path":"/holdfast/locks/a"}]}]}`, zk.Persistent)
+	for _, command := range [][]string{{"ls"}, {"status", "a"}, {"status", "b"}, {"status", "c"}, {"history", "a"}} {
+		for _, format := range []string{"json", "jsonl", "table"} {
+			root := newRoot()
+			var out bytes.Buffer
+			root.SetOut(&out)
+			root.SetErr(io.Discard)
+			root.SetArgs(append(command, "--server", url, "-o", format))
+			if err := root.Execute(); err != nil || out.Len() == 0 {
+				t.Errorf("%v -o %s: %v", command, format, err)
+			}
+		}
+	}
+	queue, err := holdfast.List(ctx, c, "/holdfast/locks/a")
+	if err != nil || len(queue) != 1 || !queue[0].HeldSince.IsZero() {
+		t.Errorf("got %+v, %v; want no HeldSince in the future", queue, err)
+	}
+}
+
+// A node that may not be read does not hide the other locks.
+func TestOneUnreadableLock(t *testing.T) {
+	url := startMemory(t)
+	c := dialServer(t, url)
+	ctx := t.Context()
+	for _, name := range []string{"a", "b", "c"} {
+		h, err := holdfast.NewMutex(c, "/holdfast/locks/"+name, holdfast.WithOwner("ann")).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Unlock()
+	}
+	secret := zk.ACL{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}
+	if _, err := c.SetACL(ctx, "/holdfast/locks/b", []zk.ACL{secret}, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Create(ctx, "/holdfast/locks/c/_c_6266cbe9-453b-4a50-8718-b39f57879b6e-lock-", nil, zk.EphemeralSequential, secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Create(ctx, "/holdfast/locks/a/6266cbe9453b4a508718b39f57879b6e__lock__", nil, zk.EphemeralSequential); err != nil {
+		t.Fatal(err) // a place in another layout is no lock
+	}
+	run := func(args ...string) (string, error) {
+		root := newRoot()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append(args, "--server", url))
+		err := root.Execute()
+		return out.String(), err
+	}
+	out, err := run("ls", "--no-headers")
+	var got []string
+	for row := range strings.Lines(out) {
+		cells := strings.Fields(row)
+		got = append(got, cells[0]+" "+cells[1])
+	}
+	if want := []string{"a held", "b unreadable", "c unreadable"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("ls: %q, %v; want %q", got, err, want)
+	}
+	if out, err := run("ls", "-o", "json"); err != nil || strings.Count(out, `"state": "unreadable"`) != 2 {
+		t.Errorf("ls -o json: %s, %v", out, err)
+	}
+	if _, err := run("sessions"); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("sessions: %v; want no permission, since some are missing", err)
+	}
+	var f findings
+	found, err := findLocks(ctx, c, "/holdfast/locks/", holdfast.LayoutCurator)
+	judgeLocks(&f, found, time.Now(), func(path string) string { return path })
+	if err != nil || !slices.ContainsFunc(f, func(f finding) bool {
+		return strings.HasPrefix(f.Found, "no permission to read 2 locks: /holdfast/locks/b, ")
+	}) {
+		t.Errorf("doctor: %+v, %v", f, err)
+	}
+}
+
+// The server throttles: the reads are sent again. An expired session of a command that only reads is no lost lock.
+func TestReadsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		c := srv.Client()
+		h, err := holdfast.NewSemaphore(c, "/locks/pool", 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Unlock()
+		for _, op := range []zkproto.Op{zkproto.OpGetChildren2, zkproto.OpGetData, zkproto.OpExists} {
+			n := 0
+			srv.Intercept(op, func(string) zktest.Action {
+				if n++; n%7 != 0 {
+					return zktest.Throttle
+				}
+				return zktest.Pass
+			})
+		}
+		found, err := findLocks(t.Context(), c, "/locks/", holdfast.LayoutCurator)
+		if err != nil || len(found) != 1 || found[0].permits.String() != "1/1" {
+			t.Errorf("ls: %+v, %v", found, err)
+		}
+		var d historyDocument
+		d.Path = "/locks/pool"
+		if err := d.read(t.Context(), c, holdfast.LayoutCurator); err != nil || d.Joined != 1 {
+			t.Errorf("history: %+v, %v", d, err)
+		}
+	})
 }

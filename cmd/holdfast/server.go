@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast"
 	"holdfast/zk"
 	"holdfast/zklocal"
 )
@@ -219,5 +220,9 @@ func (g *globals) ask(ctx context.Context, f func(context.Context, *zk.Client) e
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go c.watch(ctx, g.timeout, cancel)
-	return t.unreachable(f(ctx, c.client))
+	err = f(ctx, c.client)
+	if errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, holdfast.ErrLost) { // no lock was held
+		err = &fault{exitUnavailable, err, "try again"}
+	}
+	return t.unreachable(err)
 }

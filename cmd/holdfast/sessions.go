@@ -125,6 +125,9 @@ func (g *globals) findSessions(ctx context.Context, c *zk.Client, layout holdfas
 	var all []sessionPlaces
 	index := make(map[int64]int)
 	for _, l := range found {
+		if l.unreadable {
+			return nil, fmt.Errorf("%w: the lock %s", zk.ErrNoAuth, l.path)
+		}
 		for _, e := range l.queue {
 			if e.Session == 0 {
 				continue

@@ -126,7 +126,8 @@ status warns of nodes of other kinds of lock and of other layouts, because their
 this queue.
 
 run --min-hold reserves a lock until a time, also after the holder has left the queue. status compares
-that time with the clock of this host. status also shows the last run of --once-per. holdfast break ends both.
+that time with the clock of this host. Until then, the next holdfast command waits at the head of the queue, where
+it is shown as the holder. status also shows the last run of --once-per. holdfast break ends both.
 
 With -q, status prints nothing. -o wide adds columns. -o json and -o jsonl print one Lock: see
 docs/reference/json.md. -o name prints the name of the lock. --no-headers prints the places alone.
@@ -242,6 +243,8 @@ func (l *located) summary(now time.Time) string {
 	text := "free"
 	holders := l.holders()
 	switch {
+	case l.unreadable:
+		text = "unreadable: no permission to read it"
 	case len(l.queue) == 0 && l.reserved != nil:
 		text = escape(reservedText(l.reserved))
 	case len(l.queue) == 0:
@@ -255,8 +258,11 @@ func (l *located) summary(now time.Time) string {
 	if len(l.queue) == 0 && l.reserved != nil {
 		text += "; its token is " + strconv.FormatInt(l.reserved.Token, 10)
 	}
+	if holders > 0 && l.reserved != nil && l.reserved.Token != l.queue[0].Token {
+		text += "; but " + escape(reservedText(l.reserved)) + ": until then, a holdfast command waits at the head of the queue"
+	}
 	if len(l.queue) > 0 && l.queue[0].Detached {
-		text += "; its id is " + escape(cut(l.queue[0].ID, maxForeign))
+		text += "; its id is " + escape(cut(l.queue[0].ID, maxCell))
 	}
 	if holders > 1 {
 		text += fmt.Sprintf(" and %d more", holders-1)

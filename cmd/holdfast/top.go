@@ -46,7 +46,8 @@ Keys:
 
 b and r show what happens to whom, and ask. Any answer but y does nothing. If the holder has changed since you
 pressed the key, they do nothing either. They leave the audit line of holdfast break and holdfast revoke. When
-top ends, it prints these lines on stderr.
+top ends, it prints these lines on stderr. b does not end the time of run --min-hold: holdfast break does. Until
+then, the next holdfast command waits at the head of the queue, where top shows it as the holder.
 
 The first line of the screen has the time of the reading. If no server answers, or answers too slowly, the
 line begins with OLD and says why, and the times in the table stop. top goes on when a server answers again.
@@ -190,7 +191,7 @@ func newTopQuestion(a action, name string, l located, place int, now time.Time) 
 	}
 	var b bytes.Buffer
 	showQueue(&b, cut(name, maxCell), l.queue, q.places, now)
-	q.text = strings.TrimSuffix(cut(b.String(), 1500), "\n") + "\n" + a.does
+	q.text = strings.TrimSuffix(cut(b.String(), 4000), "\n") + "\n" + a.does
 	return q
 }
 

@@ -98,7 +98,7 @@ func TestTopSurvivesASilentServer(t *testing.T) {
 	m.key("x")
 	m.expect(`^> db/migrate +held`)
 	between.gate.Unlock()
-	m.expect(`^[0-9:]+  1 lock, 1 held, 0 waiting`)
+	m.expect(`^[0-9:]+(, [0-9a-z]+ ago)?  1 lock, 1 held, 0 waiting`)
 	m.expect(`^> db/migrate +held`)
 	m.key("q")
 	m.expect(`^rc=0$`)

@@ -33,7 +33,7 @@ type topModel struct {
 	held     int       // of list
 	waiting  int       // places in all queues of list
 	asOf     time.Time // when the last reading began; zero: there was none
-	next     time.Time // the end of the next reading, if nothing is slow
+	due      time.Time // when the next reading is to begin
 	failed   error     // of a later reading
 	reading  time.Time // when the reading under way began; zero: none is
 	readings int       // that have begun
@@ -109,9 +109,9 @@ func (m *topModel) take(l topList) tea.Cmd {
 	m.reading = time.Time{}
 	took := l.ended.Sub(l.began)
 	pause := max(m.interval-took, took, time.Duration(len(l.found))*topPerLock)
-	m.failed = l.err
+	m.failed, m.due = l.err, l.ended.Add(pause)
 	if l.err == nil {
-		m.list, m.asOf, m.next = l.found, l.began, l.ended.Add(pause+took)
+		m.list, m.asOf = l.found, l.began
 		m.held, m.waiting = 0, 0
 		for _, l := range m.list {
 			holders := l.holders()
@@ -166,16 +166,25 @@ func (m *topModel) stale(now time.Time) string {
 		return "no server answers: " + causes
 	case m.failed != nil:
 		return strings.TrimPrefix(m.failed.Error(), "holdfast: ")
-	case now.After(m.next.Add(topSlack)) && !m.reading.IsZero():
+	case m.asOf.IsZero() && !m.reading.IsZero() && now.Sub(m.reading) <= topSlack:
+		return ""
+	case now.Sub(m.asOf) <= m.interval+2*time.Duration(len(m.list))*topPerLock+topLate:
+		return ""
+	case !m.reading.IsZero():
 		return "the server is slow: reading for " + age(m.reading, now)
-	case now.After(m.next.Add(topSlack)):
+	case m.stopped(now):
 		return "top was stopped"
 	}
-	return ""
+	return "the server is slow"
 }
 
-// topSlack is how late a reading may be before the list counts as old.
-const topSlack = 2 * time.Second
+const (
+	topLate  = 5 * time.Second // how much older than --interval the list may be before it counts as old
+	topSlack = 2 * time.Second // how late the next reading may begin
+)
+
+// stopped reports whether the next reading is late and has not begun.
+func (m *topModel) stopped(now time.Time) bool { return now.After(m.due.Add(topSlack)) }
 
 // arrange chooses and orders the locks to show. The selected lock stays selected. If it is gone, the selection stays
 // in its row.
@@ -341,7 +350,7 @@ func (m *topModel) write(key, text string) {
 
 // narrow changes the filter.
 func (m *topModel) narrow(filter string) {
-	m.filter = cut(filter, maxCell)
+	m.filter = strings.ToValidUTF8(filter[:min(len(filter), maxCell)], "")
 	m.arrange()
 }
 
@@ -360,6 +369,8 @@ func (m *topModel) ask(a action) {
 	switch {
 	case l == nil:
 		m.message = "no lock is selected"
+	case l.unreadable:
+		m.message = "no permission to read " + m.name(l.path)
 	case len(l.queue) == 0:
 		m.message = m.name(l.path) + " is free: nobody holds it or waits for it"
 	case m.doing != "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,56 @@ func TestTopFilters(t *testing.T) {
 }
 
 // Old data are never shown as new: the screen says so, and why, and no time goes on.
+func TestTopOfASlowServerIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newTestTop(100, 20)
+		m.mustShow(t, "reading the locks")
+		took := func(d time.Duration) {
+			m.begin()
+			time.Sleep(d)
+			m.Update(topList{found: []located{topLock("/l/a", 1, "ann")}, began: m.reading, ended: time.Now()})
+		}
+		took(2 * time.Second)
+		if strings.HasPrefix(m.screen(), "OLD") {
+			t.Errorf("a reading of 2 s is called old:\n%s", m.screen())
+		}
+		took(25 * time.Second)
+		m.mustShow(t, "OLD: of ", ", 25s ago: the server is slow")
+	})
+}
+
+// A list of ls --watch that may be older than it should be says so, and no time in it goes on.
+func TestLsWatchShowsOldDataAsOld(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	var down time.Time
+	s := &picture{
+		globals: &globals{}, out: io.Discard, printer: &printer{format: "table", color: "never"}, found: []located{topLock("/l/a", 1, "ann")}, now: began,
+		contact: func() (time.Time, string) { return down, "h:1: connection refused" },
+	}
+	expect := func(after time.Duration, want ...string) {
+		t.Helper()
+		lines, err := s.lines(began.Add(after))
+		text := strings.Join(lines, "\n")
+		for _, want := range want {
+			if err != nil || !strings.Contains(text, want) {
+				t.Errorf("got\n%s\n%v; want %q", text, err, want)
+			}
+		}
+		if old := strings.HasPrefix(text, "OLD"); old != (len(want) > 1) {
+			t.Errorf("old: %v; got\n%s", old, text)
+		}
+	}
+	expect(time.Minute, " 2m0s ")
+	down = began
+	expect(time.Minute, " 1m0s ", ", 1m0s ago: no server answers: h:1: connection refused\nNAME")
+	down, s.failed = time.Time{}, errors.New("holdfast: \x1bbroken")
+	expect(time.Minute, " 1m0s ", `, 1m0s ago: \x1bbroken`)
+	s.failed, s.reading = nil, began.Add(time.Minute)
+	expect(time.Minute+lsSlow, " 2m3s ")
+	expect(time.Minute+2*lsSlow, " 1m0s ", "the server is slow: reading for 6s")
+}
+
 func TestTopShowsOldDataAsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newTestTop(100, 20)
@@ -301,7 +352,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				msgs := make(chan tea.Msg)
 				var begun []time.Time
-				under := 0
+				under, old := 0, false
 				m.read = func() tea.Msg {
 					if under++; under > 1 {
 						t.Error("two readings at a time")
@@ -338,12 +389,13 @@ func TestTopReadsOneAtATime(t *testing.T) {
 					case msg := <-msgs:
 						_, cmd := m.Update(msg)
 						run(cmd)
-						if strings.Contains(m.lines(time.Now())[0], "OLD") {
-							t.Error("the data are old")
-						}
+						old = old || strings.Contains(m.lines(time.Now())[0], "OLD")
 					case <-after:
 						over = true
 					}
+				}
+				if slow := tt.takes > time.Second; old != slow {
+					t.Errorf("the data are old: %v", old)
 				}
 				synctest.Wait()
 				for i := 1; i < len(begun); i++ {

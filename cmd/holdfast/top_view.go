@@ -96,7 +96,11 @@ func (m *topModel) state(now time.Time, old string) string {
 	case old != "":
 		return m.paint(red, fmt.Sprintf("OLD: of %s, %s ago: %s", m.asOf.Format(clock), age(m.asOf, now), escape(cut(old, 250))))
 	}
-	text := fmt.Sprintf("%s  %s, %d held, %d waiting", m.asOf.Format(clock), plural(len(m.list), "lock"), m.held, m.waiting)
+	text := m.asOf.Format(clock)
+	if now.Sub(m.asOf) > topSlack {
+		text += ", " + age(m.asOf, now) + " ago"
+	}
+	text += fmt.Sprintf("  %s, %d held, %d waiting", plural(len(m.list), "lock"), m.held, m.waiting)
 	if m.filter != "" {
 		text += fmt.Sprintf("; %d with %s", len(m.shown), escape(m.filter))
 	}

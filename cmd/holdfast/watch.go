@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
@@ -66,13 +67,16 @@ the namespace, until INT (ctrl-C) or TERM ends it:
 The line has the time, the event, the lock, the client, the token, and how long the client has waited
 or held the lock, if watch has seen the beginning. If a client was gone before its node could be read,
 it is unknown. A client of a semaphore always queues first. A lock that a program keeps for its next use
-counts as held. All permits that a client acquires at once are one event.
+counts as held. All permits that a client acquires at once are one event. While run --min-hold keeps a lock, the
+next holdfast command waits at the head of the queue, and watch prints acquired for it.
 
 watch sees every event, in order, also of locks that are held for less than a millisecond. When the
 connection breaks, watch reads all locks again. It prints what has changed, with the time of the reading,
 and a gap for each lock where the server has counted more changes. On servers before ZooKeeper 3.6, it
-reads all locks once a second, or less often if there are many. If watch finds a lock that it may not
-read, it prints a gap for it.
+reads all locks once a second, or less often if there are many.
+
+A server reports no event of a node that the client may not read. If watch may not read all nodes of a lock, it
+prints a gap, and then no events of that lock. It finds out at the first event of another node of the lock.
 
 With --exec, watch prints nothing. It runs CMD with the shell for each event, one after the other, in
 order. The event is on standard input as a LockEvent (see docs/reference/json.md), and in HOLDFAST_EVENT
@@ -131,8 +135,12 @@ type eventWriter struct {
 	say     *sayer
 }
 
-// commandBacklog bounds the events that wait for the command of --exec. Beyond it, the watch waits.
-const commandBacklog = 10_000
+// commandBacklog and commandBacklogBytes bound the events that wait for the command of --exec. Beyond them, the watch
+// waits.
+const (
+	commandBacklog      = 10_000
+	commandBacklogBytes = 64 << 20
+)
 
 func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 	ctx, stop := untilStopped(ctx)
@@ -149,6 +157,10 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 		report := w.print
 		if w.command != "" {
 			queue := make(chan eventDocument, commandBacklog)
+			room := semaphore.NewWeighted(commandBacklogBytes)
+			size := func(e eventDocument) int64 {
+				return min(int64(len(e.Name)+len(e.Path)+len(e.Node)+len(e.Owner)+len(e.Why)), commandBacklogBytes)
+			}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -156,6 +168,7 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 					if ctx.Err() == nil {
 						w.run(ctx, e)
 					}
+					room.Release(size(e))
 				}
 			}()
 			defer func() {
@@ -163,6 +176,9 @@ func (w *eventWriter) watch(ctx context.Context, cfg lockwatch.Config) error {
 				<-done
 			}()
 			report = func(e eventDocument) error {
+				if room.Acquire(ctx, size(e)) != nil {
+					return nil // ctx has ended
+				}
 				select {
 				case queue <- e:
 				case <-ctx.Done():
@@ -261,7 +277,7 @@ func (w *eventWriter) print(e eventDocument) error {
 // text returns the event as one line.
 func (e *eventDocument) text(wide bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, escape(e.Name))
+	fmt.Fprintf(&b, "%s %-8s %s", e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.Type, escape(cut(e.Name, maxCell)))
 	if e.Type == string(lockwatch.Gap) {
 		fmt.Fprintf(&b, " (%s)", e.Gap)
 		return b.String()
@@ -272,7 +288,7 @@ func (e *eventDocument) text(wide bool) string {
 	case e.Owner == "":
 		b.WriteString(" by session " + e.Session)
 	default:
-		b.WriteString(" by " + escape(e.Owner))
+		b.WriteString(" by " + escape(cut(e.Owner, maxCell)))
 	}
 	if e.Token != "" {
 		b.WriteString(" token=" + e.Token)
@@ -292,10 +308,10 @@ func (e *eventDocument) text(wide bool) string {
 		b.WriteString(" session=" + e.Session)
 	}
 	if wide {
-		b.WriteString(" node=" + escape(e.Node))
+		b.WriteString(" node=" + escape(cut(e.Node, 2*maxCell)))
 	}
 	if e.Why != "" {
-		b.WriteString(` ("` + escape(e.Why) + `")`)
+		b.WriteString(` ("` + escape(cut(e.Why, maxCell)) + `")`)
 	}
 	return b.String()
 }
@@ -325,7 +341,7 @@ func (w *eventWriter) run(ctx context.Context, e eventDocument) {
 	}
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
-		w.say.line("--exec: the command for %s of %s failed: %v", e.Type, escape(e.Name), err)
+		w.say.line("--exec: the command for %s of %s failed: %v", e.Type, escape(cut(e.Name, maxCell)), err)
 	}
 }
 

@@ -167,6 +167,8 @@ func (m *model) classify(path string, ephemeral bool) (r role, lock string, name
 		return other, "", names.Contender{}
 	case m.bare() && len(base) == 32 && strings.Trim(base, "0123456789abcdef") == "":
 		return permit, parent, names.Contender{Name: base, Shared: true}
+	case names.Numbered(base): // a place in a queue of another layout
+		return other, "", names.Contender{}
 	}
 	return inQueue, path, names.Contender{Name: base} // a NodeLock
 }
@@ -272,7 +274,7 @@ func (m *model) created(path string, i info, at time.Time, waited time.Duration,
 	d.children[name] = p
 	if p.role == other {
 		switch {
-		case i.known:
+		case i.known && i.stat.EphemeralOwner == 0:
 			m.dirs[path] = &dir{czxid: i.stat.Czxid, children: make(map[string]*place)}
 			m.reclassify(path)
 		case i.denied:

@@ -513,3 +513,102 @@ func TestATokenIsNotForged(t *testing.T) {
 		}
 	})
 }
+
+// A place in a queue of another layout is no NodeLock.
+func TestPlacesOfOtherLayoutsAreNoLocks(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polls %v", polls), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.NewServer()
+				defer srv.Close()
+				c := srv.Client()
+				makeAll(t, c, "/locks", "/locks/a")
+				join := func() {
+					t.Helper()
+					if _, _, err := c.Create(t.Context(), "/locks/a/6266cbe9453b4a508718b39f57879b6e__lock__", nil, zk.EphemeralSequential); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(5 * time.Second)
+				}
+				join()
+				r := watch(t, srv.Client(), holdfast.LayoutCurator, polls)
+				join()
+				if r.began.Held != 0 {
+					t.Errorf("%+v", r.began)
+				}
+				r.expect(t)
+			})
+		})
+	}
+}
+
+// A client gets its permit between the reads of the turns and of the permits, or before both. It has not left.
+func TestPermitsDuringTheRead(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		for _, at := range []string{"/locks/pool/locks", "/locks/pool/leases"} {
+			for _, first := range []bool{false, true} { // in the first reading, or in a later one
+				if polls && first {
+					continue
+				}
+				t.Run(fmt.Sprintf("polls %v at %s first %v", polls, at, first), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.NewServer()
+						defer srv.Close()
+						ctx := t.Context()
+						sem := func(owner string) *holdfast.Semaphore {
+							return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))
+						}
+						a := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx))
+						b := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx) })
+						cem := later(func() (*holdfast.Hold, error) { return sem("cem").Acquire(ctx) })
+						_ = cem
+						network := &cable{}
+						cfg := srv.Config()
+						cfg.Dial = network.through(cfg.Dial)
+						mine := must[*zk.Client](t)(zk.Dial(ctx, cfg))
+						defer mine.Close()
+						var held *holdfast.Hold
+						handOff := func() {
+							var once sync.Once
+							srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+								if path == at {
+									once.Do(func() {
+										srv.Intercept(zkproto.OpGetChildren2, nil)
+										a.Unlock()
+										held = <-b
+									})
+								}
+								return zktest.Pass
+							})
+						}
+						if first {
+							handOff()
+						}
+						r := watch(t, mine, holdfast.LayoutCurator, polls)
+						if !first {
+							network.cut()
+							synctest.Wait()
+							handOff()
+							network.mend()
+						}
+						time.Sleep(10 * time.Second)
+						for _, e := range r.all() {
+							if strings.HasPrefix(e, "left") || strings.HasPrefix(e, "gap") || strings.HasPrefix(e, "acquired pool cem") {
+								t.Errorf("got %q", r.all())
+								break
+							}
+						}
+						r.events = nil
+						held.Unlock()
+						time.Sleep(10 * time.Second)
+						if got := r.all(); polls && len(got) == 2 && got[0] == "released pool bob 0" { // both were seen together
+							r.expect(t, "released pool bob 0", "acquired pool cem 0")
+						} else {
+							r.expect(t, "released pool bob 1", "acquired pool cem 0")
+						}
+					})
+				})
+			}
+		}
+	}
+}

@@ -47,11 +47,25 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 				t[level[i]] = &node{info: info{denied: true}}
 			default:
 				t[level[i]] = &node{info: infoOf(r)}
-				if r.Stat.NumChildren > 0 {
-					parents = append(parents, level[i])
-				}
+				parents = append(parents, level[i])
 			}
 		}
+		// Permits can come before the list, when a turn goes.
+		parents = slices.DeleteFunc(parents, func(path string) bool {
+			return t[path].info.stat.NumChildren == 0 && !m.hasPermits(path, t)
+		})
+		// A client changes a turn into a permit. If the turn is not listed, a later list has the permit.
+		slices.SortStableFunc(parents, func(a, b string) int {
+			_, x := m.permitsFor(a)
+			_, y := m.permitsFor(b)
+			switch {
+			case x == y:
+				return 0
+			case x:
+				return -1
+			}
+			return 1
+		})
 		listed, err := reads(ctx, c, parents, zk.ChildrenOp)
 		if err != nil {
 			return nil, err
@@ -76,6 +90,16 @@ func (m *model) read(ctx context.Context, c *zk.Client) (tree, error) {
 		}
 	}
 	return t, nil
+}
+
+// hasPermits reports whether a node of t may be the directory of the permits of a semaphore.
+func (m *model) hasPermits(path string, t tree) bool {
+	for _, pair := range m.turnstiles() {
+		if of, ok := strings.CutSuffix(path, pair[1]); ok && t[of+pair[0]] != nil {
+			return true
+		}
+	}
+	return m.bare() && t[path+m.grammar.Semaphore.Turnstile] != nil
 }
 
 // reads sends one read for each path. A result can have the errors ErrNoNode and ErrNoAuth.
@@ -318,6 +342,35 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 	}
 	paths := slices.DeleteFunc(t.paths(), m.knows)
 	m.add(t, paths, at)
+	m.admitTorn(removed, paths)
+}
+
+// admitTorn finds turns whose client had its permit when the permits were listed, after the turns. removed are the
+// places that were gone, and paths those that are new.
+func (m *model) admitTorn(removed []*place, paths []string) {
+	for _, path := range paths {
+		parent, name := split(path)
+		d := m.dirs[parent]
+		if d == nil || d.children[name] == nil {
+			continue
+		}
+		p := d.children[name]
+		if p.role != permit || p.awaits != nil || !p.info.known {
+			continue
+		}
+		i := slices.IndexFunc(p.lock.queue, func(q *place) bool { return q.role == turn })
+		if i < 0 {
+			continue
+		}
+		session := p.info.stat.EphemeralOwner
+		t := p.lock.queue[i]
+		of := func(q *place) bool {
+			return q.role == turn && q.lock == p.lock && (!q.info.known || q.info.stat.EphemeralOwner == session)
+		}
+		if of(t) && t.info.known && t.info.stat.Czxid < p.info.stat.Czxid && !slices.ContainsFunc(removed, of) {
+			t.admitted = true
+		}
+	}
 }
 
 // unseen returns the reasons of Gaps for nodes with several events during the read of t: t cannot show what happened

@@ -233,6 +233,15 @@ func (w *watcher) resync(ctx context.Context) error {
 				d.unsure = true
 			}
 		}
+		// The tree may have a permit and the turn that it was made of.
+		for i, a := range w.pending {
+			if a.Type != zk.EventNodeDeleted || i+1 == len(w.pending) || w.pending[i+1].Type != zk.EventNodeCreated || !w.model.knows(w.pending[i+1].Path) {
+				continue
+			}
+			if t := w.model.turnAt(a.Path); t != nil && w.model.permitOf(t, w.pending[i+1].Path, w.model.infoAt(w.pending[i+1].Path)) {
+				t.admitted = true
+			}
+		}
 		kept := w.pending[:0]
 		for i, a := range w.pending {
 			created := a.Type == zk.EventNodeCreated
@@ -294,7 +303,7 @@ func (w *watcher) handle(ctx context.Context) error {
 			w.pending = w.pending[1:]
 			continue
 		}
-		if !a.looked {
+		if !w.learned(a) {
 			if err := w.learn(ctx); err != nil {
 				return err
 			}
@@ -323,7 +332,7 @@ func (w *watcher) handle(ctx context.Context) error {
 				w.pending = w.pending[1:]
 				continue
 			}
-			if !next.looked {
+			if !w.learned(next) {
 				if err := w.learn(ctx); err != nil { // in some layouts, only the node tells
 					return err
 				}
@@ -338,24 +347,30 @@ func (w *watcher) handle(ctx context.Context) error {
 	return nil
 }
 
+// learned reports whether learn has read what is to be read for a pending event.
+func (w *watcher) learned(a arrival) bool {
+	_, known := w.infos[a.Path]
+	return a.looked && (known || a.Type != zk.EventNodeCreated || !w.model.relevant(a.Path))
+}
+
 // learn reads the nodes whose creation is pending. It also compares the counts of changes of the directories of all
 // pending events: a server reports no event of a node that the watcher may not read.
 func (w *watcher) learn(ctx context.Context) error {
 	var paths, dirs []string
 	for i := range w.pending {
 		a := &w.pending[i]
-		if a.Err != nil || a.looked || a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted {
+		if a.Err != nil || a.Type != zk.EventNodeCreated && a.Type != zk.EventNodeDeleted {
 			continue
 		}
-		a.looked = true
 		_, known := w.infos[a.Path]
 		if a.Type == zk.EventNodeCreated && !known && w.model.relevant(a.Path) {
 			w.infos[a.Path] = info{}
 			paths = append(paths, a.Path)
 		}
-		if parent, _ := split(a.Path); w.model.dirs[parent] != nil {
+		if parent, _ := split(a.Path); !a.looked && w.model.dirs[parent] != nil {
 			dirs = append(dirs, parent)
 		}
+		a.looked = true
 	}
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
@@ -370,9 +385,12 @@ func (w *watcher) learn(ctx context.Context) error {
 	w.drain()
 	w.compare(dirs, counts)
 	// A name that comes back may be that of another node by now.
-	gone := make(map[string]bool)
+	came, gone := make(map[string]bool), make(map[string]bool)
 	for _, a := range w.pending {
-		if a.Type == zk.EventNodeDeleted && w.model.reusable(a.Path) {
+		switch {
+		case a.Type == zk.EventNodeCreated:
+			came[a.Path] = true
+		case a.Type == zk.EventNodeDeleted && came[a.Path] && w.model.reusable(a.Path):
 			gone[a.Path] = true
 		}
 	}
@@ -436,7 +454,7 @@ func (w *watcher) awaitPermits(ctx context.Context, place arrival) error {
 	for {
 		for _, a := range w.pending {
 			if a.Err == nil && a.Type == zk.EventNodeCreated && a.Path == permits {
-				if !a.looked {
+				if !w.learned(a) {
 					if err := w.learn(ctx); err != nil {
 						return err
 					}
@@ -503,6 +521,15 @@ func (m *model) turnAt(path string) *place {
 		return p
 	}
 	return nil
+}
+
+// infoAt returns what is known of a node.
+func (m *model) infoAt(path string) info {
+	parent, name := split(path)
+	if d := m.dirs[parent]; d != nil && d.children[name] != nil {
+		return d.children[name].info
+	}
+	return info{}
 }
 
 func (m *model) summary() Summary {

@@ -57,7 +57,7 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout
 		}
 	}
 	for path, d := range r.dirs {
-		if d.session != 0 && names.Numbered(path) && !r.inside[path] && strings.HasPrefix(path, prefix) {
+		if d.session != 0 && Numbered(path) && !r.inside[path] && strings.HasPrefix(path, prefix) {
 			s.Strange = append(s.Strange, path)
 		}
 	}
@@ -66,6 +66,10 @@ func Read(ctx context.Context, c *zk.Client, root, prefix string, layout *Layout
 	s.Denied = slices.Compact(r.denied)
 	return s, err
 }
+
+// Numbered reports whether the name of a node ends in a number as that of a place in a queue does, whatever the layout.
+// So an ephemeral node at path is no NodeLock.
+func Numbered(path string) bool { return names.Numbered(path[strings.LastIndexByte(path, '/')+1:]) }
 
 // Again reads locks of an earlier Read once more. Locks that are gone are left out.
 func Again(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout *Layout) ([]waitgraph.Lock, error) {
@@ -191,7 +195,7 @@ func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 			continue
 		}
 		all = append(all, r.queues(path)...)
-		if base := path[strings.LastIndexByte(path, '/')+1:]; d.session != 0 && !names.Numbered(base) {
+		if d.session != 0 && !Numbered(path) {
 			all = append(all, &found{
 				lock: waitgraph.Lock{Path: path, Kind: "node", Dirs: []string{path}}, queue: []string{path}, seqs: []int32{0}, shared: []bool{false},
 			})
