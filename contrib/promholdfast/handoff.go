@@ -1,0 +1,118 @@
+package promholdfast
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast"
+)
+
+// A queue measures the handoffs at one path. A release is the request that deletes the node of an exclusive
+// holder, which the hook of the client reports. The next holder is known by its number: nobody is between two
+// consecutive numbers. So a handoff counts only if both are in this process, and no other process can be in
+// between.
+//
+// The two reports come in any order, since the server notifies the next waiter and answers the delete at the
+// same time.
+type queue struct {
+	uses int // calls that wait, and holds
+
+	holders [2]int64 // the numbers of the last two exclusive holders, the last one first; 0: none
+	freed   int64    // the number whose delete was reported last; 0: none
+	at      time.Time
+	next    taken // the last acquisition
+}
+
+// taken is an acquisition.
+type taken struct {
+	number   int64
+	from, at time.Time // the call, and its end
+	lock     *lockMetrics
+	ctx      context.Context
+}
+
+// enter counts a use of the queue at path. c.mu must be held.
+func (c *Collector) enter(path string) {
+	q := c.queues[path]
+	if q == nil {
+		q = &queue{}
+		c.queues[path] = q
+	}
+	q.uses++
+}
+
+// leave ends a use of the queue at path. c.mu must be held.
+func (c *Collector) leave(path string) {
+	if q := c.queues[path]; q != nil {
+		if q.uses--; q.uses == 0 {
+			delete(c.queues, path)
+		}
+	}
+}
+
+// exclusive are the operations of holders who exclude all others.
+var exclusive = map[string]bool{"lock": true, "try lock": true, "campaign": true, "try campaign": true, "lead": true}
+
+// acquired notes an acquisition. It returns the time of the handoff if the release was reported before. c.mu must
+// be held.
+func (q *queue) acquired(ctx context.Context, l *lockMetrics, e holdfast.Event, now time.Time) (time.Duration, bool) {
+	dir, number := place(e.Hold.Path())
+	switch {
+	case dir != e.Path || number == 0:
+		return 0, false
+	case !exclusive[e.Op] && number == q.holders[0]:
+		// A writer has taken the read side. The delete of its first node frees the lock for readers only.
+		q.holders[0] = 0
+		return 0, false
+	}
+	if exclusive[e.Op] && number != q.holders[0] {
+		q.holders = [2]int64{number, q.holders[0]}
+	}
+	q.next = taken{number: number, from: now.Add(-e.Took), at: now, lock: l, ctx: ctx}
+	return q.handoff()
+}
+
+// handoff returns the time from the last release to the last acquisition, if one was the cause of the other.
+func (q *queue) handoff() (time.Duration, bool) {
+	if q.freed == 0 || q.next.number != q.freed+1 || q.at.Before(q.next.from) {
+		return 0, false
+	}
+	took := q.next.at.Sub(q.at)
+	q.freed, q.next = 0, taken{}
+	return max(0, took), true
+}
+
+// deleted notes that a request has deleted the node at path. The request began at the time at.
+func (c *Collector) deleted(path string, at time.Time) {
+	dir, number := place(path)
+	c.mu.Lock()
+	q := c.queues[dir]
+	if q == nil || number == 0 || number != q.holders[0] && number != q.holders[1] {
+		c.mu.Unlock()
+		return
+	}
+	q.freed, q.at = number, at
+	next := q.next
+	handoff, ok := q.handoff()
+	c.mu.Unlock()
+	if ok {
+		observe(next.ctx, next.lock.handoff, handoff)
+	}
+}
+
+// place returns the directory of a node in a queue, and its number plus one. The number is 0 if path is not of
+// such a node.
+func place(path string) (dir string, number int64) {
+	const digits = 10
+	slash := strings.LastIndexByte(path, '/')
+	if slash < 0 || len(path)-slash-1 < digits {
+		return "", 0
+	}
+	n, err := strconv.ParseUint(path[len(path)-digits:], 10, 32)
+	if err != nil {
+		return "", 0
+	}
+	return path[:slash], int64(n) + 1
+}
