@@ -36,6 +36,9 @@ do_check() {
 		GOOS=$os go vet ./...
 	done
 	(cd interop && go vet ./...)
+	for module in contrib/*/; do
+		(cd "$module" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
+	done
 	say "staticcheck"
 	go tool -modfile=tools/go.mod staticcheck ./...
 	(cd interop && go tool -modfile=../tools/go.mod staticcheck ./...)
@@ -73,6 +76,9 @@ do_test() {
 	fi
 	say "the product"
 	go test $race -shuffle=on ./...
+	for module in contrib/*/; do
+		(cd "$module" && go test $race -shuffle=on ./...)
+	done
 	# In lines of their own for the figures that they print.
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
 	go test -count=1 -run='^TestNoOperationIsUnbounded$' -v ./zkserver

@@ -276,7 +276,7 @@ func (s *shell) succeeded(command string) {
 func TestGoInDocumentsIsAnExample(t *testing.T) {
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	var examples []string
-	for _, pattern := range []string{"*example*_test.go", "*/*example*_test.go"} {
+	for _, pattern := range []string{"*example*_test.go", "*/*example*_test.go", "contrib/*/*example*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
