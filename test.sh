@@ -36,8 +36,8 @@ do_check() {
 		GOOS=$os go vet ./...
 	done
 	(cd interop && go vet ./...)
-	for module in contrib/*/; do
-		(cd "$module" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
+	for module in contrib/*/go.mod; do
+		(cd "${module%/*}" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
 	done
 	say "staticcheck"
 	go tool -modfile=tools/go.mod staticcheck ./...
@@ -76,8 +76,8 @@ do_test() {
 	fi
 	say "the product"
 	go test $race -shuffle=on ./...
-	for module in contrib/*/; do
-		(cd "$module" && go test $race -shuffle=on ./...)
+	for module in contrib/*/go.mod; do
+		(cd "${module%/*}" && go test $race -shuffle=on ./...)
 	done
 	# In lines of their own for the figures that they print.
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
