@@ -58,7 +58,7 @@ func ofLead() []mutant {
 		},
 		{
 			number: 672, bug: "a wait ends with its session if that ends when the lock is just held", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if !over || k.try ||", "if over || !over || k.try ||"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "if !over || errors.Is", "if over || !over || errors.Is"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestWaitGoesOnAfterTheLockIsLostUnused"},
 		},
 		{

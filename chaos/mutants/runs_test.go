@@ -80,7 +80,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 714, bug: "the text of another user's node is printed whole", where: "ours until 24 November",
-			edits: []edit{{"cmd/holdfast/notice.go", "s := cut(e.Owner, maxForeign)", "s := e.Owner"}},
+			edits: []edit{{"cmd/holdfast/notice.go", "s = escape(cut(s, maxCell))", "s = escape(s)"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestTextOfOthersIsCut"},
 		},
 		{
