@@ -52,11 +52,6 @@ func ofSights() []mutant {
 			pkg:   "internal/lockwatch", tests: []string{"TestPermitsDuringTheRead"},
 		},
 		{
-			number: 739, bug: "watch says that a client has left whose permit came during the first reading", where: "ours, until issue 17",
-			edits: []edit{{"internal/lockwatch/watch.go", "\t\t\t\tt.admitted = true\n", "\t\t\t\t_ = t\n"}},
-			pkg:   "internal/lockwatch", tests: []string{"TestPermitsDuringTheRead"},
-		},
-		{
 			number: 740, bug: "the times of old data go on in ls --watch", where: "ours, until issue 17",
 			edits: []edit{{"cmd/holdfast/ls_watch.go", "\t\tat = s.now\n", "\t\tat = now\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestLsWatchShowsOldDataAsOld"},

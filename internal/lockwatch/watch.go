@@ -233,15 +233,6 @@ func (w *watcher) resync(ctx context.Context) error {
 				d.unsure = true
 			}
 		}
-		// The tree may have a permit and the turn that it was made of.
-		for i, a := range w.pending {
-			if a.Type != zk.EventNodeDeleted || i+1 == len(w.pending) || w.pending[i+1].Type != zk.EventNodeCreated || !w.model.knows(w.pending[i+1].Path) {
-				continue
-			}
-			if t := w.model.turnAt(a.Path); t != nil && w.model.permitOf(t, w.pending[i+1].Path, w.model.infoAt(w.pending[i+1].Path)) {
-				t.admitted = true
-			}
-		}
 		kept := w.pending[:0]
 		for i, a := range w.pending {
 			created := a.Type == zk.EventNodeCreated
@@ -521,15 +512,6 @@ func (m *model) turnAt(path string) *place {
 		return p
 	}
 	return nil
-}
-
-// infoAt returns what is known of a node.
-func (m *model) infoAt(path string) info {
-	parent, name := split(path)
-	if d := m.dirs[parent]; d != nil && d.children[name] != nil {
-		return d.children[name].info
-	}
-	return info{}
 }
 
 func (m *model) summary() Summary {
