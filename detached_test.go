@@ -686,11 +686,9 @@ func tokenAt(t *testing.T, c *zk.Client, place int) int64 {
 func TestDetachedWhoseNextSessionEndsSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, observer := client(t, srv), client(t, srv)
-		id := mustSession(t, c)
 		var hit atomic.Bool
 		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action {
 			if hit.CompareAndSwap(false, true) {
-				go srv.Expire(id)
 				return zktest.DropReply
 			}
 			return zktest.Pass

@@ -651,6 +651,7 @@ func TestSessionOfTheHoldIsChecked(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(time.Minute)
+		synctest.Wait() // the check has seen the first session
 		srv.Expire(first)
 		time.Sleep(time.Minute)
 		if len(ended) > 0 {

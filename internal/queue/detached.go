@@ -65,11 +65,11 @@ func (p *Place) Detach(data func() ([]byte, error), ttl time.Duration) (doubt bo
 			if lost++; lost >= unknownAfter {
 				ttl = 0
 			}
-			if session.Err() != nil {
-				return true, err
+			if session.Err() != nil { // the caller enters again; a lost connection alone would end its Lock
+				return true, context.Cause(session)
 			}
 		case doubt && session.Err() != nil:
-			return true, err
+			return true, context.Cause(session)
 		case doubt && errors.Is(err, zk.ErrNoNode): // an earlier attempt was executed, or somebody has removed our node
 			return true, ErrGone
 		case errors.Is(err, zk.ErrNoNode):
