@@ -144,7 +144,7 @@ func ofTheMessages() []mutant {
 		},
 		{
 			number: 153, bug: "the check for unknown nodes is ignored if the lock is acquired first", where: "–",
-			edits: []edit{{"cmd/holdfast/acquire.go", "if err := <-checked; err != nil {", "if err := <-checked; false {"}},
+			edits: []edit{{"cmd/holdfast/acquire.go", "if err := <-checked; err != nil {", "if err := error(nil); err != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestNothingRunsBesideANodeThatNobodyKnows"},
 		},
 		{
