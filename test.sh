@@ -63,7 +63,8 @@ do_release() {
 do_quick() {
 	say "quick"
 	go vet ./...
-	go test -shuffle=on ./...
+	# Most tests of the command wait for processes, so more of them run at a time than there are cores.
+	go test -shuffle=on -parallel=8 ./...
 }
 
 do_test() {
@@ -75,9 +76,9 @@ do_test() {
 		fi
 	fi
 	say "the product"
-	go test $race -shuffle=on ./...
+	go test $race -shuffle=on -parallel=8 ./...
 	for module in contrib/*/go.mod; do
-		(cd "${module%/*}" && go test $race -shuffle=on ./...)
+		(cd "${module%/*}" && go test $race -shuffle=on -parallel=8 ./...)
 	done
 	# In lines of their own for the figures that they print.
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .

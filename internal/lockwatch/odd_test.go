@@ -74,7 +74,10 @@ func TestPendingPermitsAreNotHeld(t *testing.T) {
 				if s := r.began; s.Held != 0 || s.Waiters != 1 {
 					t.Errorf("with a pending permit alone: %+v", s)
 				}
-				read := func() { time.Sleep(5 * time.Second) }
+				read := func() {
+					time.Sleep(5 * time.Second)
+					synctest.Wait() // for a reading that begins at this moment
+				}
 				ann.own()
 				read()
 				r.expect(t, "acquired pool ann 0")
@@ -610,5 +613,31 @@ func TestPermitsDuringTheRead(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// An event that comes between a count of changes and the comparison may be in the count or not. A directory whose
+// number is not certain stays so, and no change is missed later.
+func TestLateEventsDoNotSpoilTheCount(t *testing.T) {
+	const pool = "/locks/pool/leases"
+	for _, test := range []struct {
+		name          string
+		before, count int32
+		unsure        bool
+		want          int32
+	}{
+		{"the event came after the answer", 0, 4, true, 2},
+		{"the event came before the request", 1, 5, false, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := &watcher{model: newModel(grammar(holdfast.LayoutCurator), "/locks/", func(e Event) { t.Errorf("got %v", e) })}
+			d := &dir{cversion: 2, unsure: true, children: make(map[string]*place)}
+			w.model.dirs[pool] = d
+			w.pending = []arrival{{Event: zk.Event{Type: zk.EventNodeCreated, Path: pool + "/a"}}}
+			w.compare([]string{pool}, []zk.Result{{Stat: zk.Stat{Cversion: test.count}}}, map[string]int32{pool: test.before})
+			if d.unsure != test.unsure || d.cversion != test.want {
+				t.Errorf("cversion %d, unsure %v; want %d, %v", d.cversion, d.unsure, test.want, test.unsure)
+			}
+		})
 	}
 }

@@ -347,6 +347,8 @@ func (w *watcher) learned(a arrival) bool {
 // learn reads the nodes whose creation is pending. It also compares the counts of changes of the directories of all
 // pending events: a server reports no event of a node that the watcher may not read.
 func (w *watcher) learn(ctx context.Context) error {
+	w.drain() // so that the events before the requests are known
+	before := w.changes()
 	var paths, dirs []string
 	for i := range w.pending {
 		a := &w.pending[i]
@@ -374,7 +376,7 @@ func (w *watcher) learn(ctx context.Context) error {
 		return err
 	}
 	w.drain()
-	w.compare(dirs, counts)
+	w.compare(dirs, counts, before)
 	// A name that comes back may be that of another node by now.
 	came, gone := make(map[string]bool), make(map[string]bool)
 	for _, a := range w.pending {
@@ -399,21 +401,29 @@ func (w *watcher) learn(ctx context.Context) error {
 	return nil
 }
 
-// compare looks for changes of directories that no event has reported. w.pending has all events that came before the
-// answers.
-func (w *watcher) compare(dirs []string, counts []zk.Result) {
+// changes counts the pending events of each directory: the nodes that came or went.
+func (w *watcher) changes() map[string]int32 {
 	events := make(map[string]int32)
+	for _, a := range w.pending {
+		if a.Err == nil && (a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted) {
+			parent, _ := split(a.Path)
+			events[parent]++
+		}
+	}
+	return events
+}
+
+// compare looks for changes of directories that no event has reported. w.pending has all events that came before the
+// answers, and perhaps later ones. before counts the events that came before the requests.
+func (w *watcher) compare(dirs []string, counts []zk.Result, before map[string]int32) {
 	touched := make(map[string]bool)
 	for _, a := range w.pending {
 		if a.Err != nil {
 			return // the next reading tells
 		}
-		if a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted {
-			parent, _ := split(a.Path)
-			events[parent]++
-			touched[a.Path] = true
-		}
+		touched[a.Path] = touched[a.Path] || a.Type == zk.EventNodeCreated || a.Type == zk.EventNodeDeleted
 	}
+	events := w.changes()
 	for i, path := range dirs {
 		d := w.model.dirs[path]
 		if d == nil || counts[i].Err != nil || touched[path] || d.czxid != 0 && d.czxid != counts[i].Stat.Czxid {
@@ -422,7 +432,10 @@ func (w *watcher) compare(dirs []string, counts []zk.Result) {
 		hidden := counts[i].Stat.Cversion - d.cversion - events[path]
 		switch {
 		case d.unsure:
-			d.cversion, d.unsure = d.cversion+hidden, false
+			// An event between request and answer may be in the count, or not. Then a later comparison decides.
+			if events[path] == before[path] {
+				d.cversion, d.unsure = d.cversion+hidden, false
+			}
 		case hidden > 0:
 			d.cversion, d.veiled = d.cversion+hidden, true
 			w.model.gap(w.model.owner(path, nil), time.Now(), noPermission)

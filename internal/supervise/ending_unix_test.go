@@ -158,7 +158,7 @@ func TestMaxHold(t *testing.T) {
 		want         outcome
 	}{
 		{"stops", `trap 'echo told; exit 0' TERM; `, Ending{MaxHold: 300 * time.Millisecond}, outcome{Code: 0, Overdue: true}},
-		{"is killed", `trap 'echo told' TERM; `, Ending{MaxHold: 300 * time.Millisecond, MaxHoldKill: 100 * time.Millisecond}, outcome{Code: 128 + 9, Overdue: true}},
+		{"is killed", `trap 'echo told' TERM; `, Ending{MaxHold: 300 * time.Millisecond, MaxHoldKill: time.Second}, outcome{Code: 128 + 9, Overdue: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
