@@ -197,7 +197,7 @@ func (f *goFile) compare(changed string, number int) ([]replaced, error) {
 	}
 	for name := range c.imports { // an import that the bug does not need is still needed by the original function
 		if !f.imports[name] {
-			return nil, fmt.Errorf("it imports%s", name)
+			return nil, fmt.Errorf("it imports %s", strings.TrimSpace(name))
 		}
 	}
 	var all []replaced
