@@ -20,16 +20,22 @@ import (
 	"time"
 )
 
-// atATime is how many bugs run at the same time, unless -parallel has another number. Most of the
-// tests wait for longer than they compute.
-const atATime = 6
+// running limits the shared binaries that run at the same time. Most of the tests wait for longer
+// than they compute.
+var running = make(chan struct{}, 6)
 
+// compiling limits the compilers and linkers that run at the same time.
+var compiling = make(chan struct{}, 2)
+
+// crowded is the package whose tests start thousands of processes. Beside each other they hang.
+const crowded = "internal/supervise"
+
+// TestMain lets all bugs wait for running and compiling at the same time. With the usual limit
+// of parallel tests, a few bugs that wait for a compiler would hold up all others.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if *run && !given {
-		if err := flag.Set("test.parallel", strconv.Itoa(atATime)); err != nil {
+	if *run {
+		if err := flag.Set("test.parallel", "10000"); err != nil {
 			panic(err)
 		}
 	}
@@ -68,11 +74,10 @@ func TestEveryBugIsCaught(t *testing.T) {
 				g.bugs = append(g.bugs, m) // those that -run selects, and all of them before the first one goes on
 				t.Parallel()
 				g.build(t)
-				began := time.Now()
 				m.mustBeCaught(t, g, &ways)
 				mu.Lock()
 				defer mu.Unlock()
-				took[m.number] = time.Since(began)
+				took[m.number] = m.took
 			})
 		}
 	})
@@ -80,9 +85,8 @@ func TestEveryBugIsCaught(t *testing.T) {
 		for _, m := range mutants() {
 			if m.pkg == beside {
 				t.Run(fmt.Sprintf("%d %s", m.number, m.bug), func(t *testing.T) {
-					began := time.Now()
 					m.mustBeCaught(t, nil, &ways)
-					took[m.number] = time.Since(began)
+					took[m.number] = m.took
 				})
 			}
 		}
@@ -121,7 +125,8 @@ var ownBinary = map[string]string{}
 type group struct {
 	pkg  string
 	dir  string
-	bugs []mutant // all that are selected
+	bugs []mutant   // all that are selected
+	turn sync.Mutex // of the tests of a crowded package
 
 	once    sync.Once
 	binary  string // "" without one
@@ -130,8 +135,14 @@ type group struct {
 	err     error
 }
 
-// compiling limits the compilers and linkers that run at the same time.
-var compiling = make(chan struct{}, 2)
+// takeTurn waits until no other test of a crowded package runs. The caller calls done after its own.
+func (g *group) takeTurn() (done func()) {
+	if g.pkg != crowded {
+		return func() {}
+	}
+	g.turn.Lock()
+	return g.turn.Unlock
+}
 
 // build compiles the shared binary, once. A single bug needs none.
 func (g *group) build(t *testing.T) {
@@ -245,6 +256,7 @@ func (m *mutant) mustPass(t *testing.T, g *group) {
 	passes("the originals", of(0), together)
 	passes("the copies", of(everyCopy), together)
 	passes("without a shared binary", func(tests []string) (string, error) {
+		defer g.takeTurn()()
 		return goTest(t, &mutant{pkg: m.pkg, tests: tests}, nil)
 	}, alone)
 }
@@ -270,10 +282,15 @@ func (m *mutant) mustBeCaught(t *testing.T, g *group, ways *tally) {
 	inShared := g != nil && g.shared[m.number]
 	for try := 1; ; try++ {
 		var err error
-		if inShared && try == 1 {
+		switch {
+		case inShared && try == 1:
 			err = m.verdict(g.runBinary(t, m))
-		} else {
+		case g == nil:
 			err = m.verdict(goTest(t, m, files))
+		default:
+			done := g.takeTurn()
+			err = m.verdict(goTest(t, m, files))
+			done()
 		}
 		switch {
 		case err == nil:
@@ -358,6 +375,9 @@ func goTest(t *testing.T, m *mutant, files map[string]string) (out string, err e
 
 // runBinary runs the tests of m in the shared binary, as go test does.
 func (g *group) runBinary(t *testing.T, m *mutant) (out string, err error) {
+	defer g.takeTurn()()
+	running <- struct{}{}
+	defer func() { <-running }()
 	args := []string{g.binary, "-test.paniconexit0", "-test.count=1", "-test.v", "-test.timeout=" + m.patience().String(), "-test.run", m.pattern()}
 	for _, arg := range m.args {
 		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "="); flag.Lookup("test."+name) != nil {
@@ -391,7 +411,9 @@ func runTests(t *testing.T, m *mutant, dir, config string, args []string) (out s
 	cmd.Env = append(cmd.Environ(),
 		"PATH="+os.Getenv("PATH")+string(filepath.ListSeparator)+number,
 		"GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+config) // also for the commands that tests build
+	began := time.Now()
 	b, err := cmd.CombinedOutput()
+	m.took += time.Since(began)
 	killMarked(number)
 	return string(b), err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var (
@@ -32,6 +33,8 @@ type mutant struct {
 	args   []string // for the tests' binary
 
 	simulated bool // the simulation in chaos finds it, too
+
+	took time.Duration // of all tries
 }
 
 // An edit is a piece of the product's source that occurs once in its file, and what
