@@ -489,23 +489,23 @@ func TestReservedLockThatIsLostAndNotAwaited(t *testing.T) {
 			}
 			unlock(t, h)
 			c := client(t, srv)
-			enough := errors.New("enough")
-			ctx, cancel := context.WithCancelCause(t.Context())
+			ctx := &spentContext{Context: t.Context()}
 			waits := reserves
 			srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
 				switch {
 				case !strings.HasSuffix(path, "/reserved"):
 				case waits:
 					waits = false
-				default: // the caller gives up, and its node is removed
-					cancel(enough)
+				default: // the caller gives up, and its session ends
+					ctx.spent.Store(true)
 					srv.Intercept(zkproto.OpGetData, nil)
 					srv.Expire(mustSession(t, c))
+					return zktest.DropRequest
 				}
 				return zktest.Pass
 			})
 			_, err := holdfast.Reservable(holdfast.NewMutex(c, lockPath)).Lock(ctx)
-			wantErr(t, err, enough)
+			wantErr(t, err, context.Canceled)
 			if errors.Is(err, holdfast.ErrLost) {
 				t.Errorf("reserved %v: %v", reserves, err)
 			}
