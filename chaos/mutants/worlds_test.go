@@ -33,5 +33,30 @@ func ofWorlds() []mutant {
 			edits: []edit{{"reserve.go", "\t\tif replaced() { // or", "\t\tif replaced() && doubt { // or"}},
 			tests: []string{"TestBreakAtAServerThatIsBehind"},
 		},
+		{
+			number: 766, bug: "a lock is granted when half of its reservation is over, in the simulation", where: "–",
+			edits: []edit{{"reserve.go", "return d - time.Duration(max(age-1, 0))", "return d/2 - time.Duration(max(age-1, 0))"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfReservations"},
+		},
+		{
+			number: 767, bug: "a detached lock counts as unlocked when the answer was lost, in the simulation", where: "–",
+			edits: []edit{{"detached.go", "\t\tdoubt = doubt || zk.MayHaveHappened(err)\n", "\t\tdoubt = true\n\t\treturn nil\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDetached"},
+		},
+		{
+			number: 768, bug: "a period ends after half of it, in the simulation", where: "–",
+			edits: []edit{{"once.go", "time.Millisecond >= j.period", "time.Millisecond >= j.period/2"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
+		},
+		{
+			number: 769, bug: "each holder has a turn of a key that is done, in the simulation", where: "–",
+			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
+		},
+		{
+			number: 770, bug: "a detached lock that may be held is not looked for, in the simulation", where: "–",
+			edits: []edit{{"detached.go", "\treturn d.settle(ctx, c, p.Session.Timeout(), err)\n", "\treturn Claim{}, err\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDetached"},
+		},
 	}
 }
