@@ -26,7 +26,7 @@ const (
 
 // TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers.
 func TestSimulationOfReservations(t *testing.T) {
-	simulateLasting(t, reservations, "claims", "reserved", "refused", "lost", "gave up")
+	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up")
 }
 
 // TestSimulationOfDetached runs worlds in which detached locks and mutexes have one path.
