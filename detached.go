@@ -174,32 +174,43 @@ func (d *Detached) unlock(ctx context.Context, id string) error {
 	if err := l.valid(); err != nil {
 		return err
 	}
-	entries, err := list(ctx, l.Client, l.Path, l.grammar)
-	if err != nil {
+	node, others, err := d.held(ctx, id)
+	if err == nil && node == "" { // the server may be behind the one that has made the node
+		err = queue.BehindWrite(ctx, l.Client, l.Path, func() (err error) {
+			node, others, err = d.held(ctx, id)
+			return err
+		})
+	}
+	switch {
+	case err != nil:
 		return err
+	case node == "" && others:
+		return fmt.Errorf("%w: %w: nobody has the id %.40q", ErrLocked, ErrNotHeld, id)
+	case node == "":
+		return fmt.Errorf("%w: nobody has the id %.40q", ErrNotHeld, id)
 	}
+	for doubt := false; ; { // the name is never used again, so the delete can be sent again
+		err := queue.Retry(ctx, func() error { return l.Client.Delete(ctx, node, zk.AnyVersion) })
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && doubt:
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			return fmt.Errorf("%w: it was released just now", ErrNotHeld)
+		case ctx.Err() != nil || !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrSessionExpired):
+			return err
+		}
+		doubt = doubt || zk.MayHaveHappened(err)
+	}
+}
+
+// held returns the node of the lock with the id, or "". others: somebody else holds the lock or waits for it.
+func (d *Detached) held(ctx context.Context, id string) (node string, others bool, err error) {
+	l := &d.lock
+	entries, err := list(ctx, l.Client, l.Path, l.grammar)
 	for _, e := range entries {
-		if !e.Detached || e.ID != id || id == "" {
-			continue
-		}
-		doubt := false
-		for {
-			err := queue.Retry(ctx, func() error { return l.Client.Delete(ctx, e.Path, zk.AnyVersion) })
-			switch {
-			case errors.Is(err, zk.ErrConnectionLoss):
-				doubt = true // the name is never used again, so the delete can be sent again
-			case errors.Is(err, zk.ErrNoNode) && !doubt:
-				return fmt.Errorf("%w: it was released just now", ErrNotHeld)
-			case errors.Is(err, zk.ErrNoNode):
-				return nil
-			default:
-				return err
-			}
+		if e.Detached && e.ID == id && id != "" {
+			return e.Path, false, err
 		}
 	}
-	err = fmt.Errorf("%w: nobody has the id %.40q", ErrNotHeld, id)
-	if len(entries) > 0 {
-		err = fmt.Errorf("%w: %w", ErrLocked, err)
-	}
-	return err
+	return "", len(entries) > 0, err
 }

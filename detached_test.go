@@ -707,3 +707,30 @@ func TestDetachedWhoseNextSessionEndsSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// The server that the caller reads from is behind: it does not show the lock yet. Unlock reads again behind a write,
+// which a server that is behind cannot answer.
+func TestUnlockAtAServerThatIsBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := client(t, srv)
+		d := detached(client(t, srv), 0)
+		got := claim(t, d)
+		data, _, err := admin.Get(t.Context(), got.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Delete(t.Context(), got.Path, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		srv.Intercept(zkproto.OpMulti, func(string) zktest.Action { // the server has caught up when it answers a write
+			if _, _, err := admin.Create(t.Context(), got.Path, data, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				t.Error(err)
+			}
+			return zktest.Pass
+		})
+		if err := d.Unlock(t.Context(), got.ID); err != nil {
+			t.Errorf("the lock is held: %v", err)
+		}
+		wantQueued(t, admin, 0)
+	})
+}

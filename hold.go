@@ -162,6 +162,16 @@ func (h *Hold) commit(ctx context.Context, ops []zk.Op) ([]zk.Result, error) {
 	return h.transact(ctx, checks, ops)
 }
 
+// ensure makes a directory for the data of the lock of t, with the session that holds the lock.
+func (h *Hold) ensure(ctx context.Context, t *tenure, path string) error {
+	p := t.places[0]
+	err := p.Ensure(ctx, path)
+	if errors.Is(err, zk.ErrSessionExpired) && (ctx.Err() == nil || p.Session.Context().Err() != nil) { // see transact
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
 // transact executes ops behind guards as one transaction, and returns the results of ops. The first guards
 // are one for each of our nodes; if one of them finds no node, the lock is lost.
 func (h *Hold) transact(ctx context.Context, guards, ops []zk.Op) ([]zk.Result, error) {

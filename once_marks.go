@@ -308,8 +308,14 @@ func (j *job) withdraw(ctx context.Context, h *Hold, undo []zk.Op) {
 	p := h.first()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Session.Timeout())
 	defer cancel()
-	if s, err := j.client.Session(ctx); err == nil {
-		remove(ctx, s, p, undo...)
+	for {
+		s, err := j.client.Session(ctx)
+		if err == nil {
+			err = remove(ctx, s, p, undo...)
+		}
+		if !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
+			return
+		}
 	}
 }
 

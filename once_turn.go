@@ -22,7 +22,8 @@ type Turn struct {
 // has failed or the lock is lost, nothing is recorded, and the next holder runs.
 //
 // A Turn is not for keys of Do and Within, which have a queue of their own. It fails with zk.ErrBadArguments
-// with AtMostOnce, and for a Hold of several locks.
+// with AtMostOnce, for a Hold of several locks, and for a Hold of a lock with WithLocalHandoff or WithKeep. The Holds
+// of such a lock share a node, and a Turn tells runs apart by the token and the age of their nodes.
 func (o *Once) Turn(ctx context.Context, h *Hold, key string) (*Turn, Result, error) {
 	return o.turn(ctx, h, key, 0)
 }
@@ -44,6 +45,8 @@ func (o *Once) turn(ctx context.Context, h *Hold, key string, d time.Duration) (
 		err = fmt.Errorf("%w: a Turn cannot honour AtMostOnce", zk.ErrBadArguments)
 	case len(h.tenures) > 1:
 		err = fmt.Errorf("%w: a Turn needs a Hold of one lock", zk.ErrBadArguments)
+	case h.tenures[0].lock.handoffs > 0 || h.tenures[0].lock.keep > 0:
+		err = fmt.Errorf("%w: a lock with WithLocalHandoff or WithKeep cannot have turns, since its holders share a node", zk.ErrBadArguments)
 	}
 	var seen record
 	if err == nil {
@@ -74,7 +77,7 @@ func (t *Turn) Done(ctx context.Context, value []byte) (Result, error) {
 	} else {
 		err = j.finish(ctx, h, t.seen, m)
 		for errors.Is(err, zk.ErrNoNode) && !errors.Is(err, ErrLost) { // the directory of the key, or an old mark
-			if err = h.first().Ensure(ctx, j.dir); err == nil {
+			if err = h.ensure(ctx, h.tenures[0], j.dir); err == nil {
 				t.seen.done = nil
 				err = j.finish(ctx, h, t.seen, m)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,4 +363,68 @@ func TestForgetRunRemovesNoOtherRun(t *testing.T) {
 			wantErr(t, tt.forget(second), holdfast.ErrNotHeld)
 		}
 	})
+}
+
+// Holds that share a node share its token and its age. So a Turn could not tell their runs apart, and would call each
+// later one done.
+func TestTurnNeedsANodeOfItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := client(t, srv)
+		for name, opt := range map[string]holdfast.Option{"keep": holdfast.WithKeep(time.Hour), "handoff": holdfast.WithLocalHandoff(3)} {
+			m := holdfast.NewMutex(c, lockPath+name, opt)
+			o := holdfast.NewOnce(c, lockPath+name+"/.holdfast")
+			for range 2 {
+				h := lock(t, m)
+				if turn, r, err := o.TurnWithin(t.Context(), h, time.Second); !errors.Is(err, zk.ErrBadArguments) {
+					t.Errorf("%s: %v, %+v, %v", name, turn, r, err)
+				}
+				_, _, err := o.Turn(t.Context(), h, "k")
+				wantErr(t, err, zk.ErrBadArguments)
+				unlock(t, h)
+				time.Sleep(time.Minute)
+			}
+		}
+		h := lock(t, holdfast.NewMutex(c, lockPath, holdfast.WithKeep(0), holdfast.WithLocalHandoff(0)))
+		if turn, _ := takeTurnWithin(t, c, h, time.Second); turn == nil {
+			t.Error("the options keep nothing")
+		}
+		unlock(t, h)
+	})
+}
+
+// The session ends while a directory is made for the record. The lock is lost with it.
+func TestLossWhileADirectoryIsMade(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, c *zk.Client, h *holdfast.Hold) error{
+		"turn": func(t *testing.T, c *zk.Client, h *holdfast.Hold) error {
+			turn, _ := takeTurn(t, c, h, "k")
+			_, err := turn.Done(t.Context(), nil)
+			return err
+		},
+		"reserve": func(t *testing.T, _ *zk.Client, h *holdfast.Hold) error {
+			return h.Reserve(t.Context(), time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *zktest.Server) {
+				c := client(t, srv)
+				h := lock(t, holdfast.NewMutex(c, lockPath))
+				id := h.SessionID()
+				hit := false
+				for _, op := range []zkproto.Op{zkproto.OpCreate, zkproto.OpCreate2, zkproto.OpCreateContainer} {
+					srv.Intercept(op, func(path string) zktest.Action {
+						if !hit && strings.HasPrefix(path, lockPath) {
+							hit = true
+							srv.Expire(id)
+							return zktest.DropRequest
+						}
+						return zktest.Pass
+					})
+				}
+				wantErr(t, end(t, c, h), holdfast.ErrLost)
+				if !hit {
+					t.Error("no directory was made")
+				}
+			})
+		})
+	}
 }

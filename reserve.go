@@ -100,11 +100,15 @@ func (r reservable) Lock(ctx context.Context) (*Hold, error) {
 		switch {
 		case h == nil || err == nil:
 			return h, err
-		case ctx.Err() == nil && (errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone)): // a wait goes on
-			h.letGo(ctx)
-			continue
 		}
 		h.letGo(ctx)
+		over := errors.Is(err, ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, queue.ErrGone)
+		switch {
+		case over && ctx.Err() == nil: // a wait goes on
+			continue
+		case over: // the caller has given up, whatever came first
+			err = context.Cause(ctx)
+		}
 		return nil, h.fail("lock", err)
 	}
 }
@@ -142,7 +146,14 @@ func Reserved(ctx context.Context, c *zk.Client, path string, opts ...Option) (*
 func (r *Reservation) End(ctx context.Context, c *zk.Client) error {
 	for doubt := false; ; { // an earlier delete may have happened
 		now, version, err := reserved(ctx, c, r.Path, r.node)
-		gone := err == nil && (now == nil || now.Token != r.Token)
+		replaced := func() bool { return err == nil && (now == nil || now.Token != r.Token) }
+		if replaced() { // or the server is behind the one that we know r from
+			err = queue.BehindWrite(ctx, c, r.Path, func() (err error) {
+				now, version, err = reserved(ctx, c, r.Path, r.node)
+				return err
+			})
+		}
+		gone := replaced()
 		switch {
 		case gone && doubt:
 			return nil
@@ -266,8 +277,8 @@ func (h *Hold) reserve(ctx context.Context, d time.Duration) error {
 			case errors.Is(r.Err, zk.ErrNoNode) && exists[i]: // somebody has removed it since
 				exists[i] = false
 			case errors.Is(r.Err, zk.ErrNoNode):
-				p := h.tenures[i].places[0]
-				if err := p.Ensure(ctx, lastingDirectory(h.tenures[i].lock.Path, h.tenures[i].lock.grammar)); err != nil {
+				t := h.tenures[i]
+				if err := h.ensure(ctx, t, lastingDirectory(t.lock.Path, t.lock.grammar)); err != nil {
 					return err
 				}
 			}
@@ -288,10 +299,10 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 		for {
 			r, left, err := t.reserved(ctx)
 			switch {
-			case err != nil && h.over() != nil:
-				return h.over()
 			case err != nil && ctx.Err() != nil && seen != nil:
 				return fmt.Errorf("%w: %w", context.Cause(ctx), seen)
+			case err != nil && h.over() != nil:
+				return h.over()
 			case err != nil:
 				return err
 			case left <= 0:
@@ -308,6 +319,9 @@ func (h *Hold) rest(ctx context.Context, patience bool) error {
 					return fmt.Errorf("%w: %w", context.Cause(ctx), r)
 				case <-h.lost:
 					timer.Stop()
+					if ctx.Err() != nil {
+						return fmt.Errorf("%w: %w", context.Cause(ctx), r)
+					}
 					return h.over()
 				}
 			}

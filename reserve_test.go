@@ -478,3 +478,40 @@ func TestReservationIsEnded(t *testing.T) {
 		})
 	}
 }
+
+// A caller that has given up hears the cause of its context, also if the lock was lost before or at that moment.
+func TestReservedLockThatIsLostAndNotAwaited(t *testing.T) {
+	for _, reserves := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, srv *zktest.Server) {
+			h := lock(t, reservable(t, srv))
+			if reserves {
+				reserve(t, h, time.Hour)
+			}
+			unlock(t, h)
+			c := client(t, srv)
+			ctx := &spentContext{Context: t.Context()}
+			waits := reserves
+			srv.Intercept(zkproto.OpGetData, func(path string) zktest.Action {
+				switch {
+				case !strings.HasSuffix(path, "/reserved"):
+				case waits:
+					waits = false
+				default: // the caller gives up, and its session ends
+					ctx.spent.Store(true)
+					srv.Intercept(zkproto.OpGetData, nil)
+					srv.Expire(mustSession(t, c))
+					return zktest.DropRequest
+				}
+				return zktest.Pass
+			})
+			_, err := holdfast.Reservable(holdfast.NewMutex(c, lockPath)).Lock(ctx)
+			wantErr(t, err, context.Canceled)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("reserved %v: %v", reserves, err)
+			}
+			if r, _ := errors.AsType[*holdfast.Reservation](err); (r != nil) != reserves {
+				t.Errorf("reserved %v: %v", reserves, err)
+			}
+		})
+	}
+}

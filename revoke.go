@@ -120,9 +120,23 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 	if token <= 0 { // notes without a token have zero there
 		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
 	}
-	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) }); err != nil {
-		return err
+	err := queue.Retry(ctx, func() error { return c.Sync(ctx, path) })
+	if err == nil {
+		if err = onTokenNow(ctx, c, path, token, f); errors.Is(err, errNobody) { // or the server is behind
+			err = queue.BehindWrite(ctx, c, path, func() error { return onTokenNow(ctx, c, path, token, f) })
+		}
 	}
+	if errors.Is(err, errNobody) {
+		err = fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
+	}
+	return err
+}
+
+// errNobody is the error of onTokenNow if no node has the token.
+var errNobody = errors.New("nobody has the token")
+
+// onTokenNow is onToken for the nodes that the server shows.
+func onTokenNow(ctx context.Context, c *zk.Client, path string, token int64, f func(node string) error) error {
 	found := false
 	var stat zk.Stat
 	err := queue.Retry(ctx, func() (err error) {
@@ -159,7 +173,7 @@ func onToken(ctx context.Context, c *zk.Client, path string, token int64, f func
 		}
 	}
 	if !found {
-		return fmt.Errorf("%w: nobody has the token %d", ErrNotHeld, token)
+		return errNobody
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -428,5 +429,49 @@ func TestHolderThatRestoresItsDataIsToldOfALoss(t *testing.T) {
 		}
 		throttled.Store(false)
 		h.Unlock()
+	})
+}
+
+// The server that the caller reads from is behind: it does not show the holder yet, or not the reservation. Nobody is
+// told that the lock is free before it has read behind a write.
+func TestBreakAtAServerThatIsBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin, c := client(t, srv), client(t, srv)
+		got := claim(t, detached(c, 0))
+		h := lock(t, holdfast.NewMutex(c, lockPath+"2"))
+		reserve(t, h, time.Hour)
+		r, err := holdfast.Reserved(t.Context(), c, lockPath+"2")
+		if err != nil || r == nil {
+			t.Fatal(r, err)
+		}
+		unlock(t, h)
+		hidden := make(map[string][]byte)
+		for _, node := range []string{got.Path, lockPath + "2/.holdfast/reserved"} {
+			data, _, err := admin.Get(t.Context(), node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Delete(t.Context(), node, zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			hidden[node] = data
+		}
+		srv.Intercept(zkproto.OpMulti, func(path string) zktest.Action { // the server has caught up when it answers a write
+			for node, data := range hidden {
+				if strings.HasPrefix(node, path+"/") {
+					if _, _, err := admin.Create(t.Context(), node, data, zk.Persistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+						t.Error(err)
+					}
+				}
+			}
+			return zktest.Pass
+		})
+		if err := holdfast.Break(t.Context(), c, lockPath, got.Token); err != nil {
+			t.Error(err)
+		}
+		wantQueued(t, admin, 0)
+		if err := r.End(t.Context(), c); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -94,7 +94,7 @@ do_prove() {
 	say "simulation"
 	# It runs TestSimulation with that many seeds, and wants nine statements of ten executed.
 	go test -count=1 -run='^TestSimulationCoversTheLocks$' -v ./chaos -covered=5000
-	for kind in Once Shards Slots; do
+	for kind in Once Shards Slots Reservations Detached Turns; do
 		go test -count=1 -run="^TestSimulationOf$kind\$" -v ./chaos -seeds=1000
 	done
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000

@@ -39,6 +39,13 @@ const (
 	// Answer is the answer of a Once for a key. OK: Token and Inside are the token and the claim of the run
 	// that it names. Failed: the run with this token has begun and has no result.
 	Answer Kind = "answer"
+	// Reserve reserves the lock for Lasts; 0 ends the reservation.
+	Reserve Kind = "reserve"
+	// Turn asks whether a run of the period Lasts is due. OK: Token and Began are those of the run that begins. Failed:
+	// they are those of the run that was before, and Queued is when the caller joined the queue.
+	Turn Kind = "turn"
+	// Done records the run with Token and Began.
+	Done Kind = "done"
 )
 
 // An Outcome is the known part of an operation's result.
@@ -70,6 +77,8 @@ type Op struct {
 	Limit   int           `json:"limit,omitempty"`   // of a semaphore: at first, or from a change on
 	Handoff int           `json:"handoff,omitempty"` // how often its client hands the node on from one claim to the next (WithLocalHandoff)
 	Keep    time.Duration `json:"keep,omitempty"`    // how long its client keeps the idle node after a claim (WithKeep)
+	Lasts   time.Duration `json:"lasts,omitempty"`   // a reservation, or the period of a turn
+	Began   time.Duration `json:"began,omitempty"`   // when the run of a turn began
 	Inside  int           `json:"inside,omitempty"`  // the claim of this lock that the attempt was made under, by a re-entrant lock or a writer that steps down
 	Call    time.Duration `json:"call"`
 	Return  time.Duration `json:"return"`

@@ -105,6 +105,7 @@ type options struct {
 	Shards  bool    // every client has a worker of shards, see sim_shards_test.go
 	GoOn    bool    // continue after a violation, to count them
 	Once    bool    // workers call a Once, too; see startOnces
+	Lasting string  // the kind of what outlasts holders; "" leaves it out, see sim_lasting_test.go
 	Locks   string  // the kind of locks; "" leaves it to the seed, among those of chooseLocks
 }
 
@@ -146,6 +147,7 @@ func simulate(t *testing.T, seed uint64, o options) result {
 		}
 	}
 	r.Violations = append(r.Violations, w.overdue(w.locks, r.ops)...)
+	r.Violations = append(r.Violations, chaos.Lasting(r.ops)...)
 	r.ops = append(r.ops, hitByName(r.ops, w.removals, 2*w.timeout)...)
 	w.checkSlots(&r)
 	unordered := func(lock string) bool {
@@ -363,6 +365,9 @@ func (w *world) run(o options) {
 	checks := w.invite(visit, &guests, locks)
 	if o.Once {
 		checks = append(checks, w.startOnces(ctx, &workers))
+	}
+	if o.Lasting != "" {
+		checks = append(checks, w.startLasting(ctx, &workers, o.Lasting))
 	}
 	if o.Shards {
 		checks = append(checks, w.inviteShards(visit, &guests)...)

@@ -93,6 +93,7 @@ func mutants() []mutant {
 		ofWatching(),
 		ofTop(),
 		ofSights(),
+		ofWorlds(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

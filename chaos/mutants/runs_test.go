@@ -15,7 +15,7 @@ func ofRuns() []mutant {
 		},
 		{
 			number: 612, bug: "a waiter at the head gives up when its session ends", where: "–",
-			edits: []edit{{"reserve.go", "\t\tcase ctx.Err() == nil && (errors", "\t\tcase ctx.Err() != nil && (errors"}},
+			edits: []edit{{"reserve.go", "\t\tcase over && ctx.Err() == nil:", "\t\tcase over && ctx.Err() == nil && h == nil:"}},
 			tests: []string{"TestReservationOutlivesItsWaiter"},
 		},
 		{

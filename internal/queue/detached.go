@@ -95,20 +95,27 @@ func (p *Place) DetachedPath() string { return p.node(names.Detached(p.name)) }
 // the Stat of the lock's node; ok is false if there is none.
 func (q *Queue) Settle(ctx context.Context, detached string) (data []byte, stat zk.Stat, ok bool, err error) {
 	cut := strings.LastIndexByte(detached, '/') + 1
-	err = Repeat(ctx, func() error {
-		return q.Client.Delete(ctx, detached[:cut]+names.Detaching(detached[cut:]), zk.AnyVersion)
-	})
-	if err != nil && !errors.Is(err, zk.ErrNoNode) { // a transaction all the same
-		return nil, zk.Stat{}, false, err
+	for {
+		s, err := q.Client.Session(ctx)
+		if err != nil {
+			return nil, zk.Stat{}, false, err
+		}
+		err = Repeat(ctx, func() error {
+			return s.Delete(ctx, detached[:cut]+names.Detaching(detached[cut:]), zk.AnyVersion)
+		})
+		if err == nil || errors.Is(err, zk.ErrNoNode) { // a transaction all the same
+			err = Retry(ctx, func() (err error) { // the same session: another one may read at a server that is behind
+				data, stat, err = s.Get(ctx, detached)
+				return err
+			})
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil, zk.Stat{}, false, nil
+			}
+		}
+		if err == nil || !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
+			return data, stat, err == nil, err
+		}
 	}
-	err = Retry(ctx, func() (err error) {
-		data, stat, err = q.Client.Get(ctx, detached)
-		return err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, zk.Stat{}, false, nil
-	}
-	return data, stat, err == nil, err
 }
 
 // An expiry is the end of a lock that no session owns.

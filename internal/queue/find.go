@@ -49,13 +49,35 @@ func (p *Place) Confirm(ctx context.Context) error {
 	return err
 }
 
+// BehindWrite calls read behind a write, both in one session. So a server that is behind does not make read miss
+// anything. If the session ends meanwhile, BehindWrite begins again in the next one: the new session may reach a
+// server that is behind.
+func BehindWrite(ctx context.Context, c *zk.Client, path string, read func() error) error {
+	for {
+		s, err := c.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if err = Barrier(ctx, s, path); err == nil {
+			err = read()
+		}
+		if s.Context().Err() == nil || ctx.Err() != nil { // the client has one session at a time
+			return err
+		}
+	}
+}
+
 // barrier returns when the server that we reach now shows everything that the previous one has done
 // for us. What the previous one has not done, it can no longer do (session moved). A write is needed:
 // everything proposed earlier is applied before it. A sync is not enough on the server that leads. It
 // answers at once, though it may have applied less than others (seen on 3.8.0 under load).
-func (p *Place) barrier(ctx context.Context) error {
+func (p *Place) barrier(ctx context.Context) error { return Barrier(ctx, p.Session, p.Queue.Path) }
+
+// Barrier returns when the server that s reaches shows everything that was written before. Then the reads of s show
+// it, too, and those of another session need not. path is any node, also one that does not exist.
+func Barrier(ctx context.Context, s *zk.Session, path string) error {
 	err := Repeat(ctx, func() error {
-		_, err := p.Session.Multi(ctx, zk.CheckOp(p.Queue.Path, zk.AnyVersion))
+		_, err := s.Multi(ctx, zk.CheckOp(path, zk.AnyVersion))
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) { // a transaction all the same

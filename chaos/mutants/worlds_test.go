@@ -1,0 +1,62 @@
+package mutants
+
+// ofWorlds are those of detached locks, reservations and turns, on servers that are behind and in the simulation.
+func ofWorlds() []mutant {
+	return []mutant{
+		{
+			number: 760, bug: "Unlock of a detached lock believes a server that is behind, and the lock stays held", where: "ours, until a reader found it",
+			edits: []edit{{"detached.go", "if err == nil && node == \"\" { // the server", "if err == nil && node == \"\" && id == \"\" { // the server"}},
+			tests: []string{"TestUnlockAtAServerThatIsBehind"},
+		},
+		{
+			number: 761, bug: "a turn is given to holders that share a node, and each but the first is done", where: "ours, until a reader found it",
+			edits: []edit{{"once_turn.go", "case h.tenures[0].lock.handoffs > 0 || h.tenures[0].lock.keep > 0:", "case h.tenures[0].lock.handoffs > 0 && h.tenures[0].lock.keep > 0:"}},
+			tests: []string{"TestTurnNeedsANodeOfItsOwn"},
+		},
+		{
+			number: 762, bug: "a session that ends while a directory is made is no loss of the lock", where: "ours, until a reader found it",
+			edits: []edit{{"hold.go", "// see transact\n\t\terr = fmt.Errorf(\"%w: %w\", ErrLost, err)", "// see transact\n\t\t_ = ErrLost"}},
+			tests: []string{"TestLossWhileADirectoryIsMade"},
+		},
+		{
+			number: 763, bug: "a caller that has given up a reserved lock hears of a loss instead of its cause", where: "ours, until a reader found it",
+			edits: []edit{{"reserve.go", "\t\tcase over: // the caller", "\t\tcase over && err == nil: // the caller"}},
+			tests: []string{"TestReservedLockThatIsLostAndNotAwaited"},
+		},
+		{
+			number: 764, bug: "Break believes a server that is behind", where: "–",
+			edits: []edit{{"revoke.go", "errors.Is(err, errNobody) { // or", "errors.Is(err, errNobody) && path == \"\" { // or"}},
+			tests: []string{"TestBreakAtAServerThatIsBehind"},
+		},
+		{
+			number: 765, bug: "the end of a reservation believes a server that is behind", where: "–",
+			edits: []edit{{"reserve.go", "\t\tif replaced() { // or", "\t\tif replaced() && doubt { // or"}},
+			tests: []string{"TestBreakAtAServerThatIsBehind"},
+		},
+		{
+			number: 766, bug: "a lock is granted when half of its reservation is over, in the simulation", where: "–",
+			edits: []edit{{"reserve.go", "return d - time.Duration(max(age-1, 0))", "return d/2 - time.Duration(max(age-1, 0))"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfReservations"},
+		},
+		{
+			number: 767, bug: "a detached lock counts as unlocked when the answer was lost, in the simulation", where: "–",
+			edits: []edit{{"detached.go", "\t\tdoubt = doubt || zk.MayHaveHappened(err)\n", "\t\tdoubt = true\n\t\treturn nil\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDetached"},
+		},
+		{
+			number: 768, bug: "a period ends after half of it, in the simulation", where: "–",
+			edits: []edit{{"once.go", "time.Millisecond >= j.period", "time.Millisecond >= j.period/2"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
+		},
+		{
+			number: 769, bug: "each holder has a turn of a key that is done, in the simulation", where: "–",
+			edits: []edit{{"once_turn.go", "last := j.counts(seen, h.first()); last != nil", "last := j.counts(seen, h.first()); last != nil && j.period > 0"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfTurns"},
+		},
+		{
+			number: 770, bug: "a detached lock that may be held is not looked for, in the simulation", where: "–",
+			edits: []edit{{"detached.go", "\treturn d.settle(ctx, c, p.Session.Timeout(), err)\n", "\treturn Claim{}, err\n"}},
+			pkg:   "chaos", tests: []string{"TestSimulationOfDetached"},
+		},
+	}
+}

@@ -1,0 +1,350 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/chaos"
+	"holdfast/zk"
+)
+
+// The kinds of worlds with what outlasts the holders of locks.
+const (
+	reservations = "reservations"
+	detachedOnes = "detached"
+	turnsOfAll   = "turns"
+)
+
+// TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers.
+func TestSimulationOfReservations(t *testing.T) {
+	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up")
+}
+
+// TestSimulationOfDetached runs worlds in which detached locks and mutexes have one path.
+func TestSimulationOfDetached(t *testing.T) {
+	simulateLasting(t, detachedOnes, "claims", "detached", "unlocked", "gave up")
+}
+
+// TestSimulationOfTurns runs worlds in which the holders of a lock take turns, of keys and of periods.
+func TestSimulationOfTurns(t *testing.T) {
+	simulateLasting(t, turnsOfAll, "claims", "runs", "done", "answers", "lost")
+}
+
+func simulateLasting(t *testing.T, kind string, must ...string) {
+	o := options{Lasting: kind, GoOn: *goOnFlag}
+	if s := os.Getenv(sharesVariable); s != "" {
+		simulateShare(t, s)
+		return
+	}
+	if *seedFlag >= 0 {
+		again(t, uint64(*seedFlag), o)
+		return
+	}
+	n := *seedsFlag
+	if n == 0 {
+		n = fewSeeds / 4
+	}
+	s := simulateAll(t, *firstFlag, uint64(n), o)
+	t.Logf("figure: %d seeds in %v: %v", s.Seeds, s.took.Round(time.Second), s.Results.Onces)
+	for _, f := range s.failed {
+		t.Error(f)
+	}
+	for _, what := range must {
+		if got := s.Results.Onces[what]; !t.Failed() && got < max(1, n/10) {
+			t.Errorf("%q %d times with %d seeds: too few to tell anything", what, got, n)
+		}
+	}
+}
+
+const (
+	lastingRoot  = "/lasting"
+	lastingPath  = lastingRoot + "/a"
+	lastingTurns = lastingPath + "/.holdfast"
+	turnPeriod   = 2 * time.Second
+)
+
+// lasting are the workers of such a world.
+type lasting struct {
+	*world
+
+	mu      sync.Mutex // guards figures
+	figures map[string]int
+}
+
+func (w *world) startLasting(ctx context.Context, workers *sync.WaitGroup, kind string) (check func()) {
+	w.create(context.Background(), lastingRoot)
+	g := &lasting{world: w, figures: make(map[string]int)}
+	work := map[string]func(context.Context, *client, *rand.Rand){reservations: g.reserve, detachedOnes: g.detached, turnsOfAll: g.turn}[kind]
+	for i, c := range w.clients {
+		for j := range 2 {
+			rng := rand.New(rand.NewPCG(w.seed, uint64(6000+10*i+j)))
+			workers.Go(func() { g.work(ctx, c, rng, work) })
+		}
+	}
+	return g.check
+}
+
+func (g *lasting) did(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.figures[what]++
+}
+
+func (g *lasting) work(ctx context.Context, c *client, rng *rand.Rand, once func(context.Context, *client, *rand.Rand)) {
+	for ctx.Err() == nil && !g.draining.Load() {
+		(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(300*time.Millisecond)))
+		waiting, cancel := context.WithCancelCause(ctx)
+		patience := time.Hour
+		if rng.IntN(3) == 0 { // the caller gives up, at any moment
+			patience = time.Duration(rng.ExpFloat64() * float64(g.timeout) / 4)
+		}
+		timer := time.AfterFunc(patience, func() {
+			if !g.draining.Load() {
+				cancel(errEnough)
+			}
+		})
+		once(waiting, c, rng)
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+var errEnough = errors.New("the caller has given up")
+
+// acquire locks l.
+func (g *lasting) acquire(ctx context.Context, c *client, l holdfast.Locker, try bool) *chaos.Claim {
+	lock := l.Lock
+	if try {
+		lock = l.TryLock
+	}
+	a := chaos.Attempt{Client: c.number, Locks: []chaos.Op{{Lock: lastingPath, Type: chaos.Mutex}}, Session: c.session.Load}
+	claim, err := g.log.Acquire(ctx, a, lock)
+	switch {
+	case err == nil:
+		g.did("claims")
+		return claim
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		g.did("gave up")
+	case try && errors.Is(err, holdfast.ErrLocked):
+		g.did("refused")
+	case errors.Is(err, zk.ErrClosed):
+	case try && (errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionLoss) || strings.HasSuffix(err.Error(), "its node is gone")):
+	default:
+		g.found("error", lastingPath, "lock: %v (context: %v)", err, context.Cause(ctx))
+	}
+	return nil
+}
+
+// ended checks the error of an operation of a holder, and returns its outcome.
+func (g *lasting) ended(ctx context.Context, what string, claim *chaos.Claim, err error) chaos.Outcome {
+	switch {
+	case err == nil:
+		return chaos.OK
+	case errors.Is(err, holdfast.ErrLost):
+		g.did("lost")
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)), errors.Is(err, zk.ErrClosed), errors.Is(err, holdfast.ErrUncertain):
+	default:
+		g.found("error", lastingPath, "%s: %v (context: %v; the hold: %v)", what, err, context.Cause(ctx), claim.Err())
+	}
+	return chaos.Unknown
+}
+
+func (g *lasting) unlock(claim *chaos.Claim) {
+	if err := claim.Unlock(); err != nil && !errors.Is(err, holdfast.ErrLost) {
+		g.found("error", lastingPath, "unlock: %v", err)
+	}
+}
+
+// reserve takes the lock, and often reserves it.
+func (g *lasting) reserve(ctx context.Context, c *client, rng *rand.Rand) {
+	l := holdfast.Reservable(holdfast.NewMutex(c.zk.Load(), lastingPath))
+	claim := g.acquire(ctx, c, l, rng.IntN(3) == 0)
+	if claim == nil {
+		return
+	}
+	for _, d := range []time.Duration{time.Duration(rng.Int64N(int64(2 * time.Second))), 0}[:rng.IntN(3)] {
+		d = d.Truncate(time.Millisecond)
+		o := chaos.Op{Client: c.number, Kind: chaos.Reserve, Lock: lastingPath, Token: claim.Token(), Lasts: d, Call: g.log.Now()}
+		var err error
+		if d > 0 {
+			err = claim.Reserve(ctx, d)
+		} else {
+			err = claim.Unreserve(ctx)
+		}
+		o.Outcome, o.Return = g.ended(ctx, "reserve", claim, err), g.log.Now()
+		if err == nil && d > 0 {
+			g.did("reserved")
+		}
+		g.log.Add(o)
+		lasts := time.Duration(rng.ExpFloat64() * float64(50*time.Millisecond))
+		if rng.IntN(8) == 0 {
+			lasts = g.timeout
+		}
+		(&worker{}).sleep(claim.Context(), lasts)
+	}
+	g.unlock(claim)
+}
+
+var idInError = regexp.MustCompile(`with the id ([0-9a-f]+)`)
+
+// detached takes the lock detached, or as a mutex.
+func (g *lasting) detached(ctx context.Context, c *client, rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		if claim := g.acquire(ctx, c, holdfast.NewMutex(c.zk.Load(), lastingPath), rng.IntN(3) == 0); claim != nil {
+			(&worker{}).sleep(claim.Context(), time.Duration(rng.ExpFloat64()*float64(50*time.Millisecond)))
+			g.unlock(claim)
+		}
+		return
+	}
+	o := chaos.Op{Client: c.number, Kind: chaos.Acquire, Lock: lastingPath, Type: chaos.Mutex, Call: g.log.Now(), Outcome: chaos.Unknown}
+	g.mu.Lock()
+	g.figures["detached"]++
+	o.Claim = 1_000_000 + g.figures["detached"] // apart from those of the log
+	g.mu.Unlock()
+	got, err := holdfast.NewDetached(c.zk.Load(), lastingPath, 0).Lock(ctx)
+	g.tell("client %d: detached: %+v, %v", c.number, got, err)
+	o.Return = g.log.Now()
+	switch {
+	case err == nil:
+		o.Outcome, o.Token, o.Node = chaos.OK, got.Token, got.Path
+	case errors.Is(err, holdfast.ErrUncertain):
+		m := idInError.FindStringSubmatch(err.Error())
+		if m == nil {
+			g.found("detached", lastingPath, "an uncertain lock without an id: %v", err)
+			return
+		}
+		got.ID = m[1]
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		g.did("gave up")
+	case errors.Is(err, zk.ErrClosed):
+	default:
+		g.found("error", lastingPath, "detached: %v (context: %v)", err, context.Cause(ctx))
+	}
+	g.log.Add(o)
+	if got.ID == "" {
+		return
+	}
+	(&worker{}).sleep(ctx, time.Duration(rng.ExpFloat64()*float64(50*time.Millisecond)))
+	g.release(c, o, got.ID)
+}
+
+// release unlocks a detached lock until that is acknowledged. If it is not known whether the lock is held, its last
+// transaction may still arrive, until its session is over.
+func (g *lasting) release(c *client, o chaos.Op, id string) {
+	sure := o.Outcome == chaos.OK
+	o.Kind, o.Call = chaos.Release, g.log.Now()
+	for doubt, until := false, time.Now().Add(3*g.timeout); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+		err := holdfast.NewDetached(c.zk.Load(), lastingPath, 0).Unlock(ctx, id)
+		cancel()
+		g.tell("client %d: unlock %s: %v", c.number, id, err)
+		switch {
+		case err == nil, errors.Is(err, holdfast.ErrNotHeld) && doubt:
+			if g.did("unlocked"); sure {
+				o.Outcome, o.Return = chaos.OK, g.log.Now()
+				g.log.Add(o)
+			}
+			return
+		case errors.Is(err, holdfast.ErrNotHeld) && sure:
+			g.found("detached", lastingPath, "its owner is told that nobody has it: %v", err)
+			return
+		case errors.Is(err, holdfast.ErrNotHeld) && time.Now().After(until):
+			return
+		case errors.Is(err, holdfast.ErrNotHeld):
+			time.Sleep(g.timeout / 4)
+		default:
+			doubt = doubt || sure // it may have been executed
+			time.Sleep(g.timeout / 8)
+		}
+	}
+}
+
+// turn takes the lock, and a turn.
+func (g *lasting) turn(ctx context.Context, c *client, rng *rand.Rand) {
+	claim := g.acquire(ctx, c, holdfast.NewMutex(c.zk.Load(), lastingPath), false)
+	if claim == nil {
+		return
+	}
+	defer g.unlock(claim)
+	of := holdfast.NewOnce(c.zk.Load(), lastingTurns, holdfast.WithOwner(fmt.Sprint(c.number)))
+	o := chaos.Op{Client: c.number, Kind: chaos.Turn, Lock: lastingTurns, Lasts: turnPeriod, Call: g.log.Now(), Outcome: chaos.OK}
+	since := func(t time.Time) time.Duration { return t.Sub(g.began) }
+	stat, there, err := c.zk.Load().Exists(ctx, claim.Path())
+	if err != nil || !there {
+		return
+	}
+	o.Queued = since(time.UnixMilli(stat.Ctime))
+	var turn *holdfast.Turn
+	var r holdfast.Result
+	if rng.IntN(2) == 0 {
+		key := fmt.Sprintf("fire %d", int(time.Since(g.began)/time.Second))
+		o.Lock, o.Lasts = lastingTurns+"?"+key, chaos.Never
+		turn, r, err = of.Turn(ctx, claim.Hold, key)
+	} else {
+		turn, r, err = of.TurnWithin(ctx, claim.Hold, turnPeriod)
+	}
+	o.Return = g.log.Now()
+	switch {
+	case err != nil:
+		if !errors.Is(err, zk.ErrSessionExpired) {
+			g.ended(ctx, "turn", claim, err)
+		}
+		return
+	case turn == nil:
+		g.did("answers")
+		o.Outcome, o.Token, o.Began = chaos.Failed, r.Token, since(r.Began)
+		g.log.Add(o)
+		return
+	}
+	o.Token, o.Began = claim.Token(), o.Queued
+	g.log.Add(o)
+	g.did("runs")
+	lasts := time.Duration(rng.ExpFloat64() * float64(100*time.Millisecond))
+	if rng.IntN(8) == 0 {
+		lasts = g.timeout
+	}
+	(&worker{}).sleep(claim.Context(), lasts)
+	if rng.IntN(5) == 0 { // the run fails
+		return
+	}
+	o.Kind, o.Call = chaos.Done, g.log.Now()
+	r, err = turn.Done(ctx, []byte("x"))
+	o.Outcome, o.Return = g.ended(ctx, "done", claim, err), g.log.Now()
+	if err == nil {
+		g.did("done")
+		if r.Token != o.Token || since(r.Began) != o.Began {
+			g.found("turn", o.Lock, "%+v is acknowledged for %v", r, o)
+		}
+	}
+	g.log.Add(o)
+}
+
+// check looks for what is left when everything is whole again.
+func (g *lasting) check() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	entries, err := holdfast.List(ctx, g.admin, lastingPath)
+	if err != nil {
+		g.found("error", lastingPath, "list: %v", err)
+	}
+	var held []int64
+	for _, e := range entries {
+		if e.Detached {
+			held = append(held, e.Token)
+		}
+		g.found("orphan", lastingPath, "%+v", e)
+	}
+	for _, v := range chaos.Leftovers(g.log.Ops(), held) {
+		g.found(v.Oracle, v.Lock, "%s", v.Text)
+	}
+	g.onces = g.figures
+}
