@@ -243,7 +243,8 @@ func (g *lasting) release(c *client, o chaos.Op, id string) {
 	sure := o.Outcome == chaos.OK
 	o.Kind, o.Call = chaos.Release, g.log.Now()
 	for doubt, until := false, time.Now().Add(3*g.timeout); ; {
-		ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
+		// Long enough for the slowest connection: it takes several round trips.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*g.timeout)
 		err := holdfast.NewDetached(c.zk.Load(), lastingPath, 0).Unlock(ctx, id)
 		cancel()
 		g.tell("client %d: unlock %s: %v", c.number, id, err)
