@@ -56,9 +56,7 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 		return nil, &fault{exitFailed, fmt.Errorf("--metrics %s: %w", cut(f.addr, 80), err), "choose another address, or end the process that listens there"}
 	}
 	m := newMetrics(label)
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m)
-	m.address, m.server = l.Addr().String(), localServer(daemon.OnlyLocalNames(mux))
+	m.address, m.server = l.Addr().String(), localServer(m.handler())
 	m.serving.Go(func() { _ = m.server.Serve(daemon.AdminListener(l)) })
 	return m, nil
 }
@@ -245,10 +243,14 @@ func lossReason(err error) string {
 	return "node_removed"
 }
 
-// ServeHTTP answers with the metrics.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", daemon.ExpositionType)
-	_, _ = w.Write(m.page())
+// handler answers GET /metrics.
+func (m *metrics) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", daemon.ExpositionType)
+		_, _ = w.Write(m.page())
+	})
+	return daemon.OnlyLocalNames(mux)
 }
 
 // page returns the metrics as text.

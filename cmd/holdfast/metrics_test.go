@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"holdfast"
 	"holdfast/zk"
@@ -170,4 +173,65 @@ func TestMetricsFileIsReplacedAtOnce(t *testing.T) {
 		}
 	}
 	writer.Wait()
+}
+
+// The metrics have no login, so nothing but this machine can read them.
+func TestMetricsAreForThisMachineAlone(t *testing.T) {
+	for _, tt := range []struct {
+		addr string
+		ok   bool
+	}{
+		{"0", true}, {":0", true}, {"127.0.0.1:0", true}, {"localhost:0", true}, {"127.0.0.2:0", true},
+		{"0.0.0.0:0", false}, {"[::]:0", false}, {"192.0.2.1:0", false}, {"localhost.example.org:0", false}, {"127.0.0.1.example.org:0", false}, {"", false},
+	} {
+		var f metricsFlag
+		cmd := &cobra.Command{Use: "lock"}
+		f.register(cmd)
+		if err := cmd.Flags().Set("metrics", tt.addr); err != nil {
+			t.Fatal(err)
+		}
+		m, err := f.open(cmd, nil)
+		if (err == nil) != tt.ok {
+			t.Errorf("--metrics %q: %v", tt.addr, err)
+		}
+		m.close()
+	}
+	m := newMetrics(nil)
+	for host, want := range map[string]int{"127.0.0.1:9464": 200, "localhost": 200, "evil.example": 403} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Host = host
+		m.handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("a request for %s: %d; want %d", host, w.Code, want)
+		}
+	}
+}
+
+// node_exporter can be another user, and reads the result of a run long after it.
+func TestMetricsFileOfARun(t *testing.T) {
+	f := metricsFile{t.TempDir() + "/job.prom"}
+	began := time.Now()
+	if err := f.held("/l", began, began.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ended(&runStatus{Path: "/l", Outcome: outcomeLost, HeldMS: 1500, ExitCode: 79, EndedAt: began}, began); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(f.path)
+	if err != nil || info.Mode() != 0o644 {
+		t.Errorf("%v, %v; want mode 0644", info.Mode(), err)
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`holdfast_held{lock="/l"} 0`, `holdfast_run_lost{lock="/l"} 1`, `holdfast_run_hold_seconds{lock="/l"} 1.5`, `holdfast_run_exit_code{lock="/l"} 79`,
+		`holdfast_run_outcome{lock="/l",outcome="lost"} 1`, `holdfast_run_outcome{lock="/l",outcome="exited"} 0`,
+	} {
+		if !strings.Contains(string(text), line+"\n") {
+			t.Errorf("no line %s in\n%s", line, text)
+		}
+	}
 }
