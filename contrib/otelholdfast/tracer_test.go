@@ -410,7 +410,8 @@ func TestDroppedSpansHaveNoDescendants(t *testing.T) {
 			t.Errorf("the hold of %v has a span", path)
 		}
 		remote := trace.ContextWithRemoteSpanContext(t.Context(), unsampled.SpanContext())
-		unlock(w.lock(remote, holdfast.NewMutex(w.c, "/remote", holdfast.WithObserver(w.tracer.Observer()))))
+		always := New(WithTracerProvider(sdk.NewTracerProvider(sdk.WithSampler(sdk.AlwaysSample()), sdk.WithSpanProcessor(w.recorder))))
+		unlock(w.lock(remote, holdfast.NewMutex(w.c, "/remote", holdfast.WithObserver(always.Observer()))))
 		if n := len(w.ended("holdfast.hold")); n != 2 {
 			t.Errorf("%d holds have spans; want that of a span of another process, too", n)
 		}
