@@ -87,11 +87,14 @@ func (l *lock) wait(ctx context.Context, op string, s names.Side) (h *Hold, err 
 //
 //go:noinline
 func (l *lock) waitObserved(ctx context.Context, op string, s names.Side) (*Hold, error) {
-	unobserved := *l
-	unobserved.observers = nil
-	return l.attempt(ctx, op, 0, func(ctx context.Context) (*Hold, error) {
-		h, err := unobserved.wait(ctx, op, s)
-		return h, errors.Unwrap(err)
+	return l.attempt(ctx, op, 0, func(ctx context.Context) (h *Hold, err error) {
+		if l.handsOff(s) {
+			return l.waitLocally(ctx, s)
+		}
+		for again := true; again; again, err = outlived(ctx, err) {
+			h, err = l.enter(ctx, s, true)
+		}
+		return h, err
 	})
 }
 

@@ -94,6 +94,7 @@ func mutants() []mutant {
 		ofTop(),
 		ofSights(),
 		ofWorlds(),
+		ofMetricsFlags(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

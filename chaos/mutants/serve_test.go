@@ -80,7 +80,7 @@ func ofServe() []mutant {
 		},
 		{
 			number: 267, bug: "buckets are not cumulative", where: "–",
-			edits: []edit{{"internal/daemon/exposition.go", "\t\tbelow += h.Buckets[i]", "\t\tbelow = h.Buckets[i]"}},
+			edits: []edit{{"internal/daemon/exposition.go", "\t\tbelow += counts[i]", "\t\tbelow = counts[i]"}},
 			pkg:   "internal/daemon", tests: []string{"TestMetricsShowEveryStatistic"},
 		},
 		{

@@ -56,7 +56,9 @@ type taker struct {
 	// campaign makes it an election, in which this client is a candidate with the value.
 	campaign bool
 	value    string
-	page     *page // of --http; nil without
+	page     *page    // of --http; nil without
+	metrics  *metrics // of --metrics; nil without
+	atHold   func()   // is called when the lock is held; nil: nothing
 	// check can refuse the session before the client joins the queue.
 	check func(*zk.Session) error
 	// beside are the paths of the locks that an ancestor shares with this process: see watchShared.
@@ -211,6 +213,7 @@ func (k *taker) acquire(ctx context.Context) (_ *tenure, err error) {
 	}()
 	k.contact.Store(c.contact)
 	k.page.follow(c, k.election(c.client))
+	k.metrics.connected(c.contact)
 	session, err := c.client.Session(ctx)
 	if err == nil {
 		err = k.suits(session)

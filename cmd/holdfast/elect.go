@@ -17,6 +17,7 @@ func newElect(g *globals) *cobra.Command {
 	var kind kindFlags
 	var ends endFlags
 	var page httpFlag
+	var metrics metricsFlag
 	var value string
 	var observe, once bool
 	cmd := &cobra.Command{
@@ -62,7 +63,9 @@ while there is no connection to a server, and 200 again if the connection return
 good when the command is asked to stop: without contact (--term-before), after --max-hold, or by a signal
 to holdfast. A HUP counts only with --kill-after. / says 503 while there is no connection.
 as_of_ms is the age of the answer: the milliseconds since a server last confirmed the session.
-name is empty if nobody leads or the leader is not known.`,
+name is empty if nobody leads or the leader is not known.
+
+` + metricsHelp,
 		Example: `  holdfast elect --value 10.0.0.5:8080 scheduler -- ./scheduler
   holdfast elect --try scheduler -- ./scheduler      # exit 75 if somebody else leads
   holdfast elect --http 4040 scheduler -- ./scheduler
@@ -83,6 +86,8 @@ name is empty if nobody leads or the leader is not known.`,
 				return usage("leave out --once or --http", "elect: --once and --http do not go together")
 			case given("http") && page.addr == "":
 				return usage("give a port of 127.0.0.1 or host:port, or leave --http out", "elect: --http is empty")
+			case observe && given("metrics"):
+				return usage("leave out --metrics, or --observe", "elect: --observe takes no lock, so --metrics means nothing")
 			case given("why"):
 				return usage("put the text into --value, which ls and status show, and observers read",
 					"elect: an election has no --why: the node of a candidate has its value alone")
@@ -104,6 +109,11 @@ name is empty if nobody leads or the leader is not known.`,
 				return err
 			}
 			defer k.page.close()
+			if k.metrics, err = metrics.open(cmd, nil); err != nil {
+				return err
+			}
+			defer k.metrics.close()
+			k.metrics.expect(k.path)
 			if observe {
 				return k.observe(cmd, once)
 			}
@@ -121,6 +131,7 @@ name is empty if nobody leads or the leader is not known.`,
 	kind.layout.register(cmd)
 	ends.register(cmd)
 	page.register(cmd)
+	metrics.register(cmd)
 	cmd.Flags().StringVar(&value, "value", "", "value that others read from the leader (default: user@host:pid)")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print the leader and each change; do not run for leader")
 	cmd.Flags().BoolVar(&once, "once", false, "with --observe: print the leader and exit, with 1 if nobody leads")

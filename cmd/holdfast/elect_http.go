@@ -48,7 +48,8 @@ func (f *httpFlag) open(election string) (*page, error) {
 	if f.addr == "" {
 		return nil, nil
 	}
-	addr, err := httpAddress(f.addr)
+	addr, err := localAddress("--http",
+		"give a port such as 4040, or an address such as 127.0.0.1:4040; 0.0.0.0:4040 answers other machines, too", f.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,14 @@ func (f *httpFlag) open(election string) (*page, error) {
 		handler = daemon.OnlyLocalNames(handler)
 	}
 	p.address = l.Addr().String()
-	p.server = &http.Server{
+	p.server = localServer(handler)
+	p.serving.Go(func() { _ = p.server.Serve(daemon.AdminListener(l)) })
+	return p, nil
+}
+
+// localServer returns a server whose clients cannot keep it busy. The caller serves and closes it.
+func localServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: answerPatience,
 		ReadTimeout:       answerPatience,
@@ -71,22 +79,19 @@ func (f *httpFlag) open(election string) (*page, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // faults of clients
 	}
-	p.serving.Go(func() { _ = p.server.Serve(daemon.AdminListener(l)) })
-	return p, nil
 }
 
-// httpAddress returns the address to listen at. A port alone is one of 127.0.0.1.
-func httpAddress(text string) (string, error) {
-	const hint = "give a port such as 4040, or an address such as 127.0.0.1:4040; 0.0.0.0:4040 answers other machines, too"
+// localAddress returns the address to listen at that text of a flag stands for. A port alone is one of 127.0.0.1.
+func localAddress(flag, hint, text string) (string, error) {
 	host, port := "", strings.TrimPrefix(text, ":")
 	if strings.Contains(port, ":") {
 		var err error
 		if host, port, err = net.SplitHostPort(text); err != nil {
-			return "", usage(hint, "--http %q is not an address", cut(text, 80))
+			return "", usage(hint, "%s %q is not an address", flag, cut(text, 80))
 		}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", usage(hint, "--http %q: %q is not a port", cut(text, 80), cut(port, 40))
+		return "", usage(hint, "%s %q: %q is not a port", flag, cut(text, 80), cut(port, 40))
 	}
 	if host == "" {
 		host = "127.0.0.1"

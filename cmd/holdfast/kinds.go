@@ -92,7 +92,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 	f := k.kind
 	layout := holdfast.WithLayout(f.layout.Layout)
 	who := []holdfast.Option{
-		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), holdfast.WithinSession(k.outerSession()),
+		holdfast.WithOwner(k.owner()), holdfast.WithReason(k.why), holdfast.WithLabels(k.labels), holdfast.WithinSession(k.outerSession()), k.metrics.observed(),
 	}
 	opts := append(slices.Clip(who), layout)
 	one := func(path string) holdfast.Locker {
@@ -111,7 +111,7 @@ func (k *taker) locker(c *zk.Client) holdfast.Locker {
 			k.claims = &claimer{Detached: holdfast.NewDetached(c, path, k.detached.expires, opts...)}
 			return k.claims
 		case k.campaign:
-			return candidate{holdfast.NewElection(c, path, layout), k.value}
+			return candidate{holdfast.NewElection(c, path, layout, k.metrics.observed()), k.value}
 		}
 		return holdfast.NewMutex(c, path, opts...)
 	}

@@ -15,6 +15,7 @@ func newLock(g *globals) *cobra.Command {
 	var kind kindFlags
 	var who whoFlags
 	var detached detachedFlags
+	var metrics metricsFlag
 	var stdin bool
 	cmd := &cobra.Command{
 		Use:        "lock [flags] LOCK",
@@ -39,6 +40,8 @@ A second signal ends the wait and the release at once, but lock --detached first
 releases it again. If no server answers, it says that the lock may be held.
 
 In a command of holdfast run that holds the lock, lock fails at once, since the wait would never end.
+
+` + metricsHelp + `
 
 Exit codes:
   0    INT, TERM or the end of standard input released the lock; with --detached, the lock is held
@@ -70,8 +73,16 @@ Exit codes:
 				return err
 			}
 			if k.detached = detached; detached.on {
+				if cmd.Flags().Changed("metrics") {
+					return usage("leave out --metrics or --detached", "lock: --detached exits when the lock is held, so --metrics means nothing")
+				}
 				return k.lockDetached()
 			}
+			if k.metrics, err = metrics.open(cmd, nil); err != nil {
+				return err
+			}
+			defer k.metrics.close()
+			k.metrics.expect(k.paths()...)
 			return k.lock(stdin)
 		},
 	}
@@ -79,6 +90,7 @@ Exit codes:
 	kind.register(cmd)
 	who.register(cmd)
 	detached.register(cmd)
+	metrics.register(cmd)
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "release the lock when standard input ends")
 	return cmd
 }
@@ -92,6 +104,7 @@ func (k *taker) lock(stdin bool) error {
 	supervise.Notify(signals, supervise.StopSignals...)
 	k.say = k.newLiveSayer(os.Stderr)
 	defer k.say.flush()
+	k.metrics.announce(k.say)
 	var ended <-chan struct{}
 	if stdin {
 		ended = endOfInput(signals)

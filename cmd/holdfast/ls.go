@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ it.
 The state unreadable means that you have no permission to read the lock, or a place in its queue. There may
 be locks below it, which ls does not find.
 
--o wide adds columns. -o json prints one LockList, and -o jsonl one Lock a line: see docs/reference/json.md.
+-o wide adds columns, with the labels if a holder has some (--label). -o json prints one LockList, and -o jsonl one Lock a line: see docs/reference/json.md.
 -o name prints the names alone.
 
 With --watch, ls prints the locks again after each change, at most once a second. On a terminal, it
@@ -123,6 +124,15 @@ func (g *globals) lockPrefix(args []string) (string, error) {
 	return prefix, nil
 }
 
+// labelsOf returns the labels of a place, such as the trace that it belongs to.
+func labelsOf(e holdfast.Entry) string {
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
+		labels = append(labels, key+"="+e.Labels[key])
+	}
+	return strings.Join(labels, ",")
+}
+
 // listing returns the locks that ls has found, for the formats of -o.
 func (g *globals) listing(found []located, now time.Time) listing[located] {
 	// of returns the text of a cell about the first place in the queue.
@@ -146,10 +156,14 @@ func (g *globals) listing(found []located, now time.Time) listing[located] {
 		{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
 		{head: "SESSION", wide: true, cell: of(sessionOf)},
 		{head: "PATH", wide: true, cell: func(l located) string { return l.path }},
+		{head: "LABELS", wide: true, cell: of(labelsOf)},
 		{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
 	if !slices.ContainsFunc(found, func(l located) bool { return l.permits != nil }) {
 		columns = slices.DeleteFunc(columns, func(c column[located]) bool { return c.head == "PERMITS" })
+	}
+	if !slices.ContainsFunc(found, func(l located) bool { return len(l.queue) > 0 && len(l.queue[0].Labels) > 0 }) {
+		columns = slices.DeleteFunc(columns, func(c column[located]) bool { return c.head == "LABELS" })
 	}
 	return listing[located]{
 		items: found, columns: columns,

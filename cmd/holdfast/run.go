@@ -109,7 +109,13 @@ the command was started. outcome is one of
   cannot-start  the command was not found, or cannot be executed
   failed        holdfast failed
 token, session, waited_ms and held_ms tell about the lock. If holdfast itself is killed, there is no file. After a
-wrong command line, there is none either, and an older file stays. Give each run a file of its own.`,
+wrong command line, there is none either, and an older file stays. Give each run a file of its own.
+
+Metrics file: with --metrics-file, run writes metrics for node_exporter when it holds the lock, and again when it
+ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
+of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
+holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. If holdfast itself is
+killed, holdfast_held stays 1 until the next run. Give runs that can overlap a file each.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers
@@ -144,6 +150,7 @@ wrong command line, there is none either, and an older file stays. Give each run
 				func() error { return who.apply(k) },
 				func() error { return once.check(cmd) },
 				func() error { return minHold.check(cmd) },
+				func() error { return tell.metrics.check(cmd) },
 				tell.check, // the last: it removes an older status file
 			} {
 				if err := check(); err != nil {
@@ -151,6 +158,7 @@ wrong command line, there is none either, and an older file stays. Give each run
 				}
 			}
 			k.quiet, k.once, k.minHold = tell.quiet, once, minHold.least
+			k.atHold = func() { tell.metrics.warnOf(tell.metrics.held(k.path, tell.status.start, k.record.acquired)) }
 			return tell.end(k, k.run(ends.command(args), ending, syscall.Signal(ends.signal)))
 		},
 	}
@@ -249,6 +257,7 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	k.say = k.newLiveSayer(k.messages())
 	defer k.say.flush()
 	k.page.announce(k.say)
+	k.metrics.announce(k.say)
 	t, err := k.take(signals)
 	if err != nil {
 		if k.reserved.Load() {
@@ -258,6 +267,9 @@ func (k *taker) run(command []string, at ending, stop os.Signal) error {
 	}
 	defer t.close()
 	k.record.held(k, t.hold)
+	if k.atHold != nil {
+		k.atHold()
+	}
 	k.page.lead(t.hold, k.value, ends.Grace)
 
 	supervise.Notify(signals, supervise.JobSignals...)

@@ -291,7 +291,7 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 
 func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
 	p := named(ts, args[0])
-	m := regexp.MustCompile(`(?m)^(?:listening admin |holdfast: answering at http://)(\S+)$`).FindStringSubmatch(p.out.String() + p.err.String())
+	m := regexp.MustCompile(`(?m)^(?:listening admin |holdfast: answering at http://|holdfast: metrics at http://)(\S+?)(?:/metrics)?$`).FindStringSubmatch(p.out.String() + p.err.String())
 	if m == nil {
 		ts.Fatalf("%s has printed no address for HTTP", args[0])
 	}

@@ -33,6 +33,7 @@ const (
 
 func newShard(g *globals) *cobra.Command {
 	var count int
+	var metrics metricsFlag
 	var why string
 	var killAfter time.Duration
 	cmd := &cobra.Command{
@@ -68,6 +69,9 @@ shards are NAME/shards/0000 and so on, for ls and status.
 
 Of the flags of run, shard has --why and --kill-after alone.
 
+` + metricsHelp + ` All shards
+share the value NAME/shards/{*}.
+
 Exit codes:
   0      INT or TERM ended shard
   125    holdfast failed, other processes have another N, or the command line is wrong
@@ -93,7 +97,7 @@ Exit codes:
 			}
 			return misplacedFlag(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := g.lockPath(args[0])
 			if err != nil {
 				return err
@@ -111,10 +115,16 @@ Exit codes:
 				globals: g, target: t, name: args[0], path: path, count: count, why: why, file: file, command: command, killAfter: killAfter,
 				say: g.newSayer(os.Stderr), hurry: make(chan struct{}), crew: newCrew(),
 			}
+			if w.metrics, err = metrics.open(cmd, shardLabel(path)); err != nil {
+				return err
+			}
+			defer w.metrics.close()
+			w.metrics.expect(path + "/shards/{*}")
 			return w.run()
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 0, "number of shards, 1 to 65536; all processes must give the same number")
+	metrics.register(cmd)
 	cmd.Flags().StringVar(&why, "why", "", "reason for holding the shards, shown in ls and status")
 	durationVar(cmd.Flags(), &killAfter, "kill-after", "", defaultStopTime, "time from TERM to KILL when a shard moves, or a signal ends shard; 0 sends KILL at once")
 	cmd.Flags().SetInterspersed(false)
@@ -136,6 +146,7 @@ type sharder struct {
 	say       *sayer
 	hurry     chan struct{} // closed when the commands must be killed
 	crew      *crew
+	metrics   *metrics // of --metrics; nil without
 }
 
 // errTold is the cause of a context that a signal has ended.
@@ -144,6 +155,7 @@ var errTold = errors.New("a signal ended the work")
 // run implements the subcommand. The command line is checked.
 func (w *sharder) run() error {
 	defer w.say.flush()
+	w.metrics.announce(w.say)
 	// If there can be no watchdog, find out before the first shard.
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
@@ -212,6 +224,7 @@ func (w *sharder) work(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
+	w.metrics.connected(c.contact)
 	session, err := c.client.Session(ctx)
 	if err == nil {
 		err = w.granted(session.Timeout())
@@ -226,7 +239,7 @@ func (w *sharder) work(ctx context.Context) error {
 	w.grace = min(defaultGrace, session.Timeout()/3)
 	// A command that the kernel cannot kill keeps its shard, as with run.
 	const never = time.Duration(math.MaxInt64)
-	shards := holdfast.NewShards(c.client, w.path, w.count, holdfast.WithOwner(owner()), holdfast.WithReason(w.why), holdfast.WithMoveLimit(never))
+	shards := holdfast.NewShards(c.client, w.path, w.count, holdfast.WithOwner(owner()), holdfast.WithReason(w.why), holdfast.WithMoveLimit(never), w.metrics.observed())
 	return shards.Run(ctx, func(ctx context.Context, s holdfast.Shard) error { return w.keep(ctx, shards, s) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -298,26 +299,28 @@ func (l *located) places(now time.Time) listing[int] {
 	of := func(f func(holdfast.Entry) string) func(int) string {
 		return func(i int) string { return f(l.queue[i]) }
 	}
-	return listing[int]{
-		items: indexes,
-		columns: []column[int]{
-			{head: "POSITION", cell: func(i int) string { return position[i] }, ink: func(i int) ink {
-				switch e := l.queue[i]; {
-				case e.Kept:
-					return faint
-				case e.Held:
-					return yellow
-				}
-				return 0
-			}},
-			{head: "WHO", cell: of(func(e holdfast.Entry) string { return e.Owner })},
-			{head: "FOR", cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
-			{head: "SESSION", cell: of(sessionOf)},
-			{head: "TOKEN", cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
-			{head: "MODE", wide: true, cell: of(modeOf)},
-			{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
-			{head: "NODE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Path })},
-			{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
-		},
+	columns := []column[int]{
+		{head: "POSITION", cell: func(i int) string { return position[i] }, ink: func(i int) ink {
+			switch e := l.queue[i]; {
+			case e.Kept:
+				return faint
+			case e.Held:
+				return yellow
+			}
+			return 0
+		}},
+		{head: "WHO", cell: of(func(e holdfast.Entry) string { return e.Owner })},
+		{head: "FOR", cell: of(func(e holdfast.Entry) string { return forState(e, now) })},
+		{head: "SESSION", cell: of(sessionOf)},
+		{head: "TOKEN", cell: of(func(e holdfast.Entry) string { return strconv.FormatInt(e.Token, 10) })},
+		{head: "MODE", wide: true, cell: of(modeOf)},
+		{head: "SINCE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Since.UTC().Format(time.RFC3339) })},
+		{head: "NODE", wide: true, cell: of(func(e holdfast.Entry) string { return e.Path })},
+		{head: "LABELS", wide: true, cell: of(labelsOf)},
+		{head: "WHY", cell: of(func(e holdfast.Entry) string { return e.Reason })},
 	}
+	if !slices.ContainsFunc(l.queue, func(e holdfast.Entry) bool { return len(e.Labels) > 0 }) {
+		columns = slices.DeleteFunc(columns, func(c column[int]) bool { return c.head == "LABELS" })
+	}
+	return listing[int]{items: indexes, columns: columns}
 }

@@ -42,7 +42,7 @@ func (f *statusFile) check() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usage(hint, "--status-file %s: %v", shown, withoutPath(err))
 	}
-	temporary, err := f.create()
+	temporary, err := createBeside(f.path)
 	if err != nil {
 		return usage(hint, "--status-file %s: cannot write there: %v", shown, withoutPath(err))
 	}
@@ -56,9 +56,9 @@ func (f *statusFile) check() error {
 	return nil
 }
 
-// create makes a new file beside the status file. Nobody can guess its name and put a link there.
-func (f *statusFile) create() (*os.File, error) {
-	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", f.path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+// createBeside makes a new file beside path. Nobody can guess its name and put a link there.
+func createBeside(path string) (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("%s.%016x.tmp", path, rand.Uint64()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // withoutPath returns err without the path.
@@ -113,6 +113,12 @@ const (
 	outcomeFailed      = "failed"       // holdfast failed
 )
 
+// outcomes are all of them.
+var outcomes = []string{
+	outcomeExited, outcomeKilled, outcomeLost, outcomeNotRecorded, outcomeUncertain, outcomeOverdue, outcomeBusy, outcomeDone,
+	outcomeInterrupted, outcomeCannotStart, outcomeFailed,
+}
+
 // A runRecord is what the taker knows about its run.
 type runRecord struct {
 	acquired, released time.Time // zero if not
@@ -141,19 +147,7 @@ func (f *statusFile) write(k *taker, err error, code int) error {
 	if err := document(&b, f.status(k, err, code, time.Now())); err != nil {
 		return err
 	}
-	file, err := f.create()
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(b.Bytes())
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), f.path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return err
+	return replaceFile(f.path, b.Bytes(), 0)
 }
 
 func (f *statusFile) status(k *taker, err error, code int, now time.Time) runStatus {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type tellFlags struct {
 	quiet      bool
 	busy, lost int
 	status     statusFile
+	metrics    metricsFile
 }
 
 func (f *tellFlags) register(cmd *cobra.Command) {
@@ -25,6 +27,7 @@ func (f *tellFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&f.busy, "busy-exit-code", "E", exitBusy, "exit code if the lock is busy or the job is already done, 0 to 255")
 	cmd.Flags().IntVar(&f.lost, "lost-exit-code", exitLost, "exit code if the lock was lost while the command ran, 1 to 255")
 	f.status.register(cmd)
+	f.metrics.register(cmd)
 }
 
 // check refuses exit codes that no process can have, and a status file that cannot be written.
@@ -64,6 +67,8 @@ func (f *tellFlags) end(k *taker, err error) error {
 	if failed := f.status.write(k, err, code); failed != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: cannot write the status file: %s\n", escape(failed.Error()))
 	}
+	status := f.status.status(k, err, code, time.Now())
+	f.metrics.warnOf(f.metrics.ended(&status, f.status.start))
 	if shown == nil {
 		return exitCode(code)
 	}

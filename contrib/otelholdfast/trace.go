@@ -20,7 +20,7 @@ import (
 //
 // Each request is a span of the kind client: its name is the operation, and its attributes are db.system.name
 // (zookeeper), db.operation.name, holdfast.zookeeper.path, server.address, server.port and error.type. A request
-// is traced only if its context has a span. So the client's own requests are not traced, and neither is the
+// is traced only if its context has a span that the sampler has not dropped. So the client's own requests are not traced, and neither is the
 // delete of Unlock, which no context of a caller ends. The span of the hold includes its time.
 func (t *Tracer) Trace() *zk.Trace {
 	var server atomic.Pointer[[]attribute.KeyValue] // the one that the client is connected to
@@ -32,22 +32,20 @@ func (t *Tracer) Trace() *zk.Trace {
 			}
 		},
 		RequestDone: func(ctx context.Context, op, path string, took time.Duration, err error) {
-			if !trace.SpanContextFromContext(ctx).IsValid() {
+			if caller := trace.SpanFromContext(ctx); !caller.SpanContext().IsValid() || dropped(caller) {
 				return
 			}
 			end := time.Now()
-			_, span := t.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(end.Add(-took)),
-				trace.WithAttributes(semconv.DBSystemNameKey.String("zookeeper"), semconv.DBOperationName(op)))
-			if span.IsRecording() {
-				if path != "" {
-					span.SetAttributes(attribute.String("holdfast.zookeeper.path", path))
-				}
-				if s := server.Load(); s != nil {
-					span.SetAttributes(*s...)
-				}
-				if err != nil {
-					failed(span, errorType(ctx, err), err)
-				}
+			attrs := append(make([]attribute.KeyValue, 0, 6), semconv.DBSystemNameKey.String("zookeeper"), semconv.DBOperationName(op))
+			if path != "" {
+				attrs = append(attrs, attribute.String("holdfast.zookeeper.path", path))
+			}
+			if s := server.Load(); s != nil {
+				attrs = append(attrs, *s...)
+			}
+			_, span := t.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(end.Add(-took)), trace.WithAttributes(attrs...))
+			if err != nil && span.IsRecording() {
+				failed(span, errorType(ctx, err), err)
 			}
 			span.End(trace.WithTimestamp(end))
 		},

@@ -11,6 +11,9 @@
 // from the acquisition to the release or the loss. Both are children of the span in the caller's context. Spans
 // that start below the Hold's Context are children of "holdfast.hold".
 //
+// If the sampler has dropped the span in the caller's context, there are no spans below it. A span of another
+// process is left to the sampler.
+//
 // OpenTelemetry has no semantic conventions for locks, so their attributes are our own:
 //
 //   - holdfast.lock.path: the path of the lock
@@ -100,7 +103,21 @@ func (t *Tracer) Observer() *holdfast.Observer {
 	return &holdfast.Observer{Queued: t.queued, Acquired: t.acquired, Lost: t.over, Released: t.over}
 }
 
+// dropped reports whether the sampler of this process has decided against s. Its descendants are not made then,
+// since their cost is that of spans.
+func dropped(s trace.Span) bool {
+	c := s.SpanContext()
+	return c.IsValid() && !c.IsRemote() && !c.IsSampled() && !s.IsRecording()
+}
+
 func (t *Tracer) queued(ctx context.Context, e holdfast.Event) context.Context {
+	if dropped(trace.SpanFromContext(ctx)) {
+		if t.attempt(ctx) == nil {
+			return nil
+		}
+		// The attempt in ctx is that of an outer lock.
+		return context.WithValue(ctx, attemptKey{t}, (*attempt)(nil))
+	}
 	inner, wait := t.tracer.Start(ctx, "holdfast.wait", trace.WithAttributes(about(e)...))
 	a := &attempt{outer: ctx}
 	a.span.set(wait)
@@ -114,10 +131,10 @@ func (t *Tracer) queued(ctx context.Context, e holdfast.Event) context.Context {
 }
 
 func about(e holdfast.Event) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{
+	attrs := append(make([]attribute.KeyValue, 0, 5), // with those of a hold
 		attribute.String("holdfast.lock.path", e.Path),
 		attribute.String("holdfast.lock.operation", e.Op),
-	}
+	)
 	if e.Permits > 0 {
 		attrs = append(attrs, attribute.Int("holdfast.lock.permits", e.Permits))
 	}
@@ -141,10 +158,10 @@ func (t *Tracer) acquired(ctx context.Context, e holdfast.Event) {
 		failed(wait, r, e.Err)
 	}
 	if e.Hold != nil {
-		_, hold := t.tracer.Start(a.outer, "holdfast.hold", trace.WithAttributes(about(e)...), trace.WithAttributes(
+		_, hold := t.tracer.Start(a.outer, "holdfast.hold", trace.WithAttributes(append(about(e),
 			attribute.Int64("holdfast.lock.token", e.Hold.Token()),
 			attribute.String("holdfast.lock.node", e.Hold.Path()),
-		))
+		)...))
 		a.mu.Lock()
 		a.hold = hold
 		a.mu.Unlock()

@@ -384,3 +384,36 @@ func TestTheSpanOfAHoldIsThatOfItsContext(t *testing.T) {
 		}
 	})
 }
+
+// Below a span that the sampler has dropped there are no spans, also if a lock around it has some. A span of
+// another process is left to the sampler.
+func TestDroppedSpansHaveNoDescendants(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		_, unsampled := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("program").Start(t.Context(), "caller")
+		unlock := func(h *holdfast.Hold) {
+			if err := h.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unlock(w.lock(trace.ContextWithSpan(t.Context(), unsampled), w.mutex()))
+		if n := len(w.recorder.Ended()); n != 0 {
+			t.Errorf("%d spans below a dropped one", n)
+		}
+		outer := w.lock(w.ctx, w.mutex())
+		inner := w.lock(trace.ContextWithSpan(outer.Context(), unsampled), holdfast.NewMutex(w.c, "/inner", holdfast.WithObserver(w.tracer.Observer())))
+		unlock(inner)
+		if n := len(w.ended("holdfast.hold")); n != 0 {
+			t.Error("the end of the inner lock ended the span of the outer one")
+		}
+		unlock(outer)
+		if path := attributes(w.one("holdfast.hold"))["holdfast.lock.path"]; path != "/l" {
+			t.Errorf("the hold of %v has a span", path)
+		}
+		remote := trace.ContextWithRemoteSpanContext(t.Context(), unsampled.SpanContext())
+		always := New(WithTracerProvider(sdk.NewTracerProvider(sdk.WithSampler(sdk.AlwaysSample()), sdk.WithSpanProcessor(w.recorder))))
+		unlock(w.lock(remote, holdfast.NewMutex(w.c, "/remote", holdfast.WithObserver(always.Observer()))))
+		if n := len(w.ended("holdfast.hold")); n != 2 {
+			t.Errorf("%d holds have spans; want that of a span of another process, too", n)
+		}
+	})
+}

@@ -10,17 +10,18 @@
 //	m := holdfast.NewMutex(c, "/jobs/nightly", holdfast.WithObserver(metrics.Observer()))
 //
 // docs/howto/metrics.md lists the metrics.
+//
+// The hooks only note a measurement. A goroutine adds it to the histograms, with a batch of others: see times. It
+// ends with its batch. There is at most one for each Collector.
 package promholdfast
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"holdfast"
 )
@@ -46,19 +47,29 @@ type Collector struct {
 	losses       *prometheus.CounterVec
 	lease        *prometheus.Desc
 
+	times *times // of all histograms
+
 	mu      sync.Mutex
-	current map[*holdfast.Hold]*lockMetrics // holds that are neither lost nor released; guarded by mu
-	queues  map[string]*queue               // by path; guarded by mu
+	current map[*holdfast.Hold]*queue // of holds that are neither lost nor released; guarded by mu
+	queues  map[string]*queue         // by path; guarded by mu
+	spare   *queue                    // one to use again; guarded by mu
+	labels  map[string]*lockMetrics   // of some paths; guarded by mu
 }
+
+// knownLabels is how many paths have their label at hand.
+const knownLabels = 256
 
 // lockMetrics are the metrics of all locks with one value of the label.
 type lockMetrics struct {
 	label         string
 	acquisitions  map[string]prometheus.Counter // by result
-	acquired      prometheus.Observer           // the waits that ended with the lock
+	acquired      prometheus.Counter            // that of the result acquired
+	waited        prometheus.Observer           // the waits that ended with the lock
 	hold, handoff prometheus.Observer
 	held, waiters prometheus.Gauge
 	losses        map[string]prometheus.Counter // by reason
+
+	waiting, holding int // at present; guarded by Collector.mu. A scrape reads held and waiters
 }
 
 // The buckets of the classic histograms, in seconds. A scrape that asks for native histograms gets those.
@@ -83,7 +94,7 @@ func New(templates ...string) (*Collector, error) {
 	c := &Collector{
 		names:        n,
 		locks:        make(map[string]*lockMetrics),
-		client:       newClientMetrics(),
+		times:        newTimes(),
 		acquisitions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_acquire_total", Help: "Calls that acquire a lock, by result."}, []string{"lock", "result"}),
 		waits:        histogram("holdfast_wait_seconds", "Time of calls that acquire a lock, by result.", longBuckets, "lock", "result"),
 		holds:        histogram("holdfast_hold_seconds", "Time from the acquisition of a lock to its release or loss.", longBuckets, "lock"),
@@ -92,14 +103,17 @@ func New(templates ...string) (*Collector, error) {
 		waiters:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "holdfast_waiters", Help: "Calls at present that acquire a lock."}, []string{"lock"}),
 		losses:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lost_total", Help: "Holds that were lost, by reason."}, []string{"lock", "reason"}),
 		lease:        prometheus.NewDesc("holdfast_lease_remaining_seconds", "Time until the first of the present holds is lost if no server answers.", []string{"lock"}, nil),
-		current:      make(map[*holdfast.Hold]*lockMetrics),
+		current:      make(map[*holdfast.Hold]*queue),
 		queues:       make(map[string]*queue),
+		labels:       make(map[string]*lockMetrics),
 	}
+	c.client = newClientMetrics(c.times)
 	for _, label := range n.labels() {
 		l := &lockMetrics{
 			label:        label,
 			acquisitions: make(map[string]prometheus.Counter),
-			acquired:     c.waits.WithLabelValues(label, "acquired"),
+			acquired:     c.acquisitions.WithLabelValues(label, "acquired"),
+			waited:       c.waits.WithLabelValues(label, "acquired"),
 			hold:         c.holds.WithLabelValues(label),
 			handoff:      c.handoffs.WithLabelValues(label),
 			held:         c.held.WithLabelValues(label),
@@ -133,8 +147,15 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.client.state
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. All events whose hooks have returned before are in the metrics.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.times.fold()
+	c.mu.Lock()
+	for _, l := range c.locks {
+		l.held.Set(float64(l.holding))
+		l.waiters.Set(float64(l.waiting))
+	}
+	c.mu.Unlock()
 	for _, m := range c.collectors() {
 		m.Collect(ch)
 	}
@@ -152,8 +173,8 @@ func (c *Collector) collectors() []prometheus.Collector {
 func (c *Collector) leases() map[string]time.Duration {
 	c.mu.Lock()
 	holds := make(map[*holdfast.Hold]*lockMetrics, len(c.current))
-	for h, l := range c.current {
-		holds[h] = l
+	for h, q := range c.current {
+		holds[h] = q.lock
 	}
 	c.mu.Unlock()
 	// Deadline locks the session, so it is called without mu.
@@ -165,16 +186,6 @@ func (c *Collector) leases() map[string]time.Duration {
 		}
 	}
 	return least
-}
-
-// observe adds d to a histogram. If ctx has a sampled trace, the observation is an exemplar with its ids.
-func observe(ctx context.Context, o prometheus.Observer, d time.Duration) {
-	span := trace.SpanContextFromContext(ctx)
-	if e, ok := o.(prometheus.ExemplarObserver); ok && span.IsSampled() && span.IsValid() {
-		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String(), "span_id": span.SpanID().String()})
-		return
-	}
-	o.Observe(d.Seconds())
 }
 
 // other is the label of locks that fit no template.

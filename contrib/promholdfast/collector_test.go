@@ -434,8 +434,8 @@ func TestAHandoffIsReportedInAnyOrder(t *testing.T) {
 	}
 	l := col.locks[other]
 	released := time.Now()
-	call := taken{number: 8, from: released.Add(-time.Second), at: released.Add(time.Millisecond), lock: l, ctx: t.Context()}
-	col.queues["/l"] = &queue{holders: [2]int64{8, 7}, next: call}
+	call := taken{number: 8, from: released.Add(-time.Second), at: released.Add(time.Millisecond), ctx: t.Context()}
+	col.queues["/l"] = &queue{lock: l, holders: [2]int64{8, 7}, next: call}
 	for range 2 { // one release, one handoff
 		col.deleted("/l/lock-0000000006", released)
 	}
@@ -676,5 +676,36 @@ func TestResultOfARequest(t *testing.T) {
 		if got := requestResult(tt.ctx, tt.err); got != tt.want {
 			t.Errorf("%v: %s; want %s", tt.err, got, tt.want)
 		}
+	}
+}
+
+// A scrape has all that ended before it, wherever it is on its way to the histograms.
+func TestAScrapeHasWhatEndedBefore(t *testing.T) {
+	col, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := col.Trace()
+	done := 0
+	for _, n := range []int{1, batch - 2, 1, 1, 1, batch + 1, 5 * batch, 3} {
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				for range n {
+					trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil)
+				}
+			})
+		}
+		all.Wait()
+		done += 3 * n
+		have := samples(t, col)
+		for _, name := range []string{`holdfast_request_seconds{operation="get"}`, `holdfast_requests_total{operation="get",result="ok"}`} {
+			if have[name] != float64(done) {
+				t.Errorf("%s is %v after %d requests", name, have[name], done)
+			}
+		}
+	}
+	if testing.AllocsPerRun(100, func() { trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil) }) > 0 {
+		t.Error("a request that is not traced allocates")
 	}
 }

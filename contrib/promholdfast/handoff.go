@@ -17,6 +17,7 @@ import (
 // The two reports come in any order, since the server notifies the next waiter and answers the delete at the
 // same time.
 type queue struct {
+	lock *lockMetrics
 	uses int // calls that wait, and holds
 
 	holders [2]int64 // the numbers of the last two exclusive holders, the last one first; 0: none
@@ -29,48 +30,70 @@ type queue struct {
 type taken struct {
 	number   int64
 	from, at time.Time // the call, and its end
-	lock     *lockMetrics
 	ctx      context.Context
 }
 
 // enter counts a use of the queue at path. c.mu must be held.
-func (c *Collector) enter(path string) {
+func (c *Collector) enter(path string) *queue {
 	q := c.queues[path]
 	if q == nil {
-		q = &queue{}
+		if q, c.spare = c.spare, nil; q == nil {
+			q = &queue{}
+		}
+		q.lock = c.of(path)
 		c.queues[path] = q
 	}
 	q.uses++
+	return q
 }
 
 // leave ends a use of the queue at path. c.mu must be held.
-func (c *Collector) leave(path string) {
-	if q := c.queues[path]; q != nil {
-		if q.uses--; q.uses == 0 {
-			delete(c.queues, path)
-		}
+func (c *Collector) leave(path string, q *queue) {
+	if q.uses--; q.uses == 0 {
+		delete(c.queues, path)
+		*q = queue{}
+		c.spare = q
 	}
 }
 
-// exclusive are the operations of holders who exclude all others.
-var exclusive = map[string]bool{"lock": true, "try lock": true, "campaign": true, "try campaign": true, "lead": true}
+// of returns the metrics of the lock at path. c.mu must be held.
+func (c *Collector) of(path string) *lockMetrics {
+	l, ok := c.labels[path]
+	if !ok {
+		if len(c.labels) == knownLabels {
+			clear(c.labels)
+		}
+		l = c.locks[c.names.of(path)]
+		c.labels[path] = l
+	}
+	return l
+}
+
+// exclusive reports whether op is the operation of a holder who excludes all others.
+func exclusive(op string) bool {
+	switch op {
+	case "lock", "try lock", "campaign", "try campaign", "lead":
+		return true
+	}
+	return false
+}
 
 // acquired notes an acquisition. It returns the time of the handoff if the release was reported before. c.mu must
 // be held.
-func (q *queue) acquired(ctx context.Context, l *lockMetrics, e holdfast.Event, now time.Time) (time.Duration, bool) {
+func (q *queue) acquired(ctx context.Context, e holdfast.Event, now time.Time) (time.Duration, bool) {
 	dir, number := place(e.Hold.Path())
 	switch {
 	case dir != e.Path || number == 0:
 		return 0, false
-	case !exclusive[e.Op] && number == q.holders[0]:
+	case !exclusive(e.Op) && number == q.holders[0]:
 		// A writer has taken the read side. The delete of its first node frees the lock for readers only.
 		q.holders[0] = 0
 		return 0, false
 	}
-	if exclusive[e.Op] && number != q.holders[0] {
+	if exclusive(e.Op) && number != q.holders[0] {
 		q.holders = [2]int64{number, q.holders[0]}
 	}
-	q.next = taken{number: number, from: now.Add(-e.Took), at: now, lock: l, ctx: ctx}
+	q.next = taken{number: number, from: now.Add(-e.Took), at: now, ctx: ctx}
 	return q.handoff()
 }
 
@@ -94,11 +117,11 @@ func (c *Collector) deleted(path string, at time.Time) {
 		return
 	}
 	q.freed, q.at = number, at
-	next := q.next
+	next, to := q.next, q.lock.handoff
 	handoff, ok := q.handoff()
 	c.mu.Unlock()
 	if ok {
-		observe(next.ctx, next.lock.handoff, handoff)
+		c.times.observe(next.ctx, to, handoff)
 	}
 }
 

@@ -22,60 +22,62 @@ var reasons = []string{"session_expired", "client_closed", "auth_failed", "node_
 func (c *Collector) Observer() *holdfast.Observer {
 	return &holdfast.Observer{
 		Queued: func(_ context.Context, e holdfast.Event) context.Context {
-			c.of(e).waiters.Inc()
 			c.mu.Lock()
-			c.enter(e.Path)
+			c.enter(e.Path).lock.waiting++
 			c.mu.Unlock()
 			return nil
 		},
 		Acquired: c.acquired,
 		Lost: func(ctx context.Context, e holdfast.Event) {
-			c.of(e).losses[reason(e.Err)].Inc()
+			c.mu.Lock()
+			l := c.of(e.Path)
+			c.mu.Unlock()
+			l.losses[reason(e.Err)].Inc()
 			c.over(ctx, e)
 		},
 		Released: c.over,
 	}
 }
 
-func (c *Collector) of(e holdfast.Event) *lockMetrics { return c.locks[c.names.of(e.Path)] }
-
 func (c *Collector) acquired(ctx context.Context, e holdfast.Event) {
 	now := time.Now()
-	l := c.of(e)
-	r := result(ctx, e.Err)
-	l.waiters.Dec()
-	l.acquisitions[r].Inc()
+	c.mu.Lock()
+	q := c.queues[e.Path]
+	l := q.lock
+	l.waiting--
 	if e.Hold == nil {
-		observe(ctx, c.waits.WithLabelValues(l.label, r), e.Took)
-		c.mu.Lock()
-		c.leave(e.Path)
+		c.leave(e.Path, q)
 		c.mu.Unlock()
+		r := result(ctx, e.Err)
+		l.acquisitions[r].Inc()
+		c.times.observe(ctx, c.waits.WithLabelValues(l.label, r), e.Took)
 		return
 	}
-	observe(ctx, l.acquired, e.Took)
-	c.mu.Lock()
-	c.current[e.Hold] = l
-	handoff, ok := c.queues[e.Path].acquired(ctx, l, e, now)
+	l.holding++
+	c.current[e.Hold] = q
+	handoff, ok := q.acquired(ctx, e, now)
 	c.mu.Unlock()
-	l.held.Inc()
+	l.acquired.Inc()
+	c.times.observe(ctx, l.waited, e.Took)
 	if ok {
-		observe(ctx, l.handoff, handoff)
+		c.times.observe(ctx, l.handoff, handoff)
 	}
 }
 
 // over ends a hold that was lost or released, whichever comes first.
 func (c *Collector) over(ctx context.Context, e holdfast.Event) {
 	c.mu.Lock()
-	l, ok := c.current[e.Hold]
-	if ok {
-		delete(c.current, e.Hold)
-		c.leave(e.Path)
+	q, ok := c.current[e.Hold]
+	if !ok {
+		c.mu.Unlock()
+		return
 	}
+	l := q.lock
+	l.holding--
+	delete(c.current, e.Hold)
+	c.leave(e.Path, q)
 	c.mu.Unlock()
-	if ok {
-		l.held.Dec()
-		observe(ctx, l.hold, e.Took)
-	}
+	c.times.observe(ctx, l.hold, e.Took)
 }
 
 // result classifies the end of a call. A context can end with any cause, so ctx is asked and not err.

@@ -25,6 +25,7 @@ type clientMetrics struct {
 	state    *prometheus.Desc
 
 	operations sync.Map // the *operationMetrics of each operation
+	pending    *times   // of the histograms
 
 	mu       sync.Mutex
 	sessions map[sessionKey]string // their states; guarded by mu
@@ -41,8 +42,9 @@ type operationMetrics struct {
 	times prometheus.Observer
 }
 
-func newClientMetrics() *clientMetrics {
+func newClientMetrics(pending *times) *clientMetrics {
 	return &clientMetrics{
+		pending:  pending,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_requests_total", Help: "Requests of the ZooKeeper client, by operation and result."}, []string{"operation", "result"}),
 		times:    prometheus.NewHistogramVec(histogramOpts("holdfast_request_seconds", "Time of requests of the ZooKeeper client, by operation.", shortBuckets), []string{"operation"}),
 		state:    prometheus.NewDesc("holdfast_session_state", "ZooKeeper sessions of this process, by state.", []string{"state"}, nil),
@@ -77,11 +79,10 @@ func (c *Collector) Trace() *zk.Trace {
 		delete(c.client.sessions, sessionKey{t, session})
 	}
 	t.RequestDone = func(ctx context.Context, op, path string, took time.Duration, err error) {
-		now := time.Now()
-		c.client.requestDone(ctx, op, took, err)
 		if op == "delete" && err == nil {
-			c.deleted(path, now.Add(-took))
+			c.deleted(path, time.Now().Add(-took))
 		}
+		c.client.requestDone(ctx, op, took, err)
 	}
 	return t
 }
@@ -93,7 +94,7 @@ func (m *clientMetrics) requestDone(ctx context.Context, op string, took time.Du
 		known, _ = m.operations.LoadOrStore(op, o)
 	}
 	o := known.(*operationMetrics)
-	observe(ctx, o.times, took)
+	m.pending.observe(ctx, o.times, took)
 	if err == nil {
 		o.ok.Inc()
 		return

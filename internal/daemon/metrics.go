@@ -32,14 +32,14 @@ func NewMetrics(stats func() zkserver.Stats, expires func() time.Time, build Bui
 
 // ServeHTTP implements http.Handler.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", expositionType)
+	w.Header().Set("Content-Type", ExpositionType)
 	_, _ = w.Write(m.page())
 }
 
 func (m *Metrics) page() []byte {
 	m.writing.Lock()
 	defer m.writing.Unlock()
-	var e exposition
+	var e Exposition
 	m.server(&e)
 	goMetrics(&e)
 	e.single("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.", float64(m.started.UnixMilli())/1000)
@@ -81,7 +81,7 @@ var numbers = [...]number{
 }
 
 // server adds the metrics of the server, from one Stats.
-func (m *Metrics) server(e *exposition) {
+func (m *Metrics) server(e *Exposition) {
 	const prefix = "holdfast_server_"
 	s := m.stats()
 	for _, n := range numbers {
@@ -89,12 +89,12 @@ func (m *Metrics) server(e *exposition) {
 	}
 	e.histogram(prefix+"commit_seconds", "Time to commit a batch of writes.", s.Commit)
 	e.histogram(prefix+"request_seconds", "Time of a request in the server, with the wait for the disk.", s.Latency)
-	e.family(prefix+"limits_met_total", "counter", "How often clients exceeded a limit, by its name.")
+	e.Family(prefix+"limits_met_total", "counter", "How often clients exceeded a limit, by its name.")
 	for _, limit := range slices.Sorted(maps.Keys(s.Refused)) {
-		e.sample(prefix+"limits_met_total", float64(s.Refused[limit]), "limit", string(limit))
+		e.Sample(prefix+"limits_met_total", float64(s.Refused[limit]), "limit", string(limit))
 	}
-	e.family(prefix+"build_info", "gauge", "Always 1. The labels identify the build.")
-	e.sample(prefix+"build_info", 1, "commit", m.build.Commit, "go", m.build.Go, "version", m.build.Version)
+	e.Family(prefix+"build_info", "gauge", "Always 1. The labels identify the build.")
+	e.Sample(prefix+"build_info", 1, "commit", m.build.Commit, "go", m.build.Go, "version", m.build.Version)
 	if m.expires != nil {
 		e.single(prefix+"tls_certificate_expiry_timestamp_seconds", "gauge", "When the certificate of --tls-cert expires, in seconds since 1970.", float64(m.expires().Unix()))
 	}

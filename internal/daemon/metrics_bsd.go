@@ -3,4 +3,4 @@
 package daemon
 
 // memoryMetrics adds nothing: only Linux reports these metrics.
-func memoryMetrics(*exposition) {}
+func memoryMetrics(*Exposition) {}

@@ -11,17 +11,17 @@ import (
 )
 
 // goMetrics adds the metrics of the Go runtime, with the names of Prometheus's library for Go.
-func goMetrics(e *exposition) {
+func goMetrics(e *Exposition) {
 	gc := debug.GCStats{PauseQuantiles: make([]time.Duration, 5)}
 	debug.ReadGCStats(&gc)
-	e.family("go_gc_duration_seconds", "summary", "A summary of the wall-time pause (stop-the-world) duration in garbage collection cycles.")
+	e.Family("go_gc_duration_seconds", "summary", "A summary of the wall-time pause (stop-the-world) duration in garbage collection cycles.")
 	for i, pause := range gc.PauseQuantiles {
-		e.sample("go_gc_duration_seconds", pause.Seconds(), "quantile", strconv.FormatFloat(float64(i)/4, 'g', -1, 64))
+		e.Sample("go_gc_duration_seconds", pause.Seconds(), "quantile", strconv.FormatFloat(float64(i)/4, 'g', -1, 64))
 	}
-	e.sample("go_gc_duration_seconds_sum", gc.PauseTotal.Seconds())
-	e.sample("go_gc_duration_seconds_count", float64(gc.NumGC))
-	e.family("go_info", "gauge", "Information about the Go environment.")
-	e.sample("go_info", 1, "version", runtime.Version())
+	e.Sample("go_gc_duration_seconds_sum", gc.PauseTotal.Seconds())
+	e.Sample("go_gc_duration_seconds_count", float64(gc.NumGC))
+	e.Family("go_info", "gauge", "Information about the Go environment.")
+	e.Sample("go_info", 1, "version", runtime.Version())
 	e.single("go_gc_gogc_percent", "gauge", "Heap size target percentage configured by the user, otherwise 100. This value is set by the GOGC environment variable, and the runtime/debug.SetGCPercent function. Sourced from /gc/gogc:percent.", gogc())
 	e.single("go_gc_gomemlimit_bytes", "gauge", "Go runtime memory limit configured by the user, otherwise math.MaxInt64. This value is set by the GOMEMLIMIT environment variable, and the runtime/debug.SetMemoryLimit function. Sourced from /gc/gomemlimit:bytes.", float64(debug.SetMemoryLimit(-1)))
 	e.single("go_goroutines", "gauge", "Number of goroutines that currently exist.", float64(runtime.NumGoroutine()))

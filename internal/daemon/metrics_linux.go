@@ -9,7 +9,7 @@ import (
 )
 
 // memoryMetrics adds the metrics of memory and network that only Linux reports.
-func memoryMetrics(e *exposition) {
+func memoryMetrics(e *Exposition) {
 	var virtual, resident int64 // pages
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if _, err := fmt.Sscan(string(text), &virtual, &resident); err == nil {

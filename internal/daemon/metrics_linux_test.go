@@ -226,10 +226,10 @@ func noTimes() zkserver.Histogram {
 }
 
 func TestLabelsAreEscaped(t *testing.T) {
-	var e exposition
+	var e Exposition
 	labels := map[string]string{"a": "back\\slash, \"quotes\"", "b": "two\nlines"}
-	e.family("x", "gauge", "Help.")
-	e.sample("x", 0.25, "a", labels["a"], "b", labels["b"])
+	e.Family("x", "gauge", "Help.")
+	e.Sample("x", 0.25, "a", labels["a"], "b", labels["b"])
 	want := "# HELP x Help.\n# TYPE x gauge\n" + `x{a="back\\slash, \"quotes\"",b="two\nlines"} 0.25` + "\n"
 	if string(e.text) != want {
 		t.Errorf("%s; want %s", e.text, want)

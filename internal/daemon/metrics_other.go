@@ -3,4 +3,4 @@
 package daemon
 
 // processMetrics adds nothing: only the start time is known here.
-func processMetrics(*exposition) {}
+func processMetrics(*Exposition) {}

@@ -9,7 +9,7 @@ import (
 )
 
 // processMetrics adds the metrics of the process that the system reports.
-func processMetrics(e *exposition) {
+func processMetrics(e *Exposition) {
 	var used unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &used) == nil {
 		seconds := func(t unix.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/daemon"
+	"holdfast/zk"
+)
+
+// metricsFlag is --metrics, the address at which Prometheus reads the metrics of this process's locks.
+type metricsFlag struct{ addr string }
+
+func (f *metricsFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.addr, "metrics", "", "answer Prometheus here at /metrics: a port of 127.0.0.1, or a loopback address with a port; port 0 chooses a free port")
+}
+
+// metricsHelp is what the help of the subcommands says about the flag.
+const metricsHelp = `With --metrics ADDRESS, it answers Prometheus at http://ADDRESS/metrics while it runs: waits, holds and losses
+of its locks, and the time that is left of the lease. There is no login, so only loopback addresses are allowed.
+The names are those of a Go program with holdfast/contrib/promholdfast. The label lock is the path of the lock.`
+
+// open listens at the address, and serves the metrics until close. Without --metrics it returns nil. label returns
+// the value of the label lock for a path; nil stands for the path itself.
+func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (*metrics, error) {
+	const hint = "give a port such as 9464, or an address such as 127.0.0.1:9464"
+	if !cmd.Flags().Changed("metrics") {
+		return nil, nil
+	}
+	if f.addr == "" {
+		return nil, usage(hint+", or leave --metrics out", "%s: --metrics is empty", cmd.Name())
+	}
+	addr, err := localAddress("--metrics", hint, f.addr)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever reads the metrics learns the names of locks, and there is no login. A name could stand for another address.
+	host, _, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, usage(hint+". For other machines, put a proxy with a login in front of it",
+			"--metrics %s: the metrics have no login, so they are for this machine alone", cut(f.addr, 80))
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, &fault{exitFailed, fmt.Errorf("--metrics %s: %w", cut(f.addr, 80), err), "choose another address, or end the process that listens there"}
+	}
+	m := newMetrics(label)
+	m.address, m.server = l.Addr().String(), localServer(m.handler())
+	m.serving.Go(func() { _ = m.server.Serve(daemon.AdminListener(l)) })
+	return m, nil
+}
+
+// metrics are those of the locks of this process. Their names and labels are those of contrib/promholdfast. They
+// are safe for concurrent use. The methods of nil do nothing.
+type metrics struct {
+	label   func(path string) string
+	address string
+	server  *http.Server
+	serving sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	locks   map[string]*lockCounts
+	current map[*holdfast.Hold]*lockCounts // neither lost nor released
+	contact *contact                       // nil before the first connection
+}
+
+// lockCounts are those of the locks with one value of the label lock.
+type lockCounts struct {
+	waiters, held int
+	waits         map[string]*timeCounts // by result
+	holds         timeCounts
+	losses        map[string]int64 // by reason
+}
+
+// timeCounts are the counts of a histogram.
+type timeCounts struct {
+	buckets [14]int64
+	count   int64
+	sum     time.Duration
+}
+
+// histogramBounds are those of promholdfast.
+var histogramBounds = []time.Duration{
+	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+}
+
+func (h *timeCounts) add(d time.Duration) {
+	if i, _ := slices.BinarySearch(histogramBounds, d); i < len(h.buckets) {
+		h.buckets[i]++
+	}
+	h.count++
+	h.sum += d
+}
+
+func newMetrics(label func(string) string) *metrics {
+	if label == nil {
+		label = func(path string) string { return path }
+	}
+	return &metrics{label: label, locks: make(map[string]*lockCounts), current: make(map[*holdfast.Hold]*lockCounts)}
+}
+
+// close ends the answers.
+func (m *metrics) close() {
+	if m == nil {
+		return
+	}
+	if m.server != nil {
+		_ = m.server.Close()
+	}
+	m.serving.Wait()
+}
+
+func (m *metrics) announce(say *sayer) {
+	if m != nil {
+		say.line("metrics at http://%s/metrics", m.address)
+	}
+}
+
+// connected notes the connection whose state the metrics show.
+func (m *metrics) connected(c *contact) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.contact = c
+}
+
+// expect shows the locks from the beginning, before the first call that acquires them.
+func (m *metrics) expect(paths ...string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, path := range paths {
+		m.of(path)
+	}
+}
+
+// of returns the counts of the lock at path. m.mu must be held.
+func (m *metrics) of(path string) *lockCounts {
+	label := m.label(path)
+	l := m.locks[label]
+	if l == nil {
+		l = &lockCounts{waits: make(map[string]*timeCounts), losses: make(map[string]int64)}
+		for _, r := range results {
+			l.waits[r] = &timeCounts{}
+		}
+		for _, r := range lossReasons {
+			l.losses[r] = 0
+		}
+		m.locks[label] = l
+	}
+	return l
+}
+
+// observed returns the option by which a lock reports to m.
+func (m *metrics) observed() holdfast.Option {
+	if m == nil {
+		return holdfast.WithObserver(nil)
+	}
+	over := func(e holdfast.Event, lost bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if lost {
+			m.of(e.Path).losses[lossReason(e.Err)]++
+		}
+		if l := m.current[e.Hold]; l != nil {
+			delete(m.current, e.Hold)
+			l.held--
+			l.holds.add(e.Took)
+		}
+	}
+	return holdfast.WithObserver(&holdfast.Observer{
+		Queued: func(_ context.Context, e holdfast.Event) context.Context {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.of(e.Path).waiters++
+			return nil
+		},
+		Acquired: func(ctx context.Context, e holdfast.Event) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			l := m.of(e.Path)
+			l.waiters--
+			l.waits[waitResult(ctx, e.Err)].add(e.Took)
+			if e.Hold != nil {
+				l.held++
+				m.current[e.Hold] = l
+			}
+		},
+		Lost:     func(_ context.Context, e holdfast.Event) { over(e, true) },
+		Released: func(_ context.Context, e holdfast.Event) { over(e, false) },
+	})
+}
+
+// The values of the labels result and reason, as in promholdfast.
+var (
+	results     = []string{"acquired", "locked", "timeout", "canceled", "deadlock", "error"}
+	lossReasons = []string{"session_expired", "client_closed", "auth_failed", "node_removed"}
+)
+
+// waitResult classifies the end of a call.
+func waitResult(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return "acquired"
+	case errors.Is(err, holdfast.ErrLocked):
+		return "locked"
+	case errors.Is(err, holdfast.ErrDeadlock):
+		return "deadlock"
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(context.Cause(ctx), errWaitOver):
+		return "timeout"
+	case ctx.Err() != nil:
+		return "canceled"
+	}
+	return "error"
+}
+
+// lossReason classifies a loss.
+func lossReason(err error) string {
+	switch {
+	case errors.Is(err, zk.ErrClosed):
+		return "client_closed"
+	case errors.Is(err, zk.ErrAuthFailed):
+		return "auth_failed"
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "session_expired"
+	}
+	return "node_removed"
+}
+
+// handler answers GET /metrics.
+func (m *metrics) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", daemon.ExpositionType)
+		_, _ = w.Write(m.page())
+	})
+	return daemon.OnlyLocalNames(mux)
+}
+
+// page returns the metrics as text.
+func (m *metrics) page() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var e daemon.Exposition
+	labels := slices.Sorted(maps.Keys(m.locks))
+	each := func(f func(lock string, l *lockCounts)) {
+		for _, lock := range labels {
+			f(lock, m.locks[lock])
+		}
+	}
+	e.Family("holdfast_acquire_total", "counter", "Calls that acquire a lock, by result.")
+	each(func(lock string, l *lockCounts) {
+		for _, r := range results {
+			e.Sample("holdfast_acquire_total", float64(l.waits[r].count), "lock", lock, "result", r)
+		}
+	})
+	e.Family("holdfast_wait_seconds", "histogram", "Time of calls that acquire a lock, by result.")
+	each(func(lock string, l *lockCounts) {
+		for _, r := range results {
+			if h := l.waits[r]; h.count > 0 || r == "acquired" {
+				e.Buckets("holdfast_wait_seconds", histogramBounds, h.buckets[:], h.count, h.sum, "lock", lock, "result", r)
+			}
+		}
+	})
+	e.Family("holdfast_hold_seconds", "histogram", "Time from the acquisition of a lock to its release or loss.")
+	each(func(lock string, l *lockCounts) {
+		e.Buckets("holdfast_hold_seconds", histogramBounds, l.holds.buckets[:], l.holds.count, l.holds.sum, "lock", lock)
+	})
+	e.Family("holdfast_held", "gauge", "Holds at present.")
+	each(func(lock string, l *lockCounts) { e.Sample("holdfast_held", float64(l.held), "lock", lock) })
+	e.Family("holdfast_waiters", "gauge", "Calls at present that acquire a lock.")
+	each(func(lock string, l *lockCounts) { e.Sample("holdfast_waiters", float64(l.waiters), "lock", lock) })
+	e.Family("holdfast_lost_total", "counter", "Holds that were lost, by reason.")
+	each(func(lock string, l *lockCounts) {
+		for _, r := range lossReasons {
+			e.Sample("holdfast_lost_total", float64(l.losses[r]), "lock", lock, "reason", r)
+		}
+	})
+	least := make(map[*lockCounts]time.Duration)
+	for h, l := range m.current {
+		left := time.Until(h.Deadline())
+		if shortest, ok := least[l]; !ok || left < shortest {
+			least[l] = left
+		}
+	}
+	e.Family("holdfast_lease_remaining_seconds", "gauge", "Time until the first of the present holds is lost if no server answers.")
+	each(func(lock string, l *lockCounts) {
+		if left, ok := least[l]; ok {
+			e.Sample("holdfast_lease_remaining_seconds", left.Seconds(), "lock", lock)
+		}
+	})
+	var up, down float64
+	if m.contact != nil {
+		if since, _ := m.contact.state(); since.IsZero() {
+			up = 1
+		} else {
+			down = 1
+		}
+	}
+	e.Family("holdfast_session_state", "gauge", "ZooKeeper sessions of this process, by state.")
+	e.Sample("holdfast_session_state", up, "state", "connected")
+	e.Sample("holdfast_session_state", down, "state", "disconnected")
+	return e.Text()
+}
+
+// shardLabel returns the label of the shards at path. They share one, since there can be many.
+func shardLabel(path string) func(string) string {
+	return func(lock string) string {
+		if strings.HasPrefix(lock, path+"/shards/") {
+			return path + "/shards/{*}"
+		}
+		return lock
+	}
+}
