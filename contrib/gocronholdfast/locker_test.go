@@ -552,3 +552,71 @@ func TestWrapWithoutALock(t *testing.T) {
 		noError(w, r.Unlock(w.Context()))
 	})
 }
+
+// Shutdown ends the context of a job that runs. The run has failed then, unless the job says otherwise.
+func TestShutdownEndsAJob(t *testing.T) {
+	inBubble(t, func(w *world) {
+		l := w.locker("/jobs", WithInterval(period))
+		runs := make(chan context.Context, 1)
+		s := w.scheduler(gocron.WithDistributedLocker(l), "report", l.Wrap("report", func(ctx context.Context) error {
+			runs <- ctx
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		ctx := <-runs
+		if ctx.Err() != nil {
+			t.Error("the context has ended before Shutdown")
+		}
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if ctx.Err() == nil {
+			t.Error("the context goes on after Shutdown")
+		}
+		noError(w, lock(w.locker("/jobs", WithInterval(period)), "report", nil))
+	})
+}
+
+// A wrapped function takes the run of its own scheduler, also if an older one of another scheduler, which has lost its lock,
+// has not begun yet.
+func TestAWrappedFunctionTakesItsOwnRun(t *testing.T) {
+	inBubble(t, func(w *world) {
+		l := w.locker("/jobs", WithInterval(period))
+		a, cancelA := context.WithCancel(w.Context())
+		defer cancelA()
+		b, cancelB := context.WithCancel(w.Context())
+		defer cancelB()
+		older, err := l.Lock(a, "report")
+		noError(w, err)
+		w.srv.Expire(older.(*run).hold.SessionID())
+		newer, err := l.Lock(b, "report")
+		noError(w, err)
+		ran := 0
+		job := l.Wrap("report", func(ctx context.Context) error { ran++; return ctx.Err() })
+		noError(w, job(b))
+		if err := job(a); !errors.Is(err, holdfast.ErrLost) || ran != 1 {
+			t.Errorf("the run that is lost: %v, %d runs", err, ran)
+		}
+		noError(w, newer.Unlock(b))
+		if err := older.Unlock(a); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("Unlock of the older: %v", err)
+		}
+		wantDone(w, lock(l, "report", nil))
+		if len(l.runs) > 0 {
+			t.Errorf("%d runs are left", len(l.runs))
+		}
+	})
+}
+
+// Nothing is kept of runs that have ended, wrapped or not.
+func TestNothingIsLeftOfARun(t *testing.T) {
+	inBubble(t, func(w *world) {
+		l := w.locker("/jobs", WithInterval(period))
+		for i := range 5 {
+			noError(w, lock(l, fmt.Sprint("report", i), nil))
+		}
+		if len(l.runs) > 0 {
+			t.Errorf("%d runs are left", len(l.runs))
+		}
+	})
+}
