@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +81,6 @@ type fleet struct {
 	srv *zktest.Server
 	all chan enqueued
 
-	mu    sync.Mutex
 	hosts []*host
 }
 

@@ -47,7 +47,8 @@ func WithLocation(loc *time.Location) Option { return func(s *fire.Settings) { s
 // the time between two fires.
 //
 // If another host runs the fire, this one waits for its end. If the job panics, or its host dies or loses the lock, nothing is recorded,
-// and a host that waits runs the fire. A job that returns counts as a success. The record outlives the process, and stays
+// and a host that waits runs the fire. A job that returns counts as a success, unless the
+// context that it has been given has ended. The record outlives the process, and stays
 // for a day.
 //
 // The lock and the records of the job are at <path>/<name>, where the name is escaped as in a URL. So jobs of two
@@ -64,12 +65,13 @@ func OncePerFire(c *zk.Client, path, name string, schedule cron.Schedule, opts .
 	}
 	return func(inner cron.Job) cron.Job {
 		return cron.FuncJob(func() {
-			j.Run(context.Background(), func(ctx context.Context) {
+			j.Run(context.Background(), func(ctx context.Context) error {
 				if withContext, ok := inner.(interface{ RunWithContext(context.Context) }); ok {
 					withContext.RunWithContext(ctx)
-					return
+					return context.Cause(ctx)
 				}
 				inner.Run()
+				return nil
 			})
 		})
 	}, nil

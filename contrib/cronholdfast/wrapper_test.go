@@ -125,11 +125,14 @@ func startNetresearch(w *world, path, name string, ahead time.Duration, job func
 func TestEachFireRunsOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ahead  time.Duration // of each next host
+		late   time.Duration // how much later each next host starts the job
 		abort  bool          // the session of each third run expires
 		faults func(ctx context.Context, w *world)
 	}{
 		"equal clocks":                   {},
 		"clocks differ by seconds":       {ahead: 3 * time.Second},
+		"starts are late":                {late: 5 * time.Second},
+		"starts are early":               {late: -5 * time.Second},
 		"clocks differ by hours":         {ahead: time.Hour + 7*time.Second},
 		"the runner's session expires":   {ahead: 3 * time.Second, abort: true},
 		"connections are cut":            {ahead: 3 * time.Second, faults: cut},
@@ -169,7 +172,10 @@ func TestEachFireRunsOnce(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				var stops []func()
 				for i := range hosts {
-					stops = append(stops, start(w, "/jobs", "report", time.Duration(i)*tt.ahead, job))
+					ahead, late := time.Duration(i)*tt.ahead, time.Duration(i)*tt.late
+					stops = append(stops, start(w, "/jobs", "report", ahead, job, func(s *fire.Settings) {
+						s.Now = func() time.Time { return time.Now().Add(ahead + late) }
+					}))
 				}
 				time.Sleep(periods * time.Minute)
 				cancel()
@@ -375,6 +381,41 @@ func TestStopEndsAWait(t *testing.T) {
 		stopA()
 		if running.Err() == nil {
 			t.Error("the job goes on after Stop")
+		}
+	})
+}
+
+// A job that Stop has interrupted is not recorded, so the host that waits runs the fire.
+func TestAJobThatStopInterruptsRunsOnTheNextHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, srv: zktest.NewServer()}
+		defer w.srv.Close()
+		interrupted, ran := make(chan struct{}), make(chan struct{}, 10)
+		stopA := startNetresearch(w, "/jobs", "report", 0, func(ctx context.Context) { close(interrupted); <-ctx.Done() })
+		<-interrupted
+		synctest.Wait()
+		schedule, err := netcron.ParseStandard("* * * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		once, err := netresearch.OncePerFire(w.srv.Client(), "/jobs", "report", schedule, w.options(0)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := make(chan struct{})
+		go func() {
+			defer close(second)
+			once(netcron.FuncJob(func() { ran <- struct{}{} })).Run()
+		}()
+		synctest.Wait()
+		stopA()
+		<-second
+		if len(ran) != 1 {
+			t.Error("the fire did not run on the next host")
+		}
+		once(netcron.FuncJob(func() { ran <- struct{}{} })).Run()
+		if len(ran) != 1 {
+			t.Error("the fire ran again")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gocronholdfast
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -17,7 +18,7 @@ func (w *world) elector(c *zk.Client) *Elector {
 	return NewElector(c, "/jobs/leader", []byte("host"), WithLogger(slog.New(slog.NewTextHandler(w, nil))))
 }
 
-func leads(e *Elector) bool { return e.IsLeader(nil) == nil } //nolint:staticcheck // IsLeader must not use it
+func leads(e *Elector) bool { return e.IsLeader(context.Background()) == nil }
 
 // One scheduler of four runs all fires, and when it closes, another.
 func TestTheLeaderRunsAllFires(t *testing.T) {

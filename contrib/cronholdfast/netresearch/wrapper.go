@@ -49,7 +49,8 @@ func WithClock(clock cron.Clock) Option { return func(s *fire.Settings) { s.Now 
 // the time between two fires.
 //
 // If another host runs the fire, this one waits for its end. If the job panics, or its host dies or loses the lock, nothing is recorded,
-// and a host that waits runs the fire. A job that returns counts as a success. The record outlives the process, and stays
+// and a host that waits runs the fire. A job that returns counts as a success, unless the
+// context that it has been given has ended. The record outlives the process, and stays
 // for a day.
 //
 // The lock and the records of the job are at <path>/<name>, where the name is escaped as in a URL. So jobs of two
@@ -57,7 +58,8 @@ func WithClock(clock cron.Clock) Option { return func(s *fire.Settings) { s.Now 
 // @every counts from the start of each process, so hosts have no fire in common, and OncePerFire refuses it.
 //
 // The context of a cron.JobWithContext ends when the lock is lost, or when cron stops. Then the job must stop at once, since another
-// host can run the fire already. [holdfast.FromContext] returns the Hold. A wait ends when cron stops.
+// host can run the fire already. [holdfast.FromContext] returns the Hold. A wait ends when cron stops. With cron.Recover of v0.9.1
+// in the chain, neither the job nor the wait hears that cron stops.
 func OncePerFire(c *zk.Client, path, name string, schedule cron.Schedule, opts ...Option) (cron.JobWrapper, error) {
 	j, err := fire.New(c, path, name, schedule, opts)
 	if err != nil {
@@ -65,12 +67,13 @@ func OncePerFire(c *zk.Client, path, name string, schedule cron.Schedule, opts .
 	}
 	return func(inner cron.Job) cron.Job {
 		return cron.FuncJobWithContext(func(ctx context.Context) {
-			j.Run(ctx, func(ctx context.Context) {
+			j.Run(ctx, func(ctx context.Context) error {
 				if withContext, ok := inner.(cron.JobWithContext); ok {
 					withContext.RunWithContext(ctx)
-					return
+					return context.Cause(ctx)
 				}
 				inner.Run()
+				return nil
 			})
 		})
 	}, nil

@@ -82,8 +82,9 @@ func byClock(s Schedule, now time.Time) bool {
 }
 
 // Run calls f unless the fire of this moment has run. It waits while another host runs it. The context of f ends
-// with ctx, or when the lock is lost. Run logs why f was not called, and what became of the record.
-func (j *Job) Run(ctx context.Context, f func(context.Context)) {
+// with ctx, or when the lock is lost. If f returns an error, the run is not recorded. Run logs that, and why f was
+// not called.
+func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
 	at := at(j.schedule, j.now()).UTC().Format(time.RFC3339)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -93,9 +94,7 @@ func (j *Job) Run(ctx context.Context, f func(context.Context)) {
 		if !limit.Stop() {
 			return nil, context.Cause(ctx)
 		}
-		f(ctx)
-		h, _ := holdfast.FromContext(ctx)
-		return nil, h.Err()
+		return nil, f(ctx)
 	})
 	log := j.Log.With("job", j.name, "fire", at)
 	switch {
