@@ -620,3 +620,22 @@ func TestNothingIsLeftOfARun(t *testing.T) {
 		}
 	})
 }
+
+// A run of holdfast run --once-per for the same lock counts, too.
+func TestARunOfTheCommandCounts(t *testing.T) {
+	inBubble(t, func(w *world) {
+		c := w.srv.Client()
+		h, err := holdfast.NewMutex(c, "/jobs/report").Lock(w.Context())
+		noError(w, err)
+		turn, _, err := holdfast.NewOnce(c, "/jobs/report/.holdfast").TurnWithin(w.Context(), h, period)
+		noError(w, err)
+		_, err = turn.Done(w.Context(), nil)
+		noError(w, err)
+		noError(w, h.Unlock())
+		l := w.locker("/jobs", WithInterval(period))
+		time.Sleep(20 * time.Second)
+		wantDone(w, lock(l, "report", nil))
+		time.Sleep(40 * time.Second)
+		noError(w, lock(l, "report", nil))
+	})
+}
