@@ -96,3 +96,19 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The schedule is read in the zone of WithLocation, as cron reads it in that of cron.WithLocation.
+func TestTheScheduleIsReadInItsZone(t *testing.T) {
+	for _, s := range parse(t, "0 9 * * *") {
+		j, err := New(nil, "/jobs", "a", s, []Option{func(s *Settings) {
+			s.Location = time.FixedZone("Tokyo", 9*3600)
+			s.Now = func() time.Time { return time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC) }
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := at(s, j.now()).UTC().Format(time.RFC3339); got != "2026-03-01T00:00:00Z" {
+			t.Errorf("%T: the fire at 9 in Tokyo is %s", s, got)
+		}
+	}
+}
