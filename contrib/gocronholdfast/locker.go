@@ -89,7 +89,8 @@ func WithInterval(d time.Duration) Option { return func(l *Locker) { l.interval 
 //
 // Use it for a job that fires at times that follow from the clock. Round now to the nearest such time, not
 // down: then the clocks of two hosts may differ by any amount, since each rounds by the clock that has
-// started the job, and a timer may be early. A host whose clock is ahead then runs each fire early.
+// started the job, and a timer may be early. A host whose clock is ahead then runs each fire early. If the
+// difference is larger than the period, the hosts are at different fires, and run them at the same time.
 // Use [WithInterval] for a job that fires at some time after the start of its program.
 func WithSlot(f func(key string, now time.Time) string) Option {
 	return func(l *Locker) { l.slot = f }
