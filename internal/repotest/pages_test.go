@@ -25,6 +25,7 @@ var pages = []string{
 	"docs/tutorial.md",
 	"docs/howto/cron.md",
 	"docs/howto/once.md",
+	"docs/howto/schedulers.md",
 	"docs/howto/stopping.md",
 	"docs/howto/leader.md",
 	"docs/howto/fencing.md",

@@ -1,0 +1,136 @@
+// Package fire runs a cron job once per fire. It is what the packages for the two libraries have in common. It starts no
+// goroutine.
+package fire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+const (
+	// defaultWait bounds the wait for another host, see Settings.
+	defaultWait = 30 * time.Second
+	// memory is how long runs are remembered.
+	memory = 24 * time.Hour
+)
+
+// A Schedule is the part of a cron.Schedule that both libraries have.
+type Schedule interface{ Next(time.Time) time.Time }
+
+// Settings are what the options set.
+type Settings struct {
+	Wait     time.Duration // 0: the default
+	Owner    string
+	Log      *slog.Logger
+	Location *time.Location
+	Now      func() time.Time
+}
+
+// An Option changes a setting.
+type Option func(*Settings)
+
+// A Job runs once per fire. It is safe for concurrent use.
+type Job struct {
+	Settings
+	name     string
+	schedule Schedule
+	once     *holdfast.Once
+}
+
+// New makes the job with its records at path/name. It sends nothing.
+func New(c *zk.Client, path, name string, schedule Schedule, opts []Option) (*Job, error) {
+	j := &Job{Settings: Settings{Wait: defaultWait, Log: slog.Default(), Location: time.Local, Now: time.Now}, name: name, schedule: schedule}
+	for _, o := range opts {
+		o(&j.Settings)
+	}
+	wrong := ""
+	switch {
+	case name == "":
+		wrong = "the name of the job is empty"
+	case schedule == nil:
+		wrong = "there is no schedule"
+	case j.Wait <= 0:
+		wrong = fmt.Sprintf("a wait of %v", j.Wait)
+	case !byClock(schedule, j.now()):
+		wrong = "the schedule counts from the start of each process, so hosts have no fire in common: write */5 * * * * instead of @every 5m"
+	}
+	if wrong != "" {
+		return nil, fmt.Errorf("cronholdfast: job %s: %w: %s", name, zk.ErrBadArguments, wrong)
+	}
+	o := []holdfast.Option{holdfast.ForgetAfter(memory)}
+	if j.Owner != "" {
+		o = append(o, holdfast.WithOwner(j.Owner))
+	}
+	j.once = holdfast.NewOnce(c, path+"/"+escape(name), o...)
+	return j, nil
+}
+
+func (j *Job) now() time.Time { return j.Now().In(j.Location) }
+
+// byClock reports whether the times of s follow from the clock alone.
+func byClock(s Schedule, now time.Time) bool {
+	next := s.Next(now)
+	return next.IsZero() || s.Next(next.Add(-time.Second)).Equal(next)
+}
+
+// Run calls f unless the fire of this moment has run. It waits while another host runs it. The context of f ends
+// with ctx, or when the lock is lost. If f returns an error, the run is not recorded. Run logs that, and why f was
+// not called.
+func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
+	at := at(j.schedule, j.now()).UTC().Format(time.RFC3339)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(j.Wait, func() { cancel(fmt.Errorf("gave up after %v", j.Wait)) })
+	defer limit.Stop()
+	r, err := j.once.Do(ctx, at, func(ctx context.Context) ([]byte, error) {
+		if !limit.Stop() {
+			return nil, context.Cause(ctx)
+		}
+		return nil, f(ctx)
+	})
+	log := j.Log.With("job", j.name, "fire", at)
+	switch {
+	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrUncertain), err != nil && r.Ran:
+		log.Error("the end of a job is not recorded, so another host can run this fire again", "error", err)
+	case err != nil:
+		log.Warn("the fire of a job is skipped", "error", err)
+	case !r.Ran:
+		log.Debug("the fire of a job has run already", "owner", r.Owner, "began", r.Began)
+	}
+}
+
+// at returns the time of the schedule that is nearest to now. Cron starts a job at such a time, or a little later.
+// After a small correction of the clock, it can also be earlier.
+func at(s Schedule, now time.Time) time.Time {
+	next := s.Next(now)
+	var last time.Time
+	const most = 6 * 366 * 24 * time.Hour // schedules look five years ahead
+	for back := time.Second; last.IsZero() && back < most; back *= 2 {
+		for t := s.Next(now.Add(-back)); !t.IsZero() && !t.After(now); t = s.Next(t) {
+			last = t
+		}
+	}
+	switch {
+	case last.IsZero() && next.IsZero():
+		return now
+	case last.IsZero(), !next.IsZero() && next.Sub(now) < now.Sub(last):
+		return next
+	}
+	return last
+}
+
+// escape returns a name as one element of a path.
+func escape(name string) string {
+	if strings.Trim(name, ".") == "" {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
+}

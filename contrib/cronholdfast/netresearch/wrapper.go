@@ -1,0 +1,80 @@
+// Package netresearch lets several hosts run each job of github.com/netresearch/go-cron once per fire.
+//
+//	once, err := netresearch.OncePerFire(c, "/myapp/jobs", "report", schedule)
+//	…
+//	crontab.Schedule(schedule, cron.NewChain(once).Then(job))
+//
+// The package starts no goroutine. A job waits and runs in the goroutine that cron has started for it.
+package netresearch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/netresearch/go-cron"
+
+	"holdfast/contrib/cronholdfast/internal/fire"
+	"holdfast/zk"
+)
+
+// An Option configures OncePerFire.
+type Option = fire.Option
+
+// WithWait bounds the wait for another host that runs the fire, and for a server that does not answer. After d, the fire is skipped
+// on this host, and logged. The default is 30 s: then the session of a runner that died has ended.
+func WithWait(d time.Duration) Option { return func(s *fire.Settings) { s.Wait = d } }
+
+// WithOwner names this process to others, see [holdfast.WithOwner].
+func WithOwner(name string) Option { return func(s *fire.Settings) { s.Owner = name } }
+
+// WithLogger is where fires that were skipped and runs that were not recorded are logged. The default is slog.Default. A fire that
+// has run already is logged at the debug level.
+func WithLogger(log *slog.Logger) Option { return func(s *fire.Settings) { s.Log = log } }
+
+// WithLocation is the time zone of the schedule. The default is time.Local, as with cron. Give it if you give
+// cron.WithLocation. Hosts in different time zones need one.
+func WithLocation(loc *time.Location) Option { return func(s *fire.Settings) { s.Location = loc } }
+
+// WithClock is the clock of cron.WithClock. The default is the clock of the machine.
+func WithClock(clock cron.Clock) Option { return func(s *fire.Settings) { s.Now = clock.Now } }
+
+// OncePerFire returns a wrapper with which each fire of a job runs once, over all hosts. It sends nothing. The error is
+// zk.ErrBadArguments for a schedule or an argument that cannot work.
+//
+// The fire is the time of the schedule that is nearest to the moment of the call, by the clock that cron has
+// started the job by. So the clocks of two hosts may differ by any amount: each fire has one name on all of them. A host whose
+// clock is ahead runs each fire early, and the others skip it. If the difference is larger than the time between two fires, the
+// hosts are at different fires, and run them at the same time. The start of a job may be late by almost half of
+// the time between two fires.
+//
+// If another host runs the fire, this one waits for its end. If the job panics, or its host dies or loses the lock, nothing is recorded,
+// and a host that waits runs the fire. A job that returns counts as a success, unless the
+// context that it has been given has ended. The record outlives the process, and stays
+// for a day.
+//
+// The lock and the records of the job are at <path>/<name>, where the name is escaped as in a URL. So jobs of two
+// programs have different paths. The schedule must be the one that cron has for the job. Its times must follow from the clock:
+// @every counts from the start of each process, so hosts have no fire in common, and OncePerFire refuses it.
+//
+// The context of a cron.JobWithContext ends when the lock is lost, or when cron stops. Then the job must stop at once, since another
+// host can run the fire already. [holdfast.FromContext] returns the Hold. A wait ends when cron stops. With cron.Recover of v0.9.1
+// in the chain, neither the job nor the wait hears that cron stops.
+func OncePerFire(c *zk.Client, path, name string, schedule cron.Schedule, opts ...Option) (cron.JobWrapper, error) {
+	j, err := fire.New(c, path, name, schedule, opts)
+	if err != nil {
+		return nil, err
+	}
+	return func(inner cron.Job) cron.Job {
+		return cron.FuncJobWithContext(func(ctx context.Context) {
+			j.Run(ctx, func(ctx context.Context) error {
+				if withContext, ok := inner.(cron.JobWithContext); ok {
+					withContext.RunWithContext(ctx)
+					return context.Cause(ctx)
+				}
+				inner.Run()
+				return nil
+			})
+		})
+	}, nil
+}
