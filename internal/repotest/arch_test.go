@@ -20,7 +20,8 @@ import (
 //
 //	holdfast → internal/balance
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
-//	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
+//	ui → holdfast, zk, internal/lockwatch, internal/survey, internal/waitgraph
+//	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
@@ -98,7 +99,8 @@ var arrows = map[string]part{
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
 	"ui": {
-		mayImport: []string{"", "zk"},
+		// The packages below internal/ follow the locks and find the waits, for the commands, too.
+		mayImport: []string{"", "zk", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {
