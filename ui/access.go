@@ -184,6 +184,10 @@ func (p Person) mayAct() bool { return p.Role == Operator }
 // login.
 func (a *Access) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, through := r.Context().Value(personKey{}).(visit); through {
+			next.ServeHTTP(w, r) // Server has let it through
+			return
+		}
 		secure(w.Header())
 		if !a.hostAllowed(r) {
 			a.refuse(w, r, http.StatusForbidden, "this name of the host is not allowed",
@@ -201,6 +205,10 @@ func (a *Access) protect(next http.Handler) http.Handler {
 			return
 		case "/logout":
 			a.serveLogout(w, r)
+			return
+		}
+		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/assets/") {
+			next.ServeHTTP(w, r) // the style of the form to log in; the same for everybody
 			return
 		}
 		l := a.loginOf(r)

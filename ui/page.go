@@ -24,6 +24,9 @@ type frame struct {
 	Help        string // what the page shows, in a sentence
 	Cycles      int
 	Links       []link
+	Acts        bool   // the user may break, revoke and end
+	User        string // with a login that can end
+	Flash       string
 	Status      int
 	Body        any
 }
@@ -63,6 +66,13 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 			f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
 		}
 		f.Cycles = len(u.state.waits(v).Cycles)
+		if a := u.cfg.Access; a != nil {
+			who := userOf(r)
+			f.Acts, f.Flash = who.mayAct(), a.flashOf(r)
+			if a.cfg.Users != nil {
+				f.User = who.Name
+			}
+		}
 		fill(r, v, f)
 		for _, l := range links {
 			l.Here = l.Page == name || l.Page == "locks" && name == "lock"
