@@ -40,12 +40,18 @@ function morph(old, next) {
   let at = old.firstChild
   for (const n of [...next.childNodes]) {
     const key = keyOf(n)
-    let same = key ? keyed.get(key) : at
-    if (same && !key && keyOf(same)) same = null
-    if (same && same.nodeName === n.nodeName && same.nodeType === n.nodeType) {
-      if (same !== at) old.insertBefore(same, at)
-      else at = at.nextSibling
-      if (key) keyed.delete(key)
+    let same = keyed.get(key)
+    if (!key) for (same = at; same && (same.nodeName !== n.nodeName || keyOf(same));) same = same.nextSibling
+    if (same && same.nodeName === n.nodeName) {
+      // The nodes before it go behind it: a node that is moved loses the focus.
+      while (at !== same) {
+        const between = at
+        at = at.nextSibling
+        if (keyOf(between)) old.insertBefore(between, same.nextSibling)
+        else between.remove()
+      }
+      at = same.nextSibling
+      keyed.delete(key)
       if (n.nodeType === 1) morph(same, n)
       else if (same.data !== n.data) same.data = n.data
     } else {
