@@ -95,8 +95,15 @@ func eval[T any](b *browser, expression string) T {
 // until waits until an expression is true.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !eval[bool](b, expression); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		// While the tab goes to another page, the expression can fail.
+		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && ok {
+			return
+		}
+		must(b.t, b.ctx.Err())
 		if time.Now().After(end) {
+			b.t.Log(err)
 			b.t.Fatalf("did not happen: %s\n%s", what, eval[string](b, `location.href + "\\nfocus: " + document.activeElement.outerHTML.slice(0, 300) + "\\n" + JSON.stringify([...document.querySelectorAll("input")].map((i) => i.value)) + "\\n" + document.getElementById("main").innerText`))
 		}
 	}
