@@ -318,7 +318,11 @@ func TestTabsGetMarks(t *testing.T) {
 	w := newWorld(t)
 	u, base := w.open(ui.Config{})
 	w.eventually("the page is there", func() bool { return strings.Contains(w.get(base, 200), "as of") })
-	r, err := http.Get(base + "events")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", base+"events", nil)
+	w.must(err)
+	r, err := http.DefaultClient.Do(req)
 	w.must(err)
 	defer r.Body.Close()
 	marks := bufio.NewReader(r.Body)
@@ -379,7 +383,8 @@ func (s *stuck) Header() http.Header {
 	}
 	return s.header
 }
-func (s *stuck) WriteHeader(int) {}
+func (s *stuck) WriteHeader(int)   {}
+func (s *stuck) FlushError() error { return nil }
 func (s *stuck) Write([]byte) (int, error) {
 	s.writes++
 	if s.limit.IsZero() {
