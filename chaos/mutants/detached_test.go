@@ -36,7 +36,7 @@ func ofDetached() []mutant {
 		{
 			number: 626, bug: "break takes the lock from whoever holds it", where: "–",
 			edits: []edit{
-				{"cmd/holdfast/act.go", "\tif a.ends && reserved", "\tif len(d.places) == 0 && len(queue) > 0 {\n\t\td.token, d.places = queue[0].Token, queue[:1]\n\t}\n\tif a.ends && reserved"},
+				{"internal/deed/act.go", "\tif a.Ends && reserved", "\tif len(p.Places) == 0 && len(queue) > 0 {\n\t\tp.Token, p.Places = queue[0].Token, queue[:1]\n\t}\n\tif a.Ends && reserved"},
 			},
 			pkg: "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^break$"},
 		},
@@ -47,13 +47,13 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 628, bug: "sessions end removes nodes of other sessions, which have the names now", where: "–",
-			edits: []edit{{"cmd/holdfast/sessions.go", "stat.EphemeralOwner != session", "stat.EphemeralOwner == 0"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestTakeAwayLeavesOtherSessions"},
+			edits: []edit{{"internal/deed/session.go", "stat.EphemeralOwner != session", "stat.EphemeralOwner == 0"}},
+			pkg:   "internal/deed", tests: []string{"TestTakeAwayLeavesOtherSessions"},
 		},
 		{
 			number: 629, bug: "the audit line is written only afterwards", where: "–",
-			edits: []edit{{"cmd/holdfast/audit.go", "before := writeAudit(ctx, c, e)", "before := error(nil)"}},
-			pkg:   "cmd/holdfast", tests: []string{"TestAuditLineComesFirst"},
+			edits: []edit{{"internal/deed/audit.go", "missing := write(ctx, c, e)", "missing := error(nil)"}},
+			pkg:   "internal/deed", tests: []string{"TestAuditLineComesFirst"},
 		},
 		{
 			number: 680, bug: "locks of named:NAME share a reservation", where: "–",
@@ -102,7 +102,7 @@ func ofDetached() []mutant {
 		},
 		{
 			number: 688, bug: "break ends --min-hold of a holder with another token", where: "–",
-			edits: []edit{{"cmd/holdfast/act.go", "reserved != nil && reserved.Token == token {", "reserved != nil {"}},
+			edits: []edit{{"internal/deed/act.go", "reserved != nil && reserved.Token == token {", "reserved != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestScripts"}, args: []string{"-run=^TestScripts$/^run_min_hold$"},
 		},
 	}

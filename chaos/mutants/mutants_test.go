@@ -95,6 +95,7 @@ func mutants() []mutant {
 		ofSights(),
 		ofWorlds(),
 		ofMetricsFlags(),
+		ofPages(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

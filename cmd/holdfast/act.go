@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -49,22 +49,8 @@ func (f *actFlags) confirm(cmd *cobra.Command, verb, word string) error {
 	return nil
 }
 
-// An action is something that break and revoke do to a tenure of somebody else.
-type action struct {
-	name  string // of the subcommand
-	does  string // in words, what it does
-	done  string // in words, what it has done
-	apply func(ctx context.Context, c *zk.Client, path string, token int64) error
-	ends  bool // also what outlasts a holder: --min-hold, and the record of a job
-}
-
-var (
-	breaking = action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break, true}
-	revoking = action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke, false}
-)
-
 func newBreak(g *globals) *cobra.Command {
-	return g.newAction(breaking, &cobra.Command{
+	return g.newAction(deed.Breaking, &cobra.Command{
 		Use:        "break [flags] LOCK",
 		SuggestFor: []string{"kill"},
 		Short:      "Take a lock away from its holder, or let a job run again",
@@ -104,7 +90,7 @@ Exit codes:
 }
 
 func newRevoke(g *globals) *cobra.Command {
-	return g.newAction(revoking, &cobra.Command{
+	return g.newAction(deed.Revoking, &cobra.Command{
 		Use:   "revoke [flags] LOCK",
 		Short: "Ask the holder of a lock to release it",
 		Long: `revoke asks the holder with the given token, or a waiter, to release the lock. It returns once the request is
@@ -131,7 +117,7 @@ Exit codes:
 }
 
 // newAction adds to cmd what break and revoke have in common.
-func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
+func (g *globals) newAction(a deed.Action, cmd *cobra.Command) *cobra.Command {
 	var token string
 	var act actFlags
 	var layout layoutFlag
@@ -149,7 +135,7 @@ func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
 				return g.forgetRun(ctx, cmd, c, forget, act, args[0], path, layout.Layout)
 			})
 		}
-		n, err := parseToken(a.name, token, args[0])
+		n, err := parseToken(a.Name, token, args[0])
 		if err != nil {
 			return err
 		}
@@ -160,7 +146,7 @@ func (g *globals) newAction(a action, cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&token, "token", "", "token of the holder, as holdfast status shows it")
 	act.register(cmd)
 	layout.register(cmd)
-	if a.ends {
+	if a.Ends {
 		forget.register(cmd)
 	}
 	return cmd
@@ -179,94 +165,79 @@ func parseToken(command, text, name string) (int64, error) {
 	return n, nil
 }
 
-// A deed is an action on one lock.
-type deed struct {
-	action     action
-	name, path string
-	layout     holdfast.Layout
-	token      int64
-	places     []holdfast.Entry      // those with the token
-	reserved   *holdfast.Reservation // what the action ends besides; or nil
-}
-
 // act shows what a does to whom, asks, and does it.
-func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
-	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+func (g *globals) act(ctx context.Context, cmd *cobra.Command, c *zk.Client, a deed.Action, f actFlags, name, path string, token int64, layout holdfast.Layout) error {
+	p, err := deed.Look(ctx, c, a, path, layout, token)
 	if err != nil {
-		return err
+		return changed(name, err)
 	}
-	d := deed{action: a, name: name, path: path, layout: layout, token: token}
-	d.places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
-	reserved, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout))
-	if err != nil && len(d.places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
-		return err
+	if len(p.Places) > 0 {
+		showQueue(cmd.ErrOrStderr(), name, p, time.Now())
+		fmt.Fprintln(cmd.ErrOrStderr(), a.Does)
 	}
-	if a.ends && reserved != nil && reserved.Token == token {
-		d.reserved = reserved
-	}
-	if len(d.places) > 0 {
-		showQueue(cmd.ErrOrStderr(), name, queue, d.places, time.Now())
-		fmt.Fprintln(cmd.ErrOrStderr(), a.does)
-	} else if d.reserved == nil {
-		return changed(name, token, queue, reserved)
-	}
-	if d.reserved != nil {
+	if p.Reserved != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s, token %d\nIt ends this time. The next client acquires the lock within 2 seconds.\n",
-			escape(name), escape(reservedText(reserved)), token)
+			escape(name), escape(reservedText(p.Reserved)), token)
 	}
-	if err := f.confirm(cmd, a.name+" it", name); err != nil {
+	if err := f.confirm(cmd, a.Name+" it", name); err != nil {
 		return err
 	}
-	if err := g.do(ctx, cmd, c, d, f.reason); err != nil {
+	if err := g.do(ctx, cmd, c, p, name, f.reason); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.done, escape(name), token)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s token=%d\n", a.Done, escape(name), token)
 	return err
 }
 
-// do carries d out, and leaves the audit line.
-func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, d deed, reason string) error {
-	line := auditEntry{Action: d.action.name, Reason: reason}.of(d.path, d.places)
-	if len(d.places) == 0 {
-		line.Places = []auditPlace{{Path: cut(d.path, auditText), Owner: cut(d.reserved.Owner, auditText), Why: "--min-hold", Token: strconv.FormatInt(d.token, 10)}}
-	}
-	return g.audited(ctx, cmd, c, line, func() error {
-		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, d.token)
-		if len(d.places) > 0 {
-			err = d.action.apply(ctx, c, d.path, d.token)
-		}
-		if gone := errors.Is(err, holdfast.ErrNotHeld); d.reserved != nil && (gone || err == nil) {
-			if end := d.reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
-				err = end
-			}
-		}
-		if errors.Is(err, holdfast.ErrNotHeld) {
-			queue, lerr := holdfast.List(ctx, c, d.path, holdfast.WithLayout(d.layout))
-			if lerr != nil {
-				return err
-			}
-			return changed(d.name, d.token, queue, nil)
-		}
-		return err
-	})
+// do carries p out, and prints the audit line.
+func (g *globals) do(ctx context.Context, cmd *cobra.Command, c *zk.Client, p *deed.Plan, name, reason string) error {
+	record, err := p.Do(ctx, c, deed.By{Name: owner(), Reason: reason})
+	g.tellAudit(cmd, record, err)
+	return changed(name, err)
 }
 
-// changed is the error for a token that nobody has. reserved is what --min-hold keeps, or nil.
-func changed(name string, token int64, queue []holdfast.Entry, reserved *holdfast.Reservation) error {
-	if len(queue) == 0 && reserved != nil && time.Now().Before(reserved.Until) {
+// tellAudit prints the audit line of what was done, and warns if the server does not have it. err is the outcome.
+func (g *globals) tellAudit(cmd *cobra.Command, r deed.Record, err error) {
+	outcome := ""
+	if err != nil {
+		outcome = " (failed)"
+	}
+	for _, p := range r.Places {
+		g.info(cmd, "audit: %s %s %s: %s, token %s%s", r.At.Format(time.RFC3339), escape(r.By), escape(r.Action), escape(p.Path), p.Token, outcome)
+	}
+	if r.Missing != nil {
+		g.warn(cmd, "the audit line is not in %s: %s", deed.Path, escape(cut(r.Missing.Error(), deed.MaxText)))
+	}
+}
+
+// audited does something to locks of others, leaves an audit line and prints it.
+func (g *globals) audited(ctx context.Context, cmd *cobra.Command, c *zk.Client, e deed.Entry, reason string, act func() error) error {
+	record, err := deed.Audited(ctx, c, e, deed.By{Name: owner(), Reason: reason}, act)
+	g.tellAudit(cmd, record, err)
+	return err
+}
+
+// changed gives the error for a token that nobody has its exit code and the name of the lock. Other errors stay.
+func changed(name string, err error) error {
+	e, ok := errors.AsType[*deed.ChangedError](err)
+	if !ok {
+		return err
+	}
+	if r := e.Kept(); r != nil {
 		return &fault{exitBusy, fmt.Errorf("%s: nobody in the queue has the token %d; the lock is %s, token %d; nothing was done",
-			cut(name, 80), token, cut(reservedText(reserved), 160), reserved.Token), "to end that time, give its token to holdfast break"}
+			cut(name, 80), e.Token, cut(reservedText(r), 160), r.Token), "to end that time, give its token to holdfast break"}
 	}
-	if len(queue) == 0 {
-		return &fault{exitNo, fmt.Errorf("%s is free: nobody has the token %d", cut(name, 80), token), ""}
+	now := e.Holder()
+	if now == nil {
+		return &fault{exitNo, fmt.Errorf("%s is free: nobody has the token %d", cut(name, 80), e.Token), ""}
 	}
-	return &fault{exitBusy, fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", cut(name, 80), token, cut(holder(queue[0], time.Now()), 160), queue[0].Token),
+	return &fault{exitBusy, fmt.Errorf("%s: nobody has the token %d any more; now held by %s, token %d; nothing was done", cut(name, 80), e.Token, cut(holder(*now, time.Now()), 160), now.Token),
 		"look again with holdfast status"}
 }
 
-// showQueue describes the places that are to be acted on, and those behind them.
-func showQueue(w io.Writer, name string, queue, places []holdfast.Entry, now time.Time) {
-	e := places[0]
+// showQueue describes the places that are to be acted on, and those behind them. p.Places must not be empty.
+func showQueue(w io.Writer, name string, p *deed.Plan, now time.Time) {
+	e := p.Places[0]
 	what := "waits for " + forState(e, now)
 	switch {
 	case e.Kept:
@@ -278,21 +249,12 @@ func showQueue(w io.Writer, name string, queue, places []holdfast.Entry, now tim
 	if how := endOfDetached(e, now); how != "" {
 		fmt.Fprintf(w, "  %s, id %s\n", how, escape(cut(e.ID, maxCell)))
 	}
-	waiters := 0
-	next := ""
-	for _, q := range queue {
-		if q.Held || q.Token == e.Token {
-			continue
-		}
-		if waiters++; next == "" {
-			next = ownerOf(q)
-		}
-	}
+	waiters, next := p.Waiting()
 	switch {
 	case !e.Held:
 	case waiters == 0:
 		fmt.Fprintln(w, "  nobody waits")
 	default:
-		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, next)
+		fmt.Fprintf(w, "  %d waiting; next: %s\n", waiters, ownerOf(*next))
 	}
 }

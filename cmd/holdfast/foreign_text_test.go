@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -23,7 +24,7 @@ func TestTextOfOthersIsCut(t *testing.T) {
 	id := holdfast.Entry{Detached: true, ID: long, Held: true}
 	l := located{queue: []holdfast.Entry{id}}
 	var shown strings.Builder
-	showQueue(&shown, "x", l.queue, l.queue, time.Now())
+	showQueue(&shown, "x", &deed.Plan{Queue: l.queue, Places: l.queue}, time.Now())
 	for name, tt := range map[string]struct {
 		text  string
 		parts int

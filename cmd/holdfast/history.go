@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -87,7 +87,7 @@ Exit codes:
 				return err
 			}
 			if d.AuditError != "" {
-				g.warn(cmd, "the audit lines are missing: %s: %s", auditPath, d.AuditError)
+				g.warn(cmd, "the audit lines are missing: %s: %s", deed.Path, d.AuditError)
 			}
 			d.AsOf = *asOf(time.Now())
 			if err := d.print(cmd.OutOrStdout(), &p); err != nil {
@@ -173,18 +173,18 @@ func joinedAt(ctx context.Context, c *zk.Client, l *located, layout holdfast.Lay
 
 // readAuditOf returns the audit lines about the lock at path. If the audit cannot be read, missing says why.
 func readAuditOf(ctx context.Context, c *zk.Client, path string) (events []historyEvent, missing string, err error) {
-	data, err := get(ctx, c, auditPath)
+	data, err := get(ctx, c, deed.Path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0: // writeAudit makes the node first
+	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0: // the first audit line makes the node first
 		return nil, "", nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, "no permission to read it", nil
 	case err != nil:
 		return nil, "", err
 	}
-	var log auditLog
-	if json.Unmarshal(data, &log) != nil || log.Kind != "AuditLog" {
-		return nil, "the node has other data", nil
+	log, err := deed.ParseLog(data)
+	if err != nil {
+		return nil, err.Error(), nil
 	}
 	for _, item := range log.Items {
 		for _, place := range item.Places {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
@@ -14,7 +15,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 	defer srv.Close()
 	c := srv.Client()
 	ctx := t.Context()
-	for _, path := range []string{"/holdfast", auditPath} {
+	for _, path := range []string{"/holdfast", deed.Path} {
 		if _, _, err := c.Create(ctx, path, nil, zk.Persistent); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +30,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			{"at":"2026-11-20T09:30:00Z","action":"break","by":"ops@web1:9","reason":"stuck","outcome":"done","places":[{"path":"/locks/job","owner":"ann","token":"7"}]},
 			{"at":"2026-11-20T09:31:00Z","action":"break","by":"ops@web1:9","places":[{"path":"/locks/jobs","owner":"bob","token":"8"}]}]}`, 1, false},
 	} {
-		if _, err := c.Set(ctx, auditPath, []byte(tt.data), zk.AnyVersion); err != nil {
+		if _, err := c.Set(ctx, deed.Path, []byte(tt.data), zk.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		d := historyDocument{Path: "/locks/job"}
@@ -42,7 +43,7 @@ func TestHistoryHasTheAuditLines(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.SetACL(ctx, auditPath, []zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+	if _, err := c.SetACL(ctx, deed.Path, []zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
 	d := historyDocument{Path: "/locks/job"}

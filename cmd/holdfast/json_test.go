@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/internal/lockwatch"
 	"holdfast/internal/supervise"
 	"holdfast/internal/waitgraph"
@@ -31,7 +32,7 @@ var schemas = map[string]any{
 	"RunStatus": runStatus{}, "RunCommand": commandStatus{}, "Leader": leaderDocument{},
 	"Diagnosis": diagnosis{}, "Finding": finding{}, "Config": configDocument{}, "ConfigFile": fileDocument{}, "Setting": settingDocument{},
 	"Benchmark": benchDocument{}, "Percentiles": percentilesDocument{}, "HerdComparison": herdDocument{}, "HerdRow": herdRow{},
-	"Version": versionDocument{}, "AuditLog": auditLog{}, "AuditEntry": auditEntry{}, "AuditPlace": auditPlace{}, "Message": messageDocument{},
+	"Version": versionDocument{}, "AuditLog": deed.Log{}, "AuditEntry": deed.Entry{}, "AuditPlace": deed.Place{}, "Message": messageDocument{},
 }
 
 // typeName returns how the page calls a type.
@@ -334,8 +335,8 @@ func samples() map[string]any {
 		"HerdComparison": herdDocument{apiVersion, "HerdComparison", "zk://zk1:2181", 5, []herdRow{
 			{recipeCrowd, 100, 102, 101, 461234, 21000}, {recipeOurs, 100, 5, 2, 700, 900},
 		}, true},
-		"AuditLog": auditLog{apiVersion, "AuditLog", []auditEntry{
-			auditEntry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.of(held.path, held.queue[:1]),
+		"AuditLog": deed.Log{APIVersion: apiVersion, Kind: "AuditLog", Items: []deed.Entry{
+			deed.Entry{ID: "JBSWY3DPEHPK3PXP", At: t0, Action: "sessions end", Session: "0x100200a0001", By: "ops@web1:9", Reason: "host is gone", Outcome: "done"}.Of(held.path, held.queue[:1]...),
 		}},
 		"Message": messageDocument{now, levelError, "no server of zk://zk1:2181 answered", "start a server"},
 	}
@@ -352,7 +353,7 @@ func sampleWaits(g *globals, t0, now time.Time) *waits {
 			Owner: fmt.Sprintf("ann@web%d:100", session), Reason: "schema 42",
 		}
 	}
-	w := &waits{g: g, now: now, locks: 3, inCycle: make(map[int]int), Graph: waitgraph.Analyze([]waitgraph.Lock{
+	w := &waits{g: g, now: now, locks: 3, Blocking: waitgraph.Analyze([]waitgraph.Lock{
 		{Path: "/holdfast/locks/a", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
 			place("a", "_c_a-lock-0000000001", 1, 0), place("a", "_c_b-lock-0000000002", 2, 10*time.Second),
 		}},
@@ -362,8 +363,7 @@ func sampleWaits(g *globals, t0, now time.Time) *waits {
 		{Path: "/holdfast/locks/pool", Layout: "curator", Kind: "semaphore", Counted: true, Limit: 2, Permits: []waitgraph.Place{
 			place("pool", "leases/_c_a-lease-0000000001", 1, 0), place("pool", "leases/_c_b-lease-0000000002", 2, 0),
 		}, Queue: []waitgraph.Place{place("pool", "locks/_c_c-lock-0000000003", 3, 30*time.Second)}},
-	})}
-	w.edges = w.Edges()
+	}).Blocking()}
 	return w
 }
 

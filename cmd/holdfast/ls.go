@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/internal/survey"
 	"holdfast/zk"
 )
@@ -334,6 +336,16 @@ func readPermits(ctx context.Context, c *zk.Client, path string, queue []holdfas
 	return p, nil
 }
 
+// pause waits for a short time before another attempt. It returns false if ctx has ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(10*time.Millisecond + rand.N(40*time.Millisecond)):
+		return true
+	}
+}
+
 // retry sends a read again while the server throttles, or if the connection broke.
 func retry(ctx context.Context, read func() error) error {
 	for {
@@ -499,7 +511,7 @@ func (w *walk) visit(ctx context.Context, v visit) (found []located, below []vis
 			continue
 		}
 		next := strings.TrimSuffix(v.path, "/") + "/" + child
-		if next != "/zookeeper" && next != auditPath && (strings.HasPrefix(next, w.prefix) || strings.HasPrefix(w.prefix, next+"/")) {
+		if next != "/zookeeper" && next != deed.Path && (strings.HasPrefix(next, w.prefix) || strings.HasPrefix(w.prefix, next+"/")) {
 			below = append(below, visit{path: next, semaphore: kazoo && present[child+kazooTurnstile]})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -174,9 +175,9 @@ func (g *globals) forgetRun(ctx context.Context, cmd *cobra.Command, c *zk.Clien
 	if err := act.confirm(cmd, "remove the record", name); err != nil {
 		return err
 	}
-	e := auditEntry{Action: "break " + cut(flag, auditText), Reason: act.reason}
-	e.Places = []auditPlace{{Path: cut(path, auditText), Owner: cut(seen.Owner, auditText), Token: strconv.FormatInt(seen.Token, 10)}}
-	err = g.audited(ctx, cmd, c, e, func() error {
+	e := deed.Entry{Action: "break " + cut(flag, deed.MaxText)}
+	e.Places = []deed.Place{{Path: cut(path, deed.MaxText), Owner: cut(seen.Owner, deed.MaxText), Token: strconv.FormatInt(seen.Token, 10)}}
+	err = g.audited(ctx, cmd, c, e, act.reason, func() error {
 		err := f.forget(ctx, o, seen.Token)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			return &fault{exitBusy, fmt.Errorf("%s: the record has changed since; nothing was done", cut(name, 80)), "run the command again to see the new one"}

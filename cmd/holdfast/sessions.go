@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -97,13 +97,7 @@ func parseSession(text string) (int64, error) {
 // A sessionPlaces is a session with its places in queues.
 type sessionPlaces struct {
 	session int64
-	places  []placeOf
-}
-
-// A placeOf is a place in the queue of a lock.
-type placeOf struct {
-	lock string // its path
-	holdfast.Entry
+	places  []deed.SessionPlace
 }
 
 // held returns how many of the places hold their lock.
@@ -138,7 +132,7 @@ func (g *globals) findSessions(ctx context.Context, c *zk.Client, layout holdfas
 				index[e.Session] = i
 				all = append(all, sessionPlaces{session: e.Session})
 			}
-			all[i].places = append(all[i].places, placeOf{l.path, e})
+			all[i].places = append(all[i].places, deed.SessionPlace{Lock: l.path, Entry: e})
 		}
 	}
 	slices.SortFunc(all, func(a, b sessionPlaces) int { return cmp.Compare(uint64(a.session), uint64(b.session)) })
@@ -197,8 +191,8 @@ func (g *globals) listSessions(cmd *cobra.Command, layout holdfast.Layout, forma
 		d := sessionDocument{Kind: "Session", Session: sessionOf(s.places[0].Entry), Owner: s.places[0].Owner, Held: s.held(), Waiting: len(s.places) - s.held()}
 		var locks []string
 		for _, p := range s.places {
-			name := g.lockName(p.lock)
-			d.Places = append(d.Places, sessionPlaceDocument{name, p.lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
+			name := g.lockName(p.Lock)
+			d.Places = append(d.Places, sessionPlaceDocument{name, p.Lock, placeState(p.Entry), p.Shared, strconv.FormatInt(p.Token, 10), p.Owner, p.Reason, p.Since.UTC()})
 			if !p.Held {
 				name += " (waits)"
 			}
@@ -228,7 +222,7 @@ func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Clie
 	if err != nil {
 		return err
 	}
-	word := fmt.Sprintf("0x%x", uint64(id))
+	word := deed.SessionText(id)
 	i := slices.IndexFunc(all, func(s sessionPlaces) bool { return s.session == id })
 	if i < 0 {
 		return &fault{exitNo, fmt.Errorf("session %s has no lock below %s, and waits for none", word, cut(g.namespace, 80)), "holdfast sessions lists those that have"}
@@ -237,15 +231,9 @@ func (g *globals) endSession(ctx context.Context, cmd *cobra.Command, c *zk.Clie
 	if err := act.confirm(cmd, "take them away", word); err != nil {
 		return err
 	}
-	line := auditEntry{Action: "sessions end", Session: word, Reason: act.reason}
-	for _, p := range all[i].places {
-		line = line.of(p.lock, []holdfast.Entry{p.Entry})
-	}
-	taken := 0
-	err = g.audited(ctx, cmd, c, line, func() (err error) {
-		taken, err = takeAway(ctx, c, id, all[i].places)
-		return err
-	})
+	plan := deed.SessionPlan{Session: id, Places: all[i].places}
+	taken, record, err := plan.Do(ctx, c, deed.By{Name: owner(), Reason: act.reason})
+	g.tellAudit(cmd, record, err)
 	if err != nil {
 		return err
 	}
@@ -265,64 +253,7 @@ func (g *globals) showSession(w io.Writer, id string, s sessionPlaces) {
 		case p.Held:
 			what = "held for " + forState(p.Entry, now)
 		}
-		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", escape(g.lockName(p.lock)), what, ownerOf(p.Entry), p.Token)
+		fmt.Fprintf(w, "  %s: %s by %s, token %d\n", escape(g.lockName(p.Lock)), what, ownerOf(p.Entry), p.Token)
 	}
 	fmt.Fprintln(w, "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.")
-}
-
-// oneTransaction is how many nodes sessions end removes at a time. Servers refuse requests of 1 MiB.
-const oneTransaction = 2000
-
-// takeAway removes the nodes of places, and returns how many were still there.
-func takeAway(ctx context.Context, c *zk.Client, session int64, places []placeOf) (all int, err error) {
-	for some := range slices.Chunk(places, oneTransaction) {
-		n, err := takeAwayTogether(ctx, c, session, some)
-		if all += n; err != nil {
-			return all, err
-		}
-	}
-	return all, nil
-}
-
-// takeAwayTogether is takeAway in one transaction. Nodes that no longer belong to the session stay: names of single
-// nodes and of slots come back.
-func takeAwayTogether(ctx context.Context, c *zk.Client, session int64, places []placeOf) (int, error) {
-	removed := 0 // by a transaction whose answer was lost
-	for {
-		ops, err := removals(ctx, c, session, places)
-		if err == nil && len(ops) == 0 {
-			return removed, nil
-		}
-		lost := false
-		if err == nil {
-			_, err = c.Multi(ctx, ops...)
-			if lost = errors.Is(err, zk.ErrConnectionLoss); lost {
-				removed = len(ops)
-			}
-		}
-		again := lost || zk.SafeToRetry(err) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)
-		switch {
-		case err == nil:
-			return len(ops), nil
-		case !again:
-			return 0, err
-		case !pause(ctx):
-			return 0, context.Cause(ctx)
-		}
-	}
-}
-
-// removals returns the operations that remove those of the places that still belong to the session.
-func removals(ctx context.Context, c *zk.Client, session int64, places []placeOf) (ops []zk.Op, _ error) {
-	for _, p := range places {
-		_, stat, err := c.Get(ctx, p.Path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != session:
-		case err != nil:
-			return nil, err
-		default:
-			ops = append(ops, zk.DeleteOp(p.Path, stat.Version))
-		}
-	}
-	return ops, nil
 }

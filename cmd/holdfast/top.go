@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 )
 
 // topShortest is the shortest --interval.
@@ -117,12 +118,12 @@ func (g *globals) top(cmd *cobra.Command, m *topModel, prefix string, layout hol
 			found, err := findLocks(background, c.client, prefix, layout)
 			return topList{found, began, time.Now(), err}
 		}
-		m.act = func(a action, name, path string, places []holdfast.Entry) tea.Cmd {
+		m.act = func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd {
 			done := make(chan tea.Msg, 1) // nobody reads it if the program ends first
 			acting.Go(func() {
 				ctx, cancel := context.WithTimeout(background, g.timeout)
 				defer cancel()
-				err := g.do(ctx, cmd, c.client, deed{action: a, name: name, path: path, layout: layout, token: places[0].Token, places: places}, "")
+				err := g.do(ctx, cmd, c.client, &deed.Plan{Action: a, Path: path, Layout: layout, Token: places[0].Token, Places: places}, name, "")
 				if errors.Is(err, context.DeadlineExceeded) {
 					err = fmt.Errorf("no answer within %v, so it may have happened (%w)", g.timeout, err)
 				}
@@ -165,7 +166,7 @@ type topTick struct{}
 
 // topDone is the message that break or revoke has ended.
 type topDone struct {
-	action action
+	action deed.Action
 	name   string
 	token  int64
 	err    error
@@ -173,7 +174,7 @@ type topDone struct {
 
 // A topQuestion is whether to do an action.
 type topQuestion struct {
-	action action
+	action deed.Action
 	name   string
 	path   string
 	places []holdfast.Entry // those with one token
@@ -181,7 +182,7 @@ type topQuestion struct {
 }
 
 // newTopQuestion returns the question whether to do a to the place in the queue of l. The time is that of the queue.
-func newTopQuestion(a action, name string, l located, place int, now time.Time) *topQuestion {
+func newTopQuestion(a deed.Action, name string, l located, place int, now time.Time) *topQuestion {
 	e := l.queue[place]
 	q := &topQuestion{action: a, name: name, path: l.path}
 	for _, other := range l.queue {
@@ -190,8 +191,8 @@ func newTopQuestion(a action, name string, l located, place int, now time.Time) 
 		}
 	}
 	var b bytes.Buffer
-	showQueue(&b, cut(name, maxCell), l.queue, q.places, now)
-	q.text = strings.TrimSuffix(cut(b.String(), 4000), "\n") + "\n" + a.does
+	showQueue(&b, cut(name, maxCell), &deed.Plan{Token: e.Token, Queue: l.queue, Places: q.places}, now)
+	q.text = strings.TrimSuffix(cut(b.String(), 4000), "\n") + "\n" + a.Does
 	return q
 }
 

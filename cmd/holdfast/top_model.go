@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -25,7 +26,7 @@ type topModel struct {
 	name     func(path string) string
 
 	read    func() tea.Msg // reads the locks; it may take long
-	act     func(a action, name, path string, places []holdfast.Entry) tea.Cmd
+	act     func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd
 	contact func() (down time.Time, causes string)
 
 	list     []located // of the last reading, by path
@@ -148,9 +149,9 @@ func (m *topModel) check() {
 func (m *topModel) done(d topDone) tea.Cmd {
 	m.doing = ""
 	if d.err != nil {
-		m.message = fmt.Sprintf("%s %s: %s", d.action.name, d.name, strings.TrimPrefix(d.err.Error(), "holdfast: "))
+		m.message = fmt.Sprintf("%s %s: %s", d.action.Name, d.name, strings.TrimPrefix(d.err.Error(), "holdfast: "))
 	} else {
-		m.message = fmt.Sprintf("%s %s, token %d", d.action.done, d.name, d.token)
+		m.message = fmt.Sprintf("%s %s, token %d", d.action.Done, d.name, d.token)
 	}
 	if m.leaving {
 		return tea.Quit
@@ -304,9 +305,9 @@ func (m *topModel) key(k tea.KeyPressMsg) tea.Cmd {
 	case "s":
 		m.reorder()
 	case "b":
-		m.ask(breaking)
+		m.ask(deed.Breaking)
 	case "r":
-		m.ask(revoking)
+		m.ask(deed.Revoking)
 	case "?":
 		m.helping = true
 	}
@@ -363,7 +364,7 @@ func (m *topModel) reorder() {
 }
 
 // ask asks whether to do a to the selected place.
-func (m *topModel) ask(a action) {
+func (m *topModel) ask(a deed.Action) {
 	l := m.selected()
 	down, _ := m.contact()
 	switch {
@@ -390,7 +391,7 @@ func (m *topModel) answer(key string) tea.Cmd {
 		m.message = "nothing was done"
 		return nil
 	}
-	m.doing = fmt.Sprintf("%s %s, token %d …", q.action.name, q.name, q.places[0].Token)
+	m.doing = fmt.Sprintf("%s %s, token %d …", q.action.Name, q.name, q.places[0].Token)
 	return m.act(q.action, q.name, q.path, q.places)
 }
 

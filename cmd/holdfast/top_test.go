@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -36,8 +37,8 @@ func newTestTop(width, height int) (*topModel, *[]string) {
 	m := newTopModel(time.Second, lsFilter{sort: "name"}, func(path string) string { return strings.TrimPrefix(path, "/l/") })
 	m.read = func() tea.Msg { return nil }
 	acted := new([]string)
-	m.act = func(a action, name, path string, places []holdfast.Entry) tea.Cmd {
-		*acted = append(*acted, fmt.Sprintf("%s %s %s %d", a.name, name, path, places[0].Token))
+	m.act = func(a deed.Action, name, path string, places []holdfast.Entry) tea.Cmd {
+		*acted = append(*acted, fmt.Sprintf("%s %s %s %d", a.Name, name, path, places[0].Token))
 		return nil
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
@@ -408,7 +409,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 				}
 				// What break asks for does not begin a second one.
 				run(m.begin())
-				_, cmd := m.Update(topDone{action: breaking})
+				_, cmd := m.Update(topDone{action: deed.Breaking})
 				run(cmd)
 				cancel()
 				time.Sleep(time.Minute)
@@ -493,10 +494,10 @@ func TestTopWaitsForAnAction(t *testing.T) {
 	m, _ := newTestTop(100, 24)
 	m.give(topLock("/l/a", 10, "ann"))
 	m.press("by")
-	m.Update(topDone{breaking, "a", 10, nil})
+	m.Update(topDone{deed.Breaking, "a", 10, nil})
 	m.mustShow(t, "broke a, token 10")
 	m.press("by")
-	m.Update(topDone{breaking, "a", 10, errors.New("a: nobody has the token 10 any more\x1b")})
+	m.Update(topDone{deed.Breaking, "a", 10, errors.New("a: nobody has the token 10 any more\x1b")})
 	m.mustShow(t, `break a: a: nobody has the token 10 any more\x1b`)
 	m.press("by")
 	if quits(m.press("q")) {
@@ -507,7 +508,7 @@ func TestTopWaitsForAnAction(t *testing.T) {
 		t.Error("a second q waits")
 	}
 	m.leaving = true
-	if _, cmd := m.Update(topDone{breaking, "a", 10, nil}); !quits(cmd) {
+	if _, cmd := m.Update(topDone{deed.Breaking, "a", 10, nil}); !quits(cmd) {
 		t.Error("top does not end after the action")
 	}
 	m.leaving, m.doing = false, ""

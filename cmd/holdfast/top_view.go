@@ -262,7 +262,7 @@ func (m *topModel) bottom() []string {
 	text := ""
 	switch {
 	case m.asking != nil:
-		text = m.asking.text + "\n" + m.paint(bold, m.asking.action.name+" it? y: yes; any other key: no")
+		text = m.asking.text + "\n" + m.paint(bold, m.asking.action.Name+" it? y: yes; any other key: no")
 	case m.helping:
 		text = "any key ends the help"
 	case m.typing:

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast"
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -98,7 +99,7 @@ func (g *globals) unlockForced(ctx context.Context, cmd *cobra.Command, c *zk.Cl
 		return &fault{exitBusy, fmt.Errorf("%s is not detached, but held by %s", cut(name, 80), holder(queue[0], time.Now())),
 			"holdfast revoke asks the holder to release it; holdfast break takes it away"}
 	}
-	return g.audited(ctx, cmd, c, auditEntry{Action: "unlock --force", Reason: reason}.of(path, queue[:1]), func() error {
+	return g.audited(ctx, cmd, c, deed.Entry{Action: "unlock --force"}.Of(path, queue[:1]...), reason, func() error {
 		return notHeld(name, holdfast.Break(ctx, c, path, queue[0].Token))
 	})
 }

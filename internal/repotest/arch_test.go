@@ -20,7 +20,8 @@ import (
 //
 //	holdfast → internal/balance
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
-//	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
+//	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
+//	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
@@ -97,8 +98,13 @@ var arrows = map[string]part{
 		mayImport: []string{"zkserver", "zk", "zkproto"},
 		reason:    "zktest is imported by tests of all sorts, so it brings the server, the client and nothing else",
 	},
+	"internal/deed": {
+		mayImport: []string{"", "zk", "internal/survey", "internal/waitgraph"},
+		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
+	},
 	"ui": {
-		mayImport: []string{"", "zk"},
+		// The packages below internal/ follow the locks and find the waits, for the commands, too.
+		mayImport: []string{"", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {
@@ -115,7 +121,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -291,6 +297,11 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"zk", "holdfast/chaos", "of use without"},
 		{"ui", "holdfast", ""},
 		{"ui", "holdfast/zkserver", "whatever server"},
+		{"ui", "holdfast/internal/deed", ""},
+		{"cmd/holdfast", "holdfast/internal/deed", ""},
+		{"internal/deed", "holdfast", ""},
+		{"internal/deed", "holdfast/ui", "knows no request"},
+		{"internal/deed", "github.com/spf13/cobra", "flags"},
 		{"internal/daemon", "holdfast/zkserver", ""},
 		{"internal/daemon", "holdfast/zk", "no clients"},
 		{"internal/daemon", "github.com/spf13/pflag", "flags"},

@@ -1,7 +1,6 @@
-package main
+package deed
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,20 +8,18 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"holdfast"
 	"holdfast/zk"
 	"holdfast/zktest"
 )
 
-func readAudit(t *testing.T, c *zk.Client) auditLog {
+func readAudit(t *testing.T, c *zk.Client) Log {
 	t.Helper()
-	data, _, err := c.Get(t.Context(), auditPath)
+	data, _, err := c.Get(t.Context(), Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log auditLog
+	var log Log
 	if err := json.Unmarshal(data, &log); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +38,7 @@ func TestAuditKeepsTheLinesOfAll(t *testing.T) {
 		wg.Go(func() {
 			for i := range lines {
 				for _, outcome := range []string{"begun", "done"} {
-					if err := writeAudit(t.Context(), c, auditEntry{ID: fmt.Sprint(w, "-", i), Outcome: outcome}); err != nil {
+					if err := write(t.Context(), c, Entry{ID: fmt.Sprint(w, "-", i), Outcome: outcome}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -67,28 +64,28 @@ func TestAuditIsBounded(t *testing.T) {
 	for range 100 {
 		places = append(places, holdfast.Entry{Owner: strings.Repeat("o", 1000), Reason: strings.Repeat("w", 1000)})
 	}
-	long := auditEntry{}.of("/"+strings.Repeat("p", 1000), places)
+	long := Entry{}.Of("/"+strings.Repeat("p", 1000), places...)
 	for name, tt := range map[string]struct {
-		line  auditEntry
+		line  Entry
 		lines int
-	}{"short": {auditEntry{Action: "break"}, auditLines + 10}, "long": {long, 20}} {
+	}{"short": {Entry{Action: "break"}, Lines + 10}, "long": {long, 20}} {
 		e := tt.line
 		var data []byte
 		var err error
 		for i := range tt.lines {
 			e.ID = fmt.Sprint(i)
-			if data, err = withAudit(data, e); err != nil {
+			if data, err = withLine(data, e); err != nil {
 				t.Fatal(err)
 			}
-			if len(data) > auditBytes {
+			if len(data) > maxBytes {
 				t.Fatalf("%s: %d bytes", name, len(data))
 			}
 		}
-		var log auditLog
+		var log Log
 		if err := json.Unmarshal(data, &log); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(log.Items); n == 0 || n > auditLines || log.Items[n-1].ID != fmt.Sprint(tt.lines-1) || n == tt.lines {
+		if n := len(log.Items); n == 0 || n > Lines || log.Items[n-1].ID != fmt.Sprint(tt.lines-1) || n == tt.lines {
 			t.Errorf("%s: %d lines", name, len(log.Items))
 		}
 	}
@@ -96,7 +93,7 @@ func TestAuditIsBounded(t *testing.T) {
 	for range 5 {
 		huge.Places = append(huge.Places, huge.Places...)
 	}
-	if data, err := withAudit(nil, huge); err != nil || len(data) > auditBytes {
+	if data, err := withLine(nil, huge); err != nil || len(data) > maxBytes {
 		t.Errorf("one long line: %d bytes, %v", len(data), err)
 	}
 }
@@ -105,7 +102,7 @@ func TestAuditIsBounded(t *testing.T) {
 func TestAuditReplacesNoOtherData(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"mine", `{"kind":"Other"}`, "[]"} {
-		if got, err := withAudit([]byte(data), auditEntry{}); err == nil {
+		if got, err := withLine([]byte(data), Entry{}); err == nil {
 			t.Errorf("%q becomes %q", data, got)
 		}
 	}
@@ -126,9 +123,9 @@ func TestTakeAwayLeavesOtherSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var places []placeOf
+	var places []SessionPlace
 	for _, path := range []string{"/a", "/slot", "/gone", "/b"} {
-		places = append(places, placeOf{path, holdfast.Entry{Path: path}})
+		places = append(places, SessionPlace{path, holdfast.Entry{Path: path}})
 	}
 	if n, err := takeAway(t.Context(), admin, session.ID(), places); n != 2 || err != nil {
 		t.Errorf("%d places taken away, %v; want 2", n, err)
@@ -140,25 +137,22 @@ func TestTakeAwayLeavesOtherSessions(t *testing.T) {
 	}
 }
 
-// The line is there before anything is done, and has the outcome afterwards. On stderr it is in any case.
+// The line is there before anything is done, and has the outcome afterwards.
 func TestAuditLineComesFirst(t *testing.T) {
 	t.Parallel()
 	srv := zktest.NewServer()
 	defer srv.Close()
 	c := srv.Client()
 	for _, outcome := range []error{nil, errors.New("nobody has the token")} {
-		var said bytes.Buffer
-		cmd := &cobra.Command{}
-		cmd.SetErr(&said)
-		e := auditEntry{Action: "break", Reason: "host is gone"}.of("/holdfast/locks/db", []holdfast.Entry{{Owner: "ada", Token: 7, Held: true}})
-		err := newGlobals().audited(t.Context(), cmd, c, e, func() error {
+		e := Entry{Action: "break"}.Of("/holdfast/locks/db", holdfast.Entry{Owner: "ada", Token: 7, Held: true})
+		r, err := Audited(t.Context(), c, e, By{"ops", "192.0.2.7:1234", "host is gone"}, func() error {
 			if items := readAudit(t, c).Items; items[len(items)-1].Outcome != "begun" {
 				t.Errorf("the last line has the outcome %s", items[len(items)-1].Outcome)
 			}
 			return outcome
 		})
-		if !errors.Is(err, outcome) {
-			t.Error(err)
+		if !errors.Is(err, outcome) || r.Missing != nil {
+			t.Errorf("%v, the line is missing: %v", err, r.Missing)
 		}
 		items := readAudit(t, c).Items
 		got := items[len(items)-1]
@@ -166,12 +160,12 @@ func TestAuditLineComesFirst(t *testing.T) {
 		if outcome != nil {
 			want = outcome.Error()
 		}
-		if got.Outcome != want || got.Action != "break" || got.Reason != "host is gone" || got.By == "" || got.At.IsZero() || got.ID == "" ||
-			len(got.Places) != 1 || got.Places[0] != (auditPlace{"/holdfast/locks/db", "ada", "", "7", true}) {
+		if got.Outcome != want || got.Action != "break" || got.Reason != "host is gone" || got.By != "ops" || got.Remote != "192.0.2.7:1234" || got.At.IsZero() || got.ID == "" ||
+			len(got.Places) != 1 || got.Places[0] != (Place{"/holdfast/locks/db", "ada", "", "7", true}) {
 			t.Errorf("%+v; want the outcome %s", got, want)
 		}
-		if !strings.Contains(said.String(), "break: /holdfast/locks/db, token 7") || strings.Contains(said.String(), "warning") {
-			t.Errorf("printed %q", &said)
+		if r.ID != got.ID || r.Outcome != got.Outcome {
+			t.Errorf("the record is %+v", r)
 		}
 	}
 	if n := len(readAudit(t, c).Items); n != 2 {
@@ -179,27 +173,24 @@ func TestAuditLineComesFirst(t *testing.T) {
 	}
 }
 
-// Who may not write the audit can act all the same, and is told.
+// A client that may not write the audit can act all the same, and is told.
 func TestAuditThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	srv := zktest.NewServer()
 	defer srv.Close()
 	c := srv.Client()
-	for _, path := range []string{auditParent, auditPath} {
+	for _, path := range []string{parent, Path} {
 		if _, _, err := c.Create(t.Context(), path, nil, zk.Persistent, zk.ACL{Perms: zk.PermRead | zk.PermCreate, Scheme: "world", ID: "anyone"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var said bytes.Buffer
-	cmd := &cobra.Command{}
-	cmd.SetErr(&said)
 	acted := false
-	err := newGlobals().audited(t.Context(), cmd, c, auditEntry{Action: "break"}.of("/a", []holdfast.Entry{{}}), func() error {
+	r, err := Audited(t.Context(), c, Entry{Action: "break"}.Of("/a", holdfast.Entry{}), By{Name: "ops"}, func() error {
 		acted = true
 		return nil
 	})
-	if err != nil || !acted || !strings.Contains(said.String(), "break: /a") || !strings.Contains(said.String(), "warning: the audit line is not in /holdfast/audit") {
-		t.Errorf("%v, %v, printed %q", err, acted, &said)
+	if err != nil || !acted || !errors.Is(r.Missing, zk.ErrNoAuth) || r.Outcome != "done" {
+		t.Errorf("%v, %v, %+v", err, acted, r)
 	}
 }
 
@@ -207,22 +198,22 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 func TestAuditOutlivesHostileLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300<<10)
-	for name, items := range map[string][]auditEntry{
+	for name, items := range map[string][]Entry{
 		"last":      {{ID: "A"}, {ID: "B", By: long}},
 		"first":     {{ID: "B", By: long}, {ID: "A"}},
 		"alone":     {{ID: "B", By: long}},
 		"many ours": {{ID: "A", By: long}, {ID: "A", By: long}, {ID: "A"}},
 	} {
-		data, err := json.Marshal(auditLog{Kind: "AuditLog", Items: items})
+		data, err := json.Marshal(Log{Kind: "AuditLog", Items: items})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := auditEntry{ID: "A", Outcome: "done"}
-		next, err := withAudit(data, ours)
-		if err != nil || len(next) > auditBytes || !strings.Contains(string(next), `"outcome":"done"`) {
+		ours := Entry{ID: "A", Outcome: "done"}
+		next, err := withLine(data, ours)
+		if err != nil || len(next) > maxBytes || !strings.Contains(string(next), `"outcome":"done"`) {
 			t.Errorf("%s: %d bytes, %v", name, len(next), err)
 		}
-		if _, err := withAudit(data, auditEntry{ID: "A", By: long}); err == nil {
+		if _, err := withLine(data, Entry{ID: "A", By: long}); err == nil {
 			t.Errorf("%s: a line of %d bytes is written", name, len(long))
 		}
 	}

@@ -1,0 +1,110 @@
+package mutants
+
+// ofPages are those of the dashboard: of its access layer, and of the actions.
+func ofPages() []mutant {
+	return []mutant{
+		{
+			number: 780, bug: "the one-time URL of the dashboard works twice", where: "–",
+			edits: []edit{{"ui/access.go", "\t\tif valid {\n\t\t\ta.token = \"\"\n\t\t}\n", ""}, {"ui/access.go", "\t\ta.renewToken()\n\t}\n\tredirect(", "\t}\n\tredirect("}},
+			pkg:   "ui", tests: []string{"TestTheOneTimeURLWorksOnce"},
+		},
+		{
+			number: 781, bug: "an empty token logs in once the token is used up", where: "–",
+			edits: []edit{{"ui/access.go", "valid := a.token != \"\" && subtle", "valid := given == \"\" || subtle"}},
+			pkg:   "ui", tests: []string{"TestTheOneTimeURLWorksOnce"},
+		},
+		{
+			number: 782, bug: "a prefetch uses the one-time URL up", where: "–",
+			edits: []edit{{"ui/access.go", "strings.Contains(v, \"prefetch\")", "strings.Contains(v, \"never\")"}},
+			pkg:   "ui", tests: []string{"TestPrefetchDoesNotUseTheURL"},
+		},
+		{
+			number: 783, bug: "a host is local if its name begins with 127.", where: "OpenCoven/coven#145",
+			edits: []edit{{"ui/access.go", "if strings.EqualFold(host, \"localhost\") {", "if strings.EqualFold(host, \"localhost\") || strings.HasPrefix(host, \"127.\") {"}},
+			pkg:   "ui", tests: []string{"TestForeignHostsAreRefused"},
+		},
+		{
+			number: 784, bug: "the name of the host is not looked at, so a name that resolves here reads the pages", where: "CVE-2018-5702",
+			edits: []edit{{"ui/access.go", "if !a.hostAllowed(r) {", "if r.Method == http.MethodPost && !a.hostAllowed(r) {"}},
+			pkg:   "ui", tests: []string{"TestForeignHostsAreRefused"},
+		},
+		{
+			number: 785, bug: "a POST that does not say from which site it comes is taken for our own", where: "–",
+			edits: []edit{{"ui/access.go", "if r.Header.Get(\"Origin\") == \"\" && r.Header.Get(\"Sec-Fetch-Site\") == \"\" {", "if r.Header.Get(\"Origin\") == \"x\" {"}},
+			pkg:   "ui", tests: []string{"TestRequestsOfOtherSitesAreRefused"},
+		},
+		{
+			number: 786, bug: "a page of another site can act", where: "–",
+			edits: []edit{{"ui/access.go", "if err := a.cross.Check(r); err != nil {", "if err := a.cross.Check(r); err != nil && r.URL.Path == \"/login\" {"}},
+			pkg:   "ui", tests: []string{"TestRequestsOfOtherSitesAreRefused"},
+		},
+		{
+			number: 787, bug: "a cookie is good as long as the process lives", where: "–",
+			edits: []edit{{"ui/access.go", "if l == nil || !time.Now().Before(l.expires) {", "if l == nil {"}},
+			pkg:   "ui", tests: []string{"TestALoginEnds"},
+		},
+		{
+			number: 788, bug: "a stream of events goes on after the login has ended", where: "–",
+			edits: []edit{{"ui/access.go", "defer context.AfterFunc(l.ctx, cancel)()", "_ = l.ctx"}},
+			pkg:   "ui", tests: []string{"TestALoginEnds"},
+		},
+		{
+			number: 789, bug: "a viewer acts", where: "–",
+			edits: []edit{{"ui/act.go", "case !userOf(r).mayAct():", "case userOf(r).Role == \"\":"}},
+			pkg:   "ui", tests: []string{"TestWhoMayNotAct"},
+		},
+		{
+			number: 790, bug: "a read-only dashboard hides the buttons, and acts", where: "–",
+			edits: []edit{
+				{"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\tp.Role = Viewer\n\t\t}\n", ""}, {"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\trole = Viewer\n\t\t}\n", ""},
+				{"ui/act.go", "\tcase s.access.cfg.ReadOnly:", "\tcase s.access.cfg.ReadOnly && r.Method == http.MethodGet:"},
+			},
+			pkg: "ui", tests: []string{"TestWhoMayNotAct"},
+		},
+		{
+			number: 791, bug: "what a proxy says of the address gives new attempts to log in", where: "CVE-2024-51504",
+			edits: []edit{{"ui/access.go", "\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n", "\tif f := r.Header.Get(\"X-Forwarded-For\"); f != \"\" {\n\t\treturn f\n\t}\n\tap, err := netip.ParseAddrPort(r.RemoteAddr)\n"}},
+			pkg:   "ui", tests: []string{"TestGuessesAreLimited"},
+		},
+		{
+			number: 792, bug: "a flood of addresses gives a guesser its attempts back", where: "–",
+			edits: []edit{{"ui/access_limit.go", "\t\t\tif at.Before(now) {\n", "\t\t\tif at.Before(now) || other != \"\" {\n"}},
+			pkg:   "ui", tests: []string{"TestTheLimiterIsBounded"},
+		},
+		{
+			number: 793, bug: "a link fills in the form of an action", where: "–",
+			edits: []edit{{"ui/act.go", "s.look(ctx, w, r, a, r.PostForm)", "s.look(ctx, w, r, a, r.Form)"}, {"ui/act.go", "r.PostForm.Get(\"reason\")", "r.Form.Get(\"reason\")"}},
+			pkg:   "ui", tests: []string{"TestWhoMayNotAct"},
+		},
+		{
+			number: 794, bug: "the page breaks the lock of the next holder", where: "–",
+			edits: []edit{{"ui/act.go", "\t\tp, err := deed.Look(ctx, s.client, a, path, l, token)\n", "\t\tif all, _ := holdfast.List(ctx, s.client, path); len(all) > 0 {\n\t\t\ttoken = all[0].Token\n\t\t}\n\t\tp, err := deed.Look(ctx, s.client, a, path, l, token)\n"}},
+			pkg:   "ui", tests: []string{"TestTheNextHolderIsSafe"},
+		},
+		{
+			number: 795, bug: "an owner's name is markup on the page of an action", where: "–",
+			edits: []edit{{"ui/act.go", "\t\"html/template\"\n", "\t\"text/template\"\n"}},
+			pkg:   "ui", tests: []string{"TestMarkupIsText"},
+		},
+		{
+			number: 796, bug: "a login leads to another site", where: "–",
+			edits: []edit{{"ui/access.go", "strings.HasPrefix(target, \"//\") || ", ""}, {"ui/access.go", "u.Scheme != \"\" || u.Host != \"\" || u.User != nil || ", ""}, {"ui/access.go", "return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()", "return target"}},
+			pkg:   "ui", tests: []string{"TestRedirectsStayHere"},
+		},
+		{
+			number: 797, bug: "a client that sends its header slowly keeps its connection", where: "–",
+			edits: []edit{{"ui/access.go", "\t\tReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n", ""}},
+			pkg:   "ui", tests: []string{"TestSlowClientsAreCut"},
+		},
+		{
+			number: 798, bug: "TLS without users is enough for an address that other machines reach", where: "–",
+			edits: []edit{{"ui/access.go", "(!cfg.TLS || cfg.Users == nil)", "!cfg.TLS"}},
+			pkg:   "ui", tests: []string{"TestOpenAddressesNeedTLSAndUsers"},
+		},
+		{
+			number: 799, bug: "an action from the page is in no audit", where: "–",
+			edits: []edit{{"internal/deed/act.go", "\treturn Audited(ctx, c, line, by, func() error {", "\tif by.Remote != \"\" {\n\t\treturn Record{}, p.Action.apply(ctx, c, p.Path, p.Token)\n\t}\n\treturn Audited(ctx, c, line, by, func() error {"}},
+			pkg:   "ui", tests: []string{"TestOperatorsAct"},
+		},
+	}
+}

@@ -1,0 +1,141 @@
+package deed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"holdfast"
+	"holdfast/zk"
+)
+
+// An Action is something that is done to a tenure of somebody else.
+type Action struct {
+	Name  string // of the subcommand
+	Does  string // in words, what it does
+	Done  string // in words, what it has done
+	apply func(ctx context.Context, c *zk.Client, path string, token int64) error
+	Ends  bool // also what outlasts a holder: --min-hold, and the record of a job
+}
+
+// Breaking and Revoking are the actions.
+var (
+	Breaking = Action{"break", "It takes the lock away at once. The holder is told, but the next client does not wait for it to stop.", "broke", holdfast.Break, true}
+	Revoking = Action{"revoke", "It asks the holder to release the lock. The holder decides.", "asked for", holdfast.Revoke, false}
+)
+
+// A Plan is an action on one tenure of one lock. Look makes it. A Plan is not changed by its methods.
+type Plan struct {
+	Action   Action
+	Path     string // of the lock
+	Layout   holdfast.Layout
+	Token    int64
+	Queue    []holdfast.Entry      // of the lock, when it was looked at
+	Places   []holdfast.Entry      // those with the token
+	Reserved *holdfast.Reservation // what the action ends besides; or nil
+}
+
+// Look returns the plan to do a to the tenure with the token. The error is a *ChangedError if nobody has the token.
+// Look changes nothing.
+func Look(ctx context.Context, c *zk.Client, a Action, path string, layout holdfast.Layout, token int64) (*Plan, error) {
+	queue, err := holdfast.List(ctx, c, path, holdfast.WithLayout(layout))
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Action: a, Path: path, Layout: layout, Token: token, Queue: queue}
+	p.Places = slices.DeleteFunc(slices.Clone(queue), func(e holdfast.Entry) bool { return e.Token != token })
+	reserved, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(layout))
+	if err != nil && len(p.Places) == 0 { // otherwise the holder can be broken, also by a user who cannot read this
+		return nil, err
+	}
+	if a.Ends && reserved != nil && reserved.Token == token {
+		p.Reserved = reserved
+	}
+	if len(p.Places) == 0 && p.Reserved == nil {
+		return nil, &ChangedError{path, token, queue, reserved}
+	}
+	return p, nil
+}
+
+// Waiting returns how many others wait for the lock, and the first of them. It counts places, not sessions. Next is nil
+// if nobody waits.
+func (p *Plan) Waiting() (n int, next *holdfast.Entry) {
+	for i, q := range p.Queue {
+		if q.Held || q.Token == p.Token {
+			continue
+		}
+		if n++; next == nil {
+			next = &p.Queue[i]
+		}
+	}
+	return n, next
+}
+
+// Do carries the plan out and leaves the audit line. It touches nobody but the tenure with the token: if that has ended
+// since the plan was made, the error is a *ChangedError with the present queue. If ctx ends, the action may have
+// happened all the same.
+func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
+	line := Entry{Action: p.Action.Name}.Of(p.Path, p.Places...)
+	if len(p.Places) == 0 {
+		line.Places = []Place{{Path: cut(p.Path, MaxText), Owner: cut(p.Reserved.Owner, MaxText), Why: "--min-hold", Token: strconv.FormatInt(p.Token, 10)}}
+	}
+	return Audited(ctx, c, line, by, func() error {
+		err := fmt.Errorf("%w with the token %d", holdfast.ErrNotHeld, p.Token)
+		if len(p.Places) > 0 {
+			err = p.Action.apply(ctx, c, p.Path, p.Token)
+		}
+		if gone := errors.Is(err, holdfast.ErrNotHeld); p.Reserved != nil && (gone || err == nil) {
+			if end := p.Reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
+				err = end
+			}
+		}
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			queue, lerr := holdfast.List(ctx, c, p.Path, holdfast.WithLayout(p.Layout))
+			if lerr != nil {
+				return err
+			}
+			return &ChangedError{p.Path, p.Token, queue, nil}
+		}
+		return err
+	})
+}
+
+// A ChangedError says that nobody has the token any more, or never had. Nothing was done. It wraps holdfast.ErrNotHeld.
+type ChangedError struct {
+	Path     string
+	Token    int64
+	Queue    []holdfast.Entry      // now
+	Reserved *holdfast.Reservation // what keeps the lock after its last holder; or nil
+}
+
+// Holder returns the present holder, or the first in the queue, or nil if there is none.
+func (e *ChangedError) Holder() *holdfast.Entry {
+	if len(e.Queue) == 0 {
+		return nil
+	}
+	return &e.Queue[0]
+}
+
+// Kept returns the reservation that keeps the lock now, or nil.
+func (e *ChangedError) Kept() *holdfast.Reservation {
+	if len(e.Queue) > 0 || e.Reserved == nil || !time.Now().Before(e.Reserved.Until) {
+		return nil
+	}
+	return e.Reserved
+}
+
+func (e *ChangedError) Error() string {
+	if h := e.Holder(); h != nil {
+		return fmt.Sprintf("%s: nobody has the token %d any more; the holder has the token %d; nothing was done", e.Path, e.Token, h.Token)
+	}
+	if r := e.Kept(); r != nil {
+		return fmt.Sprintf("%s: nobody in the queue has the token %d; the lock is kept by the token %d; nothing was done", e.Path, e.Token, r.Token)
+	}
+	return fmt.Sprintf("%s is free: nobody has the token %d", e.Path, e.Token)
+}
+
+// Unwrap returns holdfast.ErrNotHeld.
+func (e *ChangedError) Unwrap() error { return holdfast.ErrNotHeld }

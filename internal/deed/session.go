@@ -1,0 +1,139 @@
+package deed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast"
+	"holdfast/internal/survey"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+)
+
+// A SessionPlan is to take all places of one session away.
+type SessionPlan struct {
+	Session int64
+	Places  []SessionPlace
+}
+
+// A SessionPlace is a place in the queue of a lock.
+type SessionPlace struct {
+	Lock string // its path
+	holdfast.Entry
+}
+
+// SessionText returns the id of a session as people read it.
+func SessionText(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
+
+// LookSession returns the plan to take away all places of a session whose locks begin with prefix, in all layouts. The
+// error is holdfast.ErrNotHeld if it has none, and zk.ErrNoAuth if some nodes cannot be read: a plan that may be
+// incomplete is none. LookSession changes nothing.
+func LookSession(ctx context.Context, c *zk.Client, prefix string, session int64) (*SessionPlan, error) {
+	root := "/"
+	if i := strings.LastIndexByte(prefix, '/'); i > 0 {
+		root = prefix[:i]
+	}
+	s, err := survey.Read(ctx, c, root, prefix, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Denied) > 0 {
+		return nil, fmt.Errorf("%w: the node %s", zk.ErrNoAuth, s.Denied[0])
+	}
+	p := &SessionPlan{Session: session}
+	g := waitgraph.Analyze(s.Locks)
+	for li, l := range s.Locks {
+		add := func(r waitgraph.Ref) {
+			if at := g.Place(r); at.Session == session && session != 0 {
+				p.Places = append(p.Places, SessionPlace{l.Path, holdfast.Entry{
+					Path: at.Node, Held: g.Held(r), Kept: at.Kept, Shared: at.Shared, Token: at.Zxid, Session: at.Session,
+					Since: at.Since, Owner: at.Owner, Reason: at.Reason,
+				}})
+			}
+		}
+		for i := range l.Permits {
+			add(waitgraph.Ref{Lock: li, Place: i, Permit: true})
+		}
+		for i := range l.Queue {
+			add(waitgraph.Ref{Lock: li, Place: i})
+		}
+	}
+	if len(p.Places) == 0 {
+		return nil, fmt.Errorf("%w: session %s has no lock below %s, and waits for none", holdfast.ErrNotHeld, SessionText(session), cut(prefix, MaxText))
+	}
+	return p, nil
+}
+
+// Do takes the places away and leaves the audit line. It returns how many were still there. Nodes that no longer
+// belong to the session stay.
+func (p *SessionPlan) Do(ctx context.Context, c *zk.Client, by By) (taken int, _ Record, _ error) {
+	line := Entry{Action: "sessions end", Session: SessionText(p.Session)}
+	for _, at := range p.Places {
+		line = line.Of(at.Lock, at.Entry)
+	}
+	r, err := Audited(ctx, c, line, by, func() (err error) {
+		taken, err = takeAway(ctx, c, p.Session, p.Places)
+		return err
+	})
+	return taken, r, err
+}
+
+// oneTransaction is how many nodes sessions end removes at a time. Servers refuse requests of 1 MiB.
+const oneTransaction = 2000
+
+// takeAway removes the nodes of places, and returns how many were still there.
+func takeAway(ctx context.Context, c *zk.Client, session int64, places []SessionPlace) (all int, err error) {
+	for some := range slices.Chunk(places, oneTransaction) {
+		n, err := takeAwayTogether(ctx, c, session, some)
+		if all += n; err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// takeAwayTogether is takeAway in one transaction. Nodes that no longer belong to the session stay: names of single
+// nodes and of slots come back.
+func takeAwayTogether(ctx context.Context, c *zk.Client, session int64, places []SessionPlace) (int, error) {
+	removed := 0 // by a transaction whose answer was lost
+	for {
+		ops, err := removals(ctx, c, session, places)
+		if err == nil && len(ops) == 0 {
+			return removed, nil
+		}
+		lost := false
+		if err == nil {
+			_, err = c.Multi(ctx, ops...)
+			if lost = errors.Is(err, zk.ErrConnectionLoss); lost {
+				removed = len(ops)
+			}
+		}
+		again := lost || zk.SafeToRetry(err) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)
+		switch {
+		case err == nil:
+			return len(ops), nil
+		case !again:
+			return 0, err
+		case !pause(ctx):
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// removals returns the operations that remove those of the places that still belong to the session.
+func removals(ctx context.Context, c *zk.Client, session int64, places []SessionPlace) (ops []zk.Op, _ error) {
+	for _, p := range places {
+		_, stat, err := c.Get(ctx, p.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != session:
+		case err != nil:
+			return nil, err
+		default:
+			ops = append(ops, zk.DeleteOp(p.Path, stat.Version))
+		}
+	}
+	return ops, nil
+}

@@ -1,0 +1,543 @@
+package ui
+
+import (
+	"context"
+	crand "crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Role says what a user may do.
+type Role string
+
+// A Viewer sees everything. An Operator also acts: breaks locks, revokes, and ends sessions.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+)
+
+// A Person is the user of a request.
+type Person struct {
+	Name   string
+	Role   Role   // Viewer if the dashboard is read-only
+	Remote string // the address of the connection, without what proxies say
+}
+
+// AccessConfig says who may use the dashboard.
+type AccessConfig struct {
+	// Addr is the address of the listener. Unless it is on the loopback interface, NewAccess wants TLS and Users.
+	Addr net.Addr
+	TLS  bool // the listener speaks TLS: cookies are for TLS alone
+	// Users log in with a password. Nil: whoever has the one-time token is the operator Owner.
+	Users    *Users
+	Owner    string            // the user with the one-time token, for the audit
+	Announce func(path string) // is called with the path of the URL with a one-time token: now, and after each use
+	ReadOnly bool              // nobody acts
+	Hosts    []string          // names in URLs by which browsers may reach the dashboard, without port
+	Logger   *slog.Logger      // nil: silent
+}
+
+const (
+	// mostSessions is how many browsers are logged in at a time. Further ones take the place of the oldest.
+	mostSessions = 256
+	// sessionLife is how long a login lasts.
+	sessionLife = 12 * time.Hour
+	// mostFlashes is how many messages a session keeps.
+	mostFlashes = 8
+	// mostForm is the size of a form, in bytes.
+	mostForm = 16 << 10
+	// tokenField is the field of a URL with the one-time token.
+	tokenField = "t"
+)
+
+// An Access decides who may see the dashboard, and who may act. It stands before all handlers. It is safe for
+// concurrent use, and starts no goroutine.
+//
+// On the loopback interface, the URL that holdfast ui prints has a token. The first browser that opens it gets a
+// cookie, and the token is used up. That GET is the only one with an effect: a page for the exchange with a form in it
+// would be one more click, and would need a second secret. A request that a browser, or a preview in a chat, makes
+// ahead of its user would use up the token as well. So a request that says that it is a prefetch, a HEAD and a
+// request for a part of a page do not use it. If it is used up nevertheless, Announce has the next one.
+type Access struct {
+	cfg    AccessConfig
+	cookie string
+	log    *slog.Logger
+	cross  *http.CrossOriginProtection
+	guard  *limiter
+
+	mu       sync.Mutex // guards the fields below
+	token    string     // the one-time token
+	sessions map[[sha256.Size]byte]*login
+}
+
+// A login is a browser that is logged in.
+type login struct {
+	name    string
+	role    Role
+	expires time.Time
+	ctx     context.Context // ends with the login
+	end     context.CancelFunc
+	flashes []flash // guarded by Access.mu, the oldest first
+}
+
+// A flash is a message for the page after an action.
+type flash struct{ id, text string }
+
+// NewAccess checks the configuration.
+func NewAccess(cfg AccessConfig) (*Access, error) {
+	if cfg.Addr == nil {
+		return nil, errors.New("ui: no address")
+	}
+	if !loopback(cfg.Addr) && (!cfg.TLS || cfg.Users == nil) {
+		return nil, fmt.Errorf("ui: other machines can reach %s: such an address needs TLS and users", cfg.Addr)
+	}
+	for _, h := range cfg.Hosts {
+		if h == "" || strings.ContainsAny(h, "/:@*? ") {
+			return nil, fmt.Errorf("ui: %q is no host name: want a name such as locks.example.com, without port", h)
+		}
+	}
+	a := &Access{cfg: cfg, log: cfg.Logger, cross: http.NewCrossOriginProtection(), guard: newLimiter(), sessions: make(map[[sha256.Size]byte]*login)}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	// Cookies belong to a host, not to a port: each dashboard of a machine has its own name.
+	a.cookie = "holdfast-ui"
+	if _, port, err := net.SplitHostPort(cfg.Addr.String()); err == nil {
+		a.cookie += "-" + port
+	}
+	if cfg.TLS {
+		a.cookie = "__Host-" + a.cookie
+	}
+	if cfg.Users == nil {
+		a.renewToken()
+	}
+	return a, nil
+}
+
+// loopback reports whether only this machine can reach addr.
+func loopback(addr net.Addr) bool {
+	switch addr := addr.(type) {
+	case *net.TCPAddr:
+		return addr.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}
+
+// renewToken makes the next one-time token.
+func (a *Access) renewToken() {
+	token := crand.Text()
+	a.mu.Lock()
+	a.token = token
+	a.mu.Unlock()
+	if a.cfg.Announce != nil {
+		a.cfg.Announce("/?" + tokenField + "=" + token)
+	}
+}
+
+// Server returns the HTTP server for h behind a. Its limits end slow requests. A handler of a long response has to
+// move its own deadline. The caller serves and closes it.
+func (a *Access) Server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           a.protect(h),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// personKey is the key of a request's loginOf in its context.
+type personKey struct{}
+
+// A visit is a request of a user.
+type visit struct {
+	Person
+	login *login
+}
+
+// userOf returns the user of a request that has come through protect. Otherwise the Person may nothing: its role is "".
+func userOf(r *http.Request) Person {
+	v, _ := r.Context().Value(personKey{}).(visit)
+	return v.Person
+}
+
+// mayAct reports whether the user may break, revoke and end.
+func (p Person) mayAct() bool { return p.Role == Operator }
+
+// protect lets next answer the requests of users who are logged in, and of nobody else. Their context ends with the
+// login.
+func (a *Access) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, through := r.Context().Value(personKey{}).(visit); through {
+			next.ServeHTTP(w, r) // Server has let it through
+			return
+		}
+		secure(w.Header())
+		if !a.hostAllowed(r) {
+			a.refuse(w, r, http.StatusForbidden, "this name of the host is not allowed",
+				"Use the address that holdfast printed, or allow the name with --allow-host.")
+			return
+		}
+		if why := a.foreign(r); why != "" {
+			a.refuse(w, r, http.StatusForbidden, why, "Nothing was done. Use the pages of this dashboard.")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		switch r.URL.Path {
+		case "/login":
+			a.serveLogin(w, r)
+			return
+		case "/logout":
+			a.serveLogout(w, r)
+			return
+		}
+		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/assets/") {
+			next.ServeHTTP(w, r) // the style of the form to log in; the same for everybody
+			return
+		}
+		l := a.loginOf(r)
+		if r.URL.Query().Has(tokenField) && a.cfg.Users == nil && a.exchange(w, r, l) {
+			return
+		}
+		if l == nil {
+			a.askToLogIn(w, r)
+			return
+		}
+		p := Person{l.name, l.role, r.RemoteAddr}
+		if a.cfg.ReadOnly {
+			p.Role = Viewer
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(r.Context(), personKey{}, visit{p, l}))
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)() // also ends a stream of events
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// secure sets the headers that keep a page to itself.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// hostAllowed reports whether the request names a host under which the dashboard is meant to be reached. A page of
+// somebody else whose name resolves to this address is a page of the same origin for its browser (DNS rebinding).
+// Addresses are not names: nobody can make them resolve.
+func (a *Access) hostAllowed(r *http.Request) bool {
+	host := r.Host
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = h
+	} else if inner, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	for _, name := range a.cfg.Hosts {
+		if strings.EqualFold(host, name) {
+			return true
+		}
+	}
+	if strings.EqualFold(host, "localhost") {
+		return loopback(a.cfg.Addr)
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	if ip.IsLoopback() && loopback(a.cfg.Addr) {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
+}
+
+// foreign says why a request that could change something is taken for one of another site, or "". Every browser sends
+// Origin or Sec-Fetch-Site with a POST, so a request without both is refused as well.
+func (a *Access) foreign(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return ""
+	case http.MethodPost:
+	default:
+		return "this method is not allowed"
+	}
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return "the request does not say from which site it comes"
+	}
+	if err := a.cross.Check(r); err != nil {
+		return "the request comes from another site"
+	}
+	return ""
+}
+
+// loginOf returns the login of a request, or nil.
+func (a *Access) loginOf(r *http.Request) *login {
+	c, err := r.Cookie(a.cookie)
+	if err != nil || len(c.Value) > 64 {
+		return nil
+	}
+	// The map has hashes, so the time of a look-up says nothing about a secret.
+	key := sha256.Sum256([]byte(c.Value))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.sessions[key]
+	if l == nil || !time.Now().Before(l.expires) {
+		return nil
+	}
+	return l
+}
+
+// admit logs a browser in.
+func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
+	secret := crand.Text()
+	now := time.Now()
+	l := &login{name: name, role: role, expires: now.Add(sessionLife)}
+	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
+	a.mu.Lock()
+	for key, old := range a.sessions {
+		if !now.Before(old.expires) {
+			a.drop(key)
+		}
+	}
+	if len(a.sessions) >= mostSessions {
+		var oldest [sha256.Size]byte
+		var at time.Time
+		for key, old := range a.sessions {
+			if at.IsZero() || old.expires.Before(at) {
+				oldest, at = key, old.expires
+			}
+		}
+		a.drop(oldest)
+	}
+	a.sessions[sha256.Sum256([]byte(secret))] = l
+	a.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{
+		Name: a.cookie, Value: secret, Path: "/", MaxAge: int(sessionLife / time.Second),
+		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// drop ends a login. a.mu must be held.
+func (a *Access) drop(key [sha256.Size]byte) {
+	if l := a.sessions[key]; l != nil {
+		l.end()
+		delete(a.sessions, key)
+	}
+}
+
+// exchange swaps the one-time token of a URL for a cookie. It returns false if the request is for its page all the
+// same.
+func (a *Access) exchange(w http.ResponseWriter, r *http.Request, l *login) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	if ahead(r) {
+		a.refuse(w, r, http.StatusServiceUnavailable, "the URL is for its user", "Open it in a browser.")
+		return true
+	}
+	target := *r.URL
+	q := target.Query()
+	given := q.Get(tokenField)
+	q.Del(tokenField)
+	target.RawQuery = q.Encode()
+	if l == nil { // otherwise the token stays for another browser
+		a.mu.Lock()
+		valid := a.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) == 1
+		if valid {
+			a.token = ""
+		}
+		a.mu.Unlock()
+		if !valid {
+			a.refuse(w, r, http.StatusForbidden, "this URL was used before, or is not the one that holdfast printed",
+				"Each URL is for one browser. holdfast has printed the next one.")
+			return true
+		}
+		role := Operator
+		if a.cfg.ReadOnly {
+			role = Viewer
+		}
+		a.admit(w, a.cfg.Owner, role)
+		a.log.Info("ui: logged in with the one-time URL", "remote", r.RemoteAddr)
+		a.renewToken()
+	}
+	redirect(w, local(target.RequestURI()))
+	return true
+}
+
+// ahead reports whether a request was made without its user: by a prefetch, or for a part of a page.
+func ahead(r *http.Request) bool {
+	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz", "X-Purpose"} {
+		if v := strings.ToLower(r.Header.Get(name)); strings.Contains(v, "prefetch") || strings.Contains(v, "preview") || strings.Contains(v, "prerender") {
+			return true
+		}
+	}
+	dest := r.Header.Get("Sec-Fetch-Dest")
+	return dest != "" && dest != "document"
+}
+
+// askToLogIn answers a request without a login.
+func (a *Access) askToLogIn(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Users == nil {
+		a.refuse(w, r, http.StatusUnauthorized, "you are not logged in", "Open the URL that holdfast printed.")
+		return
+	}
+	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		redirect(w, "/login?"+url.Values{"next": {local(r.URL.RequestURI())}}.Encode())
+		return
+	}
+	a.refuse(w, r, http.StatusUnauthorized, "you are not logged in", "Log in at /login.")
+}
+
+// serveLogin shows the form for a name and a password, and logs its user in.
+func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
+	if a.cfg.Users == nil {
+		a.askToLogIn(w, r)
+		return
+	}
+	if r.Method != http.MethodPost {
+		a.show(w, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
+		return
+	}
+	if !a.readForm(w, r) {
+		return
+	}
+	from := addressOf(r)
+	if wait := a.guard.take(from); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		a.refuse(w, r, http.StatusTooManyRequests, "too many attempts to log in", "Wait a minute.")
+		return
+	}
+	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
+	role, ok := a.cfg.Users.check(r.Context(), name, password)
+	if !ok {
+		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
+		a.show(w, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
+		return
+	}
+	a.guard.forgive(from)
+	a.admit(w, name, role)
+	a.log.Info("ui: logged in", "name", name, "role", string(role), "remote", r.RemoteAddr)
+	redirect(w, local(r.PostForm.Get("next")))
+}
+
+// serveLogout ends the login of a POST.
+func (a *Access) serveLogout(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		a.refuse(w, r, http.StatusMethodNotAllowed, "a link cannot log you out", "Use the button.")
+		return
+	}
+	if c, err := r.Cookie(a.cookie); err == nil {
+		a.mu.Lock()
+		a.drop(sha256.Sum256([]byte(c.Value)))
+		a.mu.Unlock()
+	}
+	http.SetCookie(w, &http.Cookie{Name: a.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode})
+	a.show(w, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
+}
+
+// readForm reads the form of a POST. If it cannot, it answers and returns false.
+func (a *Access) readForm(w http.ResponseWriter, r *http.Request) bool {
+	err := r.ParseForm()
+	switch _, long := errors.AsType[*http.MaxBytesError](err); {
+	case long:
+		a.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the form is longer than %d bytes", mostForm), "Nothing was done.")
+	case errors.Is(err, io.ErrUnexpectedEOF) || err != nil:
+		a.refuse(w, r, http.StatusBadRequest, "the form cannot be read", "Nothing was done.")
+	default:
+		return true
+	}
+	return false
+}
+
+// refuse answers a request that is refused, and logs it.
+func (a *Access) refuse(w http.ResponseWriter, r *http.Request, status int, why, hint string) {
+	a.log.Warn("ui: request refused", "why", why, "method", r.Method, "path", r.URL.Path, "host", r.Host, "remote", r.RemoteAddr, "user", userOf(r).Name)
+	a.show(w, status, actPage{Title: "Refused", Refused: why, Hint: hint})
+}
+
+// local returns target if it is a path of this dashboard, else "/". It is fit for a header.
+func local(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t\x00") ||
+		u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(u.Path, "//") {
+		return "/"
+	}
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()
+}
+
+// redirect answers with another page to see.
+func redirect(w http.ResponseWriter, target string) {
+	w.Header().Set("Location", target)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// addressOf returns the address of the client for the limits: of IPv6, the network that one client has.
+func addressOf(r *http.Request) string {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr // a Unix socket
+	}
+	ip := ap.Addr().Unmap().WithZone("")
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return ip.String()
+}
+
+// flash keeps a message for the page that the user is sent to, and returns its id.
+func (a *Access) flash(r *http.Request, text string) (id string) {
+	v, ok := r.Context().Value(personKey{}).(visit)
+	if !ok {
+		return ""
+	}
+	id = crand.Text()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v.login.flashes = append(v.login.flashes, flash{id, text})
+	if extra := len(v.login.flashes) - mostFlashes; extra > 0 {
+		v.login.flashes = v.login.flashes[extra:]
+	}
+	return id
+}
+
+// flashOf returns the message that the URL's field flash names, or "". Only its user sees it.
+func (a *Access) flashOf(r *http.Request) string {
+	v, ok := r.Context().Value(personKey{}).(visit)
+	id := r.URL.Query().Get("flash")
+	if !ok || id == "" {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range v.login.flashes {
+		if f.id == id {
+			return f.text
+		}
+	}
+	return ""
+}

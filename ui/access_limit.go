@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// burst is how many attempts to log in an address has at once, and refill after how long it has another one.
+	burst  = 5
+	refill = 15 * time.Second
+	// mostAddresses is of how many addresses a limiter knows.
+	mostAddresses = 4096
+)
+
+// A limiter bounds the attempts to log in, for each address. While it knows too many addresses, it refuses those that
+// are new: memory stays bounded, and nobody is forgotten who has attempts to wait for.
+type limiter struct {
+	mu   sync.Mutex
+	full map[string]time.Time // when an address has all its attempts again
+}
+
+func newLimiter() *limiter { return &limiter{full: make(map[string]time.Time)} }
+
+// take uses one attempt of an address. If there is none, it returns how long to wait.
+func (l *limiter) take(address string) (wait time.Duration) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, known := l.full[address]
+	if !known || at.Before(now) {
+		at = now
+	}
+	if wait := at.Add(refill).Sub(now) - burst*refill; wait > 0 {
+		return wait
+	}
+	if !known && len(l.full) >= mostAddresses {
+		for other, at := range l.full {
+			if at.Before(now) {
+				delete(l.full, other)
+			}
+		}
+		if len(l.full) >= mostAddresses {
+			return refill
+		}
+	}
+	l.full[address] = at.Add(refill)
+	return 0
+}
+
+// forgive gives an address its attempts back.
+func (l *limiter) forgive(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.full, address)
+}

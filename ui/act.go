@@ -1,0 +1,352 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"holdfast"
+	"holdfast/internal/deed"
+	"holdfast/zk"
+)
+
+// actPatience is how long an action may take. It is shorter than the server's WriteTimeout.
+const actPatience = 15 * time.Second
+
+// An actPage is a page about an action: what will happen, what was refused, or the form to log in.
+type actPage struct {
+	Title   string
+	Refused string // why nothing was done
+	Hint    string
+	Done    string
+	Login   bool   // with the form for name and password
+	Next    string // where the login leads
+
+	Ask *actQuestion // what will happen, with the form to do it
+	Now *actPlace    // the present holder, if it has changed
+}
+
+// An actQuestion is what an action will do.
+type actQuestion struct {
+	Verb, Does             string // of the action
+	Lock, Layout, Token    string
+	Session                string // of an end; then the fields above are empty
+	Places                 []actPlace
+	Waiting                int
+	Next                   string // the owner of the first waiter
+	ReservedUntil          string // the time of --min-hold that it ends
+	Action, Back, Operator string // paths of the form and of the way back, and why there is no form
+}
+
+// An actPlace is a place in a queue.
+type actPlace struct {
+	Lock, Token, Owner, Why, Session, Age string
+	Held                                  bool
+}
+
+//go:embed act.html
+var actHTML string
+
+var actTemplate = template.Must(template.New("act").Parse(actHTML))
+
+// show writes a page. Everything in it may be hostile text: the template escapes it.
+func (a *Access) show(w http.ResponseWriter, status int, page actPage) {
+	var b bytes.Buffer
+	if err := actTemplate.Execute(&b, page); err != nil {
+		a.log.Error("ui: page", "err", err)
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// acts are the handlers of the actions.
+type acts struct {
+	access *Access
+	client *zk.Client
+	prefix string // of the locks that can be acted on
+	// lockPage returns the path of a lock's page, with the field flash if there is a message.
+	lockPage func(path, layout, flash string) string
+}
+
+// defaultLockPage returns the path of a lock's page.
+func defaultLockPage(path, layout, flash string) string {
+	q := url.Values{"path": {path}}
+	if layout != "" {
+		q.Set("layout", layout)
+	}
+	if flash != "" {
+		q.Set("flash", flash)
+	}
+	return "/lock?" + q.Encode()
+}
+
+// register adds the handlers: GET shows what will happen, and POST does it.
+func (s *acts) register(mux *http.ServeMux) {
+	if s.lockPage == nil {
+		s.lockPage = defaultLockPage
+	}
+	for _, a := range []deed.Action{deed.Breaking, deed.Revoking} {
+		mux.HandleFunc("GET /act/"+a.Name, func(w http.ResponseWriter, r *http.Request) { s.ask(w, r, a) })
+		mux.HandleFunc("POST /act/"+a.Name, func(w http.ResponseWriter, r *http.Request) { s.act(w, r, a) })
+	}
+	mux.HandleFunc("GET /act/end", s.askEnd)
+	mux.HandleFunc("POST /act/end", s.end)
+}
+
+// look makes the plan that the fields describe. If it cannot, it answers.
+func (s *acts) look(ctx context.Context, w http.ResponseWriter, r *http.Request, a deed.Action, fields url.Values) (*deed.Plan, bool) {
+	path, name := fields.Get("lock"), fields.Get("layout")
+	token, err := strconv.ParseInt(fields.Get("token"), 10, 64)
+	switch {
+	case err != nil || token <= 0:
+		s.access.refuse(w, r, http.StatusBadRequest, "the token is missing, or is no number", "Begin at the page of the lock. Nothing was done.")
+		return nil, false
+	case zk.ValidatePath(path) != nil || !strings.HasPrefix(path, s.prefix):
+		s.access.refuse(w, r, http.StatusBadRequest, "this is no path of a lock below "+s.prefix, "Nothing was done.")
+		return nil, false
+	}
+	layouts := []holdfast.Layout{holdfast.LayoutCurator}
+	if l, err := holdfast.ParseLayout(name); err == nil {
+		layouts[0] = l
+	} else if name != "" { // a mix of layouts: the token tells the place
+		layouts = append(layouts, holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper, holdfast.LayoutLeaderLatch, holdfast.LayoutWriteLock, holdfast.LayoutHostRW, holdfast.LayoutSessionID, holdfast.LayoutArticle)
+	}
+	var first error
+	for _, l := range layouts {
+		p, err := deed.Look(ctx, s.client, a, path, l, token)
+		if err == nil {
+			return p, true
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, holdfast.ErrNotHeld) {
+			break
+		}
+	}
+	s.failed(w, r, first)
+	return nil, false
+}
+
+// ask shows what will happen to whom. It changes nothing.
+func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
+	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	defer cancel()
+	fields := r.URL.Query()
+	p, ok := s.look(ctx, w, r, a, fields)
+	if !ok {
+		return
+	}
+	q := &actQuestion{
+		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: p.Layout.Name, Token: strconv.FormatInt(p.Token, 10),
+		Action: "/act/" + a.Name, Back: s.lockPage(p.Path, p.Layout.Name, ""), Operator: s.cannot(r),
+	}
+	for _, e := range p.Places {
+		q.Places = append(q.Places, placeNow(p.Path, e))
+	}
+	if n, next := p.Waiting(); n > 0 {
+		q.Waiting, q.Next = n, plain(ownerName(*next))
+	}
+	if p.Reserved != nil {
+		q.ReservedUntil = p.Reserved.Until.UTC().Format(time.RFC3339)
+	}
+	s.access.show(w, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
+}
+
+// act breaks a lock, or asks its holder to release it.
+func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
+	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	defer cancel()
+	by, ok := s.may(w, r)
+	if !ok {
+		return
+	}
+	p, ok := s.look(ctx, w, r, a, r.PostForm) // never the URL: a link must not fill in a form
+	if !ok {
+		return
+	}
+	record, err := p.Do(ctx, s.client, by)
+	s.logged(r, record, err)
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	id := s.access.flash(r, fmt.Sprintf("%s %s, token %d.%s", a.Done, plain(p.Path), p.Token, unaudited(record)))
+	redirect(w, s.lockPage(p.Path, p.Layout.Name, id))
+}
+
+// lookEnd makes the plan to end a session. If it cannot, it answers.
+func (s *acts) lookEnd(ctx context.Context, w http.ResponseWriter, r *http.Request, text string) (*deed.SessionPlan, bool) {
+	id, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	if err != nil || id == 0 {
+		s.access.refuse(w, r, http.StatusBadRequest, "the session is missing, or is no id such as 0x10000a3c0010002", "Nothing was done.")
+		return nil, false
+	}
+	p, err := deed.LookSession(ctx, s.client, s.prefix, int64(id))
+	if err != nil {
+		s.failed(w, r, err)
+		return nil, false
+	}
+	return p, true
+}
+
+// askEnd shows what a session will lose. It changes nothing.
+func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	defer cancel()
+	p, ok := s.lookEnd(ctx, w, r, r.URL.Query().Get("session"))
+	if !ok {
+		return
+	}
+	id := deed.SessionText(p.Session)
+	q := &actQuestion{
+		Verb: "end", Does: "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.",
+		Session: id, Action: "/act/end", Back: "/sessions", Operator: s.cannot(r),
+	}
+	for _, at := range p.Places {
+		q.Places = append(q.Places, placeNow(at.Lock, at.Entry))
+	}
+	s.access.show(w, http.StatusOK, actPage{Title: "end session " + id, Ask: q})
+}
+
+// end takes all locks of a session away.
+func (s *acts) end(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	defer cancel()
+	by, ok := s.may(w, r)
+	if !ok {
+		return
+	}
+	p, ok := s.lookEnd(ctx, w, r, r.PostForm.Get("session"))
+	if !ok {
+		return
+	}
+	taken, record, err := p.Do(ctx, s.client, by)
+	s.logged(r, record, err)
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	id := s.access.flash(r, fmt.Sprintf("took %d of %d places from session %s.%s", taken, len(p.Places), deed.SessionText(p.Session), unaudited(record)))
+	redirect(w, "/sessions?flash="+url.QueryEscape(id))
+}
+
+// cannot says why the user may not act, or "".
+func (s *acts) cannot(r *http.Request) string {
+	switch {
+	case s.access.cfg.ReadOnly:
+		return "this dashboard is read-only"
+	case !userOf(r).mayAct():
+		return "this needs the role " + string(Operator)
+	}
+	return ""
+}
+
+// may reads the form, and returns who acts and why. If the user may not act, or gives no reason, it answers.
+func (s *acts) may(w http.ResponseWriter, r *http.Request) (by deed.By, ok bool) {
+	if why := s.cannot(r); why != "" {
+		s.access.refuse(w, r, http.StatusForbidden, why, "Nothing was done.")
+		return by, false
+	}
+	if !s.access.readForm(w, r) {
+		return by, false
+	}
+	reason := strings.TrimSpace(r.PostForm.Get("reason"))
+	if reason == "" {
+		s.access.refuse(w, r, http.StatusBadRequest, "there is no reason", "Go back and say why: the audit keeps it. Nothing was done.")
+		return by, false
+	}
+	u := userOf(r)
+	return deed.By{Name: u.Name, Remote: u.Remote, Reason: reason}, true
+}
+
+// logged writes what was done to the log.
+func (s *acts) logged(r *http.Request, record deed.Record, err error) {
+	u := userOf(r)
+	s.access.log.Info("ui: acted", "action", record.Action, "user", u.Name, "remote", u.Remote, "reason", record.Reason,
+		"places", len(record.Places), "outcome", record.Outcome, "err", err, "audit_missing", record.Missing)
+}
+
+// unaudited says that the audit line is missing, or "".
+func unaudited(r deed.Record) string {
+	if r.Missing == nil {
+		return ""
+	}
+	return " The audit line could not be written."
+}
+
+// failed says what was refused, and why.
+func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error) {
+	page := actPage{Title: "Not done", Refused: plain(strings.TrimPrefix(err.Error(), "holdfast: ")), Hint: "Nothing was done."}
+	status := http.StatusBadGateway
+	changed, is := errors.AsType[*deed.ChangedError](err)
+	switch {
+	case is:
+		status = http.StatusConflict
+		page.Title, page.Hint = "The holder has changed", "Nothing was done. Look at the lock again."
+		if h := changed.Holder(); h != nil {
+			now := placeNow(changed.Path, *h)
+			page.Now = &now
+		}
+	case errors.Is(err, holdfast.ErrNotHeld):
+		status = http.StatusConflict
+	case errors.Is(err, zk.ErrNoAuth):
+		status = http.StatusForbidden
+		page.Hint = "The dashboard's own login at the server may not do that."
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrConnectionLoss):
+		status = http.StatusGatewayTimeout
+		page.Hint = "The server has not answered, so it may have happened. Look at the lock again."
+	}
+	s.access.log.Warn("ui: action failed", "path", r.URL.Path, "user", userOf(r).Name, "remote", r.RemoteAddr, "err", err)
+	s.access.show(w, status, page)
+}
+
+// placeNow describes a place.
+func placeNow(path string, e holdfast.Entry) actPlace {
+	p := actPlace{
+		Lock: plain(path), Token: strconv.FormatInt(e.Token, 10), Owner: plain(ownerName(e)), Why: plain(e.Reason), Session: deed.SessionText(e.Session), Held: e.Held,
+		Age: max(time.Since(e.Since), 0).Round(time.Second).String(),
+	}
+	if e.Detached {
+		p.Session = "detached"
+	}
+	return p
+}
+
+// plain makes text of others fit for a page: characters that cannot be seen, or that reorder the text around them, are
+// escaped, and long texts are cut. The template escapes markup.
+func plain(text string) string {
+	const most = 300
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
+}
+
+// ownerName returns the owner of a place, or what stands for it.
+func ownerName(e holdfast.Entry) string {
+	switch {
+	case e.Owner != "":
+		return e.Owner
+	case e.Detached:
+		return "id " + e.ID
+	}
+	return "session " + deed.SessionText(e.Session)
+}
