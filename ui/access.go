@@ -148,11 +148,11 @@ func (a *Access) renewToken() {
 	}
 }
 
-// Server returns the HTTP server for h behind a. Its limits end slow requests. A handler of a long response has to
+// Server returns the HTTP server for h, a UI with this Access. Its limits end slow requests. A handler of a long response has to
 // move its own deadline. The caller serves and closes it.
 func (a *Access) Server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           a.protect(h),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -201,6 +201,10 @@ func (a *Access) protect(next http.Handler) http.Handler {
 			return
 		case "/logout":
 			a.serveLogout(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/assets/") && r.Method == http.MethodGet {
+			next.ServeHTTP(w, r) // the style of the form to log in: files of this program
 			return
 		}
 		l := a.loginOf(r)

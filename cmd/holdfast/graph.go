@@ -106,14 +106,12 @@ Exit codes:
 
 // waits is a graph as graph prints it.
 type waits struct {
-	*waitgraph.Graph
+	*waitgraph.Blocking
 	g       *globals
 	now     time.Time
-	edges   []waitgraph.Edge
 	locks   int // that were read
 	strange []string
 	denied  []string
-	inCycle map[int]int
 }
 
 // readWaits reads the locks and makes the graph. Cycles are from two readings.
@@ -124,14 +122,17 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 			Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read, Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
 		}
 	}
-	w := &waits{g: g, inCycle: make(map[int]int)}
+	w := &waits{g: g}
 	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
 		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
 		if err != nil {
 			return err
 		}
 		w.strange, w.denied, w.locks = s.Strange, s.Denied, len(s.Locks)
-		w.Graph, err = confirmed(ctx, c, s.Locks, layout)
+		confirmed, err := confirmed(ctx, c, s.Locks, layout)
+		if err == nil {
+			w.Blocking = confirmed.Blocking()
+		}
 		return err
 	})
 	if err != nil {
@@ -144,12 +145,7 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	if len(w.denied) > 0 {
 		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
 	}
-	w.edges, w.now = w.Edges(), time.Now()
-	for i, c := range w.Cycles {
-		for _, o := range c.Owners {
-			w.inCycle[o] = i + 1
-		}
-	}
+	w.now = time.Now()
 	return w, nil
 }
 
@@ -163,7 +159,7 @@ func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout
 	if len(first.Cycles) == 0 {
 		return first, nil
 	}
-	suspects := suspects(first)
+	suspects := first.Suspects()
 	if slices.ContainsFunc(suspects, func(l waitgraph.Lock) bool {
 		return slices.ContainsFunc(l.Queue, func(p waitgraph.Place) bool { return p.Kept })
 	}) {
@@ -173,37 +169,7 @@ func confirmed(ctx context.Context, c *zk.Client, locks []waitgraph.Lock, layout
 	if err != nil {
 		return nil, err
 	}
-	return waitgraph.Analyze(replaced(locks, suspects, waitgraph.Stable(suspects, again))), nil
-}
-
-// suspects returns the locks with places of owners who are stuck.
-func suspects(g *waitgraph.Graph) []waitgraph.Lock {
-	in := make(map[int]bool)
-	for _, o := range g.Owners {
-		if o.Stuck {
-			for _, r := range slices.Concat(o.Holds, o.Waits) {
-				in[r.Lock] = true
-			}
-		}
-	}
-	var all []waitgraph.Lock
-	for i, l := range g.Locks {
-		if in[i] {
-			all = append(all, l)
-		}
-	}
-	return all
-}
-
-// replaced returns the locks with those that were read again in place of the suspects.
-func replaced(all, suspects, again []waitgraph.Lock) []waitgraph.Lock {
-	key := func(l waitgraph.Lock) [3]string { return [3]string{l.Path, l.Layout, l.Kind} }
-	old := make(map[[3]string]bool)
-	for _, l := range suspects {
-		old[key(l)] = true
-	}
-	rest := slices.DeleteFunc(slices.Clone(all), func(l waitgraph.Lock) bool { return old[key(l)] })
-	return append(rest, again...)
+	return waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(suspects, again))), nil
 }
 
 // lock names a lock.
@@ -308,85 +274,26 @@ func (w *waits) printCycle(b *strings.Builder, i int, c waitgraph.Cycle) {
 
 // printTrees prints the owners that block others and wait for nobody, and who waits behind the cycles.
 func (w *waits) printTrees(b *strings.Builder) {
-	below := w.children()
-	type root struct{ owner, blocks int }
-	var roots []root
-	for o, owner := range w.Owners {
-		if len(below[o]) > 0 && (len(owner.Waits) == 0 || w.inCycle[o] > 0) {
-			roots = append(roots, root{o, w.blocked(o, below)})
-		}
-	}
-	slices.SortStableFunc(roots, func(x, y root) int { return y.blocks - x.blocks })
 	printed := make(map[waitgraph.Ref]bool)
-	for _, r := range roots {
-		if w.inCycle[r.owner] > 0 && !slices.ContainsFunc(below[r.owner], func(e waitgraph.Edge) bool { return w.inCycle[e.Owner] == 0 }) {
-			continue // nobody but members of the cycle
-		}
+	for _, r := range w.Roots() {
 		state := ""
-		if i := w.inCycle[r.owner]; i > 0 {
+		if i := w.InCycle[r.Owner]; i > 0 {
 			state = fmt.Sprintf(", is in cycle %d", i)
 		}
-		fmt.Fprintf(b, "%s blocks %s%s\n", w.owner(r.owner), count(r.blocks, "owner"), state)
-		w.printBelow(b, r.owner, "", below, printed)
+		fmt.Fprintf(b, "%s blocks %s%s\n", w.owner(r.Owner), count(r.Blocks, "owner"), state)
+		w.printBelow(b, r.Owner, "", printed)
 	}
 }
 
-// children returns the waits behind each owner. A wait for several owners is behind the one that ends it: the
-// last of them to proceed, or the first if one is enough.
-func (w *waits) children() map[int][]waitgraph.Edge {
-	best := make(map[waitgraph.Ref]waitgraph.Edge)
-	for _, e := range w.edges {
-		b, seen := best[e.Wait]
-		turn, bestTurn := w.Owners[e.To].Turn, w.Owners[b.To].Turn
-		if e.To != e.Owner && (!seen || e.Any && turn < bestTurn || !e.Any && turn > bestTurn) {
-			best[e.Wait] = e
-		}
-	}
-	below := make(map[int][]waitgraph.Edge)
-	for _, e := range w.edges {
-		if best[e.Wait] == e {
-			below[e.To] = append(below[e.To], e)
-		}
-	}
-	return below
-}
-
-// blocked counts the owners behind an owner. Behind a cycle, it counts those that are in none.
-func (w *waits) blocked(owner int, below map[int][]waitgraph.Edge) int {
-	seen := map[int]bool{owner: true}
-	for next := []int{owner}; len(next) > 0; {
-		o := next[0]
-		next = next[1:]
-		for _, e := range below[o] {
-			if !seen[e.Owner] && (w.inCycle[owner] == 0 || w.inCycle[e.Owner] == 0) {
-				seen[e.Owner] = true
-				next = append(next, e.Owner)
-			}
-		}
-	}
-	return len(seen) - 1
-}
-
-func (w *waits) printBelow(b *strings.Builder, owner int, indent string, below map[int][]waitgraph.Edge, printed map[waitgraph.Ref]bool) {
-	var rows []waitgraph.Edge
-	for _, e := range below[owner] {
-		if w.inCycle[e.Owner] == 0 || w.inCycle[owner] == 0 {
-			rows = append(rows, e)
-		}
-	}
-	slices.SortStableFunc(rows, func(x, y waitgraph.Edge) int {
-		if x.Wait.Lock != y.Wait.Lock {
-			return x.Wait.Lock - y.Wait.Lock
-		}
-		return x.Wait.Place - y.Wait.Place
-	})
+func (w *waits) printBelow(b *strings.Builder, owner int, indent string, printed map[waitgraph.Ref]bool) {
+	rows := w.Below(owner)
 	for i, e := range rows {
 		branch, further := "├─ ", "│  "
 		if i == len(rows)-1 {
 			branch, further = "└─ ", "   "
 		}
 		place := w.Place(e.Wait)
-		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.position(e.Wait), age(place.Since, w.now))
+		fmt.Fprintf(b, "%s%s%s waits for %s, position %d, %s", indent, branch, w.owner(e.Owner), w.lock(e.Wait), w.Position(e.Wait), age(place.Since, w.now))
 		if place.Reason != "" {
 			fmt.Fprintf(b, " (%q)", escape(place.Reason))
 		}
@@ -398,20 +305,9 @@ func (w *waits) printBelow(b *strings.Builder, owner int, indent string, below m
 		b.WriteString("\n")
 		switch {
 		case len(indent) < 300:
-			w.printBelow(b, e.Owner, indent+further, below, printed)
-		case w.blocked(e.Owner, below) > 0:
-			fmt.Fprintf(b, "%s%s└─ … %s more; -o json has them\n", indent, further, count(w.blocked(e.Owner, below), "owner"))
+			w.printBelow(b, e.Owner, indent+further, printed)
+		case w.Blocked(e.Owner) > 0:
+			fmt.Fprintf(b, "%s%s└─ … %s more; -o json has them\n", indent, further, count(w.Blocked(e.Owner), "owner"))
 		}
 	}
-}
-
-// position returns a waiter's position among the waiters, from 1 on.
-func (w *waits) position(r waitgraph.Ref) int {
-	n := 1
-	for i := range r.Place {
-		if !w.Held(waitgraph.Ref{Lock: r.Lock, Place: i}) {
-			n++
-		}
-	}
-	return n
 }

@@ -71,11 +71,11 @@ type stepDocument struct {
 func (w *waits) shown(cycles bool) map[int]int {
 	shown := make(map[int]int)
 	in := make(map[int]bool)
-	for o := range w.inCycle {
+	for o := range w.InCycle {
 		in[o] = true
 	}
 	if !cycles {
-		for _, e := range w.edges {
+		for _, e := range w.Blocking.Edges {
 			in[e.Owner], in[e.To] = true, true
 		}
 	}
@@ -95,7 +95,7 @@ func (w *waits) document(cycles bool) graphDocument {
 	}
 	shown := w.shown(cycles)
 	ahead := make(map[waitgraph.Ref][]waitgraph.Edge)
-	for _, e := range w.edges {
+	for _, e := range w.Blocking.Edges {
 		ahead[e.Wait] = append(ahead[e.Wait], e)
 	}
 	numbers := func(owners []int) []int {
@@ -118,7 +118,7 @@ func (w *waits) document(cycles bool) graphDocument {
 		for _, r := range owner.Waits {
 			p := w.placeDocument(r)
 			ms := max(w.now.Sub(w.Place(r).Since), 0).Milliseconds()
-			p.WaitingMS, p.Position = &ms, w.position(r)
+			p.WaitingMS, p.Position = &ms, w.Position(r)
 			for _, e := range ahead[r] {
 				if to, ok := shown[e.To]; ok {
 					p.For, p.AnyOf = append(p.For, to), e.Any
@@ -169,13 +169,13 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 			text, sessions := w.whose(o)
 			label := strings.Join(append([]string{cut(text, 100)}, sessions...), "\n")
 			color := ""
-			if w.inCycle[o] > 0 {
+			if w.InCycle[o] > 0 {
 				color = ", color=red"
 			}
 			fmt.Fprintf(&b, "\tn%d [label=%s%s];\n", n, dotText(label), color)
 		}
 	}
-	for _, e := range w.edges {
+	for _, e := range w.Blocking.Edges {
 		from, ok := shown[e.Owner]
 		to, also := shown[e.To]
 		if !ok || !also {
@@ -185,7 +185,7 @@ func (w *waits) dot(out io.Writer, cycles bool) error {
 		if e.Any {
 			style += ", style=dashed"
 		}
-		if w.inCycle[e.Owner] > 0 && w.inCycle[e.Owner] == w.inCycle[e.To] {
+		if w.InCycle[e.Owner] > 0 && w.InCycle[e.Owner] == w.InCycle[e.To] {
 			style += ", color=red"
 		}
 		fmt.Fprintf(&b, "\tn%d -> n%d [label=%s%s];\n", from, to, dotText(w.lock(e.Wait)), style)

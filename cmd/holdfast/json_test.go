@@ -353,7 +353,7 @@ func sampleWaits(g *globals, t0, now time.Time) *waits {
 			Owner: fmt.Sprintf("ann@web%d:100", session), Reason: "schema 42",
 		}
 	}
-	w := &waits{g: g, now: now, locks: 3, inCycle: make(map[int]int), Graph: waitgraph.Analyze([]waitgraph.Lock{
+	w := &waits{g: g, now: now, locks: 3, Blocking: waitgraph.Analyze([]waitgraph.Lock{
 		{Path: "/holdfast/locks/a", Layout: "curator", Kind: "lock", Queue: []waitgraph.Place{
 			place("a", "_c_a-lock-0000000001", 1, 0), place("a", "_c_b-lock-0000000002", 2, 10*time.Second),
 		}},
@@ -363,8 +363,7 @@ func sampleWaits(g *globals, t0, now time.Time) *waits {
 		{Path: "/holdfast/locks/pool", Layout: "curator", Kind: "semaphore", Counted: true, Limit: 2, Permits: []waitgraph.Place{
 			place("pool", "leases/_c_a-lease-0000000001", 1, 0), place("pool", "leases/_c_b-lease-0000000002", 2, 0),
 		}, Queue: []waitgraph.Place{place("pool", "locks/_c_c-lock-0000000003", 3, 30*time.Second)}},
-	})}
-	w.edges = w.Edges()
+	}).Blocking()}
 	return w
 }
 

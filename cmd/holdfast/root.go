@@ -85,6 +85,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newTop(g),
 		newHistory(g),
 		newGraph(g),
+		newUI(g),
 		newBreak(g),
 		newRevoke(g),
 		newSessions(g),

@@ -75,11 +75,10 @@ func TestDeepChainsAreCut(t *testing.T) {
 		}
 		locks = append(locks, waitgraph.Lock{Path: fmt.Sprintf("/locks/l%d", i), Queue: []waitgraph.Place{place(i), place(i + 1)}})
 	}
-	w := &waits{g: &globals{}, Graph: waitgraph.Analyze(locks), now: time.Now()}
-	w.edges = w.Edges()
+	w := &waits{g: &globals{}, Blocking: waitgraph.Analyze(locks).Blocking(), now: time.Now()}
 	first := slices.IndexFunc(w.Owners, func(o waitgraph.Owner) bool { return slices.Contains(o.Sessions, 1) })
 	var b strings.Builder
-	w.printBelow(&b, first, "", w.children(), make(map[waitgraph.Ref]bool))
+	w.printBelow(&b, first, "", make(map[waitgraph.Ref]bool))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	last := lines[len(lines)-1]
 	hidden := depth - (len(lines) - 1)

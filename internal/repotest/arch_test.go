@@ -20,9 +20,11 @@ import (
 //
 //	holdfast → internal/balance
 //	cmd/holdfast → ui, holdfast, zklocal, zkserver, zk, internal/watchdog, internal/supervise, internal/daemon
-//	ui → holdfast, zk     holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
+//	ui → holdfast, zk, internal/deed, internal/lockwatch, internal/survey, internal/waitgraph
+//	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
 //	chaos → holdfast
@@ -102,7 +104,8 @@ var arrows = map[string]part{
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
 	"ui": {
-		mayImport: []string{"", "zk", "internal/deed"},
+		// The packages below internal/ follow the locks and find the waits, for the commands, too.
+		mayImport: []string{"", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		reason:    "the dashboard shows what the lock and the client tell, whatever server they talk to",
 	},
 	"internal/supervise": {

@@ -101,7 +101,18 @@ type reader struct {
 	dirs    map[string]dir  // those that exist
 	inside  map[string]bool // directories and permits that belong to a semaphore
 	denied  []string
-	single  atomic.Bool // the server knows no MultiRead
+	single  atomic.Bool                    // the server knows no MultiRead
+	look    func(path string) (Node, bool) // reads a copy of the tree instead, see At
+}
+
+// dir returns what is known of a node.
+func (r *reader) dir(path string) (dir, bool) {
+	if r.look == nil {
+		d, ok := r.dirs[path]
+		return d, ok
+	}
+	n, ok := r.look(path)
+	return dir{children: n.Children, session: n.Stat.EphemeralOwner}, ok
 }
 
 func newReader(c *zk.Client, layout *Layout) *reader {
@@ -111,6 +122,10 @@ func newReader(c *zk.Client, layout *Layout) *reader {
 	}
 	return r
 }
+
+func (r *reader) children(path string) []string { d, _ := r.dir(path); return d.children }
+
+func (r *reader) session(path string) int64 { d, _ := r.dir(path); return d.session }
 
 // list reads the children of nodes. A node that is gone is left out.
 func (r *reader) list(ctx context.Context, paths []string) error {
@@ -221,7 +236,7 @@ func (r *reader) locks(ctx context.Context) ([]waitgraph.Lock, error) {
 func (r *reader) queues(path string) (all []*found) {
 	by := make(map[string][]string) // children by the label of their layout
 	grammars := make(map[string]*names.Grammar)
-	for _, name := range r.dirs[path].children {
+	for _, name := range r.children(path) {
 		g := r.grammar
 		if g == nil {
 			if g = names.Detect(name); g == nil {
@@ -255,14 +270,14 @@ func (r *reader) idle(path, label string) bool {
 		return true
 	}
 	if above, ok := strings.CutSuffix(path, "/workers"); ok {
-		_, shards := r.dirs[above+"/shards"]
+		_, shards := r.dir(above + "/shards")
 		return shards
 	}
 	i := strings.LastIndex(path, "/shards/")
 	if i < 0 || strings.Contains(path[i+len("/shards/"):], "/") {
 		return false
 	}
-	_, workers := r.dirs[path[:i]+"/workers"]
+	_, workers := r.dir(path[:i] + "/workers")
 	return workers
 }
 
@@ -276,17 +291,20 @@ func (f *found) take(path string, g *names.Grammar, listed []string) {
 	}
 }
 
+// ofSemaphores are the grammars of semaphores that are recognised by the names of the nodes.
+var ofSemaphores = []*names.Grammar{names.Default, names.Compile(names.Kazoo), names.Slots}
+
 // semaphores returns the semaphores at path, and its slots.
 func (r *reader) semaphores(path string) (all []*found) {
-	grammars := []*names.Grammar{names.Default, names.Compile(names.Kazoo), names.Slots}
+	grammars := ofSemaphores
 	if r.grammar != nil {
 		grammars = []*names.Grammar{r.grammar, names.Slots}
 	}
 	for _, g := range grammars {
 		s := &g.Semaphore
 		turnstile, permits := path+s.Turnstile, path+s.Leases
-		_, waiting := r.dirs[turnstile]
-		_, held := r.dirs[permits]
+		_, waiting := r.dir(turnstile)
+		_, held := r.dir(permits)
 		if s.Lease == "" || !waiting || !held {
 			continue
 		}
@@ -296,16 +314,16 @@ func (r *reader) semaphores(path string) (all []*found) {
 		if s.Slots {
 			f.lock.Kind = "slots"
 		}
-		f.take(turnstile, g, r.dirs[turnstile].children)
+		f.take(turnstile, g, r.children(turnstile))
 		if s.Numbered {
 			f.lock.Dirs = append(f.lock.Dirs, permits)
-			for _, c := range s.Queue.InQueue(r.dirs[permits].children) {
+			for _, c := range s.Queue.InQueue(r.children(permits)) {
 				f.permits = append(f.permits, join(permits, c.Name))
 			}
 		} else {
-			for _, name := range r.dirs[path].children {
+			for _, name := range r.children(path) {
 				child := join(path, name)
-				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && r.dirs[child].session != 0 {
+				if len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" && r.session(child) != 0 {
 					f.permits = append(f.permits, child)
 					f.lock.Dirs = append(f.lock.Dirs, child)
 				}

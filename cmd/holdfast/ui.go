@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/internal/daemon"
+	"holdfast/ui"
+)
+
+const (
+	// uiAddress is where ui listens without --listen.
+	uiAddress = "127.0.0.1:7480"
+	// uiConnections is how many connections the page has open at most: more than it has tabs.
+	uiConnections = 512
+)
+
+func newUI(g *globals) *cobra.Command {
+	var f uiFlags
+	cmd := &cobra.Command{
+		Use:   "ui [flags] [PREFIX]",
+		Short: "Show locks, queues and deadlocks in a browser",
+		Long: `ui serves a page that shows the locks whose names begin with PREFIX, or all locks in the namespace, and keeps it
+up to date. PREFIX / is the whole server. It prints the address of the page, and runs until INT or TERM.
+
+The page shows who holds each lock and since when, who waits for whom and how long, deadlocks with a suggested
+victim, sessions, elections, shards, the audit lines of break and revoke, and what has happened in the last
+hour. It knows the queues of Curator, kazoo, go-zookeeper and others by the names of their nodes. Each view has the
+command that prints the same.
+
+ui keeps one session and one watch, however many tabs are open, and a change of a lock costs the server one
+read, or none. What it knows of the past begins when it starts, and is in memory only. If no server answers,
+or the session expires, a banner says since when the page is old. ui goes on when a server answers again.
+
+The printed URL is for one browser: it has a token that is used up when the page is opened, and the browser gets a
+cookie for 12 hours. ui prints the next URL then. Whoever opens it can break locks, revoke and end sessions, with
+a reason that goes into the audit (see holdfast break --help), unless ui runs with --read-only.
+
+To let other machines reach the page, give --listen an address of the network, a certificate with --listen-cert and
+--listen-key, and a file of users with --users. They log in with a password. A viewer sees everything, and an operator
+acts, too. holdfast ui passwd makes the lines of that file. Give the names in the URL with --allow-host: the page
+answers to no other. Without all that, use ssh -L 7480:127.0.0.1:7480 HOST.
+
+Exit codes:
+  0   INT or TERM ended it
+  2   wrong command line
+  69  no server answered at the beginning
+  77  no permission
+  78  wrong configuration
+  125 the address cannot be listened at`,
+		Example: `  holdfast ui
+  holdfast ui --listen 127.0.0.1:0 db/
+  holdfast ui --server zk://zk1:2181 /
+  holdfast ui --listen :7480 --users users --listen-cert cert.pem --listen-key key.pem --allow-host locks.example.com`,
+		Args: operands("[prefix]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix, err := g.lockPrefix(args)
+			if err != nil {
+				return err
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			return g.serveUI(cmd, &f, prefix)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.AddCommand(newUIPasswd())
+	return cmd
+}
+
+// uiFlags are the flags of ui.
+type uiFlags struct {
+	listen    string
+	users     string // file
+	hosts     []string
+	cert, key string // files
+	readOnly  bool
+
+	open bool // other machines can reach the address
+}
+
+func (f *uiFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "listen", uiAddress, "address of the page: a port of 127.0.0.1, or host:port; port 0 is any free port")
+	flags.BoolVar(&f.readOnly, "read-only", false, "nobody breaks locks, revokes or ends sessions from the page")
+	flags.StringVar(&f.users, "users", "", "file of the users, with lines of holdfast ui passwd; other users of this machine must not be able to read it")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "host name in URLs under which browsers reach the page, such as locks.example.com; repeatable")
+	flags.StringVar(&f.cert, "listen-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
+	flags.StringVar(&f.key, "listen-key", "", "file with the private key (PEM) of --listen-cert; other users must not be able to read it")
+}
+
+// check refuses flags that do not go together. It replaces a port in --listen by an address.
+func (f *uiFlags) check() error {
+	addr, err := httpAddress(f.listen)
+	if err != nil {
+		return usage("give a port such as 7480, or an address such as 127.0.0.1:7480", "--listen %q is not an address", cut(f.listen, 80))
+	}
+	if strings.HasPrefix(f.listen, ":") { // every interface, as with serve
+		addr = f.listen
+	}
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", cut(f.listen, 80), err)
+	}
+	f.listen, f.open = addr, tcp.IP == nil || !tcp.IP.IsLoopback()
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return usage("", "ui: --listen-cert and --listen-key go together")
+	case f.open && (f.cert == "" || f.users == ""):
+		return usage("give --listen-cert, --listen-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
+			"--listen %s: other machines can reach this address, so the page needs TLS and users", cut(addr, 80))
+	}
+	return nil
+}
+
+// access opens the files, and returns who may use the page at l, and l with TLS. announce is called with each URL for
+// one browser.
+func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
+	scheme := "http"
+	if keys != nil {
+		l, scheme = tls.NewListener(l, keys.serverConfig()), "https"
+	}
+	cfg := ui.AccessConfig{
+		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
+		Announce: func(path string) { announce(scheme + "://" + l.Addr().String() + path) },
+	}
+	if f.users != "" {
+		text, err := readSecret("--users", f.users)
+		if err != nil {
+			return nil, nil, err
+		}
+		if cfg.Users, err = ui.ParseUsers(string(text)); err != nil {
+			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "--users: %s: %w", f.users, err)
+		}
+		announce(scheme + "://" + l.Addr().String() + "/")
+	}
+	a, err := ui.NewAccess(cfg)
+	if err != nil {
+		return nil, nil, usage("", "%w", err)
+	}
+	return a, l, nil
+}
+
+// keys reads the certificate. It returns nil without one.
+func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
+	if f.cert == "" {
+		return nil, nil
+	}
+	files := serveTLSFlags{cert: f.cert, key: f.key, listen: []string{f.listen}}
+	return files.open(origins{"tls-cert": "--listen-cert", "tls-key": "--listen-key"}, log)
+}
+
+func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
+	ctx, stop := untilStopped(cmd.Context())
+	defer stop()
+	say := g.newSayer(cmd.ErrOrStderr())
+	defer say.flush()
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	keys, err := f.keys(log)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return &fault{exitFailed, fmt.Errorf("--listen %s: %w", cut(f.listen, 80), err), "choose another address with --listen, or end the process that listens there"}
+	}
+	defer l.Close()
+	return g.stay(ctx, say, func(c *connection) error {
+		announced := make(chan string, 1) // the first URL: the page is there before it is printed
+		access, l, err := f.access(l, keys, func(url string) {
+			select {
+			case announced <- url:
+			default:
+				_, _ = fmt.Fprintln(cmd.OutOrStdout(), url)
+			}
+		}, log)
+		if err != nil {
+			return err
+		}
+		page, err := ui.New(ui.Config{Client: c.client, Prefix: prefix, Namespace: g.namespace, Server: g.server, Access: access})
+		if err != nil {
+			return err
+		}
+		defer page.Close()
+		server := access.Server(page)
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), <-announced); err != nil {
+			return err
+		}
+		announced <- "" // from now on, URLs are printed at once
+		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+			return &fault{exitFailed, fmt.Errorf("ui: %w", err), ""}
+		}
+		return nil
+	})
+}

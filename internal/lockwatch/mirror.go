@@ -1,0 +1,308 @@
+package lockwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/queue"
+	"holdfast/zk"
+)
+
+// A Node is a node of a Mirror.
+type Node struct {
+	Children map[string]struct{}
+	Data     []byte // at most 64 KiB of it
+	Stat     zk.Stat
+	Denied   bool // there is no permission to read it
+	Unread   bool // it was gone before it was read; its removal is the next change
+}
+
+// mirroredData is how much of a node's data a Mirror keeps.
+const mirroredData = 64 << 10
+
+// A Mirror is a copy of a node and of everything below it, in all layouts. Follow keeps it up to date with one
+// persistent recursive watch: a change costs one read, or none. Only the functions that Follow calls may use it,
+// or code that excludes them.
+type Mirror struct {
+	Base  string
+	Nodes map[string]*Node
+
+	// Reset, if not nil, is called when the mirror has been read anew. Changes in between are not reported.
+	// polls says that the server has no persistent watches, so each reading is a Reset.
+	Reset func(polls bool)
+	// Changed, if not nil, is called after each creation, removal and change of data, in order.
+	Changed func(path string, at time.Time)
+	// Lost, if not nil, is called when the mirror is no longer up to date: the watch has ended or has a gap. A
+	// Reset follows.
+	Lost func(err error)
+	// Hold excludes the users of Nodes while the mirror changes; it is called with the function that changes it.
+	Hold func(change func())
+
+	every time.Duration
+}
+
+// Follow keeps the mirror up to date until ctx ends. It goes on when the connection breaks and when the session
+// expires. Other errors, such as a missing permission for Base, end it.
+func (m *Mirror) Follow(ctx context.Context, c *zk.Client) error {
+	if m.every == 0 {
+		m.every = time.Second
+	}
+	for {
+		err := m.follow(ctx, c)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, zk.ErrUnimplemented):
+			err = m.pollAll(ctx, c)
+		}
+		m.Lost(err)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrConnectionLoss):
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (m *Mirror) follow(ctx context.Context, c *zk.Client) error {
+	var watch *zk.PersistentWatch
+	err := queue.Retry(ctx, func() (err error) {
+		watch, err = c.AddWatch(ctx, m.Base, zk.WatchPersistentRecursive)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	p := newPump(watch.C)
+	if err := m.reset(ctx, c, p); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.more:
+		}
+		events, over := p.take()
+		missed := false
+		for _, e := range events {
+			switch {
+			case errors.Is(e.Err, zk.ErrEventsMissed):
+				missed = true
+			case e.Err != nil:
+				return e.Err
+			}
+		}
+		switch {
+		case over:
+			return zk.ErrSessionExpired
+		case missed:
+			m.Lost(zk.ErrEventsMissed)
+			err = m.reset(ctx, c, p)
+		default:
+			err = m.apply(ctx, c, events, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// reset reads all nodes. Nodes with events during the reading are read again.
+func (m *Mirror) reset(ctx context.Context, c *zk.Client, p *pump) error {
+	for {
+		_, _ = p.take() // older than the reading
+		nodes, err := m.readAll(ctx, c)
+		if err != nil {
+			return err
+		}
+		events, over := p.take()
+		if over {
+			return zk.ErrSessionExpired
+		}
+		again := false
+		for _, e := range events {
+			switch {
+			case errors.Is(e.Err, zk.ErrEventsMissed):
+				again = true
+			case e.Err != nil:
+				return e.Err
+			}
+		}
+		if again {
+			continue
+		}
+		m.Hold(func() { m.Nodes = nodes })
+		if err := m.apply(ctx, c, events, false); err != nil {
+			return err
+		}
+		m.Hold(func() { m.Reset(false) })
+		return nil
+	}
+}
+
+// apply brings the nodes of the events up to date, one event after the other. During a reading, the order of events
+// and of the reading is unknown: then all nodes are read, and tell whether they are there.
+func (m *Mirror) apply(ctx context.Context, c *zk.Client, events []arrival, ordered bool) error {
+	var paths []string
+	asked := make(map[string]int)
+	for _, e := range events {
+		read := e.Type == zk.EventNodeCreated || e.Type == zk.EventNodeDataChanged || e.Type == zk.EventNodeDeleted && !ordered
+		if _, again := asked[e.Path]; read && !again && m.within(e.Path) {
+			asked[e.Path] = len(paths)
+			paths = append(paths, e.Path)
+		}
+	}
+	results, err := reads(ctx, c, paths, zk.GetOp)
+	if err != nil {
+		return err
+	}
+	m.Hold(func() {
+		for _, e := range events {
+			if e.Err != nil || !m.within(e.Path) || m.Nodes[m.parent(e.Path)] == nil && e.Path != m.Base {
+				continue
+			}
+			gone := e.Type == zk.EventNodeDeleted
+			i, wasRead := asked[e.Path]
+			if !ordered {
+				gone = wasRead && errors.Is(results[i].Err, zk.ErrNoNode)
+			}
+			switch {
+			case gone:
+				m.remove(e.Path)
+			case wasRead:
+				m.put(e.Path, results[i], e.Type == zk.EventNodeCreated)
+			default:
+				continue
+			}
+			if ordered {
+				m.Changed(e.Path, e.at)
+			}
+		}
+	})
+	return nil
+}
+
+func (m *Mirror) within(path string) bool {
+	return path == m.Base || strings.HasPrefix(path, strings.TrimSuffix(m.Base, "/")+"/") && !strings.HasPrefix(path, "/zookeeper/") && path != "/zookeeper"
+}
+
+func (m *Mirror) parent(path string) string {
+	if path == "/" {
+		return ""
+	}
+	parent, _ := split(path)
+	return parent
+}
+
+func (m *Mirror) put(path string, r zk.Result, created bool) {
+	n := m.Nodes[path]
+	if n == nil {
+		if r.Err != nil && !created {
+			return
+		}
+		n = &Node{}
+		m.Nodes[path] = n
+		if parent := m.Nodes[m.parent(path)]; parent != nil && path != m.Base {
+			if parent.Children == nil {
+				parent.Children = make(map[string]struct{})
+			}
+			_, name := split(path)
+			parent.Children[name] = struct{}{}
+		}
+	}
+	switch {
+	case errors.Is(r.Err, zk.ErrNoAuth):
+		n.Denied = true
+	case r.Err != nil:
+		n.Unread = true
+	default:
+		n.Data, n.Stat, n.Denied, n.Unread = r.Data[:min(len(r.Data), mirroredData)], r.Stat, false, false
+	}
+}
+
+func (m *Mirror) remove(path string) {
+	n := m.Nodes[path]
+	if n == nil {
+		return
+	}
+	for child := range n.Children {
+		m.remove(join(path, child))
+	}
+	delete(m.Nodes, path)
+	if parent := m.Nodes[m.parent(path)]; parent != nil {
+		_, name := split(path)
+		delete(parent.Children, name)
+	}
+}
+
+func (m *Mirror) readAll(ctx context.Context, c *zk.Client) (map[string]*Node, error) {
+	if err := queue.Retry(ctx, func() error { return c.Sync(ctx, m.Base) }); err != nil {
+		return nil, err
+	}
+	next := &Mirror{Base: m.Base, Nodes: make(map[string]*Node)}
+	for level := []string{m.Base}; len(level) > 0; {
+		got, err := reads(ctx, c, level, zk.GetOp)
+		if err != nil {
+			return nil, err
+		}
+		var parents []string
+		for i, r := range got {
+			switch {
+			case errors.Is(r.Err, zk.ErrNoNode):
+				continue
+			case r.Err != nil && level[i] == m.Base:
+				return nil, fmt.Errorf("read %s: %w", m.Base, r.Err)
+			}
+			next.put(level[i], r, true)
+			// A node without children may get some before it is listed; their events come.
+			if r.Err == nil && r.Stat.NumChildren > 0 {
+				parents = append(parents, level[i])
+			}
+		}
+		listed, err := reads(ctx, c, parents, zk.ChildrenOp)
+		if err != nil {
+			return nil, err
+		}
+		level = nil
+		for i, r := range listed {
+			for _, child := range r.Children {
+				if path := join(parents[i], child); m.within(path) {
+					level = append(level, path)
+				}
+			}
+		}
+	}
+	return next.Nodes, nil
+}
+
+// pollAll reads all nodes again and again.
+func (m *Mirror) pollAll(ctx context.Context, c *zk.Client) error {
+	for {
+		began := time.Now()
+		nodes, err := m.readAll(ctx, c)
+		if err != nil {
+			return err
+		}
+		m.Hold(func() {
+			m.Nodes = nodes
+			m.Reset(true)
+		})
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(max(m.every, 9*time.Since(began))): // a tenth of the time at most
+		}
+	}
+}

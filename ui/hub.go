@@ -1,0 +1,113 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// mostTabs is how many tabs have a stream at a time. Further tabs are told to reload by themselves.
+	mostTabs = 256
+	// tabPatience is how long a tab may take to read a mark. A slower tab is dropped, and connects again.
+	tabPatience = 5 * time.Second
+	// streamAlive is the longest time between two marks. A tab that gets none for three times as long says so.
+	streamAlive = 2 * time.Second
+)
+
+// A hub tells the tabs that the state has changed. Each tab has one pending mark at most, so a slow tab costs nothing.
+type hub struct {
+	mu     sync.Mutex // guards the fields below
+	tabs   map[chan struct{}]bool
+	closed chan struct{}
+	over   bool
+}
+
+func newHub() *hub {
+	return &hub{tabs: make(map[chan struct{}]bool), closed: make(chan struct{})}
+}
+
+// mark gives each tab a mark.
+func (h *hub) mark() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for tab := range h.tabs {
+		select {
+		case tab <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (h *hub) join() (tab chan struct{}, leave func(), ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over || len(h.tabs) >= mostTabs {
+		return nil, nil, false
+	}
+	tab = make(chan struct{}, 1)
+	tab <- struct{}{}
+	h.tabs[tab] = true
+	return tab, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.tabs, tab)
+	}, true
+}
+
+func (h *hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.tabs)
+}
+
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.over = true
+		close(h.closed)
+	}
+}
+
+// events sends a mark after each change, at most every second, as server-sent events. The tab then reads its page
+// again.
+func (u *UI) events(w http.ResponseWriter, r *http.Request) {
+	tab, leave, ok := u.state.hub.join()
+	if !ok {
+		http.Error(w, fmt.Sprintf("%d tabs are open, and there can be no more", mostTabs), http.StatusServiceUnavailable)
+		return
+	}
+	defer leave()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	alive := time.NewTicker(streamAlive)
+	defer alive.Stop()
+	changed := tab
+	var again <-chan time.Time // changes are taken again from then on
+	for {
+		what := "alive"
+		select {
+		case <-changed:
+			what, changed, again = "change", nil, time.After(time.Second)
+		case <-again:
+			changed, again = tab, nil
+			continue
+		case <-alive.C:
+		case <-r.Context().Done():
+			return
+		case <-u.state.hub.closed:
+			return
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(tabPatience))
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %d\n\n", what, time.Now().UnixMilli()); err != nil {
+			return
+		}
+		if control.Flush() != nil {
+			return
+		}
+	}
+}

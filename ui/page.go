@@ -1,0 +1,234 @@
+package ui
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A frame is what all pages have.
+type frame struct {
+	Page, Title string
+	Theme       string
+	Back        string // this page, relative
+	Now         time.Time
+	Contact     contact
+	Prefix      string
+	Command     string // the command for the same information
+	Help        string // what the page shows, in a sentence
+	Cycles      int
+	User        Person // with an Access
+	Flash       string // the message after an action
+	CanAct      bool
+	Links       []link
+	Status      int
+	Body        any
+}
+
+type link struct {
+	Page, Href, Text, Key string
+	Here                  bool
+}
+
+// links are the pages, with the key after g.
+var links = []link{
+	{Page: "overview", Href: "./", Text: "Overview", Key: "o"},
+	{Page: "locks", Href: "locks", Text: "Locks", Key: "l"},
+	{Page: "graph", Href: "graph", Text: "Waits", Key: "w"},
+	{Page: "sessions", Href: "sessions", Text: "Sessions", Key: "s"},
+	{Page: "elections", Href: "elections", Text: "Elections", Key: "e"},
+	{Page: "shards", Href: "shards", Text: "Shards", Key: "d"},
+	{Page: "audit", Href: "audit", Text: "Audit", Key: "a"},
+	{Page: "health", Href: "health", Text: "Health", Key: "h"},
+}
+
+// page answers with a page. fill sets its title, its command and its body.
+func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := u.state.view()
+		f := &frame{Page: name, Now: v.now, Contact: v.contact, Prefix: u.cfg.Prefix, Status: http.StatusOK, Back: name}
+		if name == "overview" {
+			f.Back = ""
+		}
+		if q := r.URL.RawQuery; q != "" && f.Back != "" {
+			f.Back += "?" + q
+		}
+		if c, err := r.Cookie("holdfast_theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
+			f.Theme = c.Value
+		}
+		if !f.Contact.Stale.IsZero() && !f.Contact.Proven.IsZero() {
+			f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
+		}
+		if u.cfg.Access != nil {
+			f.User, f.Flash = userOf(r), u.cfg.Access.flashOf(r)
+			f.CanAct = f.User.mayAct()
+		}
+		f.Cycles = len(u.state.waits(v).Cycles)
+		fill(r, v, f)
+		for _, l := range links {
+			l.Here = l.Page == name || l.Page == "locks" && name == "lock"
+			f.Links = append(f.Links, l)
+		}
+		var b bytes.Buffer
+		if err := templates[name].Execute(&b, f); err != nil {
+			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(f.Status)
+		_, _ = w.Write(b.Bytes()) // the client is gone
+	}
+}
+
+// maxText is how much of a text of others a page shows, in characters.
+const maxText = 120
+
+var functions = template.FuncMap{
+	"text":  func(s string) string { return printable(s, maxText) },
+	"short": func(s string) string { return printable(s, 40) },
+	"tiny":  func(s string) string { return printable(s, 24) },
+	"hex":   hex,
+	"age":   age,
+	"took":  took,
+	"utc":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") },
+	"zero":  func(t time.Time) bool { return t.IsZero() },
+	"add":   func(a, b int) int { return a + b },
+	"ms":    func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) },
+	"ago":   func(now, t time.Time) int64 { return max(0, now.Sub(t).Milliseconds()) },
+	"num":   func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) },
+	"hue":   hue,
+	"count": count,
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+// printable returns s with its control characters escaped, and cut.
+func printable(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRune(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
+
+func hex(session int64) string { return fmt.Sprintf("0x%x", uint64(session)) }
+
+// age returns the time since t in words.
+func age(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return took(now.Sub(t))
+}
+
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		d = 0
+		fallthrough
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// hue returns the class of the color of an owner.
+func hue(owner string) string {
+	h := uint32(2166136261)
+	for i := range len(owner) {
+		h = (h ^ uint32(owner[i])) * 16777619
+	}
+	return "c" + strconv.Itoa(int(h%8))
+}
+
+// name returns the name of the lock at path, as the commands take it.
+func (u *UI) name(path string) string {
+	if name, ok := strings.CutPrefix(path, strings.TrimSuffix(u.cfg.Namespace, "/")+"/"); ok && name != "" {
+		return name
+	}
+	return path
+}
+
+// href returns the link to a lock.
+func (u *UI) href(k lockKey) string {
+	q := url.Values{"path": {k.path}}
+	if k.layout != "" {
+		q.Set("layout", k.layout)
+	}
+	if k.kind != "lock" {
+		q.Set("kind", k.kind)
+	}
+	return "lock?" + q.Encode()
+}
+
+// command returns a command of holdfast for the shell. The last arguments are operands.
+func (u *UI) command(words ...string) string {
+	all := []string{"holdfast", words[0]}
+	if u.cfg.Server != "" {
+		all = append(all, "--server", quote(u.cfg.Server))
+	}
+	if u.cfg.Namespace != "/holdfast/locks" {
+		all = append(all, "--namespace", quote(u.cfg.Namespace))
+	}
+	for _, w := range words[1:] {
+		all = append(all, quote(w))
+	}
+	return strings.Join(all, " ")
+}
+
+// quote quotes a word for a POSIX shell. Words with control characters are for shells with $'…', such as bash.
+func quote(word string) string {
+	plain := word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-") == ""
+	if plain {
+		return word
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0 {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '\'' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteString("'")
+	return b.String()
+}

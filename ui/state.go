@@ -1,0 +1,371 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/lockwatch"
+	"holdfast/internal/survey"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+)
+
+// A lockKey names a lock. Two layouts in one directory are two locks.
+type lockKey struct{ path, layout, kind string }
+
+// A lock is a lock with its places. It is not changed after it was made.
+type lock struct {
+	waitgraph.Lock
+	key     lockKey
+	holders []place // of a semaphore, the permits
+	waiters []place // in order
+}
+
+// A place is a place of a client in a queue.
+type place struct {
+	waitgraph.Place
+	survey.Detail
+	Held     bool
+	Ref      int       // its index among the permits, or in the queue
+	Acquired time.Time // when this page saw it acquire the lock; zero if it did not
+}
+
+// A contact says how fresh the state is.
+type contact struct {
+	Loaded  bool
+	Stale   time.Time // since when the state may be old; zero: it is up to date
+	Why     string
+	Proven  time.Time // the latest moment for which the state is known to be complete
+	Polls   bool
+	Session int64
+	Timeout time.Duration
+	Trip    time.Duration // of the latest probe
+	Denied  int           // nodes that may not be read
+	Nodes   int
+}
+
+const (
+	probeEvery = time.Second
+	// staleAfter is how long a server may be silent before the page says so.
+	staleAfter = 3 * time.Second
+	// longQueue is the length of a directory from which on its locks are computed once for several changes.
+	longQueue = 256
+	// refreshEvery is the least time between two change marks.
+	refreshEvery = 250 * time.Millisecond
+)
+
+// A state is what the server has, and what has happened to it. It is safe for concurrent use.
+type state struct {
+	client *zk.Client
+	base   string // every node that is watched is at base or below it
+	prefix string
+
+	mu      sync.RWMutex // guards the fields below, and the mirror
+	mirror  *lockwatch.Mirror
+	locks   map[string][]*lock // by path
+	dirty   map[string]bool    // paths whose locks have to be computed again
+	version uint64             // counts the changes of locks
+	contact contact
+	past    *past
+
+	hub *hub
+
+	graphMu sync.Mutex // guards the fields below
+	graph   *waitgraph.Blocking
+	graphOf uint64
+	graphAt time.Time
+	before  []waitgraph.Lock // the locks of the graph before
+}
+
+func newState(c *zk.Client, prefix string) *state {
+	base := prefix[:strings.LastIndexByte(prefix, '/')]
+	if base == "" {
+		base = "/"
+	}
+	s := &state{client: c, base: base, prefix: prefix, locks: make(map[string][]*lock), dirty: make(map[string]bool), past: newPast(), hub: newHub()}
+	s.contact.Stale, s.contact.Why = time.Now(), "the locks have not been read yet"
+	s.mirror = &lockwatch.Mirror{
+		Base: base,
+		Hold: func(change func()) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			change()
+			s.settle(time.Now())
+		},
+		Changed: s.changed,
+		Reset:   s.reset,
+		Lost: func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stale(whyLost(err))
+		},
+	}
+	return s
+}
+
+func whyLost(err error) string {
+	switch {
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "the session of this page has expired"
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return "the connection to the server is lost"
+	case errors.Is(err, zk.ErrEventsMissed):
+		return "the connection to the server was lost for a moment; the locks are being read again"
+	case errors.Is(err, zk.ErrNoAuth):
+		return "no permission to read the locks"
+	case errors.Is(err, zk.ErrClosed):
+		return "the client is closed"
+	case err == nil:
+		return "the watch has ended"
+	}
+	return err.Error()
+}
+
+// stale notes that the state may be old. s.mu must be held.
+func (s *state) stale(why string) {
+	if s.contact.Stale.IsZero() {
+		s.contact.Stale = s.contact.Proven
+		if s.contact.Stale.IsZero() {
+			s.contact.Stale = time.Now()
+		}
+	}
+	s.contact.Why = why
+	s.hub.mark()
+}
+
+// follow keeps the state up to date until ctx ends.
+func (s *state) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.mirror.Follow(ctx, s.client)
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		s.stale(whyLost(err))
+		s.mu.Unlock()
+		sleep(ctx, time.Second) // such as a missing permission
+	}
+}
+
+// probe asks the server once a second. An answer proves that every change before it has been reported.
+func (s *state) probe(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		within, cancel := context.WithTimeout(ctx, staleAfter)
+		session, err := s.client.Session(within)
+		if err == nil {
+			_, _, err = session.Exists(within, s.base)
+		}
+		cancel()
+		s.mu.Lock()
+		switch {
+		case err == nil:
+			s.contact.Session, s.contact.Timeout, s.contact.Trip = session.ID(), session.Timeout(), time.Since(began)
+			if s.contact.Loaded && s.contact.Stale.IsZero() {
+				s.contact.Proven = began
+			}
+		case ctx.Err() == nil && s.contact.Stale.IsZero() && time.Since(s.contact.Proven) >= staleAfter-probeEvery:
+			s.stale("no server answers")
+		}
+		if err == nil && s.contact.Why == "no server answers" && s.contact.Loaded { // no gap: the watch is still there
+			s.contact.Stale, s.contact.Why = time.Time{}, ""
+			s.hub.mark()
+		}
+		s.mu.Unlock()
+		sleep(ctx, probeEvery)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// changed notes a change of a node. s.mu is held.
+func (s *state) changed(path string, at time.Time) {
+	for _, of := range survey.Owners(path) {
+		if !strings.HasPrefix(of, s.prefix) {
+			continue
+		}
+		if n := s.mirror.Nodes[of]; n != nil && len(n.Children) > longQueue {
+			s.dirty[of] = true
+			continue
+		}
+		s.compute(of, at)
+	}
+}
+
+// settle computes what is left to compute. s.mu is held.
+func (s *state) settle(at time.Time) {
+	for path := range s.dirty {
+		s.compute(path, at)
+	}
+	clear(s.dirty)
+	s.contact.Nodes = len(s.mirror.Nodes)
+	s.hub.mark()
+}
+
+// reset computes everything. s.mu is held.
+func (s *state) reset(polls bool) {
+	now := time.Now()
+	first := !s.contact.Loaded
+	paths := maps.Clone(s.mirror.Nodes)
+	for path := range s.locks {
+		paths[path] = nil
+	}
+	denied := 0
+	for path, n := range paths {
+		if n != nil && n.Denied {
+			denied++
+		}
+		if strings.HasPrefix(path, s.prefix) {
+			s.compute(path, time.Time{})
+		}
+	}
+	if !first && !polls {
+		s.past.gap(s.contact.Stale, now, s.contact.Why)
+	}
+	s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied
+	s.contact.Stale, s.contact.Why, s.contact.Proven = time.Time{}, "", now
+}
+
+// look returns a node of the mirror.
+func (s *state) look(path string) (survey.Node, bool) {
+	n := s.mirror.Nodes[path]
+	if n == nil {
+		return survey.Node{}, false
+	}
+	return survey.Node{Children: slices.Sorted(maps.Keys(n.Children)), Data: n.Data, Stat: n.Stat}, true
+}
+
+// compute finds the locks at a path, and notes what has happened to them. at is zero if the moment is not known.
+// s.mu is held.
+func (s *state) compute(path string, at time.Time) {
+	old := s.locks[path]
+	var found []*lock
+	for _, l := range survey.At(s.look, path) {
+		n := s.complete(l)
+		for _, o := range old {
+			if o.key == n.key {
+				n.keep(o)
+			}
+		}
+		found = append(found, n)
+	}
+	s.past.note(old, found, at)
+	s.version++
+	if len(found) == 0 {
+		delete(s.locks, path)
+		return
+	}
+	s.locks[path] = found
+}
+
+// complete adds the details to a lock.
+func (s *state) complete(l waitgraph.Lock) *lock {
+	n := &lock{Lock: l, key: lockKey{l.Path, l.Layout, l.Kind}}
+	detail := func(p waitgraph.Place, held bool, i int) place {
+		node, _ := s.look(p.Node)
+		return place{Place: p, Detail: survey.DetailOf(p.Node, held, p.Shared, node), Held: held, Ref: i}
+	}
+	for i, p := range l.Permits {
+		n.holders = append(n.holders, detail(p, true, i))
+	}
+	anybody, writer := false, false
+	for i, p := range l.Queue {
+		held := !l.Counted && !writer && (p.Shared || !anybody)
+		anybody, writer = true, writer || !p.Shared
+		if held {
+			n.holders = append(n.holders, detail(p, true, i))
+		} else {
+			n.waiters = append(n.waiters, detail(p, false, i))
+		}
+	}
+	return n
+}
+
+// keep takes over what was seen of the same places before.
+func (l *lock) keep(old *lock) {
+	seen := make(map[string]time.Time)
+	for _, p := range old.holders {
+		seen[p.id()] = p.Acquired
+	}
+	for i := range l.holders {
+		if at, ok := seen[l.holders[i].id()]; ok {
+			l.holders[i].Acquired = at
+		}
+	}
+}
+
+func (p place) id() string { return p.Node }
+
+// since returns when a holder acquired the lock as well as it is known, and whether that is a bound: it was at that
+// time or later.
+func (p place) since() (at time.Time, bound bool) {
+	switch {
+	case !p.HeldSince.IsZero():
+		return p.HeldSince, false
+	case !p.Acquired.IsZero():
+		return p.Acquired, false
+	}
+	return p.Since, true
+}
+
+// A view is the state at one moment.
+type view struct {
+	now     time.Time
+	locks   []*lock // by path
+	contact contact
+	version uint64
+}
+
+// view returns the present state.
+func (s *state) view() view {
+	s.mu.RLock()
+	v := view{now: time.Now(), contact: s.contact, version: s.version}
+	for _, some := range s.locks {
+		v.locks = append(v.locks, some...)
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(v.locks, func(a, b *lock) int {
+		return strings.Compare(a.key.path+"\x00"+a.key.layout+"\x00"+a.key.kind, b.key.path+"\x00"+b.key.layout+"\x00"+b.key.kind)
+	})
+	return v
+}
+
+// graphEvery is the least time between two graphs.
+const graphEvery = 300 * time.Millisecond
+
+// waits returns the wait-for graph. The events of the watch come in order, so the state is one that the server had, and
+// a cycle in it is real. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
+// its next use is no part of a cycle: the program gives it up.
+func (s *state) waits(v view) *waitgraph.Blocking {
+	s.graphMu.Lock()
+	defer s.graphMu.Unlock()
+	if s.graph != nil && (s.graphOf == v.version || v.now.Sub(s.graphAt).Abs() < graphEvery) {
+		return s.graph
+	}
+	var locks []waitgraph.Lock
+	for _, l := range v.locks {
+		locks = append(locks, l.Lock)
+	}
+	g := waitgraph.Analyze(locks)
+	if len(g.Cycles) > 0 {
+		suspects := g.Suspects()
+		before := suspects
+		if v.contact.Polls {
+			before = s.before
+		}
+		g = waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(before, suspects)))
+	}
+	s.before = locks
+	s.graph, s.graphOf, s.graphAt = g.Blocking(), v.version, v.now
+	return s.graph
+}
