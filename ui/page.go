@@ -23,10 +23,10 @@ type frame struct {
 	Command     string // the command for the same information
 	Help        string // what the page shows, in a sentence
 	Cycles      int
-	User        Person // with an Access
-	Flash       string // the message after an action
-	CanAct      bool
 	Links       []link
+	Acts        bool   // the user may break, revoke and end
+	User        string // with a login that can end
+	Flash       string
 	Status      int
 	Body        any
 }
@@ -65,11 +65,14 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 		if !f.Contact.Stale.IsZero() && !f.Contact.Proven.IsZero() {
 			f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
 		}
-		if u.cfg.Access != nil {
-			f.User, f.Flash = userOf(r), u.cfg.Access.flashOf(r)
-			f.CanAct = f.User.mayAct()
-		}
 		f.Cycles = len(u.state.waits(v).Cycles)
+		if a := u.cfg.Access; a != nil {
+			who := userOf(r)
+			f.Acts, f.Flash = who.mayAct(), a.flashOf(r)
+			if a.cfg.Users != nil {
+				f.User = who.Name
+			}
+		}
 		fill(r, v, f)
 		for _, l := range links {
 			l.Here = l.Page == name || l.Page == "locks" && name == "lock"

@@ -42,8 +42,8 @@ type Config struct {
 	Namespace string
 	// Server is the value of --server in the commands that the page offers; "" leaves it out.
 	Server string
-	// Access decides who may see the page and who may act. Nil: everybody sees it, and nobody acts; the program that has
-	// the page in its own mux answers for who reaches it. With Access, the page must be at /.
+	// Access says who may see the page, and who may break, revoke and end sessions. Its links are absolute, so the page
+	// is at the root of its host. Without Access, the program itself has to say who may see the page, and nobody acts.
 	Access *Access
 }
 
@@ -120,17 +120,10 @@ func (u *UI) Close() error {
 // ServeHTTP answers a request for a page.
 func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.handler.ServeHTTP(w, r) }
 
-// policy is the Content-Security-Policy of all pages: they load nothing from elsewhere and have no inline scripts.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-
+// headers sets the headers that keep a page to itself, also on the mux of a program.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		secure(w.Header())
 		next.ServeHTTP(w, r)
 	})
 }

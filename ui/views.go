@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/deed"
 	"holdfast/zk"
 )
 
@@ -604,30 +604,20 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 // workerOf names a worker. Its node has its description.
 func workerOf(p place) string { return who(p.Owner, p.Session) }
 
-const auditNode = "/holdfast/audit"
-
 type auditBody struct {
 	Items []auditItem
 	Why   string // the audit cannot be read
 }
 
-// An auditItem is an audit line, see docs/reference/json.md.
 type auditItem struct {
-	At      time.Time    `json:"at"`
-	Action  string       `json:"action"`
-	Session string       `json:"session"`
-	Places  []auditPlace `json:"places"`
-	By      string       `json:"by"`
-	Reason  string       `json:"reason"`
-	Outcome string       `json:"outcome"`
+	deed.Entry
+	Shown []auditPlace
+	More  int
 }
 
 type auditPlace struct {
-	Path  string `json:"path"`
-	Owner string `json:"owner"`
-	Token string `json:"token"`
-	Held  bool   `json:"held"`
-	Name  string `json:"-"`
+	deed.Place
+	Name string
 }
 
 // An auditCache keeps the audit for two seconds, so that many tabs cost one read.
@@ -650,30 +640,35 @@ func (u *UI) audit(r *http.Request, v view, f *frame) {
 }
 
 func (u *UI) readAudit(ctx context.Context) (b auditBody) {
-	data, _, err := u.cfg.Client.Get(ctx, auditNode)
-	var log struct {
-		Kind  string      `json:"kind"`
-		Items []auditItem `json:"items"`
-	}
+	data, _, err := u.cfg.Client.Get(ctx, deed.Path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode), err == nil && len(data) == 0:
+	case errors.Is(err, zk.ErrNoNode):
+		return b
 	case errors.Is(err, zk.ErrNoAuth):
-		b.Why = "There is no permission to read " + auditNode + "."
+		b.Why = "There is no permission to read " + deed.Path + "."
+		return b
 	case err != nil:
 		b.Why = "The audit cannot be read: no server answers."
-	case json.Unmarshal(data, &log) != nil || log.Kind != "AuditLog":
-		b.Why = "The node " + auditNode + " has other data."
+		return b
 	}
-	slices.Reverse(log.Items)
-	for i := range log.Items {
-		for j := range log.Items[i].Places {
-			log.Items[i].Places[j].Name = u.name(log.Items[i].Places[j].Path)
+	log, err := deed.ParseLog(data)
+	if err != nil {
+		b.Why = "The node " + deed.Path + " has other data."
+		return b
+	}
+	for _, e := range slices.Backward(log.Items) {
+		item := auditItem{Entry: e}
+		for _, p := range e.Places {
+			if len(item.Shown) == 5 {
+				item.More = len(e.Places) - 5
+				break
+			}
+			item.Shown = append(item.Shown, auditPlace{p, u.name(p.Path)})
 		}
-		if extra := len(log.Items[i].Places) - 5; extra > 0 {
-			log.Items[i].Places = log.Items[i].Places[:5]
+		if b.Items = append(b.Items, item); len(b.Items) == 200 {
+			break
 		}
 	}
-	b.Items = log.Items[:min(len(log.Items), 200)]
 	return b
 }
 

@@ -21,9 +21,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, server: zktest.NewServer(zktest.TickTime(100 * time.Millisecond))}
 	t.Cleanup(w.server.Close)
-	for range 4 {
-		c := w.server.Client()
-		w.clients = append(w.clients, c)
+	for range 16 {
+		w.clients = append(w.clients, w.server.Client())
 	}
 	return w
 }
@@ -87,11 +86,11 @@ func (w *world) populate() {
 		return holdfast.NewMutex(c[i], space+name, append(who(owner, why), more...)...)
 	}
 	w.take(mutex(0, "db/migrate", "deploy@web1:4112", "schema 42 of the orders database", holdfast.WithLabels(map[string]string{"release": "2026.11.3", "team": "orders"})))
-	w.wait(space+"db/migrate", mutex(1, "db/migrate", "deploy@web2:981", "schema 43"))
-	w.wait(space+"db/migrate", mutex(2, "db/migrate", "ann@laptop:71", "look at the plan"))
-	w.wait(space+"db/migrate", mutex(3, "db/migrate", "ci@runner7:5512", "integration tests"))
-	w.take(mutex(0, "cron/nightly", "cron@batch1:200", "nightly export"))
-	w.wait(space+"cron/nightly", mutex(3, "cron/nightly", "cron@batch2:207", "nightly export"))
+	w.wait(space+"db/migrate", mutex(4, "db/migrate", "deploy@web2:981", "schema 43"))
+	w.wait(space+"db/migrate", mutex(5, "db/migrate", "ann@laptop:71", "look at the plan"))
+	w.wait(space+"db/migrate", mutex(6, "db/migrate", "ci@runner7:5512", "integration tests"))
+	w.take(mutex(4, "cron/nightly", "cron@batch1:200", "nightly export"))
+	w.wait(space+"cron/nightly", mutex(7, "cron/nightly", "cron@batch2:207", "nightly export"))
 	// A cycle of three.
 	for i, name := range []string{"alpha", "beta", "gamma"} {
 		w.take(mutex(i+1, "app/"+name, fmt.Sprintf("worker-%s@app%d:77", name, i+1), "moves an account"))
@@ -102,15 +101,15 @@ func (w *world) populate() {
 	rw := func(i int, owner string) *holdfast.RWMutex {
 		return holdfast.NewRWMutex(c[i], space+"files/index", who(owner, "reads the index")...)
 	}
-	w.take(rw(0, "reader@s1:1").RLocker())
-	w.take(rw(1, "reader@s2:1").RLocker())
-	w.wait(space+"files/index", rw(2, "writer@s3:9"))
+	w.take(rw(7, "reader@s1:1").RLocker())
+	w.take(rw(8, "reader@s2:1").RLocker())
+	w.wait(space+"files/index", rw(9, "writer@s3:9"))
 	sem := func(i int, owner string) holdfast.Locker {
 		return holdfast.NewSemaphore(c[i], space+"pool/render", 2, who(owner, "renders a film")...).LockerN(1)
 	}
 	w.take(sem(0, "gpu@r1:8"))
-	w.take(sem(1, "gpu@r2:8"))
-	w.wait(space+"pool/render", sem(2, "gpu@r3:8"))
+	w.take(sem(10, "gpu@r2:8"))
+	w.wait(space+"pool/render", sem(11, "gpu@r3:8"))
 	w.take(holdfast.NewSlots(c[0], space+"ids/snowflake", 16, who("ids@n1:3", "worker id")...).Locker())
 	w.take(holdfast.NewNodeLock(c[1], space+"single", who("solo@n2:4", "a node without a queue")...))
 	election := func(i int) *holdfast.Election { return holdfast.NewElection(c[i], space+"leader/scheduler") }
@@ -119,7 +118,7 @@ func (w *world) populate() {
 	for _, layout := range []holdfast.Layout{holdfast.LayoutKazoo, holdfast.LayoutGoZookeeper} {
 		path := space + "other/" + layout.Name
 		l := holdfast.WithLayout(layout)
-		w.take(holdfast.NewMutex(c[0], path, append(who("legacy-"+layout.Name+"@old1:2", "another library"), l)...))
-		w.wait(path, holdfast.NewMutex(c[1], path, append(who("legacy-"+layout.Name+"@old2:2", "another library"), l)...), l)
+		w.take(holdfast.NewMutex(c[13], path, append(who("legacy-"+layout.Name+"@old1:2", "another library"), l)...))
+		w.wait(path, holdfast.NewMutex(c[12], path, append(who("legacy-"+layout.Name+"@old2:2", "another library"), l)...), l)
 	}
 }

@@ -45,8 +45,8 @@ The printed URL is for one browser: it has a token that is used up when the page
 cookie for 12 hours. ui prints the next URL then. Whoever opens it can break locks, revoke and end sessions, with
 a reason that goes into the audit (see holdfast break --help), unless ui runs with --read-only.
 
-To let other machines reach the page, give --listen an address of the network, a certificate with --listen-cert and
---listen-key, and a file of users with --users. They log in with a password. A viewer sees everything, and an operator
+To let other machines reach the page, give --listen an address of the network, a certificate with --https-cert and
+--https-key, and a file of users with --users. They log in with a password. A viewer sees everything, and an operator
 acts, too. holdfast ui passwd makes the lines of that file. Give the names in the URL with --allow-host: the page
 answers to no other. Without all that, use ssh -L 7480:127.0.0.1:7480 HOST.
 
@@ -60,7 +60,7 @@ Exit codes:
 		Example: `  holdfast ui
   holdfast ui --listen 127.0.0.1:0 db/
   holdfast ui --server zk://zk1:2181 /
-  holdfast ui --listen :7480 --users users --listen-cert cert.pem --listen-key key.pem --allow-host locks.example.com`,
+  holdfast ui --listen :7480 --users users --https-cert cert.pem --https-key key.pem --allow-host locks.example.com`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix, err := g.lockPrefix(args)
@@ -86,7 +86,7 @@ type uiFlags struct {
 	cert, key string // files
 	readOnly  bool
 
-	open bool // other machines can reach the address
+	usersFlag string // how messages call the flag for users
 }
 
 func (f *uiFlags) register(flags *pflag.FlagSet) {
@@ -94,8 +94,8 @@ func (f *uiFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.readOnly, "read-only", false, "nobody breaks locks, revokes or ends sessions from the page")
 	flags.StringVar(&f.users, "users", "", "file of the users, with lines of holdfast ui passwd; other users of this machine must not be able to read it")
 	flags.StringArrayVar(&f.hosts, "allow-host", nil, "host name in URLs under which browsers reach the page, such as locks.example.com; repeatable")
-	flags.StringVar(&f.cert, "listen-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
-	flags.StringVar(&f.key, "listen-key", "", "file with the private key (PEM) of --listen-cert; other users must not be able to read it")
+	flags.StringVar(&f.cert, "https-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
+	flags.StringVar(&f.key, "https-key", "", "file with the private key (PEM) of --https-cert; other users must not be able to read it")
 }
 
 // check refuses flags that do not go together. It replaces a port in --listen by an address.
@@ -111,12 +111,13 @@ func (f *uiFlags) check() error {
 	if err != nil {
 		return usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", cut(f.listen, 80), err)
 	}
-	f.listen, f.open = addr, tcp.IP == nil || !tcp.IP.IsLoopback()
+	open := tcp.IP == nil || !tcp.IP.IsLoopback()
+	f.listen, f.usersFlag = addr, "--users"
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return usage("", "ui: --listen-cert and --listen-key go together")
-	case f.open && (f.cert == "" || f.users == ""):
-		return usage("give --listen-cert, --listen-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
+		return usage("", "ui: --https-cert and --https-key go together")
+	case open && (f.cert == "" || f.users == ""):
+		return usage("give --https-cert, --https-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
 			"--listen %s: other machines can reach this address, so the page needs TLS and users", cut(addr, 80))
 	}
 	return nil
@@ -127,19 +128,19 @@ func (f *uiFlags) check() error {
 func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
 	scheme := "http"
 	if keys != nil {
-		l, scheme = tls.NewListener(l, keys.serverConfig()), "https"
+		l, scheme = tls.NewListener(l, keys.pageConfig()), "https"
 	}
 	cfg := ui.AccessConfig{
 		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
 		Announce: func(path string) { announce(scheme + "://" + l.Addr().String() + path) },
 	}
 	if f.users != "" {
-		text, err := readSecret("--users", f.users)
+		text, err := readSecret(f.usersFlag, f.users)
 		if err != nil {
 			return nil, nil, err
 		}
 		if cfg.Users, err = ui.ParseUsers(string(text)); err != nil {
-			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "--users: %s: %w", f.users, err)
+			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
 		}
 		announce(scheme + "://" + l.Addr().String() + "/")
 	}
@@ -156,7 +157,7 @@ func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
 		return nil, nil
 	}
 	files := serveTLSFlags{cert: f.cert, key: f.key, listen: []string{f.listen}}
-	return files.open(origins{"tls-cert": "--listen-cert", "tls-key": "--listen-key"}, log)
+	return files.open(origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
 func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
