@@ -46,15 +46,16 @@ do_check() {
 }
 
 # The command as it is released: without cgo, so that it runs with any libc and starts sooner, and
-# without symbols. At most 15 MB.
+# without symbols. At most 17 MB: html/template, of holdfast ui, calls methods by name, so the linker keeps all exported
+# methods.
 do_release() {
 	say "release"
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/holdfast
 	for f in bin/holdfast*; do
 		size=$(($(wc -c <"$f")))
 		echo "$f: $size bytes"
-		if [ "$size" -gt 15000000 ]; then
-			echo "$f: more than 15 MB" >&2
+		if [ "$size" -gt 17000000 ]; then
+			echo "$f: more than 17 MB" >&2
 			exit 1
 		fi
 	done

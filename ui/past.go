@@ -212,6 +212,14 @@ func (s *state) pastOf(key lockKey) (turns []turn, gaps []gap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.past.trim(time.Now())
+	if key.layout == "" && key.kind == "lock" { // of whatever layout was seen last
+		var last uint64
+		for k, all := range s.past.byLock {
+			if n := all[len(all)-1].number; k.path == key.path && n > last {
+				key, last = k, n
+			}
+		}
+	}
 	turns = slices.Clone(s.past.byLock[key])
 	for _, l := range s.locks[key.path] {
 		if l.key != key {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,8 @@ import (
 //	use-server NAME [tls]   set HOLDFAST_SERVER to the TCP (or TLS) address that serve NAME printed
 //	get NAME PATH [CODE]    print the answer of serve NAME on its --admin address, or of elect NAME on its
 //	                        --http address; wait until the answer has the code
+//	browse NAME PATH [CODE] open the address that ui NAME printed, and print the page at PATH; the code of the answer
+//	                        is CODE or 200. Further calls are from the same browser
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
@@ -81,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"finish":      finish,
 			"wait-line":   waitLine,
 			"wait-file":   waitFile,
+			"browse":      browse,
 			"wait-held":   func(ts *testscript.TestScript, _ bool, args []string) { waitState(ts, args[0], true, -1) },
 			"wait-free":   func(ts *testscript.TestScript, _ bool, args []string) { waitState(ts, args[0], false, -1) },
 			"wait-queued": waitQueued,
@@ -103,6 +107,7 @@ type background struct {
 }
 
 type process struct {
+	browser  *http.Client // of browse
 	cmd      *exec.Cmd
 	out, err lockedBuffer
 	done     chan struct{}
@@ -311,6 +316,36 @@ func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		return resp.StatusCode == want
 	})
+	fmt.Fprintf(ts.Stdout(), "%s", body)
+}
+
+func browse(ts *testscript.TestScript, _ bool, args []string) {
+	p := named(ts, args[0])
+	form := regexp.MustCompile(`(?m)^(http://\S+?/)\?t=\S+$`)
+	until(ts, "the address of "+args[0], func() bool { return form.MatchString(p.out.String()) })
+	m := form.FindStringSubmatch(p.out.String())
+	if p.browser == nil {
+		jar, err := cookiejar.New(nil)
+		ts.Check(err)
+		p.browser = &http.Client{Timeout: patience, Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := p.browser.Get(m[0])
+		ts.Check(err)
+		_ = resp.Body.Close()
+	}
+	want := http.StatusOK
+	if len(args) > 2 {
+		var err error
+		want, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	resp, err := p.browser.Get(m[1] + strings.TrimPrefix(args[1], "/"))
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if resp.StatusCode != want {
+		ts.Fatalf("GET %s: code %d; want %d\n%s", args[1], resp.StatusCode, want, body)
+	}
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 

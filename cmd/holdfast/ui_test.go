@@ -37,7 +37,7 @@ func browser(t *testing.T) *http.Client {
 	return &http.Client{Jar: jar, Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
-func browse(t *testing.T, b *http.Client, url string) (int, string) {
+func surf(t *testing.T, b *http.Client, url string) (int, string) {
 	t.Helper()
 	resp, err := b.Get(url)
 	if err != nil {
@@ -82,15 +82,15 @@ func TestUIIsForOneBrowser(t *testing.T) {
 	_, lines := startUI(t, "--server", server, "--listen", "127.0.0.1:0")
 	first := <-lines
 	home, _, _ := strings.Cut(first, "?")
-	if code, _ := browse(t, browser(t), home); code != http.StatusUnauthorized {
+	if code, _ := surf(t, browser(t), home); code != http.StatusUnauthorized {
 		t.Errorf("without the token: %d", code)
 	}
 	b := browser(t)
-	if code, text := browse(t, b, first); code != http.StatusOK || !strings.Contains(text, "Overview") {
+	if code, text := surf(t, b, first); code != http.StatusOK || !strings.Contains(text, "Overview") {
 		t.Errorf("%d %s", code, text)
 	}
 	second := <-lines
-	if code, _ := browse(t, browser(t), first); code != http.StatusForbidden || second == first {
+	if code, _ := surf(t, browser(t), first); code != http.StatusForbidden || second == first {
 		t.Errorf("the token a second time: %d", code)
 	}
 	form := url.Values{"lock": {"/holdfast/locks/db"}, "layout": {"curator"}, "token": {fmt.Sprint(h.Token())}, "reason": {"stuck"}}
@@ -98,7 +98,7 @@ func TestUIIsForOneBrowser(t *testing.T) {
 		t.Errorf("break: %d %s", code, text)
 	}
 	<-h.Lost()
-	if code, text := browse(t, b, home+"audit"); code != http.StatusOK || !strings.Contains(text, "stuck") {
+	if code, text := surf(t, b, home+"audit"); code != http.StatusOK || !strings.Contains(text, "stuck") {
 		t.Errorf("audit: %d %s", code, text)
 	}
 }
@@ -221,7 +221,7 @@ func TestServeHasThePage(t *testing.T) {
 	end := url.Values{"session": {deed.SessionText(h.SessionID())}, "reason": {"gone"}}
 	for _, name := range []string{"vic", "ann"} {
 		b := browser(t)
-		if code, text := browse(t, b, home+"login"); code != http.StatusOK || !strings.Contains(text, "Password") {
+		if code, text := surf(t, b, home+"login"); code != http.StatusOK || !strings.Contains(text, "Password") {
 			t.Errorf("%d %s", code, text)
 		}
 		if code, text := submit(t, b, home+"login", url.Values{"name": {name}, "password": {"correct horse"}}); code != http.StatusOK || !strings.Contains(text, "Overview") {

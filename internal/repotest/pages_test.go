@@ -27,6 +27,7 @@ var pages = []string{
 	"docs/howto/once.md",
 	"docs/howto/stopping.md",
 	"docs/howto/leader.md",
+	"docs/howto/ui.md",
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",
 	"docs/howto/tls.md",
