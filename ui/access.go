@@ -148,11 +148,11 @@ func (a *Access) renewToken() {
 	}
 }
 
-// Server returns the HTTP server for h behind a. Its limits end slow requests. A handler of a long response has to
+// Server returns the HTTP server for h, a UI with this Access. Its limits end slow requests. A handler of a long response has to
 // move its own deadline. The caller serves and closes it.
 func (a *Access) Server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           a.protect(h),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -184,10 +184,6 @@ func (p Person) mayAct() bool { return p.Role == Operator }
 // login.
 func (a *Access) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, through := r.Context().Value(personKey{}).(visit); through {
-			next.ServeHTTP(w, r) // Server has let it through
-			return
-		}
 		secure(w.Header())
 		if !a.hostAllowed(r) {
 			a.refuse(w, r, http.StatusForbidden, "this name of the host is not allowed",
@@ -207,8 +203,8 @@ func (a *Access) protect(next http.Handler) http.Handler {
 			a.serveLogout(w, r)
 			return
 		}
-		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/assets/") {
-			next.ServeHTTP(w, r) // the style of the form to log in; the same for everybody
+		if strings.HasPrefix(r.URL.Path, "/assets/") && r.Method == http.MethodGet {
+			next.ServeHTTP(w, r) // the style of the form to log in: files of this program
 			return
 		}
 		l := a.loginOf(r)

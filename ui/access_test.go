@@ -360,6 +360,9 @@ func TestUsersLogIn(t *testing.T) {
 	if w := send(d, "GET", "/lock?path=%2Fa", nil, "Accept: text/html"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Flock%3Fpath%3D%252Fa" {
 		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
 	}
+	if w := send(d, "GET", "/assets/ui.css", nil); w.Body.String() != "page for   from " {
+		t.Errorf("the style: %d %s", w.Code, w.Body)
+	}
 	if w := send(d, "GET", "/events", nil); w.Code != http.StatusUnauthorized {
 		t.Errorf("%d", w.Code)
 	}
@@ -552,7 +555,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDoor(t, AccessConfig{Users: users(t)})
-				srv := d.Server(http.NotFoundHandler())
+				srv := d.Server(d)
 				l := &pipeListener{conns: make(chan net.Conn), over: make(chan struct{})}
 				go func() {
 					if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -40,6 +40,7 @@ type actPage struct {
 type actQuestion struct {
 	Verb, Does             string // of the action
 	Lock, Layout, Token    string
+	Kind                   string // of the lock, for the way back
 	Session                string // of an end; then the fields above are empty
 	Places                 []actPlace
 	Waiting                int
@@ -78,12 +79,15 @@ type acts struct {
 	client *zk.Client
 	prefix string // of the locks that can be acted on
 	// lockPage returns the path of a lock's page, with the field flash if there is a message.
-	lockPage func(path, layout, flash string) string
+	lockPage func(path, layout, kind, flash string) string
 }
 
 // defaultLockPage returns the path of a lock's page.
-func defaultLockPage(path, layout, flash string) string {
+func defaultLockPage(path, layout, kind, flash string) string {
 	q := url.Values{"path": {path}}
+	if kind != "" && kind != "lock" {
+		q.Set("kind", kind)
+	}
 	if layout != "" {
 		q.Set("layout", layout)
 	}
@@ -151,8 +155,8 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		return
 	}
 	q := &actQuestion{
-		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: p.Layout.Name, Token: strconv.FormatInt(p.Token, 10),
-		Action: "/act/" + a.Name, Back: s.lockPage(p.Path, p.Layout.Name, ""), Operator: s.cannot(r),
+		Verb: a.Name, Does: a.Does, Lock: p.Path, Layout: layoutLabel(fields, p), Kind: fields.Get("kind"), Token: strconv.FormatInt(p.Token, 10),
+		Action: "/act/" + a.Name, Back: s.lockPage(p.Path, layoutLabel(fields, p), fields.Get("kind"), ""), Operator: s.cannot(r),
 	}
 	for _, e := range p.Places {
 		q.Places = append(q.Places, placeNow(p.Path, e))
@@ -164,6 +168,19 @@ func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		q.ReservedUntil = p.Reserved.Until.UTC().Format(time.RFC3339)
 	}
 	s.access.show(w, http.StatusOK, actPage{Title: a.Name + " " + plain(p.Path), Ask: q})
+}
+
+// layoutLabel returns the layout as the page of the lock has it. It is the one that was given, which can be a mix of
+// several, if it looks like one.
+func layoutLabel(fields url.Values, p *deed.Plan) string {
+	given := fields.Get("layout")
+	other := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -_:+*,{}", r)
+	}
+	if len(given) > 100 || strings.ContainsFunc(given, other) {
+		return p.Layout.Name
+	}
+	return given
 }
 
 // act breaks a lock, or asks its holder to release it.
@@ -185,7 +202,7 @@ func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("%s %s, token %d.%s", a.Done, plain(p.Path), p.Token, unaudited(record)))
-	redirect(w, s.lockPage(p.Path, p.Layout.Name, id))
+	redirect(w, s.lockPage(p.Path, layoutLabel(r.PostForm, p), r.PostForm.Get("kind"), id))
 }
 
 // lookEnd makes the plan to end a session. If it cannot, it answers.

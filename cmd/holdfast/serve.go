@@ -37,6 +37,7 @@ type serveFlags struct {
 	tls      serveTLSFlags
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
+	ui       serveUIFlags
 	log      serveLogFlags
 	config   string // file
 	detached bool
@@ -56,6 +57,9 @@ directory's own socket (for --server file://DIR) and on the addresses of --liste
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
+
+--ui serves the page of holdfast ui from this process, for all locks of the server. The line listening ui has a URL
+with a token for one browser, and the next such line comes after its use. With --ui-users, users log in instead.
 
 The durations of these flags need a unit and have no days: 90s, 36h.
 
@@ -98,6 +102,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.tls.register(flags)
 	f.auth.register(flags)
 	f.limits.register(flags)
+	f.ui.register(flags)
 	f.log.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
@@ -160,7 +165,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+1)
+	failed := make(chan error, len(listeners)+2)
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -176,6 +181,25 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 				failed <- err
 			}
 		})
+	}
+	page, err := f.ui.open(f.from, keys, log, func(url string) { _, _ = fmt.Fprintln(stdout, "listening ui", url) })
+	if err != nil {
+		return err
+	}
+	stopPage := func() {}
+	if page != nil {
+		defer page.listener.Close()
+		lines = append(lines, "listening ui "+page.first)
+		pageCtx, cancel := context.WithCancel(ctx)
+		stopped := make(chan struct{})
+		stopPage = func() { cancel(); <-stopped } // before the server, so that its session ends
+		defer stopPage()
+		go func() {
+			defer close(stopped)
+			if err := page.serve(pageCtx, host.Socket()); err != nil {
+				failed <- err
+			}
+		}()
 	}
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
@@ -204,6 +228,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
+			stopPage()
 			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after --linger
@@ -223,6 +248,9 @@ func (f *serveFlags) check() error {
 		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
 	case f.tick < time.Millisecond:
 		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	if err := f.checkUI(); err != nil {
+		return err
 	}
 	return f.checkAddresses()
 }

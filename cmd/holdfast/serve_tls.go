@@ -20,6 +20,7 @@ type serveTLSFlags struct {
 	cert, key  string // files
 	clientCA   string // file
 	clientAuth clientAuth
+	page       bool // the page of --ui uses the certificate, too
 }
 
 func (s *serveTLSFlags) register(f *pflag.FlagSet) {
@@ -61,12 +62,12 @@ func (c clientAuth) orDefault(ca string) clientAuth {
 func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	auth := s.clientAuth.orDefault(s.clientCA)
 	switch {
-	case len(s.listen) == 0 && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
+	case len(s.listen) == 0 && !s.page && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
 		return nil, nil
-	case len(s.listen) == 0:
+	case len(s.listen) == 0 && !s.page:
 		return nil, usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.cert == "" || s.key == "":
-		return nil, usage("", "serve: --listen-tls needs both --tls-cert and --tls-key")
+		return nil, usage("", "serve: TLS needs both --tls-cert and --tls-key")
 	case s.clientCA == "" && auth != "none":
 		return nil, usage("", "%s %s needs --tls-client-ca FILE to verify the certificates of clients", from.name("tls-client-auth"), auth)
 	case s.clientCA != "" && auth == "none":
@@ -104,6 +105,22 @@ func (k *keyring) serverConfig() *tls.Config {
 		}
 		return k.config, nil
 	}}
+}
+
+// pageConfig is serverConfig for a page, whose users log in: a browser needs no certificate.
+func (k *keyring) pageConfig() *tls.Config {
+	config := k.serverConfig()
+	present := config.GetConfigForClient
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := present(hello)
+		if err != nil {
+			return nil, err
+		}
+		c = c.Clone()
+		c.ClientAuth, c.ClientCAs = tls.NoClientCert, nil
+		return c, nil
+	}
+	return config
 }
 
 // reload reads the files again, even if they have not changed.

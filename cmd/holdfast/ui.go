@@ -5,21 +5,27 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"sync/atomic"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"holdfast/internal/daemon"
 	"holdfast/ui"
 )
 
-// uiAddress is where ui listens without --listen.
-const uiAddress = "127.0.0.1:7480"
+const (
+	// uiAddress is where ui listens without --listen.
+	uiAddress = "127.0.0.1:7480"
+	// uiConnections is how many connections the page has open at most: more than it has tabs.
+	uiConnections = 512
+)
 
 func newUI(g *globals) *cobra.Command {
-	f := uiFlags{}
+	var f uiFlags
 	cmd := &cobra.Command{
 		Use:   "ui [flags] [PREFIX]",
 		Short: "Show locks, queues and deadlocks in a browser",
@@ -35,13 +41,14 @@ ui keeps one session and one watch, however many tabs are open, and a change of 
 read, or none. What it knows of the past begins when it starts, and is in memory only. If no server answers,
 or the session expires, a banner says since when the page is old. ui goes on when a server answers again.
 
-On this machine, the address that ui prints is good for one browser, which then may see everything and act: break
-and revoke locks, and end sessions. Each act wants a reason, and leaves an audit line. ui prints an address for the
-next browser after each use. With --read-only, nobody acts.
+The printed URL is for one browser: it has a token that is used up when the page is opened, and the browser gets a
+cookie for 12 hours. ui prints the next URL then. Whoever opens it can break locks, revoke and end sessions, with
+a reason that goes into the audit (see holdfast break --help), unless ui runs with --read-only.
 
-An address that other machines can reach needs TLS (--https-cert, --https-key) and a login (--users, see holdfast ui
-passwd). Browsers that use a host name need --allow-host NAME. To see the page without these, use ssh -L
-7480:127.0.0.1:7480 HOST.
+To let other machines reach the page, give --listen an address of the network, a certificate with --https-cert and
+--https-key, and a file of users with --users. They log in with a password. A viewer sees everything, and an operator
+acts, too. holdfast ui passwd makes the lines of that file. Give the names in the URL with --allow-host: the page
+answers to no other. Without all that, use ssh -L 7480:127.0.0.1:7480 HOST.
 
 Exit codes:
   0   INT or TERM ended it
@@ -52,96 +59,138 @@ Exit codes:
   125 the address cannot be listened at`,
 		Example: `  holdfast ui
   holdfast ui --listen 127.0.0.1:0 db/
-  holdfast ui --read-only --server zk://zk1:2181 /
-  holdfast ui --listen 0.0.0.0:7480 --https-cert ui.pem --https-key ui.key --users users --allow-host locks.example.com`,
+  holdfast ui --server zk://zk1:2181 /
+  holdfast ui --listen :7480 --users users --https-cert cert.pem --https-key key.pem --allow-host locks.example.com`,
 		Args: operands("[prefix]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prefix, err := g.lockPrefix(args)
 			if err != nil {
 				return err
 			}
+			if err := f.check(); err != nil {
+				return err
+			}
 			return g.serveUI(cmd, &f, prefix)
 		},
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", uiAddress, "address of the page: a port of 127.0.0.1, or host:port; port 0 is any free port")
-	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "nobody breaks or revokes locks, or ends sessions")
-	cmd.Flags().StringVar(&f.cert, "https-cert", "", "certificate of the page, in PEM")
-	cmd.Flags().StringVar(&f.key, "https-key", "", "its key, in PEM")
-	cmd.Flags().StringVar(&f.users, "users", "", "file with the users who may log in, one line of holdfast ui passwd each")
-	cmd.Flags().StringArrayVar(&f.hosts, "allow-host", nil, "host name by which browsers may reach the page; repeatable")
+	f.register(cmd.Flags())
 	cmd.AddCommand(newUIPasswd())
 	return cmd
 }
 
 // uiFlags are the flags of ui.
 type uiFlags struct {
-	listen, cert, key, users string
-	readOnly                 bool
-	hosts                    []string
+	listen    string
+	users     string // file
+	hosts     []string
+	cert, key string // files
+	readOnly  bool
+
+	usersFlag string // how messages call the flag for users
 }
 
-// access returns who may see the page at l, and l with TLS if there is a certificate.
-func (f *uiFlags) access(l net.Listener, announce func(string)) (net.Listener, *ui.Access, error) {
-	cfg := ui.AccessConfig{Addr: l.Addr(), Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Announce: announce}
-	if (f.cert == "") != (f.key == "") {
-		return nil, nil, usage("", "ui: --https-cert and --https-key go together")
+func (f *uiFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.listen, "listen", uiAddress, "address of the page: a port of 127.0.0.1, or host:port; port 0 is any free port")
+	flags.BoolVar(&f.readOnly, "read-only", false, "nobody breaks locks, revokes or ends sessions from the page")
+	flags.StringVar(&f.users, "users", "", "file of the users, with lines of holdfast ui passwd; other users of this machine must not be able to read it")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "host name in URLs under which browsers reach the page, such as locks.example.com; repeatable")
+	flags.StringVar(&f.cert, "https-cert", "", "file with the certificate (PEM) of the page, followed by intermediate ones")
+	flags.StringVar(&f.key, "https-key", "", "file with the private key (PEM) of --https-cert; other users must not be able to read it")
+}
+
+// check refuses flags that do not go together. It replaces a port in --listen by an address.
+func (f *uiFlags) check() error {
+	addr, err := localAddress("--listen", "give a port such as 7480, or an address such as 127.0.0.1:7480", f.listen)
+	if err != nil {
+		return err
 	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, nil, misconfigured("", "--https-cert %s: %w", cut(f.cert, 80), err)
-		}
-		l, cfg.TLS = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}), true
+	if strings.HasPrefix(f.listen, ":") { // every interface, as with serve
+		addr = f.listen
+	}
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return usage("give an address such as 127.0.0.1:7480", "--listen %q is not an address: %w", cut(f.listen, 80), err)
+	}
+	open := tcp.IP == nil || !tcp.IP.IsLoopback()
+	f.listen, f.usersFlag = addr, "--users"
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return usage("", "ui: --https-cert and --https-key go together")
+	case open && (f.cert == "" || f.users == ""):
+		return usage("give --https-cert, --https-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
+			"--listen %s: other machines can reach this address, so the page needs TLS and users", cut(addr, 80))
+	}
+	return nil
+}
+
+// access opens the files, and returns who may use the page at l, and l with TLS. announce is called with each URL for
+// one browser.
+func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string), log *slog.Logger) (*ui.Access, net.Listener, error) {
+	scheme := "http"
+	if keys != nil {
+		l, scheme = tls.NewListener(l, keys.pageConfig()), "https"
+	}
+	cfg := ui.AccessConfig{
+		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
+		Announce: func(path string) { announce(scheme + "://" + l.Addr().String() + path) },
 	}
 	if f.users != "" {
-		text, err := os.ReadFile(f.users)
+		text, err := readSecret(f.usersFlag, f.users)
 		if err != nil {
-			return nil, nil, misconfigured("", "--users: %w", err)
+			return nil, nil, err
 		}
 		if cfg.Users, err = ui.ParseUsers(string(text)); err != nil {
-			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "--users %s: %w", cut(f.users, 80), err)
+			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
 		}
+		announce(scheme + "://" + l.Addr().String() + "/")
 	}
 	a, err := ui.NewAccess(cfg)
 	if err != nil {
-		return nil, nil, usage("give --https-cert, --https-key and --users, or an address of this machine such as 127.0.0.1:7480", "%w", err)
+		return nil, nil, usage("", "%w", err)
 	}
-	return l, a, nil
+	return a, l, nil
+}
+
+// keys reads the certificate. It returns nil without one.
+func (f *uiFlags) keys(log *slog.Logger) (*keyring, error) {
+	if f.cert == "" {
+		return nil, nil
+	}
+	files := serveTLSFlags{cert: f.cert, key: f.key, listen: []string{f.listen}}
+	return files.open(origins{"tls-cert": "--https-cert", "tls-key": "--https-key"}, log)
 }
 
 func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
-	addr, err := httpAddress(f.listen)
-	if err != nil {
-		return usage("give a port such as 7480, or an address such as 127.0.0.1:7480", "--listen %q is not an address", cut(f.listen, 80))
-	}
-	plain, err := net.Listen("tcp", addr)
-	if err != nil {
-		return &fault{exitFailed, fmt.Errorf("--listen %s: %w", cut(addr, 80), err), "choose another address with --listen, or end the process that listens there"}
-	}
-	defer plain.Close()
-	urls := make(chan string, 8) // the first is printed when the page is there
-	out := cmd.OutOrStdout()
-	scheme := "http"
-	if f.cert != "" {
-		scheme = "https"
-	}
-	var ready atomic.Bool
-	l, access, err := f.access(plain, func(path string) {
-		url := scheme + "://" + plain.Addr().String() + path
-		if ready.Load() {
-			fmt.Fprintln(out, url)
-			return
-		}
-		urls <- url
-	})
+	say := g.newSayer(cmd.ErrOrStderr())
+	defer say.flush()
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	keys, err := f.keys(log)
 	if err != nil {
 		return err
 	}
-	say := g.newSayer(cmd.ErrOrStderr())
-	defer say.flush()
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return &fault{exitFailed, fmt.Errorf("--listen %s: %w", cut(f.listen, 80), err), "choose another address with --listen, or end the process that listens there"}
+	}
+	defer l.Close()
 	return g.stay(ctx, say, func(c *connection) error {
+		// A server that wants a login refuses the first request: that is an error now, and not only on the page.
+		if err := retry(ctx, func() error { _, _, err := c.client.Exists(ctx, parent(prefix)); return err }); err != nil {
+			return err
+		}
+		announced := make(chan string, 1) // the first URL: the page is there before it is printed
+		access, l, err := f.access(l, keys, func(url string) {
+			select {
+			case announced <- url:
+			default:
+				_, _ = fmt.Fprintln(cmd.OutOrStdout(), url)
+			}
+		}, log)
+		if err != nil {
+			return err
+		}
 		page, err := ui.New(ui.Config{Client: c.client, Prefix: prefix, Namespace: g.namespace, Server: g.server, Access: access})
 		if err != nil {
 			return err
@@ -149,15 +198,11 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 		defer page.Close()
 		server := access.Server(page)
 		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-		ready.Store(true)
-		first := scheme + "://" + plain.Addr().String() + "/"
-		if f.users == "" {
-			first = <-urls
-		}
-		if _, err := fmt.Fprintln(out, first); err != nil {
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), <-announced); err != nil {
 			return err
 		}
-		if err := server.Serve(l); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+		announced <- "" // from now on, URLs are printed at once
+		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
 			return &fault{exitFailed, fmt.Errorf("ui: %w", err), ""}
 		}
 		return nil

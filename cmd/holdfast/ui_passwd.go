@@ -27,8 +27,7 @@ A viewer sees everything. An operator also breaks locks, revokes and ends sessio
 
 Exit codes:
   0   the line is printed
-  2   wrong command line, or the password is too short or too long
-  125 the password cannot be read`,
+  2   wrong command line, or the password is too short or too long`,
 		Example: `  holdfast ui passwd --role operator ann >> users
   pass show holdfast/ann | holdfast ui passwd ann >> users`,
 		Args: operands("name"),

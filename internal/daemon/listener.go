@@ -15,6 +15,9 @@ const adminConnections = 32
 // AdminListener limits the open connections of l, for the HTTP server of NewAdmin.
 func AdminListener(l net.Listener) net.Listener { return newBoundedListener(l, adminConnections) }
 
+// BoundedListener limits the open connections of l to most.
+func BoundedListener(l net.Listener, most int) net.Listener { return newBoundedListener(l, most) }
+
 // A boundedListener limits the number of open connections. Further ones wait in the kernel.
 type boundedListener struct {
 	net.Listener

@@ -24,6 +24,7 @@ import (
 //	holdfast → internal/queue, internal/queue/names, zk     internal/queue → internal/queue/names, zk
 //	internal/watchdog → internal/supervise     internal/daemon → zkserver
 //	cmd/holdfast → internal/survey, internal/waitgraph     internal/survey → internal/waitgraph, internal/queue, internal/queue/names, zk
+//	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
 //	chaos → holdfast
