@@ -213,7 +213,10 @@ func (f fileBlobs) list(_ context.Context, ws Workspace) (map[string]time.Durati
 // pack compresses a state.
 func pack(state []byte) ([]byte, error) {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := z.Write(state); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type backend struct {
 	zk *zktest.Server
 	*terraform.Backend
 	http *httptest.Server
+	dir  string // StateDir
 }
 
 func newBackend(t *testing.T, edit ...func(*terraform.Config)) *backend {
@@ -49,7 +50,7 @@ func newBackendOn(t *testing.T, s *zktest.Server, edit ...func(*terraform.Config
 	}
 	h := httptest.NewServer(b)
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close(); b.Close() })
-	return &backend{t, s, b, h}
+	return &backend{t, s, b, h, cfg.StateDir}
 }
 
 func (b *backend) ws() terraform.Workspace {

@@ -73,17 +73,18 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	if !first {
 		poll, stop := context.WithTimeoutCause(ctx, b.cfg.Poll, errPollOver)
 		err = b.lines.wait(poll, path, req, b.cfg.MaxWaiters, func(stand context.Context) error { return take(stand, false) })
+		over := poll.Err() != nil || errors.Is(err, errPollOver) || errors.Is(err, errSuperseded)
 		stop()
-		if err == nil {
-			return nil
-		}
 		if no, ok := errors.AsType[*refusal](err); ok {
 			return no
 		}
-		if !errors.Is(err, errPollOver) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errSuperseded) {
+		if err == nil || !over {
 			return err
 		}
 	}
+	// The answer tells who holds the lock. ctx can have ended because of a newer request.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
 	if h, err = b.holder(ctx, ws); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestLockWithPostAndDelete(t *testing.T) {
 	c := b.client("a1")
 	for _, methods := range [][2]string{{"POST", "DELETE"}, {"PUT", "UNLOCK"}, {"LOCK", "DELETE"}} {
 		want(t, methods[0], c.do(methods[0], c.base+"/lock", c.json()), 200)
-		want(t, "LOCK of another", b.client("b1").lock(), 423)
+		want(t, "LOCK of another", b.client("not-"+methods[0]).lock(), 423)
 		want(t, methods[1], c.do(methods[1], c.base+"/lock", c.json()), 200)
 	}
 	want(t, "LOCK on the state's address", c.do("LOCK", c.base, c.json()), 200)
