@@ -60,6 +60,8 @@ type Backend struct {
 	lines  queues
 	upload chan struct{} // bounds the states in memory
 	mux    *http.ServeMux
+	alive  context.Context // until Close
+	stop   context.CancelFunc
 	guard  *http.CrossOriginProtection
 
 	mu       sync.Mutex // guards the fields below
@@ -121,7 +123,7 @@ func New(cfg Config) (*Backend, error) {
 		cfg: cfg, upload: make(chan struct{}, maxUploads), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
 		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(),
 	}
-	b.lines.poll = cfg.Poll
+	b.alive, b.stop = context.WithCancel(context.Background())
 	b.blobs = nodeBlobs{b}
 	if cfg.StateDir != "" {
 		dir, err := filepath.Abs(cfg.StateDir)

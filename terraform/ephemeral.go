@@ -91,8 +91,9 @@ func (b *Backend) Deadline() time.Time {
 	return first
 }
 
-// Close unlocks the locks of Config.Ephemeral. Persistent locks stay. Close the http.Server first.
+// Close ends the requests that wait for a lock, and unlocks the locks of Config.Ephemeral. Persistent locks stay.
 func (b *Backend) Close() {
+	b.stop()
 	b.mu.Lock()
 	b.closed = true
 	var all []*held

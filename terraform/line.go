@@ -20,8 +20,6 @@ const maxRemembered = 10000
 
 // queues are the lines of all locks, by the paths of the locks.
 type queues struct {
-	poll time.Duration
-
 	mu    sync.Mutex
 	lines map[string]*line
 	ids   int // of all lines

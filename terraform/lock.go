@@ -72,9 +72,11 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	}
 	if !first {
 		poll, stop := context.WithTimeoutCause(ctx, b.cfg.Poll, errPollOver)
+		closing := context.AfterFunc(b.alive, stop)
 		err = b.lines.wait(poll, path, req, b.cfg.MaxWaiters, func(stand context.Context) error { return take(stand, false) })
 		over := poll.Err() != nil || errors.Is(err, errPollOver) || errors.Is(err, errSuperseded)
 		stop()
+		closing()
 		if no, ok := errors.AsType[*refusal](err); ok {
 			return no
 		}

@@ -38,6 +38,7 @@ type serveFlags struct {
 	auth     serveAuthFlags
 	limits   serveLimitsFlags
 	log      serveLogFlags
+	tf       serveTerraformFlags
 	config   string // file
 	detached bool
 
@@ -53,6 +54,9 @@ func newServe() *cobra.Command {
 		Long: `serve stores nodes and sessions in a directory and serves them to ZooKeeper clients. It listens on the
 directory's own socket (for --server file://DIR) and on the addresses of --listen, --listen-tls and
 --unix. It prints one line for each address on stdout, then ready.
+
+With --terraform, serve is also a backend for Terraform and OpenTofu: it keeps their states and locks. See
+docs/howto/terraform.md and holdfast tf --help.
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
@@ -99,6 +103,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.auth.register(flags)
 	f.limits.register(flags)
 	f.log.register(flags)
+	f.tf.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
@@ -118,6 +123,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if len(kept) > 0 {
 		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
+	f.tls.others = len(f.tf.listenTLS) > 0
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
@@ -160,7 +166,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+1)
+	failed := make(chan error, len(listeners)+1+len(f.tf.listen)+len(f.tf.listenTLS))
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -179,6 +185,21 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
+	}
+	var gateway *terraformServer
+	if f.tf.used() {
+		if gateway, err = f.tf.open(ctx, f, host, keys, log); err != nil {
+			return err
+		}
+		defer gateway.close()
+		lines = append(lines, gateway.lines...)
+		for _, l := range gateway.addrs {
+			go func() {
+				if err := gateway.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+					failed <- err
+				}
+			}()
+		}
 	}
 	for _, line := range append(lines, hostReady) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
@@ -204,6 +225,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			}
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
+			gateway.close()
 			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after --linger
@@ -223,6 +245,9 @@ func (f *serveFlags) check() error {
 		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
 	case f.tick < time.Millisecond:
 		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	if err := f.tf.check(f); err != nil {
+		return err
 	}
 	return f.checkAddresses()
 }

@@ -20,6 +20,7 @@ type serveTLSFlags struct {
 	cert, key  string // files
 	clientCA   string // file
 	clientAuth clientAuth
+	others     bool // --terraform-tls uses the certificates, too
 }
 
 func (s *serveTLSFlags) register(f *pflag.FlagSet) {
@@ -63,7 +64,7 @@ func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	switch {
 	case len(s.listen) == 0 && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
 		return nil, nil
-	case len(s.listen) == 0:
+	case len(s.listen) == 0 && !s.others:
 		return nil, usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.cert == "" || s.key == "":
 		return nil, usage("", "serve: --listen-tls needs both --tls-cert and --tls-key")

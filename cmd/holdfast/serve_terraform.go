@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	crand "crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"holdfast/terraform"
+	"holdfast/zk"
+	"holdfast/zklocal"
+)
+
+// serveTerraformFlags are the flags of the backend for Terraform and OpenTofu. It runs in the server's process, as a
+// client of the server.
+type serveTerraformFlags struct {
+	listen, listenTLS []string
+	users, tokens     string // files
+	stateDir          string
+	locksOnly         bool
+	versions          int
+	force             choice
+}
+
+func (t *serveTerraformFlags) register(f *pflag.FlagSet) {
+	t.force = choice{options: []string{"allow", "refuse"}}
+	f.StringArrayVar(&t.listen, "terraform", nil, "TCP address for the http backend of Terraform and OpenTofu, such as 127.0.0.1:7482; repeatable")
+	f.StringArrayVar(&t.listenTLS, "terraform-tls", nil, "the same with TLS, with the certificates of --tls-cert and --tls-client-ca; repeatable")
+	f.StringVar(&t.users, "terraform-users", "", "file of the users for --terraform, one line user:password each (TF_HTTP_USERNAME, TF_HTTP_PASSWORD); other users must not be able to read it")
+	f.StringVar(&t.tokens, "terraform-tokens", "", "file of the bearer tokens for --terraform, one a line, at least 16 bytes each; other users must not be able to read it")
+	f.StringVar(&t.stateDir, "terraform-state-dir", "", "existing directory for Terraform's states (default: in the store)")
+	f.BoolVar(&t.locksOnly, "terraform-locks-only", false, "keep locks for Terraform and no states")
+	f.IntVar(&t.versions, "terraform-versions", 50, "how many versions of a Terraform state to keep, 1 to 500")
+	f.Var(&t.force, "terraform-force-unlock", "whether terraform force-unlock works, which does not send the id of the lock: allow or refuse")
+}
+
+func (t *serveTerraformFlags) used() bool { return len(t.listen)+len(t.listenTLS) > 0 }
+
+// check validates the flags.
+func (t *serveTerraformFlags) check(f *serveFlags) error {
+	known := t.users != "" || t.tokens != "" || f.tls.clientAuth.orDefault(f.tls.clientCA) == "need"
+	switch {
+	case !t.used() && (t.users+t.tokens+t.stateDir != "" || t.locksOnly):
+		return usage("give an address with --terraform", "serve: --terraform- flags are given, but no address")
+	case !t.used():
+		return nil
+	case t.versions < 1 || t.versions > 500:
+		return usage("", "%s %d: want 1 to 500", f.from.name("terraform-versions"), t.versions)
+	case t.locksOnly && t.stateDir != "":
+		return usage("leave out one of them", "serve: --terraform-locks-only and --terraform-state-dir do not go together")
+	case f.linger > 0:
+		return usage("leave out --linger", "serve: --terraform and --linger do not go together: the backend is a client that stays")
+	case len(f.auth.required) > 0 && !slices.Contains(f.auth.required, "digest"):
+		return usage("add digest to --auth-required, or run the backend beside another server", "serve: --terraform needs %s digest, because the backend is a client of this server", f.from.name("auth-required"))
+	case len(t.listenTLS) > 0 && len(f.tls.listen) == 0 && (f.tls.cert == "" || f.tls.key == ""):
+		return usage("", "serve: --terraform-tls needs both --tls-cert and --tls-key")
+	}
+	if t.stateDir != "" {
+		if info, err := os.Stat(t.stateDir); err != nil {
+			return misconfigured("create it", "%s: %w", f.from.name("terraform-state-dir"), err)
+		} else if !info.IsDir() {
+			return misconfigured("", "%s: %s is no directory", f.from.name("terraform-state-dir"), t.stateDir)
+		}
+	}
+	for _, addr := range t.listen {
+		open, err := f.reachable("terraform", addr)
+		if err != nil {
+			return err
+		}
+		if open && !f.insecure {
+			return usage("listen on 127.0.0.1, or use --terraform-tls", "%s %s: other machines can reach this address, and states hold secrets", f.from.name("terraform"), addr)
+		}
+	}
+	for _, addr := range t.listenTLS {
+		open, err := f.reachable("terraform-tls", addr)
+		if err != nil {
+			return err
+		}
+		if open && !f.insecure && !known {
+			return usage("ask for a password with --terraform-users FILE, for a token with --terraform-tokens FILE, or for certificates with --tls-client-ca FILE",
+				"%s %s: other machines can reach this address, and TLS alone admits every client", f.from.name("terraform-tls"), addr)
+		}
+	}
+	return nil
+}
+
+// credentials reads the files.
+func (t *serveTerraformFlags) credentials(from origins) (c terraform.Credentials, err error) {
+	for _, file := range []struct {
+		flag, path string
+		parse      func(string) error
+	}{{"terraform-users", t.users, (&c).ParseUsers}, {"terraform-tokens", t.tokens, (&c).ParseTokens}} {
+		if file.path == "" {
+			continue
+		}
+		text, err := readSecret(from.name(file.flag), file.path)
+		if err != nil {
+			return c, err
+		}
+		if err := file.parse(string(text)); err != nil {
+			return c, misconfigured("", "%s: %s: %w", from.name(file.flag), file.path, err)
+		}
+	}
+	return c, nil
+}
+
+// A terraformServer serves the backend until it is closed.
+type terraformServer struct {
+	client  *zk.Client
+	backend *terraform.Backend
+	http    *http.Server
+	addrs   []net.Listener
+	lines   []string
+}
+
+// open connects to the server of this process, and opens the addresses. The server must answer already.
+func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zklocal.Host, keys *keyring, log *slog.Logger) (_ *terraformServer, err error) {
+	cred, err := t.credentials(f.from)
+	if err != nil {
+		return nil, err
+	}
+	s := &terraformServer{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	cfg := zk.Config{Servers: []string{"unix://" + host.Socket()}, SessionTimeout: max(10*time.Second, 4*f.tick), TickTime: f.tick}
+	if len(f.auth.required) > 0 {
+		cfg.Auth = []zk.Auth{zk.DigestAuth("holdfast-terraform", crand.Text())}
+	}
+	within, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errUnreachable)
+	defer cancel()
+	if s.client, err = zk.Dial(within, cfg); err != nil {
+		return nil, fmt.Errorf("serve: --terraform: %w", err)
+	}
+	s.backend, err = terraform.New(terraform.Config{
+		Client: s.client, StateDir: t.stateDir, LocksOnly: t.locksOnly, Credentials: cred, Versions: t.versions,
+		RefuseForceUnlock: t.force.is("refuse"), Logger: log,
+		Audit: func(ctx context.Context, e terraform.Event) { auditTerraform(ctx, s.client, e, log) },
+	})
+	if err != nil {
+		return nil, misconfigured("", "serve: %w", err)
+	}
+	for i, addr := range slices.Concat(t.listen, t.listenTLS) {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("serve: --terraform: %w", err)
+		}
+		protocol := "http"
+		if i >= len(t.listen) {
+			protocol = "https"
+			l = tls.NewListener(l, keys.serverConfig())
+		}
+		s.addrs = append(s.addrs, l)
+		s.lines = append(s.lines, fmt.Sprintf("listening terraform %s://%s", protocol, l.Addr()))
+	}
+	s.http = terraformHTTP(s.backend, log)
+	return s, nil
+}
+
+// terraformHTTP returns a server for a backend. The backend itself bounds the time for bodies.
+func terraformHTTP(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// close can be called again, and for none.
+func (s *terraformServer) close() {
+	if s == nil {
+		return
+	}
+	if s.backend != nil {
+		s.backend.Close() // requests that wait for a lock end
+	}
+	if s.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
+		_ = s.http.Shutdown(ctx) // uploads end
+		cancel()
+		_ = s.http.Close()
+	}
+	for _, l := range s.addrs {
+		_ = l.Close()
+	}
+	if s.client != nil {
+		_ = s.client.Close()
+	}
+}
+
+// auditTerraform writes the audit line of a force-unlock.
+func auditTerraform(ctx context.Context, c *zk.Client, e terraform.Event, log *slog.Logger) {
+	line := auditEntry{
+		ID: crand.Text(), At: time.Now().UTC().Truncate(time.Millisecond), Action: "terraform force-unlock",
+		By: cut(e.From, auditText), Outcome: "done",
+	}
+	if e.Err != nil {
+		line.Outcome = cut(e.Err.Error(), auditText)
+	}
+	line.Places = append(line.Places, auditPlace{e.Path, cut(e.Entry.Owner, auditText), cut(e.Entry.Reason, auditText), fmt.Sprint(e.Entry.Token), e.Entry.Held})
+	log.Warn("terraform: force-unlock", "path", e.Path, "owner", e.Entry.Owner, "from", e.From, "outcome", line.Outcome)
+	if err := writeAudit(ctx, c, line); err != nil {
+		log.Error("terraform: the audit line is not in "+auditPath, "err", err)
+	}
+}
