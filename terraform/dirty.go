@@ -148,14 +148,14 @@ func (b *Backend) open(ctx context.Context, ws Workspace, info LockInfo) error {
 	return nil
 }
 
-// err423 is the answer to a LOCK of a dirty workspace.
+// err423 is the answer to a LOCK of a dirty workspace. Terraform 1.11 shows nothing of it but the ID.
 func err423(u Unstored, ws Workspace) error {
 	_, host, ok := strings.Cut(u.Who, "@")
 	if !ok {
 		host = "its host"
 	}
 	return &refusal{status: http.StatusLocked, holder: &LockInfo{
-		ID: u.ID, Operation: u.Operation, Who: u.Who, Created: u.At,
+		ID: fmt.Sprintf("%s (its state was not stored: holdfast tf forgive %s)", u.ID, ws), Operation: u.Operation, Who: u.Who, Created: u.At,
 		Info: fmt.Sprintf("the state of run %s by %s was not stored (%s). If the client could save it, it is in errored.tfstate on %s: push it with tofu state push errored.tfstate or terraform state push errored.tfstate. Otherwise: holdfast tf forgive %s",
 			u.ID, u.Who, u.Why, host, ws),
 	}}

@@ -103,7 +103,7 @@ func (b *Backend) thawed(ctx context.Context, ws Workspace, status int, id strin
 			what = ws.Project
 		}
 		return &refusal{status: status, holder: &LockInfo{
-			ID: "frozen", Operation: "freeze", Who: f.By, Created: f.At,
+			ID: fmt.Sprintf("frozen: %s", f.Reason), Operation: "freeze", Who: f.By, Created: f.At,
 			Info: fmt.Sprintf("%s is frozen: %s; to end it: holdfast tf freeze --end %s", what, f.Reason, what),
 		}}
 	}
