@@ -188,7 +188,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	}
 	var gateway *terraformServer
 	if f.tf.used() {
-		if gateway, err = f.tf.open(ctx, f, host, keys, log); err != nil {
+		if gateway, err = f.tf.open(ctx, f, host, cfg.Users, keys, log); err != nil {
 			return err
 		}
 		defer gateway.close()

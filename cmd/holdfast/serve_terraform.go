@@ -59,7 +59,7 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 	case f.linger > 0:
 		return usage("leave out --linger", "serve: --terraform and --linger do not go together: the backend is a client that stays")
 	case len(f.auth.required) > 0 && !slices.Contains(f.auth.required, "digest"):
-		return usage("add digest to --auth-required, or run the backend beside another server", "serve: --terraform needs %s digest, because the backend is a client of this server", f.from.name("auth-required"))
+		return usage("add digest to --auth-required, or run the backend beside another server", "%s: --terraform needs digest, because the backend is a client of this server", f.from.name("auth-required"))
 	case len(t.listenTLS) > 0 && len(f.tls.listen) == 0 && (f.tls.cert == "" || f.tls.key == ""):
 		return usage("", "serve: --terraform-tls needs both --tls-cert and --tls-key")
 	}
@@ -122,7 +122,7 @@ type terraformServer struct {
 }
 
 // open connects to the server of this process, and opens the addresses. The server must answer already.
-func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zklocal.Host, keys *keyring, log *slog.Logger) (_ *terraformServer, err error) {
+func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zklocal.Host, users map[string]string, keys *keyring, log *slog.Logger) (_ *terraformServer, err error) {
 	cred, err := t.credentials(f.from)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,11 @@ func (t *serveTerraformFlags) open(ctx context.Context, f *serveFlags, host *zkl
 	}()
 	cfg := zk.Config{Servers: []string{"unix://" + host.Socket()}, SessionTimeout: max(10*time.Second, 4*f.tick), TickTime: f.tick}
 	if len(f.auth.required) > 0 {
-		cfg.Auth = []zk.Auth{zk.DigestAuth("holdfast-terraform", crand.Text())}
+		user, password := "holdfast-terraform", crand.Text()
+		for user, password = range users {
+			break // any of those that the server knows
+		}
+		cfg.Auth = []zk.Auth{zk.DigestAuth(user, password)}
 	}
 	within, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errUnreachable)
 	defer cancel()
