@@ -226,3 +226,29 @@ func TestEphemeralLockEndsWithTheBackend(t *testing.T) {
 	b.Close()
 	want(t, "LOCK of another", newBackendOn(t, b.zk).client("b1").lock(), 200)
 }
+
+// The lock is taken away between the check of the id and the transaction that stores the state.
+func TestLockLostDuringPost(t *testing.T) {
+	b := newBackend(t)
+	run, other := b.client("run1"), b.zk.Client()
+	want(t, "LOCK", run.lock(), 200)
+	var once sync.Once
+	b.zk.Intercept(zkproto.OpMulti, func(path string) zktest.Action {
+		once.Do(func() {
+			q, err := holdfast.List(context.Background(), other, "/tf/app/default/lock")
+			if err != nil || len(q) != 1 {
+				t.Errorf("%+v, %v", q, err)
+				return
+			}
+			if err := holdfast.Break(context.Background(), other, "/tf/app/default/lock", q[0].Token); err != nil {
+				t.Error(err)
+			}
+		})
+		return zktest.Pass
+	})
+	want(t, "POST", run.post(state(1, "x")), 409)
+	b.zk.Intercept(zkproto.OpMulti, nil)
+	want(t, "GET", run.get(), 404)
+	want(t, "UNLOCK", run.unlock(), 200)
+	want(t, "LOCK of the next", b.client("next").lock(), 423)
+}

@@ -107,6 +107,7 @@ func mutants() []mutant {
 		ofWatching(),
 		ofTop(),
 		ofSights(),
+		ofTerraform(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
