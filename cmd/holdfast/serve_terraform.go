@@ -48,10 +48,8 @@ func (t *serveTerraformFlags) used() bool { return len(t.listen)+len(t.listenTLS
 func (t *serveTerraformFlags) check(f *serveFlags) error {
 	known := t.users != "" || t.tokens != "" || f.tls.clientAuth.orDefault(f.tls.clientCA) == "need"
 	switch {
-	case !t.used() && (t.users+t.tokens+t.stateDir != "" || t.locksOnly):
-		return usage("give an address with --terraform", "serve: --terraform- flags are given, but no address")
 	case !t.used():
-		return nil
+		return t.idle(f.from)
 	case t.versions < 1 || t.versions > 500:
 		return usage("", "%s %d: want 1 to 500", f.from.name("terraform-versions"), t.versions)
 	case t.locksOnly && t.stateDir != "":
@@ -87,6 +85,19 @@ func (t *serveTerraformFlags) check(f *serveFlags) error {
 		if open && !f.insecure && !known {
 			return usage("ask for a password with --terraform-users FILE, for a token with --terraform-tokens FILE, or for certificates with --tls-client-ca FILE",
 				"%s %s: other machines can reach this address, and TLS alone admits every client", f.from.name("terraform-tls"), addr)
+		}
+	}
+	return nil
+}
+
+// idle refuses settings of a backend that has no address.
+func (t *serveTerraformFlags) idle(from origins) error {
+	for flag, value := range map[string]string{
+		"terraform-users": t.users, "terraform-tokens": t.tokens, "terraform-state-dir": t.stateDir,
+		"terraform-locks-only": map[bool]string{true: "true"}[t.locksOnly],
+	} {
+		if value != "" {
+			return usage("give an address with --terraform", "%s %s: there is no address of a backend", from.name(flag), cut(value, 100))
 		}
 	}
 	return nil

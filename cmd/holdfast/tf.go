@@ -55,7 +55,7 @@ If a state is refused or not stored, the client writes it to errored.tfstate. Th
 somebody pushes that state (tofu state push errored.tfstate), or gives it up with holdfast tf forgive.
 
 A project is a name for what one directory describes. A workspace is one state of it. Both are part of the
-address, so the client's own workspaces are not used.
+address, so the client's own workspaces are not used. In the subcommands, network is short for network/default.
 
 Exit codes:
   the command's own, or 128+N if signal N killed it
@@ -122,13 +122,18 @@ func (f *tfFlags) target() (terraform.Workspace, error) {
 }
 
 func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at ending) error {
-	file, err := exec.LookPath(command[0])
-	if err != nil {
-		return cannotRun(command[0], err)
+	if f.stateDir != "" {
+		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
+			return misconfigured("create it", "--state-dir %s: no such directory", cut(f.stateDir, 200))
+		}
 	}
 	t, err := g.target()
 	if err != nil {
 		return err
+	}
+	file, err := exec.LookPath(command[0])
+	if err != nil {
+		return cannotRun(command[0], err)
 	}
 	sup, err := supervise.Start(watchdog.IsHost)
 	if err != nil {
@@ -239,11 +244,6 @@ func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t targ
 	})
 	if err != nil {
 		return nil, nil, misconfigured("", "tf: %w", err)
-	}
-	if f.stateDir != "" {
-		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
-			return nil, nil, misconfigured("create it", "--state-dir %s: no such directory", cut(f.stateDir, 200))
-		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func newTerraformForgive(g *globals) *cobra.Command {
 	var act actFlags
 	cmd := &cobra.Command{
-		Use:   "forgive [flags] PROJECT[/WORKSPACE]",
+		Use:   "forgive [flags] PROJECT/WORKSPACE",
 		Short: "Let others lock a workspace although a state was not stored",
 		Long: `forgive gives up the state of a run that was refused or not stored. The next run plans on the stored state, and
 what the earlier run has created may be unknown to it. So push the state instead if you can:

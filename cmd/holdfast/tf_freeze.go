@@ -15,7 +15,7 @@ import (
 func newTerraformFreeze(g *globals) *cobra.Command {
 	var end bool
 	cmd := &cobra.Command{
-		Use:   "freeze [flags] PROJECT[/WORKSPACE] [REASON]",
+		Use:   "freeze [flags] PROJECT/WORKSPACE [REASON]",
 		Short: "Let nobody lock a workspace or a project, or end that",
 		Long: `freeze refuses the lock of a workspace from now on, or of all workspaces of a project if you give no workspace. The
 clients show REASON. A run that holds the lock can finish and store its state. Plans without a lock

@@ -14,7 +14,7 @@ import (
 
 func newTerraformHistory(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "history [flags] PROJECT[/WORKSPACE]",
+		Use:   "history [flags] PROJECT/WORKSPACE",
 		Short: "List the kept versions of a state",
 		Long: `history lists the versions of a workspace's state that are kept, the oldest first, and the runs whose state
 was not stored. It prints no state.

@@ -14,7 +14,7 @@ func newTerraformRestore(g *globals) *cobra.Command {
 	var stateDir string
 	var act actFlags
 	cmd := &cobra.Command{
-		Use:   "restore [flags] PROJECT[/WORKSPACE] VERSION",
+		Use:   "restore [flags] PROJECT/WORKSPACE VERSION",
 		Short: "Make an old version of a state the present one",
 		Long: `restore stores an old version of a workspace's state again, with a serial above all others, so that clients take it
 for the newest. It takes the lock for that time. Nothing is lost: the version that was present until then

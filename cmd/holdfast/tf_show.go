@@ -16,7 +16,7 @@ import (
 func newTerraformShow(g *globals) *cobra.Command {
 	var stateDir, out string
 	cmd := &cobra.Command{
-		Use:   "show [flags] PROJECT[/WORKSPACE] [VERSION]",
+		Use:   "show [flags] PROJECT/WORKSPACE [VERSION]",
 		Short: "Describe one version of a state, or write it to a file",
 		Long: `show describes the present version of a workspace's state, or the one with the number VERSION. It prints no
 state, since states hold secrets. --out writes the state to a new file that only you can read; --out - prints it.
