@@ -4,7 +4,7 @@ package mutants
 func ofTerraform() []mutant {
 	all := []mutant{
 		{
-			number: 820, bug: "a client whose LOCK was executed, and whose answer was lost, is refused its own lock", where: "backends that answer LOCK with the ID of the holder alike",
+			number: 820, bug: "a client whose LOCK was executed, and whose answer was lost, is refused its own lock", where: "–",
 			edits: []edit{{"terraform/lock.go", "case h != nil && h.info.ID == info.ID:", "case false:"}},
 			tests: []string{"TestRepeatedRequests"},
 		},
@@ -19,7 +19,7 @@ func ofTerraform() []mutant {
 			tests: []string{"TestDeadWaiterGetsNoLock"},
 		},
 		{
-			number: 823, bug: "no request is held open, so a handoff takes as long as the clients' pause", where: "all backends that we know",
+			number: 823, bug: "no request is held open, so a handoff takes as long as the clients' pause", where: "nimbolus/terraform-backend, plumber-cd/terraform-backend-git, GitLab",
 			edits: []edit{{"terraform/lock.go", "if !first {", "if false {"}},
 			tests: []string{"TestLaterRequestsWaitForTheirTurn"},
 		},
@@ -29,22 +29,22 @@ func ofTerraform() []mutant {
 			tests: []string{"TestLaterRequestsWaitForTheirTurn"},
 		},
 		{
-			number: 825, bug: "a state is stored although its lock was taken away meanwhile", where: "backends that check the lock before they write",
+			number: 825, bug: "a state is stored although its lock was taken away meanwhile", where: "–",
 			edits: []edit{{"terraform/versions.go", "ops = append(ops, h.check())", "_ = h.check()"}},
 			tests: []string{"TestLockLostDuringPost"},
 		},
 		{
-			number: 826, bug: "nothing tells of an upload that was cut off", where: "all backends that we know",
+			number: 826, bug: "nothing tells of an upload that was cut off", where: "nimbolus/terraform-backend, plumber-cd/terraform-backend-git, GitLab",
 			edits: []edit{{"terraform/state.go", "if h != nil {\n\t\tif err := b.markUnstored(", "if h != nil && id == \"\" {\n\t\tif err := b.markUnstored("}},
 			tests: []string{"TestClientKilledDuringPost"},
 		},
 		{
-			number: 827, bug: "the next run plans on the old state after a state was refused", where: "all backends that we know",
+			number: 827, bug: "the next run plans on the old state after a state was refused", where: "nimbolus/terraform-backend, plumber-cd/terraform-backend-git, GitLab",
 			edits: []edit{{"terraform/dirty.go", "return err423(u, ws)", "_ = err423(u, ws)"}},
 			tests: []string{"TestRefusedStateKeepsOthersOut", "TestStateOfALostLock"},
 		},
 		{
-			number: 828, bug: "an older state replaces a newer one", where: "nimbolus/terraform-backend",
+			number: 828, bug: "an older state replaces a newer one", where: "–",
 			edits: []edit{{"terraform/state.go", "case next.Serial < now.Serial:", "case next.Serial < 0:"}},
 			tests: []string{"TestBadStatesAreRefused"},
 		},
