@@ -96,6 +96,7 @@ func mutants() []mutant {
 		ofWorlds(),
 		ofMetricsFlags(),
 		ofPages(),
+		ofTerraform(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

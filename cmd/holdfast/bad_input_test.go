@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -78,8 +79,11 @@ func attempts() (all []attempt) {
 		rest := slices.Clone(operands)
 		for i, word := range rest {
 			if strings.ToUpper(word) == word {
-				rest[i] = map[bool]string{true: "0x1", false: "x"}[word == "SESSION"]
+				rest[i] = cmp.Or(map[string]string{"SESSION": "0x1", "VERSION": "1"}[word], "x")
 			}
+		}
+		if path == "tf" {
+			rest = append([]string{"--"}, rest...) // a command needs it, since there are subcommands
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			shared := f.Name == "help" || client && path != "ls" && newGlobals().flags.Lookup(f.Name) != nil

@@ -73,7 +73,7 @@ func report(w io.Writer, format logFormat, command string, err error) int {
 	f := explain(err)
 	text := strings.TrimPrefix(f.err.Error(), "holdfast: ")
 	_, _ = io.WriteString(w, format.message(levelError, brief(escape(text)), brief(escape(f.hint))))
-	if command == "run" || command == "elect" || command == "shard" {
+	if command == "run" || command == "elect" || command == "shard" || command == "tf" {
 		// Codes below 125 belong to the command, except 75, 79 and 124 from run itself. An expired
 		// session is not 79 if no command ran.
 		own, ok := errors.AsType[*fault](err)

@@ -95,6 +95,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		g.client(client)
 		root.AddCommand(client)
 	}
+	root.AddCommand(newTerraform(g))
 	root.AddCommand(newServe(), newCheck(), newBackup(), newVersion())
 	root.AddCommand(newConfig(g), newCompletion(), newMan())
 	root.AddCommand(newTopics(g)...)

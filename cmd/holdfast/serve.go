@@ -39,6 +39,7 @@ type serveFlags struct {
 	limits   serveLimitsFlags
 	ui       serveUIFlags
 	log      serveLogFlags
+	tf       serveTerraformFlags
 	config   string // file
 	detached bool
 
@@ -54,6 +55,9 @@ func newServe() *cobra.Command {
 		Long: `serve stores nodes and sessions in a directory and serves them to ZooKeeper clients. It listens on the
 directory's own socket (for --server file://DIR) and on the addresses of --listen, --listen-tls and
 --unix. It prints one line for each address on stdout, then ready.
+
+With --terraform, serve is also a backend for Terraform and OpenTofu: it keeps their states and locks. See
+docs/howto/terraform.md and holdfast tf --help.
 
 INT and TERM stop serve. Sessions stay in the directory. HUP reloads certificates, users and limits.
 serve reloads changed certificates without HUP, too.
@@ -104,6 +108,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	f.limits.register(flags)
 	f.ui.register(flags)
 	f.log.register(flags)
+	f.tf.register(flags)
 	flags.StringVar(&f.config, "config", "", "YAML file with these flags as keys, without --; flags on the command line win")
 	flags.BoolVar(&f.detached, watchdog.DetachedFlag[2:], false, "")
 	_ = flags.MarkHidden(watchdog.DetachedFlag[2:])
@@ -123,6 +128,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	if len(kept) > 0 {
 		log.Warn("serve: the host keeps settings of the job that started it: no permission to reset them", "kept", strings.Join(kept, ", "))
 	}
+	f.tls.others = f.tls.others || len(f.tf.listenTLS) > 0
 	keys, err := f.tls.open(f.from, log)
 	if err != nil {
 		return err
@@ -165,7 +171,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+2)
+	failed := make(chan error, len(listeners)+2+len(f.tf.listen)+len(f.tf.listenTLS))
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -204,6 +210,21 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	for _, l := range listeners {
 		go func() { failed <- host.Server().Serve(l) }()
 	}
+	var gateway *terraformServer
+	if f.tf.used() {
+		if gateway, err = f.tf.open(ctx, f, host, cfg.Users, keys, log); err != nil {
+			return err
+		}
+		defer gateway.close()
+		lines = append(lines, gateway.lines...)
+		for _, l := range gateway.addrs {
+			go func() {
+				if err := gateway.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+					failed <- err
+				}
+			}()
+		}
+	}
 	for _, line := range append(lines, hostReady) {
 		if _, err := fmt.Fprintln(stdout, line); err != nil && !f.detached {
 			return fmt.Errorf("serve: stdout: %w", err) // a detached host outlives the process that started it
@@ -229,6 +250,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 			log.Info("serve: stopping", "signal", sig)
 			systemd.Stopping()
 			stopPage()
+			gateway.close()
 			return shutdown(host)
 		case <-host.Done():
 			return host.Err() // nil after --linger
@@ -250,6 +272,9 @@ func (f *serveFlags) check() error {
 		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
 	}
 	if err := f.checkUI(); err != nil {
+		return err
+	}
+	if err := f.tf.check(f); err != nil {
 		return err
 	}
 	return f.checkAddresses()

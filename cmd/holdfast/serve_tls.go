@@ -20,7 +20,7 @@ type serveTLSFlags struct {
 	cert, key  string // files
 	clientCA   string // file
 	clientAuth clientAuth
-	page       bool // the page of --ui uses the certificate, too
+	others     bool // --ui or --terraform-tls uses the certificate, too
 }
 
 func (s *serveTLSFlags) register(f *pflag.FlagSet) {
@@ -62,9 +62,9 @@ func (c clientAuth) orDefault(ca string) clientAuth {
 func (s *serveTLSFlags) open(from origins, log *slog.Logger) (*keyring, error) {
 	auth := s.clientAuth.orDefault(s.clientCA)
 	switch {
-	case len(s.listen) == 0 && !s.page && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
+	case len(s.listen) == 0 && !s.others && s.cert+s.key+s.clientCA+string(s.clientAuth) == "":
 		return nil, nil
-	case len(s.listen) == 0 && !s.page:
+	case len(s.listen) == 0 && !s.others:
 		return nil, usage("give one with --listen-tls", "serve: --tls- flags are given, but no address for TLS")
 	case s.cert == "" || s.key == "":
 		return nil, usage("", "serve: TLS needs both --tls-cert and --tls-key")

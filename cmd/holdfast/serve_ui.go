@@ -47,7 +47,7 @@ func (f *serveFlags) checkUI() error {
 		err = usage("listen on 127.0.0.1, or give --tls-cert, --tls-key and --ui-users",
 			"%s %s: other machines can reach this address, so the page needs TLS and users", f.from.name("ui"), u.listen)
 	}
-	u.tls, f.tls.page = open, open
+	u.tls, f.tls.others = open, f.tls.others || open
 	return err
 }
 

@@ -27,6 +27,7 @@ import (
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
+//	cmd/holdfast → terraform     terraform → holdfast, zk
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
 //
@@ -89,6 +90,10 @@ var arrows = map[string]part{
 		mayImport: []string{""},
 		reason:    "a fence needs a Hold's token and what guards the resource; programs without a database must not get one with the lock, so it is a package of its own",
 	},
+	"terraform": {
+		mayImport: []string{"", "zk"},
+		reason:    "the backend for Terraform is a user of locks and nodes, on whatever server: programs serve it themselves, so it brings no server, no flags and no command",
+	},
 	"chaos": {
 		mayImport: []string{""},
 		external:  []string{"github.com/anishathalye/porcupine"},
@@ -122,7 +127,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},

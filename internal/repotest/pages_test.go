@@ -32,6 +32,7 @@ var pages = []string{
 	"docs/howto/fencing.md",
 	"docs/howto/moving.md",
 	"docs/howto/tls.md",
+	"docs/howto/terraform.md",
 }
 
 // patience is how long the output of a command may take before its page fails.
@@ -65,7 +66,7 @@ func runPage(t *testing.T, page, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"sqlite3", "flock", "openssl", "python3"} {
+	for _, program := range []string{"sqlite3", "flock", "openssl", "python3", "curl"} {
 		if _, err := exec.LookPath(program); err != nil && strings.Contains(string(text), program+" ") {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("install %s", program)

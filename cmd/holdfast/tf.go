@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"holdfast"
+	"holdfast/internal/deed"
+	"holdfast/internal/supervise"
+	"holdfast/internal/watchdog"
+	"holdfast/terraform"
+	"holdfast/zk"
+)
+
+// tfFlags are the flags of tf -- COMMAND.
+type tfFlags struct {
+	project, workspace string
+	stateDir           string
+	locksOnly          bool
+	ends               endFlags
+}
+
+func newTerraform(g *globals) *cobra.Command {
+	var f tfFlags
+	cmd := &cobra.Command{
+		Use:        "tf [flags] -- COMMAND [ARG...]",
+		SuggestFor: []string{"terraform", "tofu"},
+		Short:      "Run Terraform or OpenTofu with its state and its lock here",
+		Long: `tf runs a command, such as tofu apply, with a backend for its state and its lock. The backend listens on this
+machine, with a password of its own, and ends with the command. The configuration needs no more than
+
+  terraform {
+    backend "http" {}
+  }
+
+The command's environment has TF_HTTP_ADDRESS and the other variables of that backend. The command can be a script
+that runs several commands.
+
+The lock is the one of holdfast run, not the one of holdfast serve --terraform: it ends with tf, also if tf or this
+machine dies. So no crash leaves a lock behind. If the lock cannot be proven any more, tf asks the command to stop before
+somebody else can acquire the lock (see holdfast run --help: the flags and the exit codes are the same).
+
+If a state is refused or not stored, the client writes it to errored.tfstate. Then nobody can lock the workspace until
+somebody pushes that state (tofu state push errored.tfstate), or gives it up with holdfast tf forgive.
+
+A project is a name for what one directory describes. A workspace is one state of it. Both are part of the
+address, so the client's own workspaces are not used. In the subcommands, network is short for network/default.
+
+Exit codes:
+  the command's own, or 128+N if signal N killed it
+  79    the lock was lost while the command ran
+  124   the command was stopped after --max-hold
+  125   holdfast failed, no server answered, or the command line or the configuration is wrong
+  126   the command cannot be executed
+  127   the command was not found
+  128+N signal N arrived before the command started`,
+		Example: `  holdfast tf -- tofu apply
+  holdfast tf --project network --workspace prod -- terraform plan -lock-timeout=10m
+  holdfast tf history network/prod
+  holdfast tf freeze network "release 9"`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("usage: "+cmd.UseLine(), "tf: no command given")
+			}
+			if cmd.ArgsLenAtDash() != 0 {
+				return usage(fmt.Sprintf("put -- before a command: holdfast tf -- %s", cut(strings.Join(args, " "), 100)), "tf: unknown subcommand %q", cut(args[0], 80))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ending, err := f.ends.ending(cmd, g)
+			if err != nil {
+				return err
+			}
+			ws, err := f.target()
+			if err != nil {
+				return err
+			}
+			return f.run(g, ws, f.ends.command(append([]string{"tf"}, args...)), ending)
+		},
+	}
+	cmd.Flags().StringVar(&f.project, "project", "", "name of the project (default: the name of the working directory)")
+	cmd.Flags().StringVar(&f.workspace, "workspace", terraform.DefaultName, "name of the workspace")
+	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "existing directory for the states, which all users of the project share (default: in the server)")
+	cmd.Flags().BoolVar(&f.locksOnly, "locks-only", false, "keep the lock and no state: TF_HTTP_ADDRESS of the environment stays")
+	f.ends.register(cmd)
+	for _, sub := range []*cobra.Command{newTerraformHistory(g), newTerraformShow(g), newTerraformRestore(g), newTerraformForgive(g), newTerraformFreeze(g)} {
+		g.client(sub)
+		cmd.AddCommand(sub)
+	}
+	g.client(cmd)
+	return cmd
+}
+
+// target returns the workspace of the flags.
+func (f *tfFlags) target() (terraform.Workspace, error) {
+	project := f.project
+	if project == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return terraform.Workspace{}, usage("give --project NAME", "tf: %w", err)
+		}
+		project = filepath.Base(dir)
+	}
+	ws := terraform.Workspace{Project: project, Name: f.workspace}
+	parsed, err := terraform.ParseWorkspace(ws.String())
+	if err != nil {
+		return ws, usage("give --project NAME and --workspace NAME", "tf: %w", err)
+	}
+	return parsed, nil
+}
+
+func (f *tfFlags) run(g *globals, ws terraform.Workspace, command []string, at ending) error {
+	if f.stateDir != "" {
+		if info, err := os.Stat(f.stateDir); err != nil || !info.IsDir() {
+			return misconfigured("create it", "--state-dir %s: no such directory", cut(f.stateDir, 200))
+		}
+	}
+	t, err := g.target()
+	if err != nil {
+		return err
+	}
+	file, err := exec.LookPath(command[0])
+	if err != nil {
+		return cannotRun(command[0], err)
+	}
+	sup, err := supervise.Start(watchdog.IsHost)
+	if err != nil {
+		return &fault{exitFailed, err, ""}
+	}
+	defer sup.Close()
+	signals := make(chan os.Signal, 64)
+	supervise.SurviveBrokenPipe()
+	supervise.Notify(signals, supervise.StopSignals...)
+	if !slices.Contains(supervise.JobSignals, os.Signal(syscall.Signal(f.ends.signal))) {
+		supervise.Notify(signals, syscall.Signal(f.ends.signal))
+	}
+	say := g.newLiveSayer(os.Stderr)
+	defer say.flush()
+	c, err := f.connect(g, t, say, signals)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	session, err := c.client.Session(context.Background())
+	if err != nil {
+		return t.unreachable(err)
+	}
+	if err := g.granted(session.Timeout()); err != nil {
+		return err
+	}
+	if least := 2 * supervise.KillMargin; session.Timeout() < least {
+		return usage(fmt.Sprintf("give --session-timeout %v or more", least), "session timeout %v is too short", session.Timeout())
+	}
+	ends, err := at(session.Timeout())
+	if err != nil {
+		return err
+	}
+	gateway, env, err := f.serve(g, c.client, ws, t)
+	if err != nil {
+		return err
+	}
+	defer gateway.close()
+	c.quiet()
+	supervise.Notify(signals, supervise.JobSignals...)
+	backend := gateway.backend
+	out, startErr := sup.Run(
+		supervise.Command{Path: file, Args: command, Env: environ(env)},
+		supervise.Terms{
+			Lost: backend.Lost(), Deadline: backend.Deadline, Ending: ends, Signals: signals,
+			Warn:    func(format string, args ...any) { say.line("%s: %s", ws, fmt.Sprintf(format, args...)) },
+			Suspect: c.contact.isDown, Changed: c.contact.changed,
+		},
+	)
+	_, _ = unlessHurried(signals, 2, func() error { gateway.close(); return nil })
+	switch {
+	case errors.Is(startErr, supervise.ErrGuards):
+		return &fault{exitFailed, fmt.Errorf("tf: %w", startErr), ""}
+	case startErr != nil:
+		return cannotRun(command[0], startErr)
+	case out.Lost:
+		return &fault{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with code %d)", ws, out.Code),
+			"if the client has written errored.tfstate, push it: tofu state push errored.tfstate"}
+	case out.Overdue:
+		return &fault{exitOverdue, fmt.Errorf("%s: the command was stopped after %v, see --max-hold (it ended with code %d)", ws, ends.MaxHold, out.Code), ""}
+	}
+	return exitCode(out.Code)
+}
+
+// connect waits for a session, and gives up when a signal arrives.
+func (f *tfFlags) connect(g *globals, t target, say *sayer, signals <-chan os.Signal) (*connection, error) {
+	t.zk.CreateChroot = true
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type outcome struct {
+		c   *connection
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		c, err := g.connect(ctx, t, g.timeout, say)
+		done <- outcome{c, err}
+	}()
+	select {
+	case o := <-done:
+		return o.c, o.err
+	case sig := <-signals:
+		cancel()
+		if o := <-done; o.c != nil {
+			o.c.close()
+		}
+		return nil, exitCode(exitSignal + supervise.SignalNumber(sig))
+	}
+}
+
+// serve starts the gateway of one run on this machine, and returns the variables that lead the command to it.
+func (f *tfFlags) serve(g *globals, c *zk.Client, ws terraform.Workspace, t target) (*terraformServer, []string, error) {
+	const user = "holdfast"
+	password := crand.Text()
+	var cred terraform.Credentials
+	cred.AddUser(user, password)
+	logs := serveLogFlags{level: logLevel{slog.LevelWarn}, format: g.log.format}
+	if g.log.verbose {
+		logs.level.Level = slog.LevelInfo
+	}
+	log := logs.logger(os.Stderr)
+	b, err := terraform.New(terraform.Config{
+		Client: c, Credentials: cred, Ephemeral: true, StateDir: f.stateDir, LocksOnly: f.locksOnly, Logger: log,
+		Audit: func(ctx context.Context, e terraform.Event) {
+			e.From = owner()
+			auditTerraform(ctx, c, e, log)
+		},
+	})
+	if err != nil {
+		return nil, nil, misconfigured("", "tf: %w", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, &fault{exitFailed, fmt.Errorf("tf: %w", err), ""}
+	}
+	s := &terraformServer{backend: b, http: terraformHTTP(b, log)}
+	go func() { _ = s.http.Serve(l) }() // it ends with close
+	address := "http://" + l.Addr().String() + "/tf/" + ws.String()
+	env := []string{
+		"TF_HTTP_LOCK_ADDRESS=" + address + "/lock", "TF_HTTP_LOCK_METHOD=LOCK",
+		"TF_HTTP_UNLOCK_ADDRESS=" + address + "/lock", "TF_HTTP_UNLOCK_METHOD=UNLOCK",
+		"TF_HTTP_USERNAME=" + user, "TF_HTTP_PASSWORD=" + password,
+		"HOLDFAST_SERVER=" + t.url,
+	}
+	if !f.locksOnly {
+		env = append(env, "TF_HTTP_ADDRESS="+address, "TF_HTTP_UPDATE_METHOD=POST")
+	}
+	return s, env, nil
+}
+
+// tfAsk runs f with a Backend for the subcommands. name is PROJECT or PROJECT/WORKSPACE.
+func (g *globals) tfAsk(ctx context.Context, stateDir, name string, f func(context.Context, *zk.Client, *terraform.Backend, terraform.Workspace) error) error {
+	ws, err := terraform.ParseWorkspace(name)
+	if err != nil {
+		return usage("", "tf: %w", err)
+	}
+	return g.ask(ctx, func(ctx context.Context, c *zk.Client) error {
+		b, err := terraform.New(terraform.Config{Client: c, StateDir: stateDir})
+		if err != nil {
+			return misconfigured("", "%w", err)
+		}
+		defer b.Close()
+		err = f(ctx, c, b, ws)
+		switch {
+		case errors.Is(err, terraform.ErrNoVersion):
+			return &fault{exitNo, err, "holdfast tf history " + name + " lists the versions"}
+		case errors.Is(err, terraform.ErrLocked), errors.Is(err, holdfast.ErrLocked):
+			return &fault{exitBusy, err, "holdfast status " + b.LockPath(ws) + " shows the holder"}
+		}
+		return err
+	})
+}
+
+// tfAudit leaves an audit line about a workspace.
+func (g *globals) tfAudit(ctx context.Context, cmd *cobra.Command, c *zk.Client, action, path, reason string, act func() error) error {
+	return g.audited(ctx, cmd, c, deed.Entry{Action: action, Places: []deed.Place{{Path: path, Owner: owner(), Token: "0"}}}, reason, act)
+}

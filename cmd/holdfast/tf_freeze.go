@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/terraform"
+	"holdfast/zk"
+)
+
+func newTerraformFreeze(g *globals) *cobra.Command {
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "freeze [flags] PROJECT/WORKSPACE [REASON]",
+		Short: "Let nobody lock a workspace or a project, or end that",
+		Long: `freeze refuses the lock of a workspace from now on, or of all workspaces of a project if you give no workspace. The
+clients show REASON. A run that holds the lock can finish and store its state. Plans without a lock
+(-lock=false) and reads go on.
+
+--end ends it. Both leave an audit line (see holdfast break --help).
+
+Exit codes:
+  0   it is frozen; with --end, it is not frozen any more
+  1   with --end: it was not frozen
+  2   wrong command line
+  69  no server answered
+  77  no permission
+  78  wrong configuration`,
+		Example: `  holdfast tf freeze network "release 9"
+  holdfast tf freeze --end network`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := operands("project/workspace", "[reason]")(cmd, args); err != nil {
+				return err
+			}
+			switch {
+			case end && len(args) == 2:
+				return usage("leave out the reason", "freeze: --end takes no reason")
+			case !end && (len(args) < 2 || strings.TrimSpace(args[1]) == ""):
+				return usage("say why: holdfast tf freeze "+cut(args[0], 80)+` "release 9"`, "freeze: no reason given")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.tfAsk(cmd.Context(), "", args[0], func(ctx context.Context, c *zk.Client, b *terraform.Backend, ws terraform.Workspace) error {
+				if !strings.Contains(args[0], "/") {
+					ws.Name = ""
+				}
+				path := strings.TrimSuffix("/tf/"+ws.String(), "/")
+				if end {
+					was := false
+					err := g.tfAudit(ctx, cmd, c, "tf freeze --end", path, "", func() (err error) {
+						was, err = b.Thaw(ctx, ws)
+						return err
+					})
+					switch {
+					case err != nil:
+						return err
+					case !was:
+						return &fault{exitNo, fmt.Errorf("%s is not frozen", args[0]), ""}
+					}
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "thawed %s\n", args[0])
+					return err
+				}
+				f := terraform.Freeze{Reason: args[1], By: owner(), At: time.Now().UTC().Truncate(time.Second)}
+				err := g.tfAudit(ctx, cmd, c, "tf freeze", path, args[1], func() error { return b.Freeze(ctx, ws, f) })
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "frozen %s\n", args[0])
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&end, "end", false, "end the freeze")
+	return cmd
+}

@@ -1,0 +1,111 @@
+package terraform
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"holdfast/zk"
+)
+
+// The requests here can be executed twice, so they are sent again after a lost connection until ctx ends.
+
+func repeat(ctx context.Context, send func() error) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := send()
+		if err == nil || !zk.SafeToRetry(err) && !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrSessionExpired) {
+			return err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// get reads a node as it is now: a server may be behind the one that executed the last write.
+func (b *Backend) get(ctx context.Context, path string) (data []byte, stat zk.Stat, err error) {
+	err = repeat(ctx, func() (err error) {
+		if err = b.cfg.Client.Sync(ctx, path); err != nil {
+			return err
+		}
+		data, stat, err = b.cfg.Client.Get(ctx, path)
+		return err
+	})
+	return data, stat, err
+}
+
+// children lists a node that need not exist.
+func (b *Backend) children(ctx context.Context, path string) (names []string, err error) {
+	err = repeat(ctx, func() (err error) {
+		if err = b.cfg.Client.Sync(ctx, path); err != nil {
+			return err
+		}
+		names, _, err = b.cfg.Client.Children(ctx, path)
+		return err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// make creates a node and those above it, unless they exist.
+func (b *Backend) make(ctx context.Context, path string, data []byte) error {
+	for {
+		err := repeat(ctx, func() error {
+			_, _, err := b.cfg.Client.Create(ctx, path, data, zk.Persistent, b.cfg.ACL...)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !errors.Is(err, zk.ErrNoNode):
+			return err
+		}
+		if err := b.make(ctx, path[:strings.LastIndexByte(path, '/')], nil); err != nil {
+			return err
+		}
+	}
+}
+
+// put gives a node its data, whether or not it exists.
+func (b *Backend) put(ctx context.Context, path string, data []byte) error {
+	for {
+		err := repeat(ctx, func() error {
+			_, err := b.cfg.Client.Set(ctx, path, data, zk.AnyVersion)
+			return err
+		})
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if err := b.make(ctx, path, data); err != nil {
+			return err
+		}
+	}
+}
+
+// remove removes a node without children, unless it is gone.
+func (b *Backend) remove(ctx context.Context, path string) error {
+	err := repeat(ctx, func() error { return b.cfg.Client.Delete(ctx, path, zk.AnyVersion) })
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+func (b *Backend) removeChildren(ctx context.Context, path string) error {
+	names, err := b.children(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := b.remove(ctx, path+"/"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
