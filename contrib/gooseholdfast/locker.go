@@ -5,7 +5,7 @@
 //	p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithLocker(l))
 //
 // The lock works with every database, through connection poolers such as PgBouncer, and for several databases at
-// once. The package starts no goroutine; the report of a loss runs on one that ends with the report.
+// once. The package starts a goroutine at the end of each tenure. It reports a loss, if there was one, and ends.
 package gooseholdfast
 
 import (
@@ -27,7 +27,6 @@ type Locker struct {
 
 	mu   sync.Mutex
 	hold *holdfast.Hold // nil while the lock is not held; guarded by mu
-	stop func() bool    // ends the wait for a loss; guarded by mu
 }
 
 // New makes a Locker from a lock, usually a holdfast.Mutex. All programs that migrate one database need the same
@@ -56,7 +55,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = h
-	l.stop = context.AfterFunc(h.Context(), func() {
+	context.AfterFunc(h.Context(), func() { // it ends with the Hold
 		if err := context.Cause(h.Context()); errors.Is(err, holdfast.ErrLost) {
 			l.logger.Error("the lock of a migration is lost; another program can migrate at the same time, and the statement that runs cannot be stopped",
 				"lock", h.Path(), "held", time.Since(begun), "error", err)
@@ -72,14 +71,11 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 // time; goose has finished all the same. The error is holdfast.ErrNotHeld if the Locker does not hold the lock.
 func (l *Locker) Unlock(context.Context, *sql.DB) error {
 	l.mu.Lock()
-	h, stop := l.hold, l.stop
-	l.hold, l.stop = nil, nil
+	h := l.hold
+	l.hold = nil
 	l.mu.Unlock()
 	if h == nil {
 		return holdfast.ErrNotHeld
-	}
-	if h.Err() == nil {
-		stop() // otherwise the report of the loss may not have begun yet
 	}
 	err := h.Unlock()
 	<-l.turn

@@ -219,13 +219,23 @@ func TestContextsThatHaveEnded(t *testing.T) {
 	if err := b.Unlock(context.Background(), nil); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("Unlock of a lock that is not held: %v", err)
 	}
+	waits, stop := context.WithCancelCause(context.Background())
+	waited := make(chan error, 1)
+	go func() { waited <- b.Lock(waits, nil) }()
+	waiting(t, srv, 2)
+	stop(why)
+	if err := <-waited; !errors.Is(err, why) {
+		t.Errorf("Lock that waits: %v", err)
+	}
 	if err := a.Unlock(ended, nil); err != nil {
 		t.Errorf("Unlock: %v", err)
 	}
 	if err := a.Unlock(ended, nil); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("second Unlock: %v", err)
 	}
-	if err := b.Lock(context.Background(), nil); err != nil {
+	again, cancelAgain := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancelAgain()
+	if err := b.Lock(again, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Unlock(context.Background(), nil); err != nil {
@@ -250,7 +260,7 @@ func TestAfterALossTheNextTenureWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		select {
 		case err := <-second:
-			t.Errorf("the second Lock returned before the first Unlock: %v", err)
+			t.Fatalf("the second Lock returned before the first Unlock: %v", err)
 		default:
 		}
 		if err := l.Unlock(ctx, nil); !errors.Is(err, holdfast.ErrLost) {

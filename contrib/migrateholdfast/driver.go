@@ -4,7 +4,7 @@
 //	d := migrateholdfast.New(driver, holdfast.NewMutex(c, "/db/migrate"), 0, slog.Default())
 //	m, err := migrate.NewWithInstance("iofs", source, "app", d)
 //
-// The package starts no goroutine; the report of a loss runs on one that ends with the report.
+// The package starts a goroutine at the end of each tenure. It reports a loss, if there was one, and ends.
 package migrateholdfast
 
 import (
@@ -36,7 +36,6 @@ type Driver struct {
 	mu      sync.Mutex
 	hold    *holdfast.Hold // nil while the lock is not held; guarded by mu
 	locking bool           // guarded by mu
-	stop    func() bool    // ends the wait for a loss; guarded by mu
 }
 
 // New makes a Driver that uses d for everything but its lock, which is l, usually a holdfast.Mutex. All programs
@@ -83,7 +82,7 @@ func (d *Driver) Lock() error {
 	}
 	begun := time.Now()
 	d.hold = h
-	d.stop = context.AfterFunc(h.Context(), func() {
+	context.AfterFunc(h.Context(), func() { // it ends with the Hold
 		if err := context.Cause(h.Context()); errors.Is(err, holdfast.ErrLost) {
 			d.logger.Error("the lock of a migration is lost; another program can migrate at the same time, and the statement that runs cannot be stopped",
 				"lock", h.Path(), "held", time.Since(begun), "error", err)
@@ -128,14 +127,11 @@ func (d *Driver) lost() error {
 // time. The error is database.ErrNotLocked if the Driver does not hold the lock.
 func (d *Driver) Unlock() error {
 	d.mu.Lock()
-	h, stop := d.hold, d.stop
-	d.hold, d.stop = nil, nil
+	h := d.hold
+	d.hold = nil
 	d.mu.Unlock()
 	if h == nil {
 		return database.ErrNotLocked
-	}
-	if h.Err() == nil {
-		stop() // otherwise the report of the loss may not have begun yet
 	}
 	return h.Unlock()
 }

@@ -276,29 +276,54 @@ func TestWithoutTheLockNothingIsDropped(t *testing.T) {
 	})
 }
 
+// A second Lock of one driver would wait for itself.
+func TestASecondLockFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		d := migrateholdfast.New(conn{newDB()}, mutex(srv.Client()), 0, nil)
+		if err := d.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if err := d.Lock(); !errors.Is(err, database.ErrLocked) {
+			t.Errorf("second Lock: %v, want ErrLocked", err)
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the second Lock took %v", took)
+		}
+		if err := d.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCloseReleasesTheLock(t *testing.T) {
-	srv := zktest.NewServer()
-	defer srv.Close()
-	var log bytes.Buffer
-	d := migrateholdfast.New(conn{newDB()}, mutex(srv.Client()), 0, slog.New(slog.NewTextHandler(&log, nil)))
-	if err := d.Close(); err != nil {
-		t.Errorf("Close without the lock: %v", err)
-	}
-	if err := d.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	h, err := mutex(srv.Client()).TryLock(context.Background())
-	if err != nil {
-		t.Fatalf("Close kept the lock: %v", err)
-	}
-	h.Unlock()
-	if log.Len() > 0 {
-		t.Errorf("a release is no loss, but the log has:\n%s", log.String())
-	}
-	if _, err := d.Open("stub://"); !errors.Is(err, migrateholdfast.ErrOpen) {
-		t.Errorf("Open: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		var log bytes.Buffer
+		d := migrateholdfast.New(conn{newDB()}, mutex(srv.Client()), 0, slog.New(slog.NewTextHandler(&log, nil)))
+		if err := d.Close(); err != nil {
+			t.Errorf("Close without the lock: %v", err)
+		}
+		if err := d.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		h, err := mutex(srv.Client()).TryLock(context.Background())
+		if err != nil {
+			t.Fatalf("Close kept the lock: %v", err)
+		}
+		h.Unlock()
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("a release is no loss, but the log has:\n%s", log.String())
+		}
+		if _, err := d.Open("stub://"); !errors.Is(err, migrateholdfast.ErrOpen) {
+			t.Errorf("Open: %v", err)
+		}
+	})
 }
