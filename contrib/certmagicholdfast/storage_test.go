@@ -632,3 +632,65 @@ func TestEveryNodeHasTheACL(t *testing.T) {
 		t.Errorf("only %d nodes", nodes)
 	}
 }
+
+// A follower may lag behind the server that took a Store of another program. So each read first lets it catch up.
+func TestReadsCatchUpFirst(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	ctx, s := context.Background(), newStorage(t, srv.Client())
+	if err := s.Store(ctx, "a/b", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	synced := false
+	srv.Intercept(zkproto.OpSync, func(string) zktest.Action { synced = true; return zktest.Pass })
+	reads := map[string]func() error{
+		"Load": func() error { _, err := s.Load(ctx, "a/b"); return err },
+		"Stat": func() error { _, err := s.Stat(ctx, "a/b"); return err },
+		"List": func() error { _, err := s.List(ctx, "a", true); return err },
+	}
+	for name, read := range reads {
+		synced = false
+		for _, op := range []zkproto.Op{zkproto.OpGetData, zkproto.OpGetChildren2} {
+			srv.Intercept(op, func(string) zktest.Action {
+				if !synced {
+					t.Errorf("%s reads before it has caught up", name)
+				}
+				return zktest.Pass
+			})
+		}
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A Lock whose context ends while it waits for another program leaves nothing behind.
+func TestALockThatGaveUpCanBeCalledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx := context.Background()
+		a, b := newStorage(t, srv.Client()), newStorage(t, srv.Client())
+		if err := a.Lock(ctx, "x"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			if err := b.Lock(short, "x"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock: %v", err)
+			}
+			cancel()
+		}
+		if err := a.Unlock(ctx, "x"); err != nil {
+			t.Fatal(err)
+		}
+		long, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := b.Lock(long, "x"); err != nil {
+			t.Fatalf("Lock after a Lock that gave up: %v", err)
+		}
+		if err := b.Unlock(ctx, "x"); err != nil {
+			t.Error(err)
+		}
+	})
+}
