@@ -681,8 +681,27 @@ func TestALockThatGaveUpCanBeCalledAgain(t *testing.T) {
 			}
 			cancel()
 		}
+		// While one call waits for the other program, another call of this program waits for that call.
+		short, cancelShort := context.WithTimeout(ctx, time.Second)
+		defer cancelShort()
+		second := make(chan error, 1)
+		go func() {
+			time.Sleep(time.Millisecond)
+			behind, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			second <- b.Lock(behind, "x")
+		}()
+		if err := b.Lock(short, "x"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock: %v", err)
+		}
 		if err := a.Unlock(ctx, "x"); err != nil {
 			t.Fatal(err)
+		}
+		if err := <-second; err != nil {
+			t.Fatalf("Lock behind a Lock that gave up: %v", err)
+		}
+		if err := b.Unlock(ctx, "x"); err != nil {
+			t.Error(err)
 		}
 		long, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
