@@ -18,6 +18,20 @@ long='^(TestChaos|TestClientMatrix|TestCommandsOfTwoHoldersNeverRunTogether|Test
 
 say() { printf '\n== %s\n' "$*"; }
 
+# These modules have 700 to 1,000 packages below them, so prove alone runs their tests, without the race detector.
+large='contrib/caddyholdfast contrib/kubernetesholdfast'
+
+# The other modules below contrib.
+modules() {
+	for module in contrib/*/go.mod; do
+		module=${module%/*}
+		case " $large " in
+		*" $module "*) ;;
+		*) echo "$module" ;;
+		esac
+	done
+}
+
 # The race detector needs cgo, and cgo a C compiler.
 race=
 if [ "$(go env CGO_ENABLED)" = 1 ]; then
@@ -36,8 +50,8 @@ do_check() {
 		GOOS=$os go vet ./...
 	done
 	(cd interop && go vet ./...)
-	for module in contrib/*/go.mod; do
-		(cd "${module%/*}" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
+	for module in $(modules); do
+		(cd "$module" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
 	done
 	say "staticcheck"
 	go tool -modfile=tools/go.mod staticcheck ./...
@@ -78,8 +92,8 @@ do_test() {
 	fi
 	say "the product"
 	go test $race -shuffle=on -parallel=8 ./...
-	for module in contrib/*/go.mod; do
-		(cd "${module%/*}" && go test $race -shuffle=on -parallel=8 ./...)
+	for module in $(modules); do
+		(cd "$module" && go test $race -shuffle=on ./...)
 	done
 	# In lines of their own for the figures that they print.
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
@@ -103,6 +117,10 @@ do_prove() {
 	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants
 	say "beside others, longer"
 	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10 -cuts=20)
+	say "large modules"
+	for module in $large; do
+		(cd "$module" && go vet ./... && go test -shuffle=on ./...)
+	done
 	do_fuzz
 }
 
