@@ -21,7 +21,6 @@ type frame struct {
 	Contact     contact
 	Prefix      string
 	Command     string // the command for the same information
-	Help        string // what the page shows, in a sentence
 	Cycles      int
 	Links       []link
 	Acts        bool   // the user may break, revoke and end

@@ -55,8 +55,6 @@ const (
 	staleAfter = 3 * time.Second
 	// longQueue is the length of a directory from which on its locks are computed once for several changes.
 	longQueue = 256
-	// refreshEvery is the least time between two change marks.
-	refreshEvery = 250 * time.Millisecond
 )
 
 // A state is what the server has, and what has happened to it. It is safe for concurrent use.
