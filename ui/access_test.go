@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,16 +260,16 @@ func TestALoginEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDoor(t, AccessConfig{})
 			cookie := d.enter(t)
-			ended := false
+			var ended atomic.Bool
 			stream := d.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
-				ended = true
+				ended.Store(true)
 			}))
 			go send(stream, "GET", "/events", nil, cookie)
 			time.Sleep(sessionLife - time.Minute)
 			synctest.Wait()
-			if w := send(d, "GET", "/", nil, cookie); w.Code != http.StatusOK || ended {
-				t.Errorf("%s: %d within the time, stream over: %v", how, w.Code, ended)
+			if w := send(d, "GET", "/", nil, cookie); w.Code != http.StatusOK || ended.Load() {
+				t.Errorf("%s: %d within the time, stream over: %v", how, w.Code, ended.Load())
 			}
 			if how == "by logout" {
 				if w := send(d, "POST", "/logout", url.Values{}, cookie); w.Code != http.StatusOK {
@@ -281,8 +282,8 @@ func TestALoginEnds(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			synctest.Wait()
-			if w := send(d, "GET", "/", nil, cookie); w.Code != http.StatusUnauthorized || !ended {
-				t.Errorf("%s: %d afterwards, stream over: %v", how, w.Code, ended)
+			if w := send(d, "GET", "/", nil, cookie); w.Code != http.StatusUnauthorized || !ended.Load() {
+				t.Errorf("%s: %d afterwards, stream over: %v", how, w.Code, ended.Load())
 			}
 			time.Sleep(sessionLife) // the timers of the logins end
 		})

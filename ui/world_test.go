@@ -89,6 +89,8 @@ func (w *world) populate() {
 	w.wait(space+"db/migrate", mutex(4, "db/migrate", "deploy@web2:981", "schema 43"))
 	w.wait(space+"db/migrate", mutex(5, "db/migrate", "ann@laptop:71", "look at the plan"))
 	w.wait(space+"db/migrate", mutex(6, "db/migrate", "ci@runner7:5512", "integration tests"))
+	began := time.Now().UnixMilli()
+	w.eventually("a later millisecond, since the pages sort by it", func() bool { return time.Now().UnixMilli() > began })
 	w.take(mutex(4, "cron/nightly", "cron@batch1:200", "nightly export"))
 	w.wait(space+"cron/nightly", mutex(7, "cron/nightly", "cron@batch2:207", "nightly export"))
 	// A cycle of three.
