@@ -119,14 +119,14 @@ func HashPassword(name string, role Role, password string) (string, error) {
 }
 
 func hashPassword(name string, role Role, password string, rounds int) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
 	switch {
 	case role != Viewer && role != Operator:
 		return "", fmt.Errorf("%q is no role: want %s or %s", string(role), Viewer, Operator)
 	case len(password) < shortestPassword || len(password) > longestPassword:
 		return "", fmt.Errorf("the password has %d bytes; want %d to %d", len(password), shortestPassword, longestPassword)
-	}
-	if err := checkName(name); err != nil {
-		return "", err
 	}
 	a := account{rounds: rounds, salt: make([]byte, 16)}
 	_, _ = crand.Read(a.salt) // never fails

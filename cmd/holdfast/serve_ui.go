@@ -33,9 +33,12 @@ func (f *serveFlags) checkUI() error {
 	u := &f.ui
 	u.usersFlag = f.from.name("ui-users")
 	switch {
-	case u.listen == "" && (u.users != "" || len(u.hosts) > 0 || u.readOnly):
-		return usage("give the address of the page with --ui", "serve: --ui- flags are given, but no address")
 	case u.listen == "":
+		for name, given := range map[string]bool{"ui-users": u.users != "", "ui-allow-host": len(u.hosts) > 0, "ui-read-only": u.readOnly} {
+			if given {
+				return usage("give the address of the page with --ui", "serve: %s is given, but no address", f.from.name(name))
+			}
+		}
 		return nil
 	case f.linger > 0:
 		return usage("", "%s and %s do not go together: the page uses the server as long as it runs", f.from.name("ui"), f.from.name("linger"))

@@ -115,7 +115,7 @@ func (f *uiFlags) check() error {
 	f.listen, f.usersFlag = addr, "--users"
 	switch {
 	case (f.cert == "") != (f.key == ""):
-		return usage("", "ui: --https-cert and --https-key go together")
+		return usage("give both, or neither", "ui: --https-cert and --https-key go together")
 	case open && (f.cert == "" || f.users == ""):
 		return usage("give --https-cert, --https-key and --users, or listen on 127.0.0.1; to see the page from elsewhere: ssh -L 7480:127.0.0.1:7480 HOST",
 			"--listen %s: other machines can reach this address, so the page needs TLS and users", cut(addr, 80))
