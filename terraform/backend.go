@@ -55,23 +55,25 @@ type Event struct {
 
 // A Backend is an http.Handler for the http backend of Terraform and OpenTofu. It is safe for concurrent use.
 type Backend struct {
-	cfg    Config
-	blobs  blobs
-	lines  queues
-	upload chan struct{} // bounds the states in memory
-	mux    *http.ServeMux
-	alive  context.Context // until Close
-	stop   context.CancelFunc
-	guard  *http.CrossOriginProtection
+	cfg              Config
+	blobs            blobs
+	lines            queues
+	upload, download chan struct{} // bound the states in memory
+	mux              *http.ServeMux
+	alive            context.Context // until Close
+	stop             context.CancelFunc
+	guard            *http.CrossOriginProtection
 
 	mu       sync.Mutex // guards the fields below
 	closed   bool
 	holds    map[string]*held // of Config.Ephemeral, by lock path and id
 	lost     chan struct{}
 	isLost   bool
-	granted  *recent // locks that this process has granted
-	released *recent // locks that this process has released
-	unstored *recent // runs whose state was not stored, and of which no node tells
+	taking   map[string]int // requests that acquire a lock, by lock path and id
+	granted  *recent        // locks that this process has granted
+	released *recent        // locks that this process has released
+	unstored *recent        // runs whose state was not stored, and of which no node tells
+	stored   *recent        // runs that have stored a state, and when
 }
 
 const (
@@ -79,7 +81,7 @@ const (
 	defaultMaxState   = 256 << 20
 	defaultMaxWaiters = 1000
 	defaultVersions   = 50
-	maxUploads        = 4
+	maxTransfers      = 4                // of each direction
 	patience          = 30 * time.Second // of a request that does not wait for a lock
 	transferPatience  = 5 * time.Minute  // of a request with a state
 )
@@ -120,8 +122,9 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("terraform: %d versions: want at most %d", cfg.Versions, maxVersions)
 	}
 	b := &Backend{
-		cfg: cfg, upload: make(chan struct{}, maxUploads), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
-		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(),
+		cfg: cfg, upload: make(chan struct{}, maxTransfers), download: make(chan struct{}, maxTransfers), mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(),
+		holds: make(map[string]*held), lost: make(chan struct{}), granted: newRecent(), released: newRecent(), unstored: newRecent(), stored: newRecent(),
+		taking: make(map[string]int),
 	}
 	b.alive, b.stop = context.WithCancel(context.Background())
 	b.blobs = nodeBlobs{b}
@@ -141,6 +144,8 @@ func New(cfg Config) (*Backend, error) {
 func (b *Backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	// The server reads the rest of a refused request, so that has an end, too. The handlers set deadlines of their own.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
 	switch err := b.guard.Check(r); {
 	case err != nil:
 		http.Error(w, "the request comes from a web page", http.StatusForbidden)

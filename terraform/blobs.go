@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"time"
 
 	"holdfast/zk"
@@ -191,6 +191,10 @@ func (f fileBlobs) remove(_ context.Context, ws Workspace, name string) error {
 	return nil
 }
 
+// unfinished is the name of a file whose upload has not ended. A complete version that no index has is not removed: the
+// directory can have files of others, and versions of another store.
+var unfinished = regexp.MustCompile(`^v[a-z2-7]{26}\.tmp$`)
+
 func (f fileBlobs) list(_ context.Context, ws Workspace) (map[string]time.Duration, error) {
 	dir, err := f.root(ws)
 	if err != nil {
@@ -203,7 +207,7 @@ func (f fileBlobs) list(_ context.Context, ws Workspace) (map[string]time.Durati
 	}
 	all := make(map[string]time.Duration)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), "v") {
+		if info, err := e.Info(); err == nil && unfinished.MatchString(e.Name()) {
 			all[e.Name()] = time.Since(info.ModTime())
 		}
 	}

@@ -14,13 +14,15 @@
 //
 //   - A lock is a persistent node. It outlives this process, its session and the client, until the client or a
 //     person unlocks it. With Config.Ephemeral, a lock dies with this process instead.
-//   - A state is stored only while its lock is held: both are checked in one transaction.
+//   - A state is stored only while its lock is held: both are checked in one transaction. A POST without an id
+//     (-lock=false) is stored if nobody holds the lock.
 //   - Requests can be repeated. The clients send LOCK, POST and UNLOCK again if the answer is lost, and get the same
 //     answer.
 //   - A run whose state was refused or not stored leaves the workspace dirty: nobody else can lock it until the
-//     state is pushed, or a person forgives it. Otherwise the next run would plan on an old state.
-//   - The queue is fair. The first LOCK of an id is answered at once. Later ones are held open until it is their turn,
-//     and the lock is granted only while such a request lives. A waiter that has died blocks nobody.
+//     state is pushed, or a person forgives it. Otherwise the next run would plan on an old state. With
+//     Config.Ephemeral, so does a run that has not unlocked when the Backend is closed, unless it is a plan.
+//   - The queue is fair among open requests. The first LOCK of an id is answered at once. Later ones are held open for
+//     Config.Poll, and the lock is granted only while such a request lives. A waiter that has died blocks nobody.
 //   - States are never logged.
 //
 // # Nodes

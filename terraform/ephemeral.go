@@ -13,9 +13,12 @@ type held struct {
 	ended chan struct{}
 	b     *Backend
 	key   string
+	ws    Workspace
+	info  LockInfo
 }
 
-func (b *Backend) acquireEphemeral(ctx context.Context, path string, info LockInfo, try bool) (release func(), err error) {
+func (b *Backend) acquireEphemeral(ctx context.Context, ws Workspace, info LockInfo, try bool) (release func(), err error) {
+	path := b.LockPath(ws)
 	m := holdfast.NewMutex(b.cfg.Client, path, info.options()...)
 	lock := m.Lock
 	if try {
@@ -25,7 +28,7 @@ func (b *Backend) acquireEphemeral(ctx context.Context, path string, info LockIn
 	if err != nil {
 		return nil, err
 	}
-	h := &held{hold, make(chan struct{}), b, path + " " + info.ID}
+	h := &held{hold, make(chan struct{}), b, path + " " + info.ID, ws, info}
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
@@ -61,7 +64,7 @@ func (h *held) unlock() {
 	h.b.mu.Unlock()
 	if present {
 		close(h.ended)
-		h.hold.Unlock() // if it was lost, somebody else may have it, and that is what the client is told of its state
+		h.hold.Unlock() // its error is a loss, of which the client hears when it stores its state
 	}
 }
 
@@ -91,7 +94,12 @@ func (b *Backend) Deadline() time.Time {
 	return first
 }
 
-// Close ends the requests that wait for a lock, and unlocks the locks of Config.Ephemeral. Persistent locks stay.
+// diedWithIt is why a run that did not unlock may have changes that no state has.
+const diedWithIt = "the run ended without an unlock"
+
+// Close ends the requests that wait for a lock, and unlocks the locks of Config.Ephemeral. Persistent locks stay. If a
+// client has not unlocked its lock, nobody knows what it has done: the workspace stays locked for others until the
+// state is pushed or forgiven, as after a state that was not stored.
 func (b *Backend) Close() {
 	b.stop()
 	b.mu.Lock()
@@ -101,7 +109,14 @@ func (b *Backend) Close() {
 		all = append(all, h)
 	}
 	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	for _, h := range all {
+		if !b.cfg.LocksOnly && h.info.Operation != statePlan {
+			if err := b.markUnstored(ctx, h.ws, newUnstored(h.info, diedWithIt)); err != nil {
+				b.cfg.Logger.Warn("terraform: cannot note that a run ended without an unlock", "workspace", h.ws.String(), "id", h.info.ID, "err", err)
+			}
+		}
 		h.unlock()
 	}
 }

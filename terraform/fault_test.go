@@ -2,6 +2,8 @@ package terraform_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -220,11 +222,73 @@ func TestEphemeralLockIsLost(t *testing.T) {
 	want(t, "LOCK of the next", b.client("next").lock(), 423)
 }
 
+// A run that ends without an unlock frees its lock. If it may have changed something, others are kept out until somebody
+// has looked.
 func TestEphemeralLockEndsWithTheBackend(t *testing.T) {
-	b := newBackend(t, func(c *terraform.Config) { c.Ephemeral = true })
-	want(t, "LOCK", b.client("run1").lock(), 200)
-	b.Close()
-	want(t, "LOCK of another", newBackendOn(t, b.zk).client("b1").lock(), 200)
+	for operation, next := range map[string]int{"OperationTypePlan": 200, "OperationTypeApply": 423} {
+		b := newBackend(t, func(c *terraform.Config) { c.Ephemeral = true })
+		run, unlocked := b.client("run1"), b.client("run2")
+		run.info.Operation = operation
+		unlocked.base = b.http.URL + "/tf/app/other"
+		want(t, "LOCK", run.lock(), 200)
+		want(t, "LOCK of another workspace", unlocked.lock(), 200)
+		want(t, "UNLOCK of another workspace", unlocked.unlock(), 200)
+		b.Close()
+		after := newBackendOn(t, b.zk).client("b1")
+		want(t, operation+": LOCK of another", after.lock(), next)
+		after.base = strings.Replace(after.base, "default", "other", 1)
+		want(t, operation+": LOCK of the workspace that was unlocked", after.lock(), 200)
+	}
+}
+
+// A client repeats a POST that hangs. When the first one fails at last, the state has long been stored.
+func TestLateFailureOfARepeatedPost(t *testing.T) {
+	b := newBackend(t)
+	run := b.client("run1")
+	want(t, "LOCK", run.lock(), 200)
+	body, hangs := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r, _ := http.NewRequestWithContext(t.Context(), "POST", run.base+"?ID=run1", body)
+		if resp, err := run.http.Do(r); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	if _, err := hangs.Write([]byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	c := b.zk.Client()
+	for notes := []string(nil); len(notes) == 0; { // the first request has begun
+		notes, _, _ = c.Children(t.Context(), "/tf/app/default/dirty")
+	}
+	want(t, "POST again", run.post(state(1, "one")), 200)
+	want(t, "UNLOCK", run.unlock(), 200)
+	hangs.CloseWithError(errors.New("the connection is gone"))
+	<-ended
+	b.http.CloseClientConnections()
+	b.http.Config.SetKeepAlivesEnabled(false)
+	b.http.Close() // waits for the requests
+	if all, err := b.Unstored(t.Context(), b.ws()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	want(t, "LOCK of the next", newBackendOn(t, b.zk).client("next").lock(), 200)
+}
+
+// A client whose node waits at the head of the queue, and has not taken the lock yet, is not told that it has it.
+func TestAPlaceInTheQueueIsNoLock(t *testing.T) {
+	b := newBackend(t)
+	run := b.client("run1")
+	m := holdfast.NewMutex(b.zk.Client(), b.LockPath(b.ws()), holdfast.WithLabels(map[string]string{"tf-id": "run1"}))
+	h, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "LOCK", run.lock(), 423)
+	if err := h.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "LOCK", run.lock(), 200)
 }
 
 // The lock is taken away between the check of the id and the transaction that stores the state.

@@ -72,7 +72,7 @@ func (b *Backend) Restore(ctx context.Context, ws Workspace, number int64, who s
 		return Version{}, f
 	}
 	info := LockInfo{ID: crand.Text(), Operation: "restore", Who: who, Created: time.Now().UTC(), Info: fmt.Sprintf("holdfast tf restore, version %d", number)}
-	release, err := b.acquire(ctx, b.LockPath(ws), info, true)
+	release, err := b.acquire(ctx, ws, info, true)
 	if errors.Is(err, holdfast.ErrLocked) {
 		return Version{}, fmt.Errorf("%s: %w", ws, ErrLocked)
 	}

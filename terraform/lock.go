@@ -58,7 +58,7 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	switch {
 	case err != nil:
 		return err
-	case h != nil && h.info.ID == info.ID:
+	case h != nil && h.info.ID == info.ID && b.granting(path, h):
 		return nil // the answer was lost, and the client asks again
 	case h != nil && first:
 		return b.held(ctx, ws, h, info.ID, http.StatusLocked)
@@ -96,10 +96,30 @@ func (b *Backend) lock(ctx context.Context, ws Workspace, path string, info Lock
 	return b.held(ctx, ws, h, info.ID, http.StatusLocked)
 }
 
+// granting reports whether the first in the queue has the lock, and not just its turn to take it: take may still give
+// the lock up.
+func (b *Backend) granting(path string, h *holder) bool {
+	key := path + " " + h.info.ID
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taking[key] == 0 && (b.holds[key] != nil || !b.cfg.Ephemeral && h.entry.Detached)
+}
+
 // take acquires the lock, and gives it up again if this client may not have it. A lock is granted only while the
 // request lives: nobody would unlock that of a client that has died.
 func (b *Backend) take(ctx context.Context, ws Workspace, path string, info LockInfo, req *request, try bool) error {
-	release, err := b.acquire(ctx, path, info, try)
+	key := path + " " + info.ID
+	b.mu.Lock()
+	b.taking[key]++
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		if b.taking[key]--; b.taking[key] == 0 {
+			delete(b.taking, key)
+		}
+		b.mu.Unlock()
+	}()
+	release, err := b.acquire(ctx, ws, info, try)
 	if err != nil {
 		return err
 	}
@@ -115,16 +135,17 @@ func (b *Backend) take(ctx context.Context, ws Workspace, path string, info Lock
 		return err
 	}
 	b.mu.Lock()
-	b.granted.add(path+" "+info.ID, info.Who)
-	b.released.remove(path + " " + info.ID)
+	b.granted.add(key, info.Who)
+	b.released.remove(key)
 	b.mu.Unlock()
 	return nil
 }
 
 // acquire acquires the lock, by a persistent node or for this session.
-func (b *Backend) acquire(ctx context.Context, path string, info LockInfo, try bool) (release func(), err error) {
+func (b *Backend) acquire(ctx context.Context, ws Workspace, info LockInfo, try bool) (release func(), err error) {
+	path := b.LockPath(ws)
 	if b.cfg.Ephemeral {
-		return b.acquireEphemeral(ctx, path, info, try)
+		return b.acquireEphemeral(ctx, ws, info, try)
 	}
 	d := holdfast.NewDetached(b.cfg.Client, path, 0, info.options()...)
 	lock := d.Lock

@@ -53,6 +53,9 @@ func shorten(text string, most int) string {
 // statePush is the Operation of terraform state push: the one that may lock a dirty workspace.
 const statePush = "state-push"
 
+// statePlan is the Operation of terraform plan, which stores no state.
+const statePlan = "OperationTypePlan"
+
 // The labels of a lock's node. Its owner is Who, and its reason the Operation.
 const (
 	labelID      = "tf-id"

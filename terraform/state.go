@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // errLocksOnly is the answer of a Backend without states. The clients do not repeat a request after 501.
 var errLocksOnly = &refusal{status: http.StatusNotImplemented, text: "this server keeps locks and no states: give the clients another TF_HTTP_ADDRESS"}
 
-// transfer admits a request with a state.
-func (b *Backend) transfer(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
+// transfer admits a request with a state. slots bounds those of its kind: clients that do not read keep no state from
+// being stored.
+func (b *Backend) transfer(w http.ResponseWriter, r *http.Request, slots chan struct{}) (context.Context, func(), error) {
 	ctx, cancel := within(w, r, transferPatience)
 	if b.cfg.LocksOnly {
 		cancel()
 		return nil, nil, errLocksOnly
 	}
 	select {
-	case b.upload <- struct{}{}:
-		return ctx, func() { <-b.upload; cancel() }, nil
+	case slots <- struct{}{}:
+		return ctx, func() { <-slots; cancel() }, nil
 	case <-ctx.Done():
 		cancel()
 		return nil, nil, context.Cause(ctx)
@@ -29,7 +31,7 @@ func (b *Backend) transfer(w http.ResponseWriter, r *http.Request) (context.Cont
 }
 
 func (b *Backend) serveGet(w http.ResponseWriter, r *http.Request, ws Workspace) error {
-	ctx, done, err := b.transfer(w, r)
+	ctx, done, err := b.transfer(w, r, b.download)
 	if err != nil {
 		return err
 	}
@@ -54,31 +56,36 @@ func (b *Backend) serveGet(w http.ResponseWriter, r *http.Request, ws Workspace)
 // servePost stores a state. While somebody holds the lock, the request must have its id. The note that the run's state
 // is not stored is written before the body is read, and removed in the transaction that stores the state.
 func (b *Backend) servePost(w http.ResponseWriter, r *http.Request, ws Workspace) error {
-	ctx, done, err := b.transfer(w, r)
-	if err != nil {
+	began := time.Now()
+	id := r.URL.Query().Get("ID")
+	ctx, done, err := b.transfer(w, r, b.upload)
+	if errors.Is(err, errLocksOnly) {
 		return err
 	}
+	if err != nil {
+		return b.unsaved(r.Context(), ws, id, err)
+	}
 	defer done()
-	id := r.URL.Query().Get("ID")
 	h, err := b.writer(ctx, ws, id)
 	if err != nil {
 		return b.unsaved(ctx, ws, id, err)
 	}
 	if h != nil {
 		if err := b.markUnstored(ctx, ws, newUnstored(h.info, notArrived)); err != nil {
-			return b.failed(ctx, ws, h, err)
+			return b.failed(ctx, ws, h, began, err)
 		}
 	}
 	body, err := readBody(w, r, b.cfg.MaxState)
 	if err != nil {
-		return b.failed(ctx, ws, h, err)
+		return b.failed(ctx, ws, h, began, err)
 	}
 	force := r.URL.Query().Get("force") == "true"
 	if err := b.save(ctx, ws, h, body, force); err != nil {
-		return b.failed(ctx, ws, h, err)
+		return b.failed(ctx, ws, h, began, err)
 	}
 	b.mu.Lock()
 	b.unstored.remove(b.LockPath(ws) + " " + id)
+	b.stored.add(b.LockPath(ws)+" "+id, time.Now().Format(time.RFC3339Nano))
 	b.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -129,9 +136,10 @@ func (b *Backend) remember(key, why string) {
 	b.unstored.add(key, why)
 }
 
-// failed notes why the state of the holder is not stored.
-func (b *Backend) failed(ctx context.Context, ws Workspace, h *holder, cause error) error {
-	if h == nil {
+// failed notes why the state of the holder is not stored. It notes nothing if a later request of the same run has
+// stored it: a client repeats a request that hangs, and the first one may fail long after.
+func (b *Backend) failed(ctx context.Context, ws Workspace, h *holder, began time.Time, cause error) error {
+	if h == nil || b.storedSince(ws, h.info.ID, began) {
 		return cause
 	}
 	why := "no server answered"
@@ -148,6 +156,15 @@ func (b *Backend) failed(ctx context.Context, ws Workspace, h *holder, cause err
 		b.mu.Unlock()
 	}
 	return cause
+}
+
+// storedSince reports whether a request of the run has stored a state after a moment.
+func (b *Backend) storedSince(ws Workspace, id string, began time.Time) bool {
+	b.mu.Lock()
+	text := b.stored.texts[b.LockPath(ws)+" "+id]
+	b.mu.Unlock()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	return err == nil && at.After(began)
 }
 
 // A head is what a state says about itself, encrypted or not.
@@ -183,7 +200,8 @@ func (b *Backend) save(ctx context.Context, ws Workspace, h *holder, body []byte
 		if same {
 			return errSame
 		}
-		if !ok || force {
+		// The clients compare serial and lineage themselves before they push, unless -force says not to.
+		if !ok || force || h != nil && h.info.Operation == statePush {
 			return nil
 		}
 		return follows(now, v)
@@ -233,7 +251,7 @@ func (b *Backend) settledBy(ctx context.Context, ws Workspace, h *holder) ([]str
 
 // serveDelete removes the state, as POST stores one. Its versions stay.
 func (b *Backend) serveDelete(w http.ResponseWriter, r *http.Request, ws Workspace) error {
-	ctx, done, err := b.transfer(w, r)
+	ctx, done, err := b.transfer(w, r, b.upload)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/terraform"
 )
@@ -100,6 +101,29 @@ func (b *backend) stored(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(names)
+}
+
+// --state-dir can be a directory with other files, and that of another store.
+func TestStateDirKeepsFilesOfOthers(t *testing.T) {
+	defer terraform.SetLeftoverAge(-time.Hour)() // everything counts as old
+	dir := t.TempDir()
+	b := newBackend(t, func(c *terraform.Config) { c.StateDir = dir })
+	b.client("run1").run(1)
+	others := []string{"variables.tf", "versions.tf", "v" + strings.Repeat("a", 26), "v" + strings.Repeat("a", 26) + ".tmp.old"}
+	for _, name := range append(others, "v"+strings.Repeat("b", 26)+".tmp") {
+		if err := os.WriteFile(filepath.Join(dir, "app", "default", name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.client("run2").run(2)
+	for _, name := range others {
+		if _, err := os.Stat(filepath.Join(dir, "app", "default", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "app", "default", "v"+strings.Repeat("b", 26)+".tmp")); err == nil {
+		t.Error("an interrupted upload is left")
+	}
 }
 
 func TestStateDirKeepsNamesInside(t *testing.T) {

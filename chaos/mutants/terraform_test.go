@@ -5,7 +5,7 @@ func ofTerraform() []mutant {
 	all := []mutant{
 		{
 			number: 820, bug: "a client whose LOCK was executed, and whose answer was lost, is refused its own lock", where: "–",
-			edits: []edit{{"terraform/lock.go", "case h != nil && h.info.ID == info.ID:", "case false:"}},
+			edits: []edit{{"terraform/lock.go", "case h != nil && h.info.ID == info.ID && b.granting(path, h):", "case false:"}},
 			tests: []string{"TestRepeatedRequests"},
 		},
 		{
@@ -82,6 +82,26 @@ func ofTerraform() []mutant {
 			number: 835, bug: "one of several secrets is enough: the password of another user", where: "–",
 			edits: []edit{{"terraform/auth.go", "found |= subtle.ConstantTimeCompare(name[:], a.name[:]) & subtle", "found |= subtle.ConstantTimeCompare(name[:], name[:]) & subtle"}},
 			tests: []string{"TestCredentials"},
+		},
+		{
+			number: 836, bug: "files of others in --state-dir are swept", where: "ours, until a reader found it",
+			edits: []edit{{"terraform/blobs.go", "err == nil && unfinished.MatchString(e.Name()) {", "err == nil && e.Name()[0] == 'v' {"}},
+			tests: []string{"TestStateDirKeepsFilesOfOthers"},
+		},
+		{
+			number: 837, bug: "a POST that fails long after its repetition has stored the state locks everybody out", where: "ours, until a reader found it",
+			edits: []edit{{"terraform/state.go", "if h == nil || b.storedSince(ws, h.info.ID, began) {", "if h == nil {"}},
+			tests: []string{"TestLateFailureOfARepeatedPost"},
+		},
+		{
+			number: 838, bug: "a client is told that it holds the lock while it may still be given up", where: "ours, until a reader found it",
+			edits: []edit{{"terraform/lock.go", "h.info.ID == info.ID && b.granting(path, h):", "h.info.ID == info.ID:"}},
+			tests: []string{"TestAPlaceInTheQueueIsNoLock"},
+		},
+		{
+			number: 839, bug: "the next run plans on the old state of a run that died with its gateway", where: "ours, until a reader found it",
+			edits: []edit{{"terraform/ephemeral.go", "if !b.cfg.LocksOnly && h.info.Operation != statePlan {", "if false {"}},
+			tests: []string{"TestEphemeralLockEndsWithTheBackend"},
 		},
 	}
 	for i := range all {
