@@ -4,9 +4,9 @@
 #   check   formatting, go vet, staticcheck, the size of the command
 #   quick   the product's tests without the race detector: two minutes, needs nothing but Go
 #   test    check, the product's tests with the race detector, and its tests against the clients
-#           and servers of others: 15 minutes
+#           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
-#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests
+#           ensemble: 40 minutes, and FUZZTIME for each of the fuzz tests
 #
 # docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
 # out. With CI=true it fails.
