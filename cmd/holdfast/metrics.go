@@ -45,7 +45,7 @@ func (f *metricsFlag) open(cmd *cobra.Command, label func(path string) string) (
 	if err != nil {
 		return nil, err
 	}
-	// Whoever reads the metrics learns the names of locks, and there is no login. A name could stand for another address.
+	// The metrics contain the names of locks, and there is no login. A host name could resolve to another address.
 	host, _, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, usage(hint+". For other machines, put a proxy with a login in front of it",

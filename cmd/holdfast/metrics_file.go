@@ -14,7 +14,10 @@ import (
 )
 
 // metricsFile is --metrics-file: metrics of the last run, for the textfile collector of node_exporter.
-type metricsFile struct{ path string }
+type metricsFile struct {
+	path    string
+	written bool // by this run, since it held the lock
+}
 
 func (f *metricsFile) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.path, "metrics-file", "", "write metrics of the run to this file, for node_exporter's textfile collector; the name ends in .prom. See Metrics file above")
@@ -53,12 +56,15 @@ func (f *metricsFile) held(lock string, began, acquired time.Time) error {
 	if f.path == "" {
 		return nil
 	}
+	f.written = true
 	return f.write(heldMetrics(lock, began, acquired))
 }
 
-// ended writes the file when the run has ended as s says, if the user wants one.
+// ended writes the file when the run has ended as s says, if the user wants one. A run that waited in vain leaves the file
+// alone: it can be that of the run that still holds the lock.
 func (f *metricsFile) ended(s *runStatus, began time.Time) error {
-	if f.path == "" {
+	inVain := !f.written && (s.Outcome == outcomeBusy || s.Outcome == outcomeInterrupted)
+	if f.path == "" || inVain {
 		return nil
 	}
 	return f.write(endedMetrics(s, began))

@@ -153,7 +153,7 @@ func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Hold {
 
 // A reader never sees a part of the file.
 func TestMetricsFileIsReplacedAtOnce(t *testing.T) {
-	f := metricsFile{t.TempDir() + "/job.prom"}
+	f := metricsFile{path: t.TempDir() + "/job.prom"}
 	texts := []string{strings.Repeat("a", 1<<16), strings.Repeat("b", 1<<16)}
 	if err := f.write([]byte(texts[0])); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestMetricsAreForThisMachineAlone(t *testing.T) {
 
 // node_exporter can be another user, and reads the result of a run long after it.
 func TestMetricsFileOfARun(t *testing.T) {
-	f := metricsFile{t.TempDir() + "/job.prom"}
+	f := metricsFile{path: t.TempDir() + "/job.prom"}
 	began := time.Now()
 	if err := f.held("/l", began, began.Add(time.Second)); err != nil {
 		t.Fatal(err)

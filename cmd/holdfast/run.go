@@ -114,8 +114,9 @@ wrong command line, there is none either, and an older file stays. Give each run
 Metrics file: with --metrics-file, run writes metrics for node_exporter when it holds the lock, and again when it
 ends. The file then stays, so the result of a short run is there for the next scrape. The label lock is the path
 of LOCK. holdfast_held is 1 while the lock is held. holdfast_run_wait_seconds, holdfast_run_hold_seconds,
-holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. If holdfast itself is
-killed, holdfast_held stays 1 until the next run. Give runs that can overlap a file each.`,
+holdfast_run_exit_code, holdfast_run_lost and holdfast_run_outcome tell about the last run. A run whose outcome is
+busy or interrupted leaves the file alone, since another run may still hold the lock. If holdfast itself is
+killed, holdfast_held stays 1 until the next run. Give runs that can hold locks at the same time a file each.`,
 		Example: `  holdfast run nightly -- ./backup.sh
   holdfast run --wait 30s --why "schema 42" db/migrate -- ./migrate --all
   holdfast run -s catalogue -- ./export              # together with other readers

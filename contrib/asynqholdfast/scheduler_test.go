@@ -176,7 +176,7 @@ func TestOneSchedulerOfAFleetEnqueues(t *testing.T) {
 	}
 }
 
-// What the tasks' counts say is in Redis.
+// Redis has the tasks that the schedulers enqueue.
 func TestTheTasksAreInRedis(t *testing.T) {
 	f := newFleet(t, 2)
 	inspector := asynq.NewInspector(redis())

@@ -140,7 +140,7 @@ func again(ctx context.Context, request func() error) error {
 	}
 }
 
-// makeDirectory makes node and the missing nodes above it.
+// makeDirectory makes node and the missing nodes above it. The root is the client's chroot.
 func (s *Storage) makeDirectory(ctx context.Context, node string) error {
 	for {
 		err := again(ctx, func() error {
@@ -150,6 +150,8 @@ func (s *Storage) makeDirectory(ctx context.Context, node string) error {
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
+		case errors.Is(err, zk.ErrNoNode) && node == "/":
+			return fmt.Errorf("%w: create the chroot, for example with Config.CreateChroot", err)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.makeDirectory(ctx, path.Dir(node)); err != nil {
 				return err

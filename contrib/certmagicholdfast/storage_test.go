@@ -713,3 +713,22 @@ func TestALockThatGaveUpCanBeCalledAgain(t *testing.T) {
 		}
 	})
 }
+
+// Directories above the root cannot be made. Without the chroot, Store fails and says what to do.
+func TestAMissingChrootIsAnError(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	cfg := srv.Config()
+	cfg.Chroot = "/missing/chroot"
+	c, err := zk.Dial(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	err = newStorage(t, c).Store(ctx, "a/b", []byte("value"))
+	if !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "create the chroot") {
+		t.Errorf("Store: %v; want an error that says to create the chroot", err)
+	}
+}

@@ -62,18 +62,27 @@ func writeReport(context.Context) error {
 	return nil
 }
 
-// A job that fires each day at 2:00 has the date as its slot.
+// A job that fires each day at 2:00 UTC has the date as its slot. The scheduler reads its times in UTC, too.
 func ExampleWithSlot() {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c := srv.Client()
+
 	slot := gocronholdfast.WithSlot(func(_ string, now time.Time) string {
 		return now.UTC().Add(10 * time.Hour).Format(time.DateOnly) // from 14:00 to 14:00
 	})
-	locker, err := gocronholdfast.NewLocker(nil, "/myapp/jobs", slot)
-	fmt.Println(locker != nil, err)
-	_, err = gocronholdfast.NewLocker(nil, "/myapp/jobs")
+	locker, err := gocronholdfast.NewLocker(c, "/myapp/jobs", slot)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker), gocron.WithLocation(time.UTC))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Shutdown()
+	_, err = gocronholdfast.NewLocker(c, "/myapp/jobs")
 	fmt.Println(err)
-	// Output:
-	// true <nil>
-	// gocronholdfast: bad arguments: without WithInterval or WithSlot, each host would run each fire: give one of them
+	// Output: gocronholdfast: bad arguments: without WithInterval or WithSlot, each host would run each fire: give one of them
 }
 
 func ExampleElector() {

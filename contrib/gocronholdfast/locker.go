@@ -61,8 +61,9 @@ type Locker struct {
 	owner    string
 	log      *slog.Logger
 
-	mu   sync.Mutex
-	runs map[string][]*run // by key: locked, and not yet taken by a wrapped function; guarded by mu
+	mu    sync.Mutex
+	wraps bool              // Wrap was called; guarded by mu
+	runs  map[string][]*run // by key: locked, and not yet taken by a wrapped function; guarded by mu
 }
 
 // An Option configures a Locker or an Elector.
@@ -162,8 +163,20 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return nil, err
 }
 
-// lock implements Lock. ctx bounds it, and job is the context of the job.
+// lock implements Lock. ctx bounds it, and job is the context of the job. If the lock is lost before the run, it
+// locks again.
 func (l *Locker) lock(ctx, job context.Context, key string, now time.Time) (*run, error) {
+	for {
+		r, err := l.attempt(ctx, job, key, now)
+		lost := errors.Is(err, holdfast.ErrLost) || errors.Is(err, zk.ErrSessionExpired)
+		if !lost || ctx.Err() != nil {
+			return r, err
+		}
+	}
+}
+
+// attempt locks the job once, and decides whether the fire has run.
+func (l *Locker) attempt(ctx, job context.Context, key string, now time.Time) (*run, error) {
 	path := l.path + "/" + escape(key)
 	h, err := holdfast.NewMutex(l.client, path, l.options()...).Lock(ctx)
 	if err != nil {

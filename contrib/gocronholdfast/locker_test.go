@@ -19,6 +19,7 @@ import (
 
 	"holdfast"
 	"holdfast/zk"
+	"holdfast/zkproto"
 	"holdfast/zktest"
 )
 
@@ -549,8 +550,85 @@ func TestWrapWithoutALock(t *testing.T) {
 		if err := job(w.Context()); !errors.Is(err, errNotCalled) {
 			t.Errorf("with the lock of another job, the error is %v", err)
 		}
-		noError(w, r.Unlock(w.Context()))
+		if err := r.Unlock(w.Context()); !errors.Is(err, errNotRun) {
+			t.Errorf("Unlock of a run that nobody took: %v; want errNotRun", err)
+		}
 	})
+}
+
+// A wrapped job that gocron never called, or called with another context, is not recorded, and the log has an error.
+func TestAWrappedJobThatNobodyCalledIsNotRecorded(t *testing.T) {
+	errRefused := errors.New("not today")
+	for name, tt := range map[string]struct {
+		job  string
+		args []any
+		opts []gocron.JobOption
+	}{
+		"another name":          {job: "other"},
+		"a context of the user": {job: "report", args: []any{context.Background()}},
+		"refused before the run": {job: "report", opts: []gocron.JobOption{gocron.WithEventListeners(
+			gocron.BeforeJobRunsSkipIfBeforeFuncErrors(func(uuid.UUID, string) error { return errRefused }))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				l := w.locker("/jobs", WithInterval(period))
+				s, err := gocron.NewScheduler(gocron.WithDistributedLocker(l), gocron.WithStopTimeout(time.Minute))
+				noError(w, err)
+				f := l.Wrap("report", func(context.Context) error { t.Error("it ran"); return nil })
+				_, err = s.NewJob(gocron.DurationJob(period), gocron.NewTask(f, tt.args...), append(tt.opts, gocron.WithName(tt.job))...)
+				noError(w, err)
+				s.Start()
+				time.Sleep(period + time.Second)
+				w.stop(s)
+				if got := w.logged(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "job="+tt.job) {
+					t.Errorf("no error in the log:\n%s", got)
+				}
+				noError(w, lock(w.locker("/jobs", WithInterval(period)), tt.job, nil)) // another host runs the fire
+			})
+		})
+	}
+}
+
+// A session that is lost between the lock and the question whether the fire has run costs no fire while time is left.
+func TestALossBeforeTheRunIsRepaired(t *testing.T) {
+	for _, name := range []string{"interval", "slot"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				var l *Locker
+				losses := 0
+				expire := func() bool {
+					if losses == 2 {
+						return false
+					}
+					losses++
+					s, err := l.client.Session(w.Context())
+					noError(w, err)
+					w.srv.Expire(s.ID())
+					return true
+				}
+				if name == "slot" {
+					l = w.locker("/jobs", WithSlot(func(string, time.Time) string {
+						expire()
+						return "1"
+					}))
+				} else {
+					l = w.locker("/jobs", WithInterval(period))
+					w.srv.Intercept(zkproto.OpExists, func(string) zktest.Action {
+						if losses == 2 {
+							return zktest.Pass
+						}
+						go expire()
+						return zktest.DropRequest // so that the next request comes after the loss
+					})
+				}
+				noError(w, lock(l, "report", nil))
+				if losses < 2 {
+					t.Errorf("%d losses: the test tests nothing", losses)
+				}
+				wantDone(w, lock(l, "report", nil))
+			})
+		})
+	}
 }
 
 // Shutdown ends the context of a job that runs. The run has failed then, unless the job says otherwise.

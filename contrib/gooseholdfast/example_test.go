@@ -47,11 +47,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	done, err := p.Up(ctx)
-	if errors.Is(err, holdfast.ErrLost) {
-		log.Print("check the database: another program may have migrated at the same time")
+	switch {
+	case errors.Is(err, holdfast.ErrLost):
+		log.Fatal("check the database: another program may have migrated at the same time: ", err)
+	case err != nil:
+		log.Fatal(err)
 	}
-	fmt.Println(len(done), err)
-	// Output: 2 <nil>
+	log.Printf("%d migrations ran", len(done))
+	fmt.Println(len(done))
+	// Output: 2
 }
 
 // Without goose's locker: the migration's context ends when the lock is lost, and the database rolls the

@@ -89,9 +89,10 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	defer cancel()
 	_, stat, err := l.client.Create(ctx, l.path, data, zk.Persistent, l.acl...)
 	if errors.Is(err, zk.ErrNoNode) {
-		if err = l.makeParents(ctx, path.Dir(l.path)); err == nil {
-			_, stat, err = l.client.Create(ctx, l.path, data, zk.Persistent, l.acl...)
+		if err := l.makeParents(ctx, path.Dir(l.path)); err != nil {
+			return fmt.Errorf("create the nodes above the record of the election: %w", err)
 		}
+		_, stat, err = l.client.Create(ctx, l.path, data, zk.Persistent, l.acl...)
 	}
 	if err != nil {
 		return l.fail("create", err)
@@ -100,8 +101,12 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
+// makeParents makes node and the missing nodes above it. The root is the client's chroot.
 func (l *Lock) makeParents(ctx context.Context, node string) error {
 	_, _, err := l.client.Create(ctx, node, nil, zk.Persistent, l.acl...)
+	if errors.Is(err, zk.ErrNoNode) && node == "/" {
+		return fmt.Errorf("%w: create the chroot, for example with Config.CreateChroot", err)
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		if err = l.makeParents(ctx, path.Dir(node)); err == nil {
 			_, _, err = l.client.Create(ctx, node, nil, zk.Persistent, l.acl...)
@@ -118,7 +123,8 @@ func (l *Lock) makeParents(ctx context.Context, node string) error {
 // client-go then reads the record.
 //
 // Update fails if the answer takes more than a tenth of the lease duration. client-go counts its lease from the answer,
-// and the others count from the change. Its usual durations of 15, 10 and 2 s allow for a difference of 3 s.
+// and the others count from the change. Its usual durations of 15, 10 and 2 s allow for a difference of 3 s. A record
+// without a holder is a release, which begins no lease. So only ctx limits it.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	version, known := l.version, l.known
@@ -140,8 +146,12 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// inTime limits a change to a tenth of the lease duration.
+// inTime limits a change that begins a lease to a tenth of the lease duration. For a release, client-go writes a
+// duration of 1 s, which says nothing about the time that an answer may take.
 func inTime(ctx context.Context, record resourcelock.LeaderElectionRecord) (context.Context, context.CancelFunc) {
+	if record.HolderIdentity == "" {
+		return context.WithCancel(ctx)
+	}
 	limit := time.Duration(record.LeaseDurationSeconds) * time.Second / 10
 	if limit <= 0 {
 		limit = time.Second

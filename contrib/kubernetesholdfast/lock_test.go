@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -267,4 +268,42 @@ func TestALateAnswerIsAnError(t *testing.T) {
 			t.Errorf("Update after Get: %v", err)
 		}
 	})
+}
+
+// client-go releases with a record of one second without a holder. A late answer is one, since no lease begins.
+func TestALateReleaseIsARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx, l := context.Background(), newLock(t, srv.Client(), "a")
+		if err := l.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(3*time.Second, srv.Stall())
+		if err := l.Update(ctx, resourcelock.LeaderElectionRecord{LeaseDurationSeconds: 1}); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		if record, _, err := l.Get(ctx); err != nil || record.HolderIdentity != "" {
+			t.Errorf("after the release: %+v, %v", record, err)
+		}
+	})
+}
+
+// Nodes above the root cannot be made. Without the chroot, Create fails and says what to do.
+func TestAMissingChrootIsAnError(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	cfg := srv.Config()
+	cfg.Chroot = "/missing/chroot"
+	c, err := zk.Dial(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err = newLock(t, c, "a").Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15})
+	if err == nil || !strings.Contains(err.Error(), "create the chroot") {
+		t.Errorf("Create: %v; want an error that says to create the chroot", err)
+	}
 }

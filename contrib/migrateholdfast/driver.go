@@ -136,11 +136,13 @@ func (d *Driver) Unlock() error {
 	return h.Unlock()
 }
 
-// Close closes the wrapped driver, and releases the lock if it is held.
+// Close closes the wrapped driver, and then releases the lock if it is held. In this order, nothing that the
+// driver still does to the database is without the lock.
 func (d *Driver) Close() error {
+	closed := d.Driver.Close()
 	err := d.Unlock()
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil
 	}
-	return errors.Join(d.Driver.Close(), err)
+	return errors.Join(closed, err)
 }

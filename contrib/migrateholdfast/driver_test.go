@@ -327,3 +327,36 @@ func TestCloseReleasesTheLock(t *testing.T) {
 		}
 	})
 }
+
+// A closing is a conn whose Close calls f.
+type closing struct {
+	conn
+	f func() error
+}
+
+func (c closing) Close() error { return c.f() }
+
+// The driver is closed under the lock, and the lock is released even if Close fails.
+func TestTheDriverIsClosedUnderTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		other := mutex(srv.Client())
+		errClose := errors.New("the connection is gone")
+		d := migrateholdfast.New(closing{conn{newDB()}, func() error {
+			if _, err := other.TryLock(context.Background()); !errors.Is(err, holdfast.ErrLocked) {
+				t.Errorf("while the driver is closed, another program gets %v; want ErrLocked", err)
+			}
+			return errClose
+		}}, mutex(srv.Client()), 0, nil)
+		if err := d.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); !errors.Is(err, errClose) {
+			t.Errorf("Close: %v", err)
+		}
+		if _, err := other.TryLock(context.Background()); err != nil {
+			t.Errorf("Close kept the lock: %v", err)
+		}
+	})
+}

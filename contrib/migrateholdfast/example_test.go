@@ -47,12 +47,12 @@ func Example() {
 	err = m.Up()
 	switch {
 	case errors.Is(err, migrate.ErrNoChange):
-		err = nil
 	case errors.Is(err, holdfast.ErrLost):
-		log.Print("check the database: another program may have migrated at the same time")
+		log.Fatal("check the database: another program may have migrated at the same time: ", err)
+	case err != nil:
+		log.Fatal(err)
 	}
-	version, dirty, _ := m.Version()
-	fmt.Println(version, dirty, err)
+	fmt.Println(m.Version())
 	// Output: 2 false <nil>
 }
 

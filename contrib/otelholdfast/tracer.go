@@ -192,7 +192,7 @@ func (t *Tracer) over(ctx context.Context, e holdfast.Event) {
 	hold.End()
 }
 
-// failed says in a span that what it stands for has failed.
+// failed marks a span as failed, with the kind of the error.
 func failed(s trace.Span, kind string, err error) {
 	s.SetAttributes(semconv.ErrorTypeKey.String(kind))
 	s.SetStatus(codes.Error, err.Error())

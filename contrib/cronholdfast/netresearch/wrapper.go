@@ -42,11 +42,18 @@ func WithClock(clock cron.Clock) Option { return func(s *fire.Settings) { s.Now 
 // OncePerFire returns a wrapper with which each fire of a job runs once, over all hosts. It sends nothing. The error is
 // zk.ErrBadArguments for a schedule or an argument that cannot work.
 //
-// The fire is the time of the schedule that is nearest to the moment of the call, by the clock that cron has
-// started the job by. So the clocks of two hosts may differ by any amount: each fire has one name on all of them. A host whose
-// clock is ahead runs each fire early, and the others skip it. If the difference is larger than the time between two fires, the
-// hosts are at different fires, and run them at the same time. The start of a job may be late by almost half of
-// the time between two fires.
+// The fire is the last time of the schedule before the call, by the clock that cron has started the job by. If the
+// next time is less than 30 s away, and nearer than the last one, it is the next time. So the clocks of two hosts may differ by any
+// amount: each fire has one name on all of them. A host whose clock is ahead runs each fire early, and the others
+// skip it. If the difference is larger than the time between two fires, the hosts are at different fires, and
+// run them at the same time.
+//
+// A run that a program starts by hand belongs to the last fire, too: it is skipped if that fire has run, and otherwise makes up for
+// it. The next fire runs as usual. To run the job in any case, call the job without the wrapper.
+//
+// Each fire has a lock of its own. So if a run takes longer than the time between two fires, the runs of two fires overlap.
+// cron.SkipIfStillRunning prevents that within a process. If the runs of all hosts must not overlap, take a
+// [holdfast.Mutex] in the job.
 //
 // If another host runs the fire, this one waits for its end. If the job panics, or its host dies or loses the lock, nothing is recorded,
 // and a host that waits runs the fire. A job that returns counts as a success, unless the

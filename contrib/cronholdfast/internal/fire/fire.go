@@ -1,5 +1,4 @@
-// Package fire runs a cron job once per fire. It is what the packages for the two libraries have in common. It starts no
-// goroutine.
+// Package fire runs a cron job once per fire. The packages for the two libraries share it. It starts no goroutine.
 package fire
 
 import (
@@ -20,6 +19,9 @@ const (
 	defaultWait = 30 * time.Second
 	// memory is how long runs are remembered.
 	memory = 24 * time.Hour
+	// early is how long before a fire a start belongs to it already. cron starts no job early. Only a clock that is
+	// set back in that moment makes a start look early.
+	early = 30 * time.Second
 )
 
 // A Schedule is the part of a cron.Schedule that both libraries have.
@@ -107,8 +109,9 @@ func (j *Job) Run(ctx context.Context, f func(context.Context) error) {
 	}
 }
 
-// at returns the time of the schedule that is nearest to now. Cron starts a job at such a time, or a little later.
-// After a small correction of the clock, it can also be earlier.
+// at returns the fire that a start at now belongs to: the last time of the schedule. Cron starts a job at such a time
+// or later, and a start by hand repeats the last fire. If the next time is less than early away, and nearer than
+// the last one, it is the next time.
 func at(s Schedule, now time.Time) time.Time {
 	next := s.Next(now)
 	var last time.Time
@@ -121,7 +124,7 @@ func at(s Schedule, now time.Time) time.Time {
 	switch {
 	case last.IsZero() && next.IsZero():
 		return now
-	case last.IsZero(), !next.IsZero() && next.Sub(now) < now.Sub(last):
+	case last.IsZero(), !next.IsZero() && next.Sub(now) < min(early, now.Sub(last)):
 		return next
 	}
 	return last

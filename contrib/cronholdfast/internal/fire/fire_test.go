@@ -24,13 +24,17 @@ func parse(t *testing.T, spec string) []Schedule {
 	return []Schedule{a, b}
 }
 
-func TestTheFireIsTheNearestTimeOfTheSchedule(t *testing.T) {
+func TestTheFireIsTheLastTimeOfTheSchedule(t *testing.T) {
 	for _, tt := range []struct{ spec, now, want string }{
 		{"*/5 * * * *", "2026-03-01T10:05:00Z", "2026-03-01T10:05:00Z"},
 		{"*/5 * * * *", "2026-03-01T10:05:00.3Z", "2026-03-01T10:05:00Z"},
 		{"*/5 * * * *", "2026-03-01T10:04:59.9Z", "2026-03-01T10:05:00Z"},
 		{"*/5 * * * *", "2026-03-01T10:07:29Z", "2026-03-01T10:05:00Z"},
-		{"*/5 * * * *", "2026-03-01T10:07:31Z", "2026-03-01T10:10:00Z"},
+		{"*/5 * * * *", "2026-03-01T10:07:31Z", "2026-03-01T10:05:00Z"},
+		{"*/5 * * * *", "2026-03-01T10:09:29Z", "2026-03-01T10:05:00Z"},
+		{"*/5 * * * *", "2026-03-01T10:09:31Z", "2026-03-01T10:10:00Z"},
+		{"0 2 * * *", "2026-03-01T20:00:00Z", "2026-03-01T02:00:00Z"}, // by hand
+		{"0 2 * * *", "2026-03-02T01:59:25Z", "2026-03-01T02:00:00Z"},
 		{"0 2 * * *", "2026-03-01T02:00:00.01Z", "2026-03-01T02:00:00Z"},
 		{"0 2 * * *", "2026-03-01T13:59:00Z", "2026-03-01T02:00:00Z"},
 		{"0 9 * * MON-FRI", "2026-03-06T09:00:01Z", "2026-03-06T09:00:00Z"},
@@ -51,7 +55,7 @@ func TestTheFireIsTheNearestTimeOfTheSchedule(t *testing.T) {
 	}
 }
 
-// For every moment, a job that starts less than half of the gap late, or a little early, has the fire's time.
+// For every moment, a job that starts late or a little early has the fire's time.
 func FuzzEachFireHasOneName(f *testing.F) {
 	f.Add(int64(1772000000), uint16(7), true)
 	f.Fuzz(func(t *testing.T, second int64, late uint16, sparse bool) {
@@ -64,13 +68,28 @@ func FuzzEachFireHasOneName(f *testing.F) {
 			if fire.IsZero() {
 				continue
 			}
-			for _, started := range []time.Time{fire, fire.Add(time.Duration(late) * time.Millisecond), fire.Add(-time.Duration(late) * time.Millisecond)} {
+			for _, started := range []time.Time{fire, fire.Add(time.Duration(late) * time.Millisecond), fire.Add(-time.Duration(late) * time.Millisecond % early)} {
 				if got := at(s, started); !got.Equal(fire) {
 					t.Errorf("%T: a start at %v is the fire of %v; want %v", s, started, got, fire)
 				}
 			}
 		}
 	})
+}
+
+// If the times are close, a start belongs to the nearest one.
+func TestTheFireOfAScheduleWithSeconds(t *testing.T) {
+	for _, tt := range []struct{ ms, want int }{{0, 0}, {1900, 0}, {2100, 4000}, {3900, 4000}, {5900, 4000}} {
+		s, err := robfig.NewParser(robfig.Second | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow).Parse("*/4 * * * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		got := at(s, day.Add(time.Duration(tt.ms)*time.Millisecond)).Sub(day)
+		if want := time.Duration(tt.want) * time.Millisecond; got != want {
+			t.Errorf("after %d ms, the fire is %v; want %v", tt.ms, got, want)
+		}
+	}
 }
 
 func TestNewRefuses(t *testing.T) {
