@@ -93,7 +93,13 @@ do_test() {
 	say "the product"
 	go test $race -shuffle=on -parallel=8 ./...
 	for module in $(modules); do
-		(cd "$module" && go test $race -shuffle=on ./...)
+		case $module in
+		contrib/gocronholdfast)
+			# The race detector itself crashes in this test (5 of 20 runs): gocron spins in virtual time.
+			(cd "$module" && go test -shuffle=on ./... && go test $race -shuffle=on -skip='^TestFourSchedulersRunEachFireOnce$' ./...)
+			;;
+		*) (cd "$module" && go test $race -shuffle=on ./...) ;;
+		esac
 	done
 	# In lines of their own for the figures that they print.
 	go test -count=1 -run='^TestWaitersStandOnSmallStacks$' -v .
