@@ -291,18 +291,16 @@ func (s *state) complete(l waitgraph.Lock) *lock {
 
 // keep takes over what was seen of the same places before.
 func (l *lock) keep(old *lock) {
-	seen := make(map[string]time.Time)
+	seen := make(map[tenure]time.Time)
 	for _, p := range old.holders {
-		seen[p.id()] = p.Acquired
+		seen[p.tenure()] = p.Acquired
 	}
 	for i := range l.holders {
-		if at, ok := seen[l.holders[i].id()]; ok {
+		if at, ok := seen[l.holders[i].tenure()]; ok {
 			l.holders[i].Acquired = at
 		}
 	}
 }
-
-func (p place) id() string { return p.Node }
 
 // since returns when a holder acquired the lock as well as it is known, and whether that is a bound: it was at that
 // time or later.
