@@ -634,7 +634,12 @@ func (u *UI) audit(r *http.Request, v view, f *frame) {
 	if time.Since(u.audits.at) > 2*time.Second {
 		ctx, cancel := context.WithTimeout(r.Context(), staleAfter)
 		defer cancel()
-		u.audits.body, u.audits.at = u.readAudit(ctx), time.Now()
+		body := u.readAudit(ctx)
+		if r.Context().Err() != nil { // this tab was closed, which says nothing to others
+			f.Body = body
+			return
+		}
+		u.audits.body, u.audits.at = body, time.Now()
 	}
 	f.Body = u.audits.body
 }
