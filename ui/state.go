@@ -78,6 +78,7 @@ type state struct {
 	graphOf uint64
 	graphAt time.Time
 	before  []waitgraph.Lock // the locks of the graph before
+	again   bool             // a mark follows when the graph is old
 }
 
 func newState(c *zk.Client, prefix string) *state {
@@ -340,12 +341,24 @@ func (s *state) view() view {
 const graphEvery = 300 * time.Millisecond
 
 // waits returns the wait-for graph. The events of the watch come in order, so the state is one that the server had, and
-// a cycle in it is real. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
+// a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
 // its next use is no part of a cycle: the program gives it up.
 func (s *state) waits(v view) *waitgraph.Blocking {
 	s.graphMu.Lock()
 	defer s.graphMu.Unlock()
-	if s.graph != nil && (s.graphOf == v.version || v.now.Sub(s.graphAt).Abs() < graphEvery) {
+	if s.graph != nil && s.graphOf == v.version {
+		return s.graph
+	}
+	if since := v.now.Sub(s.graphAt).Abs(); s.graph != nil && since < graphEvery {
+		if !s.again { // there may be no further change, and so no other mark
+			s.again = true
+			time.AfterFunc(graphEvery-since, func() {
+				s.graphMu.Lock()
+				s.again = false
+				s.graphMu.Unlock()
+				s.hub.mark()
+			})
+		}
 		return s.graph
 	}
 	var locks []waitgraph.Lock
