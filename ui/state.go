@@ -267,11 +267,24 @@ func (s *state) compute(path string, at time.Time) {
 	s.locks[path] = found
 }
 
+// unreadable stands for the owner of a node that the page may not read.
+const unreadable = "cannot be read"
+
 // complete adds the details to a lock.
 func (s *state) complete(l waitgraph.Lock) *lock {
 	n := &lock{Lock: l, key: lockKey{l.Path, l.Layout, l.Kind}}
+	for _, some := range [][]waitgraph.Place{l.Permits, l.Queue} {
+		for i := range some {
+			if n := s.mirror.Nodes[some[i].Node]; n != nil && n.Denied && n.Stat.Czxid == 0 {
+				some[i].Owner, some[i].Since = unreadable, time.Time{} // only its name is known
+			}
+		}
+	}
 	detail := func(p waitgraph.Place, held bool, i int) place {
 		node, _ := s.look(p.Node)
+		if p.Since.IsZero() {
+			return place{Place: p, Held: held, Ref: i}
+		}
 		return place{Place: p, Detail: survey.DetailOf(p.Node, held, p.Shared, node), Held: held, Ref: i}
 	}
 	for i, p := range l.Permits {
@@ -304,7 +317,7 @@ func (l *lock) keep(old *lock) {
 }
 
 // since returns when a holder acquired the lock as well as it is known, and whether that is a bound: it was at that
-// time or later.
+// time or later. The time is zero if the node cannot be read.
 func (p place) since() (at time.Time, bound bool) {
 	switch {
 	case !p.HeldSince.IsZero():
