@@ -433,7 +433,7 @@ func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
 		a.show(w, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
 		return
 	}
-	a.guard.forgive(from)
+	a.guard.giveBack(from)
 	a.admit(w, name, role)
 	a.log.Info("ui: logged in", "name", name, "role", string(role), "remote", r.RemoteAddr)
 	redirect(w, local(r.PostForm.Get("next")))

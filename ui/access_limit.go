@@ -48,9 +48,12 @@ func (l *limiter) take(address string) (wait time.Duration) {
 	return 0
 }
 
-// forgive gives an address its attempts back.
-func (l *limiter) forgive(address string) {
+// giveBack gives an address one attempt back. It does not give all of them: a user could otherwise guess the passwords of
+// others, and log in in between.
+func (l *limiter) giveBack(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.full, address)
+	if at, known := l.full[address]; known {
+		l.full[address] = at.Add(-refill) // a time that is over is as good as none
+	}
 }

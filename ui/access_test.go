@@ -405,6 +405,26 @@ func TestGuessesAreLimited(t *testing.T) {
 	})
 }
 
+// Somebody with an account of his own does not get the guesses back that he has used for others.
+func TestALoginForgivesNoGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, AccessConfig{Users: users(t)})
+		guesses := 0
+		for range 5 {
+			for range burst - 1 {
+				if d.logIn("vic", "guess guess").Code != http.StatusTooManyRequests {
+					guesses++
+				}
+			}
+			d.logIn("ann", "correct horse")
+		}
+		if guesses > burst {
+			t.Errorf("%d guesses; want %d at most", guesses, burst)
+		}
+		time.Sleep(sessionLife)
+	})
+}
+
 // The memory of the limiter is bounded, and a flood of addresses frees nobody. One client of IPv6 has a network.
 func TestTheLimiterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

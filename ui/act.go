@@ -20,8 +20,14 @@ import (
 	"holdfast/zk"
 )
 
-// actPatience is how long an action may take. It is shorter than the server's WriteTimeout.
-const actPatience = 15 * time.Second
+const (
+	// askPatience is how long the page that asks for a reason may take. It is shorter than the server's ReadTimeout,
+	// which ends the context of a request.
+	askPatience = 8 * time.Second
+	// actPatience is how long an action may take. It is shorter than the server's WriteTimeout. The end of the request
+	// does not end it.
+	actPatience = 15 * time.Second
+)
 
 // An actPage is a page about an action: what will happen, what was refused, or the form to log in.
 type actPage struct {
@@ -141,13 +147,19 @@ func (s *acts) look(ctx context.Context, w http.ResponseWriter, r *http.Request,
 			break
 		}
 	}
-	s.failed(w, r, first)
+	s.failed(w, r, first, false)
 	return nil, false
+}
+
+// acting returns the context of an action. It outlives the request: the action goes on if the user closes the tab, or
+// clicks twice, so that nothing is left half done.
+func acting(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), actPatience)
 }
 
 // ask shows what will happen to whom. It changes nothing.
 func (s *acts) ask(w http.ResponseWriter, r *http.Request, a deed.Action) {
-	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), askPatience)
 	defer cancel()
 	fields := r.URL.Query()
 	p, ok := s.look(ctx, w, r, a, fields)
@@ -185,12 +197,12 @@ func layoutLabel(fields url.Values, p *deed.Plan) string {
 
 // act breaks a lock, or asks its holder to release it.
 func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
-	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
-	defer cancel()
 	by, ok := s.may(w, r)
 	if !ok {
 		return
 	}
+	ctx, cancel := acting(r)
+	defer cancel()
 	p, ok := s.look(ctx, w, r, a, r.PostForm) // never the URL: a link must not fill in a form
 	if !ok {
 		return
@@ -198,7 +210,7 @@ func (s *acts) act(w http.ResponseWriter, r *http.Request, a deed.Action) {
 	record, err := p.Do(ctx, s.client, by)
 	s.logged(r, record, err)
 	if err != nil {
-		s.failed(w, r, err)
+		s.failed(w, r, err, true)
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("%s %s, token %d.%s", a.Done, plain(p.Path), p.Token, unaudited(record)))
@@ -214,7 +226,7 @@ func (s *acts) lookEnd(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	p, err := deed.LookSession(ctx, s.client, s.prefix, int64(id))
 	if err != nil {
-		s.failed(w, r, err)
+		s.failed(w, r, err, false)
 		return nil, false
 	}
 	return p, true
@@ -222,7 +234,7 @@ func (s *acts) lookEnd(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // askEnd shows what a session will lose. It changes nothing.
 func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), askPatience)
 	defer cancel()
 	p, ok := s.lookEnd(ctx, w, r, r.URL.Query().Get("session"))
 	if !ok {
@@ -241,12 +253,12 @@ func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
 
 // end takes all locks of a session away.
 func (s *acts) end(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), actPatience)
-	defer cancel()
 	by, ok := s.may(w, r)
 	if !ok {
 		return
 	}
+	ctx, cancel := acting(r)
+	defer cancel()
 	p, ok := s.lookEnd(ctx, w, r, r.PostForm.Get("session"))
 	if !ok {
 		return
@@ -254,7 +266,7 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 	taken, record, err := p.Do(ctx, s.client, by)
 	s.logged(r, record, err)
 	if err != nil {
-		s.failed(w, r, err)
+		s.failed(w, r, err, true)
 		return
 	}
 	id := s.access.flash(r, fmt.Sprintf("took %d of %d places from session %s.%s", taken, len(p.Places), deed.SessionText(p.Session), unaudited(record)))
@@ -305,11 +317,16 @@ func unaudited(r deed.Record) string {
 	return " The audit line could not be written."
 }
 
-// failed says what was refused, and why.
-func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error) {
+// failed says what went wrong. begun says that the action was begun: then only a *deed.ChangedError proves that nothing
+// was done.
+func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun bool) {
 	page := actPage{Title: "Not done", Refused: plain(strings.TrimPrefix(err.Error(), "holdfast: ")), Hint: "Nothing was done."}
+	if begun {
+		page.Title, page.Hint = "Not known to be done", "It may have been done: look at the lock."
+	}
 	status := http.StatusBadGateway
 	changed, is := errors.AsType[*deed.ChangedError](err)
+	part, partly := errors.AsType[*deed.PartlyError](err)
 	switch {
 	case is:
 		status = http.StatusConflict
@@ -322,10 +339,14 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusConflict
 	case errors.Is(err, zk.ErrNoAuth):
 		status = http.StatusForbidden
-		page.Hint = "The dashboard's own login at the server may not do that."
+		page.Hint = "The dashboard's own login at the server may not do that. " + page.Hint
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrConnectionLoss):
 		status = http.StatusGatewayTimeout
-		page.Hint = "The server has not answered, so it may have happened. Look at the lock again."
+		page.Hint = "The server has not answered. " + page.Hint
+	}
+	if partly {
+		page.Title, page.Done, page.Refused = "Partly done", plain(part.Done), plain(part.Err.Error())
+		page.Hint = "The rest may have been done: look at the lock."
 	}
 	s.access.log.Warn("ui: action failed", "path", r.URL.Path, "user", userOf(r).Name, "remote", r.RemoteAddr, "err", err)
 	s.access.show(w, status, page)

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -109,6 +111,56 @@ func TestOperatorsAct(t *testing.T) {
 		items := s.audit(t)
 		if len(items) != 1 || items[0].Action != verb || items[0].By != "ops@web1:9" || items[0].Remote != "127.0.0.1:50000" || items[0].Reason != "host is gone" || items[0].Outcome != "done" {
 			t.Errorf("%+v", items)
+		}
+	}
+}
+
+// A tab that is closed, or a second click, does not stop an action halfway: the lock is broken, and the audit has the
+// outcome.
+func TestAClosedTabDoesNotStopAnAction(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, AccessConfig{})
+	h := s.hold(t, "/locks/db", "ada")
+	gone := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		s.ServeHTTP(w, r.WithContext(ctx))
+	})
+	send(gone, "POST", "/act/break", lockForm("/locks/db", h, "stuck"), s.cookie)
+	if items := s.audit(t); len(items) != 1 || items[0].Outcome != "done" {
+		t.Errorf("the audit has %+v", items)
+	}
+	if q := s.queue(t, "/locks/db"); len(q) > 0 {
+		t.Errorf("the queue is %+v", q)
+	}
+	id := deed.SessionText(s.hold(t, "/locks/b", "ada").SessionID())
+	send(gone, "POST", "/act/end", url.Values{"session": {id}, "reason": {"stuck"}}, s.cookie)
+	if q := s.queue(t, "/locks/b"); len(q) > 0 {
+		t.Errorf("the queue is %+v", q)
+	}
+}
+
+// An error of an action that was begun never says that nothing was done, unless it is proven. It says what was done.
+func TestAnErrorMayFollowTheDeed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, AccessConfig{})
+	for name, tt := range map[string]struct {
+		err   error
+		begun bool
+		want  string
+	}{
+		"unknown":    {errors.New("odd"), true, "It may have been done: look at the lock."},
+		"refused":    {zk.ErrNoAuth, true, "It may have been done: look at the lock."},
+		"no answer":  {context.DeadlineExceeded, true, "It may have been done: look at the lock."},
+		"changed":    {&deed.ChangedError{Path: "/locks/db", Token: 7}, true, "Nothing was done."},
+		"before":     {zk.ErrNoAuth, false, "Nothing was done."},
+		"some of it": {&deed.PartlyError{Done: "took 3 of 5 places", Err: zk.ErrNoAuth}, true, "took 3 of 5 places"},
+	} {
+		w := httptest.NewRecorder()
+		(&acts{access: s.Access}).failed(w, httptest.NewRequest("POST", "/act/break", nil), tt.err, tt.begun)
+		body := w.Body.String()
+		if !strings.Contains(body, tt.want) || tt.want != "Nothing was done." && strings.Contains(body, "Nothing was done") || w.Code < 400 {
+			t.Errorf("%s: %d %s", name, w.Code, body)
 		}
 	}
 }

@@ -2,13 +2,15 @@ package ui
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
 // Bounds of the history in memory.
 const (
 	pastFor     = time.Hour
-	pastTurns   = 100_000 // of all locks, about 30 MB
+	pastTurns   = 100_000 // of all locks: about 30 MB with short texts, 100 MB with the longest, besides the paths
+	pastText    = 200     // bytes of an owner or a reason
 	pastOfLock  = 512
 	pastGaps    = 100
 	pastRecent  = 100
@@ -45,11 +47,19 @@ type past struct {
 		number uint64
 		at     time.Time
 	}
-	open    map[string]*turn // by node
+	open    map[tenure]*turn
 	gaps    []gap
 	numbers uint64
 	recent  []event // the newest last
 }
+
+// A tenure names a place for ever: a name that comes back, such as that of a slot, has another zxid.
+type tenure struct {
+	node string
+	zxid int64
+}
+
+func (p place) tenure() tenure { return tenure{p.Node, p.Zxid} }
 
 // An event is something that has happened to a lock.
 type event struct {
@@ -64,7 +74,7 @@ type event struct {
 }
 
 func newPast() *past {
-	return &past{byLock: make(map[lockKey][]turn), open: make(map[string]*turn)}
+	return &past{byLock: make(map[lockKey][]turn), open: make(map[tenure]*turn)}
 }
 
 // note compares the locks at one path before and after a change. at is zero if the change was found by a reading.
@@ -73,30 +83,30 @@ func (h *past) note(before, after []*lock, at time.Time) {
 	if at.IsZero() {
 		now = time.Now()
 	}
-	there := make(map[string]bool)
+	there := make(map[tenure]bool)
 	var came []event
 	for _, l := range after {
 		for i := range l.waiters {
 			p := &l.waiters[i]
-			there[p.Node] = true
-			if h.open[p.Node] == nil {
-				h.open[p.Node] = h.begin(l, p, at, at.IsZero())
+			there[p.tenure()] = true
+			if h.open[p.tenure()] == nil {
+				h.open[p.tenure()] = h.begin(l, p, at, at.IsZero())
 				if !at.IsZero() {
-					came = append(came, h.open[p.Node].event("queued", at, 0))
+					came = append(came, h.open[p.tenure()].event("queued", at, 0))
 				}
 			}
 		}
 		for i := range l.holders {
 			p := &l.holders[i]
-			there[p.Node] = true
-			t := h.open[p.Node]
+			there[p.tenure()] = true
+			t := h.open[p.tenure()]
 			if t == nil {
 				t = h.begin(l, p, at, at.IsZero())
 				t.Queued = at // it has not waited
 				if l.Counted {
 					t.Queued = time.Time{}
 				}
-				h.open[p.Node] = t
+				h.open[p.tenure()] = t
 			}
 			if t.Acquired.IsZero() {
 				t.Acquired, t.Bound = p.since()
@@ -116,11 +126,11 @@ func (h *past) note(before, after []*lock, at time.Time) {
 	var ended []event
 	for _, l := range before {
 		for _, p := range slices.Concat(l.holders, l.waiters) {
-			t := h.open[p.Node]
-			if there[p.Node] || t == nil || t.Key.path != l.Path {
+			t := h.open[p.tenure()]
+			if there[p.tenure()] || t == nil || t.Key.path != l.Path {
 				continue
 			}
-			delete(h.open, p.Node)
+			delete(h.open, p.tenure())
 			t.Ended, t.Left, t.Unsure = now, t.Acquired.IsZero(), at.IsZero()
 			e := t.event("released", now, 0)
 			switch {
@@ -152,11 +162,19 @@ func hasPermitOf(locks []*lock, session int64) bool {
 }
 
 func (h *past) begin(l *lock, p *place, at time.Time, unknown bool) *turn {
-	t := &turn{Key: l.key, Node: p.Node, Owner: p.Owner, Reason: p.Reason, Session: p.Session, Token: p.Token, Shared: p.Shared, Queued: at}
+	t := &turn{Key: l.key, Node: p.Node, Owner: cutText(p.Owner), Reason: cutText(p.Reason), Session: p.Session, Token: p.Token, Shared: p.Shared, Queued: at}
 	if unknown {
 		t.Queued = time.Time{}
 	}
 	return t
+}
+
+// cutText returns a copy of the beginning of a text, so that the rest can be freed.
+func cutText(text string) string {
+	if len(text) <= pastText {
+		return strings.Clone(text)
+	}
+	return strings.ToValidUTF8(text[:pastText], "") + "…"
 }
 
 func (t *turn) event(what string, at time.Time, took time.Duration) event {
@@ -226,7 +244,7 @@ func (s *state) pastOf(key lockKey) (turns []turn, gaps []gap) {
 			continue
 		}
 		for _, p := range slices.Concat(l.holders, l.waiters) {
-			if t := s.past.open[p.Node]; t != nil {
+			if t := s.past.open[p.tenure()]; t != nil {
 				turns = append(turns, *t)
 			}
 		}

@@ -2,8 +2,10 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"holdfast/internal/waitgraph"
 )
@@ -43,6 +45,47 @@ func TestThePastIsBounded(t *testing.T) {
 	}
 	if len(h.gaps) != pastGaps {
 		t.Errorf("%d gaps", len(h.gaps))
+	}
+}
+
+// A turn keeps the beginning of an owner and a reason.
+func TestATurnKeepsShortTexts(t *testing.T) {
+	h := newPast()
+	l := &lock{key: lockKey{"/db", "curator", "lock"}}
+	l.Path = "/db"
+	l.waiters = []place{{Place: waitgraph.Place{Node: "/db/a", Zxid: 1, Owner: strings.Repeat("é", 1<<15), Reason: strings.Repeat("x", 1<<16)}}}
+	h.note(nil, []*lock{l}, time.Unix(1e9, 0))
+	h.note([]*lock{l}, nil, time.Unix(1e9+1, 0))
+	turns := h.byLock[l.key]
+	if len(turns) != 1 || len(turns[0].Owner) > pastText+3 || len(turns[0].Reason) != pastText+3 || !utf8.ValidString(turns[0].Owner) {
+		t.Errorf("%d turns: %.300v", len(turns), turns)
+	}
+	if e := h.recent[0]; len(e.Reason) > pastText+3 {
+		t.Errorf("an event has a reason of %d bytes", len(e.Reason))
+	}
+}
+
+// A name that comes back within one batch is another turn, with the owner that it has now.
+func TestANameThatComesBackIsAnotherTurn(t *testing.T) {
+	h := newPast()
+	at := func(zxid int64, owner string) *lock {
+		l := &lock{key: lockKey{"/db", "node", "lock"}}
+		l.Path = "/db"
+		l.holders = []place{{Place: waitgraph.Place{Node: "/db", Zxid: zxid, Owner: owner}, Held: true}}
+		return l
+	}
+	t0 := time.Unix(1e9, 0)
+	first, second := at(1, "ada"), at(2, "bob")
+	h.note(nil, []*lock{first}, t0)
+	second.keep(first)
+	if got := second.holders[0].Acquired; !got.IsZero() {
+		t.Errorf("bob has the lock since %v, when ada acquired it", got)
+	}
+	h.note([]*lock{first}, []*lock{second}, t0.Add(time.Second))
+	h.note([]*lock{second}, nil, t0.Add(2*time.Second))
+	turns := h.byLock[first.key]
+	if len(turns) != 2 || turns[0].Owner != "ada" || turns[1].Owner != "bob" || !turns[1].Acquired.Equal(t0.Add(time.Second)) || len(h.open) > 0 {
+		t.Errorf("%+v", turns)
 	}
 }
 

@@ -78,6 +78,7 @@ type state struct {
 	graphOf uint64
 	graphAt time.Time
 	before  []waitgraph.Lock // the locks of the graph before
+	again   bool             // a mark follows when the graph is old
 }
 
 func newState(c *zk.Client, prefix string) *state {
@@ -266,11 +267,24 @@ func (s *state) compute(path string, at time.Time) {
 	s.locks[path] = found
 }
 
+// unreadable stands for the owner of a node that the page may not read.
+const unreadable = "cannot be read"
+
 // complete adds the details to a lock.
 func (s *state) complete(l waitgraph.Lock) *lock {
 	n := &lock{Lock: l, key: lockKey{l.Path, l.Layout, l.Kind}}
+	for _, some := range [][]waitgraph.Place{l.Permits, l.Queue} {
+		for i := range some {
+			if n := s.mirror.Nodes[some[i].Node]; n != nil && n.Denied && n.Stat.Czxid == 0 {
+				some[i].Owner, some[i].Since = unreadable, time.Time{} // only its name is known
+			}
+		}
+	}
 	detail := func(p waitgraph.Place, held bool, i int) place {
 		node, _ := s.look(p.Node)
+		if p.Since.IsZero() {
+			return place{Place: p, Held: held, Ref: i}
+		}
 		return place{Place: p, Detail: survey.DetailOf(p.Node, held, p.Shared, node), Held: held, Ref: i}
 	}
 	for i, p := range l.Permits {
@@ -291,21 +305,19 @@ func (s *state) complete(l waitgraph.Lock) *lock {
 
 // keep takes over what was seen of the same places before.
 func (l *lock) keep(old *lock) {
-	seen := make(map[string]time.Time)
+	seen := make(map[tenure]time.Time)
 	for _, p := range old.holders {
-		seen[p.id()] = p.Acquired
+		seen[p.tenure()] = p.Acquired
 	}
 	for i := range l.holders {
-		if at, ok := seen[l.holders[i].id()]; ok {
+		if at, ok := seen[l.holders[i].tenure()]; ok {
 			l.holders[i].Acquired = at
 		}
 	}
 }
 
-func (p place) id() string { return p.Node }
-
 // since returns when a holder acquired the lock as well as it is known, and whether that is a bound: it was at that
-// time or later.
+// time or later. The time is zero if the node cannot be read.
 func (p place) since() (at time.Time, bound bool) {
 	switch {
 	case !p.HeldSince.IsZero():
@@ -342,12 +354,24 @@ func (s *state) view() view {
 const graphEvery = 300 * time.Millisecond
 
 // waits returns the wait-for graph. The events of the watch come in order, so the state is one that the server had, and
-// a cycle in it is real. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
+// a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
 // its next use is no part of a cycle: the program gives it up.
 func (s *state) waits(v view) *waitgraph.Blocking {
 	s.graphMu.Lock()
 	defer s.graphMu.Unlock()
-	if s.graph != nil && (s.graphOf == v.version || v.now.Sub(s.graphAt).Abs() < graphEvery) {
+	if s.graph != nil && s.graphOf == v.version {
+		return s.graph
+	}
+	if since := v.now.Sub(s.graphAt).Abs(); s.graph != nil && since < graphEvery {
+		if !s.again { // there may be no further change, and so no other mark
+			s.again = true
+			time.AfterFunc(graphEvery-since, func() {
+				s.graphMu.Lock()
+				s.again = false
+				s.graphMu.Unlock()
+				s.hub.mark()
+			})
+		}
 		return s.graph
 	}
 	var locks []waitgraph.Lock

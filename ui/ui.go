@@ -9,7 +9,7 @@
 // The page never shows old data as new: it asks the server once a second, and if there is no answer for three seconds,
 // if the session has expired or if events are missing, a banner says so and since when.
 //
-// The history is in memory, and bounded: the last hour, 512 turns of each lock, 100,000 turns in all (about 30 MB), and
+// The history is in memory, and bounded: the last hour, 512 turns of each lock, 100,000 turns in all (about 30 MB, and 100 MB if all owners and reasons are long), and
 // 100 gaps. Beside it, the page keeps a copy of the nodes below the path, with at most 64 KiB of the data of each.
 //
 // Goroutines: [New] starts two, one that follows the watch and one that asks the server. [UI.Close] ends both, and the

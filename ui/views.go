@@ -45,7 +45,7 @@ func (u *UI) row(l *lock) row {
 		r.Since, r.Bound = p.since()
 	}
 	for _, p := range l.waiters {
-		if r.Oldest.IsZero() || p.Since.Before(r.Oldest) {
+		if !p.Since.IsZero() && (r.Oldest.IsZero() || p.Since.Before(r.Oldest)) {
 			r.Oldest = p.Since
 		}
 	}
@@ -131,10 +131,10 @@ func (u *UI) overview(r *http.Request, v view, f *frame) {
 	}
 	delete(sessions, 0)
 	for _, x := range rows {
-		if x.Waiters > 0 && (oldest.Name == "" || x.Oldest.Before(oldest.Oldest)) {
+		if !x.Oldest.IsZero() && (oldest.Name == "" || x.Oldest.Before(oldest.Oldest)) {
 			oldest = x
 		}
-		if x.State == "held" && (longest.Name == "" || x.Since.Before(longest.Since)) {
+		if x.State == "held" && !x.Since.IsZero() && (longest.Name == "" || x.Since.Before(longest.Since)) {
 			longest = x
 		}
 	}
@@ -473,7 +473,7 @@ func (u *UI) sessions(r *http.Request, v view, f *frame) {
 				s.Held++
 			} else {
 				s.Waits++
-				if s.Oldest.IsZero() || p.Since.Before(s.Oldest) {
+				if !p.Since.IsZero() && (s.Oldest.IsZero() || p.Since.Before(s.Oldest)) {
 					s.Oldest = p.Since
 				}
 			}
@@ -634,7 +634,12 @@ func (u *UI) audit(r *http.Request, v view, f *frame) {
 	if time.Since(u.audits.at) > 2*time.Second {
 		ctx, cancel := context.WithTimeout(r.Context(), staleAfter)
 		defer cancel()
-		u.audits.body, u.audits.at = u.readAudit(ctx), time.Now()
+		body := u.readAudit(ctx)
+		if r.Context().Err() != nil { // this tab was closed, which says nothing to others
+			f.Body = body
+			return
+		}
+		u.audits.body, u.audits.at = body, time.Now()
 	}
 	f.Body = u.audits.body
 }

@@ -171,7 +171,7 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer end()
-	failed := make(chan error, len(listeners)+2+len(f.tf.listen)+len(f.tf.listenTLS))
+	failed := make(chan error, len(listeners)+1+len(f.tf.listen)+len(f.tf.listenTLS))
 	if f.admin != "" {
 		l, err := net.Listen("tcp", f.admin)
 		if err != nil {
@@ -202,8 +202,9 @@ func (f *serveFlags) serve(stdout io.Writer) (err error) {
 		defer stopPage()
 		go func() {
 			defer close(stopped)
-			if err := page.serve(pageCtx, host.Socket()); err != nil {
-				failed <- err
+			if err := page.serve(pageCtx, host.Socket()); err != nil { // the locks go on without their page
+				page.listener.Close()
+				log.Error("serve: the page has ended; it is back after a restart", "err", err)
 			}
 		}()
 	}

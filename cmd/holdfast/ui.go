@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -132,7 +133,7 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 	}
 	cfg := ui.AccessConfig{
 		Addr: l.Addr(), TLS: keys != nil, Owner: owner(), ReadOnly: f.readOnly, Hosts: f.hosts, Logger: log,
-		Announce: func(path string) { announce(scheme + "://" + l.Addr().String() + path) },
+		Announce: func(path string) { announce(scheme + "://" + f.address(l.Addr()) + path) },
 	}
 	if f.users != "" {
 		text, err := readSecret(f.usersFlag, f.users)
@@ -142,13 +143,27 @@ func (f *uiFlags) access(l net.Listener, keys *keyring, announce func(url string
 		if cfg.Users, err = ui.ParseUsers(string(text)); err != nil {
 			return nil, nil, misconfigured("holdfast ui passwd NAME makes a line", "%s: %s: %w", f.usersFlag, f.users, err)
 		}
-		announce(scheme + "://" + l.Addr().String() + "/")
+		announce(scheme + "://" + f.address(l.Addr()) + "/")
 	}
 	a, err := ui.NewAccess(cfg)
 	if err != nil {
 		return nil, nil, usage("", "%w", err)
 	}
 	return a, l, nil
+}
+
+// address returns host and port for the URL of the page. No browser can use 0.0.0.0 or [::], which stand for all
+// interfaces.
+func (f *uiFlags) address(listens net.Addr) string {
+	tcp, ok := listens.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return listens.String()
+	}
+	host := "127.0.0.1"
+	if len(f.hosts) > 0 {
+		host = f.hosts[0]
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // keys reads the certificate. It returns nil without one.

@@ -197,10 +197,8 @@ func TestServeHasThePage(t *testing.T) {
 	cmd, said := startServe(t, "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ui", "0.0.0.0:0", "--ui-users", users, "--tls-cert", page+".pem", "--tls-key", page+".key")
 	var home, server string
 	for _, line := range said {
-		if at, ok := strings.CutPrefix(line, "listening ui https://[::]:"); ok {
-			home = "https://127.0.0.1:" + at
-		} else if at, ok := strings.CutPrefix(line, "listening ui https://0.0.0.0:"); ok {
-			home = "https://127.0.0.1:" + at
+		if at, ok := strings.CutPrefix(line, "listening ui "); ok {
+			home = at // as it is printed, so that it works in a browser
 		}
 		if at, ok := strings.CutPrefix(line, "listening tcp "); ok {
 			server = at
@@ -239,5 +237,26 @@ func TestServeHasThePage(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("serve with a page does not stop well: %v", err)
+	}
+}
+
+// The page's URL has a host that the page accepts.
+func TestUIAddressIsOfUse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		ip    string
+		hosts []string
+		want  string
+	}{
+		{"127.0.0.1", []string{"locks.example.com"}, "127.0.0.1:7480"},
+		{"192.0.2.1", nil, "192.0.2.1:7480"},
+		{"0.0.0.0", nil, "127.0.0.1:7480"},
+		{"::", nil, "127.0.0.1:7480"},
+		{"0.0.0.0", []string{"locks.example.com", "b"}, "locks.example.com:7480"},
+		{"::", []string{"locks.example.com"}, "locks.example.com:7480"},
+	} {
+		if got := (&uiFlags{hosts: tt.hosts}).address(&net.TCPAddr{IP: net.ParseIP(tt.ip), Port: 7480}); got != tt.want {
+			t.Errorf("%s, %v: %s; want %s", tt.ip, tt.hosts, got, tt.want)
+		}
 	}
 }

@@ -75,7 +75,8 @@ func (p *Plan) Waiting() (n int, next *holdfast.Entry) {
 }
 
 // Do carries the plan out and leaves the audit line. It touches nobody but the tenure with the token: if that has ended
-// since the plan was made, the error is a *ChangedError with the present queue. If ctx ends, the action may have
+// since the plan was made, the error is a *ChangedError with the present queue. The error is a *PartlyError if the
+// holder was removed, but not what keeps the lock after it. If ctx ends, the action may have
 // happened all the same.
 func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 	line := Entry{Action: p.Action.Name}.Of(p.Path, p.Places...)
@@ -88,8 +89,11 @@ func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 			err = p.Action.apply(ctx, c, p.Path, p.Token)
 		}
 		if gone := errors.Is(err, holdfast.ErrNotHeld); p.Reserved != nil && (gone || err == nil) {
-			if end := p.Reserved.End(ctx, c); gone || !errors.Is(end, holdfast.ErrNotHeld) {
+			switch end := p.Reserved.End(ctx, c); {
+			case gone:
 				err = end
+			case end != nil && !errors.Is(end, holdfast.ErrNotHeld):
+				err = &PartlyError{fmt.Sprintf("%s %s, token %d", p.Action.Done, cut(p.Path, MaxText), p.Token), fmt.Errorf("--min-hold still keeps the lock: %w", end)}
 			}
 		}
 		if errors.Is(err, holdfast.ErrNotHeld) {
@@ -102,6 +106,17 @@ func (p *Plan) Do(ctx context.Context, c *zk.Client, by By) (Record, error) {
 		return err
 	})
 }
+
+// A PartlyError says that a part of a deed was done, and why the rest failed. The rest may have been done as well.
+type PartlyError struct {
+	Done string // in words
+	Err  error
+}
+
+func (e *PartlyError) Error() string { return e.Done + "; then: " + e.Err.Error() }
+
+// Unwrap returns why the rest failed.
+func (e *PartlyError) Unwrap() error { return e.Err }
 
 // A ChangedError says that nobody has the token any more, or never had. Nothing was done. It wraps holdfast.ErrNotHeld.
 type ChangedError struct {

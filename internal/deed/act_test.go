@@ -2,7 +2,9 @@ package deed
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -153,4 +155,54 @@ func TestSessionPlanHasAllKinds(t *testing.T) {
 	}
 	queued(t, admin, "/locks/other", 1)
 	queued(t, admin, "/else/mutex", 1)
+}
+
+// If a part of a deed was done when the rest is refused, the error says what was done.
+func TestPartOfADeedIsTold(t *testing.T) {
+	defer func(n int) { oneTransaction = n }(oneTransaction)
+	oneTransaction = 1
+	srv := zktest.NewServer()
+	defer srv.Close()
+	c, admin := srv.Client(), srv.Client()
+	a := holdOn(t, c, "/locks/a", "ada")
+	holdOn(t, c, "/locks/b", "ada")
+	p, err := LookSession(t.Context(), admin, "/locks/", a.SessionID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := p.Places[len(p.Places)-1].Lock
+	if _, err := admin.SetACL(t.Context(), last, []zk.ACL{{Perms: zk.PermRead | zk.PermCreate, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	n, r, err := p.Do(t.Context(), admin, By{Name: "ops", Reason: "gone"})
+	part, ok := errors.AsType[*PartlyError](err)
+	if n != 1 || !ok || !errors.Is(err, zk.ErrNoAuth) || part.Done != "took 1 of 2 places from session "+SessionText(a.SessionID()) {
+		t.Errorf("%d taken, %v", n, err)
+	}
+	if !strings.HasPrefix(r.Outcome, part.Done) {
+		t.Errorf("the audit has %q", r.Outcome)
+	}
+
+	h := holdOn(t, c, "/db", "ada")
+	if err := h.Reserve(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	children, _, err := admin.Children(t.Context(), "/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children { // the holder's node has none, so this matters for the reservation alone
+		if _, err := admin.SetACL(t.Context(), "/db/"+child, []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := Look(t.Context(), admin, Breaking, "/db", holdfast.LayoutCurator, h.Token())
+	if err != nil || b.Reserved == nil {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	r, err = b.Do(t.Context(), admin, By{Name: "ops", Reason: "gone"})
+	if part, ok := errors.AsType[*PartlyError](err); !ok || !errors.Is(err, zk.ErrNoAuth) || !strings.HasPrefix(part.Done, "broke /db, token ") || !strings.HasPrefix(r.Outcome, part.Done) {
+		t.Errorf("%v; the audit has %q", err, r.Outcome)
+	}
+	queued(t, admin, "/db", 0)
 }

@@ -116,7 +116,7 @@ func Audited(ctx context.Context, c *zk.Client, e Entry, by By, act func() error
 		e.Outcome = cut(err.Error(), MaxText)
 	}
 	if missing == nil {
-		missing = write(ctx, c, e)
+		missing = write(context.WithoutCancel(ctx), c, e) // the outcome is known, also if the user has left
 	}
 	return Record{e, missing}, err
 }

@@ -68,21 +68,23 @@ func LookSession(ctx context.Context, c *zk.Client, prefix string, session int64
 }
 
 // Do takes the places away and leaves the audit line. It returns how many were still there. Nodes that no longer
-// belong to the session stay.
+// belong to the session stay. The error is a *PartlyError if some were taken and a later transaction failed.
 func (p *SessionPlan) Do(ctx context.Context, c *zk.Client, by By) (taken int, _ Record, _ error) {
 	line := Entry{Action: "sessions end", Session: SessionText(p.Session)}
 	for _, at := range p.Places {
 		line = line.Of(at.Lock, at.Entry)
 	}
 	r, err := Audited(ctx, c, line, by, func() (err error) {
-		taken, err = takeAway(ctx, c, p.Session, p.Places)
+		if taken, err = takeAway(ctx, c, p.Session, p.Places); err != nil && taken > 0 {
+			err = &PartlyError{fmt.Sprintf("took %d of %d places from session %s", taken, len(p.Places), SessionText(p.Session)), err}
+		}
 		return err
 	})
 	return taken, r, err
 }
 
-// oneTransaction is how many nodes sessions end removes at a time. Servers refuse requests of 1 MiB.
-const oneTransaction = 2000
+// oneTransaction is how many nodes sessions end removes at a time. Servers refuse requests of 1 MiB. A test changes it.
+var oneTransaction = 2000
 
 // takeAway removes the nodes of places, and returns how many were still there.
 func takeAway(ctx context.Context, c *zk.Client, session int64, places []SessionPlace) (all int, err error) {

@@ -1,6 +1,7 @@
 package lockwatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,7 +229,11 @@ func (m *Mirror) put(path string, r zk.Result, created bool) {
 	case r.Err != nil:
 		n.Unread = true
 	default:
-		n.Data, n.Stat, n.Denied, n.Unread = r.Data[:min(len(r.Data), mirroredData)], r.Stat, false, false
+		data := r.Data
+		if len(data) > mirroredData {
+			data = bytes.Clone(data[:mirroredData]) // a part would keep the whole in memory
+		}
+		n.Data, n.Stat, n.Denied, n.Unread = data, r.Stat, false, false
 	}
 }
 
