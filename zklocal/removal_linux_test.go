@@ -48,7 +48,15 @@ type removal struct {
 	first  func(t *testing.T, pid int) // runs before the removal, with the host's process id
 }
 
-func removeDir(top string) error { return os.RemoveAll(filepath.Join(top, "a", "state")) }
+// removeDir removes the directory. A process that begins to host it meanwhile may make a file there, as under rm.
+func removeDir(top string) error {
+	for {
+		err := os.RemoveAll(filepath.Join(top, "a", "state"))
+		if !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+	}
+}
 
 func moveDir(top string) error {
 	return os.Rename(filepath.Join(top, "a", "state"), filepath.Join(top, "a", "old"))
