@@ -162,7 +162,7 @@ func TestTheOneTimeURLWorksOnce(t *testing.T) {
 	d.enter(t)
 }
 
-// What a browser or a preview asks for ahead of its user does not use the URL up.
+// A request that a browser or a preview sends ahead of its user does not use the URL up.
 func TestPrefetchDoesNotUseTheURL(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, AccessConfig{})

@@ -82,7 +82,7 @@ func lockForm(path string, h *holdfast.Hold, reason string) url.Values {
 }
 
 // An operator breaks and revokes with a reason. The page says so once it is asked, and the audit has who, why and from
-// where. What a proxy says of the address does not count.
+// where. The address that a proxy reports does not count.
 func TestOperatorsAct(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"break", "revoke"} {

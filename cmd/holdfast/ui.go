@@ -39,11 +39,11 @@ hour. It knows the queues of Curator, kazoo, go-zookeeper and others by the name
 command that prints the same.
 
 ui keeps one session and one watch, however many tabs are open, and a change of a lock costs the server one
-read, or none. What it knows of the past begins when it starts, and is in memory only. If no server answers,
+read, or none. Its history begins when it starts, and is in memory only. If no server answers,
 or the session expires, a banner says since when the page is old. ui goes on when a server answers again.
 
 The printed URL is for one browser: it has a token that is used up when the page is opened, and the browser gets a
-cookie for 12 hours. ui prints the next URL then. Whoever opens it can break locks, revoke and end sessions, with
+cookie for 12 hours. ui prints the next URL then. The browser that opens it can break locks, revoke and end sessions, with
 a reason that goes into the audit (see holdfast break --help), unless ui runs with --read-only.
 
 To let other machines reach the page, give --listen an address of the network, a certificate with --https-cert and
