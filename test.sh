@@ -94,9 +94,10 @@ do_test() {
 	go test $race -shuffle=on -parallel=8 ./...
 	for module in $(modules); do
 		case $module in
-		contrib/gocronholdfast)
-			# The race detector itself crashes in this test (5 of 20 runs): gocron spins in virtual time.
-			(cd "$module" && go test -shuffle=on ./... && go test $race -shuffle=on -skip='^TestFourSchedulersRunEachFireOnce$' ./...)
+		contrib/cronholdfast | contrib/gocronholdfast)
+			# On one processor: in Go 1.26 two processors can run timers of one synctest bubble with one
+			# context of the race detector, which then crashes (in 3 of 8 runs with these schedulers).
+			(cd "$module" && go test $race -cpu=1 -shuffle=on ./...)
 			;;
 		*) (cd "$module" && go test $race -shuffle=on ./...) ;;
 		esac
