@@ -4,15 +4,12 @@ import (
 	"context"
 	crand "crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,19 +78,6 @@ type Access struct {
 	token    string     // the one-time token
 	sessions map[[sha256.Size]byte]*login
 }
-
-// A login is a browser that is logged in.
-type login struct {
-	name    string
-	role    Role
-	expires time.Time
-	ctx     context.Context // ends with the login
-	end     context.CancelFunc
-	flashes []flash // guarded by Access.mu, the oldest first
-}
-
-// A flash is a message for the page after an action.
-type flash struct{ id, text string }
 
 // NewAccess checks the configuration.
 func NewAccess(cfg AccessConfig) (*Access, error) {
@@ -289,205 +273,10 @@ func (a *Access) foreign(r *http.Request) string {
 	return ""
 }
 
-// loginOf returns the login of a request, or nil.
-func (a *Access) loginOf(r *http.Request) *login {
-	c, err := r.Cookie(a.cookie)
-	if err != nil || len(c.Value) > 64 {
-		return nil
-	}
-	// The map has hashes, so the time of a look-up says nothing about a secret.
-	key := sha256.Sum256([]byte(c.Value))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.sessions[key]
-	if l == nil || !time.Now().Before(l.expires) {
-		return nil
-	}
-	return l
-}
-
-// admit logs a browser in.
-func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
-	secret := crand.Text()
-	now := time.Now()
-	l := &login{name: name, role: role, expires: now.Add(sessionLife)}
-	l.ctx, l.end = context.WithDeadline(context.Background(), l.expires)
-	a.mu.Lock()
-	for key, old := range a.sessions {
-		if !now.Before(old.expires) {
-			a.drop(key)
-		}
-	}
-	if len(a.sessions) >= mostSessions {
-		var oldest [sha256.Size]byte
-		var at time.Time
-		for key, old := range a.sessions {
-			if at.IsZero() || old.expires.Before(at) {
-				oldest, at = key, old.expires
-			}
-		}
-		a.drop(oldest)
-	}
-	a.sessions[sha256.Sum256([]byte(secret))] = l
-	a.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{
-		Name: a.cookie, Value: secret, Path: "/", MaxAge: int(sessionLife / time.Second),
-		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode,
-	})
-}
-
-// drop ends a login. a.mu must be held.
-func (a *Access) drop(key [sha256.Size]byte) {
-	if l := a.sessions[key]; l != nil {
-		l.end()
-		delete(a.sessions, key)
-	}
-}
-
-// exchange swaps the one-time token of a URL for a cookie. It returns false if the request is for its page all the
-// same.
-func (a *Access) exchange(w http.ResponseWriter, r *http.Request, l *login) bool {
-	if r.Method != http.MethodGet {
-		return false
-	}
-	if ahead(r) {
-		a.refuse(w, r, http.StatusServiceUnavailable, "the URL is for its user", "Open it in a browser.")
-		return true
-	}
-	target := *r.URL
-	q := target.Query()
-	given := q.Get(tokenField)
-	q.Del(tokenField)
-	target.RawQuery = q.Encode()
-	if l == nil { // otherwise the token stays for another browser
-		a.mu.Lock()
-		valid := a.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) == 1
-		if valid {
-			a.token = ""
-		}
-		a.mu.Unlock()
-		if !valid {
-			a.refuse(w, r, http.StatusForbidden, "this URL was used before, or is not the one that holdfast printed",
-				"Each URL is for one browser. holdfast has printed the next one.")
-			return true
-		}
-		role := Operator
-		if a.cfg.ReadOnly {
-			role = Viewer
-		}
-		a.admit(w, a.cfg.Owner, role)
-		a.log.Info("ui: logged in with the one-time URL", "remote", r.RemoteAddr)
-		a.renewToken()
-	}
-	redirect(w, local(target.RequestURI()))
-	return true
-}
-
-// ahead reports whether a request was made without its user: by a prefetch, or for a part of a page.
-func ahead(r *http.Request) bool {
-	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz", "X-Purpose"} {
-		if v := strings.ToLower(r.Header.Get(name)); strings.Contains(v, "prefetch") || strings.Contains(v, "preview") || strings.Contains(v, "prerender") {
-			return true
-		}
-	}
-	dest := r.Header.Get("Sec-Fetch-Dest")
-	return dest != "" && dest != "document"
-}
-
-// askToLogIn answers a request without a login.
-func (a *Access) askToLogIn(w http.ResponseWriter, r *http.Request) {
-	if a.cfg.Users == nil {
-		a.refuse(w, r, http.StatusUnauthorized, "you are not logged in", "Open the URL that holdfast printed.")
-		return
-	}
-	if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		redirect(w, "/login?"+url.Values{"next": {local(r.URL.RequestURI())}}.Encode())
-		return
-	}
-	a.refuse(w, r, http.StatusUnauthorized, "you are not logged in", "Log in at /login.")
-}
-
-// serveLogin shows the form for a name and a password, and logs its user in.
-func (a *Access) serveLogin(w http.ResponseWriter, r *http.Request) {
-	if a.cfg.Users == nil {
-		a.askToLogIn(w, r)
-		return
-	}
-	if r.Method != http.MethodPost {
-		a.show(w, http.StatusOK, actPage{Title: "Log in", Login: true, Next: local(r.URL.Query().Get("next"))})
-		return
-	}
-	if !a.readForm(w, r) {
-		return
-	}
-	from := addressOf(r)
-	if wait := a.guard.take(from); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		a.refuse(w, r, http.StatusTooManyRequests, "too many attempts to log in", "Wait a minute.")
-		return
-	}
-	name, password := r.PostForm.Get("name"), r.PostForm.Get("password")
-	role, ok := a.cfg.Users.check(r.Context(), name, password)
-	if !ok {
-		a.log.Warn("ui: login refused", "name", name, "remote", r.RemoteAddr)
-		a.show(w, http.StatusUnauthorized, actPage{Title: "Log in", Login: true, Next: local(r.PostForm.Get("next")), Refused: "wrong name or password"})
-		return
-	}
-	a.guard.giveBack(from)
-	a.admit(w, name, role)
-	a.log.Info("ui: logged in", "name", name, "role", string(role), "remote", r.RemoteAddr)
-	redirect(w, local(r.PostForm.Get("next")))
-}
-
-// serveLogout ends the login of a POST.
-func (a *Access) serveLogout(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		a.refuse(w, r, http.StatusMethodNotAllowed, "a link cannot log you out", "Use the button.")
-		return
-	}
-	if c, err := r.Cookie(a.cookie); err == nil {
-		a.mu.Lock()
-		a.drop(sha256.Sum256([]byte(c.Value)))
-		a.mu.Unlock()
-	}
-	http.SetCookie(w, &http.Cookie{Name: a.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode})
-	a.show(w, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
-}
-
-// readForm reads the form of a POST. If it cannot, it answers and returns false.
-func (a *Access) readForm(w http.ResponseWriter, r *http.Request) bool {
-	err := r.ParseForm()
-	switch _, long := errors.AsType[*http.MaxBytesError](err); {
-	case long:
-		a.refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the form is longer than %d bytes", mostForm), "Nothing was done.")
-	case errors.Is(err, io.ErrUnexpectedEOF) || err != nil:
-		a.refuse(w, r, http.StatusBadRequest, "the form cannot be read", "Nothing was done.")
-	default:
-		return true
-	}
-	return false
-}
-
 // refuse answers a request that is refused, and logs it.
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, status int, why, hint string) {
 	a.log.Warn("ui: request refused", "why", why, "method", r.Method, "path", r.URL.Path, "host", r.Host, "remote", r.RemoteAddr, "user", userOf(r).Name)
 	a.show(w, status, actPage{Title: "Refused", Refused: why, Hint: hint})
-}
-
-// local returns target if it is a path of this dashboard, else "/". It is fit for a header.
-func local(target string) string {
-	u, err := url.Parse(target)
-	if err != nil || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t\x00") ||
-		u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(u.Path, "//") {
-		return "/"
-	}
-	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()
-}
-
-// redirect answers with another page to see.
-func redirect(w http.ResponseWriter, target string) {
-	w.Header().Set("Location", target)
-	w.WriteHeader(http.StatusSeeOther)
 }
 
 // addressOf returns the address of the client for the limits: of IPv6, the network that one client has.
@@ -503,37 +292,4 @@ func addressOf(r *http.Request) string {
 		}
 	}
 	return ip.String()
-}
-
-// flash keeps a message for the page that the user is sent to, and returns its id.
-func (a *Access) flash(r *http.Request, text string) (id string) {
-	v, ok := r.Context().Value(personKey{}).(visit)
-	if !ok {
-		return ""
-	}
-	id = crand.Text()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	v.login.flashes = append(v.login.flashes, flash{id, text})
-	if extra := len(v.login.flashes) - mostFlashes; extra > 0 {
-		v.login.flashes = v.login.flashes[extra:]
-	}
-	return id
-}
-
-// flashOf returns the message that the URL's field flash names, or "". Only its user sees it.
-func (a *Access) flashOf(r *http.Request) string {
-	v, ok := r.Context().Value(personKey{}).(visit)
-	id := r.URL.Query().Get("flash")
-	if !ok || id == "" {
-		return ""
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, f := range v.login.flashes {
-		if f.id == id {
-			return f.text
-		}
-	}
-	return ""
 }

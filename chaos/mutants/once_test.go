@@ -157,7 +157,7 @@ func ofTheOnce() []mutant {
 		},
 		{
 			number: 447, bug: "ls takes the marks of a Once for free locks", where: "ours, until a reader found it",
-			edits: []edit{{"cmd/holdfast/ls.go", "\tif once, key := onceDirectory(v.path); once {\n", "\tif once, key := onceDirectory(v.path); once && key && !key {\n"}},
+			edits: []edit{{"cmd/holdfast/ls_find.go", "\tif once, key := onceDirectory(v.path); once {\n", "\tif once, key := onceDirectory(v.path); once && key && !key {\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestListShowsNoMarksOfAOnce"},
 		},
 	}

@@ -5,17 +5,17 @@ func ofPages() []mutant {
 	return []mutant{
 		{
 			number: 780, bug: "the one-time URL of the dashboard works twice", where: "–",
-			edits: []edit{{"ui/access.go", "\t\tif valid {\n\t\t\ta.token = \"\"\n\t\t}\n", ""}, {"ui/access.go", "\t\ta.renewToken()\n\t}\n\tredirect(", "\t}\n\tredirect("}},
+			edits: []edit{{"ui/access_login.go", "\t\tif valid {\n\t\t\ta.token = \"\"\n\t\t}\n", ""}, {"ui/access_login.go", "\t\ta.renewToken()\n\t}\n\tredirect(", "\t}\n\tredirect("}},
 			pkg:   "ui", tests: []string{"TestTheOneTimeURLWorksOnce"},
 		},
 		{
 			number: 781, bug: "an empty token logs in once the token is used up", where: "–",
-			edits: []edit{{"ui/access.go", "valid := a.token != \"\" && subtle", "valid := given == \"\" || subtle"}},
+			edits: []edit{{"ui/access_login.go", "valid := a.token != \"\" && subtle", "valid := given == \"\" || subtle"}},
 			pkg:   "ui", tests: []string{"TestTheOneTimeURLWorksOnce"},
 		},
 		{
 			number: 782, bug: "a prefetch uses the one-time URL up", where: "–",
-			edits: []edit{{"ui/access.go", "strings.Contains(v, \"prefetch\")", "strings.Contains(v, \"never\")"}},
+			edits: []edit{{"ui/access_login.go", "strings.Contains(v, \"prefetch\")", "strings.Contains(v, \"never\")"}},
 			pkg:   "ui", tests: []string{"TestPrefetchDoesNotUseTheURL"},
 		},
 		{
@@ -40,7 +40,7 @@ func ofPages() []mutant {
 		},
 		{
 			number: 787, bug: "a cookie is good as long as the process lives", where: "–",
-			edits: []edit{{"ui/access.go", "if l == nil || !time.Now().Before(l.expires) {", "if l == nil {"}},
+			edits: []edit{{"ui/access_login.go", "if l == nil || !time.Now().Before(l.expires) {", "if l == nil {"}},
 			pkg:   "ui", tests: []string{"TestALoginEnds"},
 		},
 		{
@@ -56,7 +56,7 @@ func ofPages() []mutant {
 		{
 			number: 790, bug: "a read-only dashboard hides the buttons, and acts", where: "–",
 			edits: []edit{
-				{"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\tp.Role = Viewer\n\t\t}\n", ""}, {"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\trole = Viewer\n\t\t}\n", ""},
+				{"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\tp.Role = Viewer\n\t\t}\n", ""}, {"ui/access_login.go", "\t\tif a.cfg.ReadOnly {\n\t\t\trole = Viewer\n\t\t}\n", ""},
 				{"ui/act.go", "\tcase s.access.cfg.ReadOnly:", "\tcase s.access.cfg.ReadOnly && r.Method == http.MethodGet:"},
 			},
 			pkg: "ui", tests: []string{"TestWhoMayNotAct"},
@@ -88,7 +88,7 @@ func ofPages() []mutant {
 		},
 		{
 			number: 796, bug: "a login leads to another site", where: "–",
-			edits: []edit{{"ui/access.go", "strings.HasPrefix(target, \"//\") || ", ""}, {"ui/access.go", "u.Scheme != \"\" || u.Host != \"\" || u.User != nil || ", ""}, {"ui/access.go", "return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()", "return target"}},
+			edits: []edit{{"ui/access_login.go", "strings.HasPrefix(target, \"//\") || ", ""}, {"ui/access_login.go", "u.Scheme != \"\" || u.Host != \"\" || u.User != nil || ", ""}, {"ui/access_login.go", "return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.Query().Encode()}).String()", "return target"}},
 			pkg:   "ui", tests: []string{"TestRedirectsStayHere"},
 		},
 		{

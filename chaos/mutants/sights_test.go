@@ -63,7 +63,7 @@ func ofSights() []mutant {
 		},
 		{
 			number: 742, bug: "one node that may not be read ends ls for everybody", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls.go", "case errors.Is(err, zk.ErrNoAuth) && !v.root:", "case errors.Is(err, zk.ErrNoAuth) && v.semaphore:"}},
+			edits: []edit{{"cmd/holdfast/ls_find.go", "case errors.Is(err, zk.ErrNoAuth) && !v.root:", "case errors.Is(err, zk.ErrNoAuth) && v.semaphore:"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestOneUnreadableLock"},
 		},
 		{
@@ -78,12 +78,12 @@ func ofSights() []mutant {
 		},
 		{
 			number: 745, bug: "watch takes a waiter of another layout for the holder of a NodeLock", where: "ours, until issue 17",
-			edits: []edit{{"internal/lockwatch/model.go", "case names.Numbered(base):", "case names.Numbered(base) && m.emit == nil:"}},
+			edits: []edit{{"internal/lockwatch/path.go", "case names.Numbered(base):", "case names.Numbered(base) && m.emit == nil:"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestPlacesOfOtherLayoutsAreNoLocks"},
 		},
 		{
 			number: 746, bug: "one request that the server throttles ends ls", where: "ours, until issue 17",
-			edits: []edit{{"cmd/holdfast/ls.go", "if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {", "if err := read(); err == nil || !pause(ctx) || !zk.SafeToRetry(nil) {"}},
+			edits: []edit{{"cmd/holdfast/ls_find.go", "if err := read(); !zk.SafeToRetry(err) || !pause(ctx) {", "if err := read(); err == nil || !pause(ctx) || !zk.SafeToRetry(nil) {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestReadsAreSentAgain"},
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"holdfast"
@@ -89,79 +88,6 @@ type watcher struct {
 	pump    *pump
 	pending []arrival       // events that the model does not have yet
 	infos   map[string]info // of nodes that were created, by path
-}
-
-// An arrival is an event of the persistent watch and when it came.
-type arrival struct {
-	zk.Event
-	at     time.Time
-	looked bool // learn has read what is to be read for it
-}
-
-// A pump takes events from a persistent watch, which drops events if nobody does.
-type pump struct {
-	mu    sync.Mutex
-	all   []arrival
-	more  chan struct{}      // has a token after a change
-	asked chan chan struct{} // take asks for all events of the watch; the pump closes the channel when it has them
-	ended chan struct{}      // closed when no more will come
-}
-
-func newPump(c <-chan zk.Event) *pump {
-	p := &pump{more: make(chan struct{}, 1), asked: make(chan chan struct{}), ended: make(chan struct{})}
-	go func() {
-		defer p.wake()
-		defer close(p.ended)
-		for {
-			select {
-			case ev, ok := <-c:
-				if !ok {
-					return
-				}
-				p.put(arrival{Event: ev, at: time.Now()})
-			case done := <-p.asked:
-				for len(c) > 0 {
-					p.put(arrival{Event: <-c, at: time.Now()})
-				}
-				close(done)
-			}
-		}
-	}()
-	return p
-}
-
-func (p *pump) put(a arrival) {
-	p.mu.Lock()
-	if len(p.all) >= pendingLimit {
-		p.all = p.all[:0]
-		a = arrival{Event: zk.Event{Err: zk.ErrEventsMissed}, at: a.at}
-	}
-	p.all = append(p.all, a)
-	p.mu.Unlock()
-	p.wake()
-}
-
-func (p *pump) wake() {
-	select {
-	case p.more <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the events that have come, and whether no more will. The client puts an event into the watch
-// before it returns an answer that came later. So take returns every event that came before an answer.
-func (p *pump) take() (all []arrival, over bool) {
-	done := make(chan struct{})
-	select {
-	case p.asked <- done:
-		<-done
-	case <-p.ended:
-		over = true
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all, p.all = p.all, nil
-	return all, over
 }
 
 // follow watches with a persistent watch until that ends.
@@ -512,39 +438,4 @@ func (w *watcher) poll(ctx context.Context) error {
 		}
 	}
 	return w.failed
-}
-
-// turnAt returns the place of a client at a turnstile that has no permit yet, or nil.
-func (m *model) turnAt(path string) *place {
-	parent, name := split(path)
-	d := m.dirs[parent]
-	if d == nil {
-		return nil
-	}
-	if p := d.children[name]; p != nil && p.role == turn && !p.admitted {
-		return p
-	}
-	return nil
-}
-
-func (m *model) summary() Summary {
-	var s Summary
-	for path, l := range m.locks {
-		if len(path) < len(m.prefix) || path[:len(m.prefix)] != m.prefix {
-			continue
-		}
-		s.Locks++
-		held := slices.ContainsFunc(l.permits, func(p *place) bool { return p.held })
-		for _, p := range l.queue {
-			if p.held {
-				held = true
-			} else {
-				s.Waiters++
-			}
-		}
-		if held {
-			s.Held++
-		}
-	}
-	return s
 }

@@ -1,0 +1,40 @@
+package ui
+
+import (
+	"net/http"
+)
+
+type electionsBody struct {
+	Rows []electionRow
+	More int
+}
+
+type electionRow struct {
+	row
+	Candidates []string
+	Others     int
+}
+
+func (u *UI) elections(r *http.Request, v view, f *frame) {
+	f.Title, f.Command = "Elections", u.command("ls", u.cfg.Prefix)
+	var b electionsBody
+	for _, l := range v.locks {
+		if kindOf(l) != "election" {
+			continue
+		}
+		if len(b.Rows) == rowsOnPage {
+			b.More++
+			continue
+		}
+		e := electionRow{row: u.row(l)}
+		for _, p := range l.waiters {
+			if len(e.Candidates) == 5 {
+				e.Others++
+				continue
+			}
+			e.Candidates = append(e.Candidates, who(p.Owner, p.Session))
+		}
+		b.Rows = append(b.Rows, e)
+	}
+	f.Body = b
+}

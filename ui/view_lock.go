@@ -1,0 +1,140 @@
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/zk"
+)
+
+// placesOnPage is how many places of a lock its page shows.
+const placesOnPage = 200
+
+type lockBody struct {
+	Found      bool
+	Path       string
+	Row        row
+	Holders    []holderRow
+	Waiters    []waiterRow
+	More       int // waiters that are not shown
+	Gantt      gantt
+	Histograms [2]histogram // of waits and holds
+	Events     []event
+	Gaps       []gap
+	Others     []row // other locks in the same directory
+}
+
+type holderRow struct {
+	place
+	From   time.Time
+	Bound  bool
+	Labels [][2]string
+	Within string
+}
+
+type waiterRow struct {
+	place
+	Position int
+	Behind   string // whom it waits for
+	Seq      int
+}
+
+func (u *UI) lock(r *http.Request, v view, f *frame) {
+	q := r.URL.Query()
+	path, layout, kind := q.Get("path"), q.Get("layout"), cmp.Or(q.Get("kind"), "lock")
+	b := lockBody{Path: path}
+	f.Title = "Lock"
+	f.Status = http.StatusNotFound
+	if err := zk.ValidatePath(path); err != nil || !strings.HasPrefix(path, u.cfg.Prefix) {
+		b.Path = ""
+		f.Command, f.Body = u.command("ls", u.cfg.Prefix), b
+		return
+	}
+	f.Title = u.name(path)
+	key := lockKey{path, layout, kind}
+	var l *lock
+	for _, x := range v.locks {
+		switch {
+		case x.Path != path:
+		case x.key == key, layout == "" && q.Get("kind") == "" && l == nil:
+			l = x
+		default:
+			b.Others = append(b.Others, u.row(x))
+		}
+	}
+	words := []string{"status"}
+	if layout != "" && layout != "curator" && kind != "slots" {
+		words = append(words, "--layout", layout)
+	}
+	name := u.name(path)
+	if strings.HasPrefix(name, "-") {
+		words = append(words, "--")
+	}
+	f.Command = u.command(append(words, name)...)
+	b.Row = row{Name: name, Layout: layout, Kind: kind, State: "free"}
+	if l != nil {
+		key = l.key
+		b.Found, b.Row = true, u.row(l)
+		f.Status = http.StatusOK
+		for _, p := range l.holders {
+			if len(b.Holders) == placesOnPage {
+				break
+			}
+			h := holderRow{place: p}
+			h.From, h.Bound = p.since()
+			for _, k := range sortedKeys(p.Labels) {
+				h.Labels = append(h.Labels, [2]string{k, p.Labels[k]})
+			}
+			if p.Within != 0 {
+				h.Within = hex(p.Within)
+			}
+			b.Holders = append(b.Holders, h)
+		}
+		for i, p := range l.waiters {
+			if i == placesOnPage {
+				b.More = len(l.waiters) - i
+				break
+			}
+			b.Waiters = append(b.Waiters, waiterRow{place: p, Position: i + 1, Behind: behind(l, p)})
+		}
+	}
+	turns, gaps := u.state.pastOf(key)
+	if len(turns) > 0 {
+		f.Status = http.StatusOK
+	}
+	b.Gantt = newGantt(turns, gaps, v.now)
+	b.Histograms[0], b.Histograms[1] = waitsAndHolds(turns)
+	b.Gaps = gaps
+	b.Events = eventsOf(turns)
+	if len(b.Events) > 50 {
+		b.Events = b.Events[:50]
+	}
+	f.Body = b
+}
+
+func sortedKeys(m map[string]string) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// behind says whom a waiter waits for.
+func behind(l *lock, p place) string {
+	if l.Counted {
+		if p.Ref == 0 {
+			return "any of " + count(len(l.Permits), "permit")
+		}
+		return who(l.Queue[p.Ref-1].Owner, l.Queue[p.Ref-1].Session)
+	}
+	for i := p.Ref - 1; i >= 0; i-- {
+		if x := l.Queue[i]; !p.Shared || !x.Shared {
+			return who(x.Owner, x.Session)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const locksOnPage = 100
+
+type locksBody struct {
+	Q, Kind, State, Owner, Sort string
+	Kinds, States               []string
+	Rows                        []row
+	Total, Found                int
+	From, To                    int
+	Prev, Next                  string
+	Heads                       []head
+}
+
+type head struct {
+	Text, Href string
+	Here       bool
+	Number     bool
+}
+
+func (u *UI) locks(r *http.Request, v view, f *frame) {
+	q := r.URL.Query()
+	b := locksBody{
+		Q: q.Get("q"), Kind: q.Get("kind"), State: q.Get("state"), Owner: q.Get("owner"), Sort: cmp.Or(q.Get("sort"), "name"),
+		Kinds: kinds, States: []string{"held", "waiting", "kept", "detached"}, Total: len(v.locks),
+	}
+	f.Title = "Locks"
+	words := []string{"ls"}
+	switch b.State {
+	case "held":
+		words = append(words, "--held")
+	case "waiting":
+		words = append(words, "--waiting")
+	}
+	if b.Owner != "" {
+		words = append(words, "--owner", "*"+b.Owner+"*")
+	}
+	if b.Sort == "wait" || b.Sort == "hold" {
+		words = append(words, "--sort", b.Sort)
+	}
+	f.Command = u.command(append(words, u.cfg.Prefix)...)
+	var rows []row
+	text := strings.ToLower(b.Q)
+	for _, l := range v.locks {
+		x := u.row(l)
+		switch {
+		case b.Kind != "" && x.Kind != b.Kind,
+			b.State == "waiting" && x.Waiters == 0,
+			b.State == "held" && len(l.holders) == 0,
+			b.State != "" && b.State != "waiting" && b.State != "held" && x.State != b.State,
+			b.Owner != "" && !hasOwner(l, strings.ToLower(b.Owner)),
+			text != "" && !strings.Contains(strings.ToLower(x.Name+"\x00"+l.Path), text) && !hasText(l, text):
+			continue
+		}
+		rows = append(rows, x)
+	}
+	sortRows(rows, b.Sort)
+	b.Found = len(rows)
+	page, _ := strconv.Atoi(q.Get("page"))
+	page = max(0, min(page, (len(rows)-1)/locksOnPage))
+	b.From, b.To = page*locksOnPage, min(len(rows), (page+1)*locksOnPage)
+	b.Rows = rows[b.From:b.To]
+	at := func(set url.Values) string {
+		c := url.Values{}
+		for _, k := range []string{"q", "kind", "state", "owner", "sort"} {
+			if val := q.Get(k); val != "" {
+				c.Set(k, val)
+			}
+		}
+		for k := range set {
+			c.Set(k, set.Get(k))
+		}
+		return "locks?" + c.Encode()
+	}
+	if page > 0 {
+		b.Prev = at(url.Values{"page": {strconv.Itoa(page - 1)}})
+	}
+	if b.To < len(rows) {
+		b.Next = at(url.Values{"page": {strconv.Itoa(page + 1)}})
+	}
+	for _, h := range [][2]string{{"Lock", "name"}, {"State", ""}, {"Holder", "owner"}, {"Held for", "hold"}, {"Waiters", "waiters"}, {"Oldest wait", "wait"}, {"Permits", ""}, {"Token", ""}, {"Why", ""}} {
+		x := head{Text: h[0], Here: h[1] == b.Sort, Number: h[1] == "hold" || h[1] == "waiters" || h[1] == "wait"}
+		if h[1] != "" {
+			x.Href = at(url.Values{"sort": {h[1]}})
+		}
+		b.Heads = append(b.Heads, x)
+	}
+	f.Body = b
+}
+
+func hasOwner(l *lock, text string) bool {
+	return slices.ContainsFunc(slices.Concat(l.holders, l.waiters), func(p place) bool { return strings.Contains(strings.ToLower(p.Owner), text) })
+}
+
+func hasText(l *lock, text string) bool {
+	return slices.ContainsFunc(slices.Concat(l.holders, l.waiters), func(p place) bool {
+		return strings.Contains(strings.ToLower(p.Owner+"\x00"+p.Reason+"\x00"+hex(p.Session)), text)
+	})
+}
