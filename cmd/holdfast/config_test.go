@@ -184,24 +184,3 @@ func TestDocumentedFileIsUnderstood(t *testing.T) {
 		}
 	}
 }
-
-// A service may have a home that it cannot look into. It does not need a file that it cannot see.
-func TestFileInADirectoryOfOthersIsAbsent(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root can look into every directory")
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if absent(filepath.Join(dir, "config.yaml")) {
-		t.Error("a file that is there is taken for absent")
-	}
-	if err := os.Chmod(dir, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer os.Chmod(dir, 0o700)
-	if !absent(filepath.Join(dir, "config.yaml")) {
-		t.Error("the file is not taken for absent")
-	}
-}
