@@ -6,10 +6,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -219,5 +221,25 @@ func TestReadmeCodeIsTheExample(t *testing.T) {
 		if !strings.Contains(squeeze(string(example)), want) {
 			t.Errorf("not in example_test.go:\n%s", want)
 		}
+	}
+}
+
+// The README says how many modules the first go run downloads.
+func TestReadmeCountsTheModules(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/holdfast")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := make(map[string]bool)
+	for path := range strings.FieldsSeq(string(out)) {
+		modules[path] = true
+	}
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("downloads %d modules", len(modules)); !strings.Contains(string(text), want) {
+		t.Errorf("README.md does not say that the first go run %s: %q", want, slices.Sorted(maps.Keys(modules)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 	case os.Getenv(superviseVariable) != "":
 		os.Unsetenv(superviseVariable)
 		superviseMain()
+	}
+	if signal.Ignored(syscall.SIGHUP) {
+		// Under nohup, the processes of the tests would ignore it too. A signal that is handled is the default
+		// again in a new process.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8") // jobs mostly sleep
