@@ -84,6 +84,16 @@ func ofRuns() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestTextOfOthersIsCut"},
 		},
 		{
+			number: 841, bug: "a bounded wait that ends just after the server is lost says that the lock is held", where: "ours until 26 November",
+			edits: []edit{{"cmd/holdfast/acquire.go", "\t\tif c.contact.lost() > 0 { // it was", "\t\tif c.contact.lost() < 0 { // it was"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestBoundedWaitWhoseServerIsLostAtItsEnd"},
+		},
+		{
+			number: 842, bug: "a bounded wait that ends while it reads a reservation names its own node as the holder", where: "ours until 26 November",
+			edits: []edit{{"cmd/holdfast/notice.go", " || k.owns(ctx, c, queue[0]) {", " {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestBusyNamesTheReservationAndNotItsOwnNode"},
+		},
+		{
 			number: 715, bug: "status -q says that a lock is free, and cannot read whether it is reserved", where: "–",
 			edits: []edit{{"cmd/holdfast/status.go", "if err != nil && l.holders() == 0 {", "if err != nil && l.holders() < 0 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestStatusDespiteUnreadableRecords"},

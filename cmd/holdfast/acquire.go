@@ -357,7 +357,11 @@ func (k *taker) waitFor(ctx context.Context, c *connection, left time.Duration, 
 	case errors.Is(err, errWaitOver) && c.contact.lost() > 0:
 		return nil, k.lostContact(c)
 	case errors.Is(err, errWaitOver):
-		return nil, k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		busy := k.reservedOr(err, func() error { return k.busy(ctx, c.client) })
+		if c.contact.lost() > 0 { // it was lost just before the wait ended, so nobody knows who holds the lock
+			return nil, k.lostContact(c)
+		}
+		return nil, busy
 	case err != nil:
 		return nil, k.failed(err)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -148,6 +150,71 @@ func TestTryEndsWhenItsServerIsLost(t *testing.T) {
 		}
 		if d := time.Since(start); d > 25*time.Second {
 			t.Errorf("take waited %v for servers that are gone; want about two session timeouts of 10s", d)
+		}
+	})
+}
+
+// The server is lost half a second before the wait ends: too late for the client to know that it is gone, and too
+// early to read who holds the lock.
+func TestBoundedWaitWhoseServerIsLostAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		holder, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Unlock()
+		k := newTestTaker(srv)
+		k.bounded, k.wait = true, time.Hour
+		dial := k.target.zk.Dial
+		gone := make(chan struct{})
+		k.target.zk.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			select {
+			case <-gone:
+				return nil, syscall.ECONNREFUSED
+			default:
+				return dial(ctx, network, addr)
+			}
+		}
+		go func() {
+			time.Sleep(time.Hour - time.Second/2)
+			close(gone)
+			srv.CloseClientConnections()
+		}()
+		if _, err := k.take(nil); !errors.Is(err, errUnreachable) || explain(err).code != exitUnavailable {
+			t.Errorf("take: %v; want no server answered", err)
+		}
+	})
+}
+
+// A wait can end while the client has the lock and reads whether it is reserved.
+func TestBusyNamesTheReservationAndNotItsOwnNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		first, err := holdfast.NewMutex(srv.Client(), lockPath, holdfast.WithOwner("first")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Reserve(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		k, c := newTestTaker(srv), srv.Client()
+		want := regexp.MustCompile(`^job: held until \S+ by first \(--min-hold\)$`)
+		if err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+			t.Errorf("busy without a queue: %v; want %v", err, want)
+		}
+		own, err := holdfast.NewMutex(c, lockPath).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.Unlock()
+		if err := k.busy(t.Context(), c); !want.MatchString(err.Error()) {
+			t.Errorf("busy with its own node in the queue: %v; want %v", err, want)
 		}
 	})
 }

@@ -103,13 +103,18 @@ func (k *taker) resting(ctx context.Context, c *zk.Client, path string, queue []
 	if len(queue) == 0 || queue[0].Session != session || !queue[0].Held {
 		return ""
 	}
+	return escape(k.reservation(ctx, c, path))
+}
+
+// reservation returns until when and for whom a lock is kept, or "" if it is not or cannot be read.
+func (k *taker) reservation(ctx context.Context, c *zk.Client, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	r, err := holdfast.Reserved(ctx, c, path, holdfast.WithLayout(k.kind.layout.Layout))
 	if err != nil || r == nil {
 		return ""
 	}
-	return escape(reservedText(r))
+	return reservedText(r)
 }
 
 // reservedDocument is a reservation in JSON.

@@ -61,12 +61,20 @@ func (k *taker) notice(ctx context.Context, c *zk.Client) (stop func()) {
 	}
 }
 
-// busy returns the error of a lock that another client holds, with the holder if it can be read.
+// busy returns the error of a lock that another client holds, with the holder if it can be read. The first node of a
+// queue can be this client's own, since a wait can end while the client reads whether the lock is reserved.
 func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 	name, what := k.name, "locked"
 	for _, path := range k.paths() {
-		if queue := k.blocking(path, k.look(ctx, c, path)); len(queue) > 0 {
-			name, what = k.called(path), "held by "+holder(queue[0], time.Now())
+		queue := k.blocking(path, k.look(ctx, c, path))
+		why := ""
+		if len(queue) == 0 || k.owns(ctx, c, queue[0]) {
+			why = k.reservation(ctx, c, path)
+		} else {
+			why = "held by " + holder(queue[0], time.Now())
+		}
+		if why != "" {
+			name, what = k.called(path), why
 			break
 		}
 	}
@@ -74,6 +82,14 @@ func (k *taker) busy(ctx context.Context, c *zk.Client) error {
 		what = fmt.Sprintf("timed out after %v: %s", k.wait, what)
 	}
 	return &fault{exitBusy, fmt.Errorf("%s: %s", name, what), ""}
+}
+
+// owns reports whether a place in a queue is of this client's session.
+func (k *taker) owns(ctx context.Context, c *zk.Client, e holdfast.Entry) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	session, err := c.Session(ctx)
+	return err == nil && session.ID() == e.Session
 }
 
 // waitingFor returns the holder and the session's position in a queue, or "" if the session does not
