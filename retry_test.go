@@ -168,8 +168,8 @@ func TestThrottledServerMakesNothingFail(t *testing.T) {
 				began := time.Now()
 				go func() { done <- do() }()
 				time.Sleep(20 * time.Second)
-				if n := th.refused.Load(); n == 0 || n > 200 { // some send two requests per flush
-					t.Errorf("%d requests in 20 s; want 1 to 200", n)
+				if n := th.refused.Load(); n == 0 || n > 300 { // the most is two at a time: 160 to 205 in 600 runs
+					t.Errorf("%d requests in 20 s; want 1 to 300", n)
 				}
 				select {
 				case err := <-done:

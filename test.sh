@@ -91,7 +91,7 @@ do_test() {
 		fi
 	fi
 	say "the product"
-	go test $race -shuffle=on -parallel=8 ./...
+	go test $race -shuffle=on -parallel=8 -timeout=30m ./...
 	for module in $(modules); do
 		case $module in
 		contrib/cronholdfast | contrib/gocronholdfast)

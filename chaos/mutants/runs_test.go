@@ -94,6 +94,16 @@ func ofRuns() []mutant {
 			pkg:   "cmd/holdfast", tests: []string{"TestBusyNamesTheReservationAndNotItsOwnNode"},
 		},
 		{
+			number: 843, bug: "the reason why a host cannot start is printed ten seconds after \"no answer yet\"", where: "ours until 26 November",
+			edits: []edit{{"cmd/holdfast/contact.go", "if !strings.HasSuffix(causes, noAnswerYet) {", "if true {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestThatNoServerAnswersIsSaid"},
+		},
+		{
+			number: 844, bug: "shard sends TERM to the command of a lost shard before it kills it", where: "ours until 26 November",
+			edits: []edit{{"cmd/holdfast/shard.go", "no TERM\n\t\t\t\tcontinue", "no TERM"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestCommandOfALostShardIsNotAskedToStop"},
+		},
+		{
 			number: 715, bug: "status -q says that a lock is free, and cannot read whether it is reserved", where: "–",
 			edits: []edit{{"cmd/holdfast/status.go", "if err != nil && l.holders() == 0 {", "if err != nil && l.holders() < 0 {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestStatusDespiteUnreadableRecords"},

@@ -17,6 +17,9 @@ import (
 // noticeAgain is the shortest time between two messages about the servers.
 const noticeAgain = 10 * time.Second
 
+// noAnswerYet ends the text of state while no attempt has failed.
+const noAnswerYet = ": no answer yet"
+
 // A contact knows whether a server answers. If none does, it knows since when and why. It is safe for
 // concurrent use.
 type contact struct {
@@ -96,9 +99,9 @@ func (c *contact) state() (down time.Time, causes string) {
 	case c.down.IsZero():
 		return time.Time{}, ""
 	case len(c.failures) == 0 && c.target.dir != "":
-		return c.down, c.target.dir + ": no answer yet"
+		return c.down, c.target.dir + noAnswerYet
 	case len(c.failures) == 0:
-		return c.down, strings.Join(c.target.zk.Servers, ", ") + ": no answer yet"
+		return c.down, strings.Join(c.target.zk.Servers, ", ") + noAnswerYet
 	case c.target.dir != "" && strings.Contains(c.failures[0].why, c.target.dir):
 		return c.down, c.failures[0].why
 	case c.target.dir != "":
@@ -148,8 +151,8 @@ func timedOut(err error) bool {
 }
 
 // tell reports that no server has answered for a second, and why. It reports again when the causes
-// change, at most every noticeAgain, and when a server answers. stop ends the reports, and returns
-// after the last one.
+// change, at most every noticeAgain, and when a server answers. The first cause does not wait for noticeAgain. stop
+// ends the reports, and returns after the last one.
 func (c *contact) tell(say *sayer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -200,7 +203,10 @@ func (c *contact) report(ctx context.Context, say *sayer) {
 			timer.Reset(due.Sub(now))
 		default:
 			say.line("waiting for a server: %s", escape(causes))
-			said, last = causes, now
+			said = causes
+			if !strings.HasSuffix(causes, noAnswerYet) {
+				last = now
+			}
 			timer.Stop()
 		}
 	}

@@ -117,6 +117,13 @@ func TestThatNoServerAnswersIsSaid(t *testing.T) {
 		{"no answer at all", target{zk: zk.Config{Servers: []string{"a:1", "b:1"}}}, nil, []string{
 			"1s holdfast: waiting for a server: a:1, b:1: no answer yet",
 		}},
+		{"no answer at first, then a cause, then another", target{dir: "/d"}, []event{
+			{3 * time.Second, fail("unix:///d/socket", 0, errors.New("host /d: full"))}, {4 * time.Second, fail("unix:///d/socket", 0, errors.New("host /d: gone"))},
+		}, []string{
+			"1s holdfast: waiting for a server: /d: no answer yet",
+			"3s holdfast: waiting for a server: host /d: full",
+			"13s holdfast: waiting for a server: host /d: gone",
+		}},
 		{"a cause, and the same again", target{}, []event{{0, fail("a:1", 0, errRefused)}, {20 * time.Second, fail("a:1", 0, errRefused)}}, []string{
 			"1s holdfast: waiting for a server: a:1: connection refused",
 		}},

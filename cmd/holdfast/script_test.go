@@ -44,6 +44,8 @@ import (
 //	                        --http address; wait until the answer has the code
 //	browse NAME PATH [CODE] open the address that ui NAME printed, and print the page at PATH; the code of the answer
 //	                        is CODE or 200. Further calls are from the same browser
+//	silent                  fail if the last command wrote to stderr. News of a server that takes more than a second to
+//	                        answer is allowed, since a busy machine starts a host slowly
 //	make-ca NAME            an authority: NAME.pem and NAME.key
 //	make-cert CA NAME [expired]
 //	                        a certificate for 127.0.0.1: NAME.pem and NAME.key
@@ -91,6 +93,7 @@ func TestScripts(t *testing.T) {
 			"wait-gone":   waitGone,
 			"use-server":  useServer,
 			"get":         getAdmin,
+			"silent":      silent,
 			"make-ca":     makeAuthority,
 			"make-cert":   makeCertificate,
 		},
@@ -258,6 +261,11 @@ func until(ts *testscript.TestScript, what string, ok func() bool) {
 func waitLine(ts *testscript.TestScript, _ bool, args []string) {
 	p := named(ts, args[0])
 	re := regexp.MustCompile("(?m)" + args[1])
+	defer func() {
+		if !re.MatchString(p.out.String()) && !re.MatchString(p.err.String()) {
+			ts.Logf("%s has printed\n%s\nand on stderr\n%s", args[0], p.out.String(), p.err.String())
+		}
+	}()
 	until(ts, args[1], func() bool { return re.MatchString(p.out.String()) || re.MatchString(p.err.String()) })
 }
 
@@ -317,6 +325,14 @@ func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
 		return resp.StatusCode == want
 	})
 	fmt.Fprintf(ts.Stdout(), "%s", body)
+}
+
+var slowServer = regexp.MustCompile(`(?m)^holdfast: (waiting for a server: .*: no answer yet|a server answers)\n`)
+
+func silent(ts *testscript.TestScript, _ bool, _ []string) {
+	if text := slowServer.ReplaceAllString(ts.ReadFile("stderr"), ""); text != "" {
+		ts.Fatalf("stderr has\n%s", text)
+	}
 }
 
 func browse(ts *testscript.TestScript, _ bool, args []string) {

@@ -324,6 +324,11 @@ func (w *sharder) stop(ctx context.Context, s holdfast.Shard, signals chan<- os.
 			return
 		case <-ended:
 			ended = nil
+			select {
+			case <-s.Hold.Lost(): // that ends ctx, too: no TERM
+				continue
+			default:
+			}
 			signals <- syscall.SIGTERM
 			resume(signals) // a stopped process would not handle the TERM
 			timer := time.NewTimer(w.killAfter)

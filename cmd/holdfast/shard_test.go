@@ -2,9 +2,38 @@ package main
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
 	"testing"
+	"time"
+
+	"holdfast"
+	"holdfast/zktest"
 )
+
+// The loss of a shard also ends its context. The command then gets no TERM.
+func TestCommandOfALostShardIsNotAskedToStop(t *testing.T) {
+	srv := zktest.NewServer()
+	defer srv.Close()
+	hold, err := holdfast.NewMutex(srv.Client(), lockPath).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holdfast.Break(t.Context(), srv.Client(), lockPath, hold.Token()); err != nil {
+		t.Fatal(err)
+	}
+	<-hold.Lost()
+	<-hold.Context().Done()
+	w := &sharder{killAfter: time.Hour}
+	for range 50 { // select takes one of two
+		signals, kill := make(chan os.Signal, 2), make(chan struct{})
+		w.stop(hold.Context(), holdfast.Shard{Hold: hold}, signals, kill, nil, t.Logf)
+		if len(signals) > 0 {
+			t.Fatalf("got %v; want no signal", <-signals)
+		}
+		<-kill
+	}
+}
 
 // shard starts a command again later, unless it can never start.
 func TestCommandsThatNeverRun(t *testing.T) {
