@@ -24,7 +24,7 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 		"a long one":       {strings.Repeat("x", 100000), []string{"ann"}, "bytes; want"},
 		"another role":     {"correct horse\n", []string{"--role", "root", "ann"}, "no role"},
 		"a name of a line": {"correct horse\n", []string{"a:b"}, "no name"},
-		"no name":          {"correct horse\n", nil, "no name"},
+		"no name":          {"correct horse\n", []string{}, "no name given"},
 	} {
 		var out, said bytes.Buffer
 		cmd := newUIPasswd()
@@ -38,7 +38,7 @@ func TestPasswdMakesALineForTheFile(t *testing.T) {
 			t.Errorf("%s: the password is printed: %s %s %v", name, &out, &said, err)
 		}
 		if tt.fault != "" {
-			if err == nil || out.Len() > 0 || tt.args != nil && !strings.Contains(err.Error(), tt.fault) {
+			if err == nil || out.Len() > 0 || !strings.Contains(err.Error(), tt.fault) {
 				t.Errorf("%s: %v, printed %q; want %q", name, err, &out, tt.fault)
 			}
 			continue

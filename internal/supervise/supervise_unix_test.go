@@ -33,10 +33,12 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(superviseVariable)
 		superviseMain()
 	}
-	if signal.Ignored(syscall.SIGHUP) {
-		// Under nohup, the processes of the tests would ignore it too. A signal that is handled is the default
-		// again in a new process.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			// Under nohup, or after "&" in a script. The processes of the tests would ignore it too. A signal that is
+			// handled is the default again in a new process.
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8") // jobs mostly sleep
