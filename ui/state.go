@@ -241,7 +241,7 @@ func (s *state) look(path string) (survey.Node, bool) {
 	if n == nil {
 		return survey.Node{}, false
 	}
-	return survey.Node{Children: slices.Sorted(maps.Keys(n.Children)), Data: n.Data, Stat: n.Stat}, true
+	return survey.Node{Children: func() []string { return slices.Sorted(maps.Keys(n.Children)) }, Data: n.Data, Stat: n.Stat}, true
 }
 
 // compute finds the locks at a path, and notes what has happened to them. at is zero if the moment is not known.

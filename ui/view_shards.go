@@ -43,13 +43,16 @@ func (u *UI) shards(r *http.Request, v view, f *frame) {
 		}
 		u.state.mu.RLock()
 		n, there := u.state.look(above + "/shards")
+		var sort []string
+		if there {
+			sort = n.Children()
+		}
 		u.state.mu.RUnlock()
 		if !there {
 			continue
 		}
 		set := shardSet{Name: u.name(above)}
 		held := make(map[int64]int)
-		sort := slices.Clone(n.Children)
 		slices.SortFunc(sort, func(x, y string) int { return cmp.Or(len(x)-len(y), strings.Compare(x, y)) })
 		for _, child := range sort {
 			row := shardRow{Name: child}

@@ -106,5 +106,20 @@ func ofPages() []mutant {
 			edits: []edit{{"internal/deed/act.go", "\treturn Audited(ctx, c, line, by, func() error {", "\tif by.Remote != \"\" {\n\t\treturn Record{}, p.Action.apply(ctx, c, p.Path, p.Token)\n\t}\n\treturn Audited(ctx, c, line, by, func() error {"}},
 			pkg:   "ui", tests: []string{"TestOperatorsAct"},
 		},
+		{
+			number: 845, bug: "a tab is told of a change up to five seconds late", where: "–",
+			edits: []edit{{"ui/hub.go", "\"change\", nil, time.After(time.Second)", "\"change\", nil, time.After(5*time.Second)"}},
+			pkg:   beside, tests: []string{"TestDeadlocksBetweenLibrariesAreNamedOnThePage"},
+		},
+		{
+			number: 846, bug: "the page shows the probe of doctor, and a run of a Once, as locks", where: "ours until 26 November",
+			edits: []edit{{"internal/survey/at.go", " && !noLock(path[:i], path[i+1:])", " && i >= 0"}},
+			pkg:   "internal/survey", tests: []string{"TestNodesOfOtherLibraries"},
+		},
+		{
+			number: 847, bug: "the page lists a directory for each lock in it", where: "ours until 26 November",
+			edits: []edit{{"internal/survey/survey.go", "\t_, ok := r.look(path)\n", "\tn, ok := r.look(path)\n\tif ok {\n\t\tn.Children()\n\t}\n"}, {"internal/survey/survey.go", "!r.exists(turnstile) || !r.exists(permits)", "!r.exists(permits) || !r.exists(turnstile)"}},
+			pkg:   "internal/survey", tests: []string{"TestAtListsNoSiblings"},
+		},
 	}
 }

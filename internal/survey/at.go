@@ -14,7 +14,7 @@ import (
 
 // A Node is a node in a copy of the tree.
 type Node struct {
-	Children []string
+	Children func() []string // their names, sorted; nil if there are none
 	Data     []byte
 	Stat     zk.Stat
 }
@@ -32,7 +32,8 @@ func At(look func(path string) (Node, bool), path string) []waitgraph.Lock {
 			}
 		}
 		all = append(all, r.queues(path)...)
-		if s := r.session(path); s != 0 && !Numbered(path) && !own[path] {
+		i := strings.LastIndexByte(path, '/')
+		if s := r.session(path); s != 0 && !Numbered(path) && !own[path] && !noLock(path[:i], path[i+1:]) {
 			all = append(all, &found{
 				lock: waitgraph.Lock{Path: path, Kind: "node", Dirs: []string{path}}, queue: []string{path}, seqs: []int32{0}, shared: []bool{false},
 			})

@@ -105,14 +105,14 @@ type reader struct {
 	look    func(path string) (Node, bool) // reads a copy of the tree instead, see At
 }
 
-// dir returns what is known of a node.
-func (r *reader) dir(path string) (dir, bool) {
+// exists reports whether there is a node at path.
+func (r *reader) exists(path string) bool {
 	if r.look == nil {
-		d, ok := r.dirs[path]
-		return d, ok
+		_, ok := r.dirs[path]
+		return ok
 	}
-	n, ok := r.look(path)
-	return dir{children: n.Children, session: n.Stat.EphemeralOwner}, ok
+	_, ok := r.look(path)
+	return ok
 }
 
 func newReader(c *zk.Client, layout *Layout) *reader {
@@ -123,9 +123,25 @@ func newReader(c *zk.Client, layout *Layout) *reader {
 	return r
 }
 
-func (r *reader) children(path string) []string { d, _ := r.dir(path); return d.children }
+// children returns the sorted names of the children of the node at path.
+func (r *reader) children(path string) []string {
+	if r.look == nil {
+		return r.dirs[path].children
+	}
+	if n, _ := r.look(path); n.Children != nil {
+		return n.Children()
+	}
+	return nil
+}
 
-func (r *reader) session(path string) int64 { d, _ := r.dir(path); return d.session }
+// session returns the session of an ephemeral node, and 0 for others.
+func (r *reader) session(path string) int64 {
+	if r.look == nil {
+		return r.dirs[path].session
+	}
+	n, _ := r.look(path)
+	return n.Stat.EphemeralOwner
+}
 
 // list reads the children of nodes. A node that is gone is left out.
 func (r *reader) list(ctx context.Context, paths []string) error {
@@ -149,9 +165,8 @@ func (r *reader) list(ctx context.Context, paths []string) error {
 // below returns the children of a node that may be locks or have locks below them.
 func (r *reader) below(path, prefix string) (next []string) {
 	base := path[strings.LastIndexByte(path, '/')+1:]
-	key := onceShard(path[:strings.LastIndexByte(path, '/')+1])
 	for _, name := range r.dirs[path].children {
-		if r.place(name) || (base == "leases" || base == "slots") && names.Permit(name) || strings.HasPrefix(name, queue.Probe) || key && (name == "done" || name == "begun") {
+		if r.place(name) || (base == "leases" || base == "slots") && names.Permit(name) || noLock(path, name) {
 			continue
 		}
 		child := join(path, name)
@@ -160,6 +175,11 @@ func (r *reader) below(path, prefix string) (next []string) {
 		}
 	}
 	return next
+}
+
+// noLock reports whether a child of path is a node of ours that is no lock: doctor's probe, or one of a Once.
+func noLock(path, name string) bool {
+	return strings.HasPrefix(name, queue.Probe) || (name == "done" || name == "begun") && onceShard(path[:strings.LastIndexByte(path, '/')+1])
 }
 
 // onceShard reports whether a directory is one of those in which a Once has its keys. The path ends with /.
@@ -270,15 +290,13 @@ func (r *reader) idle(path, label string) bool {
 		return true
 	}
 	if above, ok := strings.CutSuffix(path, "/workers"); ok {
-		_, shards := r.dir(above + "/shards")
-		return shards
+		return r.exists(above + "/shards")
 	}
 	i := strings.LastIndex(path, "/shards/")
 	if i < 0 || strings.Contains(path[i+len("/shards/"):], "/") {
 		return false
 	}
-	_, workers := r.dir(path[:i] + "/workers")
-	return workers
+	return r.exists(path[:i] + "/workers")
 }
 
 // take fills in the queue from the names in a directory.
@@ -303,9 +321,7 @@ func (r *reader) semaphores(path string) (all []*found) {
 	for _, g := range grammars {
 		s := &g.Semaphore
 		turnstile, permits := path+s.Turnstile, path+s.Leases
-		_, waiting := r.dir(turnstile)
-		_, held := r.dir(permits)
-		if s.Lease == "" || !waiting || !held {
+		if s.Lease == "" || !r.exists(turnstile) || !r.exists(permits) {
 			continue
 		}
 		f := &found{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast"
+	"holdfast/internal/queue"
 	"holdfast/internal/waitgraph"
 	"holdfast/zk"
 	"holdfast/zkproto"
@@ -122,6 +123,7 @@ func TestEveryLayoutIsRecognized(t *testing.T) {
 			must(t, err)
 			waitBehind(t, b, holdfast.NewMutex(b, "/x/lock", holdfast.WithLayout(tt.layout)))
 			s := read(t, a, nil)
+			wantSame(t, a, s.Locks)
 			idle := ""
 			if tt.label == "leaderlatch" {
 				idle = "~"
@@ -174,6 +176,7 @@ func TestKinds(t *testing.T) {
 	}
 	s := read(t, a, nil)
 	wantLocks(t, s.Locks, sessions, want...)
+	wantSame(t, a, s.Locks)
 	if len(s.Strange) > 0 {
 		t.Errorf("strange: %v", s.Strange)
 	}
@@ -269,7 +272,8 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 	}
 	// Two named locks in one directory.
 	makeNodes(t, a, "/names/one_lock_0000000001", "/names/two_lock_0000000002")
-	// No place that anybody knows, and no place at all. A node of doctor is neither.
+	// No place that anybody knows, and no place at all. A node of doctor is neither, nor is one of a Once.
+	makeNodes(t, b, "/once/"+queue.OnceShard+"a/key/begun")
 	makeNodes(t, b, "/odd/mine-0000000001", "/odd/service", "/odd/.holdfast-doctor-10002", "/odd/.holdfast-doctor-1000000000020000")
 	s := read(t, a, nil)
 	wantLocks(t, s.Locks, sessions,
@@ -284,6 +288,7 @@ func TestNodesOfOtherLibraries(t *testing.T) {
 		"lock curator /two a",
 		"lock kazoo /two b",
 	)
+	wantSame(t, a, s.Locks)
 	if !slices.Equal(s.Strange, []string{"/odd/mine-0000000001"}) {
 		t.Errorf("strange: %v", s.Strange)
 	}
