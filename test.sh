@@ -6,7 +6,8 @@
 #   test    check, the product's tests with the race detector, and its tests against the clients
 #           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
-#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests
+#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. HALF=even or odd is for half of
+#           the bugs, CHAOS_MINUTES for less chaos than ten minutes
 #
 # docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
 # out. With CI=true it fails.
@@ -16,7 +17,7 @@ cd "$(dirname "$0")"
 # The tests against others that take longest. They run in prove and nowhere else.
 long='^(TestChaos|TestClientMatrix|TestCommandsOfTwoHoldersNeverRunTogether|TestCounterUnderTheLockLosesNoUpdate|TestEveryOperationUnderFaults|TestGoZookeepersOwnTestsPassOnHoldfastServe|TestHoldfastServeAnswersAsApacheZooKeeper|TestKazoosOwnTestsPassOnHoldfastServe|TestLeaseEndsBeforeTheEnsembleRemovesTheNode|TestOnceWhileServersAreKilled|TestShardsWhileServersAreKilled|TestSlotsWhileServersAreKilled)$'
 
-say() { printf '\n== %s\n' "$*"; }
+say() { printf '\n== %s, %s\n' "$*" "$(date +%T)"; }
 
 # These modules have 700 to 1,000 packages below them, so prove alone runs their tests, without the race detector.
 large='contrib/caddyholdfast contrib/kubernetesholdfast'
@@ -122,9 +123,9 @@ do_prove() {
 	done
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
 	say "seeded bugs"
-	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants
+	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants ${HALF:+-half=$HALF}
 	say "beside others, longer"
-	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes=10 -cuts=20)
+	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes="${CHAOS_MINUTES:-10}" -cuts=20)
 	say "large modules"
 	for module in $large; do
 		(cd "$module" && go vet ./... && go test -shuffle=on ./...)

@@ -81,7 +81,7 @@ func openTab(t *testing.T, base, page string) *uiTab {
 // until returns when the tab shows a page without a fault, and the page.
 func (tab *uiTab) until(t *testing.T, what string, fault func(page string) string) string {
 	t.Helper()
-	end := time.After(30 * time.Second)
+	end := time.After(10 * time.Second)
 	for {
 		tab.mu.Lock()
 		text, shown := tab.text, tab.shown

@@ -16,6 +16,7 @@ import (
 
 var (
 	run   = flag.Bool("mutants", false, "put the bugs in and run the tests that must find them")
+	half  = flag.String("half", "", "even or odd: only the bugs with such a number; empty: all")
 	write = flag.Bool("write", false, "write the table of docs/contributing/mutants.md anew")
 )
 
@@ -100,6 +101,13 @@ func mutants() []mutant {
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all
+}
+
+// chosen are the bugs that -half selects.
+func chosen() []mutant {
+	return slices.DeleteFunc(mutants(), func(m mutant) bool {
+		return *half == "even" && m.number%2 != 0 || *half == "odd" && m.number%2 == 0
+	})
 }
 
 // changed is what the edits make of the files, by path from the module's root. A piece that
