@@ -55,8 +55,7 @@ func TestAtListsNoSiblings(t *testing.T) {
 	const locks, waiters = 500, 3
 	nodes := make(map[string]Node)
 	listed := 0
-	var add func(path string, children []string)
-	add = func(path string, children []string) {
+	add := func(path string, children []string) {
 		nodes[path] = Node{Children: func() []string {
 			listed += len(children)
 			return children
