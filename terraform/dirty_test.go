@@ -2,9 +2,11 @@ package terraform_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"holdfast/terraform"
@@ -166,7 +168,63 @@ func TestNoServerDuringPost(t *testing.T) {
 	<-begun // the Backend goes on
 	b.zk.Intercept(zkproto.OpSetData, nil)
 	want(t, "UNLOCK", c.unlock(), 200)
-	want(t, "LOCK of the next", b.client("next").lock(), 423)
+	if next := b.client("next").lock(); next.status != 423 {
+		// The Backend has heard late that the client has given up, and has stored the state.
+		want(t, "LOCK of the next", next, 200)
+		want(t, "GET", c.get(), 200)
+	}
+}
+
+// A client gives up its POST and unlocks while the Backend has not yet been able to write that a state is under way. The
+// next run is told all the same.
+func TestUnlockBeforePostHasBegun(t *testing.T) {
+	for i := range 5 {
+		b := newBackend(t)
+		c := b.client(fmt.Sprint("run", i))
+		want(t, "LOCK", c.lock(), 200)
+		var tries atomic.Int64
+		begun := make(chan struct{})
+		b.zk.Intercept(zkproto.OpSetData, func(path string) zktest.Action {
+			if !strings.Contains(path, "/dirty/") {
+				return zktest.Pass
+			}
+			switch n := tries.Add(1); {
+			case n < 6: // of POST, which pauses longer each time
+				return zktest.Throttle
+			case n == 6:
+				close(begun)
+				return zktest.Throttle
+			}
+			return zktest.Pass
+		})
+		// The body never ends.
+		ctx, giveUp := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "POST", c.base+"?ID="+c.info.ID, io.MultiReader(strings.NewReader(`{"serial":1,`), neverEnds{ctx}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		posted := make(chan struct{})
+		go func() {
+			defer close(posted)
+			if resp, err := c.http.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-begun
+		unlocked, next := c.unlock(), b.client("next").lock()
+		giveUp()
+		<-posted
+		want(t, "UNLOCK", unlocked, 200)
+		want(t, "LOCK of the next", next, 423)
+	}
+}
+
+// neverEnds is a body that ends with its context.
+type neverEnds struct{ ctx context.Context }
+
+func (n neverEnds) Read([]byte) (int, error) {
+	<-n.ctx.Done()
+	return 0, n.ctx.Err()
 }
 
 // A frozen workspace is locked by nobody new. The run that holds the lock finishes.

@@ -71,6 +71,7 @@ func (b *Backend) servePost(w http.ResponseWriter, r *http.Request, ws Workspace
 		return b.unsaved(ctx, ws, id, err)
 	}
 	if h != nil {
+		b.remember(b.LockPath(ws)+" "+id, notArrived) // UNLOCK writes it if it comes before we can
 		if err := b.markUnstored(ctx, ws, newUnstored(h.info, notArrived)); err != nil {
 			return b.failed(ctx, ws, h, began, err)
 		}

@@ -103,6 +103,11 @@ func ofTerraform() []mutant {
 			edits: []edit{{"terraform/ephemeral.go", "if !b.cfg.LocksOnly && h.info.Operation != statePlan {", "if false {"}},
 			tests: []string{"TestEphemeralLockEndsWithTheBackend"},
 		},
+		{
+			number: 851, bug: "a run that unlocks while its POST cannot begin leaves the next run without a word", where: "ours until 26 November",
+			edits: []edit{{"terraform/state.go", "\t\tb.remember(b.LockPath(ws)+\" \"+id, notArrived) // UNLOCK", "\t\t// UNLOCK"}},
+			tests: []string{"TestUnlockBeforePostHasBegun"},
+		},
 	}
 	for i := range all {
 		all[i].pkg = "terraform"
