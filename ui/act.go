@@ -339,7 +339,7 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 func (s *acts) cannot(r *http.Request) string {
 	switch {
 	case s.access.cfg.ReadOnly:
-		return "this dashboard is read-only"
+		return "this page is read-only"
 	case !userOf(r).mayAct():
 		return "this needs the role " + string(Operator)
 	}
@@ -401,7 +401,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 		status = http.StatusConflict
 	case errors.Is(err, zk.ErrNoAuth):
 		status = http.StatusForbidden
-		page.Hint = "The dashboard's own login at the server may not do that. " + page.Hint
+		page.Hint = "The page's own login at the server may not do that. " + page.Hint
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrConnectionLoss):
 		status = http.StatusGatewayTimeout
 		page.Hint = "The server has not answered. " + page.Hint

@@ -20,7 +20,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A stage is a dashboard's actions in front of a server.
+// A stage is a page's actions in front of a server.
 type stage struct {
 	*door
 	http.Handler
