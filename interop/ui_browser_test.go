@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -230,9 +233,50 @@ func TestUIInABrowser(t *testing.T) {
 	b.goTo(base + "/audit")
 	b.until("the audit", `document.body.innerText.includes("it hangs")`)
 
+	// A tab without a stream, since all are in use, reads its page from time to time.
+	b.do(chromedp.Navigate("about:blank"))
+	release := fillStreams(t, base, <-urls)
+	b.goTo(base + lock)
+	_, leave = w.waiter("db/migrate", "late@web9:2")
+	b.until("a tab without a stream shows the newcomer", `document.body.innerText.includes("late@web9:2")`)
+	if !eval[bool](b, `document.getElementById("cut").hidden`) {
+		t.Error("a tab without a stream says that it has no contact")
+	}
+	leave()
+	release()
+
 	// Without a server, the page says so. Without JavaScript's stream, too.
 	must(t, server.Close())
 	b.until("the tab says that it has no contact", `!document.getElementById("cut").hidden`)
+}
+
+// fillStreams opens streams until the page refuses one, and returns a function that closes them.
+func fillStreams(t *testing.T, base, login string) (release func()) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	c := &http.Client{Jar: jar}
+	resp, err := c.Get(base + login)
+	must(t, err)
+	resp.Body.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	for n := 0; ; n++ {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events", nil)
+		must(t, err)
+		resp, err := c.Do(req)
+		must(t, err)
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			resp.Body.Close()
+			if n < 200 {
+				t.Errorf("a stream is refused after %d", n)
+			}
+			return cancel
+		}
+		go func() {
+			defer resp.Body.Close()
+			_, _ = io.Copy(io.Discard, resp.Body)
+		}()
+	}
 }
 
 // A uiWorld has a thousand locks.

@@ -28,11 +28,11 @@ const (
 // A Person is the user of a request.
 type Person struct {
 	Name   string
-	Role   Role   // Viewer if the dashboard is read-only
+	Role   Role   // Viewer if the page is read-only
 	Remote string // the address of the connection, without what proxies say
 }
 
-// AccessConfig says who may use the dashboard.
+// AccessConfig says who may use the page.
 type AccessConfig struct {
 	// Addr is the address of the listener. Unless it is on the loopback interface, NewAccess wants TLS and Users.
 	Addr net.Addr
@@ -42,7 +42,7 @@ type AccessConfig struct {
 	Owner    string            // the user with the one-time token, for the audit
 	Announce func(path string) // is called with the path of the URL with a one-time token: now, and after each use
 	ReadOnly bool              // nobody acts
-	Hosts    []string          // names in URLs by which browsers may reach the dashboard, without port
+	Hosts    []string          // names in URLs by which browsers may reach the page, without port
 	Logger   *slog.Logger      // nil: silent
 }
 
@@ -59,7 +59,7 @@ const (
 	tokenField = "t"
 )
 
-// An Access decides who may see the dashboard, and who may act. It stands before all handlers. It is safe for
+// An Access decides who may see the page, and who may act. It stands before all handlers. It is safe for
 // concurrent use, and starts no goroutine.
 //
 // On the loopback interface, the URL that holdfast ui prints has a token. The first browser that opens it gets a
@@ -96,7 +96,7 @@ func NewAccess(cfg AccessConfig) (*Access, error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	// Cookies belong to a host, not to a port: each dashboard of a machine has its own name.
+	// Cookies belong to a host, not to a port: each page of a machine has its own name.
 	a.cookie = "holdfast-ui"
 	if _, port, err := net.SplitHostPort(cfg.Addr.String()); err == nil {
 		a.cookie += "-" + port
@@ -175,7 +175,7 @@ func (a *Access) protect(next http.Handler) http.Handler {
 			return
 		}
 		if why := a.foreign(r); why != "" {
-			a.refuse(w, r, http.StatusForbidden, why, "Nothing was done. Use the pages of this dashboard.")
+			a.refuse(w, r, http.StatusForbidden, why, "Nothing was done. Use the page itself.")
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
@@ -222,7 +222,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// hostAllowed reports whether the request names a host under which the dashboard is meant to be reached. A page of
+// hostAllowed reports whether the request names a host under which the page is meant to be reached. A page of
 // somebody else whose name resolves to this address is a page of the same origin for its browser (DNS rebinding).
 // Addresses are not names: nobody can make them resolve.
 func (a *Access) hostAllowed(r *http.Request) bool {

@@ -69,9 +69,11 @@ func (a *Access) admit(w http.ResponseWriter, name string, role Role) {
 	}
 	a.sessions[sha256.Sum256([]byte(secret))] = l
 	a.mu.Unlock()
+	// Lax: a link to the page from elsewhere needs no other login. A request that acts is a POST, which CrossOriginProtection
+	// keeps to the page itself.
 	http.SetCookie(w, &http.Cookie{
 		Name: a.cookie, Value: secret, Path: "/", MaxAge: int(sessionLife / time.Second),
-		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -189,7 +191,7 @@ func (a *Access) serveLogout(w http.ResponseWriter, r *http.Request) {
 		a.drop(sha256.Sum256([]byte(c.Value)))
 		a.mu.Unlock()
 	}
-	http.SetCookie(w, &http.Cookie{Name: a.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: a.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.cfg.TLS, SameSite: http.SameSiteLaxMode})
 	a.show(w, http.StatusOK, actPage{Title: "Logged out", Done: "You are logged out."})
 }
 
@@ -207,7 +209,7 @@ func (a *Access) readForm(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// local returns target if it is a path of this dashboard, else "/". It is fit for a header.
+// local returns target if it is a path of this page, else "/". It is fit for a header.
 func local(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t\x00") ||

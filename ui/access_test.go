@@ -47,7 +47,7 @@ func newDoor(t *testing.T, cfg AccessConfig) *door {
 	return d
 }
 
-// send sends a request as a browser at the dashboard's own address would. Headers are "Name: value"; one without a
+// send sends a request as a browser at the page's own address would. Headers are "Name: value"; one without a
 // value is left out.
 func send(h http.Handler, method, target string, form url.Values, headers ...string) *httptest.ResponseRecorder {
 	var body io.Reader
@@ -139,7 +139,7 @@ func TestTheOneTimeURLWorksOnce(t *testing.T) {
 		t.Errorf("%d to %q; want the page without the token", w.Code, w.Header().Get("Location"))
 	}
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/" || c.MaxAge <= 0 || !strings.HasSuffix(c.Name, "-7480") {
+	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure || c.Path != "/" || c.MaxAge <= 0 || !strings.HasSuffix(c.Name, "-7480") {
 		t.Errorf("cookie %+v", c)
 	}
 	if w := send(d, "GET", "/x", nil, cookieOf(t, w)); w.Code != http.StatusOK || w.Body.String() != "page for ops@web1:9 operator from 127.0.0.1:50000" {
@@ -457,7 +457,7 @@ func TestTheLimiterIsBounded(t *testing.T) {
 	})
 }
 
-// Where a login leads is a path of the dashboard, and cannot end the header.
+// Where a login leads is a path of the page, and cannot end the header.
 func TestRedirectsStayHere(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -47,7 +50,7 @@ type actQuestion struct {
 	Verb, Does             string // of the action
 	Lock, Layout, Token    string
 	Kind                   string // of the lock, for the way back
-	Session                string // of an end; then the fields above are empty
+	Session, Seen          string // of an end, with its places for the form; then the fields above are empty
 	Places                 []actPlace
 	Waiting                int
 	Next                   string // the owner of the first waiter
@@ -232,8 +235,51 @@ func (s *acts) lookEnd(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return p, true
 }
 
-// askEnd shows what a session will lose. It changes nothing.
+// mostPlaces is how many places a session may have if it is to be ended from the page: the form has them all.
+const mostPlaces = 1000
+
+// seen returns the places of a session for the form: 8 bytes for each, whose last bit says that it is held.
+func seen(places []deed.SessionPlace) string {
+	var all []byte
+	for _, p := range places {
+		all = binary.BigEndian.AppendUint64(all, seenPlace(p, p.Held))
+	}
+	return base64.RawURLEncoding.EncodeToString(all)
+}
+
+func seenPlace(p deed.SessionPlace, held bool) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s", p.Token, p.Path)
+	if held {
+		return h.Sum64() | 1
+	}
+	return h.Sum64() &^ 1
+}
+
+// unseen returns a place that the user has not seen: it is new, or is held and was not. It returns nil if there is none.
+func unseen(places []deed.SessionPlace, form string) (*deed.SessionPlace, error) {
+	all, err := base64.RawURLEncoding.DecodeString(form)
+	if err != nil || len(all) == 0 || len(all)%8 != 0 {
+		return nil, errors.New("the places that were seen are missing")
+	}
+	known := make(map[uint64]bool)
+	for ; len(all) > 0; all = all[8:] {
+		known[binary.BigEndian.Uint64(all)] = true
+	}
+	for i, p := range places {
+		if !known[seenPlace(p, true)] && (p.Held || !known[seenPlace(p, false)]) {
+			return &places[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// askEnd shows what a session will lose. It changes nothing. It reads all locks, so it is for those who may act.
 func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
+	if why := s.cannot(r); why != "" {
+		s.access.refuse(w, r, http.StatusForbidden, why, "The page of the sessions has what it holds, and for what it waits.")
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), askPatience)
 	defer cancel()
 	p, ok := s.lookEnd(ctx, w, r, r.URL.Query().Get("session"))
@@ -241,9 +287,13 @@ func (s *acts) askEnd(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := deed.SessionText(p.Session)
+	if len(p.Places) > mostPlaces {
+		s.access.refuse(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("session %s has %d places; the page ends those with up to %d", id, len(p.Places), mostPlaces), "Use holdfast sessions end "+id+". Nothing was done.")
+		return
+	}
 	q := &actQuestion{
 		Verb: "end", Does: "Its holders are told, but the next clients do not wait for them to stop. The session itself goes on.",
-		Session: id, Action: "/act/end", Back: "/sessions", Operator: s.cannot(r),
+		Session: id, Seen: seen(p.Places), Action: "/act/end", Back: "/sessions",
 	}
 	for _, at := range p.Places {
 		q.Places = append(q.Places, placeNow(at.Lock, at.Entry))
@@ -263,6 +313,18 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	fresh, err := unseen(p.Places, r.PostForm.Get("seen"))
+	switch {
+	case err != nil:
+		s.access.refuse(w, r, http.StatusBadRequest, err.Error(), "Begin at the page of the sessions. Nothing was done.")
+		return
+	case fresh != nil:
+		at := placeNow(fresh.Lock, fresh.Entry)
+		s.access.show(w, http.StatusConflict, actPage{
+			Title: "The session has changed", Refused: "since the question, it has joined the queue of " + at.Lock + ", or acquired it", Hint: "Nothing was done. Look at the session again.", Now: &at,
+		})
+		return
+	}
 	taken, record, err := p.Do(ctx, s.client, by)
 	s.logged(r, record, err)
 	if err != nil {
@@ -277,7 +339,7 @@ func (s *acts) end(w http.ResponseWriter, r *http.Request) {
 func (s *acts) cannot(r *http.Request) string {
 	switch {
 	case s.access.cfg.ReadOnly:
-		return "this dashboard is read-only"
+		return "this page is read-only"
 	case !userOf(r).mayAct():
 		return "this needs the role " + string(Operator)
 	}
@@ -339,7 +401,7 @@ func (s *acts) failed(w http.ResponseWriter, r *http.Request, err error, begun b
 		status = http.StatusConflict
 	case errors.Is(err, zk.ErrNoAuth):
 		status = http.StatusForbidden
-		page.Hint = "The dashboard's own login at the server may not do that. " + page.Hint
+		page.Hint = "The page's own login at the server may not do that. " + page.Hint
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrConnectionLoss):
 		status = http.StatusGatewayTimeout
 		page.Hint = "The server has not answered. " + page.Hint

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast"
 	"holdfast/internal/deed"
@@ -18,7 +20,7 @@ import (
 	"holdfast/zktest"
 )
 
-// A stage is a dashboard's actions in front of a server.
+// A stage is a page's actions in front of a server.
 type stage struct {
 	*door
 	http.Handler
@@ -134,7 +136,7 @@ func TestAClosedTabDoesNotStopAnAction(t *testing.T) {
 		t.Errorf("the queue is %+v", q)
 	}
 	id := deed.SessionText(s.hold(t, "/locks/b", "ada").SessionID())
-	send(gone, "POST", "/act/end", url.Values{"session": {id}, "reason": {"stuck"}}, s.cookie)
+	send(gone, "POST", "/act/end", s.endForm(t, id), s.cookie)
 	if q := s.queue(t, "/locks/b"); len(q) > 0 {
 		t.Errorf("the queue is %+v", q)
 	}
@@ -264,7 +266,8 @@ func TestWhoMayNotAct(t *testing.T) {
 	}
 }
 
-// A viewer sees what would happen, and has no form.
+// A viewer sees what would happen, and has no form. What a session has is on the page of the sessions: to read it from
+// the server costs too much for everybody.
 func TestViewersHaveNoForm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, AccessConfig{Users: users(t)})
@@ -272,6 +275,112 @@ func TestViewersHaveNoForm(t *testing.T) {
 	w := send(s, "GET", "/act/break?"+lockForm("/locks/db", h, "").Encode(), nil, cookieOf(t, s.logIn("vic", "correct horse")))
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") || !strings.Contains(w.Body.String(), "role operator") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := send(s, "GET", "/act/end?session="+deed.SessionText(h.SessionID()), nil, cookieOf(t, s.logIn("vic", "correct horse"))); w.Code != http.StatusForbidden {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+var seenField = regexp.MustCompile(`name="seen" value="([^"]+)"`)
+
+// endForm returns the form to end a session, filled in.
+func (s *stage) endForm(t *testing.T, id string) url.Values {
+	t.Helper()
+	w := send(s, "GET", "/act/end?session="+id, nil, s.cookie)
+	m := seenField.FindStringSubmatch(w.Body.String())
+	if m == nil {
+		t.Fatalf("no form: %d %s", w.Code, w.Body)
+	}
+	return url.Values{"session": {id}, "seen": {m[1]}, "reason": {"gone"}}
+}
+
+// A session is ended as the operator saw it: not if it has joined another queue since, or acquired a lock for which it
+// was waiting. A lock that it has released in between is no reason.
+func TestASessionThatChangesIsNotEnded(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, AccessConfig{})
+	first := s.hold(t, "/locks/queue", "bob")
+	c := s.srv.Client()
+	lock := func(path string) *holdfast.Hold {
+		h, err := holdfast.NewMutex(c, path, holdfast.WithOwner("ada")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	a, b := lock("/locks/a"), lock("/locks/b")
+	id := deed.SessionText(a.SessionID())
+	waited := make(chan *holdfast.Hold, 1)
+	go func() { waited <- lock("/locks/queue") }()
+	for len(s.queue(t, "/locks/queue")) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	refused := func(what string, form url.Values, lock string) {
+		t.Helper()
+		w := send(s, "POST", "/act/end", form, s.cookie)
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), lock) || !strings.Contains(w.Body.String(), "Nothing was done") {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+		if a.Err() != nil || len(s.audit(t)) > 0 {
+			t.Errorf("%s: something was done", what)
+		}
+	}
+	form := s.endForm(t, id)
+	later := lock("/locks/later")
+	refused("a new lock", form, "/locks/later")
+	form = s.endForm(t, id)
+	if err := first.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	now := <-waited
+	refused("a lock for which it waited", form, "/locks/queue")
+	for _, bad := range []string{"", "x", "AAAA", strings.Repeat("A", 22)} {
+		form.Set("seen", bad)
+		if w := send(s, "POST", "/act/end", form, s.cookie); w.Code != http.StatusBadRequest && w.Code != http.StatusConflict || a.Err() != nil {
+			t.Errorf("%q: %d, %v", bad, w.Code, a.Err())
+		}
+	}
+	form = s.endForm(t, id)
+	if err := b.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if w := send(s, "POST", "/act/end", form, s.cookie); w.Code != http.StatusSeeOther {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, h := range []*holdfast.Hold{a, later, now} {
+		<-h.Lost()
+	}
+}
+
+// A session with more places than a form has is refused before anything is done, and the message names the command.
+func TestASessionWithManyPlaces(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, AccessConfig{})
+	c := s.srv.Client()
+	ops := []zk.Op{zk.CreateOp("/locks", nil, zk.Persistent)}
+	for i := range mostPlaces + 1 {
+		ops = append(ops, zk.CreateOp(fmt.Sprintf("/locks/%04d", i), nil, zk.Ephemeral))
+	}
+	if _, err := c.Multi(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := deed.SessionText(session.ID())
+	w := send(s, "GET", "/act/end?session="+id, nil, s.cookie)
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "holdfast sessions end "+id) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if err := c.Delete(t.Context(), "/locks/0000", zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if w := send(s, "POST", "/act/end", s.endForm(t, id), s.cookie); w.Code != http.StatusSeeOther {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if names, _, err := c.Children(t.Context(), "/locks"); err != nil || len(names) > 0 {
+		t.Errorf("%d nodes are left, %v", len(names), err)
 	}
 }
 
@@ -294,7 +403,7 @@ func TestASessionIsEnded(t *testing.T) {
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/locks/a") || !strings.Contains(w.Body.String(), "/locks/b") || strings.Contains(w.Body.String(), "/locks/c") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := send(s, "POST", "/act/end", url.Values{"session": {id}, "reason": {"gone"}}, s.cookie); w.Code != http.StatusSeeOther {
+	if w := send(s, "POST", "/act/end", s.endForm(t, id), s.cookie); w.Code != http.StatusSeeOther {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, h := range holds {

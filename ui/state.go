@@ -151,14 +151,15 @@ func (s *state) follow(ctx context.Context) {
 	}
 }
 
-// probe asks the server once a second. An answer proves that every change before it has been reported.
+// probe asks the server once a second. An answer proves that every change before it has been reported: Sync waits for what
+// the leader has committed, so a server that lags behind proves nothing.
 func (s *state) probe(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		within, cancel := context.WithTimeout(ctx, staleAfter)
 		session, err := s.client.Session(within)
 		if err == nil {
-			_, _, err = session.Exists(within, s.base)
+			err = session.Sync(within, s.base)
 		}
 		cancel()
 		s.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 	"holdfast/internal/waitgraph"
 	"holdfast/ui"
 	"holdfast/zk"
+	"holdfast/zkproto"
+	"holdfast/zktest"
 )
 
 // open serves a page for the test.
@@ -298,6 +301,30 @@ func TestOldDataAreSaidToBeOld(t *testing.T) {
 	// The server restarts: sessions and locks are the same.
 	w.server.Restart()
 	w.eventually("the page is up to date after the restart", func() bool { return !old() && strings.Contains(w.get(base+"locks", 200), "single2") })
+}
+
+// A server that does not hear from its leader proves nothing: the page says that its data may be old, though the server
+// answers reads.
+func TestAServerThatLagsProvesNothing(t *testing.T) {
+	w := newWorld(t)
+	client := w.server.Client()
+	_, base := w.open(ui.Config{Client: client})
+	old := func() bool { return strings.Contains(w.get(base+"locks", 200), "Old data: nothing is known after ") }
+	w.eventually("the locks are read", func() bool { return !old() })
+	var alone atomic.Bool
+	w.server.Intercept(zkproto.OpSync, func(string) zktest.Action {
+		if alone.Load() {
+			return zktest.Throttle
+		}
+		return zktest.Pass
+	})
+	alone.Store(true)
+	w.eventually("the page says that its data are old", old)
+	if _, _, err := client.Exists(t.Context(), "/"); err != nil {
+		t.Error(err)
+	}
+	alone.Store(false)
+	w.eventually("the page is up to date again", func() bool { return !old() })
 }
 
 // readMark reads the next mark of a stream.

@@ -1,10 +1,10 @@
 package mutants
 
-// ofPages are those of the dashboard: of its access layer, and of the actions.
+// ofPages are those of the page: of its access layer, and of the actions.
 func ofPages() []mutant {
 	return []mutant{
 		{
-			number: 780, bug: "the one-time URL of the dashboard works twice", where: "–",
+			number: 780, bug: "the one-time URL of the page works twice", where: "–",
 			edits: []edit{{"ui/access_login.go", "\t\tif valid {\n\t\t\ta.token = \"\"\n\t\t}\n", ""}, {"ui/access_login.go", "\t\ta.renewToken()\n\t}\n\tredirect(", "\t}\n\tredirect("}},
 			pkg:   "ui", tests: []string{"TestTheOneTimeURLWorksOnce"},
 		},
@@ -54,7 +54,7 @@ func ofPages() []mutant {
 			pkg:   "ui", tests: []string{"TestWhoMayNotAct"},
 		},
 		{
-			number: 790, bug: "a read-only dashboard hides the buttons, and acts", where: "–",
+			number: 790, bug: "a read-only page hides the buttons, and acts", where: "–",
 			edits: []edit{
 				{"ui/access.go", "\t\tif a.cfg.ReadOnly {\n\t\t\tp.Role = Viewer\n\t\t}\n", ""}, {"ui/access_login.go", "\t\tif a.cfg.ReadOnly {\n\t\t\trole = Viewer\n\t\t}\n", ""},
 				{"ui/act.go", "\tcase s.access.cfg.ReadOnly:", "\tcase s.access.cfg.ReadOnly && r.Method == http.MethodGet:"},
@@ -120,6 +120,21 @@ func ofPages() []mutant {
 			number: 847, bug: "the page lists a directory for each lock in it", where: "ours until 26 November",
 			edits: []edit{{"internal/survey/survey.go", "\t_, ok := r.look(path)\n", "\tn, ok := r.look(path)\n\tif ok {\n\t\tn.Children()\n\t}\n"}, {"internal/survey/survey.go", "!r.exists(turnstile) || !r.exists(permits)", "!r.exists(permits) || !r.exists(turnstile)"}},
 			pkg:   "internal/survey", tests: []string{"TestAtListsNoSiblings"},
+		},
+		{
+			number: 848, bug: "the end of a session takes the locks that it has acquired since the question", where: "ours until 26 November",
+			edits: []edit{{"ui/act.go", "\tcase fresh != nil:\n", "\tcase fresh != nil && fresh.Session == 0:\n"}},
+			pkg:   "ui", tests: []string{"TestASessionThatChangesIsNotEnded"},
+		},
+		{
+			number: 849, bug: "a viewer can make the page read all locks from the server, again and again", where: "ours until 26 November",
+			edits: []edit{{"ui/act.go", "\tif why := s.cannot(r); why != \"\" {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page", "\tif why := s.cannot(r); why != \"\" && s.client == nil {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page"}},
+			pkg:   "ui", tests: []string{"TestViewersHaveNoForm"},
+		},
+		{
+			number: 850, bug: "the page believes a server that does not hear from its leader", where: "ours until 26 November",
+			edits: []edit{{"ui/state.go", "err = session.Sync(within, s.base)", "_, _, err = session.Exists(within, s.base)"}},
+			pkg:   "ui", tests: []string{"TestAServerThatLagsProvesNothing"},
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -224,6 +225,9 @@ func TestServeHasThePage(t *testing.T) {
 		}
 		if code, text := submit(t, b, home+"login", url.Values{"name": {name}, "password": {"correct horse"}}); code != http.StatusOK || !strings.Contains(text, "Overview") {
 			t.Errorf("%s: %d %s", name, code, text)
+		}
+		if _, text := surf(t, b, home+"act/end?session="+end.Get("session")); name == "ann" {
+			end.Set("seen", regexp.MustCompile(`name="seen" value="([^"]+)"`).FindStringSubmatch(text)[1])
 		}
 		code, text := submit(t, b, home+"act/end", end)
 		if name == "vic" && (code != http.StatusForbidden || h.Err() != nil) {

@@ -41,8 +41,8 @@ const (
 
 // By says who does a deed, and why.
 type By struct {
-	Name   string // USER@HOST:PID for a command, the login for the dashboard
-	Remote string // address from which the dashboard was asked; "" for a command
+	Name   string // USER@HOST:PID for a command, the login for the page
+	Remote string // address from which the page was asked; "" for a command
 	Reason string
 }
 
@@ -54,7 +54,7 @@ type Entry struct {
 	Session string    `json:"session,omitempty"` // of sessions end
 	Places  []Place   `json:"places"`
 	By      string    `json:"by"`
-	Remote  string    `json:"remote,omitempty"` // address of By, if By used the dashboard
+	Remote  string    `json:"remote,omitempty"` // address of By, if By used the page
 	Reason  string    `json:"reason,omitempty"`
 	// Outcome is "begun" until the outcome is known, then "done" or the error.
 	Outcome string `json:"outcome"`

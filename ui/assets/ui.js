@@ -103,7 +103,8 @@ function listen() {
   stream = new EventSource("events")
   stream.addEventListener("change", () => { heard = performance.now(); refresh() })
   stream.addEventListener("alive", () => { heard = performance.now(); if (cut) refresh() })
-  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || listen(), 3000) }
+  // Refused, such as the stream of one tab too many: the page is read from time to time.
+  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (!document.hidden) { refresh(); listen() } }, 3000) }
 }
 setInterval(() => { if (!document.hidden && performance.now() - heard > 6000) contact(false) }, 1000)
 document.addEventListener("visibilitychange", () => {
