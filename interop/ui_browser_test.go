@@ -207,6 +207,7 @@ func TestUIInABrowser(t *testing.T) {
 	b.until("j chooses a row", `document.querySelector("tr.chosen") !== null`)
 	b.do(chromedp.KeyEvent("\r"))
 	b.until("Enter opens it", `location.pathname === "/lock" && document.querySelector("h1").textContent === "db/migrate"`)
+	b.until("its program", `document.documentElement.classList.contains("has-js")`)
 	b.do(chromedp.KeyEvent("?"))
 	b.until("? shows the keys", `document.getElementById("keys").open`)
 

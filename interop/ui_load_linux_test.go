@@ -70,7 +70,7 @@ func TestUIUnderLoad(t *testing.T) {
 	}
 	slices.Sort(with)
 	slices.Sort(without)
-	measured(t, "the three servers: %.3f processors with the page, %.3f without (medians of %d): %+.1f %%; changes per second %.0f", with[1], without[1], len(with), 100*(with[1]/without[1]-1), changed)
+	measured(t, "the three servers: %.3f processors with the page, %.3f without (medians of %d): %+.1f %%; changes per second %.0f; the page used %.2f processors", with[1], without[1], len(with), 100*(with[1]/without[1]-1), changed, own)
 }
 
 // A loadWorld is the locks and their clients.
