@@ -35,7 +35,7 @@ func ofTerraform() []mutant {
 		},
 		{
 			number: 826, bug: "nothing tells of an upload that was cut off", where: "nimbolus/terraform-backend, plumber-cd/terraform-backend-git, GitLab",
-			edits: []edit{{"terraform/state.go", "if h != nil {\n\t\tif err := b.markUnstored(", "if h != nil && id == \"\" {\n\t\tif err := b.markUnstored("}},
+			edits: []edit{{"terraform/state.go", "if h != nil {\n\t\tb.remember(", "if h != nil && id == \"\" {\n\t\tb.remember("}},
 			tests: []string{"TestClientKilledDuringPost"},
 		},
 		{
