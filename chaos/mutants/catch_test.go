@@ -62,7 +62,7 @@ func TestEveryBugIsCaught(t *testing.T) {
 			}
 		}
 		for _, m := range sound() {
-			t.Run("sound "+m.pkg, func(t *testing.T) {
+			t.Run("sound "+m.pkg+" "+strings.Join(m.args, " "), func(t *testing.T) {
 				t.Parallel()
 				groups[m.pkg].build(t)
 				m.mustPass(t, groups[m.pkg])
@@ -101,23 +101,52 @@ func TestEveryBugIsCaught(t *testing.T) {
 	}
 }
 
-// sound is a mutant without a bug for each package: with all its tests.
-func sound() map[string]mutant {
-	packages := make(map[string]mutant)
+// sound returns mutants without a bug: one for each package, with all its tests, and one for each test of which the
+// bugs name parts, with these parts. To run all scripts of the command would take ten minutes.
+func sound() (all []mutant) {
+	packages := make(map[string]*mutant)
+	parts := make(map[[2]string][]string)
 	for _, m := range chosen() {
 		if m.pkg == beside {
 			continue
 		}
-		all := packages[m.pkg]
-		all.pkg = m.pkg
+		if packages[m.pkg] == nil {
+			packages[m.pkg] = &mutant{pkg: m.pkg}
+		}
+		whole := packages[m.pkg]
 		for _, test := range m.tests {
-			if !slices.Contains(all.tests, test) {
-				all.tests = append(all.tests, test)
+			if part := m.part(test); part != "" {
+				parts[[2]string{m.pkg, test}] = append(parts[[2]string{m.pkg, test}], part)
+			} else if !slices.Contains(whole.tests, test) {
+				whole.tests = append(whole.tests, test)
 			}
 		}
-		packages[m.pkg] = all
 	}
-	return packages
+	for at, some := range parts {
+		if pkg, test := at[0], at[1]; !slices.Contains(packages[pkg].tests, test) {
+			slices.Sort(some)
+			all = append(all, mutant{pkg: pkg, tests: []string{test}, args: []string{partOf(test) + "(" + strings.Join(slices.Compact(some), "|") + ")"}})
+		}
+	}
+	for _, m := range packages {
+		if len(m.tests) > 0 {
+			all = append(all, *m)
+		}
+	}
+	return all
+}
+
+// partOf begins the argument that runs a part of a test.
+func partOf(test string) string { return "-run=^" + test + "$/" }
+
+// part returns the pattern of the only part of a test that a bug needs, or "" if it needs all of it.
+func (m *mutant) part(test string) (pattern string) {
+	for _, arg := range m.args {
+		if part, ok := strings.CutPrefix(arg, partOf(test)); ok {
+			pattern = part
+		}
+	}
+	return pattern
 }
 
 // ownBinary has the tests that fail in a shared binary though no bug is selected, and the reason.
@@ -259,14 +288,14 @@ func (m *mutant) mustPass(t *testing.T, g *group) {
 	}
 	of := func(number int) func([]string) (string, error) {
 		return func(tests []string) (string, error) {
-			return g.runBinary(t, &mutant{number: number, pkg: m.pkg, tests: tests})
+			return g.runBinary(t, &mutant{number: number, pkg: m.pkg, tests: tests, args: m.args})
 		}
 	}
 	passes("the originals", of(0), together)
 	passes("the copies", of(everyCopy), together)
 	passes("without a shared binary", func(tests []string) (string, error) {
 		defer g.takeTurn()()
-		return goTest(t, &mutant{pkg: m.pkg, tests: tests}, nil)
+		return goTest(t, &mutant{pkg: m.pkg, tests: tests, args: m.args}, nil)
 	}, alone)
 }
 
