@@ -6,8 +6,8 @@
 #   test    check, the product's tests with the race detector, and its tests against the clients
 #           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
-#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. HALF=even or odd is for half of
-#           the bugs, CHAOS_MINUTES for less chaos than ten minutes
+#           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
+#           third of the bugs, fewer seeds and one of the large modules, CHAOS_MINUTES for less chaos
 #
 # docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
 # out. With CI=true it fails.
@@ -119,15 +119,21 @@ do_prove() {
 	say "simulation"
 	# It runs TestSimulation with that many seeds, and wants nine statements of ten executed.
 	go test -count=1 -run='^TestSimulationCoversTheLocks$' -v ./chaos -covered=5000
+	seeds=1000
+	[ -z "${PART:-}" ] || seeds=400
 	for kind in Once Shards Slots Reservations Detached Turns; do
-		go test -count=1 -run="^TestSimulationOf$kind\$" -v ./chaos -seeds=1000
+		go test -count=1 -run="^TestSimulationOf$kind\$" -v ./chaos -seeds="$seeds"
 	done
 	go test -count=1 -run='^TestZxidReplay$' -v ./chaos -replay-ops=100000
 	say "seeded bugs"
-	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants ${HALF:+-half=$HALF}
+	go test -count=1 -run='^TestEveryBugIsCaught$' -timeout=60m -v ./chaos/mutants -mutants -part="${PART:-0}"
 	say "beside others, longer"
 	(cd interop && go test -shuffle=on -timeout=60m -run="$long" -minutes="${CHAOS_MINUTES:-10}" -cuts=20)
 	say "large modules"
+	case ${PART:-} in
+	1) large=${large%% *} ;;
+	2 | 3) large=${large##* } ;;
+	esac
 	for module in $large; do
 		(cd "$module" && go vet ./... && go test -shuffle=on ./...)
 	done

@@ -21,8 +21,8 @@ import (
 // under the lock loses an update if two ever hold it.
 const (
 	counterLoops = 16
-	counterTurns = 50
-	counterTime  = 3 * time.Minute
+	counterTurns = 25
+	counterTime  = 10 * time.Minute
 )
 
 func TestCounterUnderTheLockLosesNoUpdate(t *testing.T) {
