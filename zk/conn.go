@@ -100,6 +100,20 @@ func (c *conn) transportFailed(err error) {
 	c.fail(err)
 }
 
+// lastReads is how long the reader may go on after a Write failed.
+const lastReads = time.Second
+
+// writeFailed breaks the connection after a Write failed. A server that stops has answered what it took, and its
+// answers may have arrived already: the reader delivers them first, and then breaks the connection at its end.
+func (c *conn) writeFailed(err error) {
+	if errors.Is(err, ErrSessionExpired) || c.nc.SetReadDeadline(time.Now().Add(lastReads)) != nil {
+		c.transportFailed(err)
+		return
+	}
+	c.s.client.log.Debug("zk: write failed", "session", hex(c.s.id), "server", c.nc.RemoteAddr(), "err", err)
+	<-c.broken
+}
+
 func (c *conn) wakeWriter() { wake(c.wake) }
 func (c *conn) wakeHeart()  { wake(c.heart) }
 
@@ -125,7 +139,7 @@ func (c *conn) write() {
 			continue
 		}
 		if _, err := c.nc.Write(buf); err != nil {
-			c.transportFailed(err)
+			c.writeFailed(err)
 			return
 		}
 		if cap(buf) > keep {

@@ -158,5 +158,15 @@ func ofTheGaps() []mutant {
 			edits: []edit{{"zk/conn.go", "worth*time.Duration(1+max(0, n-queued))", "worth"}},
 			pkg:   "zk", tests: []string{"TestWriterYieldsWhileTheQueueGrows"},
 		},
+		{
+			number: 852, bug: "a request that cannot be written discards the answers that have arrived", where: "ours until 26 November",
+			edits: []edit{{"zk/conn.go", "c.writeFailed(err)", "c.transportFailed(err)"}},
+			pkg:   "zk", tests: []string{"TestAnswersThatArrivedBeforeAFailedWriteCount"},
+		},
+		{
+			number: 853, bug: "a connection that takes no requests is kept for as long as the server is silent", where: "made up",
+			edits: []edit{{"zk/conn.go", "c.nc.SetReadDeadline(time.Now().Add(lastReads)) != nil", "false"}},
+			pkg:   "zk", tests: []string{"TestAnswersThatArrivedBeforeAFailedWriteCount"},
+		},
 	}
 }
