@@ -123,12 +123,12 @@ func ofPages() []mutant {
 		},
 		{
 			number: 848, bug: "the end of a session takes the locks that it has acquired since the question", where: "ours until 26 November",
-			edits: []edit{{"ui/act.go", "\tcase fresh != nil:\n", "\tcase fresh != nil && fresh.Session == 0:\n"}},
+			edits: []edit{{"ui/act_end.go", "\tcase fresh != nil:\n", "\tcase fresh != nil && fresh.Session == 0:\n"}},
 			pkg:   "ui", tests: []string{"TestASessionThatChangesIsNotEnded"},
 		},
 		{
 			number: 849, bug: "a viewer can make the page read all locks from the server, again and again", where: "ours until 26 November",
-			edits: []edit{{"ui/act.go", "\tif why := s.cannot(r); why != \"\" {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page", "\tif why := s.cannot(r); why != \"\" && s.client == nil {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page"}},
+			edits: []edit{{"ui/act_end.go", "\tif why := s.cannot(r); why != \"\" {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page", "\tif why := s.cannot(r); why != \"\" && s.client == nil {\n\t\ts.access.refuse(w, r, http.StatusForbidden, why, \"The page"}},
 			pkg:   "ui", tests: []string{"TestViewersHaveNoForm"},
 		},
 		{
