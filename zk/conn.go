@@ -103,15 +103,16 @@ func (c *conn) transportFailed(err error) {
 // lastReads is how long the reader may go on after a Write failed.
 const lastReads = time.Second
 
-// writeFailed breaks the connection after a Write failed. A server that stops has answered what it took, and its
-// answers may have arrived already: the reader delivers them first, and then breaks the connection at its end.
+// writeFailed breaks the connection after a Write failed. A server that stops has answered the requests that it took,
+// and the answers may have arrived already. So the reader may first deliver them: it breaks the connection at its end.
 func (c *conn) writeFailed(err error) {
-	if errors.Is(err, ErrSessionExpired) || c.nc.SetReadDeadline(time.Now().Add(lastReads)) != nil {
-		c.transportFailed(err)
-		return
+	if !errors.Is(err, ErrSessionExpired) {
+		select {
+		case <-c.broken:
+		case <-time.After(lastReads):
+		}
 	}
-	c.s.client.log.Debug("zk: write failed", "session", hex(c.s.id), "server", c.nc.RemoteAddr(), "err", err)
-	<-c.broken
+	c.transportFailed(err) // does nothing if the reader was first
 }
 
 func (c *conn) wakeWriter() { wake(c.wake) }

@@ -127,16 +127,8 @@ func (c countingConn) Write(b []byte) (int, error) {
 func TestWhatIsQueuedIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var writes atomic.Int64
-		dial := dialPeers(t, func(p *peer) { p.accept(7, time.Hour); p.serve() })
-		c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: time.Hour, Lease: LeasePing,
-			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				nc, err := dial(ctx, network, addr)
-				return countingConn{nc, &writes}, err
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+		c := dialThrough(t, time.Hour, func(nc net.Conn) net.Conn { return countingConn{nc, &writes} },
+			func(p *peer) { p.accept(7, time.Hour); p.serve() })
 		synctest.Wait()
 		writes.Store(0)
 		ops := make([]Op, 1000)

@@ -49,7 +49,7 @@ func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 		var mu sync.Mutex
 		var resumed []int64 // the sessions asked for, in order
 		gone := make(chan struct{})
-		peers := dialPeers(t, func(p *peer) {
+		c := dialThrough(t, timeout, func(nc net.Conn) net.Conn { return goneConn{nc, gone} }, func(p *peer) {
 			req := p.accept(7, timeout)
 			mu.Lock()
 			resumed = append(resumed, req.SessionID)
@@ -62,15 +62,6 @@ func TestSessionEndsAtOnceWhenItsConnectionSaysSo(t *testing.T) {
 			mu.Unlock()
 			p.serve()
 		})
-		c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: LeasePing,
-			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				nc, err := peers(ctx, network, addr)
-				return goneConn{nc, gone}, err
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
 		s := mustSession(t, c)
 		_, _, w, err := s.ExistsW(t.Context(), "/a")
 		if err != nil {

@@ -116,6 +116,22 @@ func dialTest(t *testing.T, timeout time.Duration, serve ...func(p *peer)) *Clie
 	return dialLease(t, LeasePing, timeout, serve...)
 }
 
+// dialThrough is dialTest with connections that wrap has changed.
+func dialThrough(t *testing.T, timeout time.Duration, wrap func(net.Conn) net.Conn, serve ...func(p *peer)) *Client {
+	t.Helper()
+	peers := dialPeers(t, serve...)
+	c, err := Dial(t.Context(), Config{Servers: []string{"test:1"}, SessionTimeout: timeout, Lease: LeasePing,
+		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := peers(ctx, network, addr)
+			return wrap(nc), err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // dialLease is dialTest for a test of leases. With LeaseAuto, the first request is the client's
 // own, for the configuration.
 func dialLease(t *testing.T, mode LeaseMode, timeout time.Duration, serve ...func(p *peer)) *Client {

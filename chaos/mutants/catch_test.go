@@ -47,8 +47,8 @@ func TestEveryBugIsCaught(t *testing.T) {
 	if !*run {
 		t.Skip("takes some minutes: go test ./chaos/mutants -mutants")
 	}
-	if *third < 0 || *third > 3 {
-		t.Fatalf("-part %d: want 0 to 3", *third)
+	if *part < 0 || *part > 3 {
+		t.Fatalf("-part %d: want 0 to 3", *part)
 	}
 	began := time.Now()
 	var mu sync.Mutex
@@ -96,7 +96,7 @@ func TestEveryBugIsCaught(t *testing.T) {
 	})
 	t.Logf("figure: %d seeded bugs in %v: %d from shared binaries, %d from binaries of their own, of which %d were missed in a shared one",
 		len(took), time.Since(began).Round(time.Second), ways.shared, ways.own, ways.missed)
-	if *write && *third == 0 && !t.Failed() {
+	if *write && *part == 0 && !t.Failed() {
 		writeTable(t, took)
 	}
 }

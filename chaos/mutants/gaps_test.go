@@ -165,7 +165,12 @@ func ofTheGaps() []mutant {
 		},
 		{
 			number: 853, bug: "a connection that takes no requests is kept for as long as the server is silent", where: "made up",
-			edits: []edit{{"zk/conn.go", "c.nc.SetReadDeadline(time.Now().Add(lastReads)) != nil", "false"}},
+			edits: []edit{{"zk/conn.go", "time.After(lastReads)", "time.After(time.Hour)"}},
+			pkg:   "zk", tests: []string{"TestAnswersThatArrivedBeforeAFailedWriteCount"},
+		},
+		{
+			number: 854, bug: "a write that reports the end of the session waits for answers", where: "made up",
+			edits: []edit{{"zk/conn.go", "\tif !errors.Is(err, ErrSessionExpired) {\n\t\tselect {\n\t\tcase <-c.broken:", "\t{\n\t\tselect {\n\t\tcase <-c.broken:"}},
 			pkg:   "zk", tests: []string{"TestAnswersThatArrivedBeforeAFailedWriteCount"},
 		},
 	}

@@ -16,7 +16,7 @@ import (
 
 var (
 	run   = flag.Bool("mutants", false, "put the bugs in and run the tests that must find them")
-	third = flag.Int("part", 0, "1, 2 or 3: only a third of the bugs, by number; 0: all")
+	part  = flag.Int("part", 0, "1, 2 or 3: only a third of the bugs, by number; 0: all")
 	write = flag.Bool("write", false, "write the table of docs/contributing/mutants.md anew")
 )
 
@@ -106,7 +106,7 @@ func mutants() []mutant {
 // chosen are the bugs that -part selects.
 func chosen() []mutant {
 	return slices.DeleteFunc(mutants(), func(m mutant) bool {
-		return *third != 0 && m.number%3 != *third-1
+		return *part != 0 && m.number%3 != *part-1
 	})
 }
 
