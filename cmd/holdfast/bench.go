@@ -227,8 +227,8 @@ func (b *benchmark) held(ctx context.Context, gd *guard, hold *holdfast.Hold, ex
 	if errors.Is(err, holdfast.ErrLost) {
 		b.lost++
 	}
-	if b.took > 0 {
-		return // the measurement was over before
+	if ctx.Err() != nil {
+		return // the end of the measurement has cut it off
 	}
 	b.cycles++
 	b.wait.add(entered.Sub(began))

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast"
 	"holdfast/zk"
 	"holdfast/zkproto"
 	"holdfast/zktest"
@@ -111,6 +112,30 @@ func TestBenchIsInterruptedBySignalsOnly(t *testing.T) {
 		b.took = min(b.took, b.duration/2)
 		if b.document().Interrupted != signalled {
 			t.Errorf("interrupted %t after a signal: %t", !signalled, signalled)
+		}
+	}
+}
+
+// A tenure that the end of the measurement has cut off is no cycle, also if its release is sooner than the clock stops.
+func TestATenureThatIsCutOffIsNoCycle(t *testing.T) {
+	s := zktest.NewServer()
+	defer s.Close()
+	for _, over := range []bool{false, true} {
+		b := newBenchmark(benchFlags{clients: 1, locks: 1, mode: modeMutex, duration: time.Hour}, &ground{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		hold, err := holdfast.NewMutex(s.Client(), "/lock").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(1)
+		if over {
+			b.hold, want = time.Hour, 0
+			cancel()
+		}
+		b.held(ctx, b.guards[0], hold, true, time.Now())
+		if b.cycles != want {
+			t.Errorf("over=%t: %d cycles, want %d", over, b.cycles, want)
 		}
 	}
 }
