@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A Workspace names one state. Its String is PROJECT/WORKSPACE.
@@ -16,7 +17,7 @@ type Workspace struct {
 const DefaultName = "default"
 
 // namePattern allows no name that leaves its directory, and none that a shell or a URL reads differently.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`) })
 
 // ParseWorkspace reads PROJECT/WORKSPACE. PROJECT alone means the workspace default. A name has 1 to 100 letters,
 // digits, dots, dashes and underscores, and begins with neither a dot nor a dash.
@@ -31,7 +32,7 @@ func ParseWorkspace(text string) (Workspace, error) {
 
 func (w Workspace) check() error {
 	for _, name := range []string{w.Project, w.Name} {
-		if !namePattern.MatchString(name) {
+		if !namePattern().MatchString(name) {
 			return fmt.Errorf("%.120q: want PROJECT/WORKSPACE, each of letters, digits, dots, dashes and underscores, such as app/default", w.Project+"/"+w.Name)
 		}
 	}

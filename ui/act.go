@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -64,12 +65,12 @@ type actPlace struct {
 //go:embed act.html
 var actHTML string
 
-var actTemplate = template.Must(template.New("act").Parse(actHTML))
+var actTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("act").Parse(actHTML)) })
 
 // show writes a page. Everything in it may be hostile text: the template escapes it.
 func (a *Access) show(w http.ResponseWriter, status int, page actPage) {
 	var b bytes.Buffer
-	if err := actTemplate.Execute(&b, page); err != nil {
+	if err := actTemplate().Execute(&b, page); err != nil {
 		a.log.Error("ui: page", "err", err)
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return

@@ -78,7 +78,7 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 			f.Links = append(f.Links, l)
 		}
 		var b bytes.Buffer
-		if err := templates[name].Execute(&b, f); err != nil {
+		if err := templates()[name].Execute(&b, f); err != nil {
 			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 			return
 		}

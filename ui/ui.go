@@ -62,7 +62,9 @@ type UI struct {
 //go:embed pages assets
 var files embed.FS
 
-var templates = func() map[string]*template.Template {
+// templates are parsed at their first use. Most processes that link this package show no page, and parsing took longer
+// than all else at their start.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
 	names, err := fs.Glob(files, "pages/*.html")
 	if err != nil {
@@ -76,7 +78,7 @@ var templates = func() map[string]*template.Template {
 		all[page] = template.Must(template.New("frame.html").Funcs(functions).ParseFS(files, "pages/frame.html", name))
 	}
 	return all
-}()
+})
 
 // New begins to watch the locks, and returns the page. It does not wait for the server: until the locks have been read,
 // the page says that they have not. The error says what is wrong with cfg. The caller closes the page.
@@ -169,7 +171,7 @@ func theme(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: "holdfast_theme", Value: to, Path: "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteStrictMode, HttpOnly: true})
 	back := r.PostFormValue("back")
-	if page, _, _ := strings.Cut(back, "?"); page != "" && templates[page] == nil {
+	if page, _, _ := strings.Cut(back, "?"); page != "" && templates()[page] == nil {
 		back = ""
 	}
 	if back == "" {
