@@ -16,7 +16,8 @@ type Workspace struct {
 // DefaultName is the name of a project's workspace if no other is given.
 const DefaultName = "default"
 
-// namePattern allows no name that leaves its directory, and none that a shell or a URL reads differently.
+// namePattern allows no name that leaves its directory, and none that a shell or a URL reads differently. It is compiled
+// at its first use: every command links this package, and few need the pattern.
 var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`) })
 
 // ParseWorkspace reads PROJECT/WORKSPACE. PROJECT alone means the workspace default. A name has 1 to 100 letters,

@@ -65,6 +65,7 @@ type actPlace struct {
 //go:embed act.html
 var actHTML string
 
+// actTemplate is parsed at its first use, as templates are.
 var actTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("act").Parse(actHTML)) })
 
 // show writes a page. Everything in it may be hostile text: the template escapes it.
