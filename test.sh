@@ -2,7 +2,8 @@
 # Runs the tests: sh test.sh [check|quick|test|prove]; without an argument: test.
 #
 #   check   formatting, go vet, staticcheck, the size of the command
-#   quick   the product's tests without the race detector: four minutes, needs nothing but Go
+#   quick   the product's tests that take a few seconds at most, without the race detector: two minutes,
+#           needs nothing but Go
 #   test    check, the product's tests with the race detector, and its tests against the clients
 #           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
@@ -79,8 +80,8 @@ do_release() {
 do_quick() {
 	say "quick"
 	go vet ./...
-	# Most tests of the command wait for processes, so more of them run at a time than there are cores.
-	go test -shuffle=on -parallel=8 ./...
+	# Most tests wait for processes or timers, so more of them run at a time than there are cores.
+	go test -short -shuffle=on -p=4 -parallel=8 ./...
 }
 
 do_test() {

@@ -26,16 +26,25 @@ const (
 
 // TestSimulationOfReservations runs worlds in which workers reserve a lock beside the other workers.
 func TestSimulationOfReservations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	simulateLasting(t, reservations, "claims", "reserved", "refused", "gave up")
 }
 
 // TestSimulationOfDetached runs worlds in which detached locks and mutexes have one path.
 func TestSimulationOfDetached(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	simulateLasting(t, detachedOnes, "claims", "detached", "unlocked", "gave up")
 }
 
 // TestSimulationOfTurns runs worlds in which the holders of a lock take turns, of keys and of periods.
 func TestSimulationOfTurns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	simulateLasting(t, turnsOfAll, "claims", "runs", "done", "answers", "lost")
 }
 

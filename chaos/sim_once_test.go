@@ -19,6 +19,9 @@ import (
 // least once, with and without ForgetAfter, keys that run at most once, and periods. Its seeds are worlds
 // of their own, so those of TestSimulation stay as they are.
 func TestSimulationOfOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	o := options{Once: true, GoOn: *goOnFlag}
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)

@@ -18,6 +18,9 @@ import (
 // its other workers. These worlds differ from those of TestSimulation with the same seed, so that seeds that
 // are named elsewhere stay as they are.
 func TestSimulationOfShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return

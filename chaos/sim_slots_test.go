@@ -21,6 +21,9 @@ const slotsAlone = "slots"
 // TestSimulationOfSlots runs worlds with slots. They are not among the locks of TestSimulation, so that its
 // seeds stay as they are.
 func TestSimulationOfSlots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return
@@ -46,6 +49,9 @@ func TestSimulationOfSlots(t *testing.T) {
 
 // With wrong clocks, two clients hold one number, and the oracles find that.
 func TestSimulationOfSlotsAndWrongClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return

@@ -63,7 +63,10 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	n := *seedsFlag
-	if n == 0 {
+	switch {
+	case n == 0 && testing.Short():
+		n = fewSeeds / 10
+	case n == 0:
 		n = fewSeeds
 	}
 	s := simulateAll(t, *firstFlag, uint64(n), options{GoOn: *goOnFlag})
@@ -77,6 +80,9 @@ func TestSimulation(t *testing.T) {
 // The simulation must be able to find violations. Here clients' clocks run at half the server's rate, so
 // clients believe in their sessions for too long, and two hold a lock.
 func TestSimulationOfWrongClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	if s := os.Getenv(sharesVariable); s != "" {
 		simulateShare(t, s)
 		return

@@ -65,6 +65,9 @@ func moveDir(top string) error {
 // A directory is removed or moved. The Hold ends before another process can hold the lock in
 // the new directory: neither a contender that was in line nor a newcomer.
 func TestNobodyHoldsBesideAHolderWhoseDirectoryIsGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	for _, r := range []removal{
 		{name: "rm -rf of the directory", remove: removeDir},
 		{name: "mv of the directory", remove: moveDir},
@@ -201,6 +204,9 @@ func (r *removal) underAHolder(t *testing.T) (margin, told time.Duration) {
 
 // Four processes acquire the lock again and again while the directory comes and goes at random.
 func TestHoldsNeverOverlapWhileTheDirectoryComesAndGoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	for _, role := range []string{"user", "user that hosts"} {
 		t.Run(role, func(t *testing.T) {
 			top := t.TempDir()

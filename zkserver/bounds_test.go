@@ -480,6 +480,9 @@ func (w *worstCase) extremes() []*extreme {
 // an operation that takes longer, since another process may have slowed it down, and
 // the shortest time counts.
 func TestNoOperationIsUnbounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	s, err := Open(Config{QuotaWritable: true, EnforceQuota: true})
 	if err != nil {
 		t.Fatal(err)

@@ -99,6 +99,9 @@ func TestRestartReadsAllNodes(t *testing.T) {
 
 // Cycles of create and delete leave nothing behind: neither memory nor file size grows.
 func TestCyclesOfCreateAndDeleteLeaveNothingBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	dir := t.TempDir()
 	s, l := serve(t, Config{Dir: dir})
 	const rounds, clients = 10, 8

@@ -83,20 +83,21 @@ func runLoad(from *survivor, files map[string][]byte, seed uint64, l crashfs.Lie
 	observer := r.dial(rng)
 	observer.connect(0, nil)
 	observer.watchAll()
-	var clients, background sync.WaitGroup
-	background.Go(observer.listen)
+	var clients, janitor, listener sync.WaitGroup
+	listener.Go(observer.listen)
 	for i := range 6 {
 		c := r.dial(rand.New(rand.NewPCG(seed, uint64(2+i))))
 		clients.Go(func() { c.work(25) })
 	}
 	stop := make(chan struct{})
-	background.Go(func() { r.janitor(rand.New(rand.NewPCG(seed, 99)), stop) })
+	janitor.Go(func() { r.janitor(rand.New(rand.NewPCG(seed, 99)), stop) })
 	clients.Wait()
 	close(stop)
+	janitor.Wait() // it may be about to remove a node
 	var last int64
 	r.call(func() { last = r.s.owner.zxid })
 	r.s.Close()
-	background.Wait()
+	listener.Wait()
 	if r.err == nil {
 		r.err = logged.err()
 	}

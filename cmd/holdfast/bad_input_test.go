@@ -160,6 +160,9 @@ func (a *attempt) named(out string) bool {
 // Each flag and each argument of each command gets values that it cannot take. The error is short, has no control
 // characters, names the flag or the argument, and says what to do.
 func TestBadInputIsExplained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	home := t.TempDir()
 	t.Chdir(home)
 	for name, value := range map[string]string{

@@ -11,6 +11,9 @@ const tab = "\t"
 const evilLocks = `for n in 1 2; do holdfast run 'evil/$(touch pwned)'$n true; holdfast run 'bad/` + "`touch pwned`" + `'$n true; done; holdfast run nightly true; holdfast lock db/migrate > held & while ! test -s held; do sleep 0.02; done; clear; echo rea""dy`
 
 func TestCompletionInBash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	const library = "/usr/share/bash-completion/bash_completion"
 	needPrograms(t, "bash", library)
@@ -35,6 +38,9 @@ func TestCompletionInBash(t *testing.T) {
 }
 
 func TestCompletionInZsh(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	needPrograms(t, "zsh")
 	c := startShell(t, []string{"zsh", "-f", "-i"}, "TERM=dumb", "PS1=$ ", "COLUMNS=200")
@@ -69,6 +75,9 @@ func tryCompletion(c *console) {
 
 // fish answers what it would offer.
 func TestCompletionInFish(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	needPrograms(t, "fish")
 	c := startConsole(t, "TERM=dumb")

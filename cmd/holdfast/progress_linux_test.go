@@ -71,6 +71,9 @@ func TestWaitIsShownInPlace(t *testing.T) {
 }
 
 func TestConnectingIsShownInPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	c := startConsole(t, "HOLDFAST_SERVER=zk://127.0.0.1:1,127.0.0.1:2", "TERM=xterm")
 	c.resize(150)

@@ -4,6 +4,9 @@ import "testing"
 
 // On a terminal, ls --watch keeps the table up to date in place, in colors, and leaves the terminal as it was.
 func TestLsWatchOnATerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	c := startConsole(t, "TERM=xterm", "NO_COLOR=")
 	c.enter(`stty rows 6 cols 100; holdfast lock db/migrate & sleep 0; holdfast ls --watch; echo "rc=$?"`)

@@ -121,6 +121,9 @@ func TestTopWithoutPermission(t *testing.T) {
 
 // In a real terminal: a holder with its waiter, the next holder, and a break that leaves its audit line.
 func TestTopInTmux(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	stop, url := startServer(t)
 	t.Cleanup(stop)

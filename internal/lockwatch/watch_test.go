@@ -350,6 +350,9 @@ func TestWatchOutlivesItsSession(t *testing.T) {
 // Clients lock at random, while connections break. No event is told that did not happen, and without a gap none
 // is left out.
 func TestWatchOfRandomClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	for seed := range uint64(30) {
 		for _, cuts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed %d cuts %v", seed, cuts), func(t *testing.T) {

@@ -51,6 +51,9 @@ const patience = 60 * time.Second
 // zk1:2181,zk2:2181,zk3:2181 is a server that the test starts, 127.0.0.1:2181 and :2281 are free ports,
 // and locks.example is localhost.
 func TestPagesWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, "./cmd/holdfast").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -41,6 +41,9 @@ func readmeBlocks(t *testing.T, language string) []string {
 // Every command of the README runs as written, with an empty home. Only names of hosts and ports are
 // replaced by those of a server that the README's own `holdfast serve` started.
 func TestReadmeCommandsWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	home, work := t.TempDir(), t.TempDir()
 	t.Cleanup(func() { endHost(t, filepath.Join(home, "state", "holdfast")) })
 	for _, script := range []string{"backup.sh", "migrate.sh", "report.sh", "train.sh", "copy.sh", "scheduler"} {

@@ -129,26 +129,31 @@ func TestDeadlineSendsTheSignalOfTheEnding(t *testing.T) {
 
 // However long KILL may follow a signal, it comes before the deadline.
 func TestKillAfterDoesNotMoveTheDeadline(t *testing.T) {
-	alive := filepath.Join(t.TempDir(), "alive")
-	s := startEnding(t, Ending{Grace: 500 * time.Millisecond, KillAfter: time.Hour},
-		"sh", "-c", `trap 'echo told' TERM; echo ready; while :; do echo >"$0"; sleep 0.02; done`, alive)
-	s.waitFor("ready")
-	s.signal(syscall.SIGTERM)
-	s.waitFor("told")
-	start := time.Now()
-	s.tell("deadline 1s")
-	s.waitFor("told")
-	s.want(outcome{Code: 128 + 9, Lost: true})
-	if said := s.stderr.String(); !strings.Contains(said, sayKilled) { // or the supervisor had to do it
-		t.Errorf("it said %q", said)
+	// On a busy machine the watchdog can get a processor so late that the supervisor kills the command. That
+	// proves nothing of the watchdog, so the test begins again.
+	for range 5 {
+		alive := filepath.Join(t.TempDir(), "alive")
+		s := startEnding(t, Ending{Grace: 500 * time.Millisecond, KillAfter: time.Hour},
+			"sh", "-c", `trap 'echo told' TERM; echo ready; while :; do echo >"$0"; sleep 0.02; done`, alive)
+		s.waitFor("ready")
+		s.signal(syscall.SIGTERM)
+		s.waitFor("told")
+		start := time.Now()
+		s.tell("deadline 1s")
+		s.waitFor("told")
+		s.want(outcome{Code: 128 + 9, Lost: true})
+		last, err := os.Stat(alive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := last.ModTime().Sub(start); d > 950*time.Millisecond {
+			t.Errorf("the command last wrote after %v; want it dead before its deadline of 1 s", d)
+		}
+		if strings.Contains(s.stderr.String(), sayKilled) {
+			return
+		}
 	}
-	last, err := os.Stat(alive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := last.ModTime().Sub(start); d > 950*time.Millisecond {
-		t.Errorf("the command last wrote after %v; want it dead before its deadline of 1 s", d)
-	}
+	t.Error("the supervisor had to kill the command each time")
 }
 
 func TestMaxHold(t *testing.T) {

@@ -293,6 +293,9 @@ func withAndWithoutCgroup(t *testing.T, all []shape, f func(t *testing.T, sh sha
 	}
 	for way, cgroup := range ways {
 		for _, sh := range all {
+			if testing.Short() && !slices.Contains([]string{"direct", "a; b", "double fork", "ignores TERM"}, sh.name) {
+				continue
+			}
 			t.Run(way+"/"+sh.name, func(t *testing.T) {
 				t.Parallel()
 				f(t, sh, cgroup)
@@ -658,6 +661,9 @@ func TestCommandDiesWithBoth(t *testing.T) {
 func TestNextJobEndsWhatTwoDeadGuardsHaveLeft(t *testing.T) {
 	mustHaveCgroups(t)
 	for _, sh := range shapes(t) {
+		if testing.Short() && sh.name != "double fork" {
+			continue
+		}
 		t.Run(sh.name, func(t *testing.T) {
 			s, mark := startShape(t, sh, true)
 			bystander, other := startShape(t, shapes(t)[1], true)
