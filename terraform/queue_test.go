@@ -46,6 +46,20 @@ func (b *backend) untilQueued(n int) {
 	}
 }
 
+// untilNext waits until the client with this id stands in the lock's queue.
+func (b *backend) untilNext(id string) {
+	b.t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		q, err := holdfast.List(context.Background(), b.zk.Client(), "/tf/app/default/lock")
+		if err == nil && len(q) == 2 && strings.HasSuffix(q[1].Owner, "@"+id) {
+			return
+		}
+		if time.Now().After(until) {
+			b.t.Fatalf("%+v, %v; want %s behind the holder", q, err, id)
+		}
+	}
+}
+
 // untilWaiting waits until a client that asks once is told of n waiters.
 func (b *backend) untilWaiting(n int) {
 	b.t.Helper()
@@ -113,6 +127,7 @@ func TestDeadWaiterGetsNoLock(t *testing.T) {
 	b.untilWaiting(2)
 	kill()
 	<-dead
+	b.untilNext("alive") // the server has learned of the death
 	want(t, "UNLOCK", holder.unlock(), 200)
 	want(t, "LOCK of the next", <-alive, 200)
 	want(t, "UNLOCK of the next", b.client("alive").unlock(), 200)

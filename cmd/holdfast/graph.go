@@ -122,17 +122,9 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 			Name: l.Name, Mutex: l.Mutex, Write: l.Write, Read: l.Read, Exclusive: l.Exclusive, Shared: l.Shared, Container: l.Parent == zk.Container,
 		}
 	}
-	w := &waits{g: g}
-	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) error {
-		s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
-		if err != nil {
-			return err
-		}
-		w.strange, w.denied, w.locks = s.Strange, s.Denied, len(s.Locks)
-		confirmed, err := confirmed(ctx, c, s.Locks, layout)
-		if err == nil {
-			w.Blocking = confirmed.Blocking()
-		}
+	var w *waits
+	err := g.ask(cmd.Context(), func(ctx context.Context, c *zk.Client) (err error) {
+		w, err = g.waitsBelow(ctx, c, prefix, layout)
 		return err
 	})
 	if err != nil {
@@ -145,8 +137,20 @@ func (g *globals) readWaits(cmd *cobra.Command, prefix string, f *graphFlags) (*
 	if len(w.denied) > 0 {
 		g.warn(cmd, "no permission to read %d node(s), such as %s: locks there are not in the graph", len(w.denied), escape(cut(w.denied[0], 200)))
 	}
-	w.now = time.Now()
 	return w, nil
+}
+
+// waitsBelow reads the locks and makes the graph.
+func (g *globals) waitsBelow(ctx context.Context, c *zk.Client, prefix string, layout *survey.Layout) (*waits, error) {
+	s, err := survey.Read(ctx, c, parent(prefix), prefix, layout)
+	if err != nil {
+		return nil, err
+	}
+	graph, err := confirmed(ctx, c, s.Locks, layout)
+	if err != nil {
+		return nil, err
+	}
+	return &waits{Blocking: graph.Blocking(), g: g, now: time.Now(), locks: len(s.Locks), strange: s.Strange, denied: s.Denied}, nil
 }
 
 // keptPatience is how long a program may take to give up a lock that it keeps, or to record that it has taken the
@@ -212,14 +216,18 @@ func hexSession(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // step describes a wait.
 func (w *waits) step(s waitgraph.Step) string {
-	how := "held by"
+	return fmt.Sprintf("waits for %s, %s", w.lock(s.Wait), w.how(s))
+}
+
+// how says in what way the owner of a wait depends on the owner that it waits for.
+func (w *waits) how(s waitgraph.Step) string {
 	switch {
 	case s.Any:
-		how = fmt.Sprintf("any of %d permits, one of them held by", len(w.Locks[s.Wait.Lock].Permits))
+		return fmt.Sprintf("any of %d permits, one of them held by", len(w.Locks[s.Wait.Lock].Permits))
 	case !w.Held(s.For):
-		how = "in the queue behind"
+		return "in the queue behind"
 	}
-	return fmt.Sprintf("waits for %s, %s", w.lock(s.Wait), how)
+	return "held by"
 }
 
 // print prints the cycles and, unless cycles is set, the trees of waiters.

@@ -91,6 +91,7 @@ environment), and so can configuration files and their profiles (holdfast help c
 		newSessions(g),
 		newDoctor(g),
 		newBench(g),
+		newMCP(g),
 	} {
 		g.client(client)
 		root.AddCommand(client)

@@ -304,10 +304,12 @@ func waitGone(ts *testscript.TestScript, _ bool, args []string) {
 
 func getAdmin(ts *testscript.TestScript, _ bool, args []string) {
 	p := named(ts, args[0])
-	m := regexp.MustCompile(`(?m)^(?:listening admin |holdfast: answering at http://|holdfast: metrics at http://)(\S+?)(?:/metrics)?$`).FindStringSubmatch(p.out.String() + p.err.String())
-	if m == nil {
-		ts.Fatalf("%s has printed no address for HTTP", args[0])
-	}
+	form := regexp.MustCompile(`(?m)^(?:listening admin |holdfast: answering at http://|holdfast: metrics at http://)(\S+?)(?:/metrics)?$`)
+	var m []string
+	until(ts, "the address for HTTP of "+args[0], func() bool {
+		m = form.FindStringSubmatch(p.out.String() + p.err.String())
+		return m != nil
+	})
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	want := http.StatusOK
 	if len(args) > 2 {

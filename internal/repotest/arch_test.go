@@ -27,6 +27,7 @@ import (
 //	cmd/holdfast → internal/deed     internal/deed → holdfast, zk, internal/survey, internal/waitgraph
 //	cmd/holdfast → internal/lockwatch     internal/lockwatch → holdfast, internal/queue, internal/queue/names, zk
 //	fence → holdfast
+//	cmd/holdfast → internal/mcp
 //	cmd/holdfast → terraform     terraform → holdfast, zk
 //	chaos → holdfast
 //	zktest → zkserver, zk     zklocal → zkserver, zk       zk → zkproto          zkserver → zkproto
@@ -108,6 +109,9 @@ var arrows = map[string]part{
 		mayImport: []string{"", "zk", "internal/survey", "internal/waitgraph"},
 		reason:    "a deed to a lock of others is one for the commands and for the page: this package asks nobody, prints nothing and knows no request",
 	},
+	"internal/mcp": {
+		reason: "a server of the Model Context Protocol has tools, whatever they do: this package knows no lock and no server of locks",
+	},
 	"ui": {
 		// The packages below internal/ follow the locks and find the waits, for the commands, too.
 		mayImport: []string{"", "zk", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
@@ -127,7 +131,7 @@ var arrows = map[string]part{
 		reason:    "a daemon reports on a server: it knows no flags, no locks and no clients",
 	},
 	"cmd/holdfast": {
-		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/survey", "internal/waitgraph"},
+		mayImport: []string{"ui", "terraform", "", "zklocal", "zkserver", "zk", "internal/supervise", "internal/watchdog", "internal/daemon", "internal/deed", "internal/lockwatch", "internal/mcp", "internal/survey", "internal/waitgraph"},
 		external:  []string{"*"},
 		reason:    "the command is put together from the packages that programs use: what it needs from further down, they must offer",
 	},
@@ -305,6 +309,8 @@ func TestABrokenArrowIsReportedWithItsReason(t *testing.T) {
 		{"ui", "holdfast/zkserver", "whatever server"},
 		{"ui", "holdfast/internal/deed", ""},
 		{"cmd/holdfast", "holdfast/internal/deed", ""},
+		{"cmd/holdfast", "holdfast/internal/mcp", ""},
+		{"internal/mcp", "holdfast/zk", "knows no lock"},
 		{"internal/deed", "holdfast", ""},
 		{"internal/deed", "holdfast/ui", "knows no request"},
 		{"internal/deed", "github.com/spf13/cobra", "flags"},

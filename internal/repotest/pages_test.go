@@ -35,6 +35,7 @@ var pages = []string{
 	"docs/howto/terraform.md",
 	"docs/howto/migrations.md",
 	"docs/howto/certificates.md",
+	"docs/howto/agents.md",
 }
 
 // patience is how long the output of a command may take before its page fails.

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/mcp"
+)
+
+func newMCP(g *globals) *cobra.Command {
+	var who whoFlags
+	var tree string
+	cmd := &cobra.Command{
+		Use:   "mcp [flags]",
+		Short: "Give a coding agent locks over the Model Context Protocol",
+		Long: `mcp is a server of the Model Context Protocol on stdin and stdout. A coding agent starts it, and ends it with its
+own end. The agent gets these tools:
+
+  acquire   acquire a lock, and wait for it if it is held
+  lease     acquire a file or a directory with everything below it, and wait for it
+  release   release a lock or a lease
+  list      list who holds what, and who waits
+  blockers  say who holds a lock, and whom these holders wait for
+
+The locks are those of the other commands. So an agent, a holdfast run and a cron job exclude each other. With
+nothing configured, all agents of the user on this machine share the locks.
+
+Everything that an agent holds is released when mcp ends. If mcp was killed (kill -9) or the machine has failed, it is
+released when the session ends, after --session-timeout at most. If a lock is lost, or somebody asks for it
+(holdfast revoke), the next answer of any tool begins with that. The agent is not stopped: where a program must
+be stopped in time, use holdfast run.
+
+lease takes paths of files. Agents on one machine share them by the absolute path. Agents on several machines,
+each with a copy of the files, need --tree with the same name: then a path counts from the nearest directory
+above the working directory that has .git, else from the working directory.
+
+One mcp is one owner. Agents that share one mcp, such as the sub-agents of some programs, exclude each other as
+well: a lock that one of them holds is busy for the others.
+
+Exit codes:
+  0   standard input has ended, or INT or TERM has arrived; everything is released
+  2   wrong command line
+  69  standard input cannot be read
+  78  wrong configuration`,
+		Example: `  claude mcp add holdfast -- holdfast mcp
+  holdfast mcp --server zk://h1:2181,h2:2181 --tree shop`,
+		Args: operands(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := g.newAgent(who, tree)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.serve(ctx)
+		},
+	}
+	who.register(cmd)
+	cmd.Flags().StringVar(&tree, "tree", "", "name of the tree of leases, for agents on several machines")
+	return cmd
+}
+
+// instructions are for the model.
+const instructions = `Locks that are shared with other agents, commands and machines. Use them so that two agents do not
+do the same work or write the same files.
+- Before you change files that others may change, lease the path: the directory if you change several files in it. Before
+  a job that must run once at a time (a migration, a release, a test of a shared database), acquire a lock with its name.
+- Say why: others see it.
+- If the answer says that it is not held by you, do not start the work. Do something else, or call again to wait longer.
+- Release as soon as the work is done. Hold as few as you can, and acquire several in alphabetical order.
+- If an answer begins with LOST, another agent may hold that lock now. Stop the work that needs it, look at what has
+  changed, and acquire it again.`
+
+// tools are those that the server offers.
+func (a *agent) tools() []mcp.Tool {
+	text := func(description string) mcp.Property { return mcp.Property{Type: "string", Description: description} }
+	seconds := mcp.Property{Type: "number", Description: "how long to wait if it is held, from 0 to 3600; 20 if absent"}
+	why := text("why you need it, in a few words; others see it")
+	return []mcp.Tool{
+		{
+			Name: "acquire", Title: "Acquire a lock",
+			Description: "Acquire the lock with this name. Others that use the name wait until you release it. The answer has an id, which release needs.",
+			Input: mcp.Object(map[string]mcp.Property{
+				"lock":         text("name of the lock, such as db/migrate"),
+				"shared":       {Type: "boolean", Description: "acquire it as a reader: readers share it with each other"},
+				"wait_seconds": seconds, "why": why,
+			}, "lock"),
+			Call: a.acquire,
+		}, {
+			Name: "lease", Title: "Lease a path",
+			Description: "Acquire a file or a directory with everything below it, so that no other agent has a lease there. It is an agreement among agents: it stops nobody from writing. The answer has an id, which release needs.",
+			Input: mcp.Object(map[string]mcp.Property{
+				"path":         text("the file or directory; it need not exist. A relative path counts from the working directory of the server, or with --tree from the root of the repository"),
+				"wait_seconds": seconds, "why": why,
+			}, "path"),
+			Call: a.lease,
+		}, {
+			Name: "release", Title: "Release a lock or a lease",
+			Description: "Release what acquire or lease has given you.",
+			Input:       mcp.Object(map[string]mcp.Property{"id": text("the id from the answer of acquire or lease, or all")}, "id"),
+			Hints:       mcp.Hints{Idempotent: true},
+			Call:        a.release,
+		}, {
+			Name: "list", Title: "List locks and leases",
+			Description: "List who holds which lock or lease, since when and why, and how many wait.",
+			Input:       mcp.Object(map[string]mcp.Property{"prefix": text("only names that begin with this; all if absent")}),
+			Hints:       mcp.Hints{ReadOnly: true, Idempotent: true},
+			Call:        a.list,
+		}, {
+			Name: "blockers", Title: "Say who blocks a lock or a path",
+			Description: "Say who holds a lock or a path, what these holders wait for themselves, and whether that would be a deadlock with what you hold.",
+			Input: mcp.Object(map[string]mcp.Property{
+				"lock": text("name of a lock; give this or path"), "path": text("a file or directory, as for lease"),
+			}),
+			Hints: mcp.Hints{ReadOnly: true, Idempotent: true},
+			Call:  a.blockers,
+		},
+	}
+}

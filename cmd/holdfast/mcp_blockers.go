@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast/internal/mcp"
+	"holdfast/internal/waitgraph"
+	"holdfast/zk"
+)
+
+func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+	var args struct {
+		Lock string `json:"lock"`
+		Path string `json:"path"`
+	}
+	if err := c.Arguments(&args); err != nil {
+		return nil, err
+	}
+	if (args.Lock == "") == (args.Path == "") {
+		return nil, errors.New("give lock or path, and not both")
+	}
+	k, err := a.taken(want{lock: args.Lock, path: args.Path}, "")
+	if err != nil {
+		return nil, told(err)
+	}
+	conn, err := a.connected(ctx)
+	if err != nil {
+		return nil, told(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
+	defer cancel()
+	session, err := conn.client.Session(ctx)
+	if err != nil {
+		return nil, told(err)
+	}
+	w, err := a.waitsBelow(ctx, conn.client, strings.TrimSuffix(a.namespace, "/")+"/", nil)
+	if errors.Is(err, zk.ErrNoNode) {
+		return a.answer(fmt.Sprintf("%s is free.", escape(k.name)), map[string]any{"blockers": []string{}}), nil
+	}
+	if err != nil {
+		return nil, told(err)
+	}
+	b := &blockerWalk{waits: w, agent: a, session: session.ID(), seen: make(map[int]bool)}
+	for _, o := range b.holders(k) {
+		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), escape(k.name)))
+	}
+	if len(b.lines) == 0 {
+		b.lines = append(b.lines, escape(k.name)+" is free.")
+	}
+	if b.cycle {
+		b.lines = append(b.lines, "DEADLOCK if you wait: somebody in this chain waits for you. Release what it waits for first.")
+	}
+	return a.answer(strings.Join(b.lines, "\n"), map[string]any{"blockers": append([]string{}, b.owners...), "deadlock": b.cycle}), nil
+}
+
+// A blockerWalk follows the waits from the holders of a lock.
+type blockerWalk struct {
+	*waits
+	agent   *agent
+	session int64 // of the agent
+	seen    map[int]bool
+	lines   []string
+	owners  []string
+	cycle   bool
+}
+
+// holders returns the owners that keep the agent from a lock: its holders. For a lease, these are the holders of the
+// path and of the paths below it, who are readers of the path, and those who hold a path above it.
+func (b *blockerWalk) holders(k *taker) (owners []int) {
+	for i, l := range b.Locks {
+		above := slices.Contains(k.above, l.Path)
+		if l.Path != k.path && !above {
+			continue
+		}
+		for j, p := range l.Queue {
+			r := waitgraph.Ref{Lock: i, Place: j}
+			if o := b.OwnerOf(r); b.Held(r) && !(above && p.Shared) && !slices.Contains(owners, o) && !b.own(o) {
+				owners = append(owners, o)
+			}
+		}
+		for j := range l.Permits {
+			if o := b.OwnerOf(waitgraph.Ref{Lock: i, Place: j, Permit: true}); !slices.Contains(owners, o) && !b.own(o) {
+				owners = append(owners, o)
+			}
+		}
+	}
+	return owners
+}
+
+// own reports whether an owner is the agent.
+func (b *blockerWalk) own(owner int) bool {
+	return slices.Contains(b.Owners[owner].Sessions, b.session)
+}
+
+func (b *blockerWalk) called(owner int) string {
+	if b.own(owner) {
+		return "you"
+	}
+	return b.owner(owner)
+}
+
+// maxChain is how many lines the walk makes at most.
+const maxChain = 50
+
+// visit describes an owner and those that it waits for.
+func (b *blockerWalk) visit(owner int, line string) {
+	if len(b.lines) >= maxChain {
+		return
+	}
+	b.lines = append(b.lines, line)
+	if b.own(owner) {
+		b.cycle = true
+		return
+	}
+	if b.seen[owner] {
+		return
+	}
+	b.seen[owner] = true
+	b.owners = append(b.owners, b.owner(owner))
+	for _, e := range b.Edges {
+		if e.Owner == owner && e.To != owner {
+			b.visit(e.To, fmt.Sprintf("%s waits for %s, %s %s", b.called(owner), b.lease(e.Wait), b.how(e.Step), b.called(e.To)))
+		}
+	}
+}
+
+// lease names a lock, and a lease as list does.
+func (b *blockerWalk) lease(r waitgraph.Ref) string {
+	tree, err := b.agent.lockPath(b.agent.tree)
+	if err != nil {
+		return b.lock(r)
+	}
+	return escape(b.agent.nameOf(b.Locks[r.Lock].Path, tree))
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast"
+	"holdfast/internal/mcp"
+	"holdfast/zk"
+)
+
+// maxListed is how many locks a list for a model has.
+const maxListed = 100
+
+func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+	var args struct {
+		Prefix string `json:"prefix"`
+	}
+	if err := c.Arguments(&args); err != nil {
+		return nil, err
+	}
+	prefix, err := a.lockPrefix([]string{args.Prefix})
+	if err != nil {
+		return nil, told(err)
+	}
+	// The names of leases are escaped below the tree's node, so a prefix of them is looked for in all of the tree.
+	read := prefix
+	tree, err := a.lockPath(a.tree)
+	if err != nil {
+		return nil, told(err)
+	}
+	if strings.HasPrefix(prefix, tree+"/") {
+		read = tree + "/"
+	}
+	conn, err := a.connected(ctx)
+	if err != nil {
+		return nil, told(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, errUnreachable)
+	defer cancel()
+	found, err := findLocks(ctx, conn.client, read, holdfast.LayoutCurator)
+	if errors.Is(err, zk.ErrNoNode) {
+		found, err = nil, nil // nobody has used a lock yet
+	}
+	if err != nil {
+		return nil, told(err)
+	}
+	now := time.Now()
+	var lines []string
+	docs := []lockDocument{}
+	more := 0
+	for _, l := range leasesOf(found, tree) {
+		name := a.nameOf(l.path, tree)
+		if len(l.queue) == 0 || !strings.HasPrefix(l.path, read) || !strings.HasPrefix(name, args.Prefix) && !strings.HasPrefix(l.path, prefix) {
+			continue
+		}
+		if len(docs) == maxListed {
+			more++
+			continue
+		}
+		docs = append(docs, describe(name, l.path, l.queue, now))
+		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.summary(now), a.own(l.path)))
+	}
+	text := strings.Join(lines, "\n")
+	if len(lines) == 0 {
+		text = "Nobody holds anything or waits."
+	}
+	if more > 0 {
+		text += fmt.Sprintf("\n%d more; give a longer prefix.", more)
+	}
+	return a.answer(text, map[string]any{"locks": docs, "more": more}), nil
+}
+
+// own says that the agent holds the lock itself.
+func (a *agent) own(path string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.holds {
+		if h.path == path {
+			return fmt.Sprintf(" (you, id %s)", h.id)
+		}
+	}
+	return ""
+}
+
+// nameOf returns the name of a lock, or of a lease with the slashes of its path.
+func (a *agent) nameOf(path, tree string) string {
+	if below, ok := strings.CutPrefix(path, tree+"/"); ok {
+		if plain, err := url.PathUnescape(below); err == nil {
+			return strings.TrimSuffix(a.tree+plain, "/")
+		}
+	}
+	return a.lockName(path)
+}
+
+// leasesOf leaves in the queues of a tree what its users asked for. A lease is a place as a writer in the queue of its
+// own path, and places as a reader in those of the paths above it. It is held when all of its places are.
+func leasesOf(found []located, tree string) []located {
+	waiting := make(map[int64][]string) // the queues in which a session waits as a reader
+	for _, l := range found {
+		if !strings.HasPrefix(l.path, tree+"/") {
+			continue
+		}
+		for _, e := range l.queue {
+			if e.Shared && !e.Held {
+				waiting[e.Session] = append(waiting[e.Session], l.path)
+			}
+		}
+	}
+	all := slices.Clone(found)
+	for i := range all {
+		l := &all[i]
+		if !strings.HasPrefix(l.path, tree+"/") {
+			continue
+		}
+		var queue []holdfast.Entry
+		for _, e := range l.queue {
+			if e.Shared {
+				continue
+			}
+			if slices.ContainsFunc(waiting[e.Session], func(above string) bool { return strings.HasPrefix(l.path, above) && l.path != above }) {
+				e.Held = false
+			}
+			queue = append(queue, e)
+		}
+		l.queue = queue
+	}
+	return all
+}

@@ -1,0 +1,392 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A scriptedAgent is a process of holdfast mcp with a client that sends what the test says.
+type scriptedAgent struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	id    int
+	stray []string // notifications that came before an answer
+}
+
+// agentStore returns the environment of agents of one store.
+func agentStore(t *testing.T) []string {
+	dir := t.TempDir()
+	t.Cleanup(func() { killHosts(dir) })
+	return append(os.Environ(), "HOLDFAST_SERVER=file://"+filepath.Join(dir, "store"), "HOME="+dir, "XDG_STATE_HOME=")
+}
+
+func startAgent(t *testing.T, env []string, dir string, args ...string) *scriptedAgent {
+	t.Helper()
+	a := &scriptedAgent{t: t, cmd: exec.Command("holdfast", append([]string{"mcp"}, args...)...)}
+	a.cmd.Env, a.cmd.Dir, a.cmd.Stderr = env, dir, t.Output()
+	in, err := a.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.in, a.out = in, bufio.NewReader(out)
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.cmd.Process.Kill()
+		_ = a.cmd.Wait()
+	})
+	a.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"probe","version":"1"}}}`)
+	a.hear(0)
+	a.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+func (a *scriptedAgent) say(line string) {
+	a.t.Helper()
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// hear returns the answer to a request, and collects the notifications before it.
+func (a *scriptedAgent) hear(id int) (result json.RawMessage) {
+	a.t.Helper()
+	for {
+		line, err := a.out.ReadString('\n')
+		if err != nil {
+			a.t.Fatalf("no answer to %d: %v", id, err)
+		}
+		var m struct {
+			ID            *int
+			Method        string
+			Result, Error json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			a.t.Fatalf("%v in %s", err, line)
+		}
+		switch {
+		case m.Method != "":
+			a.stray = append(a.stray, line)
+		case m.ID == nil || *m.ID != id || m.Error != nil:
+			a.t.Fatalf("%s; want the result of %d", line, id)
+		default:
+			return m.Result
+		}
+	}
+}
+
+// ask sends a call and does not wait for the answer.
+func (a *scriptedAgent) ask(tool, arguments string) (id int) {
+	a.t.Helper()
+	a.id++
+	a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%[1]d}}}`, a.id, tool, arguments))
+	return a.id
+}
+
+func (a *scriptedAgent) answer(id int) string {
+	a.t.Helper()
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(a.hear(id), &r); err != nil || len(r.Content) != 1 {
+		a.t.Fatalf("%v, %+v", err, r)
+	}
+	if r.IsError {
+		return "error: " + r.Content[0].Text
+	}
+	return r.Content[0].Text
+}
+
+func (a *scriptedAgent) call(tool, arguments string) string {
+	a.t.Helper()
+	return a.answer(a.ask(tool, arguments))
+}
+
+func (a *scriptedAgent) want(begin, tool, arguments string) string {
+	a.t.Helper()
+	got := a.call(tool, arguments)
+	if !strings.HasPrefix(got, begin) {
+		a.t.Errorf("%s %s: %q; want %q…", tool, arguments, got, begin)
+	}
+	return got
+}
+
+// awaitProgress waits until a call that waits has told how it gets on, which is after it has joined the queue.
+func (a *scriptedAgent) awaitProgress() string {
+	a.t.Helper()
+	for {
+		line, err := a.out.ReadString('\n')
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if strings.Contains(line, "held by") {
+			return line
+		}
+	}
+}
+
+// hold runs a command of holdfast and returns its output and exit code.
+func hold(env []string, args ...string) (string, int) {
+	cmd := exec.Command("holdfast", args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	return string(out), exitStatus(err)
+}
+
+func TestAgentsAndCommandsShareALock(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	first, second := startAgent(t, env, t.TempDir(), "--who", "first"), startAgent(t, env, t.TempDir())
+	first.want("HELD: lock db, id 1, fencing token ", "acquire", `{"lock":"db","why":"schema 9"}`)
+	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db"}`)
+	second.want(`NOT HELD: db: held by first ("schema 9") for `, "acquire", `{"lock":"db","wait_seconds":0}`)
+	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != exitBusy {
+		t.Errorf("run --try: %d, %s", code, out)
+	}
+	waiting := second.ask("acquire", `{"lock":"db","wait_seconds":60}`)
+	if got := second.awaitProgress(); !strings.Contains(got, `waiting for db, held by first (\"schema 9\") for `) || !strings.Contains(got, `"progressToken":2`) {
+		t.Errorf("progress %s", got)
+	}
+	first.want("db: held by first", "list", `{}`)
+	first.want("Released db (id 1).", "release", `{"id":"1"}`)
+	if got := second.answer(waiting); !strings.HasPrefix(got, "HELD: lock db, id 1") {
+		t.Error(got)
+	}
+	first.want("Id 1 is not held any more.", "release", `{"id":"1"}`)
+	first.want("You hold nothing.", "release", `{"id":"all"}`)
+	second.want("HELD: lock r, id 2", "acquire", `{"lock":"r","shared":true}`)
+	first.want("HELD: lock r, id 2", "acquire", `{"lock":"r","shared":true}`)
+	second.want("Released db (id 1).\nReleased r (id 2).", "release", `{"id":"all"}`)
+	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != 0 {
+		t.Errorf("run --try after the release: %d, %s", code, out)
+	}
+}
+
+func TestLeasesExcludeWhatIsAboveAndBelow(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "src"), 0o755), os.Symlink("src", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	first, second := startAgent(t, env, dir), startAgent(t, env, dir)
+	first.want("HELD: lease files/", "lease", `{"path":"src/a","why":"parser"}`)
+	for path, free := range map[string]bool{
+		"src/a": false, "src/a/deep/file.go": false, "src": false, ".": false, "/": false, "link/a": false, "src/../src/a": false,
+		"src/ab": true, "src/b": true, "doc": true, filepath.Join(dir, "src"): false,
+	} {
+		arguments, _ := json.Marshal(map[string]any{"path": path, "wait_seconds": 0})
+		got := second.call("lease", string(arguments))
+		if strings.HasPrefix(got, "HELD") != free || !free && !strings.HasPrefix(got, "NOT HELD: files") {
+			t.Errorf("%s: %s; free: %v", path, got, free)
+		}
+		second.call("release", `{"id":"all"}`)
+	}
+	first.want("NOT HELD: you hold files/", "lease", `{"path":"src/a/b"}`)
+	first.want("NOT HELD: you hold files/", "lease", `{"path":"src"}`)
+	first.want("HELD: lock src/a", "acquire", `{"lock":"src/a"}`) // another name
+	first.want("error: path is empty", "lease", `{"path":""}`)
+
+	// A lease of which only the first part is held is no holder in the list.
+	waiting := second.ask("lease", `{"path":"src/a/b","wait_seconds":60}`)
+	second.awaitProgress()
+	list := first.call("list", `{"prefix":"files/"}`)
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, "src/a/b") == strings.Contains(line, "held by") {
+			t.Errorf("list says %s", list)
+		}
+	}
+	first.call("release", `{"id":"all"}`)
+	if got := second.answer(waiting); !strings.HasPrefix(got, "HELD") {
+		t.Error(got)
+	}
+	first.want("files/", "list", `{"prefix":"files"}`)
+	first.want("Nobody holds anything or waits.", "list", `{"prefix":"filesystem"}`)
+}
+
+// Agents with copies of a repository share its paths with --tree.
+func TestLeasesOfATreeCountFromTheRepository(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	var agents []*scriptedAgent
+	for range 2 {
+		dir := t.TempDir()
+		below := filepath.Join(dir, "below")
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, ".git"), 0o755), os.Mkdir(below, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		agents = append(agents, startAgent(t, env, below, "--tree", "shop"))
+	}
+	agents[0].want("HELD: lease shop/src/a, id 1", "lease", `{"path":"src/a"}`)
+	agents[1].want("NOT HELD: shop", "lease", `{"path":"src","wait_seconds":0}`)
+	agents[1].want("HELD: lease shop/doc, id 1", "lease", `{"path":"doc"}`)
+	agents[1].want("Released shop/doc", "release", `{"id":"1"}`)
+	agents[1].want("NOT HELD: shop", "lease", `{"path":".","wait_seconds":0}`)
+	if got := agents[0].call("lease", `{"path":"../x"}`); !strings.HasPrefix(got, "error: ../x is not below ") {
+		t.Error(got)
+	}
+	if got := agents[0].call("lease", `{"path":"/etc/passwd"}`); !strings.HasPrefix(got, "error: /etc/passwd is not below ") {
+		t.Error(got)
+	}
+}
+
+// However an agent ends, its locks are free: after kill -9 when its session ends.
+func TestAnAgentThatEndsReleasesItsLocks(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*scriptedAgent) int{
+		"the client ends": func(a *scriptedAgent) int { a.in.Close(); return exitStatus(a.cmd.Wait()) },
+		"TERM":            func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGTERM); return exitStatus(a.cmd.Wait()) },
+		"kill -9":         func(a *scriptedAgent) int { a.cmd.Process.Kill(); a.cmd.Wait(); return 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := append(agentStore(t), "HOLDFAST_SESSION_TIMEOUT=4s")
+			first, second := startAgent(t, env, t.TempDir()), startAgent(t, env, t.TempDir())
+			first.want("HELD", "acquire", `{"lock":"db"}`)
+			first.want("HELD", "lease", `{"path":"/a"}`)
+			first.ask("acquire", `{"lock":"x/y","wait_seconds":0}`)
+			lock, lease := second.ask("acquire", `{"lock":"db","wait_seconds":60}`), 0
+			second.awaitProgress()
+			if code := end(first); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if got := second.answer(lock); !strings.HasPrefix(got, "HELD: lock db") {
+				t.Error(got)
+			}
+			lease = second.ask("lease", `{"path":"/","wait_seconds":60}`)
+			if got := second.answer(lease); !strings.HasPrefix(got, "HELD: lease files") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestAnAgentIsToldOfALossAndOfARequest(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	a := startAgent(t, env, t.TempDir())
+	token := func(answer string) string {
+		_, token, _ := strings.Cut(answer, "fencing token ")
+		token, _, _ = strings.Cut(token, ".")
+		return token
+	}
+	db := token(a.want("HELD", "acquire", `{"lock":"db"}`))
+	web := token(a.want("HELD", "acquire", `{"lock":"web"}`))
+	if out, code := hold(env, "revoke", "web", "--yes", "--token", web); code != 0 {
+		t.Fatalf("revoke: %d, %s", code, out)
+	}
+	if got := a.awaitLog(); !strings.Contains(got, `"level":"warning"`) || !strings.Contains(got, "ASKED FOR: somebody asks for web (id 2)") {
+		t.Error(got)
+	}
+	a.want("ASKED FOR: somebody asks for web (id 2). Release it as soon as you can.\n", "list", `{}`)
+	if out, code := hold(env, "break", "db", "--yes", "--token", db); code != 0 {
+		t.Fatalf("break: %d, %s", code, out)
+	}
+	if got := a.awaitLog(); !strings.Contains(got, `"level":"error"`) {
+		t.Error(got)
+	}
+	if got := a.want("LOST: db (id 1) is no longer held, and another may hold it now: ", "list", `{}`); strings.Contains(got, "db: held") {
+		t.Error(got)
+	}
+	a.want("Id 1 is not held any more.", "release", `{"id":"1"}`)
+}
+
+func (a *scriptedAgent) awaitLog() string {
+	a.t.Helper()
+	for {
+		line, err := a.out.ReadString('\n')
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if strings.Contains(line, "notifications/message") {
+			return line
+		}
+	}
+}
+
+func TestBlockersFollowTheChain(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	dir := t.TempDir()
+	first, second, third := startAgent(t, env, dir, "--who", "first"), startAgent(t, env, dir, "--who", "second"), startAgent(t, env, dir, "--who", "third")
+	third.want("a is free.", "blockers", `{"lock":"a"}`)
+	first.want("HELD", "acquire", `{"lock":"a"}`)
+	second.want("HELD", "acquire", `{"lock":"b"}`)
+	first.ask("acquire", `{"lock":"b","wait_seconds":60}`)
+	first.awaitProgress()
+	got := third.call("blockers", `{"lock":"a"}`)
+	lines := strings.Split(got, "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "first 0x") || !strings.HasSuffix(lines[0], " holds a") ||
+		!strings.HasPrefix(lines[1], "first 0x") || !strings.Contains(lines[1], " waits for b, held by second 0x") {
+		t.Errorf("%q", got)
+	}
+	if got := second.call("blockers", `{"lock":"a"}`); !strings.Contains(got, " waits for b, held by you\nDEADLOCK if you wait") {
+		t.Errorf("%q", got)
+	}
+
+	third.want("HELD", "lease", `{"path":"src/a"}`)
+	if got := second.call("blockers", `{"path":"src"}`); !strings.HasPrefix(got, "third 0x") || !strings.HasSuffix(got, "/src") {
+		t.Errorf("%q", got)
+	}
+	if got := second.call("blockers", `{"path":"src/a/b"}`); !strings.HasPrefix(got, "third 0x") {
+		t.Errorf("%q", got)
+	}
+	second.want("files", "blockers", `{"path":"doc"}`)
+	second.want("error: give lock or path", "blockers", `{}`)
+	second.want("error: give lock or path", "blockers", `{"lock":"a","path":"a"}`)
+}
+
+// A client that has cancelled a call does not know that it holds the lock, so it does not hold it.
+func TestACancelledAcquireHoldsNothing(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	first, second := startAgent(t, env, t.TempDir()), startAgent(t, env, t.TempDir())
+	first.want("HELD", "acquire", `{"lock":"db"}`)
+	id := second.ask("acquire", `{"lock":"db","wait_seconds":60}`)
+	second.awaitProgress()
+	second.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+	second.want("db: held by", "list", `{}`)
+	first.want("Released", "release", `{"id":"all"}`)
+	first.want("HELD: lock db, id 2", "acquire", `{"lock":"db","wait_seconds":60}`)
+	second.want("error: no id \"1\": you hold nothing", "release", `{"id":"1"}`)
+}
+
+func TestAgentsGetClearErrors(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	a := startAgent(t, env, t.TempDir())
+	a.want("error: the lock's name is empty", "acquire", `{}`)
+	a.want("error: lock name \"a//b\"", "acquire", `{"lock":"a//b"}`)
+	a.want("error: wait_seconds is -1", "acquire", `{"lock":"a","wait_seconds":-1}`)
+	a.want("error: wait_seconds is 3601", "lease", `{"path":"a","wait_seconds":3601}`)
+	a.want("error: arguments: unknown field", "release", `{"lock":"a"}`)
+	a.want("HELD", "acquire", `{"lock":"a"}`)
+	a.want("error: no id \"7\": you hold 1 (a)", "release", `{"id":"7"}`)
+	a.want("error: arguments: cannot unmarshal", "list", `{"prefix":1}`)
+	for _, args := range [][]string{{"--tree", "a/b"}, {"--tree", "lock-0000000001"}, {"extra"}, {"--who", strings.Repeat("x", 300)}} {
+		if out, code := hold(env, append([]string{"mcp"}, args...)...); code != exitUsage {
+			t.Errorf("%v: %d, %s", args, code, out)
+		}
+	}
+	unreachable := startAgent(t, append(env, "HOLDFAST_SERVER=zk://127.0.0.1:1", "HOLDFAST_SESSION_TIMEOUT=1s"), t.TempDir())
+	unreachable.want("error: cannot reach zk://127.0.0.1:1", "acquire", `{"lock":"a"}`)
+}
