@@ -98,6 +98,7 @@ func mutants() []mutant {
 		ofMetricsFlags(),
 		ofPages(),
 		ofTerraform(),
+		ofMCP(),
 	)
 	slices.SortFunc(all, func(a, b mutant) int { return a.number - b.number })
 	return all

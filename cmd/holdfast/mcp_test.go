@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A scriptedAgent is a process of holdfast mcp with a client that sends what the test says.
@@ -66,11 +67,18 @@ func (a *scriptedAgent) say(line string) {
 	}
 }
 
+// line returns the next line of the server, which is killed if there is none for patience.
+func (a *scriptedAgent) line() (string, error) {
+	late := time.AfterFunc(patience, func() { _ = a.cmd.Process.Kill() })
+	defer late.Stop()
+	return a.out.ReadString('\n')
+}
+
 // hear returns the answer to a request, and collects the notifications before it.
 func (a *scriptedAgent) hear(id int) (result json.RawMessage) {
 	a.t.Helper()
 	for {
-		line, err := a.out.ReadString('\n')
+		line, err := a.line()
 		if err != nil {
 			a.t.Fatalf("no answer to %d: %v", id, err)
 		}
@@ -134,7 +142,7 @@ func (a *scriptedAgent) want(begin, tool, arguments string) string {
 func (a *scriptedAgent) awaitProgress() string {
 	a.t.Helper()
 	for {
-		line, err := a.out.ReadString('\n')
+		line, err := a.line()
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -157,7 +165,7 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	env := agentStore(t)
 	first, second := startAgent(t, env, t.TempDir(), "--who", "first"), startAgent(t, env, t.TempDir())
 	first.want("HELD: lock db, id 1, fencing token ", "acquire", `{"lock":"db","why":"schema 9"}`)
-	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db"}`)
+	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db","wait_seconds":1}`)
 	second.want(`NOT HELD: db: held by first ("schema 9") for `, "acquire", `{"lock":"db","wait_seconds":0}`)
 	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != exitBusy {
 		t.Errorf("run --try: %d, %s", code, out)
@@ -313,7 +321,7 @@ func TestAnAgentIsToldOfALossAndOfARequest(t *testing.T) {
 func (a *scriptedAgent) awaitLog() string {
 	a.t.Helper()
 	for {
-		line, err := a.out.ReadString('\n')
+		line, err := a.line()
 		if err != nil {
 			a.t.Fatal(err)
 		}

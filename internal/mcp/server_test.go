@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // conversation is a client of a server under test.
@@ -201,9 +202,14 @@ func TestServeEndsWithItsClient(t *testing.T) {
 			c.begin()
 			c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`)
 			c.in.CloseWithError(tt.end)
-			_, _ = io.Copy(io.Discard, c.out)
-			if err := <-c.ended; !errors.Is(err, tt.want) {
-				t.Errorf("%v; want %v", err, tt.want)
+			go io.Copy(io.Discard, c.out)
+			select {
+			case err := <-c.ended:
+				if !errors.Is(err, tt.want) {
+					t.Errorf("%v; want %v", err, tt.want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("Serve goes on")
 			}
 		})
 	}

@@ -1,0 +1,48 @@
+package mutants
+
+// ofMCP are those of the locks for coding agents.
+func ofMCP() []mutant {
+	const protocol, cmd, agent = "internal/mcp", "cmd/holdfast", "cmd/holdfast/mcp_agent.go"
+	return []mutant{
+		{
+			number: 856, bug: "a lock that was acquired by a cancelled call stays held, though its client knows no id", where: "–",
+			edits: []edit{{"internal/mcp/server.go", "if err == nil && result.Undo != nil {", "if false {"}},
+			pkg:   protocol, tests: []string{"TestACancelledCallIsUndone"},
+		},
+		{
+			number: 857, bug: "the calls of a client that has gone go on", where: "–",
+			edits: []edit{{"internal/mcp/server.go", "result, err := s.Tools[i].Call(ctx, c)", "result, err := s.Tools[i].Call(context.WithoutCancel(ctx), c)"}},
+			pkg:   protocol, tests: []string{"TestServeEndsWithItsClient"},
+		},
+		{
+			number: 858, bug: "nobody tells the agent that its lock is lost", where: "–",
+			edits: []edit{{agent, "errors.Is(err, holdfast.ErrLost) && !a.over() {", "errors.Is(err, holdfast.ErrLost) && a.over() {"}},
+			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
+		},
+		{
+			number: 859, bug: "a lease does not exclude what is below it", where: "–",
+			edits: []edit{{agent, "k.kind.tree = true\n", "k.kind.tree = w.path == \"\"\n"}},
+			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
+		},
+		{
+			number: 860, bug: "a symbolic link leads around a lease", where: "–",
+			edits: []edit{{agent, "full = realPath(filepath.Clean(full))", "full = filepath.Clean(full)"}},
+			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
+		},
+		{
+			number: 861, bug: "a lease that waits for a holder above it is listed as held", where: "–",
+			edits: []edit{{"cmd/holdfast/mcp_list.go", "e.Held = false", "_ = e"}},
+			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
+		},
+		{
+			number: 862, bug: "an agent waits for the lock that it holds itself", where: "–",
+			edits: []edit{{agent, "if own := a.conflicting(k); own != nil {", "if own := a.conflicting(k); own != nil && w.wait < 0 {"}},
+			pkg:   cmd, tests: []string{"TestAgentsAndCommandsShareALock"},
+		},
+		{
+			number: 863, bug: "a deadlock with the agent's own locks is not told", where: "–",
+			edits: []edit{{"cmd/holdfast/mcp_blockers.go", "b.cycle = true", "b.cycle = false"}},
+			pkg:   cmd, tests: []string{"TestBlockersFollowTheChain"},
+		},
+	}
+}
