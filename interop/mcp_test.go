@@ -21,20 +21,15 @@ type sdkAgent struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	told chan string // progress
-	logs chan string
 }
 
 func startSDKAgent(t *testing.T, store, version string) *sdkAgent {
 	t.Helper()
-	a := &sdkAgent{t: t, cmd: exec.Command(holdfastBin(t), "mcp"), told: make(chan string, 100), logs: make(chan string, 100)}
+	a := &sdkAgent{t: t, cmd: exec.Command(holdfastBin(t), "mcp"), told: make(chan string, 100)}
 	a.cmd.Env = append(os.Environ(), "HOLDFAST_SERVER=file://"+store, "HOLDFAST_SESSION_TIMEOUT=4s")
 	a.cmd.Dir = t.TempDir()
 	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1.8.0"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { a.told <- r.Params.Message },
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
-			text, _ := r.Params.Data.(string)
-			a.logs <- text
-		},
 	})
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: a.cmd}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	must(t, err)

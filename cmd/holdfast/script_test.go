@@ -229,7 +229,23 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	if sig == 0 {
 		ts.Fatalf("no signal %s", args[0])
 	}
-	ts.Check(named(ts, args[1]).cmd.Process.Signal(sig))
+	p := named(ts, args[1]).cmd.Process
+	ts.Check(p.Signal(sig))
+	if sig == syscall.SIGSTOP { // on a busy machine, its threads go on for a moment
+		until(ts, args[1]+" is stopped", func() bool { return !runs(p.Pid) })
+	}
+}
+
+// runs reports whether a thread of the process runs or sleeps, where /proc tells.
+func runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, thread := range threads {
+		stat, _ := os.ReadFile(thread)
+		if _, rest, ok := bytes.Cut(stat, []byte(") ")); ok && !strings.ContainsRune("TtZX", rune(rest[0])) {
+			return true
+		}
+	}
+	return false
 }
 
 func finish(ts *testscript.TestScript, _ bool, args []string) {
