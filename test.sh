@@ -8,7 +8,7 @@
 #           and servers of others: 21 minutes
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
 #           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
-#           third of the bugs, fewer seeds and one of the large modules, CHAOS_MINUTES for less chaos
+#           third of the bugs and of the fuzz tests, fewer seeds and one of the large modules, CHAOS_MINUTES for less chaos
 #
 # docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
 # out. With CI=true it fails.
@@ -141,11 +141,14 @@ do_prove() {
 	do_fuzz
 }
 
-# Every fuzz test, each for FUZZTIME.
+# Every fuzz test, each for FUZZTIME; with PART a third of them, since each is compiled anew.
 do_fuzz() {
 	say "fuzzing, ${FUZZTIME:=1m} each"
+	n=0
 	for package in $(go list ./...); do
 		for name in $(go test -list='^Fuzz' "$package" | grep '^Fuzz'); do
+			n=$((n + 1))
+			[ -z "${PART:-}" ] || [ $((n % 3 + 1)) -eq "$PART" ] || continue
 			go test -run='^$' -fuzz="^$name\$" -fuzztime="$FUZZTIME" "$package"
 		done
 	done
