@@ -14,13 +14,14 @@ import (
 )
 
 // An Auth is an identity that the client proves to every server that it connects to. Make one
-// with [DigestAuth] or [SASLDigestAuth]. Printing or logging it never shows its password.
+// with [DigestAuth], [SASLDigestAuth] or [SASLAuth]. Printing or logging it never shows its password.
 type Auth struct {
 	scheme string
 	user   string
 	// A function, because fmt prints only an address for it, even where it prints the fields of
 	// a struct without calling its methods.
 	password func() string
+	start    SASLStart // of SASLAuth
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 // another identity, which may have no permission on a node (ErrNoAuth). The password is sent in
 // clear text, so use TLS.
 func DigestAuth(user, password string) Auth {
-	return Auth{schemeDigest, user, func() string { return password }}
+	return Auth{scheme: schemeDigest, user: user, password: func() string { return password }}
 }
 
 // SASLDigestAuth is SASL DIGEST-MD5, which ZooKeeper servers with a JAAS file offer. The server
@@ -40,7 +41,23 @@ func DigestAuth(user, password string) Auth {
 // MD5 protects a weak password badly, and nothing protects the requests that follow: use TLS.
 // The identity has the scheme "sasl".
 func SASLDigestAuth(user, password string) Auth {
-	return Auth{schemeSASL, user, func() string { return password }}
+	return Auth{scheme: schemeSASL, user: user, password: func() string { return password }}
+}
+
+// A SASLStart begins the authentication of one connection. server is the host and port, as in Config.Servers. ctx ends
+// when the client gives up the connection.
+type SASLStart func(ctx context.Context, server string) (SASLStep, error)
+
+// A SASLStep takes a token of the server and returns the next one of the client. The first call gets nil, since the
+// client begins. last means that the client has nothing to say after this one.
+type SASLStep func(challenge []byte) (response []byte, last bool, err error)
+
+// SASLAuth is a SASL mechanism of another package, such as GSSAPI of holdfast/contrib/gssapi. A server that has SASL
+// chooses the mechanism by its own configuration. mechanism and user are for messages. The client calls start for each
+// connection, from one goroutine at a time. An error of start or of a step ends the connection, and the client tries
+// again, unless the error wraps ErrAuthFailed.
+func SASLAuth(mechanism, user string, start SASLStart) Auth {
+	return Auth{scheme: mechanism, user: user, start: start}
 }
 
 // String returns the scheme and the user.
@@ -57,20 +74,23 @@ func checkAuth(auths []Auth) error {
 	var sasl bool
 	for _, a := range auths {
 		switch {
-		case a.password == nil:
-			return errors.New("an empty Auth: use DigestAuth or SASLDigestAuth")
+		case a.password == nil && a.start == nil:
+			return errors.New("an empty Auth: use DigestAuth, SASLDigestAuth or SASLAuth")
 		case a.scheme == schemeDigest && strings.Contains(a.user, ":"):
 			// The client sends user:password, so the server would read another user. The user
 			// is not shown, because it may be a password in the wrong argument.
 			return fmt.Errorf("auth %s: a user with a colon", a.scheme)
 		case a.user == "":
 			return fmt.Errorf("auth %v: no user", a)
-		case a.password() == "":
+		case a.start == nil && a.password() == "":
 			return fmt.Errorf("auth %v: no password", a)
-		case a.scheme == schemeSASL && sasl:
-			return fmt.Errorf("auth %v: a connection has room for one SASL identity", a)
 		}
-		sasl = sasl || a.scheme == schemeSASL
+		if a.scheme == schemeSASL || a.start != nil {
+			if sasl {
+				return fmt.Errorf("auth %v: a connection has room for one SASL identity", a)
+			}
+			sasl = true
+		}
 	}
 	return nil
 }
@@ -81,14 +101,17 @@ func checkAuth(auths []Auth) error {
 //
 // The answers do not prove the session: servers do not count authentication as a sign
 // of life (ZooKeeperServer.processPacket).
-func authenticate(ctx context.Context, nc net.Conn, auths []Auth) error {
+func authenticate(ctx context.Context, nc net.Conn, server string, auths []Auth) error {
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for _, a := range auths {
 		var err error
-		if a.scheme == schemeSASL {
+		switch {
+		case a.start != nil:
+			err = a.sasl(ctx, nc, server)
+		case a.scheme == schemeSASL:
 			err = a.saslDigest(nc)
-		} else {
+		default:
 			err = a.digest(nc)
 		}
 		if err != nil {

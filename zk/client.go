@@ -340,7 +340,7 @@ func (c *Client) open(ctx context.Context, nc net.Conn, t target, req *zkproto.C
 	case err != nil:
 		err = fmt.Errorf("handshake: %w%s", err, c.hint(err))
 	case resp.Timeout > 0: // otherwise the session is gone, and the server is about to close
-		err = authenticate(ctx, nc, c.cfg.Auth)
+		err = authenticate(ctx, nc, t.host, c.cfg.Auth)
 	}
 	if err != nil {
 		nc.Close()

@@ -226,3 +226,91 @@ func TestSASLAnswerWithAnotherXidBreaksTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// turns is a mechanism of another package that says these tokens, the last of which is the last one.
+func turns(heard *[]string, tokens ...string) SASLStart {
+	return func(_ context.Context, server string) (SASLStep, error) {
+		*heard = append(*heard, server)
+		n := 0
+		return func(challenge []byte) ([]byte, bool, error) {
+			*heard = append(*heard, string(challenge))
+			n++
+			return []byte(tokens[n-1]), n == len(tokens), nil
+		}, nil
+	}
+}
+
+// The tokens of a mechanism of another package go back and forth on every connection, before anything else.
+func TestMechanismOfAnotherPackage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard, said []string
+		connections := 0
+		serve := func(p *peer) {
+			connections++
+			p.accept(7, 10*time.Second)
+			for _, answer := range []string{"one", ""} {
+				_, _, m := p.auth()
+				said = append(said, fmt.Sprintf("%d %s", p.step, m.Token))
+				p.answerAuth(0, &zkproto.SASLToken{Token: []byte(answer)})
+			}
+			if connections == 2 {
+				p.serve()
+			}
+		}
+		c := dialAuth(t, []Auth{SASLAuth("TURNS", "ann", turns(&heard, "a", "b"))}, serve, serve)
+		synctest.Wait() // until the first connection is broken
+		if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"test:1", "", "one", "test:1", "", "one"}; !slices.Equal(heard, want) {
+			t.Errorf("the mechanism heard %q; want %q", heard, want)
+		}
+		if want := []string{"1 a", "2 b", "1 a", "2 b"}; !slices.Equal(said, want) {
+			t.Errorf("the server heard %q; want %q", said, want)
+		}
+	})
+}
+
+func TestMechanismThatFails(t *testing.T) {
+	var heard []string
+	broken := errors.New("broken")
+	endless := func(context.Context, string) (SASLStep, error) {
+		return func([]byte) ([]byte, bool, error) { return nil, false, nil }, nil
+	}
+	for _, tt := range []struct {
+		name  string
+		start SASLStart
+		code  zkproto.Code
+		token string
+		want  error
+		says  string
+	}{
+		{"the server refuses", turns(&heard, "a"), zkproto.CodeAuthFailed, "", ErrAuthFailed, "did not accept TURNS user"},
+		{"the server has no SASL", turns(&heard, "a", "b"), 0, "", ErrAuthFailed, "has no SASL"},
+		{"start fails", func(context.Context, string) (SASLStep, error) { return nil, broken }, 0, "", context.DeadlineExceeded, "broken"},
+		{"start fails for good", func(context.Context, string) (SASLStep, error) {
+			return nil, fmt.Errorf("%w: %w", ErrAuthFailed, broken)
+		}, 0, "", ErrAuthFailed, "broken"},
+		{"it never ends", endless, 0, "x", context.DeadlineExceeded, "has not ended after 10 steps"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+				defer cancel()
+				_, err := Dial(ctx, authConfig(t, []Auth{SASLAuth("TURNS", "ann", tt.start)}, func(p *peer) {
+					p.accept(7, 10*time.Second)
+					for {
+						if op, _, _ := p.auth(); op == 0 {
+							return
+						}
+						p.answerAuth(tt.code, &zkproto.SASLToken{Token: []byte(tt.token)})
+					}
+				}))
+				wantErr(t, err, tt.want)
+				if !contains(fmt.Sprint(err), tt.says) {
+					t.Errorf("got error %v; want %q", err, tt.says)
+				}
+			})
+		})
+	}
+}
