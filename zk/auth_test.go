@@ -376,8 +376,8 @@ func TestAuthsThatCannotWorkAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		{[]Auth{DigestAuth("bob", "")}, "no password"},
 		{[]Auth{DigestAuth("bob:"+planted, "")}, "colon"},
 		{[]Auth{SASLDigestAuth("a", planted), SASLDigestAuth("b", planted)}, "one SASL identity"},
-		{[]Auth{SASLDigestAuth("a", planted), SASLAuth("TURNS", "b", turns(new([]string), "x"))}, "one SASL identity"},
-		{[]Auth{SASLAuth("TURNS", "", turns(new([]string), "x"))}, "no user"},
+		{[]Auth{SASLDigestAuth("a", planted), SASLAuth("TURNS", "b", turns(t, new([]string), "x"))}, "one SASL identity"},
+		{[]Auth{SASLAuth("TURNS", "", turns(t, new([]string), "x"))}, "no user"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.says, func(t *testing.T) {

@@ -228,13 +228,16 @@ func TestSASLAnswerWithAnotherXidBreaksTheConnection(t *testing.T) {
 }
 
 // turns is a mechanism of another package that says these tokens, the last of which is the last one.
-func turns(heard *[]string, tokens ...string) SASLStart {
+func turns(t *testing.T, heard *[]string, tokens ...string) SASLStart {
 	return func(_ context.Context, server string) (SASLStep, error) {
 		*heard = append(*heard, server)
 		n := 0
 		return func(challenge []byte) ([]byte, bool, error) {
 			*heard = append(*heard, string(challenge))
-			n++
+			if n++; n > len(tokens) {
+				t.Errorf("asked for a token after the last, with %q", challenge)
+				return nil, true, nil
+			}
 			return []byte(tokens[n-1]), n == len(tokens), nil
 		}, nil
 	}
@@ -257,7 +260,7 @@ func TestMechanismOfAnotherPackage(t *testing.T) {
 				p.serve()
 			}
 		}
-		c := dialAuth(t, []Auth{SASLAuth("TURNS", "ann", turns(&heard, "a", "b"))}, serve, serve)
+		c := dialAuth(t, []Auth{SASLAuth("TURNS", "ann", turns(t, &heard, "a", "b"))}, serve, serve)
 		synctest.Wait() // until the first connection is broken
 		if _, _, err := c.Exists(t.Context(), "/a"); err != nil {
 			t.Fatal(err)
@@ -285,8 +288,8 @@ func TestMechanismThatFails(t *testing.T) {
 		want  error
 		says  string
 	}{
-		{"the server refuses", turns(&heard, "a"), zkproto.CodeAuthFailed, "", ErrAuthFailed, "did not accept TURNS user"},
-		{"the server has no SASL", turns(&heard, "a", "b"), 0, "", ErrAuthFailed, "has no SASL"},
+		{"the server refuses", turns(t, &heard, "a"), zkproto.CodeAuthFailed, "", ErrAuthFailed, "did not accept TURNS user"},
+		{"the server has no SASL", turns(t, &heard, "a", "b"), 0, "", ErrAuthFailed, "has no SASL"},
 		{"start fails", func(context.Context, string) (SASLStep, error) { return nil, broken }, 0, "", context.DeadlineExceeded, "broken"},
 		{"start fails for good", func(context.Context, string) (SASLStep, error) {
 			return nil, fmt.Errorf("%w: %w", ErrAuthFailed, broken)
