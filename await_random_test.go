@@ -28,6 +28,9 @@ var (
 // some moment of the history, with the node of the Hold. A client at the head that hears
 // of it has a Hold.
 func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	seed := *randomSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -50,6 +53,9 @@ func TestRandomQueueGrantsNobodyBeforeItsTurn(t *testing.T) {
 
 // The same for places of two sessions that share their lists.
 func TestRandomCrowdGrantsNobodyBeforeItsTurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	seed := *randomSeed
 	if seed == 0 {
 		seed = rand.Uint64()

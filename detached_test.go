@@ -556,6 +556,9 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 // Callers of all sorts come and go, with sessions that end and connections that break: there is never more than
 // one holder, and tokens grow.
 func TestDetachedUnderRandomCallers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	for seed := range uint64(20) {
 		inBubble(t, func(t *testing.T, srv *zktest.Server) {
 			random := rand.New(rand.NewPCG(seed, 17))

@@ -63,6 +63,9 @@ func share(homes []uint8, ensembles int) []int {
 // A million locks are spread evenly. A new ensemble gets its share from all others, and no
 // other lock moves. When an ensemble goes, its locks are spread over the rest.
 func TestAMillionLocksSpreadEvenlyAndMoveLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	six := namedEnsembles(6)
 	of5, of6 := homesOnFive(), homes(six)
 	for n, counts := range map[int][]int{5: share(of5, 5), 6: share(of6, 6)} {

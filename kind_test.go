@@ -99,6 +99,9 @@ func TestKindsUnderOneNameExcludeOrRefuse(t *testing.T) {
 // Two different uses of a name race: one of them runs at each request of the other's Lock.
 // Both may be refused, but both must not acquire.
 func TestKindsThatComeTogetherSeeEachOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	together := 0
 	for _, first := range uses() {
 		for _, second := range uses() {

@@ -58,6 +58,9 @@ var serverName = regexp.MustCompile(`server\d+`)
 // says what is left to chance. A change that adds to that, for example a random number that is not
 // from the seed, makes all runs differ.
 func TestASeedIsReplayed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	if shuffled {
 		t.Skip("the race detector runs goroutines in random order")
 	}

@@ -373,6 +373,9 @@ func TestTabsGetMarks(t *testing.T) {
 }
 
 func TestASlowTabIsDropped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	w := newWorld(t)
 	u, err := ui.New(ui.Config{Client: w.server.Client()})
 	w.must(err)

@@ -280,6 +280,9 @@ func TestTakenAddressIsRefused(t *testing.T) {
 // A page on this machine answers requests for local names only, a client that sends its request slowly
 // loses its connection, and there is a limit for streams.
 func TestPageIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	flag := httpFlag{"0"}
 	p, err := flag.open("job")
 	if err != nil {
@@ -339,6 +342,9 @@ func isTimeout(err error) bool {
 }
 
 func TestEventsAreTheChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	flag := httpFlag{"0"}
 	p, err := flag.open("job")
 	if err != nil {

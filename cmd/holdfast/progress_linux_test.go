@@ -178,6 +178,9 @@ func (m *tmux) expect(re string) string {
 func shown(screen string) []string { return strings.Split(strings.TrimRight(screen, "\n"), "\n") }
 
 func TestWaitInTmux(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: go test without -short runs it")
+	}
 	t.Parallel()
 	stop, url := startServer(t)
 	t.Cleanup(stop)

@@ -140,7 +140,6 @@ func TestKillAfterDoesNotMoveTheDeadline(t *testing.T) {
 		s.waitFor("told")
 		start := time.Now()
 		s.tell("deadline 1s")
-		s.waitFor("told")
 		s.want(outcome{Code: 128 + 9, Lost: true})
 		last, err := os.Stat(alive)
 		if err != nil {
