@@ -44,22 +44,6 @@ func SASLDigestAuth(user, password string) Auth {
 	return Auth{scheme: schemeSASL, user: user, password: func() string { return password }}
 }
 
-// A SASLStart begins the authentication of one connection. server is the host and port, as in Config.Servers. ctx ends
-// when the client gives up the connection.
-type SASLStart func(ctx context.Context, server string) (SASLStep, error)
-
-// A SASLStep takes a token of the server and returns the next one of the client. The first call gets nil, since the
-// client begins. last means that the client has nothing to say after this one.
-type SASLStep func(challenge []byte) (response []byte, last bool, err error)
-
-// SASLAuth is a SASL mechanism of another package, such as GSSAPI of holdfast/contrib/gssapi. A server that has SASL
-// chooses the mechanism by its own configuration. mechanism and user are for messages. The client calls start for each
-// connection, from one goroutine at a time. An error of start or of a step ends the connection, and the client tries
-// again, unless the error wraps ErrAuthFailed.
-func SASLAuth(mechanism, user string, start SASLStart) Auth {
-	return Auth{scheme: mechanism, user: user, start: start}
-}
-
 // String returns the scheme and the user.
 func (a Auth) String() string { return fmt.Sprintf("%s user %q", a.scheme, a.user) }
 

@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -54,37 +53,6 @@ func (a Auth) saslDigest(nc net.Conn) error {
 		return fmt.Errorf("%w: the server did not prove that it knows the password: it is not the one it is taken for", ErrAuthFailed)
 	}
 	return nil
-}
-
-// maxSASLSteps bounds a mechanism that never ends. GSSAPI takes three.
-const maxSASLSteps = 10
-
-// sasl authenticates by the mechanism of another package.
-func (a Auth) sasl(ctx context.Context, nc net.Conn, server string) error {
-	step, err := a.start(ctx, server)
-	if err != nil {
-		return err
-	}
-	var challenge []byte
-	for xid := int32(1); xid <= maxSASLSteps; xid++ {
-		response, last, err := step(challenge)
-		if err != nil {
-			return err
-		}
-		if response == nil {
-			response = []byte{} // servers fail on a null token
-		}
-		challenge, err = saslStep(nc, xid, response)
-		switch {
-		case errors.Is(err, ErrAuthFailed):
-			return fmt.Errorf("%w: the server did not accept %v; it may have no SASL, another mechanism, or other users", err, a)
-		case err != nil || last:
-			return err
-		case xid == 1 && len(challenge) == 0:
-			return fmt.Errorf("%w: the server has no SASL, or not the mechanism %s; its JAAS file tells", ErrAuthFailed, a.scheme)
-		}
-	}
-	return fmt.Errorf("%w: the mechanism %s has not ended after %d steps", zkproto.ErrMalformed, a.scheme, maxSASLSteps)
 }
 
 // saslStep sends one token and returns the token of the answer. The xid must be positive:
