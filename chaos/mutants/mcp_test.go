@@ -16,7 +16,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 858, bug: "nobody tells the agent that its lock is lost", where: "–",
-			edits: []edit{{agent, "errors.Is(err, holdfast.ErrLost) && !a.over() {", "errors.Is(err, holdfast.ErrLost) && a.over() {"}},
+			edits: []edit{{agent, "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 		{
@@ -43,6 +43,16 @@ func ofMCP() []mutant {
 			number: 863, bug: "a deadlock with the agent's own locks is not told", where: "–",
 			edits: []edit{{"cmd/holdfast/mcp_blockers.go", "b.cycle = true", "b.cycle = false"}},
 			pkg:   cmd, tests: []string{"TestBlockersFollowTheChain"},
+		},
+		{
+			number: 865, bug: "mcp dies of SIGPIPE, and releases nothing, if its client has gone before its answer", where: "–",
+			edits: []edit{{"cmd/holdfast/mcp.go", "\t\t\tsupervise.SurviveBrokenPipe() //", "\t\t\t_ = supervise.SurviveBrokenPipe //"}},
+			pkg:   cmd, tests: []string{"TestAnAgentThatEndsReleasesItsLocks"},
+		},
+		{
+			number: 866, bug: "an agent whose calls fail is not told that its lock is lost", where: "–",
+			edits: []edit{{agent, "return nil, errors.New(news + err.Error())", "return nil, err"}},
+			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 	}
 }

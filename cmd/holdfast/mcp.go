@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/mcp"
+	"holdfast/internal/supervise"
 )
 
 func newMCP(g *globals) *cobra.Command {
@@ -16,8 +17,8 @@ func newMCP(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp [flags]",
 		Short: "Give a coding agent locks over the Model Context Protocol",
-		Long: `mcp is a server of the Model Context Protocol on stdin and stdout. A coding agent starts it, and ends it with its
-own end. The agent gets these tools:
+		Long: `mcp is a server of the Model Context Protocol on stdin and stdout. A coding agent starts it, and stops it when
+the agent ends. The agent gets these tools:
 
   acquire   acquire a lock, and wait for it if it is held
   lease     acquire a file or a directory with everything below it, and wait for it
@@ -53,6 +54,7 @@ Exit codes:
 			if err != nil {
 				return err
 			}
+			supervise.SurviveBrokenPipe() // the client can end before it has read its answers
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return a.serve(ctx)
@@ -88,7 +90,7 @@ func (a *agent) tools() []mcp.Tool {
 				"shared":       {Type: "boolean", Description: "acquire it as a reader: readers share it with each other"},
 				"wait_seconds": seconds, "why": why,
 			}, "lock"),
-			Call: a.acquire,
+			Call: a.withNews(a.acquire),
 		}, {
 			Name: "lease", Title: "Lease a path",
 			Description: "Acquire a file or a directory with everything below it, so that no other agent has a lease there. It is an agreement among agents: it stops nobody from writing. The answer has an id, which release needs.",
@@ -96,19 +98,19 @@ func (a *agent) tools() []mcp.Tool {
 				"path":         text("the file or directory; it need not exist. A relative path counts from the working directory of the server, or with --tree from the root of the repository"),
 				"wait_seconds": seconds, "why": why,
 			}, "path"),
-			Call: a.lease,
+			Call: a.withNews(a.lease),
 		}, {
 			Name: "release", Title: "Release a lock or a lease",
-			Description: "Release what acquire or lease has given you.",
+			Description: "Release a lock or a lease.",
 			Input:       mcp.Object(map[string]mcp.Property{"id": text("the id from the answer of acquire or lease, or all")}, "id"),
 			Hints:       mcp.Hints{Idempotent: true},
-			Call:        a.release,
+			Call:        a.withNews(a.release),
 		}, {
 			Name: "list", Title: "List locks and leases",
 			Description: "List who holds which lock or lease, since when and why, and how many wait.",
 			Input:       mcp.Object(map[string]mcp.Property{"prefix": text("only names that begin with this; all if absent")}),
 			Hints:       mcp.Hints{ReadOnly: true, Idempotent: true},
-			Call:        a.list,
+			Call:        a.withNews(a.list),
 		}, {
 			Name: "blockers", Title: "Say who blocks a lock or a path",
 			Description: "Say who holds a lock or a path, what these holders wait for themselves, and whether that would be a deadlock with what you hold.",
@@ -116,7 +118,7 @@ func (a *agent) tools() []mcp.Tool {
 				"lock": text("name of a lock; give this or path"), "path": text("a file or directory, as for lease"),
 			}),
 			Hints: mcp.Hints{ReadOnly: true, Idempotent: true},
-			Call:  a.blockers,
+			Call:  a.withNews(a.blockers),
 		},
 	}
 }

@@ -108,7 +108,13 @@ func realPath(path string) string {
 
 // serve answers the client until it has gone, and releases what it held.
 func (a *agent) serve(ctx context.Context) error {
-	err := a.server.Serve(ctx, os.Stdin, os.Stdout)
+	served := make(chan error, 1)
+	go func() { served <- a.server.Serve(ctx, os.Stdin, os.Stdout) }()
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done(): // a client that reads nothing holds Serve up, but no release
+	}
 	close(a.ended)
 	a.mu.Lock()
 	c := a.conn
@@ -267,7 +273,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 		return nil, told(err)
 	}
 	if own := a.conflicting(k); own != nil {
-		return a.answer(fmt.Sprintf("NOT HELD: you hold %s already, as id %s. If that is for the same work, go on. Otherwise release it first: your wait would never end.", escape(own.name), own.id),
+		return answer(fmt.Sprintf("NOT HELD: you hold %s already, as id %s. If that is for the same work, go on. Otherwise release it first: your wait would never end.", escape(own.name), own.id),
 			map[string]any{"held": false, "own_id": own.id, "lock": k.name}), nil
 	}
 	if err := k.deadlock(); err != nil {
@@ -282,7 +288,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 	stop()
 	if f, ok := errors.AsType[*fault](err); ok && f.code == exitBusy {
 		text := fmt.Sprintf("NOT HELD: %s. Do not start the work. Do something else, or call again to wait longer; blockers says whom the holder waits for.", escape(f.Error()))
-		return a.answer(text, map[string]any{"held": false, "lock": k.name}), nil
+		return answer(text, map[string]any{"held": false, "lock": k.name}), nil
 	}
 	if err != nil {
 		return nil, told(err)
@@ -290,7 +296,7 @@ func (a *agent) take(ctx context.Context, call *mcp.Call, w want) (*mcp.Result, 
 	mine := a.keep(k, h)
 	what := map[bool]string{true: "lease", false: "lock"}[mine.lease]
 	text := fmt.Sprintf("HELD: %s %s, id %s, fencing token %d. Release it with release as soon as the work is done.", what, escape(k.name), mine.id, k.token(h))
-	r := a.answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(k.token(h), 10)})
+	r := answer(text, map[string]any{"held": true, "id": mine.id, "lock": k.name, "token": strconv.FormatInt(k.token(h), 10)})
 	r.Undo = func() {
 		a.forget(mine)
 		_ = h.Unlock() // if it fails, the session ends
@@ -365,8 +371,7 @@ func (a *agent) keep(k *taker, h *holdfast.Hold) *agentHold {
 				revoked = nil
 				a.tell("warning", fmt.Sprintf("ASKED FOR: somebody asks for %s (id %s). Release it as soon as you can.", escape(mine.name), mine.id))
 			case <-h.Context().Done():
-				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !a.over() {
-					a.forget(mine)
+				if err := h.Err(); errors.Is(err, holdfast.ErrLost) && !a.over() && a.forget(mine) {
 					a.tell("error", fmt.Sprintf("LOST: %s (id %s) is no longer held, and another may hold it now: %s.", escape(mine.name), mine.id, escape(cut(err.Error(), 300))))
 				}
 				return
@@ -399,7 +404,7 @@ func (a *agent) forget(h *agentHold) bool {
 }
 
 // maxNews is how many pieces of news wait for the next answer.
-const maxNews = 50
+const maxNews = 1000
 
 // tell puts news before the next answer, and sends it at once, for clients that show what a server logs.
 func (a *agent) tell(level, text string) {
@@ -412,13 +417,32 @@ func (a *agent) tell(level, text string) {
 	a.server.Log(level, text)
 }
 
-// answer makes a result that begins with the news.
-func (a *agent) answer(text string, data any) *mcp.Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	text = strings.Join(append(a.news, text), "\n")
-	a.news = nil
+// answer makes a result. Some clients show the model only the data, so these have the text, too.
+func answer(text string, data map[string]any) *mcp.Result {
+	data["text"] = text
 	return &mcp.Result{Text: text, Data: data}
+}
+
+// withNews makes a tool's answers, and its errors, begin with the news. A call that was cancelled has no answer, so it
+// leaves the news to the next one.
+func (a *agent) withNews(call func(context.Context, *mcp.Call) (*mcp.Result, error)) func(context.Context, *mcp.Call) (*mcp.Result, error) {
+	return func(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+		r, err := call(ctx, c)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.news) == 0 || ctx.Err() != nil {
+			return r, err
+		}
+		news := strings.Join(a.news, "\n") + "\n"
+		a.news = nil
+		if err != nil {
+			return nil, errors.New(news + err.Error())
+		}
+		undo := r.Undo
+		r = answer(news+r.Text, r.Data.(map[string]any))
+		r.Undo = undo
+		return r, nil
+	}
 }
 
 // told is an error with its hint, for the model.
@@ -453,9 +477,9 @@ func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if len(chosen) == 0 {
 		switch {
 		case args.ID == "all":
-			return a.answer("You hold nothing.", map[string]any{"released": []string{}}), nil
+			return answer("You hold nothing.", map[string]any{"released": []string{}}), nil
 		case before: // a repeated call
-			return a.answer(fmt.Sprintf("Id %s is not held any more.", args.ID), map[string]any{"released": []string{}}), nil
+			return answer(fmt.Sprintf("Id %s is not held any more.", args.ID), map[string]any{"released": []string{}}), nil
 		case len(ids) == 0:
 			return nil, fmt.Errorf("no id %q: you hold nothing", cut(args.ID, 40))
 		}
@@ -477,5 +501,5 @@ func (a *agent) release(_ context.Context, c *mcp.Call) (*mcp.Result, error) {
 			lines = append(lines, fmt.Sprintf("Released %s (id %s).", escape(h.name), h.id))
 		}
 	}
-	return a.answer(strings.Join(lines, "\n"), map[string]any{"released": append([]string{}, released...)}), nil
+	return answer(strings.Join(lines, "\n"), map[string]any{"released": append([]string{}, released...)}), nil
 }

@@ -39,7 +39,7 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 	}
 	w, err := a.waitsBelow(ctx, conn.client, strings.TrimSuffix(a.namespace, "/")+"/", nil)
 	if errors.Is(err, zk.ErrNoNode) {
-		return a.answer(fmt.Sprintf("%s is free.", escape(k.name)), map[string]any{"blockers": []string{}}), nil
+		return answer(fmt.Sprintf("%s is free.", escape(k.name)), map[string]any{"blockers": []string{}}), nil
 	}
 	if err != nil {
 		return nil, told(err)
@@ -48,13 +48,16 @@ func (a *agent) blockers(ctx context.Context, c *mcp.Call) (*mcp.Result, error) 
 	for _, o := range b.holders(k) {
 		b.visit(o, fmt.Sprintf("%s holds %s", b.called(o), escape(k.name)))
 	}
+	if own := a.own(k.path); len(b.lines) == 0 && own != "" {
+		b.lines = append(b.lines, escape(k.name)+" is held"+own+".")
+	}
 	if len(b.lines) == 0 {
 		b.lines = append(b.lines, escape(k.name)+" is free.")
 	}
 	if b.cycle {
 		b.lines = append(b.lines, "DEADLOCK if you wait: somebody in this chain waits for you. Release what it waits for first.")
 	}
-	return a.answer(strings.Join(b.lines, "\n"), map[string]any{"blockers": append([]string{}, b.owners...), "deadlock": b.cycle}), nil
+	return answer(strings.Join(b.lines, "\n"), map[string]any{"blockers": append([]string{}, b.owners...), "deadlock": b.cycle}), nil
 }
 
 // A blockerWalk follows the waits from the holders of a lock.

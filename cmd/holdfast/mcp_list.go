@@ -64,7 +64,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 			continue
 		}
 		docs = append(docs, describe(name, l.path, l.queue, now))
-		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.summary(now), a.own(l.path)))
+		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.told(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
 	}
 	text := strings.Join(lines, "\n")
 	if len(lines) == 0 {
@@ -73,7 +73,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 	if more > 0 {
 		text += fmt.Sprintf("\n%d more; give a longer prefix.", more)
 	}
-	return a.answer(text, map[string]any{"locks": docs, "more": more}), nil
+	return answer(text, map[string]any{"locks": docs, "more": more}), nil
 }
 
 // own says that the agent holds the lock itself.
@@ -123,7 +123,7 @@ func leasesOf(found []located, tree string) []located {
 			if e.Shared {
 				continue
 			}
-			if slices.ContainsFunc(waiting[e.Session], func(above string) bool { return strings.HasPrefix(l.path, above) && l.path != above }) {
+			if slices.ContainsFunc(waiting[e.Session], func(above string) bool { return isAbove(above, l.path, tree) }) {
 				e.Held = false
 			}
 			queue = append(queue, e)
@@ -131,4 +131,25 @@ func leasesOf(found []located, tree string) []located {
 		l.queue = queue
 	}
 	return all
+}
+
+// isAbove reports whether the queue at above is that of a path above another one of the tree.
+func isAbove(above, path, tree string) bool {
+	slash := url.PathEscape("/")
+	return above != path && (above == tree+"/"+slash || strings.HasPrefix(path, above+slash))
+}
+
+// told is what a list says of a lock.
+func (l *located) told(now time.Time, lease bool) string {
+	waiters := len(l.queue) - l.holders()
+	text := l.summary(now)
+	if lease && l.holders() == 0 {
+		// Its user waits for a holder above it or below it.
+		text = "not held; waited for by " + ownerOf(l.queue[0])
+		waiters--
+	}
+	if waiters > 0 {
+		text += fmt.Sprintf(", %d more waiting", waiters)
+	}
+	return text
 }

@@ -22,6 +22,7 @@ type scriptedAgent struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	pipe  io.Closer // of out
 	out   *bufio.Reader
 	id    int
 	stray []string // notifications that came before an answer
@@ -46,7 +47,7 @@ func startAgent(t *testing.T, env []string, dir string, args ...string) *scripte
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.in, a.out = in, bufio.NewReader(out)
+	a.in, a.pipe, a.out = in, out, bufio.NewReader(out)
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +113,18 @@ func (a *scriptedAgent) ask(tool, arguments string) (id int) {
 func (a *scriptedAgent) answer(id int) string {
 	a.t.Helper()
 	var r struct {
-		Content []struct{ Text string }
-		IsError bool
+		Content           []struct{ Text string }
+		StructuredContent struct{ Text string }
+		IsError           bool
 	}
 	if err := json.Unmarshal(a.hear(id), &r); err != nil || len(r.Content) != 1 {
 		a.t.Fatalf("%v, %+v", err, r)
 	}
 	if r.IsError {
 		return "error: " + r.Content[0].Text
+	}
+	if r.StructuredContent.Text != r.Content[0].Text { // some clients show the model nothing else
+		a.t.Errorf("the data have the text %q; want %q", r.StructuredContent.Text, r.Content[0].Text)
 	}
 	return r.Content[0].Text
 }
@@ -262,8 +267,13 @@ func TestAnAgentThatEndsReleasesItsLocks(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*scriptedAgent) int{
 		"the client ends": func(a *scriptedAgent) int { a.in.Close(); return exitStatus(a.cmd.Wait()) },
-		"TERM":            func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGTERM); return exitStatus(a.cmd.Wait()) },
-		"kill -9":         func(a *scriptedAgent) int { a.cmd.Process.Kill(); a.cmd.Wait(); return 0 },
+		"the client ends and reads no answer": func(a *scriptedAgent) int {
+			a.pipe.Close()
+			a.in.Close()
+			return exitStatus(a.cmd.Wait())
+		},
+		"TERM":    func(a *scriptedAgent) int { a.cmd.Process.Signal(syscall.SIGTERM); return exitStatus(a.cmd.Wait()) },
+		"kill -9": func(a *scriptedAgent) int { a.cmd.Process.Kill(); a.cmd.Wait(); return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,7 +281,9 @@ func TestAnAgentThatEndsReleasesItsLocks(t *testing.T) {
 			first, second := startAgent(t, env, t.TempDir()), startAgent(t, env, t.TempDir())
 			first.want("HELD", "acquire", `{"lock":"db"}`)
 			first.want("HELD", "lease", `{"path":"/a"}`)
-			first.ask("acquire", `{"lock":"x/y","wait_seconds":0}`)
+			second.want("HELD", "acquire", `{"lock":"theirs"}`)
+			first.ask("acquire", `{"lock":"theirs","wait_seconds":60}`)
+			first.awaitProgress() // so there is an answer to come
 			lock, lease := second.ask("acquire", `{"lock":"db","wait_seconds":60}`), 0
 			second.awaitProgress()
 			if code := end(first); code != 0 {
@@ -312,7 +324,8 @@ func TestAnAgentIsToldOfALossAndOfARequest(t *testing.T) {
 	if got := a.awaitLog(); !strings.Contains(got, `"level":"error"`) {
 		t.Error(got)
 	}
-	if got := a.want("LOST: db (id 1) is no longer held, and another may hold it now: ", "list", `{}`); strings.Contains(got, "db: held") {
+	a.want("error: LOST: db (id 1) is no longer held, and another may hold it now: ", "acquire", `{}`) // an error has the news, too
+	if got := a.want("web: held by", "list", `{}`); strings.Contains(got, "db: held") || strings.Contains(got, "LOST") {
 		t.Error(got)
 	}
 	a.want("Id 1 is not held any more.", "release", `{"id":"1"}`)
@@ -353,6 +366,9 @@ func TestBlockersFollowTheChain(t *testing.T) {
 
 	third.want("HELD", "lease", `{"path":"src/a"}`)
 	if got := second.call("blockers", `{"path":"src"}`); !strings.HasPrefix(got, "third 0x") || !strings.HasSuffix(got, "/src") {
+		t.Errorf("%q", got)
+	}
+	if got := third.call("blockers", `{"path":"src/a"}`); !strings.HasSuffix(got, "/src/a is held (you, id 1).") {
 		t.Errorf("%q", got)
 	}
 	if got := second.call("blockers", `{"path":"src/a/b"}`); !strings.HasPrefix(got, "third 0x") {

@@ -22,6 +22,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/gssapi"
 	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/krberror"
@@ -40,8 +41,8 @@ type Config struct {
 	// Keytab is a file with the keys of Principal. The client asks for a ticket at each connection, so nothing must be
 	// renewed.
 	Keytab string
-	// Cache is a credential cache in a file, as kinit makes it. It is read at each connection, so whoever runs kinit
-	// renews the ticket.
+	// Cache is a credential cache in a file, as kinit makes it. It is read at each connection, so kinit
+	// renews the ticket. A ticket for the server that the cache has is used, too.
 	Cache string
 	// Krb5Conf is the configuration of Kerberos; "" is $KRB5_CONFIG, or /etc/krb5.conf.
 	Krb5Conf string
@@ -172,8 +173,13 @@ func (cfg *Config) ticket(service string) ([]byte, types.EncryptionKey, error) {
 	if err != nil {
 		return nil, key, err
 	}
-	// No mutual authentication, as in ZooKeeper's own client. The token of the second step proves the server: only who
-	// has its key can compute the checksum.
+	switch key.KeyType {
+	case etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA256_128, etypeID.AES256_CTS_HMAC_SHA384_192:
+	default: // the tokens of older types have another form (RFC 1964)
+		return nil, key, fmt.Errorf("%w: the ticket has a key of type %d, and only AES is supported: give %s a key for AES", zk.ErrAuthFailed, key.KeyType, service)
+	}
+	// No mutual authentication, as in ZooKeeper's own client. The token of the second step proves the server: only the
+	// holder of the server's key can compute its checksum.
 	token, err := spnego.NewKRB5TokenAPREQ(krb, t, key, []int{gssapi.ContextFlagInteg}, nil)
 	if err != nil {
 		return nil, key, err
@@ -272,8 +278,8 @@ func unwrap(token []byte, key types.EncryptionKey) ([]byte, error) {
 	if int(t.EC) != kind.GetHMACBitLength()/8 {
 		return nil, fmt.Errorf("token of the server: a checksum of %d bytes", t.EC)
 	}
-	if ok, err := t.Verify(key, keyusage.GSSAPI_ACCEPTOR_SEAL); !ok {
-		return nil, fmt.Errorf("%w: the server does not have the key of its principal: %w", zk.ErrAuthFailed, err)
+	if ok, _ := t.Verify(key, keyusage.GSSAPI_ACCEPTOR_SEAL); !ok {
+		return nil, fmt.Errorf("%w: the server does not have the key of its principal", zk.ErrAuthFailed) // err has the checksum
 	}
 	return t.Payload, nil
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -110,7 +111,7 @@ func start(t *testing.T, bin, dir string, c corev1.Container, address *regexp.Re
 	t.Helper()
 	args := append(c.Command[1:len(c.Command):len(c.Command)], c.Args...)
 	for i, arg := range args {
-		arg = regexp.MustCompile(`0\.0\.0\.0:\d+`).ReplaceAllString(arg, "127.0.0.1:0")
+		arg = regexp.MustCompile(`0\.0\.0\.0:\d+`).ReplaceAllString(arg, "0.0.0.0:0")
 		for _, m := range c.VolumeMounts {
 			arg = strings.Replace(arg, m.MountPath, filepath.Join(dir, m.Name), 1)
 		}
@@ -139,7 +140,11 @@ func start(t *testing.T, bin, dir string, c corev1.Container, address *regexp.Re
 	}()
 	select {
 	case at := <-found:
-		return at
+		_, port, err := net.SplitHostPort(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "127.0.0.1:" + port
 	case <-time.After(30 * time.Second):
 		t.Fatalf("%s %v does not listen", c.Name, args)
 		return ""
@@ -149,7 +154,7 @@ func start(t *testing.T, bin, dir string, c corev1.Container, address *regexp.Re
 // server starts a server, and returns the variable that names it.
 func server(t *testing.T, bin string) string {
 	t.Helper()
-	c := corev1.Container{Name: "server", Command: []string{"holdfast", "serve"}, Args: []string{"--data-dir", filepath.Join(t.TempDir(), "store"), "--listen", "0.0.0.0:0"}}
+	c := corev1.Container{Name: "server", Command: []string{"holdfast", "serve"}, Args: []string{"--data-dir", filepath.Join(t.TempDir(), "store"), "--listen", "0.0.0.0:0", "--insecure"}}
 	return "HOLDFAST_SERVER=zk://" + start(t, bin, "", c, regexp.MustCompile(`^listening tcp (\S+)`))
 }
 
@@ -224,10 +229,17 @@ func TestManifests(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "users", "users"), []byte("ann:correct horse\n"), 0o440); err != nil {
 			t.Fatal(err)
 		}
-		at := start(t, bin, dir, c, regexp.MustCompile(`^listening admin (\S+)`))
+		at := start(t, bin, dir, c, regexp.MustCompile(`^listening tls (\S+)`))
 		for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-			mustAnswer(t, at, p)
+			if p.TCPSocket.Port.StrVal != "zookeeper" {
+				t.Errorf("a probe of port %v", p.TCPSocket.Port)
+			}
 		}
+		nc, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
 	})
 	t.Run("ui", func(t *testing.T) {
 		c := pods(t, "ui.yaml")[0].Containers[0]

@@ -41,6 +41,8 @@ type request struct {
 	ID      json.RawMessage `json:"id"`
 	Method  string          `json:"method"`
 	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"` // of an answer, as Error is
+	Error   json.RawMessage `json:"error"`
 }
 
 // fault returns what is wrong with the request as a request of JSON-RPC, or "".

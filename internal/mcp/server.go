@@ -206,6 +206,9 @@ func (s *Server) fail(id json.RawMessage, code int, text string) {
 
 // handle answers one request. Calls of tools go on in goroutines.
 func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request) {
+	if len(r.Result) > 0 || len(r.Error) > 0 {
+		return // an answer, and this server sends no requests
+	}
 	notification := len(r.ID) == 0
 	if text := r.fault(); text != "" {
 		if string(r.ID) == "null" || notification || len(r.ID) > 256 {
@@ -219,9 +222,6 @@ func (s *Server) handle(ctx context.Context, calls *sync.WaitGroup, r request) {
 			s.cancel(r.Params)
 		}
 		return
-	}
-	if r.Method == "" {
-		return // the answer to a request, and this server sends none
 	}
 	s.mu.Lock()
 	ready := s.ready
@@ -324,7 +324,7 @@ func (s *Server) call(ctx context.Context, calls *sync.WaitGroup, r request) {
 		cancel()
 		return
 	}
-	if token := p.Meta.ProgressToken; len(token) > 0 {
+	if token := p.Meta.ProgressToken; len(token) > 0 && string(token) != "null" {
 		n := 0 // the protocol wants a number that grows
 		c.progress = func(text string) {
 			n++
