@@ -2,7 +2,7 @@ package mutants
 
 // ofMCP are those of the locks for coding agents.
 func ofMCP() []mutant {
-	const protocol, cmd, agent = "internal/mcp", "cmd/holdfast", "cmd/holdfast/mcp_agent.go"
+	const protocol, cmd = "internal/mcp", "cmd/holdfast"
 	return []mutant{
 		{
 			number: 856, bug: "a lock that was acquired by a cancelled call stays held, though its client knows no id", where: "–",
@@ -16,17 +16,17 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 858, bug: "nobody tells the agent that its lock is lost", where: "–",
-			edits: []edit{{agent, "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
+			edits: []edit{{"cmd/holdfast/mcp_holds.go", "holdfast.ErrLost) && !a.over() && a.forget(mine) {", "holdfast.ErrLost) && a.over() && a.forget(mine) {"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 		{
 			number: 859, bug: "a lease does not exclude what is below it", where: "–",
-			edits: []edit{{agent, "k.kind.tree = true\n", "k.kind.tree = w.path == \"\"\n"}},
+			edits: []edit{{"cmd/holdfast/mcp_take.go", "k.kind.tree = true\n", "k.kind.tree = w.path == \"\"\n"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{
 			number: 860, bug: "a symbolic link leads around a lease", where: "–",
-			edits: []edit{{agent, "full = realPath(filepath.Clean(full))", "full = filepath.Clean(full)"}},
+			edits: []edit{{"cmd/holdfast/mcp_paths.go", "full = realPath(filepath.Clean(full))", "full = filepath.Clean(full)"}},
 			pkg:   cmd, tests: []string{"TestLeasesExcludeWhatIsAboveAndBelow"},
 		},
 		{
@@ -36,7 +36,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 862, bug: "an agent waits for the lock that it holds itself", where: "–",
-			edits: []edit{{agent, "if own := a.conflicting(k); own != nil {", "if own := a.conflicting(k); own != nil && w.wait < 0 {"}},
+			edits: []edit{{"cmd/holdfast/mcp_take.go", "\tif own := a.conflicting(k); own != nil {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err", "\tif own := a.conflicting(k); own != nil && w.wait < 0 {\n\t\treturn heldByYou(k, own), nil\n\t}\n\tif err"}},
 			pkg:   cmd, tests: []string{"TestAgentsAndCommandsShareALock"},
 		},
 		{
@@ -51,7 +51,7 @@ func ofMCP() []mutant {
 		},
 		{
 			number: 866, bug: "an agent whose calls fail is not told that its lock is lost", where: "–",
-			edits: []edit{{agent, "return nil, errors.New(news + err.Error())", "return nil, err"}},
+			edits: []edit{{"cmd/holdfast/mcp_answer.go", "return nil, errors.New(news + err.Error())", "return nil, err"}},
 			pkg:   cmd, tests: []string{"TestAnAgentIsToldOfALossAndOfARequest"},
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 			continue
 		}
 		docs = append(docs, describe(name, l.path, l.queue, now))
-		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.told(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
+		lines = append(lines, fmt.Sprintf("%s: %s%s", escape(name), l.listed(now, strings.HasPrefix(l.path, tree+"/")), a.own(l.path)))
 	}
 	text := strings.Join(lines, "\n")
 	if len(lines) == 0 {
@@ -74,28 +73,6 @@ func (a *agent) list(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
 		text += fmt.Sprintf("\n%d more; give a longer prefix.", more)
 	}
 	return answer(text, map[string]any{"locks": docs, "more": more}), nil
-}
-
-// own says that the agent holds the lock itself.
-func (a *agent) own(path string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.holds {
-		if h.path == path {
-			return fmt.Sprintf(" (you, id %s)", h.id)
-		}
-	}
-	return ""
-}
-
-// nameOf returns the name of a lock, or of a lease with the slashes of its path.
-func (a *agent) nameOf(path, tree string) string {
-	if below, ok := strings.CutPrefix(path, tree+"/"); ok {
-		if plain, err := url.PathUnescape(below); err == nil {
-			return strings.TrimSuffix(a.tree+plain, "/")
-		}
-	}
-	return a.lockName(path)
 }
 
 // leasesOf leaves in the queues of a tree what its users asked for. A lease is a place as a writer in the queue of its
@@ -133,14 +110,8 @@ func leasesOf(found []located, tree string) []located {
 	return all
 }
 
-// isAbove reports whether the queue at above is that of a path above another one of the tree.
-func isAbove(above, path, tree string) bool {
-	slash := url.PathEscape("/")
-	return above != path && (above == tree+"/"+slash || strings.HasPrefix(path, above+slash))
-}
-
-// told is what a list says of a lock.
-func (l *located) told(now time.Time, lease bool) string {
+// listed is what list says of a lock.
+func (l *located) listed(now time.Time, lease bool) string {
 	waiters := len(l.queue) - l.holders()
 	text := l.summary(now)
 	if lease && l.holders() == 0 {

@@ -394,6 +394,24 @@ func TestACancelledAcquireHoldsNothing(t *testing.T) {
 	second.want("error: no id \"1\": you hold nothing", "release", `{"id":"1"}`)
 }
 
+// Two calls for one lock, as sub-agents make them, wait in one session. One acquires the lock, the other is told so.
+func TestTwoCallsOfAnAgentForOneLock(t *testing.T) {
+	t.Parallel()
+	env := agentStore(t)
+	other, a := startAgent(t, env, t.TempDir()), startAgent(t, env, t.TempDir())
+	other.want("HELD", "acquire", `{"lock":"db"}`)
+	long := a.ask("acquire", `{"lock":"db","wait_seconds":60}`)
+	a.awaitProgress()
+	short := a.ask("acquire", `{"lock":"db","wait_seconds":4}`) // behind the other call
+	other.want("Released", "release", `{"id":"all"}`)
+	if got := a.answer(long); !strings.HasPrefix(got, "HELD: lock db, id 1") {
+		t.Error(got)
+	}
+	if got := a.answer(short); !strings.HasPrefix(got, "NOT HELD: you hold db already, as id 1") {
+		t.Error(got)
+	}
+}
+
 func TestAgentsGetClearErrors(t *testing.T) {
 	t.Parallel()
 	env := agentStore(t)

@@ -98,3 +98,15 @@ func TestServersNeedAName(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOnlyAESIsSpoken(t *testing.T) {
+	for encryption, ok := range map[int32]bool{
+		etypeID.AES128_CTS_HMAC_SHA1_96: true, etypeID.AES256_CTS_HMAC_SHA1_96: true,
+		etypeID.AES128_CTS_HMAC_SHA256_128: true, etypeID.AES256_CTS_HMAC_SHA384_192: true,
+		etypeID.RC4_HMAC: false, etypeID.DES3_CBC_SHA1_KD: false,
+	} {
+		if err := checkType(encryption); (err == nil) != ok || !ok && !errors.Is(err, zk.ErrAuthFailed) {
+			t.Errorf("type %d: %v", encryption, err)
+		}
+	}
+}

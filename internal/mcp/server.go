@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// Versions are the versions of the protocol that the server speaks, the newest first. A client that asks for another
+// versions are the versions of the protocol that the server speaks, the newest first. A client that asks for another
 // one is offered the newest.
-var Versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // maxCalls is how many calls of tools can run at a time.
 const maxCalls = 64
@@ -32,7 +32,8 @@ type Tool struct {
 	Call func(ctx context.Context, c *Call) (*Result, error) `json:"-"`
 }
 
-// Hints say what a tool does, for the client that asks its user.
+// Hints say what a tool does, for the client that asks its user. All are sent, since a client assumes the worst of those
+// that are absent.
 type Hints struct {
 	ReadOnly    bool `json:"readOnlyHint"`
 	Destructive bool `json:"destructiveHint"`
@@ -45,7 +46,7 @@ type Schema struct {
 	Type       string              `json:"type"` // object
 	Properties map[string]Property `json:"properties"`
 	Required   []string            `json:"required,omitempty"`
-	Additional bool                `json:"additionalProperties"`
+	Additional bool                `json:"additionalProperties"` // false must be sent: absent means true
 }
 
 // Object returns the schema of an object with these properties and no others.
@@ -105,6 +106,7 @@ type Server struct {
 	out struct {
 		sync.Mutex // is held while a line is written
 		io.Writer
+		failed context.CancelFunc // ends Serve
 	}
 
 	mu      sync.Mutex // guards the fields below
@@ -120,12 +122,12 @@ type running struct {
 }
 
 // Serve answers the client until in ends, ctx ends or out fails. Then it cancels the calls that run, and returns when
-// all have returned. The error is that of in, unless in has ended; it is nil if ctx has ended. Serve reads from in in
+// all have returned. The error is that of in, unless in has ended; it is nil if ctx has ended or out has failed: then the client is gone. Serve reads from in in
 // a goroutine that ends with in, which may be after Serve has returned.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	s.out.Writer = out
-	s.running = make(map[string]*running)
 	ctx, cancel := context.WithCancel(ctx)
+	s.out.Writer, s.out.failed = out, cancel
+	s.running = make(map[string]*running)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer cancel()
@@ -197,7 +199,9 @@ func (s *Server) send(m *message) {
 	}
 	s.out.Lock()
 	defer s.out.Unlock()
-	_, _ = s.out.Write(append(line, '\n')) // if the client reads no more, in ends, too
+	if _, err := s.out.Write(append(line, '\n')); err != nil {
+		s.out.failed()
+	}
 }
 
 func (s *Server) fail(id json.RawMessage, code int, text string) {
@@ -255,8 +259,8 @@ func (s *Server) initialize(r request) {
 		s.fail(r.ID, codeInvalidParams, "initialize: "+err.Error())
 		return
 	}
-	version := Versions[0]
-	if slices.Contains(Versions, p.ProtocolVersion) {
+	version := versions[0]
+	if slices.Contains(versions, p.ProtocolVersion) {
 		version = p.ProtocolVersion
 	}
 	s.mu.Lock()

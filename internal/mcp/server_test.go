@@ -14,17 +14,18 @@ import (
 
 // conversation is a client of a server under test.
 type conversation struct {
-	t     *testing.T
-	in    *io.PipeWriter
-	out   *bufio.Reader
-	ended chan error
+	t       *testing.T
+	in      *io.PipeWriter
+	answers io.Closer // of out
+	out     *bufio.Reader
+	ended   chan error
 }
 
 func converse(t *testing.T, s *Server) *conversation {
 	t.Helper()
 	inRead, in := io.Pipe()
 	out, outWrite := io.Pipe()
-	c := &conversation{t, in, bufio.NewReader(out), make(chan error, 1)}
+	c := &conversation{t, in, out, bufio.NewReader(out), make(chan error, 1)}
 	go func() {
 		err := s.Serve(t.Context(), inRead, outWrite)
 		outWrite.Close()
@@ -212,6 +213,22 @@ func TestServeEndsWithItsClient(t *testing.T) {
 				t.Error("Serve goes on")
 			}
 		})
+	}
+}
+
+// A client that reads no more is gone, though its other stream is open.
+func TestServeEndsWhenItCannotAnswer(t *testing.T) {
+	c := converse(t, &Server{})
+	c.begin()
+	c.answers.Close()
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	select {
+	case err := <-c.ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Serve goes on")
 	}
 }
 

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"holdfast/internal/mcp"
+)
+
+// maxNews is how many pieces of news wait for the next answer.
+const maxNews = 1000
+
+// tell puts news before the next answer, and sends it at once, for clients that show what a server logs.
+func (a *agent) tell(level, text string) {
+	a.mu.Lock()
+	if a.news = append(a.news, text); len(a.news) > maxNews {
+		a.news = a.news[1:]
+	}
+	a.mu.Unlock()
+	a.say.line("%s", text)
+	a.server.Log(level, text)
+}
+
+// answer makes a result. Some clients show the model only the data, so these have the text, too.
+func answer(text string, data map[string]any) *mcp.Result {
+	data["text"] = text
+	return &mcp.Result{Text: text, Data: data}
+}
+
+// withNews makes a tool's answers, and its errors, begin with the news. A call that was cancelled has no answer, so it
+// leaves the news to the next one.
+func (a *agent) withNews(call func(context.Context, *mcp.Call) (*mcp.Result, error)) func(context.Context, *mcp.Call) (*mcp.Result, error) {
+	return func(ctx context.Context, c *mcp.Call) (*mcp.Result, error) {
+		r, err := call(ctx, c)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.news) == 0 || ctx.Err() != nil {
+			return r, err
+		}
+		news := strings.Join(a.news, "\n") + "\n"
+		a.news = nil
+		if err != nil {
+			return nil, errors.New(news + err.Error())
+		}
+		undo := r.Undo
+		r = answer(news+r.Text, r.Data.(map[string]any))
+		r.Undo = undo
+		return r, nil
+	}
+}
+
+// told is an error with its hint, for the model.
+func told(err error) error {
+	f := explain(err)
+	text := strings.TrimPrefix(f.Error(), "holdfast: ")
+	if f.hint != "" {
+		text += " (" + f.hint + ")"
+	}
+	return errors.New(escape(cut(text, maxMessage)))
+}

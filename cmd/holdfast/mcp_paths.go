@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// leaseTree is the name of the tree of leases without --tree.
+const leaseTree = "files"
+
+// repository returns the nearest directory with .git, from the working directory upwards, or the working directory.
+func repository() (string, error) {
+	work, err := os.Getwd()
+	if err != nil {
+		return "", usage("", "mcp: %w", err)
+	}
+	work = realPath(work)
+	for dir := work; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return work, nil
+		}
+	}
+}
+
+// realPath follows the symbolic links in the part of a path that exists.
+func realPath(path string) string {
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// leased returns a path of files as a path in the tree.
+func (a *agent) leased(path string) (string, error) {
+	base := a.root
+	if base == "" {
+		var err error
+		if base, err = os.Getwd(); err != nil {
+			return "", err
+		}
+	}
+	full := path
+	if !filepath.IsAbs(path) {
+		full = filepath.Join(base, path)
+	}
+	full = realPath(filepath.Clean(full))
+	if a.root == "" {
+		return strings.Trim(filepath.ToSlash(full), "/"), nil
+	}
+	below, err := filepath.Rel(a.root, full)
+	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
+		return "", fmt.Errorf("%s is not below %s, the root of the tree %s", cut(path, 200), a.root, a.tree)
+	}
+	if below == "." {
+		return "", nil
+	}
+	return filepath.ToSlash(below), nil
+}
+
+// within reports whether path is dir or below it, in a tree.
+func within(path, dir string) bool {
+	return dir == "" || path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// nameOf returns the name of a lock, or of a lease with the slashes of its path.
+func (a *agent) nameOf(path, tree string) string {
+	if below, ok := strings.CutPrefix(path, tree+"/"); ok {
+		if plain, err := url.PathUnescape(below); err == nil {
+			return strings.TrimSuffix(a.tree+plain, "/")
+		}
+	}
+	return a.lockName(path)
+}
+
+// isAbove reports whether the queue at above is that of a path above another one of the tree.
+func isAbove(above, path, tree string) bool {
+	slash := url.PathEscape("/")
+	return above != path && (above == tree+"/"+slash || strings.HasPrefix(path, above+slash))
+}
