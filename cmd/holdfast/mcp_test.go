@@ -170,7 +170,7 @@ func TestAgentsAndCommandsShareALock(t *testing.T) {
 	env := agentStore(t)
 	first, second := startAgent(t, env, t.TempDir(), "--who", "first"), startAgent(t, env, t.TempDir())
 	first.want("HELD: lock db, id 1, fencing token ", "acquire", `{"lock":"db","why":"schema 9"}`)
-	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db","wait_seconds":1}`)
+	first.want("NOT HELD: you hold db already, as id 1", "acquire", `{"lock":"db","wait_seconds":3600}`) // at once
 	second.want(`NOT HELD: db: held by first ("schema 9") for `, "acquire", `{"lock":"db","wait_seconds":0}`)
 	if out, code := hold(env, "run", "--try", "db", "--", "true"); code != exitBusy {
 		t.Errorf("run --try: %d, %s", code, out)
