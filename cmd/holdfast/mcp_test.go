@@ -68,18 +68,17 @@ func (a *scriptedAgent) say(line string) {
 	}
 }
 
-// line returns the next line of the server, which is killed if there is none for patience.
-func (a *scriptedAgent) line() (string, error) {
-	late := time.AfterFunc(patience, func() { _ = a.cmd.Process.Kill() })
-	defer late.Stop()
-	return a.out.ReadString('\n')
+// soon kills the server if the caller has not called done for patience.
+func (a *scriptedAgent) soon() (done func() bool) {
+	return time.AfterFunc(patience, func() { _ = a.cmd.Process.Kill() }).Stop
 }
 
 // hear returns the answer to a request, and collects the notifications before it.
 func (a *scriptedAgent) hear(id int) (result json.RawMessage) {
 	a.t.Helper()
+	defer a.soon()()
 	for {
-		line, err := a.line()
+		line, err := a.out.ReadString('\n')
 		if err != nil {
 			a.t.Fatalf("no answer to %d: %v", id, err)
 		}
@@ -146,8 +145,9 @@ func (a *scriptedAgent) want(begin, tool, arguments string) string {
 // awaitProgress waits until a call that waits has told how it gets on, which is after it has joined the queue.
 func (a *scriptedAgent) awaitProgress() string {
 	a.t.Helper()
+	defer a.soon()()
 	for {
-		line, err := a.line()
+		line, err := a.out.ReadString('\n')
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -333,8 +333,9 @@ func TestAnAgentIsToldOfALossAndOfARequest(t *testing.T) {
 
 func (a *scriptedAgent) awaitLog() string {
 	a.t.Helper()
+	defer a.soon()()
 	for {
-		line, err := a.line()
+		line, err := a.out.ReadString('\n')
 		if err != nil {
 			a.t.Fatal(err)
 		}
