@@ -28,6 +28,7 @@ import (
 	"holdfast/zk"
 )
 
+var uiTabs = flag.Int("ui-tabs", loadTabs, "open tabs of -ui-load; 0 shows what following the locks costs the servers, without a page that competes for the processors")
 var uiLoad = flag.Duration("ui-load", 0, "how long each part of the load on the page takes, such as 30s; 0 leaves the test out")
 
 const (
@@ -59,12 +60,15 @@ func TestUIUnderLoad(t *testing.T) {
 		if round > 0 {
 			p = w.openPage()
 		}
-		tabs := p.open(loadTabs)
+		tabs := p.open(*uiTabs)
 		servers, ui, n := w.measure(p.pid)
 		with, own, changed = append(with, servers), append(own, ui), append(changed, n)
 		now, peak := memory(t, p.pid)
 		measured(t, "holdfast ui: %.2f processors, %.0f MiB (at most %.0f); pages %s; reading all locks took %v", ui, now, peak, percentiles(tabs.close()), p.read.Round(10*time.Millisecond))
 		p.close()
+		if text, _ := os.ReadFile(p.log); len(text) > 0 {
+			t.Logf("the page says:\n%s", text)
+		}
 		servers, _, n = w.measure(0)
 		without, changed = append(without, servers), append(changed, n)
 	}
@@ -131,8 +135,7 @@ func (w *loadWorld) populate() {
 	w.t.Logf("%d locks and %d waiters of %d sessions are there after %v", loadLocks, loadLocks*loadWaiters, loadGroups*(loadWaiters+1), time.Since(began).Round(time.Second))
 }
 
-// change lets locks change for a while: the last waiter of a lock leaves, and joins again. A tenth are holders that write
-// since when they hold the lock.
+// change lets locks change until ctx ends: the last waiter of a lock leaves, and joins again.
 func (w *loadWorld) change(ctx context.Context) {
 	var group sync.WaitGroup
 	for part := range 20 {
@@ -142,16 +145,14 @@ func (w *loadWorld) change(ctx context.Context) {
 			for ctx.Err() == nil {
 				lock := rand.N(loadLocks/20)*20 + part // each has one goroutine
 				c := w.rows[lock%loadGroups][loadWaiters]
+				// Not with ctx: what is deleted and created has to be known.
 				<-tick.C
-				if err := c.Delete(ctx, w.last[lock], zk.AnyVersion); err != nil {
-					if ctx.Err() == nil {
-						w.t.Error(err)
-					}
+				if err := c.Delete(w.t.Context(), w.last[lock], zk.AnyVersion); err != nil {
+					w.t.Error(err)
 					return
 				}
 				w.done.Add(1)
 				<-tick.C
-				// Not with ctx: what is created has to be known.
 				results, err := c.Multi(w.t.Context(), w.node(lock, loadWaiters))
 				if err != nil {
 					w.t.Error(err)
@@ -184,14 +185,26 @@ func (w *loadWorld) measure(pid int) (servers, process, changes float64) {
 		}
 		return sum, own
 	}
+	packets := func() (received, sent int64) {
+		for i := range 3 {
+			r, s, err := w.z.Packets(w.t.Context(), i)
+			must(w.t, err)
+			received, sent = received+r, sent+s
+		}
+		return received, sent
+	}
 	began, n := time.Now(), w.done.Load()
 	sum, own := used()
+	received, sent := packets()
 	time.Sleep(*uiLoad)
 	sum2, own2 := used()
+	received2, sent2 := packets()
 	took := time.Since(began)
 	changes = float64(w.done.Load()-n) / took.Seconds()
 	cancel()
 	<-done
+	measured(w.t, "page %t: %.0f changes a second; the servers received %.0f and sent %.0f packets a second, on %.3f processors", pid != 0, changes,
+		float64(received2-received)/took.Seconds(), float64(sent2-sent)/took.Seconds(), (sum2-sum).Seconds()/took.Seconds())
 	return (sum2 - sum).Seconds() / took.Seconds(), (own2 - own).Seconds() / took.Seconds(), changes
 }
 
@@ -235,6 +248,7 @@ type loadPage struct {
 	base    string
 	browser *http.Client
 	read    time.Duration // from the start until all locks were shown
+	log     string        // file of stderr
 }
 
 func (w *loadWorld) openPage() *loadPage {
@@ -243,7 +257,7 @@ func (w *loadWorld) openPage() *loadPage {
 	p.cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	log, err := os.Create(filepath.Join(t.TempDir(), "ui.log"))
 	must(t, err)
-	p.cmd.Stderr = log
+	p.cmd.Stderr, p.log = log, log.Name()
 	out, err := p.cmd.StdoutPipe()
 	must(t, err)
 	began := time.Now()

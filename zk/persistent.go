@@ -51,7 +51,9 @@ type PersistentWatch struct {
 	missed  bool // the latest event put into c has ErrEventsMissed; guarded by session.mu
 }
 
-const persistentBuffer = 256
+// persistentBuffer is some seconds of a busy tree: a receiver that a loaded machine keeps from running for so long
+// misses no event. It takes 100 KB.
+const persistentBuffer = 2048
 
 // AddWatch watches a node, which need not exist, or a node and everything below it. A read
 // after AddWatch returns data that is not older than the first event. In one session a node has

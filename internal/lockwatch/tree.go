@@ -115,7 +115,7 @@ func reads(ctx context.Context, c *zk.Client, paths []string, op func(string) zk
 				return err
 			}
 			for _, r := range results {
-				if r.Err != nil && !errors.Is(r.Err, zk.ErrNoNode) && !errors.Is(r.Err, zk.ErrNoAuth) {
+				if unanswered(r) {
 					return r.Err
 				}
 			}

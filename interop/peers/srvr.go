@@ -66,6 +66,25 @@ func (z *ZooKeeper) Uptime(ctx context.Context, i int) (time.Duration, error) {
 	return 0, fmt.Errorf("peers: mntr %s: no uptime in %q", addr, answer)
 }
 
+// Packets returns how many packets server i has received from its clients, and sent to them, since it started.
+func (z *ZooKeeper) Packets(ctx context.Context, i int) (received, sent int64, err error) {
+	addr := z.Addrs()[i]
+	answer, err := ask(ctx, addr, "srvr")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(answer) {
+		for name, to := range map[string]*int64{"Received: ": &received, "Sent: ": &sent} {
+			if text, ok := strings.CutPrefix(line, name); ok {
+				if *to, err = strconv.ParseInt(strings.TrimSpace(text), 10, 64); err != nil {
+					return 0, 0, fmt.Errorf("peers: srvr %s: %w", addr, err)
+				}
+			}
+		}
+	}
+	return received, sent, nil
+}
+
 // errExited is what awaitMode reports when the server will never get ready.
 var errExited = errors.New("the process ended")
 
