@@ -47,7 +47,7 @@ type Collector struct {
 	losses       *prometheus.CounterVec
 	lease        *prometheus.Desc
 
-	times *times // of all histograms
+	times *times // of the histograms of locks
 
 	mu      sync.Mutex
 	current map[*holdfast.Hold]*queue // of holds that are neither lost nor released; guarded by mu
@@ -107,7 +107,7 @@ func New(templates ...string) (*Collector, error) {
 		queues:       make(map[string]*queue),
 		labels:       make(map[string]*lockMetrics),
 	}
-	c.client = newClientMetrics(c.times)
+	c.client = newClientMetrics()
 	for _, label := range n.labels() {
 		l := &lockMetrics{
 			label:        label,

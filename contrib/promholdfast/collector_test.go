@@ -435,12 +435,12 @@ func TestAHandoffIsReportedInAnyOrder(t *testing.T) {
 	l := col.locks[other]
 	released := time.Now()
 	call := taken{number: 8, from: released.Add(-time.Second), at: released.Add(time.Millisecond), ctx: t.Context()}
-	col.queues["/l"] = &queue{lock: l, holders: [2]int64{8, 7}, next: call}
+	col.queues["/l"] = &queue{lock: l, uses: 2, holders: [2]int64{8, 7}, next: call}
 	for range 2 { // one release, one handoff
-		col.deleted("/l/lock-0000000006", released)
+		col.deleted("/l/lock-0000000006", time.Since(released))
 	}
 	for _, path := range []string{"/l/lock-0000000004", "/l/lock-0000000007", "/m/lock-0000000006", "/l", "/l/0000000006x", ""} {
-		col.deleted(path, released)
+		col.deleted(path, time.Since(released))
 	}
 	if got := samples(t, col)[`holdfast_handoff_seconds{lock="other"}`]; got != 1 {
 		t.Errorf("%v handoffs; want 1", got)
@@ -516,7 +516,7 @@ func TestObservationsAreExemplarsOfATrace(t *testing.T) {
 						}
 					}
 				})
-				for _, name := range []string{`holdfast_wait_seconds{lock="/jobs/{*}",result="acquired"}`, `holdfast_hold_seconds{lock="/jobs/{*}"}`, `holdfast_request_seconds{operation="create"}`} {
+				for _, name := range []string{`holdfast_wait_seconds{lock="/jobs/{*}",result="acquired"}`, `holdfast_hold_seconds{lock="/jobs/{*}"}`} {
 					if id := got[name+" trace_id"]; id != tt.want {
 						t.Errorf("%s has the trace %q; want %q", name, id, tt.want)
 					}
@@ -526,7 +526,7 @@ func TestObservationsAreExemplarsOfATrace(t *testing.T) {
 	}
 }
 
-// Every histogram is a native and a classic one.
+// Every histogram of locks is a native and a classic one. That of requests is classic.
 func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.unlock(w.lock(w.mutex("/l")))
@@ -534,7 +534,7 @@ func TestHistogramsAreNativeAndClassic(t *testing.T) {
 		each(t, w.col, func(name string, m *dto.Metric) {
 			if h := m.Histogram; h != nil {
 				n++
-				if h.Schema == nil || len(h.Bucket) < 10 {
+				if native := !strings.HasPrefix(name, "holdfast_request_"); native != (h.Schema != nil) || len(h.Bucket) < 10 {
 					t.Errorf("%s: schema %v, %d buckets", name, h.Schema, len(h.Bucket))
 				}
 			}
@@ -685,27 +685,31 @@ func TestAScrapeHasWhatEndedBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := col.Trace()
+	hold := col.locks[other].hold
 	done := 0
 	for _, n := range []int{1, batch - 2, 1, 1, 1, batch + 1, 5 * batch, 3} {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
 				for range n {
-					trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil)
+					col.times.observe(t.Context(), hold, time.Millisecond)
 				}
 			})
 		}
 		all.Wait()
 		done += 3 * n
-		have := samples(t, col)
-		for _, name := range []string{`holdfast_request_seconds{operation="get"}`, `holdfast_requests_total{operation="get",result="ok"}`} {
-			if have[name] != float64(done) {
-				t.Errorf("%s is %v after %d requests", name, have[name], done)
-			}
+		const name = `holdfast_hold_seconds{lock="other"}`
+		if have := samples(t, col)[name]; have != float64(done) {
+			t.Errorf("%s is %v after %d holds", name, have, done)
 		}
 	}
-	if testing.AllocsPerRun(100, func() { trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil) }) > 0 {
-		t.Error("a request that is not traced allocates")
+	trace := col.Trace()
+	for what, f := range map[string]func(){
+		"an observation": func() { col.times.observe(t.Context(), hold, time.Millisecond) },
+		"a request":      func() { trace.RequestDone(t.Context(), "get", "/a", time.Millisecond, nil) },
+	} {
+		if testing.AllocsPerRun(100, f) > 0 {
+			t.Errorf("%s that is not traced allocates", what)
+		}
 	}
 }

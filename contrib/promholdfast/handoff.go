@@ -80,7 +80,7 @@ func exclusive(op string) bool {
 
 // acquired notes an acquisition. It returns the time of the handoff if the release was reported before. c.mu must
 // be held.
-func (q *queue) acquired(ctx context.Context, e holdfast.Event, now time.Time) (time.Duration, bool) {
+func (q *queue) acquired(ctx context.Context, e holdfast.Event) (time.Duration, bool) {
 	dir, number := place(e.Hold.Path())
 	switch {
 	case dir != e.Path || number == 0:
@@ -93,6 +93,13 @@ func (q *queue) acquired(ctx context.Context, e holdfast.Event, now time.Time) (
 	if exclusive(e.Op) && number != q.holders[0] {
 		q.holders = [2]int64{number, q.holders[0]}
 	}
+	if q.uses == 1 && q.freed == 0 {
+		// Nobody else in this process has held the lock during this call, so no release of ours can be its cause.
+		// The clock is not read for nothing.
+		q.next = taken{}
+		return 0, false
+	}
+	now := time.Now()
 	q.next = taken{number: number, from: now.Add(-e.Took), at: now, ctx: ctx}
 	return q.handoff()
 }
@@ -107,8 +114,8 @@ func (q *queue) handoff() (time.Duration, bool) {
 	return max(0, took), true
 }
 
-// deleted notes that a request has deleted the node at path. The request began at the time at.
-func (c *Collector) deleted(path string, at time.Time) {
+// deleted notes that a request has deleted the node at path. The request took so long, and has just ended.
+func (c *Collector) deleted(path string, took time.Duration) {
 	dir, number := place(path)
 	c.mu.Lock()
 	q := c.queues[dir]
@@ -116,7 +123,13 @@ func (c *Collector) deleted(path string, at time.Time) {
 		c.mu.Unlock()
 		return
 	}
-	q.freed, q.at = number, at
+	if q.uses == 1 {
+		// The use is the Hold whose node it is. So no call of this process waits, and a later one is no handoff.
+		q.freed = 0
+		c.mu.Unlock()
+		return
+	}
+	q.freed, q.at = number, time.Now().Add(-took)
 	next, to := q.next, q.lock.handoff
 	handoff, ok := q.handoff()
 	c.mu.Unlock()

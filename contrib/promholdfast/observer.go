@@ -3,7 +3,6 @@ package promholdfast
 import (
 	"context"
 	"errors"
-	"time"
 
 	"holdfast"
 	"holdfast/zk"
@@ -17,8 +16,8 @@ var reasons = []string{"session_expired", "client_closed", "auth_failed", "node_
 
 // Observer returns hooks for [holdfast.WithObserver]. All locks can share them.
 //
-// If the context of a call has a sampled trace of OpenTelemetry, its times are exemplars with the labels
-// trace_id and span_id.
+// If the context of a call has a sampled trace of OpenTelemetry, the times of its wait, hold and handoff are
+// exemplars with the labels trace_id and span_id.
 func (c *Collector) Observer() *holdfast.Observer {
 	return &holdfast.Observer{
 		Queued: func(_ context.Context, e holdfast.Event) context.Context {
@@ -40,7 +39,6 @@ func (c *Collector) Observer() *holdfast.Observer {
 }
 
 func (c *Collector) acquired(ctx context.Context, e holdfast.Event) {
-	now := time.Now()
 	c.mu.Lock()
 	q := c.queues[e.Path]
 	l := q.lock
@@ -55,7 +53,7 @@ func (c *Collector) acquired(ctx context.Context, e holdfast.Event) {
 	}
 	l.holding++
 	c.current[e.Hold] = q
-	handoff, ok := q.acquired(ctx, e, now)
+	handoff, ok := q.acquired(ctx, e)
 	c.mu.Unlock()
 	l.acquired.Inc()
 	c.times.observe(ctx, l.waited, e.Took)
