@@ -88,5 +88,15 @@ func ofServe() []mutant {
 			edits: []edit{{"internal/daemon/exposition.go", "labelEscapes.Replace(labels[1])", "labels[1]"}},
 			pkg:   "internal/daemon", tests: []string{"TestLabelsAreEscaped"},
 		},
+		{
+			number: 867, bug: "every user may connect to a socket that is for a group", where: "–",
+			edits: []edit{{"cmd/holdfast/serve_listen.go", "return os.Chmod(socket, 0o660)", "return os.Chmod(socket, 0o666)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
+		},
+		{
+			number: 868, bug: "a socket is for the group that it happens to be made with", where: "–",
+			edits: []edit{{"cmd/holdfast/serve_listen.go", "if err := os.Chown(socket, -1, gid); err != nil {", "if err := os.Chown(socket, -1, -1); err != nil {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
+		},
 	}
 }

@@ -40,5 +40,15 @@ func ofWatching() []mutant {
 			edits: []edit{{"internal/lockwatch/watch.go", "if events[path] == before[path] {", "if events[path] >= before[path] {"}},
 			pkg:   "internal/lockwatch", tests: []string{"TestLateEventsDoNotSpoilTheCount"},
 		},
+		{
+			number: 869, bug: "each change that the page follows costs the servers a request of its own", where: "–",
+			edits: []edit{{"internal/lockwatch/mirror.go", "case <-time.After(gather):", "case <-time.After(0):"}, {"internal/lockwatch/mirror.go", "slices.Chunk(paths, together)", "slices.Chunk(paths, 1)"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestAMirrorReadsChangesTogether"},
+		},
+		{
+			number: 870, bug: "the page reads nothing more if an answer to one request for several nodes does not come", where: "–",
+			edits: []edit{{"internal/lockwatch/mirror.go", "if results == nil || slices.ContainsFunc(results, unanswered) {", "if results == nil {\n\t\t\tresults = make([]zk.Result, len(some))\n\t\t}\n\t\tif slices.ContainsFunc(results, unanswered) {"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestAMirrorReadsChangesTogether"},
+		},
 	}
 }

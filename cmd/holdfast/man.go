@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -61,13 +60,8 @@ func manDate() (string, error) {
 		}
 		return time.Unix(seconds, 0).UTC().Format(time.DateOnly), nil
 	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range build.Settings {
-			if s.Key == "vcs.time" {
-				date, _, _ := strings.Cut(s.Value, "T")
-				return date, nil
-			}
-		}
+	if date, _, ok := strings.Cut(buildInfo().Date, "T"); ok {
+		return date, nil
 	}
 	return "1970-01-01", nil
 }

@@ -30,6 +30,8 @@ type serveFlags struct {
 	dir      string
 	listen   []string
 	unix     []string
+	group    string // of the sockets of unix; "": this user alone
+	gid      int    // of group
 	admin    string
 	insecure bool
 	linger   time.Duration
@@ -99,6 +101,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.dir, "data-dir", "", "directory of the store (default $XDG_STATE_HOME/holdfast)")
 	flags.StringArrayVar(&f.listen, "listen", nil, "TCP address without encryption, such as 127.0.0.1:2181; repeatable")
 	flags.StringArrayVar(&f.unix, "unix", nil, "path of another Unix socket; repeatable")
+	flags.StringVar(&f.group, "unix-group", "", "group, by name or number, whose members can connect to the sockets of --unix; each can acquire and break every lock (default: this user alone)")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that other machines can reach without encryption or without authentication")
 	flags.DurationVar(&f.linger, "linger", 0, "stop after this long without a client and without a session (default: never)")
 	flags.DurationVar(&f.tick, "tick", 2*time.Second, "unit of session timeouts, which are 2 to 20 ticks")
@@ -271,6 +274,9 @@ func (f *serveFlags) check() error {
 		return usage("", "%s %v: must not be negative", f.from.name("linger"), f.linger)
 	case f.tick < time.Millisecond:
 		return usage("", "%s %v: must be at least 1ms", f.from.name("tick"), f.tick)
+	}
+	if err := f.checkGroup(); err != nil {
+		return err
 	}
 	if err := f.checkUI(); err != nil {
 		return err

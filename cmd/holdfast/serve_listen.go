@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 )
 
 // A listener is an address of serve, with its protocol.
@@ -78,7 +80,7 @@ func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
 		all = append(all, listener{tls.NewListener(l, keys.serverConfig()), "tls"})
 	}
 	for _, path := range f.unix {
-		l, err := listenUnix(path)
+		l, err := listenUnix(path, f.gid)
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", f.from.name("unix"), err)
 		}
@@ -87,9 +89,35 @@ func (f *serveFlags) listeners(keys *keyring) ([]listener, error) {
 	return all, nil
 }
 
-// listenUnix listens on a Unix socket, to which only this user may connect. It replaces a stale socket
-// of a killed server, and no other file.
-func listenUnix(path string) (net.Listener, error) {
+// noGroup is the group of sockets that only this user may connect to.
+const noGroup = -1
+
+// checkGroup finds the number of the group of --unix-group.
+func (f *serveFlags) checkGroup() error {
+	f.gid = noGroup
+	if f.group == "" {
+		return nil
+	}
+	if len(f.unix) == 0 {
+		return usage("give a socket with --unix PATH", "%s is without --unix: the socket in the directory is for this user alone", f.from.name("unix-group"))
+	}
+	if id, err := strconv.ParseInt(f.group, 10, 32); err == nil && id >= 0 {
+		f.gid = int(id)
+		return nil
+	}
+	group, err := user.LookupGroup(f.group)
+	if err == nil {
+		f.gid, err = strconv.Atoi(group.Gid)
+	}
+	if err != nil {
+		return misconfigured("create the group (groupadd --system NAME), or give its number if it is not in /etc/group", "%s: %w", f.from.name("unix-group"), err)
+	}
+	return nil
+}
+
+// listenUnix listens on a Unix socket, to which this user may connect, and the members of the group gid unless it
+// is noGroup. It replaces a stale socket of a killed server, and no other file.
+func listenUnix(path string, gid int) (net.Listener, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -108,9 +136,21 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := admit(path, gid); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// admit sets who may connect to a socket, whatever the umask was. The group is set before the mode admits it, so
+// members of the group that the socket has at first cannot connect in between.
+func admit(socket string, gid int) error {
+	if err := os.Chmod(socket, 0o600); err != nil || gid == noGroup {
+		return err
+	}
+	if err := os.Chown(socket, -1, gid); err != nil {
+		return fmt.Errorf("only root and members of the group %d can give it the socket: %w", gid, err)
+	}
+	return os.Chmod(socket, 0o660)
 }

@@ -7,13 +7,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
-const unitFile = "../../contrib/systemd/holdfast.service"
+const (
+	unitFile   = "../../contrib/systemd/holdfast.service"
+	uiUnitFile = "../../contrib/systemd/holdfast-ui.service"
+)
 
-func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
-	t.Parallel()
-	f, err := os.Open(unitFile)
+// unitSettings returns the settings of a unit.
+func unitSettings(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,6 +30,55 @@ func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
 			settings[key] = value
 		}
 	}
+	return settings
+}
+
+func TestSystemdUnitOfThePageStartsAUI(t *testing.T) {
+	t.Parallel()
+	settings := unitSettings(t, uiUnitFile)
+	words := strings.Fields(settings["ExecStart"])
+	if len(words) < 2 || words[0] != "/usr/bin/holdfast" || words[1] != "ui" {
+		t.Fatalf("ExecStart=%s", settings["ExecStart"])
+	}
+	ui := newUI(newGlobals())
+	if err := ui.ParseFlags(words[2:]); err != nil || ui.Flags().NArg() != 1 {
+		t.Errorf("ExecStart: %v, %q", err, ui.Flags().Args())
+	}
+	socket, ok := strings.CutPrefix(settings["Environment"], "HOLDFAST_SERVER=unix://")
+	serve, err := os.ReadFile("../../contrib/systemd/serve.yaml")
+	if err != nil || !ok || !strings.Contains(string(serve), "unix: ["+socket+"]") {
+		t.Errorf("Environment=%s: %v; want the socket of serve.yaml", settings["Environment"], err)
+	}
+}
+
+// The settings that the packages install are ones that the commands accept.
+func TestSettingsOfThePackages(t *testing.T) {
+	t.Parallel()
+	var f serveFlags
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	f.register(flags)
+	if _, err := readConfig(flags, "../../contrib/systemd/serve.yaml"); err != nil {
+		t.Error(err)
+	}
+	config, err := os.ReadFile("../../contrib/systemd/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each of its settings is a comment, to be taken by itself.
+	for line := range strings.Lines(string(config)) {
+		server, ok := strings.CutPrefix(strings.TrimSpace(line), "#server: ")
+		if !ok {
+			continue
+		}
+		if _, err := parseTarget(server); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
+	t.Parallel()
+	settings := unitSettings(t, unitFile)
 	words := strings.Fields(settings["ExecStart"])
 	if len(words) < 2 || words[0] != "/usr/bin/holdfast" || words[1] != "serve" {
 		t.Fatalf("ExecStart=%s", settings["ExecStart"])
@@ -45,8 +100,14 @@ func TestSystemdUnitStartsAServeThatThereIs(t *testing.T) {
 	}
 }
 
-func TestSystemdUnitIsValid(t *testing.T) {
+func TestSystemdUnitsAreValid(t *testing.T) {
 	t.Parallel()
+	for _, file := range []string{unitFile, uiUnitFile} {
+		testUnitIsValid(t, file)
+	}
+}
+
+func testUnitIsValid(t *testing.T, file string) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -54,7 +115,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 		}
 		t.Skip("no systemd-analyze")
 	}
-	unit, err := os.ReadFile(unitFile)
+	unit, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +123,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "holdfast.service")
+	path := filepath.Join(t.TempDir(), filepath.Base(file))
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(unit), "/usr/bin/holdfast", self)), 0o644); err != nil {
 		t.Fatal(err)
 	}
