@@ -3,6 +3,12 @@
 check release quick test prove:
 	sh test.sh $@
 
+# The files of a release, in dist: docs/contributing/release.md.
+.PHONY: dist
+dist:
+	rm -rf dist
+	cd packaging && go run . -version '$(VERSION)' -url '$(URL)' -out ../dist
+
 # The table of docs/explanation/benchmarks.md and its plots: six rounds of everything, up to
 # 25 minutes. BENCH='Table$$/^(1|8)-' measures some rows and prints them;
 # BENCHFLAGS=-quick is rougher.

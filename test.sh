@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the tests: sh test.sh [check|quick|test|prove]; without an argument: test.
+# Runs the tests: sh test.sh [check|quick|test|prove|api|vuln]; without an argument: test.
 #
-#   check   formatting, go vet, staticcheck, the size of the command
+#   check   formatting, go vet, staticcheck, the size of the command, the API
 #   quick   the product's tests that take a few seconds at most, without the race detector: two minutes,
 #           needs nothing but Go
 #   test    check, the product's tests with the race detector, and its tests against the clients
@@ -9,11 +9,14 @@
 #   prove   what takes longer: every seeded bug, 5,000 seeds of the simulation, fuzzing, chaos on an
 #           ensemble: 45 minutes, and FUZZTIME for each of the fuzz tests. PART=1, 2 or 3 is for a
 #           third of the bugs and of the fuzz tests, fewer seeds and one of the large modules, CHAOS_MINUTES for less chaos
+#   api     what no longer compiles that did with the last release; API_BASE is another commit to compare with
+#   vuln    known vulnerabilities of what is linked; it needs the database of Go's, or a copy: GOVULNDB
 #
 # docs/contributing/tests.md has the times. A test that lacks a program says so in a line and is left
 # out. With CI=true it fails.
 set -eu
 cd "$(dirname "$0")"
+tools=$PWD/tools/go.mod
 
 # The tests against others that take longest. They run in prove and nowhere else.
 long='^(TestChaos|TestClientMatrix|TestCommandsOfTwoHoldersNeverRunTogether|TestCounterUnderTheLockLosesNoUpdate|TestEveryOperationUnderFaults|TestGoZookeepersOwnTestsPassOnHoldfastServe|TestHoldfastServeAnswersAsApacheZooKeeper|TestKazoosOwnTestsPassOnHoldfastServe|TestLeaseEndsBeforeTheEnsembleRemovesTheNode|TestOnceWhileServersAreKilled|TestShardsWhileServersAreKilled|TestSlotsWhileServersAreKilled)$'
@@ -23,9 +26,10 @@ say() { printf '\n== %s, %s\n' "$*" "$(date +%T)"; }
 # These modules have 700 to 1,000 packages below them, so prove alone runs their tests, without the race detector.
 large='contrib/caddyholdfast contrib/kubernetesholdfast'
 
-# The other modules below contrib.
+# The other modules beside the product and interop.
 modules() {
-	for module in contrib/*/go.mod; do
+	for module in contrib/*/go.mod packaging/go.mod packaging/*/go.mod; do
+		[ -e "$module" ] || continue
 		module=${module%/*}
 		case " $large " in
 		*" $module "*) ;;
@@ -53,12 +57,13 @@ do_check() {
 	done
 	(cd interop && go vet ./...)
 	for module in $(modules); do
-		(cd "$module" && go vet ./... && go tool -modfile=../../tools/go.mod staticcheck ./...)
+		(cd "$module" && go vet ./... && go tool -modfile="$tools" staticcheck ./...)
 	done
 	say "staticcheck"
-	go tool -modfile=tools/go.mod staticcheck ./...
-	(cd interop && go tool -modfile=../tools/go.mod staticcheck ./...)
+	go tool -modfile="$tools" staticcheck ./...
+	(cd interop && go tool -modfile="$tools" staticcheck ./...)
 	do_release
+	do_api
 }
 
 # The command as it is released: without cgo, so that it runs with any libc and starts sooner, and
@@ -75,6 +80,36 @@ do_release() {
 			exit 1
 		fi
 	done
+}
+
+# Changes of the exported names since the last release, after which a program that compiled may not compile. An
+# intended one is a line of tools/api-changes.txt, which each release empties.
+do_api() {
+	base=${API_BASE:-$(git describe --tags --abbrev=0 --match='v[0-9]*' 2>/dev/null || true)}
+	say "API${base:+, compared with $base}"
+	if [ -z "$base" ]; then
+		echo "there is no release to compare with"
+		return
+	fi
+	tmp=$(mktemp -d)
+	mkdir "$tmp/old"
+	git archive "$base" | tar -x -C "$tmp/old"
+	(cd "$tmp/old" && go tool -modfile="$tools" apidiff -m -w "$tmp/export" holdfast)
+	go tool -modfile="$tools" apidiff -m -incompatible "$tmp/export" holdfast >"$tmp/report"
+	grep '^- ' "$tmp/report" | grep -vxF -f tools/api-changes.txt >"$tmp/unexpected" || true
+	if [ -s "$tmp/unexpected" ]; then
+		echo "programs that use these may not compile; if that is intended, add the lines to tools/api-changes.txt:" >&2
+		cat "$tmp/unexpected" >&2
+		rm -rf "$tmp"
+		exit 1
+	fi
+	rm -rf "$tmp"
+}
+
+# Vulnerabilities that are known of the code that the command calls.
+do_vuln() {
+	say "govulncheck${GOVULNDB:+, with the database $GOVULNDB}"
+	go tool -modfile="$tools" govulncheck ${GOVULNDB:+-db "$GOVULNDB"} ./...
 }
 
 do_quick() {
@@ -103,7 +138,8 @@ do_test() {
 			# context of the detector (unlockAndRun in runtime/time.go).
 			(cd "$module" && go test $race -cpu=1 -shuffle=on ./...)
 			;;
-		*) (cd "$module" && go test $race -shuffle=on ./...) ;;
+		# -count=1, since the cache of go test does not notice changes outside the module, such as documents.
+		*) (cd "$module" && go test $race -count=1 -shuffle=on ./...) ;;
 		esac
 	done
 	# In lines of their own for the figures that they print.
@@ -138,6 +174,10 @@ do_prove() {
 	for module in $large; do
 		(cd "$module" && go vet ./... && go test -shuffle=on ./...)
 	done
+	say "release"
+	all=
+	[ -n "${PART:-}" ] || all=-all
+	(cd packaging && go test -count=1 -timeout=40m -release $all)
 	do_fuzz
 }
 
@@ -155,9 +195,9 @@ do_fuzz() {
 }
 
 case ${1:-test} in
-check | release | quick | test | prove | fuzz) "do_${1:-test}" ;;
+check | release | quick | test | prove | fuzz | api | vuln) "do_${1:-test}" ;;
 *)
-	echo "usage: sh test.sh [check|quick|test|prove]" >&2
+	echo "usage: sh test.sh [check|quick|test|prove|api|vuln]" >&2
 	exit 2
 	;;
 esac
