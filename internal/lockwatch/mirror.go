@@ -23,7 +23,9 @@ type Node struct {
 }
 
 const (
-	gather   = 100 * time.Millisecond // between a change and its reading
+	calm     = 100                    // events a second that are read at once
+	atOnce   = 32                     // and so many in a burst
+	gather   = 100 * time.Millisecond // between two readings of more
 	together = 16                     // nodes of one request: with two MiB of data each, the answer is what the client accepts
 )
 
@@ -31,7 +33,7 @@ const (
 const mirroredData = 64 << 10
 
 // A Mirror is a copy of a node and of everything below it, in all layouts. Follow keeps it up to date with one
-// persistent recursive watch: a change costs one read, or none, and changes of a tenth of a second share requests. Only the functions that Follow calls may use it,
+// persistent recursive watch: a change costs one read, or none, and many changes share requests. Only the functions that Follow calls may use it,
 // or code that excludes them.
 type Mirror struct {
 	Base  string
@@ -95,17 +97,12 @@ func (m *Mirror) follow(ctx context.Context, c *zk.Client) error {
 	if err := m.reset(ctx, c, p); err != nil {
 		return err
 	}
+	credit, last := float64(atOnce), time.Now() // events that are read at once
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-p.more:
-		}
-		// More changes come meanwhile, and one request reads the nodes of all.
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(gather):
 		}
 		events, over := p.take()
 		missed := false
@@ -128,6 +125,18 @@ func (m *Mirror) follow(ctx context.Context, c *zk.Client) error {
 		}
 		if err != nil {
 			return err
+		}
+		// Few changes are read at once. Many wait for each other, and share requests.
+		now := time.Now()
+		credit = min(credit+now.Sub(last).Seconds()*calm, atOnce) - float64(len(events))
+		credit, last = max(credit, -1), now
+		if credit >= 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(gather):
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 				srv := zktest.NewServer()
 				defer srv.Close()
 				if broken {
-					srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return zktest.DropReply })
+					srv.Intercept(zkproto.OpMultiRead, func(string) zktest.Action { return zktest.Throttle })
 				}
 				var mu sync.Mutex
 				requests := make(map[string]int) // guarded by mu
@@ -49,17 +49,22 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 				if _, _, err := srv.Client().Create(t.Context(), "/l", nil, zk.Persistent); err != nil {
 					t.Fatal(err)
 				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
 				ready := make(chan bool, 8)
 				m := &Mirror{Base: "/l", Hold: func(change func()) { mu.Lock(); defer mu.Unlock(); change() },
-					Reset: func(bool) { ready <- true }, Changed: func(string, time.Time) {}, Lost: func(error) {}}
-				ctx, cancel := context.WithCancel(t.Context())
+					Reset: func(bool) { ready <- true }, Changed: func(string, time.Time) {}, Lost: func(err error) {
+						if ctx.Err() == nil {
+							t.Errorf("lost: %v", err)
+						}
+					}}
 				done := make(chan error)
 				go func() { done <- m.Follow(ctx, c) }()
 				<-ready
 				mu.Lock()
 				clear(requests)
 				mu.Unlock()
-				const n = 3 * together
+				const n = 10 * together
 				for i := range n {
 					if _, _, err := srv.Client().Create(t.Context(), fmt.Sprintf("/l/%d", i), []byte{byte(i)}, zk.Persistent); err != nil {
 						t.Fatal(err)
@@ -72,7 +77,7 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 						t.Errorf("node %d: %+v", i, node)
 					}
 				}
-				if sent := requests["multiRead"] + requests["get"]; !broken && sent > n/together+1 {
+				if sent := requests["multi read"] + requests["get"]; sent == 0 || !broken && sent > atOnce+n/together {
 					t.Errorf("%d changes took the requests %v", n, requests)
 				}
 				mu.Unlock()
