@@ -6,6 +6,7 @@ check release quick test prove:
 # The files of a release, in dist: docs/contributing/release.md.
 .PHONY: dist
 dist:
+	@test -n '$(VERSION)' || { echo 'give a version: make dist VERSION=v0.1.0' >&2; exit 2; }
 	rm -rf dist
 	cd packaging && go run . -version '$(VERSION)' -url '$(URL)' -out ../dist
 

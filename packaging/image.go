@@ -20,8 +20,8 @@ import (
 // nonroot is the user of the image, as in other images without a base.
 const nonroot = 65532
 
-// image writes the image for all Linux systems as an archive of an OCI layout. podman load, skopeo and docker load
-// (since 25) read it, and each takes the part for its system. The image has no base: the program, its licences and
+// image writes the image for all Linux systems as an archive of an OCI layout. podman load and skopeo read it, and take the
+// part for their system. The image has no base: the program, its licences and
 // the directory of its data.
 func (r *release) image(made []target) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)

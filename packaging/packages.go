@@ -61,7 +61,7 @@ func (r *release) rpm(t target) error {
 	addFile(info, "/usr/share/licenses/holdfast/LICENSE", filepath.Join(r.root, "LICENSE"), 0o644, files.TypeRPMLicense)
 	addFile(info, "/usr/share/licenses/holdfast/LICENSES.txt", filepath.Join(r.root, "cmd", "holdfast", "licenses.txt"), 0o644, files.TypeRPMLicense)
 	info.Release = "1"
-	info.Depends = []string{"shadow-utils"}
+	info.Depends = []string{"/usr/sbin/useradd"}
 	info.Scripts = r.scripts("rpm")
 	info.RPM.Group = "System/Base"
 	info.RPM.Summary = "Distributed locks on ZooKeeper, for programs and for the shell"

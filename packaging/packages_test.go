@@ -30,7 +30,7 @@ func TestPackagesAreClean(t *testing.T) {
 		remarks(t, check, map[string]string{
 			"only-non-binary-in-usr-lib":         "units of systemd belong there",
 			"no-url-tag":                         "holdfast has no home yet",
-			"no-signature":                       "whoever publishes the package signs it",
+			"no-signature":                       "the publisher signs it",
 			"no-manual-page-for-binary":          "this rpmlint looks for .bz2; the pages are .gz, as on Fedora and SUSE",
 			"manpage-not-compressed bz2":         "the same",
 			"no-changelogname-tag":               "the changelog is a file of the package",
@@ -88,7 +88,7 @@ var cleanRoot = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = output(exec.Command("debootstrap", "--variant=minbase", "--include=cron", "bookworm", dir, strings.TrimSpace(mirror)))
+	_, err = output(exec.Command("debootstrap", "--variant=minbase", "--include=cron,systemd", "bookworm", dir, strings.TrimSpace(mirror)))
 	return dir, err
 })
 
@@ -97,7 +97,10 @@ func copyOfCleanRoot(t *testing.T) string {
 	t.Helper()
 	need(t, "debootstrap")
 	if os.Getuid() != 0 {
-		t.Fatal("run it as root, for chroot")
+		if os.Getenv("CI") == "true" {
+			t.Fatal("run it as root, for chroot")
+		}
+		t.Skip("needs root, for chroot")
 	}
 	clean, err := cleanRoot()
 	if err != nil {

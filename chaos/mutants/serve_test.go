@@ -95,7 +95,7 @@ func ofServe() []mutant {
 		},
 		{
 			number: 868, bug: "a socket is for the group that it happens to be made with", where: "–",
-			edits: []edit{{"cmd/holdfast/serve_listen.go", "if err := os.Chown(socket, -1, gid); err != nil {", "if err := os.Chown(socket, -1, -1); err != nil {"}},
+			edits: []edit{{"cmd/holdfast/serve_listen.go", "if err := os.Lchown(socket, -1, gid); err != nil {", "if err := os.Lchown(socket, -1, -1); err != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
 		},
 	}

@@ -42,7 +42,7 @@ func ofWatching() []mutant {
 		},
 		{
 			number: 869, bug: "each change that the page follows costs the servers a request of its own", where: "–",
-			edits: []edit{{"internal/lockwatch/mirror.go", "case <-time.After(gather):", "case <-time.After(0):"}, {"internal/lockwatch/mirror.go", "slices.Chunk(paths, together)", "slices.Chunk(paths, 1)"}},
+			edits: []edit{{"internal/lockwatch/mirror.go", "case <-time.After(gather):", "case <-time.After(0):"}, {"internal/lockwatch/mirror.go", "	together = 16 ", "	together = 1 "}},
 			pkg:   "internal/lockwatch", tests: []string{"TestAMirrorReadsChangesTogether"},
 		},
 		{

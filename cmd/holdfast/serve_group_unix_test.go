@@ -4,12 +4,16 @@ package main
 
 import (
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // modeAndGroup returns who may connect to a socket.
@@ -80,5 +84,40 @@ func TestGroupsOfSocketsThatAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("group %q: %v; want %q", tt.group, err, tt.want)
 		}
+	}
+}
+
+// A server that is too busy to accept another connection keeps its socket.
+func TestABusySocketIsNotReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems refuse the connection")
+	}
+	path := filepath.Join(t.TempDir(), "socket")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for { // until its queue is full
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			break
+		}
+		defer c.Close()
+	}
+	if l, err := listenUnix(path, noGroup); err == nil {
+		l.Close()
+		t.Fatal("the socket was replaced")
+	} else if !strings.Contains(err.Error(), "may listen there") {
+		t.Error(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
+		t.Errorf("the socket is gone: %v", err)
 	}
 }

@@ -2,13 +2,16 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"syscall"
 )
 
 // A listener is an address of serve, with its protocol.
@@ -128,6 +131,10 @@ func listenUnix(path string, gid int) (net.Listener, error) {
 			c.Close()
 			return nil, fmt.Errorf("%s: another server listens there", path)
 		}
+		// Only this answer says that nobody listens. A busy server, or one of another user, is still there.
+		if runtime.GOOS != "windows" && !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("%s: another server may listen there: %w", path, err)
+		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
@@ -149,8 +156,11 @@ func admit(socket string, gid int) error {
 	if err := os.Chmod(socket, 0o600); err != nil || gid == noGroup {
 		return err
 	}
-	if err := os.Chown(socket, -1, gid); err != nil {
-		return fmt.Errorf("only root and members of the group %d can give it the socket: %w", gid, err)
+	// A sandbox can refuse the call, which is then needless: systemd's @privileged has chown.
+	if ownGroup(socket) != gid {
+		if err := os.Lchown(socket, -1, gid); err != nil {
+			return fmt.Errorf("only root and members of the group %d can give it the socket: %w", gid, err)
+		}
 	}
 	return os.Chmod(socket, 0o660)
 }

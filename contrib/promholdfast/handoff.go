@@ -124,8 +124,9 @@ func (c *Collector) deleted(path string, took time.Duration) {
 		return
 	}
 	if q.uses == 1 {
-		// The use is the Hold whose node it is. So no call of this process waits, and a later one is no handoff.
-		q.freed = 0
+		// The use is the Hold whose node it is, unless the Hold is lost. So no call of this process waits, and a later
+		// one is no handoff.
+		q.freed, q.next = 0, taken{}
 		c.mu.Unlock()
 		return
 	}

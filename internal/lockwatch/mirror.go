@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"holdfast/internal/queue"
 	"holdfast/zk"
 )
@@ -23,18 +25,19 @@ type Node struct {
 }
 
 const (
-	calm     = 100                    // events a second that are read at once
-	atOnce   = 32                     // and so many in a burst
-	gather   = 100 * time.Millisecond // between two readings of more
-	together = 16                     // nodes of one request: with two MiB of data each, the answer is what the client accepts
+	calm     = 100                    // events per second that are read at once
+	atOnce   = 32                     // burst of events that are read at once
+	gather   = 100 * time.Millisecond // pause between batches
+	together = 16                     // nodes per request: with 2 MiB each, the client accepts the answer
+	inFlight = 4                      // such requests at a time
 )
 
 // mirroredData is how much of a node's data a Mirror keeps.
 const mirroredData = 64 << 10
 
 // A Mirror is a copy of a node and of everything below it, in all layouts. Follow keeps it up to date with one
-// persistent recursive watch: a change costs one read, or none, and many changes share requests. Only the functions that Follow calls may use it,
-// or code that excludes them.
+// persistent recursive watch: a change costs one read, or none, and many changes share requests. Only the functions
+// that Follow calls may use it, or code that excludes them.
 type Mirror struct {
 	Base  string
 	Nodes map[string]*Node
@@ -216,23 +219,31 @@ func (m *Mirror) apply(ctx context.Context, c *zk.Client, events []arrival, orde
 	return nil
 }
 
-// readTogether reads nodes, several with one request. If that fails, it reads them one by one: an answer with large
-// nodes can be too long.
-func readTogether(ctx context.Context, c *zk.Client, paths []string) (all []zk.Result, err error) {
-	for some := range slices.Chunk(paths, together) {
-		ops := make([]zk.Op, len(some))
-		for i, path := range some {
-			ops[i] = zk.GetOp(path)
-		}
-		results, _ := c.MultiRead(ctx, ops...)
-		if results == nil || slices.ContainsFunc(results, unanswered) {
-			if results, err = reads(ctx, c, some, zk.GetOp); err != nil {
-				return nil, err
+// readTogether reads nodes, several with one request. If a request fails, it reads its nodes one by one: an answer
+// with large nodes can be too long.
+func readTogether(ctx context.Context, c *zk.Client, paths []string) ([]zk.Result, error) {
+	all := make([]zk.Result, len(paths))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for from := 0; from < len(paths); from += together {
+		some := paths[from:min(from+together, len(paths))]
+		group.Go(func() error {
+			ops := make([]zk.Op, len(some))
+			for i, path := range some {
+				ops[i] = zk.GetOp(path)
 			}
-		}
-		all = append(all, results...)
+			results, _ := c.MultiRead(ctx, ops...) // the error is that of a result
+			if results == nil || slices.ContainsFunc(results, unanswered) {
+				var err error
+				if results, err = reads(ctx, c, some, zk.GetOp); err != nil {
+					return err
+				}
+			}
+			copy(all[from:], results)
+			return nil
+		})
 	}
-	return all, nil
+	return all, group.Wait()
 }
 
 // unanswered reports whether a result says nothing about its node.

@@ -64,7 +64,7 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 				mu.Lock()
 				clear(requests)
 				mu.Unlock()
-				const n = 10 * together
+				const n = 160
 				for i := range n {
 					if _, _, err := srv.Client().Create(t.Context(), fmt.Sprintf("/l/%d", i), []byte{byte(i)}, zk.Persistent); err != nil {
 						t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAMirrorReadsChangesTogether(t *testing.T) {
 						t.Errorf("node %d: %+v", i, node)
 					}
 				}
-				if sent := requests["multi read"] + requests["get"]; sent == 0 || !broken && sent > atOnce+n/together {
+				if sent := requests["multi read"] + requests["get"]; sent == 0 || !broken && sent > atOnce+n/16 {
 					t.Errorf("%d changes took the requests %v", n, requests)
 				}
 				mu.Unlock()

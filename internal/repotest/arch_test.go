@@ -53,6 +53,7 @@ var arrows = map[string]part{
 	},
 	"internal/lockwatch": {
 		mayImport: []string{"", "internal/queue", "internal/queue/names", "zk"},
+		external:  []string{"golang.org/x/sync"},
 		reason:    "what happens to locks follows from the nodes of their queues: this package takes no lock and prints nothing",
 	},
 	"internal/balance": {

@@ -10,6 +10,7 @@ fail() {
 }
 
 say install
+rm "$root/usr/bin/systemd-tmpfiles" # as in a container
 rpm --root "$root" --initdb
 rpm --root "$root" -i --nodeps "$old"
 rpm --root "$root" -V --nodeps holdfast
