@@ -52,6 +52,11 @@ func ofSights() []mutant {
 			pkg:   "internal/lockwatch", tests: []string{"TestPermitsDuringTheRead"},
 		},
 		{
+			number: 871, bug: "watch counts the new holder of a permit as a waiter when the permit came while it read", where: "ours, until issue 20",
+			edits: []edit{{"internal/lockwatch/model.go", "	if p.held || !p.admitted {\n", "	if true {\n"}},
+			pkg:   "internal/lockwatch", tests: []string{"TestAHolderIsNoWaiter"},
+		},
+		{
 			number: 740, bug: "the times of old data go on in ls --watch", where: "ours, until issue 17",
 			edits: []edit{{"cmd/holdfast/ls_watch.go", "\t\tat = s.now\n", "\t\tat = now\n"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestLsWatchShowsOldDataAsOld"},

@@ -232,7 +232,7 @@ func readTogether(ctx context.Context, c *zk.Client, paths []string) ([]zk.Resul
 			for i, path := range some {
 				ops[i] = zk.GetOp(path)
 			}
-			results, _ := c.MultiRead(ctx, ops...) // the error is that of a result
+			results, _ := c.MultiRead(ctx, ops...) // what has no answer is read again below
 			if results == nil || slices.ContainsFunc(results, unanswered) {
 				var err error
 				if results, err = reads(ctx, c, some, zk.GetOp); err != nil {

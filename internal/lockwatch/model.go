@@ -420,6 +420,15 @@ func (m *model) settle(l *lock, at time.Time) {
 	}
 }
 
+// waits reports whether the client of a place in a queue or at a turnstile still waits. A turn that is admitted, and
+// that no permit awaits, is seen because the permits were listed after the turns: its client has its permit.
+func (p *place) waits() bool {
+	if p.held || !p.admitted {
+		return !p.held
+	}
+	return slices.ContainsFunc(p.lock.permits, func(q *place) bool { return q.awaits == p })
+}
+
 // turnAt returns the place of a client at a turnstile that has no permit yet, or nil.
 func (m *model) turnAt(path string) *place {
 	parent, name := split(path)
@@ -442,9 +451,10 @@ func (m *model) summary() Summary {
 		s.Locks++
 		held := slices.ContainsFunc(l.permits, func(p *place) bool { return p.held })
 		for _, p := range l.queue {
-			if p.held {
+			switch {
+			case p.held:
 				held = true
-			} else {
+			case p.waits():
 				s.Waiters++
 			}
 		}

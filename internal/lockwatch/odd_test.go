@@ -618,6 +618,34 @@ func TestPermitsDuringTheRead(t *testing.T) {
 	}
 }
 
+// A reading has the turn of a client and, since it lists permits after turns, the permit that the client has got for
+// it. The client does not wait any more.
+func TestAHolderIsNoWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer()
+		defer srv.Close()
+		ctx := t.Context()
+		sem := func(owner string) *holdfast.Semaphore {
+			return holdfast.NewSemaphore(srv.Client(), "/locks/pool", 1, as(owner))
+		}
+		ann := must[*holdfast.Hold](t)(sem("ann").Acquire(ctx))
+		bob := later(func() (*holdfast.Hold, error) { return sem("bob").Acquire(ctx) })
+		time.Sleep(time.Second)
+		r := watch(t, srv.Client(), holdfast.LayoutCurator, true)
+		synctest.Wait()
+		srv.Intercept(zkproto.OpGetChildren2, func(path string) zktest.Action {
+			if path == "/locks/pool/leases" {
+				srv.Intercept(zkproto.OpGetChildren2, nil)
+				ann.Unlock()
+				<-bob
+			}
+			return zktest.Pass
+		})
+		time.Sleep(10 * time.Second)
+		r.expect(t, "released pool ann 1", "acquired pool bob 0")
+	})
+}
+
 // An event that comes between a count of changes and the comparison may be in the count or not. A directory whose
 // number is not certain stays so, and no change is missed later.
 func TestLateEventsDoNotSpoilTheCount(t *testing.T) {

@@ -22,7 +22,7 @@ func (m *model) report(t Type, p *place, at time.Time, took time.Duration) {
 	}
 	e := Event{Type: t, At: at, Lock: p.lock.path, Node: p.path, Shared: p.name.Shared && p.role == inQueue, Took: took}
 	for _, q := range p.lock.queue {
-		if !q.held {
+		if q.waits() {
 			e.Waiters++
 		}
 	}

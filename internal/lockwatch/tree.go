@@ -144,7 +144,7 @@ func (m *model) load(t tree, at time.Time) {
 		}
 	}
 	m.dirs, m.locks = make(map[string]*dir), make(map[string]*lock)
-	m.add(t, t.paths(), time.Time{})
+	m.announce(t, m.add(t, t.paths(), time.Time{}), time.Time{})
 	m.emit = emit
 }
 
@@ -162,9 +162,8 @@ func (t tree) paths() []string {
 	return paths
 }
 
-// add adds the nodes of t with the given paths, and reports who holds their locks now or waits for them.
-func (m *model) add(t tree, paths []string, at time.Time) {
-	var places []*place
+// add adds the nodes of t with the given paths, and returns the places in the queues of locks.
+func (m *model) add(t tree, paths []string, at time.Time) (places []*place) {
 	permits := make(map[*lock][]*place)
 	for _, path := range paths {
 		m.created(path, t[path].info, at, 0, false, false)
@@ -181,6 +180,11 @@ func (m *model) add(t tree, paths []string, at time.Time) {
 	for l, fresh := range permits {
 		l.pend(fresh)
 	}
+	return places
+}
+
+// announce reports which of the new places hold their locks, and which of them wait.
+func (m *model) announce(t tree, places []*place, at time.Time) {
 	for _, p := range places {
 		if p.role == permit && p.awaits == nil {
 			p.held = true
@@ -191,7 +195,7 @@ func (m *model) add(t tree, paths []string, at time.Time) {
 		m.settle(p.lock, at)
 	}
 	for _, p := range places {
-		if p.role != permit && !p.held {
+		if p.role != permit && p.waits() {
 			m.report(Queued, p, at, 0)
 		}
 	}
@@ -340,21 +344,15 @@ func (m *model) update(t tree, at time.Time, gaps map[string]string) {
 			m.forget(p.lock)
 		}
 	}
-	paths := slices.DeleteFunc(t.paths(), m.knows)
-	m.add(t, paths, at)
-	m.admitTorn(removed, paths)
+	added := m.add(t, slices.DeleteFunc(t.paths(), m.knows), at)
+	m.admitTorn(removed, added)
+	m.announce(t, added, at)
 }
 
 // admitTorn finds turns whose client had its permit when the permits were listed, after the turns. removed are the
-// places that were gone, and paths those that are new.
-func (m *model) admitTorn(removed []*place, paths []string) {
-	for _, path := range paths {
-		parent, name := split(path)
-		d := m.dirs[parent]
-		if d == nil || d.children[name] == nil {
-			continue
-		}
-		p := d.children[name]
+// places that were gone, and added those that are new.
+func (m *model) admitTorn(removed, added []*place) {
+	for _, p := range added {
 		if p.role != permit || p.awaits != nil || !p.info.known {
 			continue
 		}
