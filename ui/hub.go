@@ -16,10 +16,17 @@ const (
 	streamAlive = 2 * time.Second
 )
 
-// A hub tells the tabs that the state has changed. Each tab has one pending mark at most, so a slow tab costs nothing.
+// markEvery is the least time between two marks.
+const markEvery = time.Second
+
+// A hub tells the tabs that the state has changed, all at the same moment, so that they can share what they read. Each
+// tab has one pending mark at most, so a slow tab costs nothing.
 type hub struct {
 	mu     sync.Mutex // guards the fields below
 	tabs   map[chan struct{}]bool
+	marked time.Time   // when the tabs got their last mark
+	due    time.Time   // when the timer gives the next one; zero if it does not run
+	timer  *time.Timer // runs until due
 	closed chan struct{}
 	over   bool
 }
@@ -28,10 +35,42 @@ func newHub() *hub {
 	return &hub{tabs: make(map[chan struct{}]bool), closed: make(chan struct{})}
 }
 
-// mark gives each tab a mark.
-func (h *hub) mark() {
+// mark gives each tab a mark, now or, if there was one within the last second, after that second.
+func (h *hub) mark() { h.markAt(time.Now()) }
+
+// markAt does the same at a later time.
+func (h *hub) markAt(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := time.Now()
+	if next := h.marked.Add(markEvery); at.Before(next) {
+		at = next
+	}
+	switch {
+	case h.over || !h.due.IsZero() && !at.Before(h.due):
+	case !at.After(now):
+		h.send(now)
+	default:
+		if h.timer != nil {
+			h.timer.Stop()
+		}
+		h.due = at
+		h.timer = time.AfterFunc(at.Sub(now), func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if now := time.Now(); !h.over && h.due.Equal(at) {
+				h.send(now)
+			}
+		})
+	}
+}
+
+// send gives each tab a mark. h.mu is held.
+func (h *hub) send(now time.Time) {
+	h.marked, h.due = now, time.Time{}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 	for tab := range h.tabs {
 		select {
 		case tab <- struct{}{}:
@@ -67,12 +106,14 @@ func (h *hub) close() {
 	defer h.mu.Unlock()
 	if !h.over {
 		h.over = true
+		if h.timer != nil {
+			h.timer.Stop()
+		}
 		close(h.closed)
 	}
 }
 
-// events sends a mark after each change, at most every second, as server-sent events. The tab then reads its page
-// again.
+// events sends the marks of the hub as server-sent events. After a mark, the tab reads its page again.
 func (u *UI) events(w http.ResponseWriter, r *http.Request) {
 	tab, leave, ok := u.state.hub.join()
 	if !ok {
@@ -86,16 +127,11 @@ func (u *UI) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
-	changed := tab
-	var again <-chan time.Time // changes are taken again from then on
 	for {
 		what := "alive"
 		select {
-		case <-changed:
-			what, changed, again = "change", nil, time.After(time.Second)
-		case <-again:
-			changed, again = tab, nil
-			continue
+		case <-tab:
+			what = "change"
 		case <-alive.C:
 		case <-r.Context().Done():
 			return

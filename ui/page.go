@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -47,11 +49,63 @@ var links = []link{
 	{Page: "health", Href: "health", Text: "Health", Key: "h"},
 }
 
+// A sheet is a page as it is sent.
+type sheet struct {
+	status int
+	body   []byte
+	err    error
+}
+
+// A sheetKey names what can be shared between tabs: the same page for the same user.
+type sheetKey struct {
+	page, query, theme, user string
+	acts                     bool
+}
+
+// A sharedSheet is a sheet that tabs share.
+type sharedSheet struct {
+	shared[sheet]
+	asked time.Time // guarded by sheets.mu
+}
+
+const (
+	// sheetAlive is how long a page is shown again if nothing has changed. Its times are so much too short.
+	sheetAlive = 500 * time.Millisecond
+	// mostSheets bounds the pages that are shared, which are kept in memory.
+	mostSheets = 64
+	// longestQuery bounds the address of a page that is shared.
+	longestQuery = 1 << 10
+)
+
+// sheets are the pages that the open tabs show. Tabs get their marks together, so many of them need one rendering.
+type sheets struct {
+	mu  sync.Mutex // guards the fields below
+	all map[sheetKey]*sharedSheet
+}
+
+// of returns the shared sheet of a key, or one that nobody shares.
+func (s *sheets) of(key sheetKey, now time.Time) *sharedSheet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[sheetKey]*sharedSheet)
+	}
+	one := s.all[key]
+	if one == nil {
+		one = &sharedSheet{}
+		maps.DeleteFunc(s.all, func(_ sheetKey, old *sharedSheet) bool { return now.Sub(old.asked) > 5*markEvery })
+		if len(s.all) < mostSheets && len(key.query) <= longestQuery {
+			s.all[key] = one
+		}
+	}
+	one.asked = now
+	return one
+}
+
 // page answers with a page. fill sets its title, its command and its body.
 func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := u.state.view()
-		f := &frame{Page: name, Now: v.now, Contact: v.contact, Prefix: u.cfg.Prefix, Status: http.StatusOK, Back: name}
+		f := &frame{Page: name, Prefix: u.cfg.Prefix, Status: http.StatusOK, Back: name}
 		if name == "overview" {
 			f.Back = ""
 		}
@@ -61,10 +115,6 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 		if c, err := r.Cookie("holdfast_theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
 			f.Theme = c.Value
 		}
-		if !f.Contact.Stale.IsZero() && !f.Contact.Proven.IsZero() {
-			f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
-		}
-		f.Cycles = len(u.state.waits(v).Cycles)
 		if a := u.cfg.Access; a != nil {
 			who := userOf(r)
 			f.Acts, f.Flash = who.mayAct(), a.flashOf(r)
@@ -72,21 +122,50 @@ func (u *UI) page(name string, fill func(r *http.Request, v view, f *frame)) htt
 				f.User = who.Name
 			}
 		}
-		fill(r, v, f)
-		for _, l := range links {
-			l.Here = l.Page == name || l.Page == "locks" && name == "lock"
-			f.Links = append(f.Links, l)
+		v := u.state.view()
+		var s sheet
+		if f.Flash != "" { // for this user, and once
+			s = u.render(r, v, f, fill)
+		} else {
+			s = u.share(r, v, f, fill)
 		}
-		var b bytes.Buffer
-		if err := templates()[name].Execute(&b, f); err != nil {
+		if s.err != nil {
 			http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(f.Status)
-		_, _ = w.Write(b.Bytes()) // the client is gone
+		w.WriteHeader(s.status)
+		_, _ = w.Write(s.body) // the client is gone
 	}
+}
+
+// share returns a page that another tab has rendered a moment ago, or renders it.
+func (u *UI) share(r *http.Request, v view, f *frame, fill func(*http.Request, view, *frame)) sheet {
+	key := sheetKey{page: f.Page, query: r.URL.RawQuery, theme: f.Theme, user: f.User, acts: f.Acts}
+	one := u.sheets.of(key, v.now)
+	s, _, old := one.get(v.version, 0, sheetAlive, func() (sheet, uint64) { return u.render(r, v, f, fill), v.version })
+	if !old.IsZero() {
+		u.state.hub.markAt(old)
+	}
+	return s
+}
+
+// render makes a page.
+func (u *UI) render(r *http.Request, v view, f *frame, fill func(*http.Request, view, *frame)) sheet {
+	f.Now, f.Contact = v.now, v.contact
+	if !f.Contact.Stale.IsZero() && !f.Contact.Proven.IsZero() {
+		f.Now, v.now = f.Contact.Proven, f.Contact.Proven // the times of old data stop
+	}
+	f.Cycles = len(u.state.waits(v).Cycles)
+	fill(r, v, f)
+	for _, l := range links {
+		l.Here = l.Page == f.Page || l.Page == "locks" && f.Page == "lock"
+		f.Links = append(f.Links, l)
+	}
+	var b bytes.Buffer
+	err := templates()[f.Page].Execute(&b, f)
+	return sheet{f.Status, b.Bytes(), err}
 }
 
 // maxText is how much of a text of others a page shows, in characters.

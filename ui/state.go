@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -67,18 +68,15 @@ type state struct {
 	mirror  *lockwatch.Mirror
 	locks   map[string][]*lock // by path
 	dirty   map[string]bool    // paths whose locks have to be computed again
-	version uint64             // counts the changes of locks
+	version uint64             // counts the changes of what the pages show
 	contact contact
 	past    *past
 
 	hub *hub
 
-	graphMu sync.Mutex // guards the fields below
-	graph   *waitgraph.Blocking
-	graphOf uint64
-	graphAt time.Time
-	before  []waitgraph.Lock // the locks of the graph before
-	again   bool             // a mark follows when the graph is old
+	sorted shared[snapshot]
+	graph  shared[*waitgraph.Blocking]
+	before []waitgraph.Lock // the locks of the graph before; only the function that makes a graph uses it
 }
 
 func newState(c *zk.Client, prefix string) *state {
@@ -134,6 +132,7 @@ func (s *state) stale(why string) {
 		}
 	}
 	s.contact.Why = why
+	s.version++
 	s.hub.mark()
 }
 
@@ -174,6 +173,7 @@ func (s *state) probe(ctx context.Context) {
 		}
 		if err == nil && s.contact.Why == "no server answers" && s.contact.Loaded { // no gap: the watch is still there
 			s.contact.Stale, s.contact.Why = time.Time{}, ""
+			s.version++
 			s.hub.mark()
 		}
 		s.mu.Unlock()
@@ -234,6 +234,7 @@ func (s *state) reset(polls bool) {
 	}
 	s.contact.Loaded, s.contact.Polls, s.contact.Denied = true, polls, denied
 	s.contact.Stale, s.contact.Why, s.contact.Proven = time.Time{}, "", now
+	s.version++
 }
 
 // look returns a node of the mirror.
@@ -329,25 +330,45 @@ func (p place) since() (at time.Time, bound bool) {
 	return p.Since, true
 }
 
-// A view is the state at one moment.
-type view struct {
-	now     time.Time
-	locks   []*lock // by path
-	contact contact
+// A snapshot is the locks at one moment, by path. It is not changed after it was made.
+type snapshot struct {
+	locks   []*lock
 	version uint64
 }
 
-// view returns the present state.
+// A view is the state at one moment.
+type view struct {
+	snapshot
+	now     time.Time
+	contact contact
+}
+
+// view returns the present state. With many locks that change all the time, its locks can be those of a moment ago:
+// then the tabs get a mark.
 func (s *state) view() view {
 	s.mu.RLock()
-	v := view{now: time.Now(), contact: s.contact, version: s.version}
-	for _, some := range s.locks {
-		v.locks = append(v.locks, some...)
-	}
+	v := view{now: time.Now(), contact: s.contact}
+	version := s.version
 	s.mu.RUnlock()
-	slices.SortFunc(v.locks, func(a, b *lock) int {
-		return strings.Compare(a.key.path+"\x00"+a.key.layout+"\x00"+a.key.kind, b.key.path+"\x00"+b.key.layout+"\x00"+b.key.kind)
+	locks, made, old := s.sorted.get(version, 0, 0, func() (snapshot, uint64) {
+		var now snapshot
+		s.mu.RLock()
+		now.version = s.version
+		now.locks = make([]*lock, 0, len(s.locks))
+		for _, some := range s.locks {
+			now.locks = append(now.locks, some...)
+		}
+		s.mu.RUnlock()
+		slices.SortFunc(now.locks, func(a, b *lock) int {
+			return cmp.Or(strings.Compare(a.key.path, b.key.path), strings.Compare(a.key.layout, b.key.layout), strings.Compare(a.key.kind, b.key.kind))
+		})
+		return now, now.version
 	})
+	v.snapshot = locks
+	if !old.IsZero() {
+		v.now = made
+		s.hub.markAt(old)
+	}
 	return v
 }
 
@@ -355,40 +376,29 @@ func (s *state) view() view {
 const graphEvery = 300 * time.Millisecond
 
 // waits returns the wait-for graph. The events of the watch come in order, so the state is one that the server had, and
-// a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a cycle has to be the same in two readings. A place that its program keeps for
-// its next use is no part of a cycle: the program gives it up.
+// a cycle in it is real. A graph that is a bit older is good for a moment; then the tabs get a mark. Without a watch, a
+// cycle has to be the same in two readings. A place that its program keeps for its next use is no part of a cycle: the
+// program gives it up.
 func (s *state) waits(v view) *waitgraph.Blocking {
-	s.graphMu.Lock()
-	defer s.graphMu.Unlock()
-	if s.graph != nil && s.graphOf == v.version {
-		return s.graph
-	}
-	if since := v.now.Sub(s.graphAt).Abs(); s.graph != nil && since < graphEvery {
-		if !s.again { // there may be no further change, and so no other mark
-			s.again = true
-			time.AfterFunc(graphEvery-since, func() {
-				s.graphMu.Lock()
-				s.again = false
-				s.graphMu.Unlock()
-				s.hub.mark()
-			})
+	graph, _, old := s.graph.get(v.version, graphEvery, 0, func() (*waitgraph.Blocking, uint64) {
+		var locks []waitgraph.Lock
+		for _, l := range v.locks {
+			locks = append(locks, l.Lock)
 		}
-		return s.graph
-	}
-	var locks []waitgraph.Lock
-	for _, l := range v.locks {
-		locks = append(locks, l.Lock)
-	}
-	g := waitgraph.Analyze(locks)
-	if len(g.Cycles) > 0 {
-		suspects := g.Suspects()
-		before := suspects
-		if v.contact.Polls {
-			before = s.before
+		g := waitgraph.Analyze(locks)
+		if len(g.Cycles) > 0 {
+			suspects := g.Suspects()
+			before := suspects
+			if v.contact.Polls {
+				before = s.before
+			}
+			g = waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(before, suspects)))
 		}
-		g = waitgraph.Analyze(waitgraph.Replace(locks, suspects, waitgraph.Stable(before, suspects)))
+		s.before = locks
+		return g.Blocking(), v.version
+	})
+	if !old.IsZero() { // there may be no further change, and so no other mark
+		s.hub.markAt(old)
 	}
-	s.before = locks
-	s.graph, s.graphOf, s.graphAt = g.Blocking(), v.version, v.now
-	return s.graph
+	return graph
 }

@@ -14,8 +14,9 @@ func TestAnOldGraphIsReadAgain(t *testing.T) {
 		tab, leave, _ := s.hub.join()
 		defer leave()
 		<-tab
-		first := s.waits(view{now: time.Now(), version: 1})
-		if s.waits(view{now: time.Now(), version: 2}) != first || s.waits(view{now: time.Now(), version: 3}) != first {
+		at := func(version uint64) view { return view{snapshot: snapshot{version: version}, now: time.Now()} }
+		first := s.waits(at(1))
+		if s.waits(at(2)) != first || s.waits(at(3)) != first {
 			t.Error("a graph for each version")
 		}
 		time.Sleep(2 * graphEvery)
@@ -24,7 +25,7 @@ func TestAnOldGraphIsReadAgain(t *testing.T) {
 		default:
 			t.Error("no mark")
 		}
-		if s.waits(view{now: time.Now(), version: 3}) == first {
+		if s.waits(at(3)) == first {
 			t.Error("still the old graph")
 		}
 		time.Sleep(2 * graphEvery)

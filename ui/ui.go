@@ -3,8 +3,9 @@
 //
 // [New] returns an http.Handler for a program's own mux; "holdfast ui" serves it alone. All tabs share one session and
 // one persistent recursive watch: a change of a lock costs the server one read, or none, however many tabs are open. A
-// tab has one event stream, gets a mark after a change, at most once a second, and reads its page again. A tab that does
-// not read its marks is dropped. Without JavaScript, a page reloads itself every five seconds.
+// tab has one event stream, gets a mark after a change, at most once a second, and reads its page again. A page is made
+// once for all tabs of a user that show it. A tab that does not read its marks is dropped. Without JavaScript, a page
+// reloads itself every five seconds.
 //
 // The page never shows old data as new: it asks the server once a second, and if there is no answer for three seconds,
 // if the session has expired or if events are missing, a banner says so and since when.
@@ -56,6 +57,7 @@ type UI struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	audits  auditCache
+	sheets  sheets
 	started time.Time
 }
 

@@ -40,14 +40,10 @@ func (u *UI) audit(r *http.Request, v view, f *frame) {
 	u.audits.mu.Lock()
 	defer u.audits.mu.Unlock()
 	if time.Since(u.audits.at) > 2*time.Second {
-		ctx, cancel := context.WithTimeout(r.Context(), staleAfter)
+		// The read is for all tabs, so it goes on if this one is closed.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), staleAfter)
 		defer cancel()
-		body := u.readAudit(ctx)
-		if r.Context().Err() != nil { // this tab was closed, which says nothing to others
-			f.Body = body
-			return
-		}
-		u.audits.body, u.audits.at = body, time.Now()
+		u.audits.body, u.audits.at = u.readAudit(ctx), time.Now()
 	}
 	f.Body = u.audits.body
 }

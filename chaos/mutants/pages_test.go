@@ -108,8 +108,23 @@ func ofPages() []mutant {
 		},
 		{
 			number: 845, bug: "a tab is told of a change up to a minute late", where: "–",
-			edits: []edit{{"ui/hub.go", "\"change\", nil, time.After(time.Second)", "\"change\", nil, time.After(time.Minute)"}},
-			pkg:   beside, tests: []string{"TestDeadlocksBetweenLibrariesAreNamedOnThePage"},
+			edits: []edit{{"ui/hub.go", "at = next\n", "at = next.Add(time.Minute)\n"}},
+			pkg:   "ui", tests: []string{"TestTabsAreMarkedTogether"},
+		},
+		{
+			number: 872, bug: "a large page that was shown from memory is not read again when the locks come to rest", where: "–",
+			edits: []edit{{"ui/page.go", "	if !old.IsZero() {\n", "	if false {\n"}},
+			pkg:   "ui", tests: []string{"TestAnOldPageIsReadAgain"},
+		},
+		{
+			number: 873, bug: "a viewer gets the page that was made for an operator", where: "–",
+			edits: []edit{{"ui/page.go", ", acts: f.Acts}", "}"}},
+			pkg:   "ui", tests: []string{"TestPagesOfOthersAreNotShared"},
+		},
+		{
+			number: 874, bug: "each tab has the page rendered for itself", where: "ours until 27 November",
+			edits: []edit{{"ui/page.go", "		if f.Flash != \"\" {", "		if true {"}},
+			pkg:   "ui", tests: []string{"TestManyTabsNeedOneRendering"},
 		},
 		{
 			number: 846, bug: "the page shows the probe of doctor, and a run of a Once, as locks", where: "ours until 26 November",

@@ -1,0 +1,186 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowPage is a page that takes time to make.
+type slowPage struct {
+	u    *UI
+	took time.Duration
+	made atomic.Int64
+}
+
+func newSlowPage(took time.Duration) *slowPage {
+	u := &UI{cfg: Config{Prefix: "/"}, state: newState(nil, "/")}
+	u.state.contact = contact{Loaded: true}
+	return &slowPage{u: u, took: took}
+}
+
+func (p *slowPage) get(t *testing.T, query string) string {
+	w := httptest.NewRecorder()
+	p.u.page("elections", func(_ *http.Request, v view, f *frame) {
+		time.Sleep(p.took)
+		f.Command = fmt.Sprintf("made %d of %d", p.made.Add(1), v.version)
+		f.Body = electionsBody{}
+	})(w, httptest.NewRequest("GET", "/elections"+query, nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+	return w.Body.String()
+}
+
+// change is a change of a lock.
+func (p *slowPage) change() {
+	p.u.state.mu.Lock()
+	defer p.u.state.mu.Unlock()
+	p.u.state.version++
+	p.u.state.hub.mark()
+}
+
+// Tabs that show the same page at the same time need one rendering.
+func TestManyTabsNeedOneRendering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(30 * time.Millisecond)
+		var tabs sync.WaitGroup
+		for range 50 {
+			tabs.Go(func() { p.get(t, "") })
+		}
+		tabs.Wait()
+		if n := p.made.Load(); n != 1 {
+			t.Errorf("%d renderings for 50 tabs", n)
+		}
+		p.get(t, "?sort=wait")
+		if n := p.made.Load(); n != 2 {
+			t.Errorf("%d renderings of two pages", n)
+		}
+	})
+}
+
+// A tab gets no page that was made for another user, for other rights or in other colors.
+func TestPagesOfOthersAreNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		for i, f := range []frame{
+			{Page: "elections"}, {Page: "shards"}, {Page: "elections", User: "ann"}, {Page: "elections", User: "bob"},
+			{Page: "elections", Acts: true}, {Page: "elections", Theme: "dark"},
+		} {
+			for range 2 {
+				p.u.share(httptest.NewRequest("GET", "/", nil), p.u.state.view(), &f, func(_ *http.Request, _ view, f *frame) {
+					p.made.Add(1)
+					f.Body = struct {
+						electionsBody
+						shardsBody
+					}{}
+				})
+			}
+			if n := p.made.Load(); n != int64(i+1) {
+				t.Errorf("%d renderings of %d pages, the last one %+v", n, i+1, f)
+			}
+		}
+	})
+}
+
+// A large page is made again after a rest. Whoever got the old one gets a mark then.
+func TestAnOldPageIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(500 * time.Millisecond)
+		defer p.u.state.hub.close()
+		old := p.get(t, "")
+		tab, leave, _ := p.u.state.hub.join()
+		defer leave()
+		<-tab
+		p.change()
+		<-tab
+		if p.get(t, "") != old {
+			t.Error("a rendering for each change, without a rest")
+		}
+		began := time.Now()
+		<-tab // there may be no further change
+		if rested := time.Since(began); rested != rest*p.took {
+			t.Errorf("a mark after %v", rested)
+		}
+		if p.get(t, "") == old {
+			t.Error("still the old page")
+		}
+		time.Sleep(time.Minute)
+		if len(tab) > 0 {
+			t.Error("a mark although the page was new")
+		}
+	})
+}
+
+// The times on a page go on, also if nothing changes.
+func TestAPageGetsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		first := p.get(t, "")
+		time.Sleep(sheetAlive)
+		if p.get(t, "") == first {
+			t.Error("the same page, with the same times")
+		}
+	})
+}
+
+// The pages that are kept for others are bounded, and those that nobody asks for go.
+func TestSharedPagesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPage(0)
+		for i := range 2 * mostSheets {
+			p.get(t, fmt.Sprintf("?q=%d", i))
+		}
+		if n := len(p.u.sheets.all); n != mostSheets {
+			t.Errorf("%d pages are kept", n)
+		}
+		time.Sleep(time.Minute)
+		p.get(t, "")
+		if n := len(p.u.sheets.all); n != 1 {
+			t.Errorf("%d pages are kept after a minute", n)
+		}
+	})
+}
+
+// All tabs get their marks at the same moment, at most once a second, and the last change has one.
+func TestTabsAreMarkedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		began := time.Now()
+		var tabs sync.WaitGroup
+		var marks [2][]string
+		for i := range marks {
+			tab, leave, _ := h.join()
+			defer leave()
+			<-tab
+			tabs.Go(func() {
+				for {
+					select {
+					case <-tab:
+						marks[i] = append(marks[i], time.Since(began).String())
+					case <-h.closed:
+						return
+					}
+				}
+			})
+		}
+		for range 35 {
+			h.mark()
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		h.close()
+		tabs.Wait()
+		for i := range marks {
+			if want := []string{"0s", "1s", "2s", "3s", "4s"}; !slices.Equal(marks[i], want) {
+				t.Errorf("tab %d has marks at %v; want %v", i, marks[i], want)
+			}
+		}
+	})
+}
