@@ -92,7 +92,7 @@ func TestLaterRequestsWaitForTheirTurn(t *testing.T) {
 		got[id] = b.ask(ctx, id)
 		b.untilWaiting(i + 1)
 	}
-	b.untilQueued(1) // only the first stands in the lock's queue
+	b.untilNext("w1") // only the first stands in the lock's queue
 	want(t, "UNLOCK", holder.unlock(), 200)
 	for _, id := range ids {
 		want(t, "LOCK of "+id, <-got[id], 200)
