@@ -32,7 +32,7 @@ import (
 //
 // Every metric of a lock has the label lock. Its value is one of the templates given to New, or "other". So the
 // number of series does not depend on the names of locks. Memory beyond that is proportional to the locks that
-// are held or waited for at the same time.
+// are held or waited for at the same time, and to 256 others.
 type Collector struct {
 	names  names
 	locks  map[string]*lockMetrics // by the value of the label; never changes
@@ -52,12 +52,8 @@ type Collector struct {
 	mu      sync.Mutex
 	current map[*holdfast.Hold]*queue // of holds that are neither lost nor released; guarded by mu
 	queues  map[string]*queue         // by path; guarded by mu
-	spare   *queue                    // one to use again; guarded by mu
-	labels  map[string]*lockMetrics   // of some paths; guarded by mu
+	idle    int                       // queues without a use; guarded by mu
 }
-
-// knownLabels is how many paths have their label at hand.
-const knownLabels = 256
 
 // lockMetrics are the metrics of all locks with one value of the label.
 type lockMetrics struct {
@@ -105,7 +101,6 @@ func New(templates ...string) (*Collector, error) {
 		lease:        prometheus.NewDesc("holdfast_lease_remaining_seconds", "Time until the first of the present holds is lost if no server answers.", []string{"lock"}, nil),
 		current:      make(map[*holdfast.Hold]*queue),
 		queues:       make(map[string]*queue),
-		labels:       make(map[string]*lockMetrics),
 	}
 	c.client = newClientMetrics()
 	for _, label := range n.labels() {

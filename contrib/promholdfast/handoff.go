@@ -2,6 +2,7 @@ package promholdfast
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -33,40 +34,33 @@ type taken struct {
 	ctx      context.Context
 }
 
+// mostIdle is how many queues without a use are kept, so that the next use of a lock finds its label.
+const mostIdle = 256
+
 // enter counts a use of the queue at path. c.mu must be held.
 func (c *Collector) enter(path string) *queue {
 	q := c.queues[path]
-	if q == nil {
-		if q, c.spare = c.spare, nil; q == nil {
-			q = &queue{}
-		}
-		q.lock = c.of(path)
+	switch {
+	case q == nil:
+		q = &queue{lock: c.locks[c.names.of(path)]}
 		c.queues[path] = q
+	case q.uses == 0:
+		c.idle--
 	}
 	q.uses++
 	return q
 }
 
-// leave ends a use of the queue at path. c.mu must be held.
-func (c *Collector) leave(path string, q *queue) {
-	if q.uses--; q.uses == 0 {
-		delete(c.queues, path)
-		*q = queue{}
-		c.spare = q
+// leave ends a use of a queue. c.mu must be held.
+func (c *Collector) leave(q *queue) {
+	if q.uses--; q.uses > 0 {
+		return
 	}
-}
-
-// of returns the metrics of the lock at path. c.mu must be held.
-func (c *Collector) of(path string) *lockMetrics {
-	l, ok := c.labels[path]
-	if !ok {
-		if len(c.labels) == knownLabels {
-			clear(c.labels)
-		}
-		l = c.locks[c.names.of(path)]
-		c.labels[path] = l
+	*q = queue{lock: q.lock}
+	if c.idle++; c.idle > mostIdle {
+		maps.DeleteFunc(c.queues, func(_ string, q *queue) bool { return q.uses == 0 })
+		c.idle = 0
 	}
-	return l
 }
 
 // exclusive reports whether op is the operation of a holder who excludes all others.

@@ -28,10 +28,7 @@ func (c *Collector) Observer() *holdfast.Observer {
 		},
 		Acquired: c.acquired,
 		Lost: func(ctx context.Context, e holdfast.Event) {
-			c.mu.Lock()
-			l := c.of(e.Path)
-			c.mu.Unlock()
-			l.losses[reason(e.Err)].Inc()
+			c.locks[c.names.of(e.Path)].losses[reason(e.Err)].Inc()
 			c.over(ctx, e)
 		},
 		Released: c.over,
@@ -44,7 +41,7 @@ func (c *Collector) acquired(ctx context.Context, e holdfast.Event) {
 	l := q.lock
 	l.waiting--
 	if e.Hold == nil {
-		c.leave(e.Path, q)
+		c.leave(q)
 		c.mu.Unlock()
 		r := result(ctx, e.Err)
 		l.acquisitions[r].Inc()
@@ -73,7 +70,7 @@ func (c *Collector) over(ctx context.Context, e holdfast.Event) {
 	l := q.lock
 	l.holding--
 	delete(c.current, e.Hold)
-	c.leave(e.Path, q)
+	c.leave(q)
 	c.mu.Unlock()
 	c.times.observe(ctx, l.hold, e.Took)
 }

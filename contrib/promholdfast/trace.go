@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,7 @@ type clientMetrics struct {
 	times    *prometheus.HistogramVec // classic: an observation costs a third of one in a native histogram
 	state    *prometheus.Desc
 
-	operations sync.Map // the *operationMetrics of each operation
+	operations atomic.Pointer[map[string]*operationMetrics] // the map never changes: a new operation makes another one
 
 	mu       sync.Mutex
 	sessions map[sessionKey]string // their states; guarded by mu
@@ -42,12 +43,14 @@ type operationMetrics struct {
 }
 
 func newClientMetrics() *clientMetrics {
-	return &clientMetrics{
+	m := &clientMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_requests_total", Help: "Requests of the ZooKeeper client, by operation and result."}, []string{"operation", "result"}),
 		times:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_request_seconds", Help: "Time of requests of the ZooKeeper client, by operation.", Buckets: shortBuckets}, []string{"operation"}),
 		state:    prometheus.NewDesc("holdfast_session_state", "ZooKeeper sessions of this process, by state.", []string{"state"}, nil),
 		sessions: make(map[sessionKey]string),
 	}
+	m.operations.Store(&map[string]*operationMetrics{})
+	return m
 }
 
 // Trace returns hooks for the Trace of a [zk.Config]. Call it once for each client. Without it, there are no
@@ -86,18 +89,29 @@ func (c *Collector) Trace() *zk.Trace {
 }
 
 func (m *clientMetrics) requestDone(ctx context.Context, op string, took time.Duration, err error) {
-	known, ok := m.operations.Load(op)
-	if !ok {
-		o := &operationMetrics{ok: m.requests.WithLabelValues(op, "ok"), times: m.times.WithLabelValues(op)}
-		known, _ = m.operations.LoadOrStore(op, o)
+	o := (*m.operations.Load())[op]
+	if o == nil {
+		o = m.addOperation(op)
 	}
-	o := known.(*operationMetrics)
 	o.times.Observe(took.Seconds())
 	if err == nil {
 		o.ok.Inc()
 		return
 	}
 	m.requests.WithLabelValues(op, requestResult(ctx, err)).Inc()
+}
+
+func (m *clientMetrics) addOperation(op string) *operationMetrics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := *m.operations.Load()
+	if o := known[op]; o != nil {
+		return o
+	}
+	more := maps.Clone(known)
+	more[op] = &operationMetrics{ok: m.requests.WithLabelValues(op, "ok"), times: m.times.WithLabelValues(op)}
+	m.operations.Store(&more)
+	return more[op]
 }
 
 func (m *clientMetrics) collect(ch chan<- prometheus.Metric) {
