@@ -17,6 +17,7 @@
 set -eu
 cd "$(dirname "$0")"
 tools=$PWD/tools/go.mod
+vulndb=https://vuln.go.dev
 
 # The tests against others that take longest. They run in prove and nowhere else.
 long='^(TestChaos|TestClientMatrix|TestCommandsOfTwoHoldersNeverRunTogether|TestCounterUnderTheLockLosesNoUpdate|TestEveryOperationUnderFaults|TestGoZookeepersOwnTestsPassOnHoldfastServe|TestHoldfastServeAnswersAsApacheZooKeeper|TestKazoosOwnTestsPassOnHoldfastServe|TestLeaseEndsBeforeTheEnsembleRemovesTheNode|TestOnceWhileServersAreKilled|TestShardsWhileServersAreKilled|TestSlotsWhileServersAreKilled)$'
@@ -178,6 +179,11 @@ do_prove() {
 	all=
 	[ -n "${PART:-}" ] || all=-all
 	(cd packaging && go test -count=1 -timeout=40m -release $all)
+	if [ -n "${GOVULNDB:-}" ] || curl --silent --fail --max-time 10 --output /dev/null "$vulndb/index/db.json"; then
+		do_vuln
+	else
+		echo "govulncheck did not run: $vulndb does not answer, and GOVULNDB names no copy of it"
+	fi
 	do_fuzz
 }
 

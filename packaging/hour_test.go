@@ -43,7 +43,7 @@ func stepsOf(t *testing.T, page string) (steps []step) {
 }
 
 // The page types itself on a machine with nothing but the package, the source, Go and cron. Its ensemble is of three
-// Apache ZooKeepers. A script stands in for systemctl.
+// Apache ZooKeepers. Its systemd is that of Debian.
 func TestTheFirstHour(t *testing.T) {
 	m := getRelease(t)
 	need(t, "java")
@@ -62,7 +62,7 @@ func TestTheFirstHour(t *testing.T) {
 	}
 	const mark = "@@ step "
 	var script strings.Builder
-	script.WriteString("set -e\ncd /root\nuseradd --create-home ann\nfor i in 1 2 3; do echo 127.0.0.1$i zk$i >>/etc/hosts; done\ncron\n")
+	script.WriteString("set -e\ncd /root\nuseradd --create-home ann\nfor i in 1 2 3; do echo 127.0.0.1$i zk$i >>/etc/hosts; done\n")
 	for i, s := range steps {
 		if strings.Contains(s.script, "purge") { // what cron and the page have done by then
 			script.WriteString("n=0; until [ -s /var/log/nightly.log ]; do n=$((n+1)); [ $n -lt 900 ] || { echo cron has not run; exit 1; }; sleep 0.1; done\n" +
@@ -79,7 +79,8 @@ func TestTheFirstHour(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "packages", "hour.sh"), []byte(script.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := runInRoot(t, root, "hour.sh", zookeepers(t, jars), goEnvironment(t, root)...)
+	binds, env := goOfThisMachine(t)
+	out := bootRoot(t, root, "hour.sh", zookeepers(t, jars), binds, env...)
 	parts := regexp.MustCompile("(?m)^"+mark+`\d+\n`).Split(out, -1)
 	if len(parts) != len(steps)+2 || !strings.HasSuffix(out, "== ok\n") {
 		t.Fatalf("the page ended early:\n%s", out)
@@ -112,25 +113,20 @@ func zookeepers(t *testing.T, jars string) string {
 	return script.String()
 }
 
-// goEnvironment gives the root the Go of this machine with its modules, and returns the variables for it.
-func goEnvironment(t *testing.T, root string) []string {
+// goOfThisMachine returns the directories of Go and its modules, and the variables for them.
+func goOfThisMachine(t *testing.T) (dirs, env []string) {
 	t.Helper()
-	env := []string{"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local", "HOME=/root"}
-	var mounts strings.Builder
+	env = []string{"GOPROXY=off", "GOSUMDB=off", "GOTOOLCHAIN=local"}
 	for _, name := range []string{"GOROOT", "GOMODCACHE", "GOCACHE"} {
 		dir, err := output(exec.Command("go", "env", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir = strings.TrimSpace(dir)
-		env = append(env, name+"="+dir)
-		fmt.Fprintf(&mounts, "%s\n", dir)
+		dirs, env = append(dirs, dir), append(env, name+"="+dir)
 		if name == "GOROOT" {
 			env = append(env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"+dir+"/bin")
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "packages", "mounts"), []byte(mounts.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return env
+	return dirs, env
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +89,7 @@ var cleanRoot = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = output(exec.Command("debootstrap", "--variant=minbase", "--include=cron,systemd", "bookworm", dir, strings.TrimSpace(mirror)))
+	_, err = output(exec.Command("debootstrap", "--variant=minbase", "--include=cron,systemd,systemd-sysv", "bookworm", dir, strings.TrimSpace(mirror)))
 	return dir, err
 })
 
@@ -135,26 +136,41 @@ var olderRelease = sync.OnceValue(func() *madeRelease {
 	return &m
 })
 
-// runInRoot runs /packages/SCRIPT in a root, and returns what it prints. Its mounts, processes and network end with
-// it. The script before runs first, outside the root. Directories in /packages/mounts are those of this machine.
-func runInRoot(t *testing.T, root, script, before string, env ...string) string {
+// bootRoot boots a root with its systemd, runs /packages/SCRIPT there as a service, and returns what it prints. Its
+// network is its own, and ends with it, as do the processes. The shell script before runs first in that network, with
+// the programs of this machine. binds are directories of this machine that the root has, too.
+func bootRoot(t *testing.T, root, script, before string, binds []string, env ...string) string {
 	t.Helper()
-	const setup = `
-ip link set lo up
-mount -t proc proc "$1/proc"
-mount --bind /dev "$1/dev"
-mkdir -p "$1/run/systemd/system"
-for name in systemctl journalctl; do install -m 755 testdata/systemctl "$1/usr/bin/$name"; done
-if [ -e "$1/packages/mounts" ]; then
-	while read -r dir; do mkdir -p "$1$dir"; mount --bind "$dir" "$1$dir"; done <"$1/packages/mounts"
-fi
-`
-	run := exec.Command(need(t, "unshare"), append([]string{"--mount", "--pid", "--fork", "--kill-child", "--uts", "--net",
-		"sh", "-euc", before + setup + `root=$1 script=$2; shift 2; exec chroot "$root" env -i "$@" sh "/packages/$script"`, "sh", root, script,
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive"}, env...)...)
-	out, err := run.CombinedOutput()
+	var unit strings.Builder
+	unit.WriteString("[Unit]\nAfter=basic.target cron.service\nSuccessAction=exit-force\nFailureAction=exit-force\n" +
+		"[Service]\nType=oneshot\nTimeoutStartSec=20min\nWorkingDirectory=/root\nStandardOutput=file:/packages/out\nStandardError=inherit\n" +
+		"Environment=DEBIAN_FRONTEND=noninteractive PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root\n")
+	for _, e := range env {
+		fmt.Fprintf(&unit, "Environment=%s\n", e)
+	}
+	fmt.Fprintf(&unit, "ExecStart=/bin/sh /packages/%s\n", script)
+	units := filepath.Join(root, "etc/systemd/system")
+	if err := write(filepath.Join(units, "test.service"), []byte(unit.String())); err != nil {
+		t.Fatal(err)
+	}
+	wants := filepath.Join(units, "multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../test.service", filepath.Join(wants, "test.service")); err != nil {
+		t.Fatal(err)
+	}
+	// In a namespace of its own, systemd-nspawn leaves nothing in /run of this machine.
+	args := []string{"--mount", "--mount-proc", "--pid", "--fork", "--kill-child", "--net", "sh", "-euc",
+		before + "\nmount -t tmpfs tmpfs /run\nip link set lo up\nexec \"$@\"", "sh",
+		need(t, "systemd-nspawn"), "--quiet", "--boot", "--keep-unit", "--register=no", "--machine=test", "--directory=" + root}
+	for _, dir := range binds {
+		args = append(args, "--bind="+dir)
+	}
+	boot, err := exec.Command(need(t, "unshare"), args...).CombinedOutput()
+	out, _ := os.ReadFile(filepath.Join(root, "packages/out"))
 	if err != nil || !strings.HasSuffix(string(out), "== ok\n") {
-		t.Errorf("%s: %v\n%s", script, err, out)
+		t.Errorf("%s: %v\n%s\nthe boot:\n%s", script, err, out, boot)
 	}
 	return string(out)
 }
@@ -183,7 +199,7 @@ func TestDebInACleanRoot(t *testing.T) {
 	copyFile(t, filepath.Join(root, "packages/new.deb"), m.one(t, "*"+host.arch+".deb"))
 	copyFile(t, filepath.Join(root, "packages/old.deb"), older.one(t, "*.deb"))
 	copyFile(t, filepath.Join(root, "packages/deb.sh"), "testdata/deb.sh")
-	runInRoot(t, root, "deb.sh", "")
+	bootRoot(t, root, "deb.sh", "", nil)
 }
 
 func TestRPMInACleanRoot(t *testing.T) {

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Runs in a clean Debian root, as root: installs the package of the commit before, lets two users share a lock
-# through the socket of the group, upgrades under their locks, removes and purges. /packages has old.deb and new.deb.
+# through the socket of the group, kills the server and upgrades under their locks, removes and purges. /packages has
+# old.deb and new.deb, and systemd is process 1.
 set -eu
 
 say() { echo "== $*"; }
 fail() {
 	echo "FAIL: $*" >&2
-	cat /tmp/*.log /run/services/*.log >&2 || true
+	cat /tmp/*.log >&2 || true
+	journalctl --no-pager -u holdfast -u holdfast-ui >&2
 	exit 1
 }
 is() { [ "$2" = "$3" ] || fail "$1: $2; want $3"; }
@@ -29,6 +31,15 @@ as() {
 	user=$1
 	shift
 	runuser -u "$user" -- env -i HOME="/home/$user" PATH="$PATH" "$@"
+}
+
+pid_of() { systemctl show --property=MainPID --value "$1"; }
+# The server is another process than before, and is ready.
+is_new() { [ "$(systemctl is-active holdfast)" = active ] && [ "$(pid_of holdfast)" != "$1" ]; }
+ann_holds() {
+	is "the holder's token" "$(as bob holdfast status -o json job | sed -n 's/^ *"token": "\(.*\)".*/\1/p' | head -n 1)" "$(cat /tmp/ann.has)"
+	is "bob tries" "$(code as bob holdfast run --try job -- true)" 75
+	[ ! -e /tmp/bob.has ] || fail "bob has the lock of ann"
 }
 
 say install
@@ -62,15 +73,20 @@ case $(code as eve holdfast run --try job -- true) in
 *) fail "eve is not in the group, and got $(cat /tmp/code.log)" ;;
 esac
 
+say "the server is killed"
+server=$(pid_of holdfast)
+kill -KILL "$server"
+until_true is_new "$server"
+ann_holds
+
 say upgrade
-server=$(cat /run/services/holdfast.pid)
+server=$(pid_of holdfast)
 dpkg -i /packages/new.deb
 new=$(holdfast version -o name)
 [ "$old" != "$new" ] || fail "both packages have version $old"
-[ "$(cat /run/services/holdfast.pid)" != "$server" ] || fail "the upgrade did not restart the server"
+is_new "$server" || fail "the upgrade did not restart the server"
 is "ann's setting" "$(tail -n 1 /etc/holdfast/config.yaml)" 'server: unix:///run/holdfast/socket'
-is "bob tries" "$(code as bob holdfast run --try job -- true)" 75
-[ ! -e /tmp/bob.has ] || fail "bob has the lock of ann"
+ann_holds
 touch /tmp/ann.may-end
 wait $ann || fail "ann: $?"
 wait $bob || fail "bob: $?"
@@ -82,7 +98,7 @@ say "manual pages and completions"
 
 say remove
 dpkg -r holdfast
-[ ! -e /run/services/holdfast.pid ] || fail "the server still runs"
+is "the server" "$(systemctl is-active holdfast || true)" inactive
 [ ! -e /usr/bin/holdfast ] || fail "the program is still there"
 [ -e /etc/holdfast/config.yaml ] || fail "remove removed the settings"
 [ -d /var/lib/holdfast/data ] || fail "remove removed the store"
