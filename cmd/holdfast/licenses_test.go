@@ -85,12 +85,13 @@ func runtimeRoot(t *testing.T) string {
 }
 
 // licensesOf returns the text of licenses.txt: a list of the modules with the SPDX identifiers of their licences,
-// and each licence once.
+// and each licence once. If texts differ in their copyright lines only, these lines are below the modules.
 func licensesOf(t *testing.T, modules []linkedModule) string {
 	t.Helper()
 	var list, texts strings.Builder
 	var order []string // the texts
-	users := make(map[string][]string)
+	type user struct{ module, text string }
+	users := make(map[string][]user)
 	for _, m := range modules {
 		files, err := filepath.Glob(filepath.Join(m.Dir, "*"))
 		if err != nil {
@@ -111,11 +112,11 @@ func licensesOf(t *testing.T, modules []linkedModule) string {
 				ids = append(ids, spdxOf(t, m.Path, text)...)
 			}
 			for _, part := range parts(text) {
-				key := strings.Join(strings.Fields(part), " ")
+				key := flat(terms(part))
 				if users[key] == nil {
-					order = append(order, part)
+					order = append(order, key)
 				}
-				users[key] = append(users[key], m.Path)
+				users[key] = append(users[key], user{m.Path, part})
 			}
 		}
 		if len(ids) == 0 {
@@ -123,11 +124,37 @@ func licensesOf(t *testing.T, modules []linkedModule) string {
 		}
 		fmt.Fprintf(&list, "%-45s %s\n", m.Path, strings.Join(ids, " AND "))
 	}
-	for _, text := range order {
-		by := users[strings.Join(strings.Fields(text), " ")]
-		fmt.Fprintf(&texts, "\n%[1]s\n%[2]s\n%[1]s\n\n%[3]s", strings.Repeat("=", 80), strings.Join(by, "\n"), text)
+	line := strings.Repeat("=", 80)
+	for _, key := range order {
+		by := users[key]
+		text := by[0].text
+		same := !slices.ContainsFunc(by, func(u user) bool { return flat(u.text) != flat(text) })
+		if !same {
+			text = terms(text)
+		}
+		fmt.Fprintf(&texts, "\n%s\n", line)
+		for _, u := range by {
+			fmt.Fprintln(&texts, u.module)
+			if !same {
+				fmt.Fprintf(&texts, "    %s\n", strings.Join(copyrights.FindAllString(u.text, -1), "\n    "))
+			}
+		}
+		fmt.Fprintf(&texts, "%s\n\n%s", line, text)
 	}
 	return "Licences of holdfast and of what is linked into it on any system, by SPDX identifier:\n\n" + list.String() + texts.String()
+}
+
+// flat returns a text in one line.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+var (
+	copyrights = regexp.MustCompile(`(?m)^Copyright .*$`)
+	mitTitle   = regexp.MustCompile(`^(The )?MIT License( \(MIT\))?\n`)
+)
+
+// terms returns a licence without its title and its copyright lines.
+func terms(text string) string {
+	return strings.TrimLeft(copyrights.ReplaceAllString(mitTitle.ReplaceAllString(text, ""), ""), "\n")
 }
 
 // parts splits the Apache License from the notice in its appendix, so that the licence is there once. An appendix that
@@ -158,13 +185,13 @@ func tidyText(text string) string {
 // must read it first.
 func spdxOf(t *testing.T, module, text string) (ids []string) {
 	t.Helper()
-	flat := strings.Join(strings.Fields(text), " ")
+	words := flat(text)
 	for _, known := range []struct{ id, words string }{
 		{"MIT", `Permission is hereby granted, free of charge, to any person obtaining a copy of this software`},
 		{"BSD-3-Clause", `Redistributions of source code must retain .* Neither the name`},
 		{"Apache-2.0", `Apache License,? Version 2\.0`},
 	} {
-		if regexp.MustCompile(known.words).MatchString(flat) {
+		if regexp.MustCompile(known.words).MatchString(words) {
 			ids = append(ids, known.id)
 		}
 	}

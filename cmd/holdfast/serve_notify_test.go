@@ -34,7 +34,7 @@ func notifySocket(t *testing.T) (path string, next func() string) {
 		c.SetReadDeadline(time.Now().Add(patience))
 		n, err := c.Read(buf)
 		if err != nil {
-			t.Fatalf("no message from serve: %v", err)
+			t.Fatalf("no message: %v", err)
 		}
 		return string(buf[:n])
 	}
@@ -73,6 +73,37 @@ func TestServeTellsItsSupervisor(t *testing.T) {
 	expect("STOPPING=1")
 	if err := cmd.Wait(); err != nil || strings.Contains(stderr.String(), "level=WARN") {
 		t.Errorf("%v, stderr %q", err, stderr.String())
+	}
+}
+
+// The supervisor hears that the page can be opened when its URL has been printed.
+func TestUITellsItsSupervisor(t *testing.T) {
+	t.Parallel()
+	socket, next := notifySocket(t)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command("holdfast", "ui", "--listen", "127.0.0.1:0", "--server", "file://"+filepath.Join(t.TempDir(), "store"))
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket)
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if got := next(); got != "READY=1" {
+		t.Errorf("ui reported %q", got)
+	}
+	if url, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(url), "http://127.0.0.1:") {
+		t.Errorf("printed %q, %v", url, err)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if got := next(); got != "STOPPING=1" {
+		t.Errorf("ui reported %q", got)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -41,6 +41,7 @@ command that prints the same.
 ui keeps one session and one watch, however many tabs are open, and a change of a lock costs the server one
 read, or none. Its history begins when it starts, and is in memory only. If no server answers,
 or the session expires, a banner says since when the page is old. ui goes on when a server answers again.
+It tells systemd when the page can be opened (sd_notify).
 
 The printed URL is for one browser: it has a token that is used up when the page is opened, and the browser gets a
 cookie for 12 hours. ui prints the next URL then. The browser that opens it can break locks, revoke and end sessions, with
@@ -212,11 +213,16 @@ func (g *globals) serveUI(cmd *cobra.Command, f *uiFlags, prefix string) error {
 		}
 		defer page.Close()
 		server := access.Server(page)
-		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+		systemd := daemon.NewNotifier(log)
+		defer context.AfterFunc(ctx, func() {
+			systemd.Stopping()
+			_ = server.Close()
+		})()
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), <-announced); err != nil {
 			return err
 		}
 		announced <- "" // from now on, URLs are printed at once
+		systemd.Ready()
 		if err := server.Serve(daemon.BoundedListener(l, uiConnections)); ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
 			return &fault{exitFailed, fmt.Errorf("ui: %w", err), ""}
 		}

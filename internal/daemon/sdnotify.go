@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Notifier reports the state of serve to a supervisor, such as systemd, by sd_notify(3). Without a
+// A Notifier reports the state of a service to a supervisor, such as systemd, by sd_notify(3). Without a
 // supervisor it does nothing.
 type Notifier struct {
 	socket string // "" without a supervisor
@@ -22,7 +22,7 @@ func NewNotifier(log *slog.Logger) *Notifier {
 	return &Notifier{os.Getenv("NOTIFY_SOCKET"), log}
 }
 
-// tell sends a state. If it fails, it logs the error and serve goes on.
+// tell sends a state. If it fails, it logs the error and the service goes on.
 func (n *Notifier) tell(state string) {
 	if n.socket == "" {
 		return
@@ -33,7 +33,7 @@ func (n *Notifier) tell(state string) {
 		c.Close()
 	}
 	if err != nil {
-		n.log.Warn("serve: cannot notify the supervisor", "NOTIFY_SOCKET", n.socket, "state", state, "err", err)
+		n.log.Warn("cannot notify the supervisor", "NOTIFY_SOCKET", n.socket, "state", state, "err", err)
 	}
 }
 
