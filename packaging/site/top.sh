@@ -38,7 +38,7 @@ job report@web2 'reads the index' files/index --shared
 job index@batch1 'writes the index' files/index
 tmux -S "$dir/tmux" -f /dev/null new-session -d -x 100 -y 16 "$dir/holdfast top"
 n=0
-until tmux -S "$dir/tmux" capture-pane -p >"$dir/screen" && grep -q index@batch1 "$dir/screen" && grep -q db/migrate "$dir/screen" || [ $n -ge 100 ]; do
+until tmux -S "$dir/tmux" capture-pane -p >"$dir/screen" && grep -q files/index "$dir/screen" && grep -q deploy@web2 "$dir/screen" || [ $n -ge 100 ]; do
 	n=$((n + 1))
 	sleep 0.1
 done
