@@ -98,5 +98,15 @@ func ofServe() []mutant {
 			edits: []edit{{"cmd/holdfast/serve_listen.go", "if err := os.Lchown(socket, -1, gid); err != nil {", "if err := os.Lchown(socket, -1, -1); err != nil {"}},
 			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsForAGroup"},
 		},
+		{
+			number: 875, bug: "the socket of a busy server is replaced", where: "ours until 27 November",
+			edits: []edit{{"cmd/holdfast/serve_listen.go", "!errors.Is(err, syscall.ECONNREFUSED) {", "errors.Is(err, syscall.EPIPE) {"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestABusySocketIsNotReplaced"},
+		},
+		{
+			number: 876, bug: "with umask 0, another user connects to a socket before its mode is set", where: "ours until 27 November",
+			edits: []edit{{"cmd/holdfast/config_unix.go", "syscall.Umask(0o077)", "syscall.Umask(0)"}},
+			pkg:   "cmd/holdfast", tests: []string{"TestSocketIsPrivateFromTheFirstMoment"},
+		},
 	}
 }

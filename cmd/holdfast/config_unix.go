@@ -4,6 +4,7 @@ package main
 
 import (
 	"io/fs"
+	"net"
 	"os"
 	"syscall"
 )
@@ -19,6 +20,13 @@ func ownGroup(path string) int {
 		}
 	}
 	return -1
+}
+
+// listenPrivately listens on a Unix socket to which only this user may connect, from its first moment on. The umask is
+// that of the whole process, so files that are made meanwhile are private, too.
+func listenPrivately(path string) (net.Listener, error) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	return net.Listen("unix", path)
 }
 
 // ours reports whether the file belongs to this user or to root.

@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bufio"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -83,6 +86,40 @@ func TestGroupsOfSocketsThatAreRefused(t *testing.T) {
 		err := f.checkGroup()
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("group %q: %v; want %q", tt.group, err, tt.want)
+		}
+	}
+}
+
+// Nobody else can connect between the creation of the socket and the change of its mode, whatever the umask is.
+func TestSocketIsPrivateFromTheFirstMoment(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		socket := filepath.Join(t.TempDir(), "s")
+		cmd := exec.Command("sh", "-c", `umask 0; exec holdfast serve --data-dir "$1/data" --unix "$1/s"`, "sh", filepath.Dir(socket))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var ready atomic.Bool
+		go func() {
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && lines.Text() != "ready" {
+			}
+			ready.Store(true)
+		}()
+		for !ready.Load() {
+			if info, err := os.Lstat(socket); err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("mode %o", info.Mode().Perm())
+				break
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			return
 		}
 	}
 }

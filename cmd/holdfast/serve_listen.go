@@ -139,7 +139,7 @@ func listenUnix(path string, gid int) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	l, err := net.Listen("unix", path)
+	l, err := listenPrivately(path)
 	if err != nil {
 		return nil, err
 	}
