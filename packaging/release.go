@@ -116,6 +116,13 @@ func (r *release) prepare(ctx context.Context) ([]target, error) {
 	if changed != "" {
 		return nil, fmt.Errorf("the repository has changes that are in no commit, so nobody could make the same release: commit or stash them:\n%s", changed)
 	}
+	tags, err := r.git(ctx, "tag", "--points-at", "HEAD", "--list", "v*")
+	if err != nil {
+		return nil, err
+	}
+	if tags != "" && !slices.Contains(strings.Fields(tags), r.version) {
+		return nil, fmt.Errorf("-version %s is not the tag of this commit: it has %s", r.version, strings.Join(strings.Fields(tags), ", "))
+	}
 	shown, err := r.git(ctx, "show", "--no-patch", "--format=%H %ct", "HEAD")
 	if err != nil {
 		return nil, err

@@ -23,6 +23,10 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(changed, "new"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	tagged := repository(t)
+	if _, err := output(exec.Command("git", "-C", tagged, "tag", "v0.2.0")); err != nil {
+		t.Fatal(err)
+	}
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "old.deb"), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -38,6 +42,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"unknown system":      {release{root: clean, version: "v0.1.0", only: "plan9/amd64"}, "give one of [linux/amd64"},
 		"files of before":     {release{root: clean, version: "v0.1.0", out: full}, "is not empty"},
 		"changes":             {release{root: changed, version: "v0.1.0"}, "?? new"},
+		"another tag":         {release{root: tagged, version: "v0.1.0"}, "it has v0.2.0"},
 		"no repository":       {release{root: t.TempDir(), version: "v0.1.0"}, "not a git repository"},
 		"no list of licences": {release{root: clean, version: "v0.1.0"}, "licenses.txt"},
 	} {
