@@ -3,10 +3,13 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"net"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // writableByOthers reports whether users other than the owner can change the file.
@@ -28,6 +31,10 @@ func listenPrivately(path string) (net.Listener, error) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	return net.Listen("unix", path)
 }
+
+// mayConnect reports whether the permissions of a socket and of its directories let this user connect. It does so, too,
+// if there is no socket.
+func mayConnect(path string) bool { return !errors.Is(unix.Access(path, unix.W_OK), fs.ErrPermission) }
 
 // ours reports whether the file belongs to this user or to root.
 func ours(info fs.FileInfo) bool {

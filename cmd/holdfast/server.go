@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -113,6 +114,9 @@ type connection struct {
 // connect waits for a session, at most for patience; 0 is no limit. While no server answers, it reports
 // so on stderr. The reports go on until the caller calls quiet.
 func (g *globals) connect(ctx context.Context, t target, patience time.Duration, say *sayer) (_ *connection, err error) {
+	if err := t.admits(ctx); err != nil {
+		return nil, err
+	}
 	c := &connection{contact: newContact(t)}
 	cfg := t.zk
 	if t.dir != "" {
@@ -141,6 +145,32 @@ func (g *globals) connect(ctx context.Context, t target, patience time.Duration,
 		say.detail("connected to %s (%s): session 0x%x, timeout %v", t.url, g.whence("server"), uint64(session.ID()), session.Timeout())
 	}
 	return c, nil
+}
+
+// admits returns an error if this user may not connect to the socket of the server. To wait for a permission would be
+// to wait for ever. Only a server that starts needs a moment: it makes its socket before it admits a group.
+func (t target) admits(ctx context.Context) error {
+	for began := time.Now(); ; {
+		denied := false
+		for _, server := range t.zk.Servers {
+			path, ok := strings.CutPrefix(server, "unix://")
+			if !ok || mayConnect(path) {
+				return nil
+			}
+			denied = true
+		}
+		switch {
+		case !denied:
+			return nil
+		case time.Since(began) > time.Second:
+			return &fault{exitDenied, fmt.Errorf("cannot reach %s: %w", t.url, fs.ErrPermission), "the socket is for its owner, and for a group if it has one: root adds you with usermod -aG GROUP USER, and you log in again"}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // unfit adds a hint to the error of a directory on a shared file system.

@@ -68,10 +68,8 @@ is "bob tries" "$(code as bob holdfast run --try job -- true)" 75
 as bob holdfast run job -- sh -c 'echo $HOLDFAST_TOKEN >/tmp/bob.has' >/tmp/bob.log 2>&1 &
 bob=$!
 until_true sh -c 'runuser -u bob -- holdfast status job | grep -q "bob@"'
-case $(code as eve holdfast run --try job -- true) in
-77 | 125) ;;
-*) fail "eve is not in the group, and got $(cat /tmp/code.log)" ;;
-esac
+is "eve, who is not in the group" "$(code as eve timeout 10 holdfast run job -- true)" 125
+grep -q 'permission denied' /tmp/code.log || fail "eve is told $(cat /tmp/code.log)"
 
 say "the server is killed"
 server=$(pid_of holdfast)
